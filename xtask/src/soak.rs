@@ -20,6 +20,9 @@ pub(crate) struct Soak {
     /// Networks with their histories, in rules and model; ten thousand take some minutes
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     networks: u64,
+    /// Lists of random flows that a real switch takes, prints and returns
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    flow_tables: u64,
     /// Kills of a controller under load
     #[arg(long, value_name = "N", default_value_t = 100)]
     kills: u64,
@@ -35,6 +38,11 @@ impl Soak {
         eprintln!("soak: seed {seed}; `cargo xtask soak --seed {seed}` runs the same cases again");
         test("nlog-dataflow", "random::", seed, ("WEFT_TEST_CASES", self.cases))?;
         test("conformance", "random::", seed, ("WEFT_TEST_CASES", self.networks))?;
+        test("openflow-rs", "open_vswitch::", seed, ("WEFT_TEST_CASES", self.flow_tables))?;
+        for package in ["nlog", "nlog-data", "nlog-reference", "network", "openflow-rs"] {
+            // All tests of the package, for its property tests.
+            test(package, "", seed, ("PROPTEST_RNG_SEED", seed))?;
+        }
         test("nlog-dataflow", "soak::", seed, ("WEFT_TEST_TRANSACTIONS", self.transactions))?;
         test("weft-cli", "kill::", seed, ("WEFT_TEST_KILLS", self.kills))
     }

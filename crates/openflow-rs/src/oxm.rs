@@ -67,9 +67,9 @@ pub(crate) fn get(reader: &mut Reader<'_>) -> Result<(Field, u128, u128), Decode
     let at = reader.clone();
     let (field, masked, len) = get_header(reader)?;
     let full = field.wire_bytes();
-    // Options come without leading zeros.
-    let shorter = if masked { len / 2 } else { len };
-    let n = if field.is_option() && (1..full).contains(&shorter) { shorter } else { full };
+    // Options come without leading zeros: the value 0 has no bytes at all.
+    let (shorter, shortest) = if masked { (len / 2, 1) } else { (len, 0) };
+    let n = if field.is_option() && (shortest..full).contains(&shorter) { shorter } else { full };
     if len != if masked { 2 * n } else { n } {
         return Err(at.fault(Fault::Length(len)));
     }
@@ -139,7 +139,8 @@ mod tests {
     #[test]
     fn options_are_read_as_short_as_others_write_them() {
         for (bytes, expected) in [
-            (&[0, 1, 0x50, 1, 5][..], (5, 0xffff_ffff)),
+            (&[0, 1, 0x50, 0][..], (0, 0xffff_ffff)),
+            (&[0, 1, 0x50, 1, 5], (5, 0xffff_ffff)),
             (&[0, 1, 0x50, 2, 5, 6], (0x506, 0xffff_ffff)),
             (&[0, 1, 0x51, 2, 5, 0xff], (5, 0xff)),
             (&[0, 1, 0x51, 8, 0, 0, 0, 5, 255, 255, 255, 255], (5, 0xffff_ffff)),
@@ -149,6 +150,8 @@ mod tests {
         }
         assert_eq!(get_id(&mut Reader::new("test", &[0, 1, 0x50, 124])), Ok(Field::TunMetadata0));
         assert_eq!(from_nxm_header(0x0001_507c), Some(Field::TunMetadata0));
-        assert!(get(&mut Reader::new("test", &[0, 1, 0, 1, 5])).is_err());
+        for bytes in [&[0, 1, 0, 1, 5][..], &[0, 1, 0, 0], &[0, 1, 0x51, 0]] {
+            assert!(get(&mut Reader::new("test", bytes)).is_err(), "{bytes:?}");
+        }
     }
 }

@@ -151,9 +151,9 @@ fn is_present(action: &mut Action) -> bool {
 }
 
 /// Random entries that differ in table, priority or match, and need no group or meter.
-fn entries() -> Vec<FlowEntry> {
+fn entries(seed: u64) -> Vec<FlowEntry> {
     let mut seen = std::collections::BTreeSet::new();
-    sample(&crate::strategies::entry(), &mut runner(), 400)
+    sample(&crate::strategies::entry(), &mut runner(seed), 400)
         .into_iter()
         .map(|mut entry| {
             entry.actions.0.retain_mut(is_present);
@@ -174,6 +174,13 @@ fn entries() -> Vec<FlowEntry> {
 
 #[test]
 fn flows_sent_in_a_bundle_come_back_in_the_dump() {
+    for seed in test_random::seeds!("flows_sent_in_a_bundle_come_back_in_the_dump", 1) {
+        check_bundle_and_dump(entries(seed));
+    }
+}
+
+/// Sends flows to a switch, reads them back, and changes and deletes them by our own text.
+fn check_bundle_and_dump(mut sent: Vec<FlowEntry>) {
     let switch = Switch::start();
     let target = switch.0.bridge("br0");
     ofctl(&["add-tlv-map", &target, "{class=0x102,type=0x80,len=4}->tun_metadata0"]);
@@ -202,7 +209,6 @@ fn flows_sent_in_a_bundle_come_back_in_the_dump() {
         [(PortNo::LOCAL, "br0")]
     );
 
-    let mut sent = entries();
     assert_eq!(connection.bundle(BundleOp::OpenRequest), reply(BundleOp::OpenReply));
     connection.add(FlowMod::delete_all());
     for entry in &sent {

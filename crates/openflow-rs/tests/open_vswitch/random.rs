@@ -4,16 +4,14 @@
 use openflow_rs::{FlowEntry, FlowMod, Message};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use test_random::seeds;
 
 use crate::open_vswitch::ofctl::check_printed;
 
 const CASES: usize = 3000;
 
-/// A generator from the seed in `OPENFLOW_RS_SEED`, or a new one, which a failing test prints.
-pub(crate) fn runner() -> TestRunner {
-    let now = || std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
-    let seed = std::env::var("OPENFLOW_RS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(now);
-    println!("OPENFLOW_RS_SEED={seed}");
+/// A generator.
+pub(crate) fn runner(seed: u64) -> TestRunner {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
@@ -25,14 +23,19 @@ pub(crate) fn sample<S: Strategy>(strategy: &S, runner: &mut TestRunner, n: usiz
 
 #[test]
 fn random_changes_print_alike() {
-    let messages: Vec<Message> = sample(&crate::strategies::flow_message(), &mut runner(), CASES);
-    check_printed(&messages);
+    for seed in seeds!("random_changes_print_alike", 1) {
+        let messages: Vec<Message> = sample(&crate::strategies::flow_message(), &mut runner(seed), CASES);
+        check_printed(&messages);
+    }
 }
 
 /// `ovs-ofctl` reads our text as the same flow.
 #[test]
 fn random_entries_read_alike() {
-    let entries: Vec<FlowEntry> = sample(&crate::strategies::entry(), &mut runner(), CASES);
-    let flows: Vec<_> = entries.into_iter().map(|entry| (entry.to_string(), FlowMod::add(entry))).collect();
-    crate::open_vswitch::spelling::check_read(&flows);
+    for seed in seeds!("random_entries_read_alike", 1) {
+        let entries: Vec<FlowEntry> = sample(&crate::strategies::entry(), &mut runner(seed), CASES);
+        let flows: Vec<_> =
+            entries.into_iter().map(|entry| (entry.to_string(), FlowMod::add(entry))).collect();
+        crate::open_vswitch::spelling::check_read(&flows);
+    }
 }
