@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use nlog::program::{Expr, HeadTerm};
 use nlog_data::Table;
 
+use crate::body::Body;
 use crate::query::RelationId;
 use crate::spread::Spread;
-use crate::statistics::{Statistics, TableStatistics};
+use crate::statistics::{Statistics, TableStatistics, sampled_hash};
 
 /// The assumed number of rows of an input table without statistics.
 const ROWS: f64 = 1000.0;
@@ -123,7 +125,7 @@ impl Estimate {
     }
 
     /// The estimate of the union of several rules' rows; `None` without rules. Estimates of similar size are united
-    /// first, so that many facts take little more than linear time.
+    /// first, so that many rules take little more than linear time.
     pub(crate) fn of_all(mut estimates: Vec<Estimate>) -> Option<Self> {
         while estimates.len() > 1 {
             let mut left = estimates.into_iter();
@@ -155,5 +157,80 @@ impl Estimate {
             }
         }
         self
+    }
+}
+
+/// The facts of a table.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    count: usize,
+    /// The hashes of the values, by column.
+    columns: Vec<Vec<u32>>,
+}
+
+impl Facts {
+    /// Adds a rule if it is a fact. Returns whether it is one.
+    pub(crate) fn add(&mut self, body: &Body) -> bool {
+        let is_constant = |term: &HeadTerm| matches!(term, HeadTerm::Value(Expr::Constant(_)));
+        if !body.atoms.is_empty() || !body.items.is_empty() || !body.terms.iter().all(is_constant) {
+            return false;
+        }
+        self.count += 1;
+        self.columns.resize_with(body.terms.len(), Vec::new);
+        for (hashes, term) in self.columns.iter_mut().zip(&body.terms) {
+            if let HeadTerm::Value(Expr::Constant(value)) = term {
+                hashes.push(sampled_hash(value));
+            }
+        }
+        true
+    }
+
+    /// The estimate of all facts together; `None` without facts.
+    pub(crate) fn estimate(self) -> Option<Estimate> {
+        let Facts { count, columns } = self;
+        if count == 0 {
+            return None;
+        }
+        let spreads: Vec<Spread> = columns.into_iter().map(Spread::of_values).collect();
+        let distinct = spreads.iter().map(|spread| spread.distinct).collect();
+        let spreads = spreads.into_iter().map(|spread| Some(Arc::new(spread))).collect();
+        Some(Estimate { spreads, ..Estimate::even(count as f64, distinct, true) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_estimated_together_as_one_by_one() {
+        let text = r#"output table t(x: int, y: string); t(1, "a"); t(2, "a"); t(3, "b"); t(4, "a");"#;
+        let sources = nlog::Sources::from_texts([("facts.nlog", text)]);
+        let program = nlog::compile(&sources).program.expect("it compiles");
+        let bodies: Vec<Body> = program.rules.iter().map(|rule| Body::new(rule, &program.schema)).collect();
+        let of = |bodies: &[Body]| {
+            let mut facts = Facts::default();
+            assert!(bodies.iter().all(|body| facts.add(body)));
+            facts.estimate().unwrap()
+        };
+        let together = of(&bodies);
+        let one_by_one = bodies[1..]
+            .iter()
+            .fold(of(&bodies[..1]), |before, body| before.or(&of(std::slice::from_ref(body))));
+        assert_eq!((together.rows, &together.distinct), (4.0, &vec![4.0, 2.0]));
+        assert_eq!((one_by_one.rows, &one_by_one.distinct), (4.0, &vec![4.0, 2.0]));
+        assert_eq!(together.spreads, one_by_one.spreads);
+        let search = |body: &Body| {
+            crate::cost::estimate(
+                &crate::order::Search::new(body, crate::draft::Aim::Main, Estimates::new(&[])),
+                body,
+            )
+        };
+        let searched = search(&bodies[0]);
+        let alone = of(&bodies[..1]);
+        assert_eq!(
+            (searched.rows, searched.distinct, searched.spreads),
+            (alone.rows, alone.distinct, alone.spreads)
+        );
     }
 }

@@ -9,7 +9,7 @@ use nlog_data::{Role, RuleId, TableId};
 use crate::body::Body;
 use crate::cost::{Cost, Duplicates, estimate};
 use crate::draft::Aim;
-use crate::estimate::{Estimate, Estimates};
+use crate::estimate::{Estimate, Estimates, Facts};
 use crate::indexes::{Indexes, settle};
 use crate::inline::{MOST_ATOMS, inline};
 use crate::joins::RulePlanner;
@@ -125,19 +125,22 @@ impl<'a> Planner<'a> {
         let tables = self.program.schema.iter();
         self.estimates = tables.map(|(_, table)| Estimate::of_input(table, statistics)).collect();
         for table in &self.program.order {
-            let mut facts = Vec::new();
+            let (mut facts, mut without_atoms) = (Facts::default(), Vec::new());
             let mut derived: Option<Estimate> = None;
             for (rule, _) in self.program.rules_of(*table) {
                 let Some(body) = self.bodies.get(&rule) else { continue };
+                if facts.add(body) {
+                    continue;
+                }
                 let more = estimate(&Search::new(body, Aim::Main, Estimates::new(&self.estimates)), body);
                 if body.atoms.is_empty() {
-                    facts.push(more);
+                    without_atoms.push(more);
                 } else {
                     derived = Some(derived.map_or(more.clone(), |others| others.or(&more)));
                 }
             }
-            let facts = Estimate::of_all(facts);
-            let derived = match (facts, derived) {
+            without_atoms.extend(facts.estimate());
+            let derived = match (Estimate::of_all(without_atoms), derived) {
                 (Some(facts), Some(derived)) => Some(facts.or(&derived)),
                 (facts, derived) => facts.or(derived),
             };
@@ -382,12 +385,13 @@ impl<'a> Planner<'a> {
     fn lower(&mut self) -> (Vec<Relation>, Vec<RulePlan>, Vec<crate::query::Index>) {
         self.report_unknown_rules();
         let mut orders = BTreeMap::new();
-        for (rule, body) in self.bodies.clone() {
+        let pinned = self.bodies.iter().filter_map(|(rule, body)| {
+            let pinned = self.pinned_rule(*rule)?;
+            Some((*rule, body.clone(), pinned))
+        });
+        for (rule, body, pinned) in pinned.collect::<Vec<_>>() {
             let stages = self.own_stages(rule);
-            if let Some(pinned) = self.pinned_rule(rule)
-                && let Some(known) =
-                    self.pinned_orders(rule, &pinned.orders, &pinned.failures, &body, &stages)
-            {
+            if let Some(known) = self.pinned_orders(rule, &pinned.orders, &pinned.failures, &body, &stages) {
                 orders.insert(rule, known);
             }
         }

@@ -67,6 +67,21 @@ impl Spread {
         }
     }
 
+    /// The distribution of a column with a row for each of these hashes of values.
+    pub(crate) fn of_values(mut hashes: Vec<u32>) -> Spread {
+        hashes.sort_unstable();
+        let known: Vec<(u32, f64)> =
+            hashes.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as f64)).collect();
+        Spread {
+            rows: hashes.len() as f64,
+            distinct: known.len() as f64,
+            limit: u32::MAX,
+            known,
+            other_rows: 0.0,
+            other_values: 0.0,
+        }
+    }
+
     /// The distribution over the rows of both columns.
     pub(crate) fn or(&self, other: &Spread) -> Spread {
         let limit = self.limit.min(other.limit);

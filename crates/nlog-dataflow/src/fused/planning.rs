@@ -18,8 +18,8 @@
 //! plans have. With several threads, it loads all inputs into a second set of workers instead. Processes keep the plan
 //! with which they started.
 //!
-//! All decisions depend on counts and never on time, so a replay re-plans at the same transactions. Results never
-//! depend on the plan.
+//! All decisions depend on counts and never on time, so a replay that is idle between the same transactions re-plans
+//! at the same ones. Results never depend on the plan.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
