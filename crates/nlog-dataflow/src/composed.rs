@@ -5,15 +5,15 @@
 //!
 //! The modules in reading order: `head` (the results of bindings), `groups` (aggregates), `layout` (the representation
 //! of relations, and the arrangements at probes), `operators`, `graph` (from plan to operators), `worker` (threads),
-//! `output` (from changes to deltas), `trouble` (errors).
+//! `output` (from changes to deltas), `errors`.
 
+mod errors;
 mod graph;
 mod groups;
 mod head;
 mod layout;
 mod operators;
 mod output;
-mod trouble;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,10 +27,10 @@ use nlog_data::{
 };
 use nlog_plan::query::{Plan, RelationId};
 
+use self::errors::Errors;
 use self::graph::{ByWidth, Changes};
 use self::layout::{Layout, Width};
 use self::output::Reported;
-use self::trouble::Troubles;
 use self::worker::{Epoch, InputRows, Workers};
 use crate::fused::fault::{Fault, inject};
 use crate::panic::{message, refusal_of_all};
@@ -117,7 +117,7 @@ impl Composed {
         changes: &Delta,
         facts: Diff,
         sign: Diff,
-    ) -> Result<(Vec<(TableId, Changes)>, Troubles), String> {
+    ) -> Result<(Vec<(TableId, Changes)>, Errors), String> {
         let time = self.time;
         self.time = time
             .checked_add(1)
@@ -149,9 +149,9 @@ impl Composed {
             }
         }
         let mut by_table: BTreeMap<TableId, Changes> = BTreeMap::new();
-        let mut troubles = Troubles::default();
+        let mut errors = Errors::default();
         for outcome in self.workers.run(parts)? {
-            troubles.append(outcome.troubles);
+            errors.append(outcome.errors);
             for (table, changes) in outcome.changes {
                 match (by_table.get_mut(&table), changes) {
                     (Some(ByWidth::Narrow(all)), ByWidth::Narrow(mut more)) => all.append(&mut more),
@@ -162,14 +162,14 @@ impl Composed {
                 }
             }
         }
-        Ok((by_table.into_iter().collect(), troubles))
+        Ok((by_table.into_iter().collect(), errors))
     }
 
     /// The error to report, if any remain after the counts of errors are summed.
-    fn least_error(&self, troubles: Troubles) -> Option<DerivedError> {
+    fn least_error(&self, errors: Errors) -> Option<DerivedError> {
         let program = &self.layout.plan.program;
         let mut failures: BTreeMap<(u32, Symbol), Diff> = BTreeMap::new();
-        for (rule, failure, count) in troubles.failures {
+        for (rule, failure, count) in errors.failures {
             *failures.entry((rule, failure)).or_default() += count;
         }
         let failures =
@@ -177,7 +177,7 @@ impl Composed {
                 table: program.schema.shown(program.rule(RuleId(rule)).head),
                 cause: DerivedCause::Failure { failure: self.symbols.failure(failure), rule: RuleId(rule) },
             });
-        let conflicts = troubles.conflicts.into_iter().filter_map(|conflict| {
+        let conflicts = errors.conflicts.into_iter().filter_map(|conflict| {
             let values =
                 |row: &Vec<Symbol>| row.iter().map(|word| self.symbols.value(*word)).collect::<ValueRow>();
             let mut rows: Vec<ValueRow> = conflict.rows.iter().map(values).collect();
@@ -186,7 +186,7 @@ impl Composed {
             let cause = DerivedCause::KeyConflict { first: rows.next()?, second: rows.next()? };
             Some(DerivedError { table: conflict.table, cause })
         });
-        let too_many = troubles.too_many.into_iter();
+        let too_many = errors.too_many.into_iter();
         let too_many = too_many.map(|table| DerivedError { table, cause: DerivedCause::TooManyWays });
         failures.chain(conflicts).chain(too_many).min()
     }
@@ -203,8 +203,8 @@ impl Composed {
         if changes.tables.is_empty() && facts == NONE {
             return Ok(Ok(Delta::default()));
         }
-        let (by_table, troubles) = self.epoch(changes, facts, ONCE)?;
-        if let Some(error) = self.least_error(troubles) {
+        let (by_table, errors) = self.epoch(changes, facts, ONCE)?;
+        if let Some(error) = self.least_error(errors) {
             self.epoch(changes, facts, -ONCE)?;
             return Ok(Err(error));
         }

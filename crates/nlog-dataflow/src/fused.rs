@@ -9,9 +9,9 @@
 //!
 //! - Storage: `trace` (pairs with counts, and the staged changes of a transaction), `probe` (key lookup in batches),
 //!   `delta` (inserted and deleted rows), `sorted` (rows in order), `index`.
-//! - Rules: `pipeline` (from changed rows of one atom to rows of the head) with `lot` (bindings that wait for a probe),
-//!   `keys` (the sort keys of a lot) and `pipeline_end`; `groups` (aggregates), `relation` (from rows to sets), `rule`,
-//!   `trouble` (errors), `fault` (failures that tests inject).
+//! - Rules: `pipeline` (from changed rows of one atom to rows of the head) with `probe_batch` (bindings that wait for a probe),
+//!   `keys` (the sort keys of a batch) and `pipeline_end`; `groups` (aggregates), `relation` (from rows to sets), `rule`,
+//!   `errors`, `fault` (failures that tests inject).
 //! - Transactions: `engine` (one transaction), `reading` (rows of relations), `inputs` (checks of transactions),
 //!   `merged` (several transactions in one pass), `output` and `raw_delta` (from symbols to values), `profile`,
 //!   `planning` (re-planning for the rows present).
@@ -23,13 +23,13 @@
 pub(crate) mod delta;
 mod edit;
 pub(crate) mod engine;
+mod errors;
 pub(crate) mod fault;
 mod groups;
 mod index;
 mod inputs;
 mod keys;
 mod live;
-mod lot;
 mod merged;
 mod output;
 mod pipeline;
@@ -37,6 +37,7 @@ mod pipeline_end;
 mod placement;
 mod planning;
 mod probe;
+mod probe_batch;
 mod profile;
 mod proposal;
 mod raw_delta;
@@ -47,7 +48,6 @@ mod rule;
 mod sorted;
 mod threads;
 mod trace;
-mod trouble;
 pub(crate) mod workers;
 
 use std::collections::BTreeSet;
@@ -68,6 +68,7 @@ use crate::processes::{Meeting, MeetingError};
 use crate::symbol::{Marks, Symbols};
 use delta::Delta;
 use engine::State;
+use errors::Refusal;
 use fault::{Fault, inject};
 use inputs::{Changes, Inputs};
 use merged::Reaches;
@@ -75,7 +76,6 @@ use output::Output;
 use planning::Planning;
 use rounds::Lost;
 use trace::View;
-use trouble::Refusal;
 use workers::{Changed, Workers};
 
 pub(crate) use planning::WORTH_PLANNING;

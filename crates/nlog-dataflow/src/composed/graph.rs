@@ -17,11 +17,11 @@ use timely::dataflow::Scope;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::Operator;
 
+use super::errors::Errors;
 use super::groups::Groups;
 use super::head::{self, Finish, Made};
 use super::layout::{Chain, Form, Layout, Width};
 use super::operators::{Collection, Index, Scan, Sides, distinct, join, reduce, scan};
-use super::trouble::Troubles;
 use super::{Diff, NO_RULE, ONCE, Time, is_too_many};
 use crate::row::{Narrow, Row, Wide};
 use crate::steps::Steps;
@@ -49,7 +49,7 @@ pub(super) struct Graph {
     /// By table number, the changes of wanted tables since they were last taken.
     pub(super) changes: Vec<Option<Rc<RefCell<Changes>>>>,
     /// The errors since they were last taken.
-    pub(super) troubles: Rc<RefCell<Troubles>>,
+    pub(super) errors: Rc<RefCell<Errors>>,
     /// For each end of the dataflow, the least time that can still arrive; `None` if none can.
     pub(super) frontiers: Vec<Rc<Cell<Option<Time>>>>,
 }
@@ -71,7 +71,7 @@ struct Builder<'s, 'p> {
     scope: Scope<'s, Time>,
     layout: &'p Layout,
     symbols: Arc<Symbols>,
-    troubles: Rc<RefCell<Troubles>>,
+    errors: Rc<RefCell<Errors>>,
     facts: Collection<'s, Narrow>,
     relations: Vec<Option<Rows<'s>>>,
     indexes: Vec<Option<AnyIndex<'s>>>,
@@ -88,7 +88,7 @@ pub(super) fn build(scope: Scope<'_, Time>, layout: &Layout, symbols: &Arc<Symbo
         scope,
         layout,
         symbols: Arc::clone(symbols),
-        troubles: Rc::default(),
+        errors: Rc::default(),
         facts: unit,
         relations: vec![None; plan.relations.len()],
         indexes: vec![None; plan.indexes.len()],
@@ -108,8 +108,8 @@ pub(super) fn build(scope: Scope<'_, Time>, layout: &Layout, symbols: &Arc<Symbo
             _ => builder.relation(id),
         }
     }
-    let Builder { changes, frontiers, troubles, .. } = builder;
-    Graph { inputs, facts, changes, troubles, frontiers }
+    let Builder { changes, frontiers, errors, .. } = builder;
+    Graph { inputs, facts, changes, errors, frontiers }
 }
 
 impl<'s> Builder<'s, '_> {
@@ -168,8 +168,8 @@ impl<'s> Builder<'s, '_> {
             let keyed = keyed.clone();
             self.derive(id, &move |_, symbols, rule| head::pair(keyed.clone(), rule, symbols))
         };
-        let (symbols, troubles) = (Arc::clone(&self.symbols), Rc::clone(&self.troubles));
-        let mut keep = head::Keep::<P>::new(keyed.clone(), symbols, troubles, self.too_many(id));
+        let (symbols, errors) = (Arc::clone(&self.symbols), Rc::clone(&self.errors));
+        let mut keep = head::Keep::<P>::new(keyed.clone(), symbols, errors, self.too_many(id));
         let logic = Box::new(move |key: &P, values: &[(&P, Diff)], output: &mut Vec<(P, Diff)>| {
             keep.reduce(key, values, output);
         });
@@ -192,8 +192,8 @@ impl<'s> Builder<'s, '_> {
 
     /// Records that a row of a relation, or a binding on the way to it, has too many derivations.
     fn too_many(&self, id: RelationId) -> Box<dyn Fn()> {
-        let (table, troubles) = (self.layout.plan.table_of(id), Rc::clone(&self.troubles));
-        Box::new(move || troubles.borrow_mut().too_many.extend([table]))
+        let (table, errors) = (self.layout.plan.table_of(id), Rc::clone(&self.errors));
+        Box::new(move || errors.borrow_mut().too_many.extend([table]))
     }
 
     /// The rows derived by all rules of a relation.
@@ -214,14 +214,14 @@ impl<'s> Builder<'s, '_> {
 
     fn rule<O: ExchangeData>(&mut self, rule: &RulePlan, finish: Finish<O>) -> Collection<'s, O> {
         for joins in &rule.failures {
-            let made = head::failed(rule.rule.0, &self.symbols, &self.troubles);
+            let made = head::failed(rule.rule.0, &self.symbols, &self.errors);
             let failures: Collection<'s, Narrow> = self.full_pipeline(Chain::new(joins, rule.head), made);
             self.watch(&failures);
         }
         let chain = Chain::new(&rule.body, rule.head);
         match (&rule.output, &chain.pipeline.end) {
             (Output::Rows, End::Row(columns)) => {
-                let made = head::rows(columns, rule.rule.0, &self.symbols, &self.troubles, finish);
+                let made = head::rows(columns, rule.rule.0, &self.symbols, &self.errors, finish);
                 self.full_pipeline(chain, made)
             }
             (Output::Groups { group, tuple, aggregates, .. }, End::Group { .. }) => {
@@ -248,10 +248,10 @@ impl<'s> Builder<'s, '_> {
         let End::Group { group, tuple, check } = &chain.pipeline.end else {
             unreachable!("only pipelines to groups come here")
         };
-        let made = head::group::<G>(group, tuple, check, rule.rule.0, &self.symbols, &self.troubles);
+        let made = head::group::<G>(group, tuple, check, rule.rule.0, &self.symbols, &self.errors);
         let pairs = self.full_pipeline(chain, made);
         let mut reduction =
-            Groups::new(aggregates, (*groups, *tuples), rule.rule.0, &self.symbols, &self.troubles);
+            Groups::new(aggregates, (*groups, *tuples), rule.rule.0, &self.symbols, &self.errors);
         let too_many = self.too_many(rule.head);
         let logic = move |key: &G, tuples: &[(&G, Diff)], output: &mut Vec<(G, Diff)>| {
             if tuples.iter().any(|(_, ways)| is_too_many(*ways)) {

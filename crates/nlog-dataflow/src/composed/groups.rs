@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nlog::program::Aggregate;
 use nlog_plan::AggregatePlan;
 
-use super::trouble::Troubles;
+use super::errors::Errors;
 use super::{Diff, ONCE, is_there};
 use crate::aggregate::compute;
 use crate::expression::Expression;
@@ -21,7 +21,7 @@ pub(super) struct Groups {
     tuple_columns: usize,
     rule: u32,
     symbols: Arc<Symbols>,
-    troubles: Rc<RefCell<Troubles>>,
+    errors: Rc<RefCell<Errors>>,
     /// The group's columns, then the columns of a tuple.
     frame: Vec<Symbol>,
 }
@@ -32,7 +32,7 @@ impl Groups {
         (group_columns, tuple_columns): (usize, usize),
         rule: u32,
         symbols: &Arc<Symbols>,
-        troubles: &Rc<RefCell<Troubles>>,
+        errors: &Rc<RefCell<Errors>>,
     ) -> Self {
         let expressions = |plan: &AggregatePlan| {
             plan.arguments.iter().map(|argument| Expression::new(argument, symbols)).collect()
@@ -43,7 +43,7 @@ impl Groups {
             tuple_columns,
             rule,
             symbols: Arc::clone(symbols),
-            troubles: Rc::clone(troubles),
+            errors: Rc::clone(errors),
             frame: Vec::new(),
         }
     }
@@ -73,7 +73,7 @@ impl Groups {
                 Ok(value) => row.push(symbols.intern(&value)),
                 Err(failure) => {
                     let failure = symbols.fail(failure);
-                    self.troubles.borrow_mut().failures.push((self.rule, failure, ONCE));
+                    self.errors.borrow_mut().failures.push((self.rule, failure, ONCE));
                     failed = true;
                 }
             }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use nlog_plan::{Scalar, Slot};
 
+use super::errors::{Conflict, Errors};
 use super::layout::{Arrival, Keyed};
-use super::trouble::{Conflict, Troubles};
 use super::{Diff, ONCE, is_there, is_too_many};
 use crate::expression::{Binding, Expression};
 use crate::row::{Narrow, Row};
@@ -19,7 +19,7 @@ pub(super) type Made<O> = Box<dyn FnMut(&mut Binding, Diff) -> Option<O>>;
 /// Converts the columns of a head.
 pub(super) type Finish<O> = Box<dyn FnMut(&[Symbol]) -> O>;
 
-type Noted = Rc<RefCell<Troubles>>;
+type Noted = Rc<RefCell<Errors>>;
 
 /// Builds key and value of a binding that arrives at a probe.
 pub(super) fn arriving<R: Row>(arrival: &Arrival, symbols: &Arc<Symbols>) -> Made<(R, R)> {
@@ -52,10 +52,10 @@ pub(super) fn rows<O: 'static>(
     columns: &[Scalar],
     rule: u32,
     symbols: &Arc<Symbols>,
-    troubles: &Noted,
+    errors: &Noted,
     mut finish: Finish<O>,
 ) -> Made<O> {
-    let mut columns = Columns::new(columns, rule, symbols, troubles);
+    let mut columns = Columns::new(columns, rule, symbols, errors);
     Box::new(move |binding, diff| columns.evaluate(binding, diff).map(&mut finish))
 }
 
@@ -66,12 +66,12 @@ pub(super) fn group<G: Row>(
     check: &[Scalar],
     rule: u32,
     symbols: &Arc<Symbols>,
-    troubles: &Noted,
+    errors: &Noted,
 ) -> Made<(G, G)> {
     let (groups, tuple) = (group.len(), tuple.to_vec());
     // Expressions that are only checked follow the group's columns, and their values are dropped.
     let all: Vec<Scalar> = group.iter().chain(check).cloned().collect();
-    let mut columns = Columns::new(&all, rule, symbols, troubles);
+    let mut columns = Columns::new(&all, rule, symbols, errors);
     let symbols = Arc::clone(symbols);
     Box::new(move |binding, diff| {
         let columns = columns.evaluate(binding, diff)?;
@@ -81,8 +81,8 @@ pub(super) fn group<G: Row>(
 }
 
 /// Records each binding as a failure.
-pub(super) fn failed(rule: u32, symbols: &Arc<Symbols>, troubles: &Noted) -> Made<Narrow> {
-    let mut columns = Columns::new(&[], rule, symbols, troubles);
+pub(super) fn failed(rule: u32, symbols: &Arc<Symbols>, errors: &Noted) -> Made<Narrow> {
+    let mut columns = Columns::new(&[], rule, symbols, errors);
     Box::new(move |binding, diff| {
         columns.evaluate(binding, diff);
         None
@@ -94,17 +94,17 @@ struct Columns {
     expressions: Vec<Expression>,
     rule: u32,
     symbols: Arc<Symbols>,
-    troubles: Noted,
+    errors: Noted,
     words: Vec<Symbol>,
 }
 
 impl Columns {
-    fn new(columns: &[Scalar], rule: u32, symbols: &Arc<Symbols>, troubles: &Noted) -> Self {
+    fn new(columns: &[Scalar], rule: u32, symbols: &Arc<Symbols>, errors: &Noted) -> Self {
         Columns {
             expressions: columns.iter().map(|scalar| Expression::new(scalar, symbols)).collect(),
             rule,
             symbols: Arc::clone(symbols),
-            troubles: Rc::clone(troubles),
+            errors: Rc::clone(errors),
             words: Vec::new(),
         }
     }
@@ -126,7 +126,7 @@ impl Columns {
         if failure == NO_FAILURE {
             return Some(&self.words);
         }
-        self.troubles.borrow_mut().failures.push((self.rule, failure, diff));
+        self.errors.borrow_mut().failures.push((self.rule, failure, diff));
         None
     }
 }
@@ -159,15 +159,15 @@ pub(super) fn pair<P: Row>(keyed: Keyed, rule: u32, symbols: &Arc<Symbols>) -> F
 pub(super) struct Keep<P> {
     keyed: Keyed,
     symbols: Arc<Symbols>,
-    troubles: Noted,
+    errors: Noted,
     /// Reports a row with too many derivations.
     too_many: Box<dyn Fn()>,
     seen: Vec<(Vec<Symbol>, u32, P)>,
 }
 
 impl<P: Row> Keep<P> {
-    pub(super) fn new(keyed: Keyed, symbols: Arc<Symbols>, troubles: Noted, too_many: Box<dyn Fn()>) -> Self {
-        Keep { keyed, symbols, troubles, too_many, seen: Vec::new() }
+    pub(super) fn new(keyed: Keyed, symbols: Arc<Symbols>, errors: Noted, too_many: Box<dyn Fn()>) -> Self {
+        Keep { keyed, symbols, errors, too_many, seen: Vec::new() }
     }
 
     /// Reduces the values under a key that differ only in their rule to one with the least rule. Records a violated
@@ -192,7 +192,7 @@ impl<P: Row> Keep<P> {
         output.extend(self.seen.iter().map(|(_, _, value)| (*value, ONCE)));
         if let Some(table) = self.keyed.checked {
             let rows = self.seen.drain(..).map(|(row, _, _)| row).collect();
-            self.troubles.borrow_mut().conflicts.extend(Conflict::of(rows, table));
+            self.errors.borrow_mut().conflicts.extend(Conflict::of(rows, table));
         }
     }
 }

@@ -16,9 +16,9 @@ use timely::communication::{WorkerGuards, initialize_from};
 use timely::worker::Worker;
 use timely::{CommunicationConfig, WorkerConfig};
 
+use super::errors::Errors;
 use super::graph::{self, ByWidth, Changes, Graph};
 use super::layout::Layout;
-use super::trouble::Troubles;
 use super::{Diff, NONE, Time};
 use crate::panic::message;
 use crate::row::{Narrow, Wide};
@@ -44,7 +44,7 @@ pub(super) struct Epoch {
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) changes: Vec<(TableId, Changes)>,
-    pub(super) troubles: Troubles,
+    pub(super) errors: Errors,
 }
 
 /// An answer, or the reason why no answers will follow.
@@ -200,5 +200,5 @@ fn outcome(graph: &Graph) -> Outcome {
         .zip(&graph.changes)
         .filter_map(|(id, changes)| changes.as_ref().map(|changes| (id, take(changes))))
         .collect();
-    Outcome { changes, troubles: graph.troubles.take() }
+    Outcome { changes, errors: graph.errors.take() }
 }

@@ -11,10 +11,10 @@ use nlog_plan::query::RelationId;
 
 use super::delta::{Delta, TooMany};
 use super::engine::State;
+use super::errors::Refusal;
 use super::groups::Groups;
 use super::rule::finish;
 use super::trace::View;
-use super::trouble::Refusal;
 
 /// The edit in progress.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl State {
             let running = &mut self.rules[rule];
             finish(running, rows, attributed, &self.symbols, &mut failures, &mut derived)
                 .map_err(|TooMany| Refusal::TooMany(id))?;
-            self.troubles.add(running.id, failures);
+            self.errors.add(running.id, failures);
             if running.groups.is_some() {
                 self.grouped.push(rule);
             }

@@ -14,13 +14,13 @@ use nlog_plan::query::{Plan, RelationId};
 
 use super::delta::{Delta, TooMany};
 use super::edit::Edit;
+use super::errors::{Errors, Refusal};
 use super::groups::Groups;
 use super::index::Index;
 use super::pipeline::{Context, Pipeline};
 use super::placement::Placement;
 use super::relation::{Attributed, Relation};
 use super::rule::{Numbers, PipelineAt, Rule, finish};
-use super::trouble::{Refusal, Troubles};
 use super::workers::{Changed, Load};
 use crate::symbol::{Marks, Symbols};
 
@@ -49,7 +49,7 @@ pub(crate) struct State {
     pub(crate) reached: Vec<usize>,
     /// The rules whose groups the running transaction has reached.
     pub(crate) grouped: Vec<usize>,
-    pub(crate) troubles: Troubles,
+    pub(crate) errors: Errors,
     /// The work since the plan was made, in rows: changed input rows, rows that pipelines started with, and bindings
     /// that probes found.
     pub(crate) touched: u64,
@@ -116,7 +116,7 @@ impl State {
             editing: None,
             reached: Vec::new(),
             grouped: Vec::new(),
-            troubles: Troubles::default(),
+            errors: Errors::default(),
             touched: 0,
             plan,
             symbols,
@@ -196,13 +196,13 @@ impl State {
 
     /// Fails with the least error of the transaction, if there is one.
     pub(crate) fn refusal(&self) -> Result<(), Refusal> {
-        self.troubles.least(&self.plan, &self.symbols).map_or(Ok(()), |error| Err(Refusal::Derived(error)))
+        self.errors.least(&self.plan, &self.symbols).map_or(Ok(()), |error| Err(Refusal::Derived(error)))
     }
 
     /// Turns derived rows into a set.
     pub(crate) fn settle_rows(&mut self, relation: usize, derived: Delta) -> Result<(), Refusal> {
         let (symbols, numbers) = (&self.symbols, &self.numbers);
-        let conflicts = &mut self.troubles.conflicts;
+        let conflicts = &mut self.errors.conflicts;
         let settled = self.relations[relation].settle(derived, symbols, numbers, conflicts);
         settled.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))
     }
@@ -311,7 +311,7 @@ impl State {
                 };
                 self.touched += pipeline.run(rows, &mut context);
             }
-            self.troubles.add(rule.id, failures);
+            self.errors.add(rule.id, failures);
             derivation.rules.push((of_rule[0].rule, own));
         }
         self.release(&derivation.pending);
@@ -351,7 +351,7 @@ impl State {
             if rule.groups.is_some() {
                 self.grouped.push(at);
             }
-            self.troubles.add(rule.id, failures);
+            self.errors.add(rule.id, failures);
         }
         let mut pending = std::mem::take(&mut derivation.pending);
         pending.clear();
@@ -404,7 +404,7 @@ impl State {
             let Some(groups) = &mut self.rules[rule].groups else { continue };
             if accepted { groups.trace.publish_if_touched() } else { groups.trace.discard() }
         }
-        self.troubles = Troubles::default();
+        self.errors = Errors::default();
     }
 
     /// Stores the rows of wanted relations, so that each worker can return its part.

@@ -1,4 +1,4 @@
-//! The sort keys of a lot: the key of each binding with the binding's position.
+//! The sort keys of a batch: the key of each binding with the binding's position.
 //!
 //! Sorting is most of a probe's cost, and numbers sort fast. A key of up to three words is therefore packed into one
 //! number with its position.
@@ -19,7 +19,7 @@ pub(crate) trait Place: Copy + Ord {
     fn key<P: Row>(&self, words: usize) -> P;
 }
 
-/// The keys of a lot.
+/// The keys of a batch.
 pub(crate) enum Keys {
     /// Keys of at most one word.
     One(Vec<u64>),

@@ -15,9 +15,9 @@ use nlog_plan::query::{Joins, Plan, RelationId, RulePlan};
 
 use super::delta::Delta;
 use super::engine::State;
+use super::errors::Refusal;
 use super::rule::Part;
 use super::trace::View;
-use super::trouble::Refusal;
 
 /// The parts of an engine's previous state that did not move to the new program.
 pub(crate) struct Former {

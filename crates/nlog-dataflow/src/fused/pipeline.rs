@@ -1,8 +1,8 @@
 //! Runs a pipeline: takes changed rows of one atom through probes of the other atoms to rows of the head.
 //!
-//! Bindings are processed in lots. Each lot is sorted by the key of its probe, so that the index is traversed once, in
-//! order. The rows found fill the next lot ([`lot`](super::lot)), which is processed when it is full. The memory of a
-//! pipeline therefore does not depend on the number of rows that it derives.
+//! Bindings are processed in batches. Each batch is sorted by the key of its probe, so that the index is traversed
+//! once, in order. The rows found fill the next batch ([`probe_batch`](super::probe_batch)), which is processed when it
+//! is full. The memory of a pipeline therefore does not depend on the number of rows that it derives.
 
 use nlog_plan::query::{IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, Start, Step};
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::delta::{Delta, Diff};
 use super::index::{Fit, Index, each_width};
 use super::keys::{Keys, Place};
-use super::lot::{Bindings, Lot};
 use super::pipeline_end::PipelineEnd;
 use super::placement::{Move, Moves, owner};
 use super::probe::Probe as Finder;
+use super::probe_batch::{Bindings, ProbeBatch};
 use super::trace::{Rows, View};
 use crate::expression::{Binding, Expression};
 use crate::row::Row;
@@ -87,7 +87,7 @@ struct Probe {
     steps: Steps,
     /// The steps after the probe, if they only compare slots.
     comparisons: Option<Vec<Comparison>>,
-    lot: Lot,
+    batch: ProbeBatch,
 }
 
 /// The state that pipelines read, and the results that they fill in.
@@ -186,7 +186,7 @@ impl Pipeline {
         };
         for at in probe..self.probes.len() {
             flow.work_off(&mut self.probes[at..], context);
-            self.probes[at].lot.shrink();
+            self.probes[at].batch.shrink();
         }
         let found = flow.bindings;
         self.work.bindings += found;
@@ -232,7 +232,7 @@ impl Pipeline {
         }
         for at in 0..self.probes.len() {
             flow.work_off(&mut self.probes[at..], context);
-            self.probes[at].lot.shrink();
+            self.probes[at].batch.shrink();
         }
         let found = flow.bindings;
         let work = &mut self.work;
@@ -286,7 +286,7 @@ impl Probe {
             values: index.values(),
             comparisons: steps.comparisons(),
             steps,
-            lot: Lot::new(plan.key.len(), plan.repeats),
+            batch: ProbeBatch::new(plan.key.len(), plan.repeats),
         }
     }
 
@@ -306,12 +306,12 @@ impl Probe {
         parcel.failures.extend(failure);
     }
 
-    /// Adds the bindings of another worker to the lot.
+    /// Adds the bindings of another worker to the batch.
     fn receive(&mut self, parcel: &Parcel, symbols: &Symbols) {
         let (keys, width) = (self.key.len(), self.key.len() + self.keep.len());
         for at in 0..parcel.diffs.len() {
             let (key, kept) = parcel.words[at * width..(at + 1) * width].split_at(keys);
-            let Lot { keys: places, bindings, .. } = &mut self.lot;
+            let ProbeBatch { keys: places, bindings, .. } = &mut self.batch;
             places.push(key.iter().copied(), bindings.diffs.len(), symbols);
             bindings.kept.extend_from_slice(kept);
             bindings.diffs.push(parcel.diffs[at]);
@@ -319,15 +319,15 @@ impl Probe {
         }
     }
 
-    /// Adds a binding to the lot. Returns whether the lot is full.
+    /// Adds a binding to the batch. Returns whether the batch is full.
     #[inline]
     fn wait(&mut self, binding: &impl Slots, diff: Diff, failure: Option<Symbol>, symbols: &Symbols) -> bool {
-        let Lot { keys, bindings, .. } = &mut self.lot;
+        let ProbeBatch { keys, bindings, .. } = &mut self.batch;
         keys.push(self.key.iter().map(|slot| binding.slot(*slot)), bindings.diffs.len(), symbols);
         bindings.kept.extend(self.keep.iter().map(|slot| binding.slot(*slot)));
         bindings.diffs.push(diff);
         bindings.failures.extend(failure);
-        self.lot.is_full()
+        self.batch.is_full()
     }
 }
 
@@ -383,7 +383,7 @@ struct Flow<'a> {
 }
 
 impl Flow<'_> {
-    /// Passes a binding on to the next probe's lot, or to the end.
+    /// Passes a binding on to the next probe's batch, or to the end.
     #[inline]
     fn pass_on(&mut self, binding: &Binding, diff: Diff, probes: &mut [Probe], context: &mut Context<'_>) {
         if probes.is_empty() {
@@ -420,7 +420,7 @@ impl Flow<'_> {
         true
     }
 
-    /// Adds a binding to the first probe's lot, here or at another worker.
+    /// Adds a binding to the first probe's batch, here or at another worker.
     #[inline]
     fn wait_for_probe(
         &mut self,
@@ -438,7 +438,7 @@ impl Flow<'_> {
             Move::Own(slots) | Move::Send(slots) => owner(slots),
         };
         if to == context.me {
-            if next.wait(binding, diff, failure, context.symbols) && next.lot.is_due(next.keep.len()) {
+            if next.wait(binding, diff, failure, context.symbols) && next.batch.is_due(next.keep.len()) {
                 self.work_off(probes, context);
             }
         } else if matches!(next.movement, Move::Send(_)) {
@@ -446,32 +446,32 @@ impl Flow<'_> {
         }
     }
 
-    /// Processes the first probe's lot.
+    /// Processes the first probe's batch.
     fn work_off(&mut self, probes: &mut [Probe], context: &mut Context<'_>) {
         let Some((probe, later)) = probes.split_first_mut() else { return };
-        *context.too_many |= probe.lot.sort(probe.keep.len()).is_err();
-        if probe.lot.bindings.diffs.is_empty() {
+        *context.too_many |= probe.batch.sort(probe.keep.len()).is_err();
+        if probe.batch.bindings.diffs.is_empty() {
             return;
         }
         let indexes = context.indexes;
-        // The lot is taken out and put back, so that its memory is reused.
-        let mut lot = std::mem::take(&mut probe.lot);
+        // The batch is taken out and put back, so that its memory is reused.
+        let mut batch = std::mem::take(&mut probe.batch);
         each_width!(&indexes[probe.index.0 as usize].trace, trace => {
-            let Lot { keys, bindings, .. } = &lot;
+            let ProbeBatch { keys, bindings, .. } = &batch;
             match keys {
                 Keys::One(keys) => self.probe(keys, bindings, trace.probe(probe.view), probe, later, context),
                 Keys::Three(keys) => self.probe(keys, bindings, trace.probe(probe.view), probe, later, context),
                 Keys::More(keys) => self.probe(keys, bindings, trace.probe(probe.view), probe, later, context),
             }
         });
-        lot.clear();
-        probe.lot = lot;
+        batch.clear();
+        probe.batch = batch;
     }
 
     fn probe<P: Row, K: Place>(
         &mut self,
         keys: &[K],
-        lot: &Bindings,
+        batch: &Bindings,
         mut finder: Finder<'_, P, P, Rows>,
         probe: &mut Probe,
         later: &mut [Probe],
@@ -485,7 +485,7 @@ impl Flow<'_> {
             for (value, count) in finder.find(&place.key(probe.key.len())) {
                 // Most rows have the count 1.
                 let product =
-                    if *count == 1 { Some(lot.diffs[at]) } else { lot.diffs[at].checked_mul(*count) };
+                    if *count == 1 { Some(batch.diffs[at]) } else { batch.diffs[at].checked_mul(*count) };
                 let Some(diff) = product else {
                     *context.too_many = true;
                     continue;
@@ -498,7 +498,7 @@ impl Flow<'_> {
                     value.unpack(probe.values, symbols, &mut whole);
                     &whole
                 };
-                let kept = &lot.kept[at * width..(at + 1) * width];
+                let kept = &batch.kept[at * width..(at + 1) * width];
                 let found = Found { kept, row, take: &probe.take };
                 if let Some(comparisons) = probe.comparisons.as_deref().filter(|_| !self.may_fail)
                     && self.take_direct(&found, comparisons, diff, later, context)
@@ -508,7 +508,7 @@ impl Flow<'_> {
                 binding.slots.clear();
                 binding.slots.extend_from_slice(kept);
                 binding.slots.extend(probe.take.iter().map(|column| row[*column]));
-                binding.failure = lot.failures.get(at).copied().unwrap_or(NO_FAILURE);
+                binding.failure = batch.failures.get(at).copied().unwrap_or(NO_FAILURE);
                 if probe.steps.is_empty() {
                     self.pass_on(&binding, diff, later, context);
                 } else {

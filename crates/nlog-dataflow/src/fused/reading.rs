@@ -8,11 +8,11 @@ use nlog_plan::query::RelationId;
 
 use super::delta::{Delta, Diff, TooMany};
 use super::engine::{State, one_row};
+use super::errors::Refusal;
 use super::index::Fit;
 use super::pipeline::{Context, Pipeline};
 use super::placement::Moves;
 use super::trace::View;
-use super::trouble::Refusal;
 use crate::symbol::Symbol;
 
 impl State {

@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 
 use super::delta::Delta;
 use super::engine::{Derivation, State};
+use super::errors::Refusal;
 use super::pipeline::{Context, Parcel};
 use super::placement::{Move, Place, Placement, owner};
 use super::rule::PipelineAt;
-use super::trouble::Refusal;
 use crate::symbol::{Symbol, Symbols};
 use nlog_plan::query::RelationId;
 use serde::{Deserialize, Serialize};
@@ -141,7 +141,7 @@ impl State {
         };
         let rule = &mut self.rules[at.rule];
         self.touched += rule.parts[at.part].pipelines[at.pipeline].receive(probe, parcel, &mut context);
-        self.troubles.add(rule.id, failures);
+        self.errors.add(rule.id, failures);
     }
 
     /// Moves the results of pipelines to the workers of the head's rows.

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::delta::Delta;
 use super::engine::State;
+use super::errors::{Errors, Refusal};
 use super::fault::{Fault, inject};
 use super::placement::Placement;
 use super::relation::Attributed;
 use super::rounds::{Carrier, Lost};
 use super::trace::View;
-use super::trouble::{Refusal, Troubles};
 use crate::symbol::{Marks, Symbols};
 
 /// An order to a worker.
@@ -52,7 +52,7 @@ pub(crate) enum Answer {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Ran {
     pub(crate) changed: Changed,
-    pub(crate) troubles: Troubles,
+    pub(crate) errors: Errors,
     /// A relation that has a row with too many derivations.
     pub(crate) too_many: Option<RelationId>,
 }
@@ -132,7 +132,7 @@ impl Workers {
         for answer in self.others.answers()? {
             let Answer::Ran(ran) = answer else { return Err(Lost) };
             own.extend(ran.changed);
-            state.troubles.append(ran.troubles);
+            state.errors.append(ran.errors);
             // Report the least error, so that it does not depend on the worker that met it.
             refusal = [refusal, ran.too_many.map(Refusal::TooMany)].into_iter().flatten().min();
         }
@@ -247,13 +247,13 @@ pub(crate) fn serve(
         let answer = match order {
             Order::Run(changes, facts) => {
                 let refusal = run(state, superior, &changes, facts)?;
-                let troubles = std::mem::take(&mut state.troubles);
+                let errors = std::mem::take(&mut state.errors);
                 // Worker 0 chooses the error to report from the errors of all workers.
                 let too_many = refusal.and_then(|refusal| match refusal {
                     Refusal::TooMany(relation) => Some(relation),
                     Refusal::Derived(_) => None,
                 });
-                Answer::Ran(Box::new(Ran { changed: state.take_changed(), troubles, too_many }))
+                Answer::Ran(Box::new(Ran { changed: state.take_changed(), errors, too_many }))
             }
             Order::End(accepted) => {
                 inject(Fault::WorkerEnding);

@@ -43,7 +43,7 @@ impl Message {
                     delta.symbols_mut(0).for_each(&mut *each);
                     report.iter_mut().flat_map(Attributed::symbols_mut).for_each(&mut *each);
                 }
-                ran.troubles.translate(each);
+                ran.errors.translate(each);
             }
             Message::Answer(Answer::Rows(rows)) => rows.symbols_mut(0).for_each(each),
             Message::Order(Order::End(_) | Order::Rows(_) | Order::Mark | Order::Work)

@@ -1,29 +1,29 @@
-//! Lots: bindings that wait for a probe.
+//! Probe batches: bindings that wait for a probe.
 //!
-//! A lot is sorted by key, so that one ordered pass through the index serves all its bindings. If dropped variables can
-//! make different bindings equal, the lot waits for more bindings and replaces equal ones by a single binding with the
-//! sum of their counts (early projection). Otherwise the number of bindings would multiply from probe to probe: a path
-//! of five steps through 100 fully connected nodes has 10¹² bindings, but never more than 10⁴ distinct ones before a
-//! probe.
+//! A batch is sorted by key, so that one ordered pass through the index serves all its bindings. If dropped variables
+//! can make different bindings equal, the batch waits for more bindings and replaces equal ones by a single binding
+//! with the sum of their counts (early projection). Otherwise the number of bindings would multiply from probe to
+//! probe: a path of five steps through 100 fully connected nodes has 10¹² bindings, but never more than 10⁴ distinct
+//! ones before a probe.
 
 use super::delta::{Diff, TooMany};
 use super::keys::{Keys, Place};
 use crate::symbol::Symbol;
 
-/// The size of a lot, in bindings: large enough for sorted passes to pay off, small enough for the CPU's cache.
-const LOT: usize = 1 << 14;
+/// The size of a batch, in bindings: large enough for sorted passes to pay off, small enough for the CPU's cache.
+const BATCH: usize = 1 << 14;
 
-/// The maximum size of a lot that waits for equal bindings.
+/// The maximum size of a batch that waits for equal bindings.
 const MOST: usize = if cfg!(test) { 1 << 16 } else { 1 << 21 };
 
 /// Bindings that wait for a probe.
-pub(super) struct Lot {
+pub(super) struct ProbeBatch {
     /// The key of each binding, and the binding's position.
     pub(super) keys: Keys,
     pub(super) bindings: Bindings,
     /// Whether equal bindings can arrive.
     repeats: bool,
-    /// The number of bindings at which the lot is full.
+    /// The number of bindings at which the batch is full.
     full: usize,
 }
 
@@ -36,16 +36,16 @@ pub(super) struct Bindings {
     pub(super) failures: Vec<Symbol>,
 }
 
-impl Default for Lot {
+impl Default for ProbeBatch {
     fn default() -> Self {
-        Lot::new(0, false)
+        ProbeBatch::new(0, false)
     }
 }
 
-impl Lot {
-    /// A lot for keys of this many words.
+impl ProbeBatch {
+    /// A batch for keys of this many words.
     pub(super) fn new(key: usize, repeats: bool) -> Self {
-        Lot { keys: Keys::new(key), bindings: Bindings::default(), repeats, full: LOT }
+        ProbeBatch { keys: Keys::new(key), bindings: Bindings::default(), repeats, full: BATCH }
     }
 
     #[inline]
@@ -53,14 +53,14 @@ impl Lot {
         self.bindings.diffs.len() >= self.full
     }
 
-    /// Whether a full lot must be processed. If equal bindings can arrive, merges them instead and lets the lot wait
-    /// for more. If merging freed little room, the lot grows, and once it exceeds the maximum size it must be
+    /// Whether a full batch must be processed. If equal bindings can arrive, merges them instead and lets the batch
+    /// wait for more. If merging freed little room, the batch grows, and once it exceeds the maximum size it must be
     /// processed. `width` is the number of kept slots.
     pub(super) fn is_due(&mut self, width: usize) -> bool {
         if !self.repeats {
             return true;
         }
-        // Ignore an overflow: it is detected again when the lot is processed.
+        // Ignore an overflow: it is detected again when the batch is processed.
         let merged = self.sort(width).is_ok();
         if merged && self.bindings.diffs.len() > self.full / 2 {
             self.full *= 2;
@@ -70,7 +70,7 @@ impl Lot {
 
     /// Sorts by key, and merges equal bindings.
     pub(super) fn sort(&mut self, width: usize) -> Result<(), TooMany> {
-        let Lot { keys, bindings, repeats, .. } = self;
+        let ProbeBatch { keys, bindings, repeats, .. } = self;
         match keys {
             Keys::One(keys) => sort(keys, bindings, *repeats, width),
             Keys::Three(keys) => sort(keys, bindings, *repeats, width),
@@ -85,12 +85,12 @@ impl Lot {
         self.bindings.failures.clear();
     }
 
-    /// Frees the memory of an empty lot that had grown large.
+    /// Frees the memory of an empty batch that had grown large.
     pub(super) fn shrink(&mut self) {
-        if self.full > LOT {
+        if self.full > BATCH {
             self.keys.shrink();
             self.bindings = Bindings::default();
-            self.full = LOT;
+            self.full = BATCH;
         }
     }
 }
@@ -142,12 +142,12 @@ mod tests {
     use super::*;
     use crate::symbol::Symbols;
 
-    /// Fills a lot with bindings: key, kept slot and count.
-    fn fill(lot: &mut Lot, key: usize, bindings: &[(Symbol, Symbol, Diff)], symbols: &Symbols) {
+    /// Fills a batch with bindings: key, kept slot and count.
+    fn fill(batch: &mut ProbeBatch, key: usize, bindings: &[(Symbol, Symbol, Diff)], symbols: &Symbols) {
         for (word, kept, diff) in bindings {
-            lot.keys.push(std::iter::repeat_n(*word, key), lot.bindings.diffs.len(), symbols);
-            lot.bindings.kept.push(*kept);
-            lot.bindings.diffs.push(*diff);
+            batch.keys.push(std::iter::repeat_n(*word, key), batch.bindings.diffs.len(), symbols);
+            batch.bindings.kept.push(*kept);
+            batch.bindings.diffs.push(*diff);
         }
     }
 
@@ -155,32 +155,32 @@ mod tests {
     fn equal_bindings_become_one_whatever_the_width_of_their_key() {
         let symbols = Symbols::new();
         for key in [0, 1, 2, 3, 5] {
-            let mut lot = Lot::new(key, true);
+            let mut batch = ProbeBatch::new(key, true);
             let bindings =
                 [(2, 7, 1), (1, 7, Diff::MAX), (2, 6, 4), (1, 7, 1), (2, 7, 2), (1, 7, -1), (1, 6, 0)];
-            fill(&mut lot, key, &bindings, &symbols);
+            fill(&mut batch, key, &bindings, &symbols);
             if key == 0 {
                 // All bindings have the one key without words.
-                assert_eq!(lot.sort(1), Err(TooMany));
+                assert_eq!(batch.sort(1), Err(TooMany));
                 continue;
             }
-            assert_eq!(lot.sort(1), Ok(()));
-            assert_eq!((lot.bindings.kept, lot.bindings.diffs), (vec![7, 6, 7], vec![Diff::MAX, 4, 3]));
+            assert_eq!(batch.sort(1), Ok(()));
+            assert_eq!((batch.bindings.kept, batch.bindings.diffs), (vec![7, 6, 7], vec![Diff::MAX, 4, 3]));
         }
     }
 
     #[test]
     fn a_lot_waits_for_equal_bindings_but_not_for_ever() {
         let symbols = Symbols::new();
-        let (mut equal, mut different) = (Lot::new(1, true), Lot::new(1, true));
-        for at in 0..20 * LOT as Symbol {
+        let (mut equal, mut different) = (ProbeBatch::new(1, true), ProbeBatch::new(1, true));
+        for at in 0..20 * BATCH as Symbol {
             fill(&mut equal, 1, &[(at % 100, at % 90, 1)], &symbols);
             assert!(!(equal.is_full() && equal.is_due(1)), "there are 900 different ones");
         }
         equal.sort(1).expect("small numbers");
         assert_eq!(equal.bindings.diffs.len(), 900);
-        assert_eq!(equal.bindings.diffs.iter().sum::<Diff>(), 20 * LOT as Diff);
-        let due = (0..20 * LOT as Symbol).find(|at| {
+        assert_eq!(equal.bindings.diffs.iter().sum::<Diff>(), 20 * BATCH as Diff);
+        let due = (0..20 * BATCH as Symbol).find(|at| {
             fill(&mut different, 1, &[(*at, 0, 1)], &symbols);
             different.is_full() && different.is_due(1)
         });

@@ -12,7 +12,7 @@ use crate::symbol::Symbol;
 /// Between transactions no binding fails and no key is violated, because a transaction that causes either is undone.
 /// All recorded errors are therefore new, and none has to be remembered for later retraction.
 #[derive(Debug, Default)]
-pub(super) struct Troubles {
+pub(super) struct Errors {
     /// Rule, failure, and the change of the number of failing bindings. Within an epoch, a join can report a binding
     /// that the change of another input retracts. Only the sum counts.
     pub(super) failures: Vec<(u32, Symbol, Diff)>,
@@ -29,8 +29,8 @@ pub(super) struct Conflict {
     pub(super) rows: Vec<Vec<Symbol>>,
 }
 
-impl Troubles {
-    pub(super) fn append(&mut self, mut other: Troubles) {
+impl Errors {
+    pub(super) fn append(&mut self, mut other: Errors) {
         self.failures.append(&mut other.failures);
         self.conflicts.append(&mut other.conflicts);
         self.too_many.append(&mut other.too_many);

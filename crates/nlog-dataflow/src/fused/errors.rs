@@ -16,7 +16,7 @@ use crate::symbol::{Symbol, Symbols};
 
 /// The errors among the rows that a transaction derives.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Troubles {
+pub(crate) struct Errors {
     /// By rule and failure, the change of the number of failing bindings.
     failures: BTreeMap<(u32, Symbol), Diff>,
     pub(crate) conflicts: Vec<Conflict>,
@@ -31,7 +31,7 @@ pub(crate) enum Refusal {
     TooMany(RelationId),
 }
 
-impl Troubles {
+impl Errors {
     pub(crate) fn add(&mut self, rule: RuleId, failures: Vec<(Symbol, Diff)>) {
         for (failure, diff) in failures {
             *self.failures.entry((rule.0, failure)).or_default() += diff;
@@ -51,7 +51,7 @@ impl Troubles {
     }
 
     /// Adds the errors of another worker.
-    pub(crate) fn append(&mut self, other: Troubles) {
+    pub(crate) fn append(&mut self, other: Errors) {
         for (failure, diff) in other.failures {
             *self.failures.entry(failure).or_default() += diff;
         }
