@@ -11,13 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use network::{
-    Batch, Change, ChangeSet, Kind, Object, ObjectError, ObjectKey, ObjectStore, Outcome, Rows, TransportZone,
-};
-use nlog_data::{CommitError, Evaluator, Row, Transaction, TransactionError, Value};
+use network::{Batch, Change, ChangeSet, Kind, Object, ObjectError, ObjectKey, ObjectStore, Rows};
+use nlog_data::{CommitError, Evaluator, Transaction, TransactionError};
 use ovs_driver::{Changes, Desired, Pool};
 
 use crate::delta_split::split_by_node;
+use crate::input_rows::{managed_rows, merge, objects_rows, rows_from_the_start};
 use crate::labels::{LabelChanges, LabelUndo, Labels};
 use crate::object_status::ObjectStatus;
 pub use crate::object_status::{Problem, ProblemChanges};
@@ -554,51 +553,4 @@ fn run(
     })?;
     derived.provenance.apply(&committed, rules);
     Ok((changes, derived.status.apply(&committed, rules)))
-}
-
-fn merge(rows: &mut Rows, more: Rows) {
-    for (table, list) in more.insert {
-        rows.insert.entry(table).or_default().extend(list);
-    }
-    for (table, list) in more.delete {
-        rows.delete.entry(table).or_default().extend(list);
-    }
-}
-
-/// The rows of all objects.
-fn objects_rows(objects: &ObjectStore) -> Rows {
-    let mut rows = Rows::default();
-    for (table, row) in objects.iter().flat_map(|(_, object)| object.rows()) {
-        rows.insert.entry(table).or_default().push(row);
-    }
-    let nodes = objects.list(Kind::TransportNode).map(|node| managed(node.id()));
-    rows.insert.insert(MANAGED, nodes.collect());
-    rows
-}
-
-/// The rows that the first transaction inserts and that are never deleted.
-fn rows_from_the_start() -> Rows {
-    let (table, row) = TransportZone::default_zone().row();
-    Rows { insert: BTreeMap::from([(table, vec![row])]), delete: BTreeMap::new() }
-}
-
-/// The table of the transport nodes that this controller programs: all of them.
-const MANAGED: &str = "managed";
-
-fn managed(node: &str) -> Row {
-    vec![Value::String(node.into())]
-}
-
-/// The rows of [`MANAGED`] that an object change inserts and deletes.
-fn managed_rows(objects: &ChangeSet) -> Rows {
-    let mut rows = Rows::default();
-    for change in objects.effective().filter(|change| change.key.kind == Kind::TransportNode) {
-        let side = match change.outcome() {
-            Outcome::Created => &mut rows.insert,
-            Outcome::Deleted => &mut rows.delete,
-            Outcome::Updated | Outcome::Unchanged => continue,
-        };
-        side.entry(MANAGED).or_default().push(managed(&change.key.id));
-    }
-    rows
 }

@@ -20,11 +20,11 @@
 //! ```
 //!
 //! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], `labels`, `reports`,
-//! `refused_reports`, `delta_split`, `object_status`, `provenance` and `restore`; [`record`] and [`journal`] (the
-//! state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`]; `listener` (the API's address and
-//! connections) and [`peer`] (the client's identity), `requests` (requests from the network), `answers` (answers on
-//! their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`); [`config`]; [`daemon`] (start and
-//! end of all this).
+//! `refused_reports`, `input_rows`, `delta_split`, `object_status`, `provenance` and `restore`; [`record`] and
+//! [`journal`] (the state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`];
+//! `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
+//! network), `answers` (answers on their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`);
+//! [`config`]; [`daemon`] (start and end of all this).
 //!
 //! Out of scope: driving one switch (crate `ovs-driver`), and the meaning of objects (crate `network` and the rules).
 #![forbid(unsafe_code)]
@@ -38,6 +38,7 @@ pub mod daemon;
 mod delta_split;
 pub mod engine;
 pub mod fleet;
+mod input_rows;
 pub mod journal;
 mod labels;
 mod listener;

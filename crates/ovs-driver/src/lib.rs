@@ -47,12 +47,12 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
 //! ```
 //!
-//! In reading order: [`Config`] and [`Timing`]; [`FlowKey`] and [`Flow`] (flows as bytes), [`Desired`] and
-//! [`Changes`], [`Event`]; `ledger` (the difference between the switch and the desired state), `forwarding` (flows and
-//! groups together) and `group` (large groups, split into parts), `intent` and `outbox` (how owner and driver exchange
-//! work and events without waiting for each other), `driver` (the one procedure that compares and corrects); `view` and
-//! `database` (OVSDB), `openflow` with `codec`, `connection`, `session`,
-//! `steps` (the order of messages), `groups` and `wire`; and [`fake`], the test double.
+//! In reading order: [`Config`] and [`Timing`]; [`FlowKey`] and [`Flow`] (flows as bytes), [`Desired`] and [`Changes`],
+//! [`Event`]; `ledger` (the difference between the switch and the desired state), `forwarding` (flows and groups
+//! together) and `group` (large groups, split into parts), `intent` and `outbox` (how owner and driver exchange work
+//! and events without waiting for each other), `handle` (start and end), `driver` (the one procedure that compares and
+//! corrects); `view` and `database` (OVSDB), `openflow` with `codec`, `connection`, `session`, `steps` (the order of
+//! messages), `groups` and `wire`; and [`fake`], the test double.
 //!
 //! Refused objects do not delay the rest. A bundle with a bad flow is discarded and sent again without that flow; after
 //! several failures the changes are sent one by one. [`Event::Refused`] names the refused objects, which are retried
@@ -61,9 +61,10 @@
 //! Before the driver reads a switch, it maps the geneve option [`Config::tunnel_option`] to a field. In the tables
 //! that [`Config::learned_tables`] lists, flows created by `learn` actions belong to the switch.
 //!
-//! Changes that others make are undone: the switch reports changes of flows (`openflow::monitor`), groups are compared at
-//! intervals, and an error that contradicts what the switch should have makes the driver read it again. [`Event::ForeignChanges`]
-//! reports them; `foreign` sets the pace, since two controllers may undo each other's changes.
+//! Changes that others make are undone: the switch reports changes of flows (`openflow::monitor`), groups are compared
+//! at intervals, and an error that contradicts what the switch should have makes the driver read it again.
+//! [`Event::ForeignChanges`] reports them; `foreign` sets the pace, since two controllers may undo each other's
+//! changes.
 //!
 //! Nothing but an empty bridge is sent before both endpoints are known to lead to the same bridge (`identity`). The
 //! tasks of a driver are supervised (`supervisor`).
@@ -93,6 +94,7 @@ mod flow;
 mod foreign;
 mod forwarding;
 mod group;
+mod handle;
 mod identity;
 mod intent;
 mod ledger;
@@ -104,10 +106,10 @@ mod view;
 
 pub use config::{Config, Timing};
 pub use desired::{Changes, Desired, Patch, Remote, RemoteError, Tunnel};
-pub use driver::{Handle, spawn, spawn_with};
 pub use event::{Channel, Event, ForeignChange, Problem, Rejection, Report, Vif};
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};
+pub use handle::{Handle, spawn, spawn_with};
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use openflow_rs::message::TlvMapping;
 pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, Sockets};

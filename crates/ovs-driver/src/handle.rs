@@ -1,0 +1,134 @@
+//! Starts the tasks of a driver, and is its owner's end of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use peer_connection::{Dial, Sockets};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::config::{Config, Timing};
+use crate::database::{self, Database};
+use crate::desired::{Changes, Desired};
+use crate::driver::Driver;
+use crate::event::{Channel, Event};
+use crate::identity::Identity;
+use crate::intent::Shared;
+use crate::openflow::OpenFlow;
+use crate::outbox::Outbox;
+use crate::supervisor::{Tasks, supervise};
+
+/// A running driver. Dropping the handle stops the driver and leaves the switch unchanged.
+#[derive(Debug)]
+pub struct Handle {
+    intent: Arc<Shared>,
+    /// Dropping it stops the supervisor.
+    stop: Option<oneshot::Sender<()>>,
+    supervisor: JoinHandle<()>,
+}
+
+impl Handle {
+    /// Sets the whole desired state. The driver writes nothing to the switch before the first call. A later call
+    /// replaces the desired state, pushed transactions included; transactions not confirmed yet are confirmed when
+    /// the new state is in force. Returns at once.
+    pub fn set_desired(&self, desired: Arc<Desired>) {
+        self.intent.change(|intent| intent.set_desired(&desired));
+    }
+
+    /// Applies the changes of one transaction to the desired state. Transaction numbers ascend. Returns at once: the
+    /// changes of transactions that wait for the switch are merged flow by flow. Each transaction ends with
+    /// [`Event::Confirmed`] or [`Event::Refused`]; transactions that wait for an unreachable switch end together.
+    pub fn push(&self, txn: u64, changes: Changes) {
+        self.intent.change(|intent| intent.push(txn, &changes));
+    }
+
+    /// Stops the driver, as dropping the handle does. Completes when all its tasks have ended and both connections
+    /// are closed. Another driver may then control the same switch.
+    pub async fn end(mut self) {
+        self.stop = None;
+        // The result carries no further information.
+        let _ = (&mut self.supervisor).await;
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.supervisor.abort();
+    }
+}
+
+/// Starts the driver of a switch, with the default limits. Must be called within a tokio runtime.
+pub fn spawn(config: Config, events: mpsc::Sender<(String, Event)>) -> Handle {
+    spawn_with(config, Timing::default(), Arc::new(Sockets), events)
+}
+
+/// Starts the driver of a switch with these limits; `dialler` makes its connections. Must be called within a tokio
+/// runtime.
+pub fn spawn_with(
+    config: Config,
+    timing: Timing,
+    dialler: Arc<dyn Dial>,
+    events: mpsc::Sender<(String, Event)>,
+) -> Handle {
+    let config = Arc::new(config);
+    let intent = Arc::new(Shared::default());
+    let outbox = Arc::new(Outbox::default());
+    let limits = (timing.backoff_min, timing.backoff_max);
+    let (stop, stopped) = oneshot::channel();
+    let start = {
+        let (config, intent, outbox) = (config.clone(), intent.clone(), outbox.clone());
+        move || start(&config, &timing, &dialler, &intent, &outbox, &events)
+    };
+    let failed = {
+        let intent = intent.clone();
+        move |why, restart_in| failed(&config, &intent, &outbox, why, restart_in)
+    };
+    let supervisor = tokio::spawn(supervise(limits, stopped, start, failed));
+    Handle { intent, stop: Some(stop), supervisor }
+}
+
+/// Starts the tasks of a driver. The intent and the undelivered events survive a failure of the tasks.
+fn start(
+    config: &Arc<Config>,
+    timing: &Timing,
+    dialler: &Arc<dyn Dial>,
+    intent: &Arc<Shared>,
+    outbox: &Arc<Outbox>,
+    events: &mpsc::Sender<(String, Event)>,
+) -> Tasks {
+    let identity = Arc::new(Identity::new(config.datapath_id));
+    let connection = database::connection(config, timing, dialler.clone());
+    let (database, watch_database) =
+        Database::new(connection.client, connection.events, config, timing, &identity, intent, outbox);
+    let (openflow, keep_connected) = OpenFlow::new(
+        config.clone(),
+        timing,
+        dialler.clone(),
+        identity.clone(),
+        intent.clone(),
+        outbox.clone(),
+    );
+    let driver = Driver::new(config, timing, identity, intent, outbox, database, openflow);
+    let mut tasks = Tasks::default();
+    tasks.spawn("that corrects the switch", driver.run());
+    tasks.spawn("that watches the database", watch_database);
+    tasks.spawn("of the database connection", connection.session);
+    tasks.spawn("of the OpenFlow connection", keep_connected);
+    tasks.spawn("that delivers events", outbox.clone().deliver(config.name.clone(), events.clone()));
+    tasks
+}
+
+/// Resets the state after a task has ended and all others were stopped: the contents of the switch are unknown again.
+fn failed(config: &Config, intent: &Shared, outbox: &Outbox, why: String, restart_in: Duration) {
+    tracing::error!(switch = config.name, why, ?restart_in, "the driver failed and is started again");
+    let connected = {
+        let mut intent = intent.lock();
+        intent.forwarding.lost();
+        [Channel::Ovsdb, Channel::OpenFlow].map(|channel| (channel, intent.disconnected(channel)))
+    };
+    for (channel, _) in connected.into_iter().filter(|(_, was_up)| *was_up) {
+        outbox.put(Event::Disconnected { channel, why: "the driver failed and is started again".to_owned() });
+    }
+    outbox.put(Event::RefusedTotal { refused: 0 });
+    outbox.put(Event::Failed { why, restart_in });
+}
