@@ -311,8 +311,8 @@ mod tests {
     #[test]
     fn the_number_of_objects_is_limited() {
         let mut batch = Batch { count: OBJECTS_MAX - 2, ..Batch::default() };
-        let text: String =
-            (0..10).map(|id| format!("{{\"kind\": \"switch\", \"id\": \"s{id}\"}}\n")).collect();
+        let lines = (0..10).map(|id| format!("{{\"kind\": \"switch\", \"id\": \"s{id}\"}}"));
+        let text = lines.collect::<Vec<_>>().join("\n");
         batch.add_json("net.json", &text);
         batch.add_json("more.json", &text);
         assert_eq!((batch.entries.len(), batch.faults.len()), (2, 1));
