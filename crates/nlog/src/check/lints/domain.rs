@@ -15,13 +15,13 @@ pub(super) enum Domain {
     Anything,
     /// Integers from the first to the second, both included.
     Between(i64, i64),
-    /// One of these values.
-    OneOf(Arc<BTreeSet<Value>>),
+    /// One of these values, ascending.
+    OneOf(Arc<[Value]>),
 }
 
 impl Domain {
     pub(super) fn only(value: Value) -> Self {
-        Domain::OneOf(Arc::new(BTreeSet::from([value])))
+        Domain::OneOf(Arc::from([value]))
     }
 
     pub(super) fn nothing() -> Self {
@@ -36,11 +36,11 @@ impl Domain {
                 return Domain::Anything;
             }
         }
-        Domain::OneOf(Arc::new(set))
+        Domain::OneOf(set.into_iter().collect())
     }
 
     fn one_of<'v>(values: impl Iterator<Item = &'v Value>) -> Self {
-        Domain::OneOf(Arc::new(values.cloned().collect()))
+        Domain::OneOf(values.cloned().collect())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -64,7 +64,9 @@ impl Domain {
         match (self, other) {
             (Domain::Anything, known) | (known, Domain::Anything) => known.clone(),
             (Domain::OneOf(a), Domain::OneOf(b)) if a == b => self.clone(),
-            (Domain::OneOf(a), Domain::OneOf(b)) => Domain::one_of(a.intersection(b)),
+            (Domain::OneOf(a), Domain::OneOf(b)) => {
+                Domain::one_of(a.iter().filter(|value| b.contains(value)))
+            }
             (Domain::OneOf(values), Domain::Between(low, high))
             | (Domain::Between(low, high), Domain::OneOf(values)) => {
                 let within = |value: &&Value| matches!(value, Value::Int(int) if (low..=high).contains(&int));
@@ -77,7 +79,7 @@ impl Domain {
     /// The union of the two.
     pub(super) fn or(&self, other: &Domain) -> Domain {
         match (self, other) {
-            (Domain::OneOf(a), Domain::OneOf(b)) => Domain::values(a.union(b).cloned()),
+            (Domain::OneOf(a), Domain::OneOf(b)) => Domain::values(a.iter().chain(&**b).cloned()),
             (empty, other) | (other, empty) if empty.is_empty() => other.clone(),
             _ => Domain::Anything,
         }
