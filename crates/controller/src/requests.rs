@@ -13,7 +13,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http_body::Frame;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{Body as _, BoxFuture, Bytes, Service, http};
@@ -43,6 +44,10 @@ const ELEMENTS_MAX: usize = 1 << 20;
 /// The time limit for the next bytes of a request, and for the whole request.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 const ARRIVAL_MAX: Duration = Duration::from_mins(5);
+/// From this size on, a request is decoded in a thread of its own: decoding takes up to a second and never yields.
+const LARGE: usize = 256 << 10;
+/// The number of large requests in work at a time.
+const DECODERS: usize = 4;
 /// The bytes before each gRPC message: the compression flag and the length.
 const PREFIX: usize = 5;
 
@@ -57,6 +62,8 @@ pub(crate) struct WholeRequests<S> {
 struct Budget {
     total: Arc<Semaphore>,
     clients: Mutex<BTreeMap<Client, Weak<Semaphore>>>,
+    /// The threads that large requests may have.
+    decoders: Arc<Semaphore>,
 }
 
 /// A complete request.
@@ -77,8 +84,7 @@ struct Held {
 
 impl<S> WholeRequests<S> {
     pub(crate) fn new(inner: S) -> Self {
-        let total = Arc::new(Semaphore::new(TOTAL_BYTES_MAX / PIECE));
-        WholeRequests { inner, budget: Arc::new(Budget { total, clients: Mutex::default() }) }
+        WholeRequests { inner, budget: Arc::default() }
     }
 }
 
@@ -88,7 +94,7 @@ impl<S: NamedService> NamedService for WholeRequests<S> {
 
 impl<S> Service<http::Request<Body>> for WholeRequests<S>
 where
-    S: Service<http::Request<Body>, Response = http::Response<Body>> + Clone + Send + 'static,
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error: Send> + Clone + Send + 'static,
     S::Future: Send,
 {
     type Response = http::Response<Body>;
@@ -115,13 +121,56 @@ where
                 Ok(whole) => whole,
                 Err(status) => return Ok(status.into_http()),
             };
-            let response = inner.call(http::Request::from_parts(parts, Body::new(Pieces(pieces)))).await;
+            let bytes: usize = pieces.iter().map(Bytes::len).sum();
+            let request = http::Request::from_parts(parts, Body::new(Pieces(pieces)));
+            let response = if bytes < LARGE {
+                inner.call(request).await
+            } else {
+                in_own_thread(inner, request, budget.decoders.clone()).await
+            };
             drop(held);
             match caller {
                 Some(caller) => response.map(|response| Answer::wrap(response, caller.account)),
                 None => response,
             }
         })
+    }
+}
+
+/// Serves a request in a thread of its own, and stops early if the client has gone.
+async fn in_own_thread<S>(
+    mut service: S,
+    request: http::Request<Body>,
+    places: Arc<Semaphore>,
+) -> Result<http::Response<Body>, S::Error>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error: Send> + Send + 'static,
+{
+    let place = places.acquire_owned().await;
+    // Dropped with this future, which is when the client has gone.
+    let (here, gone) = oneshot::channel::<()>();
+    let runtime = Handle::current();
+    let served = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        runtime.block_on(async {
+            tokio::select! {
+                response = service.call(request) => response,
+                _ = gone => Ok(Status::cancelled("the client has gone").into_http()),
+            }
+        })
+    });
+    let response = served.await;
+    drop(here);
+    response.unwrap_or_else(|error| Ok(Status::internal(error.to_string()).into_http()))
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget {
+            total: Arc::new(Semaphore::new(TOTAL_BYTES_MAX / PIECE)),
+            clients: Mutex::default(),
+            decoders: Arc::new(Semaphore::new(DECODERS)),
+        }
     }
 }
 
@@ -250,6 +299,9 @@ impl http_body::Body for Pieces {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
     use super::*;
 
     /// An apply request of so many empty objects: two bytes each.
@@ -260,10 +312,52 @@ mod tests {
         Body::new(Pieces([Bytes::from(bytes)].into()))
     }
 
+    /// A service that decodes until it is told to stop, without a yield.
+    #[derive(Clone)]
+    struct Decoder {
+        begun: Arc<AtomicBool>,
+        told: Arc<Mutex<mpsc::Receiver<()>>>,
+    }
+
+    impl Service<http::Request<Body>> for Decoder {
+        type Response = http::Response<Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+            let Decoder { begun, told } = self.clone();
+            Box::pin(async move {
+                begun.store(true, Ordering::SeqCst);
+                let told = told.lock().unwrap().recv_timeout(Duration::from_secs(20));
+                told.expect("others run meanwhile");
+                Ok(http::Response::default())
+            })
+        }
+    }
+
+    /// The test has one thread, which a request decoded there would block.
+    #[tokio::test]
+    async fn a_large_request_is_decoded_beside_others() {
+        let (stop, told) = mpsc::channel();
+        let begun = Arc::new(AtomicBool::new(false));
+        let decoder = Decoder { begun: begun.clone(), told: Arc::new(Mutex::new(told)) };
+        let request = http::Request::post("http://localhost/weft.v1.Controller/Apply");
+        let request = request.body(empty_objects(LARGE / 2)).unwrap();
+        let answer = tokio::spawn(WholeRequests::new(decoder).call(request));
+        while !begun.load(Ordering::SeqCst) {
+            tokio::task::yield_now().await;
+        }
+        stop.send(()).unwrap();
+        assert_eq!(answer.await.unwrap().unwrap().status(), http::StatusCode::OK);
+    }
+
     #[tokio::test]
     async fn elements_count_towards_the_budget() {
-        let budget =
-            Budget { total: Arc::new(Semaphore::new(TOTAL_BYTES_MAX / PIECE)), clients: Mutex::default() };
+        let budget = Budget::default();
         let take = async |count| {
             budget.collect(empty_objects(count), Some(Client::Process(1)), MESSAGE_BYTES_MAX).await
         };

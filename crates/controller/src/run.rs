@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nlog_data::{Evaluator, Tables};
 use nlog_dataflow::{Dataflow, Options};
@@ -12,6 +13,10 @@ use crate::config::Config;
 use crate::daemon::{Daemon, DaemonError, MakeEvaluator, PROBE, Parts};
 use crate::fleet::RealDrivers;
 use crate::rules::Rules;
+
+/// How long a thread that decoded or parsed a request waits for more work. The allocator gets all its memory back only
+/// when the thread ends.
+const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// Runs a controller until it receives SIGTERM or SIGINT, or something fails. Logs to standard error.
 pub fn run(config: &Config) -> Result<(), DaemonError> {
@@ -26,7 +31,8 @@ pub fn run(config: &Config) -> Result<(), DaemonError> {
         rules,
         drivers: Box::new(RealDrivers),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().thread_keep_alive(IDLE_MAX).enable_all().build();
     let runtime = runtime.map_err(|error| DaemonError::Thread(format!("cannot start threads: {error}")))?;
     let result = runtime.block_on(async {
         // Before anything starts, so that no signal is lost.

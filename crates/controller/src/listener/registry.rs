@@ -11,7 +11,7 @@ use super::{Account, Client};
 const CONNECTIONS_MAX: usize = 256;
 const CLIENT_MAX: usize = 64;
 /// The most bytes of unread answers of all connections together.
-const UNREAD_BYTES_MAX: usize = 256 << 20;
+const UNREAD_BYTES_MAX: usize = 96 << 20;
 
 /// The connections in use, ordered by their last activity.
 #[derive(Debug, Default)]
