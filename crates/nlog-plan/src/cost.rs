@@ -100,7 +100,7 @@ pub(crate) fn estimate(search: &Search, body: &Body) -> Estimate {
     for ((spread, distinct), term) in estimate.spreads.iter_mut().zip(&estimate.distinct).zip(&body.terms) {
         let of_term = match chosen(term) {
             Some(Expr::Variable(variable)) => search.model.spread_of(body, *variable),
-            Some(Expr::Constant(value)) => Some(Arc::new(Spread::constant(sampled_hash(value), 1.0))),
+            Some(Expr::Constant(value)) => Some(Arc::new(Spread::of_values(vec![sampled_hash(value)]))),
             _ => None,
         };
         *spread = of_term.map(|of_term| Arc::new(of_term.scaled(estimate.rows, *distinct)));

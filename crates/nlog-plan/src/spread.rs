@@ -55,18 +55,6 @@ impl Spread {
         })
     }
 
-    /// The distribution of a column with the same value in all rows.
-    pub(crate) fn constant(hash: u32, rows: f64) -> Spread {
-        Spread {
-            rows,
-            distinct: 1.0,
-            limit: u32::MAX,
-            known: vec![(hash, rows)],
-            other_rows: 0.0,
-            other_values: 0.0,
-        }
-    }
-
     /// The distribution of a column with a row for each of these hashes of values.
     pub(crate) fn of_values(mut hashes: Vec<u32>) -> Spread {
         hashes.sort_unstable();
