@@ -140,12 +140,15 @@ fn cargo_program() -> OsString {
 }
 
 /// Runs cargo with our standard output and error.
-fn cargo<A: AsRef<str>>(arguments: &[A], variable: Option<(&str, &str)>) -> Result<()> {
+fn cargo<'a, A: AsRef<str>>(
+    arguments: &[A],
+    variables: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
     let status = Command::new(cargo_program())
         .args(&arguments)
         .env("PATH", with_system_folders())
-        .envs(variable)
+        .envs(variables)
         .status()
         .context("cannot start cargo")?;
     if !status.success() {

@@ -16,6 +16,9 @@ const NEEDS_OPEN_VSWITCH: &str = "test(/(^|::)open_vswitch::/)";
 /// Makes tests of random programs and networks run a tenth of their cases.
 const QUICK: (&str, &str) = ("WEFT_TEST_QUICK", "1");
 
+/// The number of tests that nextest runs at a time.
+const TEST_THREADS: &str = "NEXTEST_TEST_THREADS";
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// After an edit: the changed crates and what uses rules, with fewer random cases, without Open vSwitch
@@ -71,12 +74,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let options: Vec<&str> = arguments.rest.iter().map(String::as_str).chain(["--workspace"]).collect();
     let filter = filters.join(" & ");
     let chosen: &[&str] = if filters.is_empty() { &[] } else { &["-E", &filter] };
-    let environment = arguments.quick.then_some(QUICK);
-    let nextest = |more: &[&str]| cargo(&[&["nextest", "run"], more, &options, chosen].concat(), environment);
-    parts.time("build", || nextest(&["--no-run"]))?;
-    // Many tests wait for switches: with one test more than cores, fewer cores are idle.
+    // Many tests wait for switches: with one test more than cores, fewer cores are idle. A variable, so that the option
+    // of nextest can still be given.
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get() + 1).to_string();
-    parts.time("tests", || nextest(&["--test-threads", &threads]))?;
+    let threads = std::env::var(TEST_THREADS).unwrap_or(threads);
+    let environment = || arguments.quick.then_some(QUICK).into_iter().chain([(TEST_THREADS, &*threads)]);
+    let nextest =
+        |more: &[&str]| cargo(&[&["nextest", "run"], more, &options, chosen].concat(), environment());
+    parts.time("build", || nextest(&["--no-run"]))?;
+    parts.time("tests", || nextest(&[]))?;
     if whole {
         parts.time("examples in the documentation of crates", || {
             cargo(&["test", "--quiet", "--workspace", "--doc"], None)
