@@ -1,9 +1,8 @@
 //! Gives freed memory back to the system, for a daemon that may be idle for days.
 //!
 //! mimalloc keeps freed pages for a while and returns them when a later allocation finds that their time is over; an idle
-//! process has no later allocation. Huge pages stay while any value is left in their 2 MiB. Ten seconds after hostile
-//! clients had gone (`cargo xtask bench hostile`), the controller kept 75 to 125 MiB more than before the attack; without
-//! huge pages and with a thread that returns free pages, 27 MiB.
+//! process has no later allocation. Huge pages stay while any value is left in their 2 MiB. `cargo xtask bench hostile`
+//! measures the memory that is left after an attack.
 #![allow(unsafe_code, reason = "the allocator has no safe interface to this")]
 
 use std::thread;
