@@ -69,7 +69,7 @@ pub(crate) fn print(hosts: usize) -> Result<()> {
 
 /// Runs a controller until it is killed.
 pub(crate) fn run(config: &Path) -> Result<()> {
-    Ok(controller::run(&Config::load(config)?)?)
+    Ok(controller::run(&Config::load(config)?, || ())?)
 }
 
 fn host_name(host: usize) -> String {

@@ -9,7 +9,7 @@
 //! use controller::{Client, Config};
 //!
 //! let config = Config::load("/etc/weft.toml".as_ref())?;
-//! std::thread::spawn(move || controller::run(&config));
+//! std::thread::spawn(move || controller::run(&config, || ()));
 //!
 //! let mut client = Client::connect("unix:/run/weft/weft.sock").await?;
 //! let text = "{kind: switch, id: blue}".to_owned();

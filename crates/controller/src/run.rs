@@ -19,7 +19,10 @@ use crate::rules::Rules;
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// Runs a controller until it receives SIGTERM or SIGINT, or something fails. Logs to standard error.
-pub fn run(config: &Config) -> Result<(), DaemonError> {
+///
+/// Its threads call `before_sleep` whenever they run out of work: an allocator that keeps freed memory for each thread can
+/// give it back there.
+pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
     start_log(config)?;
     let rules = Arc::new(Rules::load(config.rules.as_deref())?);
     let parts = Parts {
@@ -31,8 +34,11 @@ pub fn run(config: &Config) -> Result<(), DaemonError> {
         rules,
         drivers: Box::new(RealDrivers),
     };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().thread_keep_alive(IDLE_MAX).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_keep_alive(IDLE_MAX)
+        .on_thread_park(before_sleep)
+        .enable_all()
+        .build();
     let runtime = runtime.map_err(|error| DaemonError::Thread(format!("cannot start threads: {error}")))?;
     let result = runtime.block_on(async {
         // Before anything starts, so that no signal is lost.

@@ -30,7 +30,11 @@ impl Controller {
         if !self.check {
             free_memory::start();
         }
-        let result = if self.check { controller::check(&config) } else { controller::run(&config) };
+        let result = if self.check {
+            controller::check(&config)
+        } else {
+            controller::run(&config, free_memory::of_thread)
+        };
         result.map_err(|error| {
             let failure = if error.is_rejection() { Failure::Rejected } else { Failure::Outside };
             failure(error.to_string())
