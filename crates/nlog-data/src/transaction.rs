@@ -309,8 +309,9 @@ pub trait Evaluator {
     /// Advances time to `now_ms` (milliseconds since an arbitrary origin), as a separate transaction. Evaluators read
     /// no clock, so a replay with the same ticks has the same result. Evaluators that do not depend on time refuse.
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
-        let message =
-            format!("tick {now_ms}: the program has no timed hook; configure one or remove the tick");
+        let message = format!(
+            "tick {now_ms}: the program has no timed hook; declare a table `from` one, or remove the tick"
+        );
         Err(TransactionError::new(ErrorCode::BadJson, message).into())
     }
 }

@@ -5,7 +5,7 @@ mod search;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
-use nlog_data::{Row, Table, TableDelta, Value};
+use nlog_data::{Row, TableDelta, Value};
 
 use crate::hook::Hook;
 
@@ -61,36 +61,6 @@ struct Progress {
 }
 
 impl ConnectedComponents {
-    /// Whether the tables are edges and nodes of one type.
-    pub(crate) fn fits(from: &Table, to: &Table) -> Result<(), String> {
-        let [a, b] = from.columns.as_slice() else {
-            return Err(format!(
-                "{} has {} columns, but a table of edges has 2",
-                from.name,
-                from.columns.len()
-            ));
-        };
-        let [node, component] = to.columns.as_slice() else {
-            let columns = to.columns.len();
-            return Err(format!("{} has {columns} columns, but needs 2: a node and its component", to.name));
-        };
-        for column in [b, node, component] {
-            if column.ty != a.ty {
-                return Err(format!(
-                    "column {} of type {} and column {} of type {} must have the same type, that of the nodes",
-                    a.name, a.ty, column.name, column.ty
-                ));
-            }
-        }
-        if to.key.as_ref().is_some_and(|key| !key.contains(&0)) {
-            return Err(format!(
-                "{}: many nodes have the same {}; declare the key {}",
-                to.name, component.name, node.name
-            ));
-        }
-        Ok(())
-    }
-
     fn apply(&mut self, source: &TableDelta) -> TableDelta {
         let mut progress = Progress::default();
         self.remove_edges(&source.delete, &mut progress);

@@ -11,7 +11,7 @@ use nlog_data::{
 
 use crate::form::Form;
 use crate::stage::{Make, Stage};
-use crate::wired::{Wire, Wired};
+use crate::wired::Wired;
 
 /// A program that is run with hooks.
 ///
@@ -35,14 +35,15 @@ pub struct Hooked<E> {
 }
 
 impl<E: Evaluator> Hooked<E> {
-    /// Adds hooks to an evaluator of the program that they were wired for, which must not have run anything yet.
-    /// `make` makes further evaluators of the same kind for parts of the program; they report the given tables.
+    /// Adds its hooks, if it has any, to an evaluator of a program, which must not have run anything yet. `make` makes
+    /// further evaluators of the same kind for parts of the program; they report the given tables.
     pub fn new(
-        wired: Wired,
+        program: &Arc<Program>,
         evaluator: E,
         make: impl Fn(Arc<Program>, Tables) -> Result<E, String> + Send + 'static,
     ) -> Result<Self, String> {
         let make: Make<E> = Box::new(make);
+        let wired = Wired::new(program);
         let stages = wired.wires.iter().map(|wire| wire.stage + 1).max().unwrap_or(0);
         let stages = (0..stages).map(|stage| Stage::start(&wired, stage, &make));
         Ok(Hooked {
@@ -55,10 +56,15 @@ impl<E: Evaluator> Hooked<E> {
         })
     }
 
-    /// Each hook's wiring, and the number of rows, edges and nodes that it has visited since the start.
-    pub fn work(&self) -> Vec<(String, u64)> {
+    /// The evaluator of the whole program.
+    pub fn evaluator(&self) -> &E {
+        &self.evaluator
+    }
+
+    /// The table that each hook fills, and the number of rows, edges and nodes that the hook has visited since the start.
+    pub fn work(&self) -> Vec<(TableId, u64)> {
         let hooks = self.stages.iter().flat_map(Stage::hooks);
-        hooks.map(|(wire, hook)| (wire.wiring.to_string(), hook.work())).collect()
+        hooks.map(|(wiring, hook)| (wiring.to, hook.work())).collect()
     }
 
     /// The time of the last accepted tick.
@@ -109,19 +115,34 @@ impl<E: Evaluator> Hooked<E> {
 
     /// Checks that the transaction does not change the hooks' targets.
     fn check_targets(&mut self, transaction: &impl Form) -> Result<(), TransactionError> {
-        let Some(wire) = self.wired.intruded(transaction) else { return Ok(()) };
+        let Some(wiring) = self.wired.intruded(transaction) else { return Ok(()) };
         // The first error by table name counts, and tables are in name order.
         let mut before = transaction.rows().into_owned();
-        before.insert.retain(|table, _| *table < wire.to);
-        before.delete.retain(|table, _| *table < wire.to);
+        before.insert.retain(|table, _| *table < wiring.to);
+        before.delete.retain(|table, _| *table < wiring.to);
         self.evaluator.check(&before)?;
-        let Wire { wiring, .. } = wire;
         let message = format!(
-            "table {} is filled by hook {wiring}; change the tables that {} is derived from instead",
-            wiring.to, wiring.from
+            "table {} is filled by hook {}; change the tables that {} is derived from instead",
+            self.wired.name(wiring.to),
+            wiring.hook.name(),
+            self.wired.name(wiring.from)
         );
         Err(TransactionError::new(ErrorCode::NotAnInput, message))
     }
+}
+
+/// Starts an evaluator of a program with its hooks, if it has any. `make` makes evaluators of the program and of the parts
+/// that hooks need; they report the given tables.
+pub fn start(
+    program: &Arc<Program>,
+    observe: Tables,
+    make: impl Fn(Arc<Program>, Tables) -> Result<Box<dyn Evaluator>, String> + Send + 'static,
+) -> Result<Box<dyn Evaluator>, String> {
+    let evaluator = make(Arc::clone(program), observe)?;
+    if program.hooks.is_empty() {
+        return Ok(evaluator);
+    }
+    Ok(Box::new(Hooked::new(program, evaluator, make)?))
 }
 
 impl<E: Evaluator> Evaluator for Hooked<E> {
@@ -160,7 +181,7 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
     /// the last accepted one is refused as [`ErrorCode::Range`]. A refused tick has no effect, so a clock that is
     /// set back only causes a delay until it catches up. A monotonic clock is better.
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
-        if !self.wired.wires.iter().any(|wire| wire.wiring.kind.timed) {
+        if !self.wired.wires.iter().any(|wire| wire.wiring.hook.is_timed()) {
             return self.evaluator.tick(now_ms);
         }
         if let Some(now) = self.now.filter(|now| *now > now_ms) {

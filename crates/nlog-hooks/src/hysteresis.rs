@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
-use nlog_data::{Row, Table, TableDelta};
+use nlog_data::{Row, TableDelta};
 
 use crate::hook::Hook;
 
@@ -52,32 +52,6 @@ impl Hysteresis {
     /// Times in milliseconds.
     pub fn new(rise: u64, fall: u64) -> Self {
         Hysteresis { rise, fall, ..Hysteresis::default() }
-    }
-
-    /// Whether the target can contain the rows of the source. A key could refuse a row while a deleted one is still
-    /// shown, so the only key of the target is the whole row.
-    pub(crate) fn fits(from: &Table, to: &Table) -> Result<(), String> {
-        let types = |table: &Table| -> Vec<String> {
-            table.columns.iter().map(|column| column.ty.to_string()).collect()
-        };
-        if !from.columns.iter().map(|column| &column.ty).eq(to.columns.iter().map(|column| &column.ty)) {
-            return Err(format!(
-                "{} has the columns ({}) but {} has ({}); hysteresis needs the same column types in both",
-                from.name,
-                types(from).join(", "),
-                to.name,
-                types(to).join(", ")
-            ));
-        }
-        let whole = |key: &Vec<usize>| (0..to.columns.len()).all(|column| key.contains(&column));
-        if to.key.as_ref().is_some_and(|key| !whole(key)) {
-            return Err(format!(
-                "{} has a key, but a new row can coexist with the old row that it replaces while hysteresis \
-                holds the old one; declare the table without a key, and select one of the rows in a rule",
-                to.name
-            ));
-        }
-        Ok(())
     }
 
     /// Sets the state of a row.

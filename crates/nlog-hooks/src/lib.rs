@@ -1,25 +1,25 @@
-//! Output-to-input hooks: named computations that rules cannot express.
+//! Hooks: named computations that rules cannot express.
 //!
 //! nlog rules have no recursion and no memory. A *hook* is Rust code that computes the rows of an input table, its
-//! target, from the rows of an output table, its source; nothing else may change the target. [`HOOKS`] lists all
-//! hooks. The target of a pure hook is up to date at the end of every transaction; the target of a timed hook follows
+//! target, from the rows of another table, its source; nothing else may change the target. A program says which hooks
+//! fill its tables: `input table stable(port: string) from hysteresis(up, rise: 1000, fall: 500);`. The compiler knows the
+//! hooks ([`HookKind`](nlog::hook::HookKind)) and checks their settings and tables. The target of a pure hook is up to date at the end of every transaction; the target of a timed hook follows
 //! with ticks, which are external transactions. Hooks read no clock: the same transactions and ticks give the same
 //! deltas.
 //!
 //! ```
 //! use nlog::{Sources, compile};
 //! use nlog_data::{Evaluator, Tables, json};
-//! use nlog_hooks::{Hooked, Wired};
+//! use nlog_hooks::Hooked;
 //! use nlog_reference::Reference;
 //!
 //! let text = "input table cable(a: string, b: string);
 //!     output table link(a: string, b: string); link(a, b) :- cable(a, b);
-//!     input table component(node: string, component: string) key(node);
+//!     input table component(node: string, component: string) key(node) from connected_components(link);
 //!     output table size(component: string, n: int); size(c, count(node)) :- component(node, c);";
 //! let program = compile(&Sources::from_texts([("graph.nlog", text)])).program.ok_or("a faulty program")?;
-//! let wired = Wired::new(&program, &["connected_components:link:component".parse()?])?;
-//! let evaluator = Reference::new(program, Tables::Outputs);
-//! let mut hooked = Hooked::new(wired, evaluator, |part, tables| Ok(Reference::new(part, tables)))?;
+//! let evaluator = Reference::new(program.clone(), Tables::Outputs);
+//! let mut hooked = Hooked::new(&program, evaluator, |part, tables| Ok(Reference::new(part, tables)))?;
 //!
 //! let line = br#"{"insert":{"cable":[["x","y"],["y","z"]]}}"#;
 //! let transaction = json::parse_line(line, 1, hooked.schema())?.transaction;
@@ -30,9 +30,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In reading order: [`Hook`] (the interface), [`registry`] (the list of hooks), [`ConnectedComponents`],
-//! [`Hysteresis`], [`Wiring`] (a hook with its tables), [`Wired`] (wirings checked for a program, in execution
-//! order), `stage` (the source's changes, before the program runs), [`Hooked`] (transactions).
+//! In reading order: [`Hook`] (the interface), [`ConnectedComponents`], [`Hysteresis`], [`registry`] (the implementation of
+//! each hook), `wired` (a program's hooks in execution order), `stage` (the source's changes, before the program runs),
+//! [`Hooked`] (transactions).
 //!
 //! Left out on purpose: clocks. The caller of a program with timed hooks sends ticks and records them.
 #![forbid(unsafe_code)]
@@ -44,13 +44,9 @@ pub mod hooked;
 pub mod hysteresis;
 pub mod registry;
 mod stage;
-pub mod wired;
-pub mod wiring;
+mod wired;
 
 pub use connected_components::ConnectedComponents;
 pub use hook::Hook;
-pub use hooked::Hooked;
+pub use hooked::{Hooked, start};
 pub use hysteresis::Hysteresis;
-pub use registry::{HOOKS, Kind, Setting};
-pub use wired::Wired;
-pub use wiring::{Wiring, WiringError};

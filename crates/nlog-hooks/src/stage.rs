@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nlog::Program;
+use nlog::hook::Wiring;
 use nlog_data::{
     CommitError, Delta, Evaluator, Role, RuleId, TableDelta, TableId, Tables, Transaction, TransactionError,
 };
 
 use crate::form::Form;
 use crate::hook::Hook;
+use crate::registry;
 use crate::wired::{Wire, Wired};
 
 /// Makes an evaluator of a program that reports these tables.
@@ -28,7 +30,7 @@ pub(crate) struct Stage<E> {
     evaluator: E,
     /// Whether a transaction was accepted: then the rules' facts hold.
     settled: bool,
-    hooks: Vec<(Wire, Box<dyn Hook>)>,
+    hooks: Vec<(Wiring, Box<dyn Hook>)>,
     /// The part of the pending transaction that was applied here.
     done: Done,
 }
@@ -44,13 +46,14 @@ struct Done {
 impl<E: Evaluator> Stage<E> {
     pub(crate) fn start(wired: &Wired, stage: usize, make: &Make<E>) -> Result<Self, String> {
         let wires: Vec<&Wire> = wired.wires.iter().filter(|wire| wire.stage == stage).collect();
-        let sources: BTreeSet<TableId> = wires.iter().map(|wire| wire.from).collect();
+        let sources: BTreeSet<TableId> = wires.iter().map(|wire| wire.wiring.from).collect();
         let (rules, tables) = wired.upstream(&sources);
         let whole = &wired.program;
         let program = Arc::new(Program {
             schema: Arc::clone(&whole.schema),
             rules: rules.iter().map(|rule| whole.rule(*rule).clone()).collect(),
             order: whole.order.clone(),
+            hooks: Vec::new(),
             tests: Vec::new(),
             constants: whole.constants.clone(),
         });
@@ -64,13 +67,16 @@ impl<E: Evaluator> Stage<E> {
             inputs,
             observed,
             settled: false,
-            hooks: wires.into_iter().map(|wire| (wire.clone(), wire.hook())).collect(),
+            hooks: wires
+                .into_iter()
+                .map(|wire| (wire.wiring.clone(), registry::make(&wire.wiring)))
+                .collect(),
             done: Done::default(),
         })
     }
 
-    pub(crate) fn hooks(&self) -> impl Iterator<Item = (&Wire, &dyn Hook)> {
-        self.hooks.iter().map(|(wire, hook)| (wire, &**hook))
+    pub(crate) fn hooks(&self) -> impl Iterator<Item = (&Wiring, &dyn Hook)> {
+        self.hooks.iter().map(|(wiring, hook)| (wiring, &**hook))
     }
 
     /// Runs a transaction to the end of this stage, and adds the changes of its targets to those of earlier
@@ -84,14 +90,14 @@ impl<E: Evaluator> Stage<E> {
         let mut sources = self.commit(transaction, changes)?;
         self.done.hooks = true;
         let nothing = TableDelta::default();
-        for (wire, hook) in &mut self.hooks {
-            let source = sources.tables.get(&wire.from).unwrap_or(&nothing);
+        for (wiring, hook) in &mut self.hooks {
+            let source = sources.tables.get(&wiring.from).unwrap_or(&nothing);
             let TableDelta { insert, delete, .. } = hook.update(source, tick);
             if !insert.is_empty() {
-                changes.insert.insert(wire.to, insert);
+                changes.insert.insert(wiring.to, insert);
             }
             if !delete.is_empty() {
-                changes.delete.insert(wire.to, delete);
+                changes.delete.insert(wiring.to, delete);
             }
         }
         sources.tables.retain(|table, _| self.inputs.contains(table));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::support::{ENGINES, compile, line, said, transaction, wirings};
+use crate::support::{ENGINES, compile, line, said, transaction};
 use nlog::Program;
 use nlog_data::{Evaluator, Tables, Value};
 use nlog_hooks::Hooked;
@@ -14,15 +14,13 @@ struct Runs {
 }
 
 impl Runs {
-    fn new(text: &str, hooks: &[&str]) -> Self {
-        Self::with(text, hooks, Tables::Outputs, false)
+    fn new(text: &str) -> Self {
+        Self::with(text, Tables::Outputs, false)
     }
 
-    fn with(text: &str, hooks: &[&str], observe: Tables, attribute: bool) -> Self {
+    fn with(text: &str, observe: Tables, attribute: bool) -> Self {
         let program = compile(text);
-        let wirings = wirings(hooks);
-        let start =
-            |engine: crate::support::Engine| engine.hooked(&program, &wirings, observe.clone(), attribute);
+        let start = |engine: crate::support::Engine| engine.hooked(&program, observe.clone(), attribute);
         let engines = ENGINES.into_iter().map(start).collect();
         Runs { program, engines }
     }
@@ -56,18 +54,16 @@ impl Runs {
 const GRAPH: &str = "
     input table cable(a: int, b: int);
     input table watched(node: int);
-    input table component(node: int, component: int) key(node);
+    input table component(node: int, component: int) key(node) from connected_components(link);
     output table link(a: int, b: int);
     output table watcher(component: int, node: int) key(component);
     link(a, b) :- cable(a, b);
     watcher(c, node) :- component(node, c), watched(node);
 ";
 
-const COMPONENTS: &str = "connected_components:link:component";
-
 #[test]
 fn what_a_hook_makes_is_in_the_transaction_that_it_follows_from() {
-    let mut runs = Runs::with(GRAPH, &[COMPONENTS], Tables::All, false);
+    let mut runs = Runs::with(GRAPH, Tables::All, false);
     assert_eq!(
         runs.commit(r#"{"insert":{"cable":[[3,2],[2,1]],"watched":[[3]]}}"#),
         r#"{"txn":1,"insert":{"cable":[[2,1],[3,2]],"component":[[1,1],[2,1],[3,1]],"link":[[2,1],[3,2]],"watched":[[3]],"watcher":[[1,3]]},"delete":{}}"#
@@ -82,7 +78,7 @@ fn what_a_hook_makes_is_in_the_transaction_that_it_follows_from() {
 /// With the cable cut, two may watch. Neither the new watcher nor the cut is checked alone.
 #[test]
 fn nothing_in_between_is_checked() {
-    let mut runs = Runs::new(GRAPH, &[COMPONENTS]);
+    let mut runs = Runs::new(GRAPH);
     runs.commit(r#"{"insert":{"cable":[[1,2],[2,3],[3,4]],"watched":[[1]]}}"#);
     assert_eq!(
         runs.commit(r#"{"insert":{"watched":[[4]]}}"#),
@@ -102,17 +98,16 @@ fn nothing_in_between_is_checked() {
 
 #[test]
 fn a_hooks_table_is_the_hooks() {
-    let mut runs = Runs::new(GRAPH, &[COMPONENTS]);
+    let mut runs = Runs::new(GRAPH);
     for text in [r#"{"insert":{"component":[[1,1]]}}"#, r#"{"delete":{"component":[[1,1]]}}"#] {
         assert_eq!(
             runs.commit(text),
-            r#"{"txn":1,"error":{"code":"not-an-input","message":"table component is filled by hook connected_components:link:component; change the tables that link is derived from instead"}}"#
+            r#"{"txn":1,"error":{"code":"not-an-input","message":"table component is filled by hook connected_components; change the tables that link is derived from instead"}}"#
         );
     }
     let mut runs = Runs::new(
-        "input table a(k: int, v: int) key(k); input table m(x: int, y: int); input table z(k: int) key(k);
+        "input table a(k: int, v: int) key(k); input table m(x: int, y: int) from connected_components(o); input table z(k: int) key(k);
          output table o(k: int, v: int); o(k, v) :- a(k, v), z(k); output table p(x: int); p(x) :- m(x, _);",
-        &["connected_components:o:m"],
     );
     // The first error by table name.
     let before = runs.commit(r#"{"insert":{"a":[[1,1],[1,2]],"m":[[1,1]]}}"#);
@@ -124,12 +119,11 @@ fn a_hooks_table_is_the_hooks() {
 #[test]
 fn facts_come_with_the_first_transaction_that_is_accepted() {
     let mut runs = Runs::new(
-        "input table cable(a: int, b: int); input table component(node: int, component: int) key(node);
+        "input table cable(a: int, b: int); input table component(node: int, component: int) key(node) from connected_components(link);
          input table x(x: int);
          output table link(a: int, b: int); link(7, 8); link(a, b) :- cable(a, b);
          output table n(c: int, n: int); n(c, count(node)) :- component(node, c);
          output table inverse(y: int); inverse(10 / x) :- x(x), component(_, _);",
-        &[COMPONENTS],
     );
     let refused = runs.commit(r#"{"insert":{"x":[[0]],"cable":[[1,2]]}}"#);
     assert!(refused.contains(r#""code":"range""#), "only the fact's component makes it fail: {refused}");
@@ -144,12 +138,11 @@ fn facts_come_with_the_first_transaction_that_is_accepted() {
 fn a_first_transaction_that_is_refused_leaves_nothing() {
     let mut runs = Runs::new(
         "input table cable(a: int, b: int) key(a); input table zero(x: int); input table bad(x: int);
-         input table component(node: int, component: int) key(node);
+         input table component(node: int, component: int) key(node) from connected_components(link);
          output table link(a: int, b: int) key(a);
          default link(0, 1 / x) :- zero(x); link(a, b) :- cable(a, b);
          output table inverse(y: int); inverse(1 / x) :- bad(x);
          output table n(c: int, n: int); n(c, count(node)) :- component(node, c);",
-        &[COMPONENTS],
     );
     let refused = runs.commit(r#"{"insert":{"zero":[[0]],"cable":[[0,5]],"bad":[[0]]}}"#);
     assert!(refused.contains("table inverse"), "{refused}");
@@ -163,22 +156,20 @@ fn a_first_transaction_that_is_refused_leaves_nothing() {
 
 const FLAPPING: &str = "
     input table report(port: string, up: bool) key(port);
-    input table stable(port: string);
-    input table component(a: string, b: string);
+    input table stable(port: string) from hysteresis(up, rise: 1000, fall: 500);
+    input table component(a: string, b: string) from connected_components(pair);
     output table up(port: string);
     output table usable(port: string, n: int) key(port);
-    output table pair(a: string, b: string);
+    table pair(a: string, b: string);
     up(port) :- report(port, true);
     usable(port, 7) :- stable(port);
     pair(a, b) :- stable(a), stable(b);
     output table named(b: string); named(b) :- component(_, b);
 ";
 
-const HELD: &str = "hysteresis:up:stable:rise=1000,fall=500";
-
 #[test]
 fn ticks_are_transactions() {
-    let mut runs = Runs::new(FLAPPING, &[HELD, "connected_components:pair:component"]);
+    let mut runs = Runs::new(FLAPPING);
     assert_eq!(
         runs.commit(r#"{"insert":{"report":[["p",true]]}}"#),
         r#"{"txn":1,"insert":{"up":[["p"]]},"delete":{}}"#
@@ -194,10 +185,7 @@ fn ticks_are_transactions() {
         "the same time again is no step back"
     );
     // Its consequences, also through other hooks, are in the tick's delta.
-    assert_eq!(
-        runs.tick(6000),
-        r#"{"txn":1,"insert":{"named":[["p"]],"pair":[["p","p"]],"usable":[["p",7]]},"delete":{}}"#
-    );
+    assert_eq!(runs.tick(6000), r#"{"txn":1,"insert":{"named":[["p"]],"usable":[["p",7]]},"delete":{}}"#);
     assert_eq!(runs.engines[0].now_ms(), Some(6000));
     runs.commit(r#"{"insert":{"report":[["p",false]]},"delete":{"report":[["p",true]]}}"#);
     runs.tick(6100);
@@ -208,10 +196,9 @@ fn ticks_are_transactions() {
 #[test]
 fn a_tick_that_is_refused_never_was() {
     let mut runs = Runs::new(
-        "input table report(port: int); input table limit(x: int); input table stable(port: int);
+        "input table report(port: int); input table limit(x: int); input table stable(port: int) from hysteresis(up, rise: 10, fall: 10);
          output table up(port: int); up(port) :- report(port);
          output table share(port: int, n: int); share(port, port / x) :- stable(port), limit(x);",
-        &["hysteresis:up:stable:rise=10,fall=10"],
     );
     runs.commit(r#"{"insert":{"report":[[8]],"limit":[[0]]}}"#);
     runs.tick(0);
@@ -226,13 +213,13 @@ fn a_tick_that_is_refused_never_was() {
 
 #[test]
 fn a_tick_without_a_timed_hook_is_a_mistake() {
-    let mut runs = Runs::new(GRAPH, &[COMPONENTS]);
+    let mut runs = Runs::new(GRAPH);
     assert!(runs.tick(1).contains(r#""code":"bad-json","message":"tick 1: the program has no timed hook"#));
 }
 
 #[test]
 fn counts_and_rules_are_those_of_the_whole_transaction() {
-    let mut runs = Runs::with(GRAPH, &[COMPONENTS], Tables::All, true);
+    let mut runs = Runs::with(GRAPH, Tables::All, true);
     let program = Arc::clone(&runs.program);
     let load = transaction(
         &program.schema,
@@ -251,7 +238,7 @@ fn counts_and_rules_are_those_of_the_whole_transaction() {
 #[test]
 fn a_change_elsewhere_costs_a_hook_nothing() {
     let costs = [10, 100, 1000].map(|pairs| {
-        let mut runs = Runs::new(GRAPH, &[COMPONENTS]);
+        let mut runs = Runs::new(GRAPH);
         let cables: Vec<String> = (0..pairs).map(|at| format!("[{},{}]", 2 * at, 2 * at + 1)).collect();
         runs.commit(&format!(r#"{{"insert":{{"cable":[{}]}}}}"#, cables.join(",")));
         let work = |runs: &Runs| runs.engines[0].work()[0].1;

@@ -5,4 +5,3 @@ mod hooked;
 mod hysteresis;
 mod random;
 mod support;
-mod wiring;

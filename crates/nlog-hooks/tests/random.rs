@@ -8,14 +8,15 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::support::{
-    ENGINES, Engine, Moment, Random, compile, components, difference, hysteresis, line, said, wirings,
+    ENGINES, Engine, Moment, Random, compile, components, difference, hysteresis, line, said, with_hook,
 };
 use nlog::Program;
+use nlog::hook::Wiring;
 use nlog_data::{
     ColumnTransaction, CommitError, Committed, Delta, Evaluator, Inputs, Role, Row, TableDelta, TableId,
     Tables, Transaction, TransactionError, Value,
 };
-use nlog_hooks::{Hooked, Wiring};
+use nlog_hooks::Hooked;
 use nlog_reference::Reference;
 
 /// One step of a history.
@@ -31,8 +32,8 @@ struct Case {
     /// The same tables without keys, and only the rules of hooks' sources, whose contents are therefore always
     /// defined.
     sources: String,
-    /// In an order in which no source depends on a later target.
-    wirings: Vec<Wiring>,
+    /// The tables that hooks fill, in an order in which no source depends on a later one.
+    targets: Vec<&'static str>,
     /// Whether a hook's source can violate a key. This is then the error reported.
     keyed_sources: bool,
 }
@@ -102,28 +103,25 @@ impl Case {
         let text = format!("{inputs}{}{}{behind}", outputs(keys), rules.concat());
         let sources = format!("{inputs}{}{}", outputs([""; 6]), rules.concat());
         let mut wires = Vec::new();
-        let hold = |random: &mut Random, tables: &str| {
+        let hold = |random: &mut Random, source: &str| {
             let times = [0, 5, 20];
-            format!("hysteresis:{tables}:rise={},fall={}", random.pick(&times), random.pick(&times))
+            format!("hysteresis({source}, rise: {}, fall: {})", random.pick(&times), random.pick(&times))
         };
-        let held = hold(random, "up:stable");
-        let joined = "connected_components:link:component".to_owned();
+        let held = ("stable", hold(random, "up"));
+        let joined = ("component", "connected_components(link)".to_owned());
         let [first, then] = if hold_first { [held, joined] } else { [joined, held] };
-        let last = if random.chance(50) {
-            "connected_components:again:second".to_owned()
-        } else {
-            hold(random, "again:second")
-        };
-        for wire in [first, then, last] {
-            if random.chance(80) || (wires.is_empty() && wire.contains("again")) {
+        let last =
+            if random.chance(50) { "connected_components(again)".to_owned() } else { hold(random, "again") };
+        for wire in [first, then, ("second", last)] {
+            if random.chance(80) || (wires.is_empty() && wire.0 == "second") {
                 wires.push(wire);
             }
         }
-        let wires: Vec<&str> = wires.iter().map(String::as_str).collect();
+        let text = wires.iter().fold(text, |text, (target, hook)| with_hook(&text, target, hook));
         Case {
             text,
             sources,
-            wirings: wirings(&wires),
+            targets: wires.into_iter().map(|(target, _)| target).collect(),
             keyed_sources: key_of_sources.iter().any(|key| !key.is_empty()),
         }
     }
@@ -141,8 +139,7 @@ impl Case {
         for _ in 0..random.below(6) {
             let names = ["cable", "cable", "cable", "watched", "cost", "component", "stable", "second"];
             let name = *random.pick(&names);
-            let own = self.wirings.iter().any(|wiring| wiring.to == name);
-            if own && random.chance(93) {
+            if self.targets.contains(&name) && random.chance(93) {
                 continue;
             }
             let id = program.schema.find(name).expect("it is declared");
@@ -183,7 +180,7 @@ impl<'a> Oracle<'a> {
             sources: compile(&case.sources),
             inputs: Inputs::new(Arc::clone(&program.schema)),
             now: 0,
-            histories: vec![Vec::new(); case.wirings.len()],
+            histories: vec![Vec::new(); case.targets.len()],
             tables: BTreeMap::new(),
         }
     }
@@ -191,22 +188,25 @@ impl<'a> Oracle<'a> {
     /// The delta or the error; `None` where only hooks know it.
     fn step(&mut self, step: &Step, observe: &Tables) -> Result<String, Option<TransactionError>> {
         let schema = Arc::clone(&self.program.schema);
-        let id = |name: &String| schema.find(name).expect("it is declared");
+        let hooks = self.case.targets.iter().map(|target| {
+            let target = schema.find(target).expect("it is declared");
+            self.program.hook_of(target).expect("it has one")
+        });
+        let hooks: Vec<&Wiring> = hooks.collect();
         let mut inputs = self.inputs.clone();
         let tick = match step {
             Step::Tick(now) => {
-                let timed = self.case.wirings.iter().any(|wiring| wiring.kind.timed);
+                let timed = hooks.iter().any(|wiring| wiring.hook.is_timed());
                 if !timed || *now < self.now {
                     return Err(None);
                 }
                 Some(*now)
             }
             Step::Rows(transaction) => {
-                let own = |wiring: &Wiring| {
-                    let to = id(&wiring.to);
-                    transaction.insert.contains_key(&to) || transaction.delete.contains_key(&to)
+                let own = |wiring: &&Wiring| {
+                    transaction.insert.contains_key(&wiring.to) || transaction.delete.contains_key(&wiring.to)
                 };
-                if self.case.wirings.iter().any(own) {
+                if hooks.iter().any(own) {
                     return Err(None);
                 }
                 inputs.apply(transaction).map_err(Some)?;
@@ -218,16 +218,16 @@ impl<'a> Oracle<'a> {
             all.insert.insert(table, inputs.contents(table));
         }
         let mut histories = self.histories.clone();
-        for (wiring, history) in self.case.wirings.iter().zip(&mut histories) {
+        for (wiring, history) in hooks.into_iter().zip(&mut histories) {
             let mut anew = Reference::new(Arc::clone(&self.sources), Tables::All);
             anew.commit(&all).expect("nothing can be wrong with sources");
-            let source: BTreeSet<Row> = anew.rows(id(&wiring.from)).cloned().collect();
+            let source: BTreeSet<Row> = anew.rows(wiring.from).cloned().collect();
             history.push((source, tick));
             let target = match wiring.settings.get("rise").zip(wiring.settings.get("fall")) {
                 Some((rise, fall)) => hysteresis(history, *rise, *fall),
                 None => history.last().map(|(edges, _)| components(edges)).unwrap_or_default(),
             };
-            all.insert.insert(id(&wiring.to), target.into_iter().collect());
+            all.insert.insert(wiring.to, target.into_iter().collect());
         }
         let mut anew = Reference::new(Arc::clone(&self.program), Tables::All);
         match anew.commit(&all) {
@@ -279,7 +279,7 @@ fn run_case(seed: u64, tally: &mut Tally) -> Result<(), String> {
     let schema = Arc::clone(&program.schema);
     let observe = if seed.is_multiple_of(4) { Tables::Outputs } else { Tables::All };
     let attribute = seed.is_multiple_of(2);
-    let start = |engine: Engine| engine.hooked(&program, &case.wirings, observe.clone(), attribute);
+    let start = |engine: Engine| engine.hooked(&program, observe.clone(), attribute);
     let mut runs: Vec<Run> = ENGINES.into_iter().map(start).collect();
     let mut oracle = Oracle::new(&case, &program);
     let mut accepted = Vec::new();
@@ -292,11 +292,9 @@ fn run_case(seed: u64, tally: &mut Tally) -> Result<(), String> {
         let results: Vec<_> = runs.iter_mut().map(|run| take(run, &step, by_columns)).collect();
         let lines: Vec<String> = results.iter().map(|result| said(result, &schema)).collect();
         if lines.iter().any(|other| *other != lines[0]) {
-            return Err(format!("{}{:#?}\n{told}{lines:#?}", case.text, case.wirings));
+            return Err(format!("{}\n{told}{lines:#?}", case.text));
         }
-        let differs = |wanted: &str| {
-            format!("{}{:#?}\n{told}{}\nbut anew it is {wanted}", case.text, case.wirings, lines[0])
-        };
+        let differs = |wanted: &str| format!("{}\n{told}{}\nbut anew it is {wanted}", case.text, lines[0]);
         match (oracle.step(&step, &observe), &results[0]) {
             (Ok(wanted), Ok(committed)) => {
                 let said = line(&results[0], &schema);
@@ -304,10 +302,9 @@ fn run_case(seed: u64, tally: &mut Tally) -> Result<(), String> {
                     return Err(differs(&wanted));
                 }
                 tally.accepted += 1;
-                let targets = case.wirings.iter().filter_map(|wiring| schema.find(&wiring.to));
-                tally.hooked += usize::from(
-                    targets.into_iter().any(|target| committed.delta.tables.contains_key(&target)),
-                );
+                let mut targets = program.hooks.iter().map(|wiring| wiring.to);
+                tally.hooked +=
+                    usize::from(targets.any(|target| committed.delta.tables.contains_key(&target)));
                 accepted.push((step, said));
             }
             (Err(wanted), Err(CommitError::Refused(error))) => {

@@ -23,7 +23,7 @@
 //!
 //! In reading order: [`source`] (files and their imports), [`syntax`] (text to a lossless tree, and the tree to an
 //! AST), `check` (names, types, normal form, lints), [`program`] (the result and the meaning of a rule),
-//! [`diagnostic`] (diagnostics as text and JSON), [`mod@format`] (the formatter), [`workspace`] (incremental
+//! [`hook`] (the hooks that a program can use), [`diagnostic`] (diagnostics as text and JSON), [`mod@format`] (the formatter), [`workspace`] (incremental
 //! checking), [`index`] (names by position, for editors and shells), [`limits`].
 //!
 //! # The language's finer points
@@ -52,6 +52,7 @@
 mod check;
 pub mod diagnostic;
 pub mod format;
+pub mod hook;
 pub mod index;
 pub mod limits;
 pub mod program;

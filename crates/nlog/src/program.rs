@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use nlog_data::{Function, RuleId, Schema, TableId, Type, Value};
 
+pub use crate::hook::Wiring;
 pub use test::{ExpectedRow, Pattern, Test, TestStep, TestStepKind};
 
 /// A checked program.
@@ -21,8 +22,11 @@ pub struct Program {
     pub schema: Arc<Schema>,
     /// Its rules, sorted by fingerprint, so that nothing depends on the order of files or rules.
     pub rules: Vec<Rule>,
-    /// The tables in topological order: the body tables of a rule precede its head.
+    /// The tables in topological order: the body tables of a rule precede its head, and what a hook reads precedes what
+    /// it fills.
     pub order: Vec<TableId>,
+    /// The hooks that fill input tables, in the order of these. No hook's source depends on its target.
+    pub hooks: Vec<Wiring>,
     /// Its unit tests, in order of file and place.
     pub tests: Vec<Test>,
     /// The values of its named constants. Rules contain the values; this is for programs that agree on constants with
@@ -37,6 +41,11 @@ impl Program {
     /// If the number belongs to another program.
     pub fn rule(&self, id: RuleId) -> &Rule {
         &self.rules[id.0 as usize]
+    }
+
+    /// The hook that fills this table.
+    pub fn hook_of(&self, table: TableId) -> Option<&Wiring> {
+        self.hooks.iter().find(|wiring| wiring.to == table)
     }
 
     /// The rules whose head is this table.

@@ -66,6 +66,10 @@ fn names_in_rules() {
 #[test]
 fn names_in_declarations() {
     assert_eq!(at("input table a(x: int, y: ip) key(‹y›);"), "Column y: ip @ y: ip) key(y);");
+    assert_eq!(
+        at("table up(x: int); input table a(x: int) from hysteresis(‹up›, rise: 1, fall: 1);"),
+        "Table up: ? @ up(x: int); in"
+    );
     assert_eq!(at("type a = set<‹b›>; type b = int;"), "Type b: int @ b = int;");
     assert_eq!(at("type a = set<‹int›>;"), "Type int: int @ built in");
     assert_eq!(at("type a = enum {x, ‹y›};"), "Member y: a @ y};");

@@ -123,6 +123,36 @@ fn types() {
 }
 
 #[test]
+fn hooks_of_tables() {
+    let text =
+        "input table a(x: int) key(x) from held(up, rise: 0x10, fall: 5,); input table b() from all(from);
+         input table c(x: int) from held(up, rise: 1x); table d(); from(x) :- a(x);";
+    let file = lower(&parse(text).root(), 0);
+    let hooks: Vec<Option<String>> = file
+        .tables
+        .iter()
+        .map(|table| {
+            let hook = table.hook.as_ref()?;
+            let settings = hook.settings.iter().map(|(name, number)| format!("{}: {number:?}", name.name));
+            let settings: Vec<String> = settings.collect();
+            let written = &text[hook.span.start as usize..hook.span.end as usize];
+            Some(format!("{}({}) {settings:?} {written}", hook.name.name, hook.source.name))
+        })
+        .collect();
+    let wanted = [
+        Some(
+            "held(up) [\"rise: Some(16)\", \"fall: Some(5)\"] from held(up, rise: 0x10, fall: 5,)".to_owned(),
+        ),
+        Some("all(from) [] from all(from)".to_owned()),
+        Some("held(up) [\"rise: None\"] from held(up, rise: 1x)".to_owned()),
+        None,
+    ];
+    assert_eq!(hooks, wanted);
+    assert_eq!(file.errors.len(), 1, "the malformed number");
+    assert_eq!(file.rules[0].head.name.name, "from");
+}
+
+#[test]
 fn functions() {
     let text = "## Doc.\nfunction from_port(dp: int, of: opt<int>,) -> match = match{metadata: dp};\nfunction f() -> int = 1;";
     let file = read(text);

@@ -19,12 +19,13 @@ fn fresh(files: &[(String, String)]) -> String {
 }
 
 /// Declarations and rules that interact in many ways; some contain mistakes, alone or together.
-const PIECES: [&str; 64] = [
+const PIECES: [&str; 65] = [
     "input table a(x: int, y: int);",
     "input table a(x: int, y: string) key(x);",
     "input table a(x: int, other: int) key(x);",
     "input table a(x: int);",
     "table b(x: int, y: int);",
+    "input table b(x: int, y: int) from hysteresis(a, rise: 1, fall: 1);",
     "table b(x: int, y: int) key(x);",
     "table b(y: int, x: int);",
     "output table b(x: int, y: int);",

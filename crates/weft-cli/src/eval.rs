@@ -15,17 +15,16 @@ use nlog_reference::Reference;
 
 use crate::exit::{Failure, say};
 use crate::plan::read_pinned;
-use crate::program::{chosen_tables, compile_sources, load};
+use crate::program::{chosen_tables, compile_sources, load, refuse_hooks, refuse_hooks_with_memory};
 
 mod edit;
-mod hooks;
 mod processes;
 mod run;
 mod running;
 mod state;
+mod tick;
 
 use edit::Rules;
-use hooks::Hooks;
 pub(crate) use processes::EvalProcess;
 use processes::Helpers;
 pub(crate) use run::{Run, open_input};
@@ -63,7 +62,7 @@ pub(crate) struct Eval {
     given: Given,
     /// Number of worker processes on this machine; the result does not depend on it
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-    #[arg(conflicts_with_all = ["workers", "reference", "wirings"])]
+    #[arg(conflicts_with_all = ["workers", "reference"])]
     processes: u16,
     /// How rules are executed; the results are the same
     #[arg(long, default_value = "fused")]
@@ -83,8 +82,6 @@ pub(crate) struct Eval {
     /// Use the join orders in FILE, written by `weft plan --save`, for the rules that it lists
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    #[command(flatten)]
-    hooks: Hooks,
 }
 
 /// Both ways give the same results, byte for byte.
@@ -104,8 +101,12 @@ impl Eval {
         }
         let sources = load(&self.given.programs)?;
         let program = compile_sources(&sources)?;
+        let states = [(&self.state, "--state"), (&self.save_state, "--save-state")];
+        for (_, option) in states.into_iter().filter(|(file, _)| file.is_some()) {
+            refuse_hooks_with_memory(&program, option)?;
+        }
         let tables = chosen_tables(&self.given.tables, &program.schema)?;
-        let begin = self.state.as_ref().map(|file| Begin::read(file, &program.schema)).transpose()?;
+        let begin = self.state.as_ref().map(|file| Begin::read(file, &program)).transpose()?;
         let input = open_input(&self.given.input)?;
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
         let pinned = self.plan.as_deref().map(read_pinned).transpose()?;
@@ -154,12 +155,13 @@ impl Eval {
             Ok(dataflow)
         };
         if self.processes > 1 {
+            refuse_hooks(program, "--processes")?;
             let (processes, program) = (usize::from(self.processes), Arc::clone(program));
             let dataflow = helpers.start(processes, &self.given.programs, program, options.clone())?;
             warn(&dataflow);
             return Ok(Running::Dataflow(Box::new(dataflow), options));
         }
-        if self.hooks.is_none() {
+        if program.hooks.is_empty() {
             let program = Arc::clone(program);
             return Ok(if self.reference {
                 Running::Reference(Box::new(Reference::new(program, options.observe)))
@@ -169,13 +171,13 @@ impl Eval {
             });
         }
         let (reference, observe) = (self.reference, options.observe.clone());
-        let start = move |program, observe| -> Result<Box<dyn Evaluator>, String> {
+        let make = move |program, observe| -> Result<Box<dyn Evaluator>, String> {
             if reference {
                 return Ok(Box::new(Reference::new(program, observe)));
             }
             Ok(Box::new(dataflow(program, &Options { observe, ..options.clone() })?))
         };
-        self.hooks.around(program, observe, start).map(Running::Fixed)
+        nlog_hooks::start(program, observe, make).map(Running::Fixed).map_err(Failure::Outside)
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use nlog_data::Schema;
+use nlog::Program;
 use nlog_data::encoding::without_mark;
 use nlog_plan::query::Plan;
 use nlog_plan::{Pinned, Settings, Statistics};
@@ -55,13 +55,11 @@ impl PlanCommand {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let program = compile(&self.programs)?;
-        let wanted = chosen_tables(&self.tables, &program.schema)?;
+        let mut wanted = chosen_tables(&self.tables, &program.schema)?;
+        // What hooks read is computed, wanted or not.
+        wanted.extend(program.hooks.iter().map(|wiring| wiring.from));
         let settings = Settings {
-            statistics: self
-                .stats
-                .as_deref()
-                .map(|file| read_statistics(file, &program.schema))
-                .transpose()?,
+            statistics: self.stats.as_deref().map(|file| read_statistics(file, &program)).transpose()?,
             pinned: self.plan.as_deref().map(read_pinned).transpose()?,
             ..Settings::default()
         };
@@ -94,7 +92,7 @@ impl PlanCommand {
 }
 
 /// Reads table statistics from JSON or a state.
-fn read_statistics(file: &Path, schema: &Schema) -> Result<Statistics, Failure> {
+fn read_statistics(file: &Path, program: &Program) -> Result<Statistics, Failure> {
     let bytes = read_file(file).map_err(|error| Failure::outside(file.display(), error))?;
     if without_mark(&bytes).starts_with(b"{") {
         return read(
@@ -102,7 +100,7 @@ fn read_statistics(file: &Path, schema: &Schema) -> Result<Statistics, Failure> 
             "statistics, such as {\"tables\": {\"vif\": {\"rows\": 1000, \"distinct\": [1000, 20]}}}",
         );
     }
-    Ok(Begin::read(file, schema)?.statistics)
+    Ok(Begin::read(file, program)?.statistics)
 }
 
 /// Reads a pinned plan.

@@ -17,7 +17,7 @@ use nlog_plan::Settings;
 
 use crate::eval::{Begin, Given, Run, Running, open_input};
 use crate::exit::Failure;
-use crate::program::{chosen_tables, compile};
+use crate::program::{chosen_tables, compile, refuse_hooks};
 
 mod json;
 mod text;
@@ -53,8 +53,9 @@ impl Profile {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let program = compile(&self.given.programs)?;
+        refuse_hooks(&program, "weft profile")?;
         let observe = Tables::These(chosen_tables(&self.given.tables, &program.schema)?);
-        let begin = self.state.as_ref().map(|file| Begin::read(file, &program.schema)).transpose()?;
+        let begin = self.state.as_ref().map(|file| Begin::read(file, &program)).transpose()?;
         let input = open_input(&self.given.input)?;
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
         let options = Options {

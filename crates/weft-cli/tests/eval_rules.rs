@@ -221,11 +221,7 @@ fn what_takes_no_edits_says_so() {
     for (way, why) in [
         (&["--engine", "composed"][..], "the composed engine cannot change its rules while it runs"),
         (&["--engine", "fused", "--workers", "2"], "rules can only be changed with one worker"),
-        (&["--hook", "connected_components:reach:island"], "hooks are wired to them"),
     ] {
-        let hooked = PROGRAM.replace("ip: int", "ip: string") + "input table island(a: string, b: string);";
-        folder.write("p.nlog", if way[0] == "--hook" { &hooked } else { PROGRAM });
-        let lines = if way[0] == "--hook" { [edit, "{}", "{}"].join("\n") } else { lines.clone() };
         let outcome = folder.weft_reading(&lines, &[&["eval", "p.nlog", "-i", "-"], way].concat());
         let refused: Vec<&str> =
             outcome.has_status(1).stdout.lines().filter(|line| line.contains("bad-rules")).collect();
@@ -234,6 +230,25 @@ fn what_takes_no_edits_says_so() {
     }
     let outcome = folder.weft_reading(edit, &["profile", "p.nlog", "-i", "-"]);
     assert!(outcome.has_status(1).stderr.contains("`weft eval` takes edits"), "{}", outcome.stderr);
+}
+
+#[test]
+fn rules_with_hooks_do_not_change() {
+    let hook = "input table island(a: string, b: string) from connected_components(pair); table pair(a: string, b: string);";
+    let rest = " pair(p, h) :- on(p, h); alone(i) :- island(_, i);";
+    let folder = Folder::new();
+    for way in [&[][..], &["--reference"]] {
+        folder.write("p.nlog", format!("{PROGRAM}\n{hook}{rest}"));
+        let edit = r#"{"rules":{"add":["alone(hv) :- on(_, hv);"]}}"#;
+        let outcome = folder.weft_reading(edit, &[&["eval", "p.nlog", "-i", "-"], way].concat());
+        let printed = &outcome.has_status(1).stdout;
+        assert!(printed.contains("rules cannot change yet in a program with hooks"), "{printed}");
+        folder.write("p.nlog", PROGRAM);
+        let add = format!(r#"{{"rules":{{"add":["{hook}{rest}"]}}}}"#);
+        let outcome = folder.weft_reading(&add, &[&["eval", "p.nlog", "-i", "-"], way].concat());
+        let printed = &outcome.has_status(1).stdout;
+        assert!(printed.contains("hooks, and one fills table island"), "{printed}");
+    }
 }
 
 #[test]

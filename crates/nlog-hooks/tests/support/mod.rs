@@ -9,7 +9,7 @@ use nlog_data::{
     CommitError, Committed, Evaluator, Row, Schema, TableDelta, Tables, Transaction, Value, json,
 };
 use nlog_dataflow::{Dataflow, Kind, Options};
-use nlog_hooks::{Hooked, Wired, Wiring};
+use nlog_hooks::Hooked;
 use nlog_reference::Reference;
 pub(crate) use test_random::Random;
 
@@ -27,8 +27,11 @@ pub(crate) fn transaction(schema: &Schema, text: &str) -> Transaction {
     json::parse_line(text.as_bytes(), 1, schema).expect("the test's line is right").transaction
 }
 
-pub(crate) fn wirings(texts: &[&str]) -> Vec<Wiring> {
-    texts.iter().map(|text| text.parse().expect("the test's wiring is right")).collect()
+/// The program in which a hook fills an input table.
+pub(crate) fn with_hook(program: &str, table: &str, hook: &str) -> String {
+    let declared = program.find(&format!("input table {table}(")).expect("the test declares it");
+    let end = declared + program[declared..].find(';').expect("a declaration ends");
+    format!("{} from {hook}{}", &program[..end], &program[end..])
 }
 
 /// Ways to run a program.
@@ -64,13 +67,12 @@ impl Engine {
     pub(crate) fn hooked(
         self,
         program: &Arc<Program>,
-        wirings: &[Wiring],
         observe: Tables,
         attribute: bool,
     ) -> Hooked<Box<dyn Evaluator>> {
-        let wired = Wired::new(program, wirings).expect("the test's hooks fit");
         let evaluator = self.start(Arc::clone(program), observe, attribute).expect("it starts");
-        Hooked::new(wired, evaluator, move |part, tables| self.start(part, tables, false)).expect("it starts")
+        Hooked::new(program, evaluator, move |part, tables| self.start(part, tables, false))
+            .expect("it starts")
     }
 }
 

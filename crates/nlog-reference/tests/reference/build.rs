@@ -97,7 +97,14 @@ impl Builder {
             .map(|((head, terms, body), number)| build_rule(&schema, number, head, terms, body))
             .collect();
         let order = order(&schema, &rules);
-        Arc::new(Program { schema, rules, order, tests: Vec::new(), constants: BTreeMap::new() })
+        Arc::new(Program {
+            schema,
+            rules,
+            order,
+            hooks: Vec::new(),
+            tests: Vec::new(),
+            constants: BTreeMap::new(),
+        })
     }
 
     pub(crate) fn run(self) -> Run {

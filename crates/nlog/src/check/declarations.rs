@@ -21,7 +21,26 @@ pub(super) struct Table<'a> {
     /// `None` if a syntax error hides them.
     pub(super) columns: Option<Columns<'a>>,
     pub(super) key: Option<Vec<usize>>,
+    pub(super) hook: Option<&'a ast::Hook>,
     pub(super) doc: &'a str,
+}
+
+impl Table<'_> {
+    /// The table without places. Columns of unknown types, which are reported, have any type.
+    pub(super) fn plain(&self) -> nlog_data::Table {
+        let columns = self.columns.iter().flat_map(|columns| columns.iter());
+        let columns = columns.map(|column| nlog_data::Column {
+            name: column.name.name.clone(),
+            ty: column.ty.clone().unwrap_or(Type::Bool),
+        });
+        nlog_data::Table {
+            name: self.name.name.clone(),
+            role: self.role,
+            columns: columns.collect(),
+            key: self.key.clone(),
+            doc: self.doc.to_owned(),
+        }
+    }
 }
 
 /// The columns of a table, in order.
@@ -178,7 +197,8 @@ fn declare<'a>(table: &'a ast::Table, declarations: &Declarations<'a>, reports: 
         .as_ref()
         .zip(columns.as_ref())
         .map(|(key, columns)| key_columns(table, key, columns, reports));
-    Table { name: &table.name, role: table.role, columns, key, doc: &table.doc }
+    let hook = table.hook.as_ref();
+    Table { name: &table.name, role: table.role, columns, key, hook, doc: &table.doc }
 }
 
 fn key_columns(

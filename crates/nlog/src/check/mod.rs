@@ -5,7 +5,7 @@
 //! `expressions`, `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types`
 //! (unification) and `calls` (which function is meant); `binding` (which variables get a value), `normalise` (in
 //! which order) and `constant_folding` with `sequence` and `size` (limits); `tests`; `lints`;
-//! `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
+//! `hooks`; `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
 //! `messages` (shared error messages) with `suggest` (similar names).
 
 mod aggregate;
@@ -23,6 +23,7 @@ mod evaluate;
 mod expressions;
 mod functions;
 mod head;
+mod hooks;
 mod lints;
 mod literals;
 mod memo;
@@ -43,7 +44,7 @@ mod types;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nlog_data::{Column, Role, Schema, Table, TableId, Type, Value};
+use nlog_data::{Role, Schema, TableId, Value};
 
 use crate::diagnostic::{Code, Diagnostic, Report, Reports};
 use crate::index::Index;
@@ -53,6 +54,7 @@ use crate::syntax::ast::{self, Span};
 pub use atom::{ATOM, compile_with_atom};
 use declarations::{Constant, Declarations, Usage};
 use defaults::Checked;
+use hooks::Filling;
 pub(crate) use memo::Memo;
 use memo::Recall;
 use positions::Notes;
@@ -114,6 +116,7 @@ pub(crate) fn compile_with(
         recall.end();
     }
     let tests = tests::check(&files, &mut scope);
+    let fillings = hooks::check(&declarations, &mut usage, &mut dependencies, &mut reports);
     recursion::recursion(&declarations, &dependencies, sources, &mut reports);
     defaults::check(&files, &declarations, &mut reports);
     lints::unused_tables(&declarations, &usage, &mut reports);
@@ -129,7 +132,8 @@ pub(crate) fn compile_with(
     let program = if reports.has_errors() {
         None
     } else {
-        Some(Arc::new(assemble(&declarations, rules, tests, &dependencies)))
+        let parts = Parts { rules, tests, fillings, dependencies };
+        Some(Arc::new(assemble(&declarations, parts, sources)))
     };
     Compilation { program, diagnostics: reports.finish(sources) }
 }
@@ -238,28 +242,17 @@ fn unite_duplicates(rules: &mut Vec<CheckedRule<'_>>, sources: &Sources, reports
     });
 }
 
-fn assemble(
-    declarations: &Declarations<'_>,
-    rules: Vec<CheckedRule<'_>>,
+/// What a program without errors consists of, besides its declarations.
+struct Parts<'a> {
+    rules: Vec<CheckedRule<'a>>,
     tests: Vec<Test>,
-    dependencies: &[Dependency],
-) -> Program {
-    let tables = declarations.tables.iter().map(|table| Table {
-        name: table.name.name.clone(),
-        role: table.role,
-        columns: table
-            .columns
-            .iter()
-            .flat_map(|columns| columns.iter())
-            .map(|column| Column {
-                name: column.name.name.clone(),
-                // A column without a type is an error, and then no program is assembled.
-                ty: column.ty.clone().unwrap_or(Type::Bool),
-            })
-            .collect(),
-        key: table.key.clone(),
-        doc: table.doc.to_owned(),
-    });
+    fillings: Vec<Filling>,
+    dependencies: Vec<Dependency>,
+}
+
+fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources) -> Program {
+    let Parts { rules, tests, fillings, dependencies } = parts;
+    let tables = declarations.tables.iter().map(declarations::Table::plain);
     let mut edges = vec![Vec::new(); declarations.tables.len()];
     for dependency in dependencies {
         edges[dependency.head].push(dependency.reads);
@@ -279,11 +272,14 @@ fn assemble(
     let schema = Schema::new(tables);
     let number = |old: TableId| schema.find(&declarations.tables[old.0 as usize].name.name).unwrap_or(old);
     let tests = tests.into_iter().map(|test| tests::renumbered(test, &number)).collect();
+    let hooks = fillings.into_iter().map(|filling| filling.wiring(&number, sources));
+    let mut hooks: Vec<_> = hooks.collect();
+    hooks.sort_by_key(|wiring| wiring.to);
     let constants = declarations.constants.iter().filter_map(|(name, constant)| match constant {
         Constant::Value(value, _) => Some(((*name).to_owned(), value.clone())),
         Constant::Text(text) => Some(((*name).to_owned(), Value::String(text.as_str().into()))),
         Constant::Faulty => None,
     });
     let constants = constants.collect();
-    Program { schema: Arc::new(schema), rules, order, tests, constants }
+    Program { schema: Arc::new(schema), rules, order, hooks, tests, constants }
 }

@@ -116,6 +116,9 @@ impl<'a> Walk<'a> {
         for name in table.key.iter().flatten() {
             self.column(&table.name.name, name, None);
         }
+        if let Some(hook) = &table.hook {
+            self.table_name(&hook.source);
+        }
     }
 
     fn table_name(&mut self, name: &Ident) {

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use nlog_data::Role;
+
 use super::cycles::{Tangle, tangles};
 use super::declarations::{Declarations, quoted};
 use crate::diagnostic::{Code, Report, Reports};
 use crate::source::Sources;
 use crate::syntax::ast::Span;
 
-/// A dependency: a rule for one table reads another, at this place.
+/// A dependency: a rule for one table, or the hook of an input table, reads another table, at this place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Dependency {
     pub(super) head: usize,
     pub(super) reads: usize,
-    /// The atom.
+    /// The atom, or the hook's source.
     pub(super) atom: Span,
 }
 
@@ -40,10 +42,14 @@ pub(super) fn recursion(
             .filter_map(|(&head, &reads)| Some((head, reads, *places.get(&(head, reads))?)))
             .collect();
         let Some(&(_, _, first)) = steps.first() else { continue };
+        // No rule fills an input table.
+        let is_hook = |head: usize| declarations.tables[head].role == Role::Input;
         let told: Vec<String> = steps
             .iter()
             .map(|&(head, reads, atom)| {
-                format!("the rule for `{}` at {} reads `{}`", name(head), sources.place(atom), name(reads))
+                let reader = if is_hook(head) { "hook" } else { "rule" };
+                let place = sources.place(atom);
+                format!("the {reader} for `{}` at {place} reads `{}`", name(head), name(reads))
             })
             .collect();
         let subject = match cycle.as_slice() {
@@ -58,8 +64,13 @@ pub(super) fn recursion(
         if !others.is_empty() {
             message += &format!("; {} too", quoted(others.iter().map(|&table| name(table))));
         }
-        let help = "nlog has no recursion: remove one of these atoms, or compute the table outside the \
-        program and feed it back through an input table";
+        let help = if steps.iter().any(|&(head, ..)| is_hook(head)) {
+            "what a hook reads must not depend on what it fills, since this might never end: remove one of \
+            these atoms, or let the hook read another table"
+        } else {
+            "nlog has no recursion: remove one of these atoms, or compute the table outside the \
+            program and feed it back through an input table"
+        };
         let mut report = Report::new(Code::Recursion, first, message, help);
         for &(head, reads, atom) in &steps[1..] {
             report = report.label(atom, format!("`{}` reads `{}`", name(head), name(reads)));

@@ -125,6 +125,8 @@ codes! {
     "duplicate-type" DuplicateType Error,
     /// A function calls itself, directly or through other functions.
     "function-cycle" FunctionCycle Error,
+    /// No hook has this name, or its settings or tables do not fit.
+    "hook" Hook Error,
     /// A field of a match or a parameter of an action has an invalid argument.
     "literal-argument" LiteralArgument Error,
     /// A record is missing a field.
@@ -159,7 +161,7 @@ codes! {
     "misplaced-test" MisplacedTest Error,
     /// A test, or a list of expected rows, is empty.
     "no-expectation" NoExpectation Warning,
-    /// A transaction of a test changes a derived table.
+    /// A transaction of a test changes a table that rules or a hook fill.
     "not-an-input" NotAnInput Error,
     /// A test expects an error code that does not exist.
     "unknown-error" UnknownError Error,

@@ -66,25 +66,28 @@ impl Printer<'_> {
         self.tokens.range(part).start
     }
 
-    /// `input table name(columns) key(names)`
+    /// `input table name(columns) key(names) from hook(table)`
     fn table(&mut self, item: &SyntaxNode) {
         let find = |kind| item.children().find(|child: &SyntaxNode| child.kind() == kind);
-        let (Some(columns), key) = (find(K::Columns), find(K::Key)) else { return };
+        let Some(columns) = find(K::Columns) else { return };
+        let parts: Vec<SyntaxNode> = [find(K::Key), find(K::Hook)].into_iter().flatten().collect();
         let range = self.tokens.range(&columns);
         self.tokens_until(range.start);
-        let whole = self.fits(&range, usize::from(key.is_none()));
+        let whole = self.fits(&range, usize::from(parts.is_empty()));
         if whole {
             self.tokens_until(range.end);
         } else {
             self.lines(&columns, true);
         }
-        if let Some(key) = key {
-            let range = self.tokens.range(&key);
+        for part in parts {
+            let range = self.tokens.range(&part);
             if whole || !self.fits(&range, 1) {
                 self.line(STEP, Blanks::Drop);
             }
-            self.tokens_until(range.start + 1);
-            if self.fits(&(range.start + 1..range.end), 1) {
+            // `key`, `from hook`
+            let bracket = range.start + if part.kind() == K::Hook { 2 } else { 1 };
+            self.tokens_until(bracket);
+            if self.fits(&(bracket..range.end), 1) {
                 self.tokens_until(range.end);
             } else {
                 self.names(range.end);
@@ -92,18 +95,19 @@ impl Printer<'_> {
         }
     }
 
-    /// `(name, …)` of a key that fits on no line, or has comments.
+    /// `(name, …)` of a key or a hook that fits on no line, or has comments.
     fn names(&mut self, end: usize) {
         let (outer, indent) = (self.line_indent(), self.line_indent() + STEP);
         self.indent = indent;
         self.token();
+        let mut begins = true;
         while self.at() + 1 < end {
-            if self.tokens.kind(self.at()) == K::Comma {
-                self.token();
-            } else {
+            let comma = self.tokens.kind(self.at()) == K::Comma;
+            if begins && !comma {
                 self.line(indent, Blanks::Drop);
-                self.token();
             }
+            self.token();
+            begins = comma;
         }
         self.comma();
         self.closing_line(indent, outer, Blanks::Drop);

@@ -185,7 +185,7 @@ impl<'text> Tokens<'text> {
         let (outer, parent) = (self.parent(at - 1), self.parent(at));
         let closed_before = match kind {
             K::Comma | K::Semicolon | K::RParen | K::RBracket | K::Dot | K::Colon => true,
-            K::LParen => matches!(parent, K::Arguments | K::Columns | K::Parameters | K::Key),
+            K::LParen => matches!(parent, K::Arguments | K::Columns | K::Parameters | K::Key | K::Hook),
             K::LBracket => matches!(parent, K::Actions | K::BitRange),
             K::LBrace => matches!(parent, K::Record | K::Match),
             K::RBrace => !is_block(parent) || before == K::LBrace,

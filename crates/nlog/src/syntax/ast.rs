@@ -175,8 +175,23 @@ pub struct Table {
     pub columns: Option<Vec<(Ident, TypeRef)>>,
     /// Its key.
     pub key: Option<Vec<Ident>>,
+    /// The hook that fills it.
+    pub hook: Option<Hook>,
     /// The text of its `##` comments.
     pub doc: String,
+}
+
+/// `from name(source, setting: number, …)`: a hook that fills a table.
+#[derive(Debug, Clone)]
+pub struct Hook {
+    /// The hook's name.
+    pub name: Ident,
+    /// The table that it reads.
+    pub source: Ident,
+    /// Its settings; `None` for a malformed number, which is recorded.
+    pub settings: Vec<(Ident, Option<u64>)>,
+    /// All of it.
+    pub span: Span,
 }
 
 /// A type where it is written.

@@ -69,6 +69,8 @@ SyntaxKind {
     FunctionKw,
     /// `default`
     DefaultKw,
+    /// `from` of a table that a hook fills
+    FromKw,
     /// `match` of a literal
     MatchKw,
     /// `actions` of a literal
@@ -194,7 +196,7 @@ SyntaxKind {
     Import,
     /// `const NAME = value;`
     Const,
-    /// `input table name(columns) key(names);`
+    /// `input table name(columns) key(names) from hook(table);`
     Table,
     /// `(name: type, …)` of a table.
     Columns,
@@ -202,6 +204,10 @@ SyntaxKind {
     Column,
     /// `key(names)`
     Key,
+    /// `from hook(table, setting: number, …)` of a table.
+    Hook,
+    /// `name: number` of a hook.
+    Setting,
     /// `name` or `name<type>`
     Type,
     /// `type NAME = …;`: an alias, an enumeration or a record.
@@ -303,6 +309,7 @@ impl SyntaxKind {
         ("record", SyntaxKind::RecordKw),
         ("function", SyntaxKind::FunctionKw),
         ("default", SyntaxKind::DefaultKw),
+        ("from", SyntaxKind::FromKw),
         ("match", SyntaxKind::MatchKw),
         ("actions", SyntaxKind::ActionsKw),
         ("test", SyntaxKind::TestKw),

@@ -9,8 +9,8 @@
 use nlog_data::Role;
 
 use super::ast::{
-    Constant, File, FunctionDeclaration, Ident, Import, Item, ItemKind, Rule, Span, Table, TypeDeclaration,
-    TypeDefinition, TypeRef,
+    Constant, ExprKind, File, FunctionDeclaration, Hook, Ident, Import, Item, ItemKind, Rule, Span, Table,
+    TypeDeclaration, TypeDefinition, TypeRef,
 };
 use super::{SyntaxKind as K, SyntaxNode, SyntaxToken};
 pub(crate) use expression::is_mask;
@@ -95,7 +95,22 @@ impl Lowering {
         let key = child(item, K::Key).filter(|_| !broken).map(|key| {
             tokens(&key).filter(|token| token.kind() == K::Ident).map(|token| self.ident(&token)).collect()
         });
-        self.out.tables.push(Table { role, name, columns, key, doc: doc(item) });
+        let hook = child(item, K::Hook).filter(|_| !broken).and_then(|hook| self.hook(&hook));
+        self.out.tables.push(Table { role, name, columns, key, hook, doc: doc(item) });
+    }
+
+    fn hook(&mut self, node: &SyntaxNode) -> Found<Hook> {
+        let mut names = tokens(node).filter(|token| token.kind() == K::Ident);
+        let (name, source) = (self.ident(&names.next()?), self.ident(&names.next()?));
+        let mut settings = Vec::new();
+        for setting in node.children().filter(|child| child.kind() == K::Setting) {
+            let number = match self.literal(&token(&setting, K::Number)?, false) {
+                ExprKind::Int(number) => u64::try_from(number).ok(),
+                _ => None,
+            };
+            settings.push((self.name(&setting)?, number));
+        }
+        Some(Hook { name, source, settings, span: self.span(node) })
     }
 
     fn type_declaration(&mut self, item: &SyntaxNode, broken: bool) {

@@ -16,9 +16,9 @@ use nlog_data::{
 };
 
 use super::edit::{self, BAD_RULES, Edit, Rules};
-use super::hooks;
 use super::running::{Running, Unchanged};
 use super::state::Progress;
+use super::tick::tick;
 use crate::exit::{Failure, say};
 
 /// The longest line, in bytes.
@@ -190,7 +190,7 @@ impl Run {
                 return Ok(Err(evaluator.check(&before).err().unwrap_or(error).into()));
             }
         };
-        let result = match (hooks::tick(&parsed, number), edit::edit(&parsed, number)) {
+        let result = match (tick(&parsed, number), edit::edit(&parsed, number)) {
             (Err(error), _) | (_, Err(error)) => Err(error.into()),
             (_, Ok(Some(edit))) => return self.edit(&edit, running),
             (Ok(Some(now)), _) => self.tick(now, number, evaluator),

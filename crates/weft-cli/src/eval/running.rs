@@ -58,6 +58,11 @@ impl Running {
         dry_run: bool,
         begun: bool,
     ) -> Result<ColumnDelta, Unchanged> {
+        if let Some(wiring) = program.hooks.first() {
+            let table = &program.schema.table(wiring.to).name;
+            let why = format!("rules cannot change yet in a program with hooks, and one fills table {table}");
+            return Err(Unchanged::Rules(why));
+        }
         match self {
             Running::Dataflow(dataflow, options) => {
                 let options = Options { observe, ..options.clone() };
@@ -76,7 +81,7 @@ impl Running {
                 ColumnDelta::from_rows(delta).map_err(|error| Unchanged::Engine(error.to_string()))
             }
             Running::Fixed(_) => {
-                Err(Unchanged::Rules("rules cannot change here: hooks are wired to them".into()))
+                Err(Unchanged::Rules("rules cannot change yet in a program with hooks".into()))
             }
         }
     }

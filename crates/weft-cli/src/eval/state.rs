@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nlog::Program;
 use nlog_data::state::{self, SavedState};
-use nlog_data::{ColumnTransaction, CommitError, Evaluator, Role, Schema, TableId};
+use nlog_data::{ColumnTransaction, CommitError, Evaluator, Role, TableId};
 use nlog_plan::{Counter, Statistics};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -41,14 +41,16 @@ pub(crate) struct Begin {
 
 impl Begin {
     /// Reads a saved state.
-    pub(crate) fn read(file: &Path, schema: &Schema) -> Result<Self, Failure> {
+    pub(crate) fn read(file: &Path, program: &Program) -> Result<Self, Failure> {
         let bytes = read_file(file)
             .map_err(|error| Failure::outside(format!("cannot read the state {}", file.display()), error))?;
         let rejected = |why: &dyn std::fmt::Display| {
             Failure::Rejected(format!("the state {} cannot be used: {why}", file.display()))
         };
-        let SavedState { tables, sections } =
-            state::read(&bytes, schema).map_err(|error| rejected(&error))?;
+        let SavedState { mut tables, sections } =
+            state::read(&bytes, &program.schema).map_err(|error| rejected(&error))?;
+        // Hooks fill them again.
+        tables.retain(|table, _| program.hook_of(*table).is_none());
         let statistics = section(&sections, STATISTICS).map_err(|error| rejected(&error))?;
         let progress = section(&sections, PROGRESS).map_err(|error| rejected(&error))?;
         Ok(Begin {

@@ -22,6 +22,8 @@ mod variables;
 
 use std::collections::BTreeMap;
 
+use nlog_data::Role;
+
 use super::CheckedRule;
 use super::cycles;
 use super::declarations::Declarations;
@@ -61,6 +63,11 @@ pub(super) fn whole_program<'a>(
     sums::check(&whole, &firing, &mut injective, reports);
 }
 
+/// Whether a hook reads here: no rule fills an input table.
+fn is_hook(declarations: &Declarations<'_>, dependency: &Dependency) -> bool {
+    declarations.tables[dependency.head].role == Role::Input
+}
+
 impl<'a> WholeProgram<'a> {
     fn new(
         declarations: &'a Declarations<'a>,
@@ -77,6 +84,9 @@ impl<'a> WholeProgram<'a> {
                     readers[table.0 as usize].push(span);
                 }
             }
+        }
+        for dependency in dependencies.iter().filter(|dependency| is_hook(declarations, dependency)) {
+            readers[dependency.reads].push(dependency.atom);
         }
         let mut edges = vec![Vec::new(); count];
         for dependency in dependencies {

@@ -138,7 +138,7 @@ impl Lowering {
         Some(Expr { kind, span })
     }
 
-    fn literal(&mut self, token: &SyntaxToken, negative: bool) -> ExprKind {
+    pub(super) fn literal(&mut self, token: &SyntaxToken, negative: bool) -> ExprKind {
         match token.kind() {
             K::TrueKw => ExprKind::Bool(true),
             K::FalseKw => ExprKind::Bool(false),

@@ -118,7 +118,7 @@ fn function(p: &mut Parser<'_>) -> Parsed {
     p.semicolon("`;`")
 }
 
-/// `input table name(column: type, …) key(column, …);`
+/// `input table name(column: type, …) key(column, …) from hook(table, …);`
 fn table(p: &mut Parser<'_>) -> Parsed {
     let help = "for example: input table log_port(lport: string, ldp: string) key(lport);";
     if !p.eat(K::InputKw) {
@@ -130,7 +130,8 @@ fn table(p: &mut Parser<'_>) -> Parsed {
         p.expect(K::LParen, "`(` and the columns of the table", help)?;
         columns(p, K::RParen, "column", help)
     })?;
-    if p.current() == K::KeyKw {
+    let keyed = p.current() == K::KeyKw;
+    if keyed {
         p.node(K::Key, |p| {
             p.bump();
             p.expect(K::LParen, "`(` and the columns of the key", "for example: key(lport)")?;
@@ -141,9 +142,35 @@ fn table(p: &mut Parser<'_>) -> Parsed {
                 name(p, "a column of the table", "for example: key(lport)")
             })
         })?;
+    }
+    // As the head of a rule, it follows a missing semicolon.
+    if p.word(0) == Some("from") && !p.at_evident_start() {
+        p.node(K::Hook, hook)?;
+        if p.current() == K::KeyKw && !keyed {
+            return p.unexpected_here("`;`", "write the key before `from`");
+        }
         return p.semicolon("`;`");
     }
-    p.semicolon("`key(…)` or `;`")
+    p.semicolon(if keyed { "`;`" } else { "`key(…)` or `;`" })
+}
+
+/// `from hook(table, setting: number, …)`
+fn hook(p: &mut Parser<'_>) -> Parsed {
+    let help = "for example: from hysteresis(up, rise: 1000, fall: 500)";
+    p.bump_as(K::FromKw);
+    name(p, "the name of a hook", help)?;
+    p.expect(K::LParen, "`(` and the table that the hook reads", help)?;
+    name(p, "the table that the hook reads", help)?;
+    if !p.eat(K::Comma) {
+        return p.expect(K::RParen, "`,` or `)`", help);
+    }
+    list(p, K::RParen, "a setting (`name: number`)", MAX_ELEMENTS, |p| {
+        p.node(K::Setting, |p| {
+            name(p, "a setting's name", help)?;
+            p.expect(K::Colon, "`:` and the setting's number", help)?;
+            p.expect(K::Number, "a number", "the settings of hooks are numbers of at least 0: 26, 0x1a")
+        })
+    })
 }
 
 /// `name: type, …` up to and including the closing bracket. `what` names the elements in messages.

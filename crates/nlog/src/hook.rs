@@ -1,0 +1,193 @@
+//! The hooks that fill input tables: their names, settings and tables. The crate `nlog-hooks` computes them.
+//!
+//! A new hook is a member of [`HookKind`] here and an implementation there.
+
+use std::collections::BTreeMap;
+
+use nlog_data::{Schema, Table, TableId};
+
+use crate::program::Place;
+
+/// A kind of hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HookKind {
+    /// The connected components of a graph, each named by its least node.
+    ConnectedComponents,
+    /// The same rows, each delayed until it has been stable for a while.
+    Hysteresis,
+}
+
+/// A number that a program gives to a hook.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// A description with the unit.
+    pub summary: &'static str,
+}
+
+/// The values of all settings of a hook, by name.
+pub type Settings = BTreeMap<&'static str, u64>;
+
+/// A hook of a program, as in `input table stable(port: string) from hysteresis(up, rise: 1000, fall: 500);`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wiring {
+    /// The hook.
+    pub hook: HookKind,
+    /// The table that it reads.
+    pub from: TableId,
+    /// The input table that it alone fills.
+    pub to: TableId,
+    /// The values of all its settings.
+    pub settings: Settings,
+    /// Its place.
+    pub place: Place,
+}
+
+impl Wiring {
+    /// The hook as a program of these tables says it, after `from`.
+    pub fn text(&self, schema: &Schema) -> String {
+        let settings = self.hook.settings().iter().filter_map(|setting| {
+            let number = self.settings.get(setting.name)?;
+            Some(format!(", {}: {number}", setting.name))
+        });
+        format!("{}({}{})", self.hook.name(), schema.table(self.from).name, settings.collect::<String>())
+    }
+}
+
+/// Why tables or settings do not fit a hook.
+pub(crate) struct Misfit {
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+impl Misfit {
+    fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Misfit { message: message.into(), help: help.into() }
+    }
+}
+
+impl HookKind {
+    /// All hooks, in the order of their names.
+    pub const ALL: [HookKind; 2] = [HookKind::ConnectedComponents, HookKind::Hysteresis];
+
+    /// Its name in programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            HookKind::ConnectedComponents => "connected_components",
+            HookKind::Hysteresis => "hysteresis",
+        }
+    }
+
+    /// The hook of this name.
+    pub fn by_name(name: &str) -> Option<HookKind> {
+        HookKind::ALL.into_iter().find(|hook| hook.name() == name)
+    }
+
+    /// The settings that a program must give.
+    pub fn settings(self) -> &'static [Setting] {
+        match self {
+            HookKind::ConnectedComponents => &[],
+            HookKind::Hysteresis => &[
+                Setting {
+                    name: "rise",
+                    summary: "milliseconds for which a row must be present before it is inserted",
+                },
+                Setting {
+                    name: "fall",
+                    summary: "milliseconds for which a row must be absent before it is deleted",
+                },
+            ],
+        }
+    }
+
+    /// Whether it depends on ticks.
+    pub fn is_timed(self) -> bool {
+        match self {
+            HookKind::ConnectedComponents => false,
+            HookKind::Hysteresis => true,
+        }
+    }
+
+    /// Whether what it fills depends on the history of what it reads, not on the present rows alone.
+    pub fn has_memory(self) -> bool {
+        match self {
+            HookKind::ConnectedComponents => false,
+            HookKind::Hysteresis => true,
+        }
+    }
+
+    /// Whether it can fill one table from the other.
+    pub(crate) fn fits(self, from: &Table, to: &Table, _settings: &Settings) -> Result<(), Misfit> {
+        match self {
+            HookKind::ConnectedComponents => components_fit(from, to),
+            HookKind::Hysteresis => hysteresis_fits(from, to),
+        }
+    }
+}
+
+/// Whether the tables are edges and nodes of one type.
+fn components_fit(from: &Table, to: &Table) -> Result<(), Misfit> {
+    let shape = "connected_components reads edges (a: T, b: T) and fills (node: T, component: T)";
+    let ([a, b], [node, component]) = (from.columns.as_slice(), to.columns.as_slice()) else {
+        let wrong = if from.columns.len() == 2 { to } else { from };
+        let columns = match wrong.columns.len() {
+            1 => "1 column".to_owned(),
+            columns => format!("{columns} columns"),
+        };
+        return Err(Misfit::new(format!("table `{}` has {columns}, not 2", wrong.name), shape));
+    };
+    let tables = [(from, b), (to, node), (to, component)];
+    if let Some((table, column)) = tables.into_iter().find(|(_, column)| column.ty != a.ty) {
+        let message = format!(
+            "column `{}` of `{}` has type {}, but column `{}` of `{}` has type {}",
+            a.name, from.name, a.ty, column.name, table.name, column.ty
+        );
+        return Err(Misfit::new(message, shape));
+    }
+    if to.key.as_ref().is_some_and(|key| !key.contains(&0)) {
+        let message = format!("many rows of `{}` have the same `{}`", to.name, component.name);
+        return Err(Misfit::new(message, format!("declare the node as the key: key({})", node.name)));
+    }
+    Ok(())
+}
+
+/// Whether the target can contain the rows of the source. A key could refuse a row while a deleted one is still shown,
+/// so the only key of the target is the whole row.
+fn hysteresis_fits(from: &Table, to: &Table) -> Result<(), Misfit> {
+    let types =
+        |table: &Table| -> Vec<String> { table.columns.iter().map(|column| column.ty.to_string()).collect() };
+    if types(from) != types(to) {
+        let message = format!(
+            "`{}` has the columns ({}), but `{}` has ({})",
+            to.name,
+            types(to).join(", "),
+            from.name,
+            types(from).join(", ")
+        );
+        return Err(Misfit::new(
+            message,
+            "hysteresis fills a table with the column types of the one it reads",
+        ));
+    }
+    let whole = |key: &Vec<usize>| (0..to.columns.len()).all(|column| key.contains(&column));
+    if to.key.as_ref().is_some_and(|key| !whole(key)) {
+        let message = format!(
+            "`{}` has a key, but while hysteresis holds an old row, the new row that replaces it can come",
+            to.name
+        );
+        return Err(Misfit::new(message, "declare it without a key, and select one of the rows in a rule"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_are_in_the_order_of_their_names_and_are_found_by_them() {
+        assert!(HookKind::ALL.windows(2).all(|pair| pair[0].name() < pair[1].name() && pair[0] < pair[1]));
+        assert!(HookKind::ALL.iter().all(|hook| HookKind::by_name(hook.name()) == Some(*hook)));
+    }
+}
