@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nlog::Program;
 use nlog::program::Aggregate;
 use nlog_data::Value;
 
@@ -26,7 +27,11 @@ impl Plan {
         Description {
             rules: rules.into_iter().map(|(_, rule)| rule).collect(),
             indexes: self.describe_indexes(),
-            relations: self.relations.iter().map(describe_relation).collect(),
+            relations: self
+                .relations
+                .iter()
+                .map(|relation| describe_relation(relation, &self.program))
+                .collect(),
             warnings: self.warnings.clone(),
         }
     }
@@ -120,11 +125,15 @@ impl Plan {
     }
 }
 
-fn describe_relation(relation: &Relation) -> RelationDescription {
+fn describe_relation(relation: &Relation, program: &Program) -> RelationDescription {
     let is_input = relation.level == 0;
+    let hook = relation.table.and_then(|table| program.hook_of(table));
     let keep = match &relation.keep {
         _ if !(relation.needed || is_input && relation.wanted) => "not computed".to_owned(),
-        _ if is_input => "input".to_owned(),
+        _ if is_input => match hook {
+            Some(wiring) => format!("filled by {}", wiring.text(&program.schema)),
+            None => "input".to_owned(),
+        },
         Keep::AsIs => "as it is".to_owned(),
         Keep::Distinct => "distinct".to_owned(),
         Keep::Key(key) => {

@@ -37,7 +37,10 @@ fn call(program: &Program, table: TableId, terms: &[String]) -> String {
 pub fn why(reference: &Reference, table: TableId, row: &Row) -> Vec<String> {
     let program = reference.program();
     if program.schema.table(table).role == Role::Input {
-        return vec!["a transaction put it there".to_owned()];
+        return vec![match program.hook_of(table) {
+            Some(wiring) => format!("hook {} put it there", wiring.text(&program.schema)),
+            None => "a transaction put it there".to_owned(),
+        }];
     }
     let mut lines = Vec::new();
     for derivation in reference.derivations(table, row, WAYS).iter().take(RULES) {
@@ -110,9 +113,13 @@ fn rules(program: &Program, answer: &WhyNot, most: usize, indent: &str, lines: &
     let table = program.schema.table(answer.pattern.table);
     if answer.obstacles.is_empty() {
         lines.push(match (table.role, answer.unfit.len()) {
-            (Role::Input, _) => {
-                format!("{indent}{} is an input table: no transaction put it there", table.name)
-            }
+            (Role::Input, _) => match program.hook_of(answer.pattern.table) {
+                Some(wiring) => {
+                    let hook = wiring.text(&program.schema);
+                    format!("{indent}{} is filled by hook {hook}, which did not put it there", table.name)
+                }
+                None => format!("{indent}{} is an input table: no transaction put it there", table.name),
+            },
             (_, 0) => format!("{indent}no rule fills {}", table.name),
             (_, unfit) => format!(
                 "{indent}{} of {} other constants in the columns asked for",

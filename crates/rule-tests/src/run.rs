@@ -14,6 +14,7 @@ use nlog_data::{
     CommitError, Delta, ErrorCode, Evaluator, Row, TableDelta, TableId, Tables, Transaction, TransactionError,
 };
 use nlog_dataflow::{Dataflow, Options};
+use nlog_hooks::Hooked;
 use nlog_reference::{Reference, explanation, nearest};
 
 use crate::comparison::{Comparison, SHOWN};
@@ -87,18 +88,25 @@ fn failures(program: &Arc<Program>, test: &Test, most: usize) -> Vec<Failure> {
 /// The two evaluators, and the result of the last transaction.
 struct Stage<'a> {
     program: &'a Arc<Program>,
-    dataflow: Dataflow,
-    reference: Reference,
+    dataflow: Hooked<Dataflow>,
+    reference: Hooked<Reference>,
     last: Result<Delta, TransactionError>,
 }
 
 impl<'a> Stage<'a> {
     /// Starts with the program's facts.
     fn new(program: &'a Arc<Program>, place: &Place) -> Result<Self, Failure> {
-        let options = Options { workers: 1, observe: Tables::All, attribute: false, ..Options::default() };
-        let dataflow = Dataflow::new(program.clone(), options)
-            .map_err(|error| Failure::new(place, format!("the engine does not start: {error}")))?;
+        let failed = |error| Failure::new(place, format!("the engine does not start: {error}"));
+        let start = |program: Arc<Program>, observe| {
+            let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
+            Dataflow::new(program, options).map_err(|error| error.to_string())
+        };
+        let dataflow = start(program.clone(), Tables::All)
+            .and_then(|dataflow| Hooked::new(program, dataflow, start))
+            .map_err(failed)?;
+        let start = |program, observe| Ok(Reference::new(program, observe));
         let reference = Reference::new(program.clone(), Tables::All);
+        let reference = Hooked::new(program, reference, start).map_err(failed)?;
         let mut stage = Stage { program, dataflow, reference, last: Ok(Delta::default()) };
         stage.commit(&Transaction::default(), place)?;
         match &stage.last {
@@ -311,17 +319,17 @@ impl<'a> Stage<'a> {
     }
 
     fn is_there(&self, table: TableId, row: &Row) -> bool {
-        self.reference.holds(table, row)
+        self.reference.evaluator().holds(table, row)
     }
 
     fn why(&self, table: TableId, row: &Row) -> (String, Vec<String>) {
         let question = format!("why {}", explanation::atom(self.program, table, row));
-        (question, explanation::why(&self.reference, table, row))
+        (question, explanation::why(self.reference.evaluator(), table, row))
     }
 
     fn why_not(&self, pattern: &Pattern) -> (String, Vec<String>) {
         let question = format!("why no {}", explanation::pattern(self.program, pattern));
-        (question, explanation::why_not(self.program, &self.reference.why_not(pattern)))
+        (question, explanation::why_not(self.program, &self.reference.evaluator().why_not(pattern)))
     }
 
     fn why_no_insert(&self, table: TableId, row: &Row) -> (String, Vec<String>) {

@@ -10,7 +10,7 @@ use nlog::Program;
 use nlog::diagnostic::Severity;
 use nlog::program::{Pattern, Place};
 use nlog_data::json::to_json;
-use nlog_data::{ColumnDelta, Evaluator as _, Role, Row, TableId, Tables, Transaction};
+use nlog_data::{ColumnDelta, Evaluator, Role, Row, TableId, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::{Obstacle, ObstacleKind, Reference, WhyNot, explanation};
 use serde_json::{Value as Json, json};
@@ -115,7 +115,7 @@ impl WhyNotCommand {
 /// A state, and a question about it.
 struct Case {
     state: Reference,
-    /// For each row of an input table, the transaction that inserted it.
+    /// For each row of an input table, the transaction that inserted it, itself or through a hook.
     origins: BTreeMap<(TableId, Row), u64>,
     pattern: Pattern,
     /// An error if some transactions were refused. The refusals have been reported already.
@@ -127,10 +127,12 @@ impl Question {
     /// which can explain. There may be many transactions, and only the dataflow engine is fast.
     fn case(&self) -> Result<Case, Failure> {
         let (program, pattern) = compile_with_atom(&self.program, &self.atom)?;
-        let options = Options { workers: 1, observe: Tables::All, attribute: false, ..Options::default() };
-        let dataflow =
-            Dataflow::new(program.clone(), options).map_err(|error| Failure::Outside(error.to_string()))?;
-        let mut running = Running::Fixed(Box::new(dataflow));
+        let make = |program, observe| -> Result<Box<dyn Evaluator>, String> {
+            let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
+            Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
+        };
+        let evaluator = nlog_hooks::start(&program, Tables::All, make).map_err(Failure::Outside)?;
+        let mut running = Running::Fixed(evaluator);
         let mut origins: BTreeMap<(TableId, Row), u64> = BTreeMap::new();
         let mut run = Run::new(&self.input, program.clone());
         let nowhere: Option<&mut Vec<u8>> = None;
@@ -233,7 +235,11 @@ impl Tree {
     fn text(&self, program: &Program, indent: &str, lines: &mut Vec<String>) {
         let row = explanation::atom(program, self.table, &self.row);
         match &self.reason {
-            Reason::Transaction(Some(txn)) => lines.push(format!("{indent}{row}  transaction {txn}")),
+            Reason::Transaction(Some(txn)) => {
+                let hook = program.hook_of(self.table);
+                let hook = hook.map(|wiring| format!("hook {}, ", wiring.text(&program.schema)));
+                lines.push(format!("{indent}{row}  {}transaction {txn}", hook.unwrap_or_default()));
+            }
             Reason::Transaction(None) => lines.push(format!("{indent}{row}")),
             Reason::Told => lines.push(format!("{indent}{row}  as above")),
             Reason::Rule { place, from, more_rows, other_ways, more } => {
@@ -258,7 +264,12 @@ impl Tree {
     fn json(&self, program: &Program) -> Json {
         let mut object = row_json(program, self.table, &self.row);
         match &self.reason {
-            Reason::Transaction(txn) => object["txn"] = json!(txn),
+            Reason::Transaction(txn) => {
+                object["txn"] = json!(txn);
+                if let Some(wiring) = program.hook_of(self.table) {
+                    object["hook"] = json!(wiring.text(&program.schema));
+                }
+            }
             Reason::Told => object["told"] = json!(true),
             Reason::Rule { place, from, more_rows, other_ways, more } => {
                 if *more {
