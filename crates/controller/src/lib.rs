@@ -65,4 +65,4 @@ pub use client::{Client, ClientError};
 pub use config::{Config, ConfigError, Listen};
 pub use daemon::{Daemon, DaemonError, PROBE, Parts};
 pub use rules::{Conventions, Rules};
-pub use run::{check, run};
+pub use run::{check, evaluator, run};

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use include_dir::{Dir, include_dir};
 use network::{Encap, Rows, TunnelForm};
 use nlog::diagnostic::{Style, to_text};
+use nlog::program::Place;
 use nlog::source::{is_nlog, is_test_file};
 use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, RuleId, Schema, TableId, Transaction, Type, Value};
@@ -214,6 +215,16 @@ pub enum RulesError {
         /// The greatest possible value.
         max: u16,
     },
+    /// The rules have a hook that the controller cannot run.
+    #[error("{place}: hook {hook} of the rules: {why}")]
+    Hook {
+        /// Its name.
+        hook: &'static str,
+        /// Its place.
+        place: Place,
+        /// The reason, and a remedy.
+        why: String,
+    },
     /// The rules have no output table for switches.
     #[error(
         "the rules have neither an output table of_flow nor an output table ovsdb_tunnel; see rules/interface/driver.nlog"
@@ -251,8 +262,9 @@ impl Rules {
             }
         }
         let filled: BTreeSet<&str> = inputs.keys().copied().collect();
-        for (_, table) in schema.iter().filter(|(_, table)| table.role == Role::Input) {
-            if !filled.contains(table.name.as_str()) {
+        check_hooks(&program, &filled)?;
+        for (id, table) in schema.iter().filter(|(_, table)| table.role == Role::Input) {
+            if !filled.contains(table.name.as_str()) && program.hook_of(id).is_none() {
                 warn!(
                     table = table.name,
                     "the controller does not fill this input table of the rules; it stays empty"
@@ -349,6 +361,23 @@ impl Rules {
         };
         Transaction { insert: side(&rows.insert), delete: side(&rows.delete) }
     }
+}
+
+/// Checks that the controller can run the hooks of the rules. It sends no ticks, and undoes a transaction that cannot be
+/// journalled by its inverse, which would leave traces in a memory.
+fn check_hooks(program: &Program, filled: &BTreeSet<&str>) -> Result<(), RulesError> {
+    for wiring in &program.hooks {
+        let table = &program.schema.table(wiring.to).name;
+        let why = if filled.contains(table.as_str()) {
+            format!("the controller fills table {table} itself; let the hook fill another table")
+        } else if wiring.hook.has_memory() {
+            "the controller does not support hooks with a memory yet; remove it".to_owned()
+        } else {
+            continue;
+        };
+        return Err(RulesError::Hook { hook: wiring.hook.name(), place: wiring.place.clone(), why });
+    }
+    Ok(())
 }
 
 /// The built-in files, by their names in the repository.

@@ -73,19 +73,20 @@ pub fn check(config: &Config) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// The dataflow engine.
+/// Makes the engine.
 fn dataflow(rules: &Arc<Rules>, workers: usize) -> MakeEvaluator {
     let rules = rules.clone();
-    Box::new(move || {
-        let options = Options {
-            workers,
-            observe: Tables::These(rules.observed()),
-            attribute: true,
-            ..Options::default()
-        };
-        let engine = Dataflow::new(rules.program().clone(), options).map_err(|error| error.to_string())?;
+    Box::new(move || evaluator(&rules, workers))
+}
+
+/// The dataflow engine, with the hooks of the rules.
+pub fn evaluator(rules: &Rules, workers: usize) -> Result<Box<dyn Evaluator>, String> {
+    let make = move |program, observe| {
+        let options = Options { workers, observe, attribute: true, ..Options::default() };
+        let engine = Dataflow::new(program, options).map_err(|error| error.to_string())?;
         Ok(Box::new(engine) as Box<dyn Evaluator>)
-    })
+    };
+    nlog_hooks::start(rules.program(), Tables::These(rules.observed()), make)
 }
 
 fn start_log(config: &Config) -> Result<(), DaemonError> {

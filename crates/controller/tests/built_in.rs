@@ -7,13 +7,10 @@ use crate::support::*;
 use controller::Rules;
 use controller::core::Core;
 use controller::record::Record;
-use nlog_data::{Evaluator, Tables};
-use nlog_dataflow::{Dataflow, Options};
+use nlog_data::Evaluator;
 
 fn dataflow(rules: &Rules, workers: usize) -> Box<dyn Evaluator> {
-    let options =
-        Options { workers, observe: Tables::These(rules.observed()), attribute: true, ..Options::default() };
-    Box::new(Dataflow::new(rules.program().clone(), options).unwrap_or_else(|error| panic!("{error}")))
+    controller::evaluator(rules, workers).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn core_on(evaluator: Box<dyn Evaluator>, rules: &Arc<Rules>, records: &[Record]) -> Core {
@@ -106,4 +103,64 @@ fn the_engine_gives_switches_what_the_reference_gives_them() {
         let keys = ports.map(|id| network::ObjectKey::new(network::Kind::SwitchPort, id));
         core.delete(&keys, "test", now()).unwrap().transaction.unwrap().record
     });
+}
+
+/// Ports of switches that the rules join, flooded within each island.
+const ISLANDS: &str = "
+input table transport_node(node: string, role: string, ip: ip) key(node);
+input table logical_switch(sw: string, tenant: string) key(sw);
+input table logical_switch_port(port: string, sw: string) key(port);
+input table datapath_label(sw: string, label: int) key(sw);
+table link(a: string, b: string);
+link(sw, sw) :- logical_switch(sw, _);
+link(a, b) :- logical_switch(a, tenant), logical_switch(b, tenant), tenant != \"\";
+input table island(sw: string, island: string) key(sw) from connected_components(link);
+output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
+    key(hv, table_id, priority, match);
+of_flow(node, 0, 1, match{metadata: label}, actions[set(reg0, name)]) :-
+    transport_node(node, _, _), island(sw, island), datapath_label(sw, label), datapath_label(island, name);
+";
+
+/// The hooks of the rules run beside the engine, also after a restart and when a transaction is undone.
+#[test]
+fn the_controller_runs_the_hooks_of_its_rules() {
+    let rules = rules(ISLANDS);
+    let mut core = core_on(dataflow(&rules, 1), &rules, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).record];
+    let apart = core.desired("hv1");
+    assert_eq!(apart.flows.len(), 2);
+    let joined = apply(&mut core, "{kind: switch, id: red, tenant: acme}");
+    assert_ne!(core.desired("hv1"), apart, "red is on the island of blue");
+    core.undo(joined).unwrap();
+    assert_eq!(core.desired("hv1"), apart);
+    records.push(apply(&mut core, "{kind: switch, id: red, tenant: acme}").record);
+    let restored = core_on(dataflow(&rules, 2), &rules, &records);
+    assert_eq!(core.desired("hv1"), restored.desired("hv1"));
+}
+
+#[test]
+fn hooks_that_the_controller_cannot_run_are_refused_with_the_rules() {
+    let refusal = |from: &str, to: &str| {
+        assert!(ISLANDS.contains(from));
+        let sources = nlog::Sources::from_texts([("test.nlog", ISLANDS.replace(from, to))]);
+        let compilation = nlog::compile(&sources);
+        Rules::new(compilation.program.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics)))
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        refusal(
+            "island(sw: string, island: string) key(sw) from connected_components(link)",
+            "island(sw: string, island: string) from hysteresis(link, rise: 1, fall: 1)"
+        ),
+        "test.nlog:9:48: hook hysteresis of the rules: the controller does not support hooks with a memory yet; remove it"
+    );
+    assert_eq!(
+        refusal(
+            "(port: string, sw: string) key(port)",
+            "(port: string, sw: string) key(port) from connected_components(link)"
+        ),
+        "test.nlog:4:69: hook connected_components of the rules: the controller fills table logical_switch_port \
+         itself; let the hook fill another table"
+    );
 }
