@@ -409,6 +409,7 @@ fn find(schema: &Schema, name: &str, role: Role, ours: &[ColumnType]) -> Result<
         Role::Input => "input",
         Role::Internal | Role::Hidden => "internal",
         Role::Output => "output",
+        Role::Forbid => "forbid",
     };
     let declared: Vec<String> = columns().map(ToString::to_string).collect();
     let ours: Vec<String> = ours.iter().map(ToString::to_string).collect();

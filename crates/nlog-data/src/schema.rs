@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::quotation::quote;
+use crate::json::write_value;
+use crate::quotation::{cut, quote};
 use crate::{Type, Value};
 
 /// The number of a table in its [`Schema`]; tables are numbered in name order.
@@ -21,6 +22,9 @@ pub enum Role {
     Hidden,
     /// Filled by rules; its changes are the program's result.
     Output,
+    /// Filled by rules and read by nothing: a transaction after which it has a row is refused. So it is empty after
+    /// every accepted transaction.
+    Forbid,
 }
 
 /// A column of a table.
@@ -61,6 +65,25 @@ impl Table {
             .map(|(column, value)| format!("{}: {}", column.name, quote(value)))
             .collect();
         format!("key ({})", parts.join(", "))
+    }
+
+    /// A row with the names of its columns, for messages: `owner(ip: "10.0.0.1", port: "p1")`.
+    pub(crate) fn quote_named(&self, row: &[Value]) -> String {
+        let mut parts = Vec::new();
+        for (column, value) in self.columns.iter().zip(row) {
+            let mut json = Vec::new();
+            write_value(&mut json, value);
+            parts.push(format!("{}: {}", column.name, String::from_utf8_lossy(&json)));
+        }
+        cut(&format!("{}({})", self.name, parts.join(", "))).into_owned()
+    }
+
+    /// The first sentence of the documentation, on one line and without its full stop. Empty if there is none.
+    pub(crate) fn first_sentence(&self) -> String {
+        let paragraph = self.doc.trim().split("\n\n").next().unwrap_or_default();
+        let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+        let sentence = line.split_once(". ").map_or(&*line, |(first, _)| first);
+        cut(sentence.strip_suffix('.').unwrap_or(sentence)).into_owned()
     }
 }
 

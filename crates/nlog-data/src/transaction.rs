@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::merge;
-use crate::quotation::quote_row;
+use crate::quotation::{grouped, quote_row};
 use crate::{
     ColumnTransaction, Columns, CommittedBatch, CommittedColumns, Failure, FailureCode, Role, Schema,
     TableId, Value,
@@ -114,11 +114,13 @@ pub enum ErrorCode {
     Overflow,
     /// A value is out of range for its use.
     Range,
+    /// A table that forbids its rows has one.
+    Forbidden,
 }
 
 impl ErrorCode {
     /// Every code.
-    pub const ALL: [ErrorCode; 9] = [
+    pub const ALL: [ErrorCode; 10] = [
         ErrorCode::BadJson,
         ErrorCode::UnknownTable,
         ErrorCode::NotAnInput,
@@ -128,6 +130,7 @@ impl ErrorCode {
         ErrorCode::KeyConflict,
         ErrorCode::Overflow,
         ErrorCode::Range,
+        ErrorCode::Forbidden,
     ];
 
     /// The code's name in output.
@@ -142,6 +145,7 @@ impl ErrorCode {
             ErrorCode::KeyConflict => "key-conflict",
             ErrorCode::Overflow => "overflow",
             ErrorCode::Range => "range",
+            ErrorCode::Forbidden => "forbidden",
         }
     }
 }
@@ -171,7 +175,8 @@ impl TransactionError {
 /// A transaction can cause many. Evaluators continue past them: a binding that fails derives nothing, a group whose
 /// sum fails has no row, and all rows that share a key count. The least of all these errors is reported, so every
 /// evaluator reports the same one in whatever order it works. They are ordered by table name, then failures (code,
-/// message, rule) before key conflicts (rows in value order) before rows with too many derivations.
+/// message, rule) before key conflicts (rows in value order) before forbidden rows before rows with too many
+/// derivations.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DerivedError {
     /// The table of the head, or the [table shown in its place](Schema::shown). Tables are numbered in name order.
@@ -196,6 +201,13 @@ pub enum DerivedCause {
         first: Row,
         /// The second least.
         second: Row,
+    },
+    /// A table that [forbids](Role::Forbid) its rows has some.
+    Forbidden {
+        /// The least row.
+        first: Row,
+        /// The number of the other rows.
+        others: usize,
     },
     /// A row has more than [`MOST_WAYS`] derivations.
     TooManyWays,
@@ -222,6 +234,19 @@ impl DerivedError {
                     table.name
                 ),
             ),
+            DerivedCause::Forbidden { first, others } => {
+                let row = table.quote_named(first);
+                let others = match others {
+                    0 => String::new(),
+                    1 => " and 1 more row".to_owned(),
+                    others => format!(" and {} more rows", grouped(*others)),
+                };
+                let message = match table.first_sentence() {
+                    reason if reason.is_empty() => format!("table {} forbids {row}{others}", table.name),
+                    reason => format!("{reason}: {row}{others}"),
+                };
+                TransactionError::new(ErrorCode::Forbidden, message)
+            }
             DerivedCause::KeyConflict { first, second } => TransactionError::new(
                 ErrorCode::KeyConflict,
                 format!(

@@ -1,6 +1,7 @@
 //! Values, schemas, transactions, JSON and saved states.
 
 mod columns;
+mod errors;
 mod functions;
 mod inputs;
 mod json;

@@ -1,7 +1,8 @@
 //! The composed engine: rules as a dataflow of differential's own operators.
 //!
 //! The engine translates a plan directly into `arrange`, `join_traces`, `threshold_total`, `reduce` and maps. A
-//! transaction is an epoch. If it causes a failure or violates a key, its inverse undoes it in the next epoch.
+//! transaction is an epoch. If it causes a failure, violates a key or derives a forbidden row, its inverse undoes it in
+//! the next epoch.
 //!
 //! The modules in reading order: `head` (the results of bindings), `groups` (aggregates), `layout` (the representation
 //! of relations, and the arrangements at probes), `operators`, `graph` (from plan to operators), `worker` (threads),
@@ -186,9 +187,28 @@ impl Composed {
             let cause = DerivedCause::KeyConflict { first: rows.next()?, second: rows.next()? };
             Some(DerivedError { table: conflict.table, cause })
         });
+        let forbidden = self.forbidden(errors.forbidden);
         let too_many = errors.too_many.into_iter();
         let too_many = too_many.map(|table| DerivedError { table, cause: DerivedCause::TooManyWays });
-        failures.chain(conflicts).chain(too_many).min()
+        failures.chain(conflicts).chain(forbidden).chain(too_many).min()
+    }
+
+    /// By table, the error of the rows that it forbids.
+    fn forbidden(&self, changes: Vec<(TableId, Vec<Symbol>, Diff)>) -> impl Iterator<Item = DerivedError> {
+        let mut counts: BTreeMap<(TableId, Vec<Symbol>), Diff> = BTreeMap::new();
+        for (table, row, diff) in changes {
+            *counts.entry((table, row)).or_default() += diff;
+        }
+        let mut rows: BTreeMap<TableId, Vec<ValueRow>> = BTreeMap::new();
+        for ((table, row), _) in counts.into_iter().filter(|(_, count)| is_there(*count)) {
+            let row = row.into_iter().map(|word| self.symbols.value(word)).collect();
+            rows.entry(table).or_default().push(row);
+        }
+        rows.into_iter().filter_map(|(table, rows)| {
+            let others = rows.len() - 1;
+            let cause = DerivedCause::Forbidden { first: rows.into_iter().min()?, others };
+            Some(DerivedError { table, cause })
+        })
     }
 
     /// Fails if an earlier failure left the state unknown.

@@ -448,7 +448,7 @@ impl Engine {
         if !self.facts && schema.table(table).role != Role::Input {
             return Ok(Delta::new(schema.table(table).columns.len()));
         }
-        if let (Some(workers), Role::Internal | Role::Hidden | Role::Output) =
+        if let (Some(workers), Role::Internal | Role::Hidden | Role::Output | Role::Forbid) =
             (&mut self.workers, schema.table(table).role)
         {
             let mut rows = self.state.kept_rows(RelationId(table.0), View::Before);

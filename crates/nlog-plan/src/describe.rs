@@ -112,7 +112,7 @@ pub struct RelationDescription {
     /// Its name.
     pub name: String,
     /// The way in which derived rows become a set: `as it is`, `distinct`, `key (…) checked`, `input`, `not
-    /// computed`.
+    /// computed`. If a row refuses the transaction, `, forbidden` follows.
     pub keep: String,
     /// Its level in the order of evaluation.
     pub level: u32,

@@ -24,14 +24,11 @@ impl Plan {
         let is_stage = |rule: &RulePlan| self.relation(rule.head).table.is_none();
         let name_of = |rule: &RulePlan| &self.program.schema.table(self.program.rule(rule.rule).head).name;
         rules.sort_by_key(|(rule, _)| (name_of(rule), rule.rule, !is_stage(rule), rule.head));
+        let describe = |(id, relation)| describe_relation(relation, &self.program, self.forbids(id));
         Description {
             rules: rules.into_iter().map(|(_, rule)| rule).collect(),
             indexes: self.describe_indexes(),
-            relations: self
-                .relations
-                .iter()
-                .map(|relation| describe_relation(relation, &self.program))
-                .collect(),
+            relations: (0..).map(RelationId).zip(&self.relations).map(describe).collect(),
             warnings: self.warnings.clone(),
         }
     }
@@ -125,7 +122,7 @@ impl Plan {
     }
 }
 
-fn describe_relation(relation: &Relation, program: &Program) -> RelationDescription {
+fn describe_relation(relation: &Relation, program: &Program, forbids: bool) -> RelationDescription {
     let is_input = relation.level == 0;
     let hook = relation.table.and_then(|table| program.hook_of(table));
     let keep = match &relation.keep {
@@ -141,6 +138,7 @@ fn describe_relation(relation: &Relation, program: &Program) -> RelationDescript
             format!("key ({}) checked", names.join(", "))
         }
     };
+    let keep = if forbids { format!("{keep}, forbidden") } else { keep };
     let Relation { name, level, rows, counted, .. } = relation;
     RelationDescription { name: name.clone(), keep, level: *level, rows: *rows, counted: *counted }
 }

@@ -39,7 +39,7 @@ pub struct Settings {
 }
 
 impl Plan {
-    /// Plans the wanted tables and every rule that can cause an error.
+    /// Plans the wanted tables, those that forbid their rows, and every rule that can cause an error.
     pub fn new(program: Arc<Program>, wanted: &BTreeSet<TableId>, settings: &Settings) -> Self {
         let mut planner = Planner::new(&program, wanted, settings);
         planner.estimate();
@@ -60,6 +60,15 @@ impl Plan {
             self.program.rule(rule.expect("a stage has a rule").rule).head
         };
         self.program.schema.shown(self.relations[relation.0 as usize].table.unwrap_or_else(of_stage))
+    }
+
+    /// Whether the relation is a table that forbids its rows.
+    ///
+    /// # Panics
+    /// If the relation belongs to another plan.
+    pub fn forbids(&self, relation: RelationId) -> bool {
+        let table = self.relations[relation.0 as usize].table;
+        table.is_some_and(|table| self.program.schema.table(table).role == Role::Forbid)
     }
 
     /// Plans the output tables.
@@ -236,8 +245,11 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether any rule or stage reads a table.
+    /// Whether the rows of a table matter: it is wanted, it forbids its rows, or a rule or stage reads it.
     fn is_read(&self, table: TableId) -> bool {
+        if self.program.schema.table(table).role == Role::Forbid {
+            return true;
+        }
         let relation = RelationId(table.0);
         // An atom that moved into a stage is no longer in any rule's body.
         let of_stages = self.stages.iter().map(|stage| &stage.body);

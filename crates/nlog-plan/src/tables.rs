@@ -51,7 +51,8 @@ fn key_follows(program: &Program, rule: &Rule, holds: &[bool]) -> bool {
     })
 }
 
-/// By table, whether it is wanted, read by a needed rule, or a possible source of errors.
+/// By table, whether it is wanted, read by a needed rule, or a possible source of errors, such as a table that forbids
+/// its rows.
 pub(crate) fn needed(program: &Program, wanted: &BTreeSet<TableId>, keys_hold: &[bool]) -> Vec<bool> {
     let mut needed = vec![false; program.schema.len()];
     for table in program.order.iter().rev() {
@@ -66,7 +67,8 @@ pub(crate) fn needed(program: &Program, wanted: &BTreeSet<TableId>, keys_hold: &
         for (_, rule) in program.rules_of(*table) {
             bodies.push(Body::new(rule, &program.schema));
         }
-        needed[at] |= wanted.contains(table) || key_to_check || bodies.iter().any(rule_may_fail);
+        let forbids = declared.role == Role::Forbid;
+        needed[at] |= wanted.contains(table) || key_to_check || forbids || bodies.iter().any(rule_may_fail);
         if needed[at] {
             for atom in bodies.iter().flat_map(|body| &body.atoms) {
                 needed[atom.relation.0 as usize] = true;

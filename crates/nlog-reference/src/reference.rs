@@ -121,6 +121,7 @@ impl Reference {
                 }));
             }
             errors.extend(key_conflict(*id, schema.table(*id), rows.keys()));
+            errors.extend(forbidden(*id, schema.table(*id), &rows));
             contents[id.0 as usize] = rows;
         }
         errors.into_iter().min().map_or(Ok(contents), Err)
@@ -163,6 +164,13 @@ fn table_difference(
     }
     delta.delete = old.keys().filter(|row| !new.contains_key(*row)).cloned().collect();
     delta
+}
+
+/// The rows of a table that forbids them.
+fn forbidden(id: TableId, table: &Table, rows: &BTreeMap<Row, Option<RuleId>>) -> Option<DerivedError> {
+    let (first, _) = rows.first_key_value().filter(|_| table.role == Role::Forbid)?;
+    let cause = DerivedCause::Forbidden { first: first.clone(), others: rows.len() - 1 };
+    Some(DerivedError { table: id, cause })
 }
 
 /// The least two rows with the same key.

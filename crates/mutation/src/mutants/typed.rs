@@ -66,7 +66,11 @@ impl Names {
                 let alike: Vec<&str> = alike.map(|(other, ..)| *other).collect();
                 following(&alike, name).map(str::to_owned)
             };
-            let sibling = Sibling { any: next(&|_| true), derived: next(&|role| role != Role::Input) };
+            // No rule reads a table that forbids its rows.
+            let sibling = Sibling {
+                any: next(&|role| role != Role::Forbid),
+                derived: next(&|role| role != Role::Input),
+            };
             siblings.insert((*name).to_owned(), sibling);
         }
         Some(Names { sources, index, siblings })

@@ -9,8 +9,9 @@ use crate::symbol::Symbol;
 
 /// The errors that a worker has met since they were last taken.
 ///
-/// Between transactions no binding fails and no key is violated, because a transaction that causes either is undone.
-/// All recorded errors are therefore new, and none has to be remembered for later retraction.
+/// Between transactions no binding fails, no key is violated and no forbidden row is there, because a transaction that
+/// causes any of these is undone. All recorded errors are therefore new, and none has to be remembered for later
+/// retraction.
 #[derive(Debug, Default)]
 pub(super) struct Errors {
     /// Rule, failure, and the change of the number of failing bindings. Within an epoch, a join can report a binding
@@ -18,6 +19,8 @@ pub(super) struct Errors {
     pub(super) failures: Vec<(u32, Symbol, Diff)>,
     /// Rows that share a key.
     pub(super) conflicts: Vec<Conflict>,
+    /// Rows of tables that forbid them, with the changes of their counts. Only the sum counts.
+    pub(super) forbidden: Vec<(TableId, Vec<Symbol>, Diff)>,
     /// Tables, as shown to users, that have a row with too many derivations.
     pub(super) too_many: BTreeSet<TableId>,
 }
@@ -33,6 +36,7 @@ impl Errors {
     pub(super) fn append(&mut self, mut other: Errors) {
         self.failures.append(&mut other.failures);
         self.conflicts.append(&mut other.conflicts);
+        self.forbidden.append(&mut other.forbidden);
         self.too_many.append(&mut other.too_many);
     }
 }

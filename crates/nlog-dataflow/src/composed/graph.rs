@@ -1,8 +1,8 @@
 //! Builds the dataflow of one worker from a plan. Every worker builds the same dataflow.
 //!
 //! Each rule runs the pipeline that computes all its bindings at the least cost. It scans the starting rows. At each
-//! probe it arranges the arriving bindings by the probe's key and joins them to the probed index. Failures and violated
-//! keys leave through side outputs: they end the transaction, so nothing in the dataflow needs them.
+//! probe it arranges the arriving bindings by the probe's key and joins them to the probed index. Failures, violated
+//! keys and forbidden rows leave through side outputs: they end the transaction, so nothing in the dataflow needs them.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -353,12 +353,23 @@ impl<'s> Builder<'s, '_> {
         pairs.arrange_by_key()
     }
 
-    /// Captures the changes of a wanted relation. Otherwise watches the relation's frontier if no later operator is
-    /// watched.
+    /// Captures the changes of a relation that is wanted or forbids its rows. Otherwise watches the relation's frontier
+    /// if no later operator is watched.
     fn end<R: Row>(&mut self, id: RelationId, derived: &Derived<'s, R>)
     where
         Changes: Capture<R>,
     {
+        let forbidding = self.layout.plan.relations[id.0 as usize].table;
+        let forbidding = forbidding.filter(|_| self.layout.plan.forbids(id));
+        if let Some(table) = forbidding {
+            let (errors, symbols) = (Rc::clone(&self.errors), Arc::clone(&self.symbols));
+            let columns = self.layout.arity(id);
+            self.capture(&derived.rows, move |row, diff| {
+                let mut words = Vec::with_capacity(columns);
+                row.unpack(columns, &symbols, &mut words);
+                errors.borrow_mut().forbidden.push((table, words, diff));
+            });
+        }
         if let Some(table) = self.layout.wanted(id) {
             let changes = Rc::new(RefCell::new(Changes::empty()));
             self.changes[table.0 as usize] = Some(Rc::clone(&changes));
@@ -369,7 +380,7 @@ impl<'s> Builder<'s, '_> {
                 None => self
                     .capture(&derived.rows, move |row, diff| changes.borrow_mut().push(row, NO_RULE, diff)),
             }
-        } else if !self.layout.is_read(id) {
+        } else if forbidding.is_none() && !self.layout.is_read(id) {
             self.watch(&derived.rows);
         }
     }

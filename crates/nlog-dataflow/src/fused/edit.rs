@@ -26,11 +26,13 @@ pub(crate) struct Edit {
 impl State {
     /// Runs an edit. `gone` has, by relation, the changes that retract the rows of removed rules. `fresh` has the rules
     /// that derive for the first time. `surplus` has the counts that readers of relations have seen in excess.
+    /// Relations that are `newly_forbidding` can have rows that the edit does not change.
     pub(crate) fn edit(
         &mut self,
         fresh: BTreeSet<usize>,
         gone: Vec<(RelationId, Delta)>,
         surplus: Vec<(RelationId, Delta)>,
+        newly_forbidding: Vec<RelationId>,
         inputs: &dyn Fn(TableId) -> Delta,
     ) -> Result<(), Refusal> {
         let heads = fresh.iter().map(|rule| self.rules[*rule].head);
@@ -52,7 +54,12 @@ impl State {
             });
         }
         self.editing = None;
-        result.and_then(|()| self.refusal())
+        result?;
+        for id in newly_forbidding {
+            let rows = self.rows(id, View::After, inputs)?;
+            self.errors.forbid(id, &rows, &self.symbols);
+        }
+        self.refusal()
     }
 
     /// The rows that an edit derives for a relation.

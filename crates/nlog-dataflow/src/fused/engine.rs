@@ -199,12 +199,18 @@ impl State {
         self.errors.least(&self.plan, &self.symbols).map_or(Ok(()), |error| Err(Refusal::Derived(error)))
     }
 
-    /// Turns derived rows into a set.
+    /// Turns derived rows into a set, and notes those that their table forbids.
     pub(crate) fn settle_rows(&mut self, relation: usize, derived: Delta) -> Result<(), Refusal> {
         let (symbols, numbers) = (&self.symbols, &self.numbers);
         let conflicts = &mut self.errors.conflicts;
         let settled = self.relations[relation].settle(derived, symbols, numbers, conflicts);
-        settled.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))
+        settled.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))?;
+        let id = RelationId(relation as u32);
+        if self.plan.forbids(id) {
+            // It is empty before a transaction, so its rows afterwards are those inserted.
+            self.errors.forbid(id, &self.relations[relation].delta, &self.symbols);
+        }
+        Ok(())
     }
 
     /// Turns derived rows into a set, and passes on its changes.

@@ -10,7 +10,7 @@ use nlog_data::{DerivedCause, DerivedError, Row as ValueRow, RuleId};
 use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
 
-use super::delta::Diff;
+use super::delta::{Delta, Diff};
 use super::relation::Conflict;
 use crate::symbol::{Symbol, Symbols};
 
@@ -20,12 +20,27 @@ pub(crate) struct Errors {
     /// By rule and failure, the change of the number of failing bindings.
     failures: BTreeMap<(u32, Symbol), Diff>,
     pub(crate) conflicts: Vec<Conflict>,
+    pub(crate) forbidden: Vec<Forbidden>,
+}
+
+/// The rows at a worker of a relation that forbids them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Forbidden {
+    relation: RelationId,
+    /// The least row by the order of values.
+    first: Vec<Symbol>,
+    /// The number of rows, at least one.
+    count: usize,
+}
+
+fn values(row: &[Symbol], symbols: &Symbols) -> ValueRow {
+    row.iter().map(|word| symbols.value(*word)).collect()
 }
 
 /// Why a transaction is refused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Refusal {
-    /// Rules fail on derived rows, or derived rows violate a key.
+    /// Rules fail on derived rows, or derived rows violate a key or are forbidden.
     Derived(DerivedError),
     /// A row of the relation has too many derivations.
     TooMany(RelationId),
@@ -38,6 +53,15 @@ impl Errors {
         }
     }
 
+    /// Notes the rows of a relation that forbids them: those with a positive count.
+    pub(crate) fn forbid(&mut self, relation: RelationId, rows: &Delta, symbols: &Symbols) {
+        self.forbidden.retain(|known| known.relation != relation);
+        let rows = || rows.rows().filter(|(_, count)| *count > 0).map(|(row, _)| row);
+        let first = rows().min_by_key(|row| values(row, symbols));
+        let first = first.map(<[Symbol]>::to_vec);
+        self.forbidden.extend(first.map(|first| Forbidden { relation, first, count: rows().count() }));
+    }
+
     /// Replaces every symbol in the errors.
     pub(crate) fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
         let failures = std::mem::take(&mut self.failures).into_iter();
@@ -47,7 +71,8 @@ impl Errors {
                 ((rule, failure), diff)
             })
             .collect();
-        self.conflicts.iter_mut().flat_map(|conflict| &mut conflict.rows).flatten().for_each(each);
+        self.conflicts.iter_mut().flat_map(|conflict| &mut conflict.rows).flatten().for_each(&mut *each);
+        self.forbidden.iter_mut().flat_map(|forbidden| &mut forbidden.first).for_each(each);
     }
 
     /// Adds the errors of another worker.
@@ -56,6 +81,7 @@ impl Errors {
             *self.failures.entry(failure).or_default() += diff;
         }
         self.conflicts.extend(other.conflicts);
+        self.forbidden.extend(other.forbidden);
     }
 
     /// The error to report, if any.
@@ -67,14 +93,31 @@ impl Errors {
                 cause: DerivedCause::Failure { failure: symbols.failure(*failure), rule: RuleId(*rule) },
             });
         let conflicts = self.conflicts.iter().filter_map(|conflict| {
-            let values =
-                |row: &Vec<Symbol>| row.iter().map(|word| symbols.value(*word)).collect::<ValueRow>();
-            let mut rows: Vec<ValueRow> = conflict.rows.iter().map(values).collect();
+            let mut rows: Vec<ValueRow> = conflict.rows.iter().map(|row| values(row, symbols)).collect();
             rows.sort_unstable();
             let mut rows = rows.into_iter();
             let cause = DerivedCause::KeyConflict { first: rows.next()?, second: rows.next()? };
             Some(DerivedError { table: plan.relations[conflict.relation.0 as usize].table?, cause })
         });
-        failures.chain(conflicts).min()
+        failures.chain(conflicts).chain(self.forbidden(plan, symbols)).min()
+    }
+
+    /// By relation, the error of the rows that it forbids. Each worker has a part of them.
+    fn forbidden(&self, plan: &Plan, symbols: &Symbols) -> impl Iterator<Item = DerivedError> {
+        let mut by_relation: BTreeMap<RelationId, (ValueRow, usize)> = BTreeMap::new();
+        for Forbidden { relation, first, count } in &self.forbidden {
+            let row = values(first, symbols);
+            by_relation
+                .entry(*relation)
+                .and_modify(|(least, all)| {
+                    *least = std::mem::take(least).min(row.clone());
+                    *all += count;
+                })
+                .or_insert((row, *count));
+        }
+        by_relation.into_iter().filter_map(|(relation, (first, count))| {
+            let cause = DerivedCause::Forbidden { first, others: count - 1 };
+            Some(DerivedError { table: plan.relations[relation.0 as usize].table?, cause })
+        })
     }
 }

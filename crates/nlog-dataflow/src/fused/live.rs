@@ -57,6 +57,7 @@ pub(crate) fn change(
     }
     let mut transition = Transition::new(&old, &new, former_inputs);
     let filled = transition.take_away(&new).and_then(|()| transition.fill(&mut new));
+    let newly_forbidding = transition.newly_forbidding(&new);
     let Transition { rules, gone, surplus, .. } = transition;
     let moves = match filled {
         Ok(moves) => moves,
@@ -66,7 +67,7 @@ pub(crate) fn change(
     let mut former = Former { state: old, moves };
     former.swap(&mut new);
     let fresh = (0..new.rules.len()).filter(|rule| rules[*rule].is_none()).collect();
-    let result = new.edit(fresh, gone, surplus, inputs);
+    let result = new.edit(fresh, gone, surplus, newly_forbidding, inputs);
     (new, former, result)
 }
 
@@ -121,6 +122,14 @@ impl<'a> Transition<'a> {
             rules[at] = None;
         }
         Transition { old, inputs, from, rules, gone: Vec::new(), surplus: Vec::new() }
+    }
+
+    /// The relations that forbid their rows, and continue relations that allowed them.
+    fn newly_forbidding(&self, new: &State) -> Vec<RelationId> {
+        let relations = (0..).map(RelationId).zip(&self.from);
+        let allowed =
+            |before: &Option<usize>| before.is_some_and(|at| !self.old.plan.forbids(RelationId(at as u32)));
+        relations.filter(|(id, before)| new.plan.forbids(*id) && allowed(before)).map(|(id, _)| id).collect()
     }
 
     /// Retracts the rows derived by removed rules from the relations that continue.

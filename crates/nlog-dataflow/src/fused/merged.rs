@@ -4,7 +4,8 @@
 //! intermediate states, which a single pass does not compute. Transactions are therefore merged only if acceptance of
 //! the pass implies that each of them would have been accepted. One of two conditions must hold:
 //!
-//! - No refusal is possible downstream of the tables that they touch: no key is checked and no expression can fail.
+//! - No refusal is possible downstream of the tables that they touch: no key is checked, no row is
+//!   forbidden and no expression can fail.
 //! - There are no aggregates downstream, so that more input rows can only mean more errors; and no transaction deletes
 //!   an existing row after an earlier one has inserted something. Then the rows after each transaction are a subset of
 //!   the rows before the pass, which were accepted, or of the rows after it.
@@ -50,7 +51,7 @@ impl Reaches {
         for rule in rules {
             let head = rule.head.0 as usize;
             let after = by_relation[head];
-            let is_checked = matches!(plan.relations[head].keep, Keep::Key(_));
+            let is_checked = matches!(plan.relations[head].keep, Keep::Key(_)) || plan.forbids(rule.head);
             let of_rule = Reach {
                 refusals: after.refusals || is_checked || rule.may_fail,
                 aggregates: after.aggregates || matches!(rule.output, Output::Groups { .. }),

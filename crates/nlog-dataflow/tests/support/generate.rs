@@ -81,6 +81,7 @@ impl fmt::Display for Declaration {
             Role::Input => "input ",
             Role::Internal | Role::Hidden => "",
             Role::Output => "output ",
+            Role::Forbid => "forbid ",
         };
         let columns: Vec<String> =
             self.types.iter().enumerate().map(|(at, ty)| format!("c{at}: {ty}")).collect();

@@ -44,6 +44,12 @@ pub(crate) fn evaluate(plan: &Plan, inputs: &BTreeMap<TableId, Vec<Row>>) -> Res
         if let Keep::Key(key) = &planned.keep {
             key_conflicts(plan, head, key, &rows, &mut contents.errors);
         }
+        if let Some(table) = planned.table.filter(|_| plan.forbids(head))
+            && let Some((first, others)) = rows.keys().next().map(|first| (first.clone(), rows.len() - 1))
+        {
+            let cause = DerivedCause::Forbidden { first, others };
+            contents.errors.insert(DerivedError { table, cause });
+        }
         if planned.level > 0 && plan.rules.iter().any(|rule| rule.head == head) {
             contents.relations[relation] = rows.into_keys().collect();
         }

@@ -12,9 +12,11 @@ use proptest::prelude::*;
 
 const VARIABLES: [&str; 4] = ["w", "x", "y", "z"];
 const INPUTS: [&str; 2] = ["in0", "in1"];
-const DERIVED: [&str; 3] = ["t0", "t1", "t2"];
+const DERIVED: [&str; 4] = ["t0", "t1", "t2", "t3"];
 /// This table has a key: its first column.
 const KEYED: usize = 1;
+/// This table forbids its rows. It is the last, which no rule reads.
+const FORBIDDING: usize = 3;
 
 /// A term of an atom, or an operand; which variables operands may name depends on the atoms.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,7 +82,7 @@ fn any_arithmetic() -> impl Strategy<Value = Operator> {
 fn any_rule() -> impl Strategy<Value = Rule> {
     let aggregates = vec![Aggregate::Count, Aggregate::Min, Aggregate::Max, Aggregate::Sum];
     let head = (
-        0..DERIVED.len(),
+        prop_oneof![9 => 0..FORBIDDING, 1 => Just(FORBIDDING)],
         any_term(),
         any_term(),
         prop::option::weighted(0.3, prop::sample::select(aggregates)),
@@ -142,7 +144,8 @@ fn builder<'a>(rules: impl Iterator<Item = &'a Rule>, atoms_reversed: bool) -> B
         INPUTS.iter().fold(Builder::default(), |builder, name| builder.input(name, &["a", "b"]));
     for (number, name) in DERIVED.iter().enumerate() {
         let key = (number == KEYED).then_some(&[0][..]);
-        builder = builder.table(Role::Output, name, &["a", "b"], key);
+        let role = if number == FORBIDDING { Role::Forbid } else { Role::Output };
+        builder = builder.table(role, name, &["a", "b"], key);
     }
     for rule in rules {
         let call = |(op, a, b): (Operator, Term, Term)| T::Call(op.name(), vec![to_build(a), to_build(b)]);
@@ -181,7 +184,7 @@ fn line(change: &Change) -> String {
 
 // The oracle.
 
-/// An error: the table, whether it is a key conflict, the code (overflow before range), the message.
+/// An error: the table, whether it concerns rows and not an expression, the code (overflow before range), the message.
 type Error = (usize, bool, &'static str, String);
 
 fn evaluate(op: Operator, a: i64, b: i64) -> Result<i64, (&'static str, String)> {
@@ -283,11 +286,20 @@ fn oracle(rules: &[Rule], inputs: &[Rows]) -> Result<Vec<Rows>, String> {
                 (head, true, "key-conflict", message)
             }));
         }
+        if let Some([a, b]) = rows.first().filter(|_| head == FORBIDDING) {
+            let others = match rows.len() - 1 {
+                0 => String::new(),
+                1 => " and 1 more row".to_owned(),
+                others => format!(" and {others} more rows"),
+            };
+            errors.push((head, true, "forbidden", format!("{name} forbids {name}(a: {a}, b: {b}){others}")));
+        }
         assert_eq!(table_name(tables.len()), *name);
         tables.push(rows);
     }
     match errors.into_iter().min() {
         None => Ok(tables),
+        Some((_, _, "forbidden", message)) => Err(format!("forbidden: table {message}")),
         Some((head, _, code, message)) => Err(format!("{code}: table {}: {message}", DERIVED[head])),
     }
 }
