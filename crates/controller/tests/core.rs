@@ -100,6 +100,15 @@ fn a_refused_request_leaves_no_trace() {
     assert_eq!(error.code, ErrorCode::KeyConflict);
     assert_eq!(state(&core), before);
 
+    let reserved = "{kind: switch, id: r2, tenant: reserved}\n---\n{kind: switch, id: r1, tenant: reserved}";
+    let error = core.apply(batch(reserved), "test", now()).unwrap_err();
+    let CoreError::Refused(Refusal::Rules(error)) = error else { panic!("{error}") };
+    assert_eq!(
+        (error.code, &*error.message),
+        (ErrorCode::Forbidden, r#"Nobody is tenant `reserved`: reserved_tenant(sw: "r1") and 1 more row"#)
+    );
+    assert_eq!(state(&core), before);
+
     let beyond = "{kind: switch, id: far, tenant: beyond}";
     let error = core.apply(batch(beyond), "test", now()).unwrap_err();
     let CoreError::Refused(Refusal::Rules(error)) = error else { panic!("{error}") };
@@ -233,6 +242,22 @@ fn one_bad_interface_does_not_hinder_the_others_and_comes_when_the_objects_are_m
     assert_eq!(core.vif_count("hv1"), 5);
     assert!(has(&core, "0 100 reg0=0x10c output:8"));
     assert_eq!(state(&crate::support::core(&rules, &records).0), state(&core));
+}
+
+#[test]
+fn an_interface_that_a_table_forbids_is_refused_alone() {
+    let text = format!(
+        "{RULES}\n## No interface has an even number.\nforbid table even(hv: string, port: string);\n\
+         even(hv, port) :- vif(hv, port, ofport, _, _), ofport % 2 == 0;"
+    );
+    let (mut core, _) = core(&rules(&text), &[]);
+    let mut records = vec![apply(&mut core, NETWORK).record];
+    core.report("hv1", &report(&[("blue-1", 5), ("blue-2", 6), ("red-1", 7)], &[]), now()).unwrap();
+    let why = retry(&mut core, &mut records).expect("one is refused");
+    let wanted = r#"vif blue-2: forbidden: No interface has an even number: even(hv: "hv1", port: "blue-2")"#;
+    assert_eq!((&*why, core.vif_count("hv1")), (wanted, 2));
+    core.report("hv1", &report(&[("blue-1", 5), ("blue-2", 9), ("red-1", 7)], &[]), now()).unwrap();
+    assert_eq!((retry(&mut core, &mut records), core.vif_count("hv1")), (None, 3));
 }
 
 #[test]

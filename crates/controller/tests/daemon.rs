@@ -129,6 +129,14 @@ async fn a_refusal_by_the_rules_has_its_code_and_changes_nothing() {
         panic!("not refused")
     };
     assert_eq!(&*refusal.code, "key-conflict");
+    let reserved = "{kind: switch, id: mine, tenant: reserved}";
+    let ClientError::Refused(refusal) = apply(&mut client, reserved).await.unwrap_err() else {
+        panic!("not refused")
+    };
+    assert_eq!(
+        (&*refusal.code, &*refusal.message),
+        ("forbidden", r#"Nobody is tenant `reserved`: reserved_tenant(sw: "mine")"#)
+    );
     assert_eq!(client.get("switch", None).await.unwrap().len(), 2);
     let error = client.delete(&[ObjectKey::new(Kind::Switch, "blue")], "test").await.unwrap_err();
     assert_eq!(

@@ -3,6 +3,7 @@
 mod counts;
 mod engine;
 mod figure6;
+mod forbid;
 mod large;
 mod life;
 mod live;

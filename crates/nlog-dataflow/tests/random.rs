@@ -34,7 +34,7 @@ impl Tally {
 }
 
 /// Every refusal that a transaction can meet, by its name in JSON.
-const REFUSALS: [&str; 4] = ["duplicate-key", "key-conflict", "overflow", "range"];
+const REFUSALS: [&str; 5] = ["duplicate-key", "key-conflict", "overflow", "range", "forbidden"];
 
 /// The elements of plans, all of which must be tested.
 const PARTS: [&str; 12] = [
@@ -259,6 +259,8 @@ fn the_cases_cover_the_language_and_the_plans() {
         for part in REFUSALS.iter().chain(&PARTS).chain(&FEATURES).chain(&["processes"]) {
             assert!(features.contains_key(part), "no case has {part}: {features:?}");
         }
+        let forbidden = features.get("forbidden").copied().unwrap_or_default();
+        assert!(forbidden >= 30, "too few rows are forbidden: {features:?}");
         assert!(tally.changed * 10 > tally.refused, "histories are mostly errors: {tally:?}");
         assert!(tally.refused * 20 > tally.accepted, "histories have too few errors: {tally:?}");
     }

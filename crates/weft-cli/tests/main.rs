@@ -14,6 +14,7 @@ mod examples;
 mod explain;
 mod figure6;
 mod fmt;
+mod forbid;
 mod full_disk;
 mod kill;
 mod language;

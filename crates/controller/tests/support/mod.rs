@@ -15,9 +15,9 @@ use nlog_reference::Reference;
 use std::time::{Duration, SystemTime};
 
 /// All tables that the controller fills. Of the rules, one makes a flow for each interface of a known port, one a
-/// tunnel for each encapsulation; three are there to fail: two switches of tenant `clash` derive one flow twice, and
+/// tunnel for each encapsulation; four are there to fail: two switches of tenant `clash` derive one flow twice, and
 /// so do two interfaces on a host of tenant `single`; a switch of tenant `beyond` derives a flow in a table that no
-/// switch has. A switch of tenant `odd` is a problem.
+/// switch has; switches of tenant `reserved` are forbidden. A switch of tenant `odd` is a problem.
 pub(crate) const RULES: &str = r#"
 input table transport_node(node: string, role: string, ip: ip) key(node);
 input table transport_node_encap(node: string, rank: int, encap: string) key(node, rank);
@@ -45,6 +45,10 @@ output table of_flow(hv: string, table_id: int, priority: int, match: match, act
 output table ovsdb_tunnel(hv: string, tunnel: string, encap: string, remote: string) key(hv, tunnel);
 output table switch_mtu(sw: string, mtu: int) key(sw);
 output table problem(kind: string, id: string, text: string);
+
+## Nobody is tenant `reserved`.
+forbid table reserved_tenant(sw: string);
+reserved_tenant(sw) :- logical_switch(sw, "reserved");
 
 switch_mtu(sw, mtu - 58) :- logical_switch(sw, _), transport_zone("", _, mtu);
 problem("switch", sw, "its tenant is odd") :- logical_switch(sw, "odd");

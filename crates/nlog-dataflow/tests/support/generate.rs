@@ -15,7 +15,7 @@ use domain::value;
 use writer::{Vocabulary, Wish, Writer};
 
 /// The sign by which a feature of the language is recognised, and its name.
-const SIGNS: [(&str, &str); 10] = [
+const SIGNS: [(&str, &str); 11] = [
     ("default ", "defaults"),
     ("= enum", "enumerations"),
     ("= record", "records"),
@@ -26,6 +26,7 @@ const SIGNS: [(&str, &str); 10] = [
     ("(c0:", "named terms"),
     ("const ", "constants"),
     ("= int;", "aliases"),
+    ("forbid ", "forbidding tables"),
 ];
 
 /// The features of the language that [`Case::features`] recognises.
@@ -132,7 +133,28 @@ impl Case {
             let at = random.below(case.history.len() as u64) as usize;
             case.history[at].extend(changes);
         }
+        for number in 0..[0, 0, 0, 1, 1, 2][random.below(6) as usize] {
+            case.forbid(&mut random, &known, number);
+        }
         case
+    }
+
+    /// Adds a table that forbids its rows. No rule reads it.
+    fn forbid(&mut self, random: &mut Random, known: &Vocabulary, number: u64) {
+        let columns = if random.chance(10) { 5 + random.below(8) } else { 1 + random.below(3) };
+        let columns = (0..columns).map(|_| known.types.column(random)).collect();
+        let key = random.chance(10);
+        let table = declaration(random, known, format!("f{number}"), Role::Forbid, columns, key);
+        let readable: Vec<Declaration> =
+            self.declarations.iter().filter(|table| table.role != Role::Forbid).cloned().collect();
+        for _ in 0..=random.below(2) {
+            let uses = Some(random.below(readable.len() as u64) as usize);
+            let wish = Wish { uses, ..Wish::default() };
+            let rules = (0..2).map(|_| Writer::new(random, known).rule(&table, &readable, &wish));
+            // A rule that any row satisfies would refuse nearly every transaction.
+            self.rules.extend(rules.max_by_key(|rule| rule.body.len()));
+        }
+        self.declarations.push(table);
     }
 
     /// Changes that are likely to be refused: two rows with one key, or integers at the limits of their range.

@@ -82,6 +82,15 @@ fn source(
         reports.push_unknown(&name.name, Report::new(Code::UnknownTable, name.span, message, help));
     }
     usage.read.extend(found);
+    let declared = found.map(|table| &declarations.tables[table]);
+    if let Some(declared) = declared.filter(|declared| declared.role == Role::Forbid) {
+        let message = format!("`{}` forbids its rows, so this hook never finds one", name.name);
+        let help =
+            format!("derive the rows into another table, and let `{}` and the hook read that", name.name);
+        let report = Report::new(Code::ReadsForbid, name.span, message, help);
+        reports.push(report.label(declared.name.span, "declared here"));
+        return None;
+    }
     found
 }
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nlog_data::{Function, Type, Value};
+use nlog_data::{Function, Role, Type, Value};
 
 use super::calls::{Candidate, Site};
 use super::declarations::{Column, Columns, Declarations, Usage, duplicate_column, quoted, unknown_column};
@@ -299,6 +299,16 @@ impl<'a, 's> Resolver<'a, 's> {
     fn table_atom(&mut self, table: usize, call: &Call) -> Option<ItemIr> {
         let declarations = self.scope.declarations;
         let declared = &declarations.tables[table];
+        if declared.role == Role::Forbid {
+            let name = &declared.name.name;
+            let message = format!("`{name}` forbids its rows, so this atom never finds one");
+            let help =
+                format!("derive the rows into another table, and let `{name}` and this rule read that");
+            let report = Report::new(Code::ReadsForbid, call.name.span, message, help);
+            self.push(report.label(declared.name.span, "declared here"));
+            self.taint_call(call);
+            return None;
+        }
         let Some(columns) = &declared.columns else {
             self.taint_call(call);
             return None;

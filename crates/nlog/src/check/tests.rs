@@ -197,6 +197,17 @@ impl Resolver<'_, '_> {
         };
         self.scope.usage.read.insert(table);
         let declared = &declarations.tables[table];
+        let file = &self.scope.sources.files()[call.span.file as usize];
+        // A question about a row is no expectation: the answer may be why the row is not there.
+        if declared.role == Role::Forbid && *file.name != *ATOM {
+            let name = &declared.name.name;
+            let message =
+                format!("`{name}` forbids its rows, so it is empty after every accepted transaction");
+            let help = "check that a transaction is refused: expect error \"forbidden\";";
+            let report = Report::new(Code::ReadsForbid, call.name.span, message, help);
+            self.push(report.label(declared.name.span, "declared here"));
+            return None;
+        }
         let columns = declared.columns.as_ref()?;
         if let Some(rest) = call.rest.filter(|_| whole) {
             let message = format!("this row needs a value for every column of `{}`", call.name.name);

@@ -68,6 +68,8 @@ codes! {
     "head-is-input" HeadIsInput Error,
     /// The head of a rule names a function.
     "head-is-function" HeadIsFunction Error,
+    /// A rule, a hook or a test reads a table that forbids its rows.
+    "reads-forbid" ReadsForbid Error,
     /// A file imports itself, directly or through other files.
     "import-cycle" ImportCycle Error,
     /// A variable is used only once in its rule.

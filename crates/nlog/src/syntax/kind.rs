@@ -69,6 +69,8 @@ SyntaxKind {
     FunctionKw,
     /// `default`
     DefaultKw,
+    /// `forbid` before `table`
+    ForbidKw,
     /// `from` of a table that a hook fills
     FromKw,
     /// `match` of a literal
@@ -309,6 +311,7 @@ impl SyntaxKind {
         ("record", SyntaxKind::RecordKw),
         ("function", SyntaxKind::FunctionKw),
         ("default", SyntaxKind::DefaultKw),
+        ("forbid", SyntaxKind::ForbidKw),
         ("from", SyntaxKind::FromKw),
         ("match", SyntaxKind::MatchKw),
         ("actions", SyntaxKind::ActionsKw),

@@ -88,6 +88,8 @@ impl Lowering {
             Role::Input
         } else if token(item, K::OutputKw).is_some() {
             Role::Output
+        } else if token(item, K::ForbidKw).is_some() {
+            Role::Forbid
         } else {
             Role::Internal
         };

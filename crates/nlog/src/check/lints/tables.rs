@@ -5,10 +5,11 @@ use nlog_data::Role;
 use crate::check::declarations::{Declarations, Usage};
 use crate::diagnostic::{Code, Report, Reports};
 
-/// Reports tables that no rule reads and that are not outputs.
+/// Reports tables that no rule reads and that neither are outputs nor forbid their rows.
 pub(in crate::check) fn unused_tables(declarations: &Declarations<'_>, usage: &Usage, reports: &mut Reports) {
     for (index, table) in declarations.tables.iter().enumerate() {
-        if table.role == Role::Output || usage.read.contains(&index) || table.columns.is_none() {
+        let serves_alone = matches!(table.role, Role::Output | Role::Forbid);
+        if serves_alone || usage.read.contains(&index) || table.columns.is_none() {
             continue;
         }
         let name = &table.name.name;

@@ -20,6 +20,7 @@ pub(super) fn file(p: &mut Parser<'_>) {
                 Some(K::TypeDeclaration) => p.item(K::TypeDeclaration, type_declaration),
                 Some(K::Function) => p.item(K::Function, function),
                 Some(K::Test) => p.item(K::Test, test::test),
+                Some(K::Table) => p.item(K::Table, table),
                 Some(_) => p.item(K::Rule, default_rule),
                 None if p.at_spoilt_test() => p.item(K::Test, test::test),
                 None => p.item(K::Rule, rule),
@@ -118,10 +119,13 @@ fn function(p: &mut Parser<'_>) -> Parsed {
     p.semicolon("`;`")
 }
 
-/// `input table name(column: type, …) key(column, …) from hook(table, …);`
+/// `input table name(column: type, …) key(column, …) from hook(table, …);`, with `input`, `output`, `forbid` or none of
+/// them before `table`.
 fn table(p: &mut Parser<'_>) -> Parsed {
     let help = "for example: input table log_port(lport: string, ldp: string) key(lport);";
-    if !p.eat(K::InputKw) {
+    if p.word(0) == Some("forbid") {
+        p.bump_as(K::ForbidKw);
+    } else if !p.eat(K::InputKw) {
         p.eat(K::OutputKw);
     }
     p.expect(K::TableKw, "`table`", help)?;

@@ -135,6 +135,7 @@ impl Parser<'_> {
                 "test",
                 SyntaxKind::String | SyntaxKind::OpenString | SyntaxKind::LBrace | SyntaxKind::Ident,
             ) => Some(SyntaxKind::Test),
+            ("forbid", SyntaxKind::TableKw) => Some(SyntaxKind::Table),
             ("default", SyntaxKind::Ident | SyntaxKind::NotKw | SyntaxKind::Bang) => Some(SyntaxKind::Rule),
             _ => None,
         }
@@ -179,6 +180,8 @@ impl Parser<'_> {
         let goes_on = match (self.contextual_declaration(), self.kind(2)) {
             // It does not end with a semicolon, so none can be missing.
             (Some(SyntaxKind::Test), SyntaxKind::LBrace) => return true,
+            // `table` is reserved, so nothing else can be meant.
+            (Some(SyntaxKind::Table), _) => return true,
             (Some(SyntaxKind::TypeDeclaration), next) => next == SyntaxKind::Eq,
             (Some(SyntaxKind::Function | SyntaxKind::Rule), next) => next == SyntaxKind::LParen,
             _ => false,
