@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog_data::{Evaluator, Role, Row, Schema, TableDelta, TableId, Transaction};
+use nlog_data::{Evaluator, Role, Row, Schema, TableDelta, TableId, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Options};
+use nlog_hooks::Hooked;
 
 use crate::rows::Rows;
 
@@ -14,7 +15,7 @@ pub type Contents = BTreeMap<String, BTreeSet<Row>>;
 
 /// An engine and its input rows.
 pub struct Derivation {
-    engine: Dataflow,
+    engine: Hooked<Dataflow>,
     current: Rows,
 }
 
@@ -24,7 +25,12 @@ impl Derivation {
     /// # Errors
     /// The engine does not start.
     pub fn new(program: Arc<Program>) -> Result<Derivation, String> {
-        let engine = Dataflow::new(program, Options::default()).map_err(|error| error.to_string())?;
+        let start = |program, observe| {
+            let options = Options { observe, ..Options::default() };
+            Dataflow::new(program, options).map_err(|error| error.to_string())
+        };
+        let engine = start(Arc::clone(&program), Tables::Outputs)?;
+        let engine = Hooked::new(&program, engine, start)?;
         Ok(Derivation { engine, current: Rows::new() })
     }
 

@@ -363,8 +363,8 @@ impl Rules {
     }
 }
 
-/// Checks that the controller can run the hooks of the rules. It sends no ticks, and undoes a transaction that cannot be
-/// journalled by its inverse, which would leave traces in a memory.
+/// Checks that the controller can run the hooks of the rules. A memory would be lost: the controller starts from the present
+/// rows, not from their history, and undoes a transaction that it cannot journal by the inverse. It sends no ticks either.
 fn check_hooks(program: &Program, filled: &BTreeSet<&str>) -> Result<(), RulesError> {
     for wiring in &program.hooks {
         let table = &program.schema.table(wiring.to).name;

@@ -247,13 +247,13 @@ fn net(mut insert: Vec<Row>, mut delete: Vec<Row>) -> TableDelta {
 }
 
 impl Hook for ConnectedComponents {
-    fn update(&mut self, source: &TableDelta, _: Option<u64>) -> TableDelta {
+    fn update(&mut self, source: &TableDelta, _: Option<u64>) -> Result<TableDelta, String> {
         self.last = Some(TableDelta {
             insert: source.insert.clone(),
             delete: source.delete.clone(),
             ..TableDelta::default()
         });
-        self.apply(source)
+        Ok(self.apply(source))
     }
 
     fn accept(&mut self) {

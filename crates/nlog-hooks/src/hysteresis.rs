@@ -147,7 +147,7 @@ impl Hysteresis {
 }
 
 impl Hook for Hysteresis {
-    fn update(&mut self, source: &TableDelta, tick: Option<u64>) -> TableDelta {
+    fn update(&mut self, source: &TableDelta, tick: Option<u64>) -> Result<TableDelta, String> {
         let mut target = TableDelta::default();
         for row in &source.delete {
             self.went(row, &mut target);
@@ -160,7 +160,7 @@ impl Hook for Hysteresis {
         }
         target.insert.sort_unstable();
         target.delete.sort_unstable();
-        target
+        Ok(target)
     }
 
     fn accept(&mut self) {

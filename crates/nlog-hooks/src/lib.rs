@@ -30,13 +30,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In reading order: [`Hook`] (the interface), [`ConnectedComponents`], [`Hysteresis`], [`registry`] (the implementation of
-//! each hook), `wired` (a program's hooks in execution order), `stage` (the source's changes, before the program runs),
-//! [`Hooked`] (transactions).
+//! In reading order: [`Hook`] (the interface), [`ConnectedComponents`], [`Hysteresis`], [`Allocate`], [`registry`] (the
+//! implementation of each hook), `wired` (a program's hooks in execution order), `stage` (the source's changes, before the
+//! program runs), [`Hooked`] (transactions).
 //!
 //! Left out on purpose: clocks. The caller of a program with timed hooks sends ticks and records them.
 #![forbid(unsafe_code)]
 
+pub mod allocate;
 pub mod connected_components;
 mod form;
 pub mod hook;
@@ -46,6 +47,7 @@ pub mod registry;
 mod stage;
 mod wired;
 
+pub use allocate::Allocate;
 pub use connected_components::ConnectedComponents;
 pub use hook::Hook;
 pub use hooked::{Hooked, start};

@@ -2,6 +2,7 @@
 
 use nlog::hook::{HookKind, Wiring};
 
+use crate::allocate::Allocate;
 use crate::connected_components::ConnectedComponents;
 use crate::hook::Hook;
 use crate::hysteresis::Hysteresis;
@@ -11,6 +12,7 @@ pub fn make(wiring: &Wiring) -> Box<dyn Hook> {
     // The checker has made sure that all settings are there.
     let setting = |name| wiring.settings.get(name).copied().unwrap_or_default();
     match wiring.hook {
+        HookKind::Allocate => Box::new(Allocate::new(setting("first"), setting("last"))),
         HookKind::ConnectedComponents => Box::new(ConnectedComponents::default()),
         HookKind::Hysteresis => Box::new(Hysteresis::new(setting("rise"), setting("fall"))),
     }

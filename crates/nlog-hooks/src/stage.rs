@@ -6,7 +6,8 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog::hook::Wiring;
 use nlog_data::{
-    CommitError, Delta, Evaluator, Role, RuleId, TableDelta, TableId, Tables, Transaction, TransactionError,
+    CommitError, Delta, ErrorCode, Evaluator, Role, RuleId, TableDelta, TableId, Tables, Transaction,
+    TransactionError,
 };
 
 use crate::form::Form;
@@ -88,21 +89,37 @@ impl<E: Evaluator> Stage<E> {
         changes: &mut Transaction,
     ) -> Result<(), CommitError> {
         let mut sources = self.commit(transaction, changes)?;
+        let updated = self.update(&sources, tick, changes);
+        sources.tables.retain(|table, _| self.inputs.contains(table));
+        // Also if a hook refuses, because the evaluator did not.
+        if let Some(committed) = &mut self.done.committed {
+            *committed = sources;
+        }
+        updated
+    }
+
+    /// Tells the hooks the changes of their sources, and adds those of their targets.
+    fn update(
+        &mut self,
+        sources: &Delta,
+        tick: Option<u64>,
+        changes: &mut Transaction,
+    ) -> Result<(), CommitError> {
         self.done.hooks = true;
         let nothing = TableDelta::default();
         for (wiring, hook) in &mut self.hooks {
             let source = sources.tables.get(&wiring.from).unwrap_or(&nothing);
-            let TableDelta { insert, delete, .. } = hook.update(source, tick);
+            let updated = hook.update(source, tick).map_err(|why| {
+                let table = &self.program.schema.table(wiring.to).name;
+                TransactionError::new(ErrorCode::Range, format!("table {table}: {why}"))
+            });
+            let TableDelta { insert, delete, .. } = updated?;
             if !insert.is_empty() {
                 changes.insert.insert(wiring.to, insert);
             }
             if !delete.is_empty() {
                 changes.delete.insert(wiring.to, delete);
             }
-        }
-        sources.tables.retain(|table, _| self.inputs.contains(table));
-        if let Some(committed) = &mut self.done.committed {
-            *committed = sources;
         }
         Ok(())
     }

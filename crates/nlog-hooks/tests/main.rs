@@ -1,5 +1,6 @@
 //! Hooks compared with recomputing their result.
 
+mod allocate;
 mod connected_components;
 mod hooked;
 mod hysteresis;

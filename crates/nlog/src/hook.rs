@@ -4,13 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use nlog_data::{Schema, Table, TableId};
+use nlog_data::{Column, Schema, Table, TableId, Type};
 
 use crate::program::Place;
 
 /// A kind of hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HookKind {
+    /// A number for each row, kept as long as the row is there.
+    Allocate,
     /// The connected components of a graph, each named by its least node.
     ConnectedComponents,
     /// The same rows, each delayed until it has been stable for a while.
@@ -69,11 +71,12 @@ impl Misfit {
 
 impl HookKind {
     /// All hooks, in the order of their names.
-    pub const ALL: [HookKind; 2] = [HookKind::ConnectedComponents, HookKind::Hysteresis];
+    pub const ALL: [HookKind; 3] = [HookKind::Allocate, HookKind::ConnectedComponents, HookKind::Hysteresis];
 
     /// Its name in programs.
     pub fn name(self) -> &'static str {
         match self {
+            HookKind::Allocate => "allocate",
             HookKind::ConnectedComponents => "connected_components",
             HookKind::Hysteresis => "hysteresis",
         }
@@ -87,6 +90,10 @@ impl HookKind {
     /// The settings that a program must give.
     pub fn settings(self) -> &'static [Setting] {
         match self {
+            HookKind::Allocate => &[
+                Setting { name: "first", summary: "the least number that it gives" },
+                Setting { name: "last", summary: "the greatest number that it gives" },
+            ],
             HookKind::ConnectedComponents => &[],
             HookKind::Hysteresis => &[
                 Setting {
@@ -104,7 +111,7 @@ impl HookKind {
     /// Whether it depends on ticks.
     pub fn is_timed(self) -> bool {
         match self {
-            HookKind::ConnectedComponents => false,
+            HookKind::Allocate | HookKind::ConnectedComponents => false,
             HookKind::Hysteresis => true,
         }
     }
@@ -113,13 +120,14 @@ impl HookKind {
     pub fn has_memory(self) -> bool {
         match self {
             HookKind::ConnectedComponents => false,
-            HookKind::Hysteresis => true,
+            HookKind::Allocate | HookKind::Hysteresis => true,
         }
     }
 
     /// Whether it can fill one table from the other.
-    pub(crate) fn fits(self, from: &Table, to: &Table, _settings: &Settings) -> Result<(), Misfit> {
+    pub(crate) fn fits(self, from: &Table, to: &Table, settings: &Settings) -> Result<(), Misfit> {
         match self {
+            HookKind::Allocate => allocate_fits(from, to, settings),
             HookKind::ConnectedComponents => components_fit(from, to),
             HookKind::Hysteresis => hysteresis_fits(from, to),
         }
@@ -152,23 +160,45 @@ fn components_fit(from: &Table, to: &Table) -> Result<(), Misfit> {
     Ok(())
 }
 
+/// The types of columns in messages.
+fn types(columns: &[Column]) -> String {
+    let types: Vec<String> = columns.iter().map(|column| column.ty.to_string()).collect();
+    format!("({})", types.join(", "))
+}
+
+/// Whether the target has the columns of the owners as its key, and then a number.
+fn allocate_fits(from: &Table, to: &Table, settings: &Settings) -> Result<(), Misfit> {
+    let owner = from.columns.len();
+    let same = |(of, with): (&Column, &Column)| of.ty == with.ty;
+    let fit = to.columns.len() == owner + 1 && from.columns.iter().zip(&to.columns).all(same);
+    if owner == 0 || !fit || to.columns[owner].ty != Type::Int {
+        let (found, of) = (types(&to.columns), types(&from.columns));
+        let message = format!("`{}` has the columns {found}, but `{}` has {of}", to.name, from.name);
+        let help = "allocate fills the columns of the table that it reads, at least one, and then the number, an int";
+        return Err(Misfit::new(message, help));
+    }
+    if to.key.as_deref() != Some(&(0..owner).collect::<Vec<_>>()) {
+        let names: Vec<&str> = to.columns[..owner].iter().map(|column| column.name.as_str()).collect();
+        let message = format!("the key of `{}` is not all its columns but the number", to.name);
+        return Err(Misfit::new(message, format!("declare the owner as the key: key({})", names.join(", "))));
+    }
+    if let (Some(first), Some(last)) = (settings.get("first"), settings.get("last"))
+        && first > last
+    {
+        let message = format!("there are no numbers from {first} to {last}");
+        return Err(Misfit::new(message, "`first` is the least number and `last` the greatest"));
+    }
+    Ok(())
+}
+
 /// Whether the target can contain the rows of the source. A key could refuse a row while a deleted one is still shown,
 /// so the only key of the target is the whole row.
 fn hysteresis_fits(from: &Table, to: &Table) -> Result<(), Misfit> {
-    let types =
-        |table: &Table| -> Vec<String> { table.columns.iter().map(|column| column.ty.to_string()).collect() };
-    if types(from) != types(to) {
-        let message = format!(
-            "`{}` has the columns ({}), but `{}` has ({})",
-            to.name,
-            types(to).join(", "),
-            from.name,
-            types(from).join(", ")
-        );
-        return Err(Misfit::new(
-            message,
-            "hysteresis fills a table with the column types of the one it reads",
-        ));
+    if types(&from.columns) != types(&to.columns) {
+        let (found, of) = (types(&to.columns), types(&from.columns));
+        let message = format!("`{}` has the columns {found}, but `{}` has {of}", to.name, from.name);
+        let help = "hysteresis fills a table with the column types of the one it reads";
+        return Err(Misfit::new(message, help));
     }
     let whole = |key: &Vec<usize>| (0..to.columns.len()).all(|column| key.contains(&column));
     if to.key.as_ref().is_some_and(|key| !whole(key)) {

@@ -197,3 +197,35 @@ fn the_command_line_names_no_hooks() {
     let outcome = folder.weft(&["eval", "p.nlog", "-i", "-", "--hook", "connected_components:link:island"]);
     assert!(outcome.has_status(2).stderr.contains("unexpected argument '--hook'"), "{}", outcome.stderr);
 }
+
+#[test]
+fn numbers_stay_and_a_full_pool_refuses_the_transaction() {
+    let program = "\
+        input table machine(name: string, host: string) key(name);
+        table wanted(name: string); wanted(name) :- machine(name, _);
+        input table label(name: string, label: int) key(name) from allocate(wanted, first: 257, last: 258);
+        output table labelled(name: string, label: int, host: string) key(name);
+        labelled(name, label, host) :- label(name, label), machine(name, host);
+        input table zero(n: int);
+        output table refuse(n: int); refuse(label / n) :- label(_, label), zero(n);";
+    let transactions = [
+        r#"{"insert":{"machine":[["b","h"]]}}"#,
+        // Refused by a rule behind the hook: nobody gets 258, and nobody loses 257.
+        r#"{"insert":{"machine":[["a","h"]],"zero":[[0]]},"delete":{"machine":[["b","h"]]}}"#,
+        r#"{"insert":{"machine":[["c","h"],["d","h"]]}}"#,
+        r#"{"insert":{"machine":[["a","h"],["b","g"]]},"delete":{"machine":[["b","h"]]}}"#,
+        r#"{"insert":{"machine":[["c","h"]]},"delete":{"machine":[["a","h"]]}}"#,
+    ];
+    let outcome = eval_with(program, &transactions.join("\n"), &[]);
+    outcome.has_status(1);
+    assert_eq!(
+        outcome.lines(),
+        [
+            r#"{"txn":1,"insert":{"labelled":[["b",257,"h"]]},"delete":{}}"#,
+            r#"{"txn":2,"error":{"code":"range","message":"table refuse: 258 / 0: division by zero"}}"#,
+            r#"{"txn":3,"error":{"code":"range","message":"table label: every number from 257 to 258 is in use, and none is left for [\"d\"]; delete owners that are no longer needed, or give the hook a wider range"}}"#,
+            r#"{"txn":4,"insert":{"labelled":[["a",258,"h"],["b",257,"g"]]},"delete":{"labelled":[["b",257,"h"]]}}"#,
+            r#"{"txn":5,"insert":{"labelled":[["c",258,"h"]]},"delete":{"labelled":[["a",258,"h"]]}}"#,
+        ]
+    );
+}
