@@ -166,6 +166,7 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
     }
 
     fn idle(&mut self) -> Result<(), CommitError> {
+        self.stages.iter_mut().try_for_each(Stage::idle)?;
         self.evaluator.idle()
     }
 

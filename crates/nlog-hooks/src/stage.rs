@@ -146,6 +146,11 @@ impl<E: Evaluator> Stage<E> {
         TransactionError { rule, ..error }
     }
 
+    /// Does the maintenance of the evaluator.
+    pub(crate) fn idle(&mut self) -> Result<(), CommitError> {
+        self.evaluator.idle()
+    }
+
     /// The transaction was accepted.
     pub(crate) fn accept(&mut self) {
         let done = std::mem::take(&mut self.done);

@@ -1,11 +1,15 @@
 //! The behaviour of hooks as users see it, one aspect at a time, in every engine.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::{ENGINES, compile, line, said, transaction};
 use nlog::Program;
-use nlog_data::{Evaluator, Tables, Value};
+use nlog_data::{
+    CommitError, Committed, Evaluator, Row, Schema, TableId, Tables, Transaction, TransactionError, Value,
+};
 use nlog_hooks::Hooked;
+use nlog_reference::Reference;
 
 /// A program with hooks in all engines, which must agree.
 struct Runs {
@@ -250,4 +254,41 @@ fn a_change_elsewhere_costs_a_hook_nothing() {
     });
     assert_eq!(costs, [costs[0]; 3]);
     assert!(costs[0] > 0);
+}
+
+/// Counts the calls of `idle` of all its copies.
+struct Counted(Reference, Arc<AtomicUsize>);
+
+impl Evaluator for Counted {
+    fn schema(&self) -> &Schema {
+        self.0.schema()
+    }
+
+    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        self.0.check(transaction)
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        self.0.commit(transaction)
+    }
+
+    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
+        self.0.contents(table)
+    }
+
+    fn idle(&mut self) -> Result<(), CommitError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn idle_time_is_for_every_evaluator() {
+    let (program, count) = (compile(FLAPPING), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&count);
+    let make = move |part, tables| Ok(Counted(Reference::new(part, tables), Arc::clone(&counted)));
+    let whole = make(Arc::clone(&program), Tables::Outputs).expect("it starts");
+    let mut hooked = Hooked::new(&program, whole, make).expect("it starts");
+    hooked.idle().expect("it counts");
+    assert_eq!(count.load(Ordering::Relaxed), 3, "two stages, one after the other, and the program");
 }

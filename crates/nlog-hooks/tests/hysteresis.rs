@@ -94,7 +94,9 @@ fn without_a_time_to_wait_there_is_no_wait() {
 #[test]
 fn random_histories_are_as_each_row_says() {
     let mut changes = 0;
-    for seed in test_random::seeds!("random_histories_are_as_each_row_says", 400) {
+    let seeds = test_random::seeds!("random_histories_are_as_each_row_says", 400);
+    let is_whole = seeds.is_whole();
+    for seed in seeds {
         let mut random = Random::new(seed);
         let times = [0, 1, 3, 10, 1 << 63];
         let mut held = Held::new(*random.pick(&times), *random.pick(&times));
@@ -124,7 +126,7 @@ fn random_histories_are_as_each_row_says() {
             changes += usize::from(before != held.shown);
         }
     }
-    assert!(changes > 1000, "rows come and go: {changes}");
+    assert!(!is_whole || changes > 1000, "rows come and go: {changes}");
 }
 
 #[test]
