@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use hashbrown::HashMap;
-use nlog_data::quotation::quote_row;
+use nlog_data::quotation::{quote, quote_row};
 use nlog_data::{Row, TableDelta, Value};
 
 use crate::hook::Hook;
 
-/// Gives each row of the source, an owner, a number of a pool.
+/// Gives each row of the source, an owner, a number of a pool. With a scope, a column of the source, each of its values
+/// has a pool.
 ///
 /// An owner keeps its number as long as it is in the source. The number is given again as late as possible: after all
 /// that were never given, and after all that were released earlier. So whoever still uses a number meets no new owner.
@@ -17,13 +18,21 @@ use crate::hook::Hook;
 pub struct Allocate {
     first: u64,
     last: u64,
+    scope: Option<usize>,
     given: HashMap<Row, u64>,
+    /// By the value of the scope; without a scope, there is one pool.
+    pools: HashMap<Option<Value>, Pool>,
+    pending: Pending,
+    work: u64,
+}
+
+/// The numbers without owners.
+#[derive(Debug)]
+struct Pool {
     /// The least number that was never given; after the last one, none is left.
     never_given: u64,
     /// The least recently released first.
     released: VecDeque<u64>,
-    pending: Pending,
-    work: u64,
 }
 
 /// What the pending update has done, to undo it.
@@ -36,32 +45,34 @@ struct Pending {
 }
 
 impl Allocate {
-    /// A pool of the numbers from the first to the last one.
-    pub fn new(first: u64, last: u64) -> Self {
-        Allocate {
-            first,
-            last,
-            given: HashMap::new(),
-            never_given: first,
-            released: VecDeque::new(),
-            pending: Pending::default(),
-            work: 0,
-        }
+    /// The numbers from the first to the last one, in a pool for each value of this column.
+    pub fn new(first: u64, last: u64, scope: Option<usize>) -> Self {
+        let (given, pools) = (HashMap::new(), HashMap::new());
+        Allocate { first, last, scope, given, pools, pending: Pending::default(), work: 0 }
+    }
+
+    /// The pool of the owner's number.
+    fn pool(&mut self, owner: &Row) -> &mut Pool {
+        let scope = self.scope.and_then(|column| owner.get(column)).cloned();
+        let first = self.first;
+        self.pools.entry(scope).or_insert_with(|| Pool { never_given: first, released: VecDeque::new() })
     }
 
     fn release(&mut self, owner: &Row) -> Option<u64> {
         let number = self.given.remove(owner)?;
         self.work += 1;
-        self.released.push_back(number);
+        self.pool(owner).released.push_back(number);
         self.pending.released.push((owner.clone(), number));
         Some(number)
     }
 
     fn give(&mut self, owner: &Row) -> Option<u64> {
-        let fresh = self.never_given <= self.last;
-        let number = if fresh { self.never_given } else { self.released.pop_front()? };
+        let last = self.last;
+        let pool = self.pool(owner);
+        let fresh = pool.never_given <= last;
+        let number = if fresh { pool.never_given } else { pool.released.pop_front()? };
+        pool.never_given += u64::from(fresh);
         self.work += 1;
-        self.never_given += u64::from(fresh);
         self.given.insert(owner.clone(), number);
         self.pending.given.push((owner.clone(), !fresh));
         Some(number)
@@ -69,8 +80,10 @@ impl Allocate {
 
     fn full(&self, owner: &Row) -> String {
         let Allocate { first, last, .. } = self;
+        let scope = self.scope.and_then(|column| owner.get(column));
+        let scope = scope.map(|value| format!(" for {}", quote(value))).unwrap_or_default();
         format!(
-            "every number from {first} to {last} is in use, and none is left for {}; delete owners that are no \
+            "every number from {first} to {last} is in use{scope}, and none is left for {}; delete owners that are no \
              longer needed, or give the hook a wider range",
             quote_row(owner)
         )
@@ -104,14 +117,15 @@ impl Hook for Allocate {
         let Pending { released, given } = std::mem::take(&mut self.pending);
         for (owner, again) in given.into_iter().rev() {
             let Some(number) = self.given.remove(&owner) else { continue };
+            let pool = self.pool(&owner);
             if again {
-                self.released.push_front(number);
+                pool.released.push_front(number);
             } else {
-                self.never_given = number;
+                pool.never_given = number;
             }
         }
         for (owner, number) in released.into_iter().rev() {
-            self.released.pop_back();
+            self.pool(&owner).released.pop_back();
             self.given.insert(owner, number);
         }
     }

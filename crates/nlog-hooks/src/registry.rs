@@ -9,10 +9,11 @@ use crate::hysteresis::Hysteresis;
 
 /// Makes the hook of a program.
 pub fn make(wiring: &Wiring) -> Box<dyn Hook> {
-    // The checker has made sure that all settings are there.
+    // The checker has made sure that all numbers are there.
     let setting = |name| wiring.settings.get(name).copied().unwrap_or_default();
+    let column = |name| wiring.settings.get(name).and_then(|column| usize::try_from(*column).ok());
     match wiring.hook {
-        HookKind::Allocate => Box::new(Allocate::new(setting("first"), setting("last"))),
+        HookKind::Allocate => Box::new(Allocate::new(setting("first"), setting("last"), column("scope"))),
         HookKind::ConnectedComponents => Box::new(ConnectedComponents::default()),
         HookKind::Hysteresis => Box::new(Hysteresis::new(setting("rise"), setting("fall"))),
     }

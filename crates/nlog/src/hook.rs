@@ -19,16 +19,48 @@ pub enum HookKind {
     Hysteresis,
 }
 
-/// A number that a program gives to a hook.
+/// A value that a program gives to a hook.
 #[derive(Debug)]
 pub struct Setting {
     /// Its name.
     pub name: &'static str,
     /// A description with the unit.
     pub summary: &'static str,
+    /// What it is.
+    pub kind: SettingKind,
 }
 
-/// The values of all settings of a hook, by name.
+/// The kinds of settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettingKind {
+    /// A number that a program must give.
+    Number,
+    /// A column of the table that the hook reads, which a program can give.
+    Column,
+}
+
+impl Setting {
+    const fn number(name: &'static str, summary: &'static str) -> Self {
+        Setting { name, summary, kind: SettingKind::Number }
+    }
+}
+
+const ALLOCATE: &[Setting] = &[
+    Setting::number("first", "the least number that it gives"),
+    Setting::number("last", "the greatest number that it gives"),
+    Setting {
+        name: "scope",
+        summary: "owners with different values of this column can have the same number",
+        kind: SettingKind::Column,
+    },
+];
+
+const HYSTERESIS: &[Setting] = &[
+    Setting::number("rise", "milliseconds for which a row must be present before it is inserted"),
+    Setting::number("fall", "milliseconds for which a row must be absent before it is deleted"),
+];
+
+/// The values of the settings of a hook, by name. A column is its index in the table that the hook reads.
 pub type Settings = BTreeMap<&'static str, u64>;
 
 /// A hook of a program, as in `input table stable(port: string) from hysteresis(up, rise: 1000, fall: 500);`.
@@ -40,7 +72,7 @@ pub struct Wiring {
     pub from: TableId,
     /// The input table that it alone fills.
     pub to: TableId,
-    /// The values of all its settings.
+    /// The values of its settings.
     pub settings: Settings,
     /// Its place.
     pub place: Place,
@@ -49,9 +81,13 @@ pub struct Wiring {
 impl Wiring {
     /// The hook as a program of these tables says it, after `from`.
     pub fn text(&self, schema: &Schema) -> String {
+        let columns = &schema.table(self.from).columns;
         let settings = self.hook.settings().iter().filter_map(|setting| {
-            let number = self.settings.get(setting.name)?;
-            Some(format!(", {}: {number}", setting.name))
+            let value = *self.settings.get(setting.name)?;
+            Some(match (setting.kind, usize::try_from(value).ok().and_then(|at| columns.get(at))) {
+                (SettingKind::Column, Some(column)) => format!(", {}: {}", setting.name, column.name),
+                _ => format!(", {}: {value}", setting.name),
+            })
         });
         format!("{}({}{})", self.hook.name(), schema.table(self.from).name, settings.collect::<String>())
     }
@@ -87,24 +123,12 @@ impl HookKind {
         HookKind::ALL.into_iter().find(|hook| hook.name() == name)
     }
 
-    /// The settings that a program must give.
+    /// Its settings.
     pub fn settings(self) -> &'static [Setting] {
         match self {
-            HookKind::Allocate => &[
-                Setting { name: "first", summary: "the least number that it gives" },
-                Setting { name: "last", summary: "the greatest number that it gives" },
-            ],
+            HookKind::Allocate => ALLOCATE,
             HookKind::ConnectedComponents => &[],
-            HookKind::Hysteresis => &[
-                Setting {
-                    name: "rise",
-                    summary: "milliseconds for which a row must be present before it is inserted",
-                },
-                Setting {
-                    name: "fall",
-                    summary: "milliseconds for which a row must be absent before it is deleted",
-                },
-            ],
+            HookKind::Hysteresis => HYSTERESIS,
         }
     }
 

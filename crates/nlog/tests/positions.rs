@@ -70,6 +70,12 @@ fn names_in_declarations() {
         at("table up(x: int); input table a(x: int) from hysteresis(‹up›, rise: 1, fall: 1);"),
         "Table up: ? @ up(x: int); in"
     );
+    assert_eq!(
+        at(
+            "table up(x: int); input table a(x: int, n: int) key(x) from allocate(up, scope: ‹x›, first: 1, last: 2);"
+        ),
+        "Column x: int @ x: int); input"
+    );
     assert_eq!(at("type a = set<‹b›>; type b = int;"), "Type b: int @ b = int;");
     assert_eq!(at("type a = set<‹int›>;"), "Type int: int @ built in");
     assert_eq!(at("type a = enum {x, ‹y›};"), "Member y: a @ y};");

@@ -2,13 +2,13 @@
 
 use nlog_data::{Role, TableId};
 
-use super::declarations::{Declarations, Table, Usage, quoted};
+use super::declarations::{Declarations, Table, Usage, quoted, unknown_column};
 use super::recursion::Dependency;
 use super::suggest;
 use crate::diagnostic::{Code, Report, Reports};
-use crate::hook::{HookKind, Settings, Wiring};
+use crate::hook::{HookKind, Setting, SettingKind, Settings, Wiring};
 use crate::source::Sources;
-use crate::syntax::ast::{self, Span};
+use crate::syntax::ast::{self, Ident, SettingValue, Span};
 
 /// A hook without mistakes, by the numbers of tables among the declarations.
 pub(super) struct Filling {
@@ -49,9 +49,9 @@ pub(super) fn check(
             continue;
         }
         dependencies.extend(from.map(|reads| Dependency { head: number, reads, atom: hook.source.span }));
-        let Some(kind) = kind else { continue };
-        let settings = settings(kind, hook, reports);
-        let (Some(from), Some(settings)) = (from, settings) else { continue };
+        let (Some(kind), Some(from)) = (kind, from) else { continue };
+        let settings = settings(kind, hook, &declarations.tables[from], reports);
+        let Some(settings) = settings else { continue };
         if fits(kind, hook, (&declarations.tables[from], table), &settings, reports) {
             fillings.push(Filling { hook: kind, from, to: number, settings, span: hook.span });
         }
@@ -108,46 +108,81 @@ fn kind(hook: &ast::Hook, reports: &mut Reports) -> Option<HookKind> {
     found
 }
 
-/// The values of all settings; reports those that are unknown, missing or given twice.
-fn settings(kind: HookKind, hook: &ast::Hook, reports: &mut Reports) -> Option<Settings> {
-    let names = || kind.settings().iter().map(|setting| setting.name);
+/// The values of the settings; reports those that are unknown, missing, given twice or of another kind.
+fn settings(kind: HookKind, hook: &ast::Hook, from: &Table<'_>, reports: &mut Reports) -> Option<Settings> {
+    let before = reports.len();
     let mut settings = Settings::new();
     let mut seen: Vec<&str> = Vec::new();
-    let mut faulty = false;
-    let mut report = |span: Span, message: String, help: String| {
-        reports.push(Report::new(Code::Hook, span, message, help));
-        faulty = true;
-    };
-    for (name, number) in &hook.settings {
+    let mut whole = true;
+    for (name, value) in &hook.settings {
         if seen.contains(&name.name.as_str()) {
             let message = format!("duplicate setting `{}`", name.name);
-            report(name.span, message, "remove all but one".to_owned());
+            reports.push(Report::new(Code::Hook, name.span, message, "remove all but one"));
             continue;
         }
         seen.push(&name.name);
-        let Some(known) = names().find(|known| *known == name.name) else {
-            let help = match suggest::nearest(&name.name, names()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None if kind.settings().is_empty() => "this hook has no settings: remove it".to_owned(),
-                None => format!("its settings are {}", quoted(names())),
-            };
-            report(name.span, format!("hook `{}` has no setting `{}`", kind.name(), name.name), help);
+        let Some(known) = kind.settings().iter().find(|known| known.name == name.name) else {
+            reports.push(unknown_setting(kind, name));
             continue;
         };
-        // A malformed number is already reported.
-        settings.insert(known, number.unwrap_or_default());
+        let value = setting(known, name, value, from, reports);
+        whole &= value.is_some();
+        settings.extend(value.map(|value| (known.name, value)));
     }
-    let missing = kind.settings().iter().filter(|setting| !settings.contains_key(setting.name));
     // A misspelt setting is probably the one that is missing.
-    let missing: Vec<_> = missing.take(if faulty { 0 } else { usize::MAX }).collect();
-    for setting in missing {
+    let faulty = reports.len() > before;
+    let required = kind.settings().iter().filter(|setting| setting.kind == SettingKind::Number);
+    for setting in required.filter(|setting| !faulty && !seen.contains(&setting.name)) {
         let message = format!("hook `{}` needs the setting `{}`", kind.name(), setting.name);
         let help = format!("add `{}: NUMBER`: {}", setting.name, setting.summary);
         reports.push(Report::new(Code::Hook, hook.name.span, message, help));
-        faulty = true;
     }
-    let malformed = hook.settings.iter().any(|(_, number)| number.is_none());
-    (!faulty && !malformed).then_some(settings)
+    (whole && reports.len() == before).then_some(settings)
+}
+
+fn unknown_setting(kind: HookKind, name: &Ident) -> Report {
+    let names = kind.settings().iter().map(|setting| setting.name);
+    let help = match suggest::nearest(&name.name, names.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if kind.settings().is_empty() => "this hook has no settings: remove it".to_owned(),
+        None => format!("its settings are {}", quoted(names)),
+    };
+    let message = format!("hook `{}` has no setting `{}`", kind.name(), name.name);
+    Report::new(Code::Hook, name.span, message, help)
+}
+
+/// The value of a setting. A malformed number is already reported.
+fn setting(
+    known: &Setting,
+    name: &Ident,
+    value: &SettingValue,
+    from: &Table<'_>,
+    reports: &mut Reports,
+) -> Option<u64> {
+    let mut wrong = |what: &str, example: &str| {
+        let message = format!("the setting `{}` is {what}", name.name);
+        let help = format!("write {example}: {}", known.summary);
+        reports.push(Report::new(Code::Hook, name.span, message, help));
+        None
+    };
+    match (known.kind, value) {
+        (_, SettingValue::Malformed) => None,
+        (SettingKind::Number, SettingValue::Number(number)) => Some(*number),
+        (SettingKind::Number, SettingValue::Column(_)) => wrong("a number", "a number of at least 0"),
+        (SettingKind::Column, SettingValue::Number(_)) => wrong("a column", "the name of a column"),
+        (SettingKind::Column, SettingValue::Column(column)) => {
+            let columns = from.columns.as_ref()?;
+            let found = columns.find(&column.name);
+            if found.is_none() {
+                let table = &from.name.name;
+                reports.push_unknown(
+                    &format!("{table}.{}", column.name),
+                    unknown_column(column, table, columns),
+                );
+            }
+            found.map(|column| column as u64)
+        }
+    }
 }
 
 /// Whether the tables fit the hook. A table with mistakes in its columns is already reported.

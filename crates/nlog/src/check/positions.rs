@@ -16,7 +16,7 @@ use super::openflow;
 use super::resolve::Resolver;
 use crate::index::{Index, Symbol, SymbolKind as Kind};
 use crate::syntax::ast::{
-    self, Call, Expr, ExprKind, Ident, ItemKind, Span, TestStepKind, TypeDefinition, TypeRef,
+    self, Call, Expr, ExprKind, Ident, ItemKind, SettingValue, Span, TestStepKind, TypeDefinition, TypeRef,
 };
 
 /// Facts that only the check of rules, functions and constants determines.
@@ -118,6 +118,11 @@ impl<'a> Walk<'a> {
         }
         if let Some(hook) = &table.hook {
             self.table_name(&hook.source);
+            for (_, value) in &hook.settings {
+                if let SettingValue::Column(name) = value {
+                    self.column(&hook.source.name, name, None);
+                }
+            }
         }
     }
 

@@ -181,17 +181,28 @@ pub struct Table {
     pub doc: String,
 }
 
-/// `from name(source, setting: number, …)`: a hook that fills a table.
+/// `from name(source, setting: value, …)`: a hook that fills a table.
 #[derive(Debug, Clone)]
 pub struct Hook {
     /// The hook's name.
     pub name: Ident,
     /// The table that it reads.
     pub source: Ident,
-    /// Its settings; `None` for a malformed number, which is recorded.
-    pub settings: Vec<(Ident, Option<u64>)>,
+    /// Its settings.
+    pub settings: Vec<(Ident, SettingValue)>,
     /// All of it.
     pub span: Span,
+}
+
+/// The value of a hook's setting.
+#[derive(Debug, Clone)]
+pub enum SettingValue {
+    /// A number.
+    Number(u64),
+    /// The name of a column.
+    Column(Ident),
+    /// An invalid number; the error is recorded.
+    Malformed,
 }
 
 /// A type where it is written.

@@ -206,9 +206,9 @@ SyntaxKind {
     Column,
     /// `key(names)`
     Key,
-    /// `from hook(table, setting: number, …)` of a table.
+    /// `from hook(table, setting: value, …)` of a table.
     Hook,
-    /// `name: number` of a hook.
+    /// `name: value` of a hook.
     Setting,
     /// `name` or `name<type>`
     Type,

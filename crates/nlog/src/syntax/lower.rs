@@ -9,8 +9,8 @@
 use nlog_data::Role;
 
 use super::ast::{
-    Constant, ExprKind, File, FunctionDeclaration, Hook, Ident, Import, Item, ItemKind, Rule, Span, Table,
-    TypeDeclaration, TypeDefinition, TypeRef,
+    Constant, ExprKind, File, FunctionDeclaration, Hook, Ident, Import, Item, ItemKind, Rule, SettingValue,
+    Span, Table, TypeDeclaration, TypeDefinition, TypeRef,
 };
 use super::{SyntaxKind as K, SyntaxNode, SyntaxToken};
 pub(crate) use expression::is_mask;
@@ -106,11 +106,16 @@ impl Lowering {
         let (name, source) = (self.ident(&names.next()?), self.ident(&names.next()?));
         let mut settings = Vec::new();
         for setting in node.children().filter(|child| child.kind() == K::Setting) {
-            let number = match self.literal(&token(&setting, K::Number)?, false) {
-                ExprKind::Int(number) => u64::try_from(number).ok(),
-                _ => None,
+            let mut names = tokens(&setting).filter(|token| token.kind() == K::Ident);
+            let name = self.ident(&names.next()?);
+            let value = match token(&setting, K::Number) {
+                None => SettingValue::Column(self.ident(&names.next()?)),
+                Some(number) => match self.literal(&number, false) {
+                    ExprKind::Int(number) => SettingValue::Number(number.unsigned_abs()),
+                    _ => SettingValue::Malformed,
+                },
             };
-            settings.push((self.name(&setting)?, number));
+            settings.push((name, value));
         }
         Some(Hook { name, source, settings, span: self.span(node) })
     }

@@ -158,7 +158,7 @@ fn table(p: &mut Parser<'_>) -> Parsed {
     p.semicolon(if keyed { "`;`" } else { "`key(…)` or `;`" })
 }
 
-/// `from hook(table, setting: number, …)`
+/// `from hook(table, setting: value, …)`
 fn hook(p: &mut Parser<'_>) -> Parsed {
     let help = "for example: from hysteresis(up, rise: 1000, fall: 500)";
     p.bump_as(K::FromKw);
@@ -168,11 +168,18 @@ fn hook(p: &mut Parser<'_>) -> Parsed {
     if !p.eat(K::Comma) {
         return p.expect(K::RParen, "`,` or `)`", help);
     }
-    list(p, K::RParen, "a setting (`name: number`)", MAX_ELEMENTS, |p| {
+    list(p, K::RParen, "a setting (`name: value`)", MAX_ELEMENTS, |p| {
         p.node(K::Setting, |p| {
             name(p, "a setting's name", help)?;
-            p.expect(K::Colon, "`:` and the setting's number", help)?;
-            p.expect(K::Number, "a number", "the settings of hooks are numbers of at least 0: 26, 0x1a")
+            p.expect(K::Colon, "`:` and the setting's value", help)?;
+            if p.eat(K::Number) {
+                return Ok(());
+            }
+            name(
+                p,
+                "a number",
+                "the settings of hooks are numbers of at least 0 (26, 0x1a) and names of columns",
+            )
         })
     })
 }
