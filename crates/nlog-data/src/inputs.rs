@@ -9,7 +9,8 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::quotation::quote_row;
 use crate::{
-    Delta, ErrorCode, Role, Row, Schema, Table, TableDelta, TableId, Transaction, TransactionError, Value,
+    Column, Columns, Delta, ErrorCode, Role, Row, Schema, Table, TableDelta, TableId, Transaction,
+    TransactionError, Value,
 };
 
 /// The rows of every input table.
@@ -194,12 +195,12 @@ fn same_key(table: &Table, a: &[Value], b: &[Value]) -> bool {
     }
 }
 
-/// Checks that the table is an input table and that rows conform to its columns. Callers must ensure this; if they do
-/// not, the result is an error and no harm.
+/// Checks that the table is an input table, that rows have its number of columns, and that their values satisfy the
+/// constraints of its types. Callers must ensure the rest of their types.
 pub fn check_form<'a>(
     schema: &Schema,
     id: TableId,
-    rows: impl Iterator<Item = &'a Row>,
+    rows: impl Iterator<Item = &'a Row> + Clone,
 ) -> Result<&Table, TransactionError> {
     let Some(table) = schema.get(id) else {
         return Err(TransactionError::new(ErrorCode::UnknownTable, format!("unknown table number {}", id.0)));
@@ -208,15 +209,37 @@ pub fn check_form<'a>(
         let message = format!("table {} is derived by rules; only input tables can be changed", table.name);
         return Err(TransactionError::new(ErrorCode::NotAnInput, message));
     }
-    let misfits = rows.filter(|row| row.len() != table.columns.len());
-    match misfits.min() {
-        None => Ok(table),
-        Some(row) => {
-            let (row, columns) = (quote_row(row), table.columns.len());
-            let message = format!("table {}: row {row} must have {columns} columns", table.name);
-            Err(TransactionError::new(ErrorCode::Arity, message))
-        }
+    if let Some(row) = rows.clone().filter(|row| row.len() != table.columns.len()).min() {
+        let (row, columns) = (quote_row(row), table.columns.len());
+        let message = format!("table {}: row {row} must have {columns} columns", table.name);
+        return Err(TransactionError::new(ErrorCode::Arity, message));
     }
+    let constrained: Vec<usize> =
+        (0..table.columns.len()).filter(|at| table.columns[*at].ty.is_constrained()).collect();
+    if constrained.is_empty() {
+        return Ok(table);
+    }
+    let violates =
+        |row: &&Row| constrained.iter().any(|at| table.columns[*at].ty.violation(&row[*at]).is_some());
+    let Some(row) = rows.filter(violates).min() else { return Ok(table) };
+    let violations = constrained.iter().filter_map(|at| {
+        let column = &table.columns[*at];
+        Some(format!("column {}: {}", column.name, column.ty.violation(&row[*at])?))
+    });
+    let violation = violations.take(1).collect::<String>();
+    let message = format!("table {}: row {}, {violation}", table.name, quote_row(row));
+    Err(TransactionError::new(ErrorCode::Range, message))
+}
+
+/// Whether rows by columns would pass [`check_form`].
+pub fn has_form(schema: &Schema, id: TableId, rows: &Columns) -> bool {
+    let Some(table) = schema.get(id).filter(|table| table.role == Role::Input) else { return false };
+    let mut columns = table.columns.iter().zip(rows.dictionaries());
+    let conforms = |column: &Column, values: &[Value]| {
+        !column.ty.is_constrained() || values.iter().all(|value| column.ty.violation(value).is_none())
+    };
+    rows.is_empty()
+        || rows.width() == table.columns.len() && columns.all(|(column, values)| conforms(column, values))
 }
 
 /// The error for a row whose key belongs to another row.

@@ -3,7 +3,7 @@
 //! The crates that evaluate rules, check rules or carry their rows all share this crate, so that a value has one
 //! order, one canonical text and one meaning everywhere.
 //!
-//! In reading order: [`types`], [`value`] (values, their order and text), [`literal`] (values as nlog text),
+//! In reading order: [`types`] with [`constrained`], [`value`] (values, their order and text), [`literal`] (values as nlog text),
 //! [`schema`] (tables), [`function`] (the one table of functions and operators), [`transaction`] (transactions and
 //! their results), [`merge`] (several transactions as one), [`columns`] (large transactions, by columns), [`json`]
 //! (transactions and deltas as JSON Lines), [`encoding`] (texts from outside), [`quotation`] (data in messages),
@@ -34,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 pub mod columns;
+pub mod constrained;
 pub mod encoding;
 pub mod function;
 pub mod inputs;
@@ -48,6 +49,7 @@ pub mod types;
 pub mod value;
 
 pub use columns::{ColumnDelta, ColumnTransaction, Columns, ColumnsError, CommittedColumns, TableColumns};
+pub use constrained::{Condition, Constrained, Constraint};
 pub use function::{Failure, FailureCode, Function, Results};
 pub use inputs::{Changes, Inputs};
 pub use merge::CommittedBatch;

@@ -250,6 +250,10 @@ fn type_in_full(ty: &Type) -> String {
             let fields = of.fields.iter().map(|(name, ty)| format!("{name}: {}", type_in_full(ty)));
             format!("{}{{{}}}", of.name, fields.collect::<Vec<_>>().join(", "))
         }
+        Type::Constrained(of) => {
+            let constraint = of.constraint().map(ToString::to_string).unwrap_or_default();
+            format!("{}{{{}{constraint}}}", of.name, type_in_full(&of.base))
+        }
         ty => ty.to_string(),
     }
 }

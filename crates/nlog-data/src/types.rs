@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::Value;
+use crate::{Constrained, Value};
 
 /// The type of a column, a variable or an expression.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,6 +34,9 @@ pub enum Type {
     Enum(Arc<Enumeration>),
     /// Several named values.
     Record(Arc<Record>),
+    /// The values of another type that satisfy a constraint. A type of columns and fields alone: expressions have the
+    /// [base type](Type::base).
+    Constrained(Arc<Constrained>),
 }
 
 /// A declared enumeration, identified by its name, which is unique in the program. Values are [`Value::String`]s.
@@ -99,6 +102,7 @@ impl Type {
                 of.fields.len() == values.len()
                     && of.fields.iter().zip(values.iter()).all(|((_, ty), value)| ty.admits(value))
             }
+            (Type::Constrained(of), value) => of.base.admits(value) && self.violation(value).is_none(),
             _ => false,
         }
     }
@@ -120,6 +124,7 @@ impl fmt::Display for Type {
             Type::Opt(of) => write!(f, "opt<{of}>"),
             Type::Enum(of) => f.write_str(&of.name),
             Type::Record(of) => f.write_str(&of.name),
+            Type::Constrained(of) => f.write_str(&of.name),
         }
     }
 }

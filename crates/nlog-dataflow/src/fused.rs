@@ -374,16 +374,8 @@ impl Engine {
         // Refused rows leave unused symbols behind, so assume a refusal until the transaction is accepted.
         let gone = std::mem::replace(&mut self.gone, true);
         for id in touched {
-            let fits = |columns: Option<&Columns>| {
-                columns.is_none_or(|columns| {
-                    schema.get(id).is_some_and(|table| {
-                        table.role == Role::Input
-                            && (columns.is_empty() || columns.width() == table.columns.len())
-                    })
-                })
-            };
             let (delete, insert) = (transaction.delete.get(&id), transaction.insert.get(&id));
-            if !fits(delete) || !fits(insert) {
+            if !delete.iter().chain(&insert).all(|rows| nlog_data::inputs::has_form(&schema, id, rows)) {
                 // Applying the transaction row by row reports the error.
                 self.inputs.undo(&changes);
                 return self.inputs.apply(&transaction.to_rows(), &self.state.symbols);

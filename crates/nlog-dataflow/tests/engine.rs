@@ -203,6 +203,63 @@ fn failures_of_join_keys_count_only_where_the_rest_of_the_body_holds() {
     assert!(line.contains(r#""c":[[6]]"#), "{line}");
 }
 
+/// A row with a value that its column's type excludes is refused, wherever it comes from.
+#[test]
+fn rows_are_held_to_constrained_types() {
+    let program = compile(
+        "type vlan = int 1..4094;
+         type text = string where length(value) < 4 else \"has at most three letters\";
+         type named = record {name: text, tags: list<vlan>};
+         input table port(port: text, tag: vlan, of: opt<named>) key(port);
+         input table shift(by: int);
+         input table only(tag: int);
+         output table next(port: text, tag: vlan); output table names(of: named);
+         next(port, tag + by) :- port(port, tag, _), shift(by), only(tag);
+         names(named{name: port, tags: [tag]}) :- port(port, tag, _);",
+    );
+    let mut runs = Runs::new(&program, &Tables::All, false);
+    let mut run = |text: &str| {
+        let line = runs.commit(&transaction(&program, text));
+        assert!(runs.agreed(), "{}", runs.difference());
+        line
+    };
+    assert!(
+        !run(r#"{"insert": {"port": [["a", 1, null], ["b", 4094, ["b", [1, 2]]]], "shift": [[1]]}}"#)
+            .contains("error")
+    );
+    assert!(!run(r#"{"insert": {"only": [[1], [5]]}}"#).contains("error"), "4095 is not derived");
+    let line = run(r#"{"insert": {"only": [[4094]]}}"#);
+    assert!(
+        line.contains(r#""code":"range""#) && line.contains("4095 is not a value of type vlan"),
+        "{line}"
+    );
+    let line = run(r#"{"insert": {"shift": [[-1]]}}"#);
+    assert!(line.contains("0 is not a value of type vlan: must be from 1 to 4094"), "{line}");
+    // A program may build a transaction that no reader has checked.
+    let port = id(&program, "port");
+    let text = |text: &str| Value::from(text);
+    let fits = vec![text("c"), Value::Int(7), Value::None];
+    let named =
+        |name: &str, tag| Value::record([text(name), Value::list(vec![Value::Int(1), Value::Int(tag)])]);
+    for (row, why) in [
+        (vec![text("c"), Value::Int(0), Value::None], "column tag: 0 is not a value of type vlan"),
+        (
+            vec![text("long"), Value::Int(7), Value::None],
+            "column port: \\\"long\\\" is not a value of type text: has at most",
+        ),
+        (vec![text("c"), Value::Int(7), named("c", 5000)], "column of: 5000 is not a value of type vlan"),
+        (vec![text("c"), Value::Int(7), named("four", 5)], "column of: \\\"four\\\" is not a value"),
+    ] {
+        let mut unchecked = Transaction::default();
+        unchecked.insert.insert(port, vec![fits.clone(), row]);
+        let line = runs.commit(&unchecked);
+        assert!(line.contains(r#""code":"range""#) && line.contains(why), "{line}");
+    }
+    let line = runs.commit(&transaction(&program, r#"{"insert": {"port": [["c", 7, ["abc", [1]]]]}}"#));
+    assert!(line.contains(r#""next":[["c",8]]"#) || line.contains(r#""port":[["c",7"#), "{line}");
+    assert!(runs.agreed() && runs.contents_are_equal(), "{}", runs.difference());
+}
+
 /// If every worker has a binding, only one may count its failure, in all pipelines alike. Otherwise a deletion in one
 /// pipeline would not cancel an insertion in another.
 #[test]

@@ -89,7 +89,8 @@ fn types() {
     let file = read(
         "## How tunnels\n## are encapsulated.\ntype encap = enum {geneve, \"v x\", stt,};\ntype label = opt<int>;\n\
          type endpoint = record {host: string, encap: encap, next: set<opt<ip>>,}; type none = record {none: none};\n\
-         type enum = record; type x = enum;",
+         type enum = record; type x = enum; type where = where; type vlan = int 1..LAST;\n\
+         type few = set<vlan> -1..2 where f(value) else \"at most \\\"two\\\"\" where if a then b else c else \"d\";",
     );
     let shown: Vec<String> = file
         .types
@@ -97,6 +98,17 @@ fn types() {
         .map(|ty| {
             let definition = match ty.definition.as_ref().unwrap() {
                 TypeDefinition::Alias(of) => show_type(of),
+                TypeDefinition::Constrained(of) => {
+                    let range = of
+                        .range
+                        .iter()
+                        .map(|range| format!(" {}..{}", show(&range.least), show(&range.greatest)));
+                    let conditions = of.conditions.iter().map(|condition| {
+                        let message = condition.message.iter().map(|text| format!(" else {text:?}"));
+                        format!(" where {}{}", show(&condition.holds), message.collect::<String>())
+                    });
+                    format!("{}{}", show_type(&of.base), range.chain(conditions).collect::<String>())
+                }
                 TypeDefinition::Enum(members) => {
                     let members: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
                     format!("{members:?}")
@@ -118,6 +130,9 @@ fn types() {
             "none = {none: none}",
             "enum = record",
             "x = enum",
+            "where = where",
+            "vlan = int 1..LAST",
+            "few = set<vlan> -1..2 where f(value) else \"at most \\\"two\\\"\" where (if a then b else c) else \"d\"",
         ]
     );
     assert_eq!(file.types[0].doc, "How tunnels\nare encapsulated.");

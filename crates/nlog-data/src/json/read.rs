@@ -380,8 +380,8 @@ pub(super) struct ValueSeed<'a> {
 
 impl<'a> ValueSeed<'a> {
     pub(super) fn new(ty: &'a Type) -> Self {
-        match ty {
-            Type::Opt(of) => ValueSeed { ty: of, optional: true },
+        match ty.base() {
+            Type::Opt(of) => ValueSeed { ty: of.base(), optional: true },
             ty => ValueSeed { ty, optional: false },
         }
     }
@@ -535,6 +535,7 @@ impl Type {
                 Err(wrong(format!("the members are {members}")))
             }
             Type::Opt(of) => of.parse_text(text),
+            Type::Constrained(of) => of.base.parse_text(text),
             Type::Bool | Type::Int | Type::Set(_) | Type::List(_) | Type::Record(_) => {
                 Err(mismatch(self, quote_text(text), None))
             }

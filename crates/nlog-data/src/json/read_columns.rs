@@ -185,6 +185,7 @@ fn nesting(ty: &Type) -> usize {
     match ty {
         Type::Set(of) | Type::List(of) => 1 + nesting(of),
         Type::Opt(of) => nesting(of),
+        Type::Constrained(of) => nesting(&of.base),
         Type::Record(of) => 1 + of.fields.iter().map(|(_, ty)| nesting(ty)).max().unwrap_or_default(),
         _ => 0,
     }

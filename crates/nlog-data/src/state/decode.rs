@@ -188,7 +188,7 @@ impl<'a> Bytes<'a> {
     }
 
     fn value_of(&mut self, kind: Kind, ty: &Type) -> Result<Value, StateError> {
-        Ok(match (ty, kind) {
+        Ok(match (ty.base(), kind) {
             (Type::Opt(_), Kind::None) => Value::None,
             (Type::Opt(of), kind) => return self.value_of(kind, of),
             (Type::Bool, Kind::False) => Value::Bool(false),

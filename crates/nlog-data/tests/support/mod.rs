@@ -87,6 +87,10 @@ pub fn value_of(ty: &Type) -> BoxedStrategy<Value> {
             let fields: Vec<_> = of.fields.iter().map(|(_, ty)| value_of(ty)).collect();
             fields.prop_map(Value::record).boxed()
         }
+        Type::Constrained(of) => {
+            let held = ty.clone();
+            value_of(&of.base).prop_filter("in the type", move |value| held.admits(value)).boxed()
+        }
     }
 }
 

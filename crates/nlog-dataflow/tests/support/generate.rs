@@ -15,7 +15,7 @@ use domain::value;
 use writer::{Vocabulary, Wish, Writer};
 
 /// The sign by which a feature of the language is recognised, and its name.
-const SIGNS: [(&str, &str); 11] = [
+const SIGNS: [(&str, &str); 12] = [
     ("default ", "defaults"),
     ("= enum", "enumerations"),
     ("= record", "records"),
@@ -27,6 +27,7 @@ const SIGNS: [(&str, &str); 11] = [
     ("const ", "constants"),
     ("= int;", "aliases"),
     ("forbid ", "forbidding tables"),
+    ("= int -4..", "constrained types"),
 ];
 
 /// The features of the language that [`Case::features`] recognises.

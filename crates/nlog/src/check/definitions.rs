@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::constants;
 use super::cycles::{Tangle, dependencies_first, tangles};
 use super::declarations::{Constant, Declarations, Usage, quoted};
-use super::{functions, openflow};
+use super::{constraints, functions, openflow};
 use crate::diagnostic::{Code, Report, Reports};
 use crate::source::Sources;
 use crate::syntax::ast::{self, Expr, ExprKind, FunctionDeclaration, Ident};
@@ -53,6 +53,7 @@ pub(super) fn define<'a>(
             }
         }
     }
+    constraints::define(files, declarations, usage, sources, reports);
 }
 
 impl<'a> Definition<'a> {

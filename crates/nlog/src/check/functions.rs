@@ -15,7 +15,7 @@ use super::resolve::{Resolver, Scope};
 use crate::diagnostic::{Code, Report, Reports};
 use crate::program::{Expr, VariableId};
 use crate::source::Sources;
-use crate::syntax::ast::{self, FunctionDeclaration};
+use crate::syntax::ast::{self, FunctionDeclaration, Span};
 
 /// The maximum nesting of evaluation, including the bodies of called functions: a thread's stack is finite.
 const MOST_LEVELS: usize = 1_000;
@@ -69,7 +69,7 @@ impl<'a> OwnFunctions<'a> {
 
 /// The context of a function's body: its only variables are the parameters, and functions with several results
 /// are not allowed.
-struct Parameters;
+pub(super) struct Parameters;
 
 impl Hoist for Parameters {
     fn hoist(&mut self, _: Type, _: &Arc<Function>, _: Vec<Expr>) -> Option<VariableId> {
@@ -198,27 +198,43 @@ pub(super) fn define<'a>(
 ) {
     let name = declaration.name.name.as_str();
     let Some(body) = body(declaration, declarations, usage, sources, reports) else { return };
+    if let Some(report) = too_large(name, declaration.name.span, &body, declarations) {
+        reports.push(report);
+        return;
+    }
     let size = Size::of(&body, declarations);
+    let Some(own) = declarations.own_functions.by_name.get_mut(name) else { return };
+    let Some(signature) = &own.function else { return };
+    own.whole = true;
+    own.size = size;
+    own.function = Some(Arc::new(compiled(signature, body)));
+}
+
+/// The report of a body that takes too long to evaluate.
+pub(super) fn too_large(
+    name: &str,
+    span: Span,
+    body: &Expr,
+    declarations: &Declarations<'_>,
+) -> Option<Report> {
+    let size = Size::of(body, declarations);
     let limit = match () {
         () if size.levels > MOST_LEVELS => {
             format!("nests {} levels deep; the limit is {MOST_LEVELS}", size.levels)
         }
         () if size.steps > MOST_STEPS => format!("can take more than {MOST_STEPS} steps"),
-        () => String::new(),
+        () => return None,
     };
-    if !limit.is_empty() {
-        let message = format!("`{name}`, including the functions it calls, {limit}");
-        let help = "call fewer functions in it, or store intermediate results in tables";
-        reports.push(Report::new(Code::TooLarge, declaration.name.span, message, help));
-        return;
-    }
+    let message = format!("`{name}`, including the functions it calls, {limit}");
+    let help = "call fewer functions in it, or store intermediate results in tables";
+    Some(Report::new(Code::TooLarge, span, message, help))
+}
+
+/// The function with this signature and body.
+pub(super) fn compiled(signature: &Function, body: Expr) -> Function {
     let mut kind = Kind { may_lack: false, may_fail: false };
     kind.add(&body);
-    let Some(own) = declarations.own_functions.by_name.get_mut(name) else { return };
-    let Some(signature) = &own.function else { return };
-    own.whole = true;
-    own.size = size;
-    own.function = Some(Arc::new(Function {
+    Function {
         name: signature.name.clone(),
         parameters: signature.parameters.clone(),
         variadic: false,
@@ -230,7 +246,7 @@ pub(super) fn define<'a>(
         evaluate: Box::new(move |arguments: &[Value]| {
             Ok(evaluate(&body, arguments)?.map_or(Results::None, Results::One))
         }),
-    }));
+    }
 }
 
 fn body(

@@ -269,6 +269,18 @@ fn shared(files: &[&ast::File], declarations: &Declarations<'_>, sources: &Sourc
             match &declared.definition {
                 None => "at fault".hash(&mut hasher),
                 Some(TypeDefinition::Alias(ty)) => hash_type(ty, &mut hasher),
+                Some(TypeDefinition::Constrained(of)) => {
+                    hash_type(&of.base, &mut hasher);
+                    let bounds = of.range.iter().flat_map(|range| [&range.least, &range.greatest]);
+                    let holds = of.conditions.iter().map(|condition| &condition.holds);
+                    for part in bounds.chain(holds) {
+                        sources.text(part.span).hash(&mut hasher);
+                        hash_constants(part, declarations, &mut hasher);
+                    }
+                    for condition in &of.conditions {
+                        condition.message.hash(&mut hasher);
+                    }
+                }
                 Some(TypeDefinition::Enum(members)) => {
                     for member in members {
                         member.name.hash(&mut hasher);
@@ -286,12 +298,19 @@ fn shared(files: &[&ast::File], declarations: &Declarations<'_>, sources: &Sourc
             let end = declared.body.as_ref().map_or(declared.name.span, |body| body.span);
             // The text from its name to the end of its value is its whole content.
             sources.text(Span { end: end.end, ..declared.name.span }).hash(&mut hasher);
-            for name in declared.body.iter().flat_map(value_names) {
-                declarations.constants.get(name).map(hash_constant).hash(&mut hasher);
+            if let Some(body) = &declared.body {
+                hash_constants(body, declarations, &mut hasher);
             }
         }
     }
     hasher.finish()
+}
+
+/// Hashes the values of the constants that an expression names.
+fn hash_constants(expr: &ast::Expr, declarations: &Declarations<'_>, hasher: &mut DefaultHasher) {
+    for name in value_names(expr) {
+        declarations.constants.get(name).map(hash_constant).hash(hasher);
+    }
 }
 
 fn hash_type(ty: &TypeRef, hasher: &mut DefaultHasher) {

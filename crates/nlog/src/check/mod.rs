@@ -1,7 +1,7 @@
 //! The checker: from ASTs to a typed program, or to diagnostics.
 //!
 //! In reading order: `declarations` (tables and their columns) with `named_types`; `definitions` (in which order) of
-//! `constants` and `functions`, whose bodies `evaluate` runs; `resolve` (a rule's atoms and variables),
+//! `constants` and `functions`, whose bodies `evaluate` runs, with `constraints` (of types); `resolve` (a rule's atoms and variables),
 //! `expressions`, `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types`
 //! (unification) and `calls` (which function is meant); `binding` (which variables get a value), `normalise` (in
 //! which order) and `constant_folding` with `sequence` and `size` (limits); `tests`; `lints`;
@@ -15,6 +15,7 @@ mod binding;
 mod calls;
 mod constant_folding;
 mod constants;
+mod constraints;
 mod cycles;
 mod declarations;
 mod defaults;
@@ -204,7 +205,10 @@ fn check_rule<'a>(
     let terms = head.map(|(_, terms)| terms).unwrap_or_default();
     let normal = resolver.normalise(&items, &terms, rule.is_fact);
     let slip = resolver.unused_variables();
-    let (table, normal) = (table?, normal?);
+    let (table, mut normal) = (table?, normal?);
+    if !resolver.hold_to_types(rule, table, &terms, &mut normal) {
+        return None;
+    }
     if !slip {
         // Otherwise a misspelt variable may be the only reason why the atoms share none.
         resolver.cartesian_product(rule, &normal);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use nlog_data::function::{Evaluate, Function, Multiplicity, Parameter, Results, Shape};
-use nlog_data::{Enumeration, Failure, Record, Type, Value, function};
+use nlog_data::{Constrained, Enumeration, Failure, Record, Type, Value, function};
 
 use super::cycles::{dependencies_first, tangles};
 use super::declarations::quoted;
@@ -147,6 +147,10 @@ impl<'a> NamedTypes<'a> {
         let ty = match &declaration.definition {
             None => None,
             Some(TypeDefinition::Alias(ty)) => self.read(ty, hidden, reports),
+            Some(TypeDefinition::Constrained(of)) => {
+                let base = self.read(&of.base, hidden, reports);
+                base.map(|base| Type::Constrained(Arc::new(Constrained::new(name.to_owned(), base))))
+            }
             Some(TypeDefinition::Enum(members)) => Some(enumeration(&declaration.name, members, reports)),
             Some(TypeDefinition::Record(fields)) => {
                 self.record_type(&declaration.name, fields, hidden, reports)
@@ -215,14 +219,20 @@ impl<'a> NamedTypes<'a> {
         self.by_name.get(name)
     }
 
+    /// All declared types, by name.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Named<'a>> {
+        self.by_name.values()
+    }
+
     /// The names of all declared types.
     pub(super) fn names(&self) -> impl Iterator<Item = &'a str> + '_ {
         self.by_name.keys().copied()
     }
 
-    /// The type with this name, built in or declared; `None` also for a declaration with a mistake.
+    /// The type with this name, built in or declared, without its constraint; `None` also for a declaration with a
+    /// mistake.
     pub(super) fn of_word(&self, name: &str) -> Option<Type> {
-        scalar(name).or_else(|| self.get(name)?.ty.clone())
+        scalar(name).or_else(|| Some(self.get(name)?.ty.as_ref()?.base().clone()))
     }
 
     /// `to_string`, which takes enumerations besides the built-in types.
@@ -260,7 +270,7 @@ impl<'a> NamedTypes<'a> {
         match (container(name), &ty.of) {
             (Some(make), Some(of)) => {
                 let of = self.read(of, hidden, reports)?;
-                if let ("opt", Type::Opt(inner)) = (name, &of) {
+                if let ("opt", Type::Opt(inner)) = (name, of.base()) {
                     let message = format!(
                         "`{}` is not a type: an absent value could be either none or some(none)",
                         show(ty)
@@ -350,6 +360,7 @@ fn first_of_each<'a>(
 fn references(declaration: &TypeDeclaration) -> Vec<&TypeRef> {
     match &declaration.definition {
         Some(TypeDefinition::Alias(ty)) => vec![ty],
+        Some(TypeDefinition::Constrained(of)) => vec![&of.base],
         Some(TypeDefinition::Record(fields)) => fields.iter().map(|(_, ty)| ty).collect(),
         Some(TypeDefinition::Enum(_)) | None => Vec::new(),
     }

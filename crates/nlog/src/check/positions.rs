@@ -162,6 +162,18 @@ impl<'a> Walk<'a> {
         match &declared.definition {
             None => {}
             Some(TypeDefinition::Alias(of)) => self.type_ref(of),
+            Some(TypeDefinition::Constrained(of)) => {
+                self.type_ref(&of.base);
+                self.scope = Scope::None;
+                for bound in of.range.iter().flat_map(|range| [&range.least, &range.greatest]) {
+                    self.expr(bound);
+                }
+                for condition in &of.conditions {
+                    let value = (condition.holds.span, ty.clone());
+                    self.scope = Scope::Function(HashMap::from([("value".to_owned(), value)]));
+                    self.expr(&condition.holds);
+                }
+            }
             Some(TypeDefinition::Enum(members)) => {
                 for member in members {
                     self.add(Kind::Member, member, Some(member.span), ty.clone(), "");

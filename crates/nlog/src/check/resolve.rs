@@ -166,6 +166,11 @@ impl<'a, 's> Resolver<'a, 's> {
         Resolver { variables_allowed: false, in_function: true, ..Resolver::new(scope, subject) }
     }
 
+    pub(super) fn of_type(scope: &'s mut Scope<'a>, name: &str) -> Self {
+        let subject = format!("the type `{name}`");
+        Resolver { variables_allowed: false, in_function: true, ..Resolver::new(scope, subject) }
+    }
+
     pub(super) fn of_test(scope: &'s mut Scope<'a>, name: &str) -> Self {
         let resolver = Resolver::new(scope, format!("the test {name:?}"));
         Resolver { variables_allowed: false, in_test: true, ..resolver }

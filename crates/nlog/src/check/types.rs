@@ -65,7 +65,7 @@ impl Types {
     }
 
     pub(super) fn known(&mut self, ty: &Type, origin: Span) -> TypeVar {
-        let slot = match ty {
+        let slot = match ty.base() {
             Type::Set(of) => Slot::Set(self.known(of, origin)),
             Type::List(of) => Slot::List(self.known(of, origin)),
             Type::Opt(of) => Slot::Opt(self.known(of, origin)),

@@ -37,7 +37,7 @@ impl Printer<'_> {
         for part in item.children() {
             self.tokens_until(self.tokens.range(&part).start.min(self.value_of(&part)));
             match part.kind() {
-                K::Type => self.flat(&part),
+                K::Type | K::Range => self.flat(&part),
                 K::Parameters => {
                     let range = self.tokens.range(&part);
                     // ` -> type =` stays on the same line.
@@ -56,9 +56,23 @@ impl Printer<'_> {
                         self.lines(&part, true);
                     }
                 }
+                K::Where => self.condition(&part),
                 _ => self.value(&part, STEP, 1),
             }
         }
+    }
+
+    /// `where condition else "text"`, on a line of its own.
+    fn condition(&mut self, part: &SyntaxNode) {
+        let range = self.tokens.range(part);
+        self.line(STEP, Blanks::Drop);
+        // `where`
+        self.tokens_until(range.start + 1);
+        if let Some(holds) = part.children().next() {
+            let after = range.end - self.tokens.range(&holds).end;
+            self.expression(&holds, 2 * STEP, after);
+        }
+        self.tokens_until(range.end);
     }
 
     /// The number of a definition's part.

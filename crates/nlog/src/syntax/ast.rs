@@ -87,10 +87,41 @@ pub struct TypeDeclaration {
 pub enum TypeDefinition {
     /// Another name of a type.
     Alias(TypeRef),
+    /// `base least..greatest where condition else "text" …`: a constrained type.
+    Constrained(Box<ConstrainedType>),
     /// `enum {a, "b c"}`: the texts of its members.
     Enum(Vec<Ident>),
     /// `record {name: type, …}`
     Record(Vec<(Ident, TypeRef)>),
+}
+
+/// `base least..greatest where condition else "text" …`
+#[derive(Debug, Clone)]
+pub struct ConstrainedType {
+    /// The type that it restricts.
+    pub base: TypeRef,
+    /// The least and the greatest value.
+    pub range: Option<Range>,
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+}
+
+/// `least..greatest`
+#[derive(Debug, Clone)]
+pub struct Range {
+    /// The least value.
+    pub least: Expr,
+    /// The greatest value.
+    pub greatest: Expr,
+}
+
+/// `where condition else "text"`, in which `value` is the value.
+#[derive(Debug, Clone)]
+pub struct Condition {
+    /// A `bool`.
+    pub holds: Expr,
+    /// The text for a value that does not satisfy it.
+    pub message: Option<String>,
 }
 
 /// `function name(parameter: type, …) -> type = value;`

@@ -97,6 +97,8 @@ SyntaxKind {
     DeltaKw,
     /// `error`
     ErrorKw,
+    /// `where`
+    WhereKw,
 
     // Names and literals.
     #[regex("[A-Za-z_][A-Za-z0-9_]*", priority = 2)]
@@ -212,8 +214,12 @@ SyntaxKind {
     Setting,
     /// `name` or `name<type>`
     Type,
-    /// `type NAME = …;`: an alias, an enumeration or a record.
+    /// `type NAME = …;`: an alias, a constrained type, an enumeration or a record.
     TypeDeclaration,
+    /// `least..greatest` of a constrained type.
+    Range,
+    /// `where condition else "text"` of a constrained type.
+    Where,
     /// `enum {member, …}` of a type's declaration.
     EnumType,
     /// `name` or `"text"` of an enumeration.
@@ -325,6 +331,7 @@ impl SyntaxKind {
         ("exactly", SyntaxKind::ExactlyKw),
         ("delta", SyntaxKind::DeltaKw),
         ("error", SyntaxKind::ErrorKw),
+        ("where", SyntaxKind::WhereKw),
     ];
 
     /// Whether the parser ignores the token.
@@ -339,7 +346,7 @@ impl SyntaxKind {
 
     /// Whether the token is a contextual keyword: a keyword here, a name elsewhere.
     pub fn is_contextual_keyword(self) -> bool {
-        (SyntaxKind::TypeKw..=SyntaxKind::ErrorKw).contains(&self)
+        (SyntaxKind::TypeKw..=SyntaxKind::WhereKw).contains(&self)
     }
 
     /// Whether the token can only start a declaration.

@@ -9,8 +9,8 @@
 use nlog_data::Role;
 
 use super::ast::{
-    Constant, ExprKind, File, FunctionDeclaration, Hook, Ident, Import, Item, ItemKind, Rule, SettingValue,
-    Span, Table, TypeDeclaration, TypeDefinition, TypeRef,
+    Condition, Constant, ConstrainedType, ExprKind, File, FunctionDeclaration, Hook, Ident, Import, Item,
+    ItemKind, Range, Rule, SettingValue, Span, Table, TypeDeclaration, TypeDefinition, TypeRef,
 };
 use super::{SyntaxKind as K, SyntaxNode, SyntaxToken};
 pub(crate) use expression::is_mask;
@@ -122,17 +122,47 @@ impl Lowering {
 
     fn type_declaration(&mut self, item: &SyntaxNode, broken: bool) {
         let Some(name) = self.name(item) else { return self.nameless(item) };
-        let definition = item.children().last().filter(|_| !broken).and_then(|definition| {
+        let definition = item.children().next().filter(|_| !broken).and_then(|definition| {
             Some(match definition.kind() {
                 K::EnumType => {
                     let members = definition.children().filter(|node| node.kind() == K::Member);
                     TypeDefinition::Enum(members.filter_map(|member| self.member(&member)).collect())
                 }
                 K::RecordType => TypeDefinition::Record(self.columns(&definition)),
-                _ => TypeDefinition::Alias(self.type_ref(&definition)?),
+                _ => {
+                    let base = self.type_ref(&definition)?;
+                    let (range, conditions) = (self.range(item)?, self.conditions(item)?);
+                    if range.is_none() && conditions.is_empty() {
+                        TypeDefinition::Alias(base)
+                    } else {
+                        TypeDefinition::Constrained(Box::new(ConstrainedType { base, range, conditions }))
+                    }
+                }
             })
         });
         self.out.types.push(TypeDeclaration { name, definition, doc: doc(item) });
+    }
+
+    /// The range of a constrained type, if it has one.
+    fn range(&mut self, item: &SyntaxNode) -> Found<Option<Range>> {
+        let Some(range) = child(item, K::Range) else { return Some(None) };
+        let mut bounds = range.children();
+        let (least, greatest) = (self.expr(&bounds.next()?)?, self.expr(&bounds.next()?)?);
+        Some(Some(Range { least, greatest }))
+    }
+
+    /// The conditions of a constrained type.
+    fn conditions(&mut self, item: &SyntaxNode) -> Found<Vec<Condition>> {
+        let mut conditions = Vec::new();
+        for node in item.children().filter(|node| node.kind() == K::Where) {
+            let holds = self.expr(&node.children().next()?)?;
+            let message = match token(&node, K::String) {
+                Some(text) => Some(self.unquoted(&text)?),
+                None => None,
+            };
+            conditions.push(Condition { holds, message });
+        }
+        Some(conditions)
     }
 
     fn member(&mut self, node: &SyntaxNode) -> Found<Ident> {

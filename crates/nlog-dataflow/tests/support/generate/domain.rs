@@ -21,7 +21,7 @@ const ACTIONS: [&str; 3] = ["drop", "output:1", "set_field:0x1->reg0,resubmit(,5
 pub(crate) struct Declared {
     pub(crate) enumerations: Vec<Type>,
     pub(crate) records: Vec<Type>,
-    /// Other names of `int`.
+    /// Other names of `int`, and constrained types of integers.
     pub(crate) aliases: Vec<String>,
 }
 
@@ -45,8 +45,10 @@ impl Declared {
 
     /// The declarations as text.
     pub(crate) fn statements(&self) -> Vec<String> {
+        // Not drawn, so that seeds of older failures keep their programs.
+        let constraint = if self.enumerations.len() == 1 { " -4..100 where value != 5" } else { "" };
         let mut statements: Vec<String> =
-            self.aliases.iter().map(|name| format!("type {name} = int;")).collect();
+            self.aliases.iter().map(|name| format!("type {name} = int{constraint};")).collect();
         for ty in self.enumerations.iter().chain(&self.records) {
             statements.push(match ty {
                 Type::Enum(of) => {
@@ -132,6 +134,7 @@ pub(crate) fn value(random: &mut Random, ty: &Type) -> Value {
         Type::Opt(of) => value(random, of),
         Type::Set(of) => Value::set((0..random.below(4)).map(|_| value(random, of)).collect::<Vec<_>>()),
         Type::List(of) => Value::list((0..random.below(4)).map(|_| value(random, of)).collect::<Vec<_>>()),
+        Type::Constrained(of) => value(random, &of.base),
     }
 }
 

@@ -6,7 +6,7 @@ mod test;
 use super::{Parsed, Parser};
 use crate::limits::MAX_ELEMENTS;
 use crate::syntax::SyntaxKind as K;
-use expression::{arguments, expression};
+use expression::{arguments, expression, operand};
 
 /// `item*`
 pub(super) fn file(p: &mut Parser<'_>) {
@@ -49,7 +49,7 @@ fn constant(p: &mut Parser<'_>) -> Parsed {
     p.semicolon("`;`")
 }
 
-/// `type NAME = enum {…};`, `type NAME = record {…};` or `type NAME = other;`
+/// `type NAME = enum {…};`, `type NAME = record {…};` or `type NAME = other …;`
 fn type_declaration(p: &mut Parser<'_>) -> Parsed {
     let help = "for example: type encap = enum {geneve, vxlan};";
     p.bump_as(K::TypeKw);
@@ -65,9 +65,41 @@ fn type_declaration(p: &mut Parser<'_>) -> Parsed {
                 "write members and fields in braces: enum {geneve, vxlan}, record {host: string, ip: ip}",
             );
         }
-        _ => type_name(p)?,
+        _ => {
+            type_name(p)?;
+            return constraint(p);
+        }
     }
     p.semicolon("`;`")
+}
+
+/// `least..greatest` and any number of `where condition else "text"`, up to and including the semicolon.
+fn constraint(p: &mut Parser<'_>) -> Parsed {
+    let is_where = |p: &Parser<'_>| p.word(0) == Some("where");
+    let begins_bound = matches!(p.current(), K::Number | K::Minus | K::Ident | K::LParen);
+    let range = begins_bound && !is_where(p) && !p.at_evident_start();
+    if range {
+        let help = "for example: type vlan = int 1..4094;";
+        p.node(K::Range, |p| {
+            operand(p)?;
+            p.expect(K::DotDot, "`..` and the greatest value", help)?;
+            operand(p).map(drop)
+        })?;
+    }
+    let mut conditions = false;
+    while is_where(p) {
+        conditions = true;
+        p.node(K::Where, |p| {
+            p.bump_as(K::WhereKw);
+            expression(p)?;
+            if p.eat(K::ElseKw) {
+                let help = "for example: type even = int where value % 2 == 0 else \"must be even\";";
+                p.expect(K::String, "a text in double quotes", help)?;
+            }
+            Ok(())
+        })?;
+    }
+    p.semicolon(if range || conditions { "`where` or `;`" } else { "`;`" })
 }
 
 /// `enum {member, "other member"}`

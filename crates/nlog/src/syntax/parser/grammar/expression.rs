@@ -80,7 +80,7 @@ fn binary(p: &mut Parser<'_>, least: u8) -> Parsed<usize> {
 }
 
 /// A value without binary operators around it: `value`, `value.field.field`
-fn operand(p: &mut Parser<'_>) -> Parsed<usize> {
+pub(super) fn operand(p: &mut Parser<'_>) -> Parsed<usize> {
     let checkpoint = p.checkpoint();
     let mut height = primary(p)?;
     // A full stop at the end of a sentence is followed by white space.

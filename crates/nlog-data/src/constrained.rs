@@ -1,0 +1,163 @@
+//! Constrained types: types with fewer values than their base type.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
+use crate::function::Results;
+use crate::quotation::quote;
+use crate::{Function, Type, Value};
+
+/// A declared type of the values of another type that satisfy a constraint, identified by its name, which is unique
+/// in the program.
+///
+/// Only tables hold values to it: expressions have its base type. Whoever fills an input table checks the rows; rules
+/// check the rows that they derive.
+#[derive(Debug)]
+pub struct Constrained {
+    /// Its name.
+    pub name: String,
+    /// The type that it restricts, which may be constrained too.
+    pub base: Type,
+    /// Set after the functions that it calls, which may themselves use the type, are compiled.
+    constraint: OnceLock<Constraint>,
+}
+
+/// What a value must satisfy.
+#[derive(Debug, Clone, Default)]
+pub struct Constraint {
+    /// The least and the greatest integer.
+    pub range: Option<(i64, i64)>,
+    /// Conditions, in declared order.
+    pub conditions: Vec<Condition>,
+}
+
+/// A condition of a constraint.
+#[derive(Debug, Clone)]
+pub struct Condition {
+    /// Its source text.
+    pub text: String,
+    /// What a user is told about a value that does not satisfy it.
+    pub message: Option<String>,
+    /// A function from the value to a `bool`.
+    pub holds: Arc<Function>,
+}
+
+impl Constrained {
+    /// A type whose constraint is set later.
+    pub fn new(name: String, base: Type) -> Self {
+        Constrained { name, base, constraint: OnceLock::new() }
+    }
+
+    /// Sets the constraint. A second constraint is ignored.
+    pub fn set(&self, constraint: Constraint) {
+        let _ = self.constraint.set(constraint);
+    }
+
+    /// The constraint; `None` before it is set.
+    pub fn constraint(&self) -> Option<&Constraint> {
+        self.constraint.get()
+    }
+
+    /// The reason why a value of the base type is not in this type; `None` if it is.
+    fn refusal(&self, value: &Value) -> Option<String> {
+        let Constraint { range, conditions } = self.constraint()?;
+        if let (Some((least, greatest)), Value::Int(number)) = (range, value)
+            && !(least..=greatest).contains(&number)
+        {
+            return Some(format!("must be from {least} to {greatest}"));
+        }
+        let failed = conditions.iter().find(|condition| !condition.is_true(value))?;
+        Some(failed.message.clone().unwrap_or_else(|| format!("must satisfy {}", failed.text)))
+    }
+}
+
+impl Condition {
+    /// Whether a value satisfies it. A value for which it fails or has no result does not.
+    fn is_true(&self, value: &Value) -> bool {
+        matches!((self.holds.evaluate)(std::slice::from_ref(value)), Ok(Results::One(Value::Bool(true))))
+    }
+}
+
+impl fmt::Display for Constraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((least, greatest)) = self.range {
+            write!(f, " {least}..{greatest}")?;
+        }
+        self.conditions.iter().try_for_each(|condition| write!(f, " where {}", condition.text))
+    }
+}
+
+impl Type {
+    /// The type without its constraint: the type of its values in expressions. Constraints of parts stay.
+    pub fn base(&self) -> &Type {
+        let mut ty = self;
+        while let Type::Constrained(of) = ty {
+            ty = &of.base;
+        }
+        ty
+    }
+
+    /// Whether the type or a part of it is constrained.
+    pub fn is_constrained(&self) -> bool {
+        match self {
+            Type::Constrained(_) => true,
+            Type::Set(of) | Type::List(of) | Type::Opt(of) => of.is_constrained(),
+            Type::Record(of) => of.fields.iter().any(|(_, ty)| ty.is_constrained()),
+            _ => false,
+        }
+    }
+
+    /// The reason why a value violates a constraint of the type or of a part of it: `4095 is not a vlan: must be from 1
+    /// to 4094`. `None` if it violates none, or has another type.
+    pub fn violation(&self, value: &Value) -> Option<String> {
+        match (self, value) {
+            (Type::Constrained(of), value) => of.base.violation(value).or_else(|| {
+                let reason = of.refusal(value)?;
+                Some(format!("{} is not a value of type {}: {reason}", quote(value), of.name))
+            }),
+            (Type::Set(of), Value::Set(values)) | (Type::List(of), Value::List(values)) => {
+                values.iter().find_map(|value| of.violation(value))
+            }
+            (Type::Opt(_), Value::None) => None,
+            (Type::Opt(of), value) => of.violation(value),
+            (Type::Record(of), Value::Record(values)) => {
+                of.fields.iter().zip(values.iter()).find_map(|((_, ty), value)| ty.violation(value))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Constrained {
+    /// Equal types have equal values: a program with another constraint has another type.
+    fn identity(&self) -> (&str, &Type, String) {
+        (&self.name, &self.base, self.constraint().map(ToString::to_string).unwrap_or_default())
+    }
+}
+
+impl PartialEq for Constrained {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity() == other.identity()
+    }
+}
+
+impl Eq for Constrained {}
+
+impl Hash for Constrained {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
+}
+
+impl PartialOrd for Constrained {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Constrained {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.identity().cmp(&other.identity())
+    }
+}
