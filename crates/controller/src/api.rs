@@ -85,10 +85,11 @@ impl Drop for CancelOnDrop {
 impl pb::controller_server::Controller for Api {
     async fn apply(&self, request: Request<pb::ApplyRequest>) -> Result<Response<pb::ApplyResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
-        let pb::ApplyRequest { documents, objects, by } = request;
+        let pb::ApplyRequest { documents, objects, by, prune } = request;
         let origin = origin(by, &extensions);
         account(&extensions).room().await?;
-        let batch = self.parse(documents, objects).await?;
+        let mut batch = self.parse(documents, objects).await?;
+        batch.prune = prune;
         let result = self.engine.apply(batch, origin).await.map_err(stopping)?;
         let result = match result {
             Ok(applied) => pb::apply_response::Result::Accepted(accepted(applied)),
@@ -328,6 +329,7 @@ fn accepted(applied: Applied) -> pb::Accepted {
             Outcome::Updated => pb::Outcome::Updated,
             Outcome::Unchanged => pb::Outcome::Unchanged,
             Outcome::Deleted => pb::Outcome::Deleted,
+            Outcome::Absent => pb::Outcome::Absent,
         }
         .into(),
     };

@@ -113,14 +113,27 @@ impl Client {
         Ok(Client { endpoint: endpoint.to_owned(), inner })
     }
 
-    /// Creates or replaces the objects of files, given as pairs of name and text. One transaction.
+    /// Creates, replaces and deletes the objects of files, given as pairs of name and text. One transaction.
     pub async fn apply(
         &mut self,
         documents: impl IntoIterator<Item = (String, String)>,
         by: &str,
     ) -> Result<pb::Accepted, ClientError> {
         let documents = documents.into_iter().map(|(name, text)| pb::Document { name, text }).collect();
-        self.apply_request(pb::ApplyRequest { documents, objects: Vec::new(), by: by.to_owned() }).await
+        self.apply_request(pb::ApplyRequest { documents, by: by.to_owned(), ..pb::ApplyRequest::default() })
+            .await
+    }
+
+    /// The same, and deletes all objects that the files do not name.
+    pub async fn apply_and_prune(
+        &mut self,
+        documents: impl IntoIterator<Item = (String, String)>,
+        by: &str,
+    ) -> Result<pb::Accepted, ClientError> {
+        let documents = documents.into_iter().map(|(name, text)| pb::Document { name, text }).collect();
+        let by = by.to_owned();
+        self.apply_request(pb::ApplyRequest { documents, by, prune: true, ..pb::ApplyRequest::default() })
+            .await
     }
 
     /// Creates or replaces objects, each as JSON. One transaction.
@@ -129,7 +142,8 @@ impl Client {
         objects: Vec<String>,
         by: &str,
     ) -> Result<pb::Accepted, ClientError> {
-        self.apply_request(pb::ApplyRequest { documents: Vec::new(), objects, by: by.to_owned() }).await
+        self.apply_request(pb::ApplyRequest { objects, by: by.to_owned(), ..pb::ApplyRequest::default() })
+            .await
     }
 
     async fn apply_request(&mut self, request: pb::ApplyRequest) -> Result<pb::Accepted, ClientError> {

@@ -46,7 +46,7 @@ pub(crate) fn managed_rows(objects: &ChangeSet) -> Rows {
         let side = match change.outcome() {
             Outcome::Created => &mut rows.insert,
             Outcome::Deleted => &mut rows.delete,
-            Outcome::Updated | Outcome::Unchanged => continue,
+            Outcome::Updated | Outcome::Unchanged | Outcome::Absent => continue,
         };
         side.entry(MANAGED).or_default().push(managed(&change.key.id));
     }

@@ -24,6 +24,10 @@ const FAULTS_MAX: usize = 1000;
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(crate) entries: Vec<Entry>,
+    /// Objects to be deleted.
+    pub(crate) removals: Vec<Removal>,
+    /// Whether objects in force that the batch does not name are deleted.
+    pub prune: bool,
     /// Faults, each with the number of its object in the batch, which determines their order.
     pub(crate) faults: Vec<(usize, ObjectError)>,
     /// Ids of faulty objects: references to them are not additional faults.
@@ -48,6 +52,25 @@ pub struct Entry {
     pub place: Place,
     /// The object; valid by itself.
     pub object: Object,
+}
+
+/// An object of a batch that is to be deleted: `delete: true`.
+#[derive(Debug, Clone)]
+pub(crate) struct Removal {
+    /// Its number in the batch, counting faulty objects.
+    pub(crate) number: usize,
+    /// Its place.
+    pub(crate) place: Place,
+    /// The object.
+    pub(crate) key: ObjectKey,
+}
+
+/// What a document says of an object.
+enum Given {
+    /// Its content.
+    Object(Object),
+    /// That it is deleted.
+    Removal(ObjectKey),
 }
 
 impl Batch {
@@ -165,6 +188,22 @@ impl Batch {
         self.count
     }
 
+    /// Whether the batch has an object with this key, to be applied or deleted, with or without faults.
+    pub(crate) fn names(&self, key: &ObjectKey) -> bool {
+        self.seen.contains_key(key)
+    }
+
+    /// The keys of the objects, whatever else is wrong with them, or the faults of objects without one.
+    pub fn keys(&self) -> Result<Vec<ObjectKey>, Vec<&ObjectError>> {
+        let hides = |error: &&ObjectError| {
+            error.id.is_none()
+                || matches!(error.code, FaultCode::UnknownKind | FaultCode::UnsupportedKind)
+                || error.kind.is_none()
+        };
+        let hidden: Vec<&ObjectError> = self.faults.iter().map(|(_, error)| error).filter(hides).collect();
+        if hidden.is_empty() { Ok(self.seen.keys().cloned().collect()) } else { Err(hidden) }
+    }
+
     fn unreadable(&mut self, place: Place, message: String) {
         self.unnamed = true;
         let (kind, id, path) = (None, None, String::new());
@@ -205,7 +244,12 @@ impl Batch {
             }
         }
         match object {
-            Some(object) if faults.is_empty() => self.entries.push(Entry { number, place, object }),
+            Some(Given::Object(object)) if faults.is_empty() => {
+                self.entries.push(Entry { number, place, object });
+            }
+            Some(Given::Removal(key)) if faults.is_empty() => {
+                self.removals.push(Removal { number, place, key });
+            }
             _ => {
                 self.unnamed |= id.is_none();
                 self.faulty.extend(id.clone());
@@ -283,7 +327,7 @@ fn readable_yaml(text: &str) -> ReadableYaml {
 }
 
 /// Reads an object. If it has faults, the result must not be used.
-fn read(map: &Map<String, Json>, faults: &mut Vec<Fault>) -> Option<Object> {
+fn read(map: &Map<String, Json>, faults: &mut Vec<Fault>) -> Option<Given> {
     let mut fields = Fields::new(map, faults);
     let kind = fields.required("kind", |value| text(value).map(str::to_owned));
     let id = fields.required("id", name);
@@ -298,10 +342,13 @@ fn read(map: &Map<String, Json>, faults: &mut Vec<Fault>) -> Option<Object> {
             return None;
         }
     };
+    if fields.deleted() {
+        return Some(Given::Removal(ObjectKey { kind, id: id? }));
+    }
     // A faulty id is recorded, and the other fields are still read to find their faults.
     let object = Object::read(kind, id.unwrap_or_default(), &mut fields);
     fields.finish();
-    object
+    object.map(Given::Object)
 }
 
 #[cfg(test)]

@@ -23,6 +23,9 @@ pub(crate) struct Fault {
 /// applied again.
 const STATE: &str = "state";
 
+/// The field of an object that says whether the object is deleted.
+const DELETE: &str = "delete";
+
 /// The fields of an object or of a part of one.
 ///
 /// A reader requests each field that it knows by name; [`Fields::finish`] then reports all other fields. A read that
@@ -143,10 +146,18 @@ impl<'a> Fields<'a> {
         (values.len() == items.len()).then_some(values)
     }
 
+    /// Whether the object says that it is deleted. Its other fields do not count then.
+    pub(crate) fn deleted(&mut self) -> bool {
+        let deleted = self.optional(DELETE, flag);
+        // Not a field of a kind, so messages do not list it.
+        self.known.retain(|name| *name != DELETE);
+        deleted.unwrap_or(false)
+    }
+
     /// Reports fields that were not requested.
     pub(crate) fn finish(mut self) {
-        let is_state = |name: &str| self.prefix.is_empty() && name == STATE;
-        let known = |name: &str| self.known.contains(&name) || is_state(name);
+        let is_of_all = |name: &str| self.prefix.is_empty() && matches!(name, STATE | DELETE);
+        let known = |name: &str| self.known.contains(&name) || is_of_all(name);
         let unknown: Vec<&String> = self.map.keys().filter(|name| !known(name)).collect();
         for name in unknown {
             let message = match nearest(name, self.known.iter().copied()) {

@@ -34,7 +34,7 @@
 //! ```
 //!
 //! In reading order: [`object`] (the kinds; how to add one), [`transport_zone`], [`transport_node`], [`switch`], [`switch_port`],
-//! [`localnet_port`] (a file for each), [`document`] with `tree` (text to objects), [`store`] (objects in force), [`error`]. The private `field` reads
+//! [`localnet_port`] (a file for each), [`document`] with `tree` (text to objects), [`store`] with `plan` (objects in force, and changes to them), [`error`]. The private `field` reads
 //! single fields and records their faults.
 //!
 //! Out of scope: any I/O; labels, which the controller allocates; whether a switch supports the features that an

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use nlog_data::Row;
 
 use crate::object::Claim;
-use crate::{Batch, FaultCode, Kind, Object, ObjectError, ObjectKey};
+use crate::{Kind, Object, ObjectKey};
+
+mod plan;
 
 /// The objects in force. All references resolve, and unique values belong to at most one object.
 #[derive(Debug, Default)]
@@ -24,7 +26,8 @@ pub struct ObjectStore {
 /// The effect of a request on the store.
 #[derive(Debug, Clone, Default)]
 pub struct ChangeSet {
-    /// One change for each object of the request, in its order, including unchanged objects.
+    /// One change for each object of the request, in its order, including unchanged objects; then deleted objects that
+    /// the request does not name.
     pub changes: Vec<Change>,
 }
 
@@ -50,6 +53,8 @@ pub enum Outcome {
     Unchanged,
     /// The object was deleted.
     Deleted,
+    /// The object was to be deleted and did not exist.
+    Absent,
 }
 
 /// Rows of input tables, by the table's name.
@@ -65,7 +70,8 @@ impl Change {
     /// The outcome for the object.
     pub fn outcome(&self) -> Outcome {
         match (&self.before, &self.after) {
-            (None, _) => Outcome::Created,
+            (None, None) => Outcome::Absent,
+            (None, Some(_)) => Outcome::Created,
             (Some(_), None) => Outcome::Deleted,
             (Some(before), Some(after)) if before == after => Outcome::Unchanged,
             (Some(_), Some(_)) => Outcome::Updated,
@@ -76,12 +82,13 @@ impl Change {
 impl ChangeSet {
     /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
-        self.changes.iter().all(|change| change.outcome() == Outcome::Unchanged)
+        self.effective().next().is_none()
     }
 
-    /// The changes, without unchanged objects.
+    /// The changes that have an effect.
     pub fn effective(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(|change| change.outcome() != Outcome::Unchanged)
+        let has_effect = |change: &&Change| !matches!(change.outcome(), Outcome::Unchanged | Outcome::Absent);
+        self.changes.iter().filter(has_effect)
     }
 
     /// The rows to insert and to delete. No row is in both.
@@ -136,134 +143,6 @@ impl ObjectStore {
     /// All objects, by kind and id.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<Object>)> {
         self.objects.iter()
-    }
-
-    /// Plans to create or replace the objects of a batch. Returns the changes, or all faults in the batch's order.
-    /// The store stays unchanged: see [`ObjectStore::commit`].
-    pub fn plan(&self, batch: Batch) -> Result<ChangeSet, Vec<ObjectError>> {
-        let Batch { entries, mut faults, faulty, unnamed, .. } = batch;
-        let keys: HashMap<ObjectKey, usize> =
-            entries.iter().enumerate().map(|(index, entry)| (entry.object.key(), index)).collect();
-        let mut claims: HashMap<Claim, usize> = HashMap::new();
-
-        for (index, entry) in entries.iter().enumerate() {
-            let mut fault = |code, path, message| {
-                let (place, kind) = (Some(entry.place.clone()), Some(entry.object.kind().name().to_owned()));
-                let id = Some(entry.object.id().to_owned());
-                faults.push((entry.number, ObjectError { code, place, kind, id, path, message }));
-            };
-            for (path, target) in entry.object.references() {
-                let known = keys.contains_key(&target) || self.objects.contains_key(&target);
-                if !known && !unnamed && !faulty.contains(&target.id) {
-                    fault(
-                        FaultCode::NoSuchObject,
-                        path,
-                        format!("{target} does not exist; apply it first, or in the same request"),
-                    );
-                }
-            }
-            if let Some((path, message)) = self.nested(&entries, &keys, &faulty, &entry.object) {
-                fault(FaultCode::BadValue, path, message);
-            }
-            for (path, claim) in entry.object.claims() {
-                let holder = self.claims.get(&claim).filter(|holder| !keys.contains_key(holder));
-                if let Some(holder) = holder {
-                    fault(FaultCode::Duplicate, path, format!("{claim} already belongs to {holder}"));
-                } else if let Some(first) = claims.get(&claim) {
-                    let message = if *first == index {
-                        format!("{claim} is given twice")
-                    } else {
-                        let first = &entries[*first];
-                        format!("{claim} already belongs to {} ({})", first.object.key(), first.place)
-                    };
-                    fault(FaultCode::Duplicate, path, message);
-                } else {
-                    claims.insert(claim, index);
-                }
-            }
-        }
-        if !faults.is_empty() {
-            faults.sort_by_key(|(number, _)| *number);
-            return Err(faults.into_iter().map(|(_, error)| error).collect());
-        }
-
-        let change = |object: Object| {
-            let key = object.key();
-            let before = self.objects.get(&key).cloned();
-            // An equal object keeps its allocation, so that applying all objects again does not copy the store.
-            let after =
-                before.clone().filter(|before| **before == object).unwrap_or_else(|| Arc::new(object));
-            Change { key, before, after: Some(after) }
-        };
-        Ok(ChangeSet { changes: entries.into_iter().map(|entry| change(entry.object)).collect() })
-    }
-
-    /// The fault if an object cannot have its parent: the parent has a parent itself, or the object is a parent.
-    fn nested(
-        &self,
-        entries: &[crate::Entry],
-        keys: &HashMap<ObjectKey, usize>,
-        faulty: &BTreeSet<String>,
-        object: &Object,
-    ) -> Option<(String, String)> {
-        let (path, parent) = object.parent()?;
-        if faulty.contains(&parent.id) {
-            return None;
-        }
-        let given = keys.get(&parent).map(|index| &entries[*index].object);
-        let there = given.or_else(|| self.objects.get(&parent).map(|object| &**object));
-        if let Some((_, outer)) = there.and_then(Object::parent) {
-            return Some((
-                path.to_owned(),
-                format!("{parent} is itself a member of trunk {outer}; use {outer} as the parent"),
-            ));
-        }
-        let key = object.key();
-        // Members in the batch are checked themselves, if they keep their parent.
-        let referrers = self.referrers.get(&key).into_iter().flatten();
-        let is_member = |referrer: &&ObjectKey| {
-            let there = self.objects.get(*referrer).and_then(|object| object.parent());
-            !keys.contains_key(referrer)
-                && !faulty.contains(&referrer.id)
-                && there.is_some_and(|(_, parent)| parent == key)
-        };
-        let member = referrers.into_iter().find(is_member)?;
-        Some((
-            path.to_owned(),
-            format!("{member} has {key} as its parent, so {key} cannot have a parent itself"),
-        ))
-    }
-
-    /// Plans to delete objects. Returns the changes, or the faults: [`FaultCode::NoSuchObject`], and
-    /// [`FaultCode::InUse`] with the referrers, unless they are deleted too. The store stays unchanged.
-    pub fn plan_delete(&self, keys: &[ObjectKey]) -> Result<ChangeSet, Vec<ObjectError>> {
-        const NAMED_MAX: usize = 5;
-        let distinct: BTreeSet<&ObjectKey> = keys.iter().collect();
-        let mut errors = Vec::new();
-        let mut changes = Vec::new();
-        for key in &distinct {
-            let Some(object) = self.objects.get(*key) else {
-                errors.push(ObjectError::of_object(
-                    FaultCode::NoSuchObject,
-                    key,
-                    "does not exist".to_owned(),
-                ));
-                continue;
-            };
-            let referrers = self.referrers.get(*key).into_iter().flatten();
-            let staying: Vec<String> =
-                referrers.filter(|referrer| !distinct.contains(referrer)).map(ToString::to_string).collect();
-            if !staying.is_empty() {
-                let more = staying.len().saturating_sub(NAMED_MAX);
-                let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-                let named = staying[..staying.len() - more].join(", ");
-                let message =
-                    format!("is in use by {named}{tail}; delete the objects that refer to it first");
-                errors.push(ObjectError::of_object(FaultCode::InUse, key, message));
-            }
-            changes.push(Change { key: (*key).clone(), before: Some(object.clone()), after: None });
-        }
-        if errors.is_empty() { Ok(ChangeSet { changes }) } else { Err(errors) }
     }
 
     /// Applies a plan. Nothing else may have been committed since the plan was made.

@@ -346,3 +346,138 @@ proptest! {
         prop_assert_eq!(rows, fresh);
     }
 }
+
+/// The outcome of each object of a request.
+fn outcomes(changes: &ChangeSet) -> Vec<String> {
+    changes.changes.iter().map(|change| format!("{} {:?}", change.key, change.outcome())).collect()
+}
+
+const SMALL_NETWORK: &str = "
+{kind: switch, id: blue}
+---
+{kind: switch_port, id: vm, switch: blue, addresses: [{mac: '02:00:00:00:00:01'}]}
+---
+{kind: switch_port, id: inner, switch: blue, parent: vm, tag: 7}
+";
+
+#[test]
+fn a_rename_is_one_request() {
+    let mut store = ObjectStore::default();
+    apply(&mut store, SMALL_NETWORK);
+    let rename = "
+{kind: switch_port, id: vm, delete: true, switch: blue, bogus: 1}
+---
+{kind: switch_port, id: machine, switch: blue, addresses: [{mac: '02:00:00:00:00:01'}], delete: false}
+---
+{kind: switch_port, id: inner, switch: blue, parent: machine, tag: 7}
+---
+{kind: localnet_port, id: none, delete: true}
+";
+    let changes = apply(&mut store, rename);
+    let outcome = [
+        "switch_port vm Deleted",
+        "switch_port machine Created",
+        "switch_port inner Updated",
+        "localnet_port none Absent",
+    ];
+    assert_eq!(outcomes(&changes), outcome);
+    assert_eq!(
+        shown(&changes),
+        [
+            "- logical_switch_port vm blue",
+            "- port_mac vm 02:00:00:00:00:01",
+            "- port_parent inner vm 7",
+            "+ logical_switch_port machine blue",
+            "+ port_mac machine 02:00:00:00:00:01",
+            "+ port_parent inner machine 7",
+        ]
+    );
+    assert_eq!(store.count(Kind::SwitchPort), 2);
+    // The same file again says the same.
+    let again = apply(&mut store, rename);
+    assert!(again.is_empty(), "{:?}", outcomes(&again));
+}
+
+#[test]
+fn an_id_moves_to_another_kind_in_one_request() {
+    let mut store = ObjectStore::default();
+    apply(&mut store, "{kind: switch, id: blue}\n---\n{kind: switch_port, id: out, switch: blue}");
+    let text = "
+{kind: localnet_port, id: out, switch: blue, network: office}
+---
+{kind: switch_port, id: out, delete: true}
+";
+    let changes = apply(&mut store, text);
+    assert_eq!(outcomes(&changes), ["localnet_port out Created", "switch_port out Deleted"]);
+}
+
+#[test]
+fn a_pruning_request_leaves_what_it_names() {
+    let mut store = ObjectStore::default();
+    apply(&mut store, SMALL_NETWORK);
+    let plan = |store: &ObjectStore, text: &str| {
+        let mut batch = Batch::default();
+        batch.add_document("net.yaml", text);
+        batch.prune = true;
+        store.plan(batch).map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let changes = plan(&store, "{kind: switch, id: blue}\n---\n{kind: switch, id: red}").unwrap();
+    let outcome = [
+        "switch blue Unchanged",
+        "switch red Created",
+        "switch_port inner Deleted",
+        "switch_port vm Deleted",
+    ];
+    assert_eq!(outcomes(&changes), outcome);
+    store.commit(&changes);
+    assert_eq!(store.iter().count(), 2);
+
+    let faults = plan(&store, "{kind: switch_port, id: p, switch: blue}").unwrap_err();
+    assert_eq!(
+        faults,
+        ["net.yaml: document 1: switch_port p: switch: switch blue is deleted by the same request"]
+    );
+    let faults = plan(&store, "# nothing\n").unwrap_err();
+    assert_eq!(faults, ["no object is given, so all objects would be deleted; to delete some, name them"]);
+    // A faulty object is named, so it is not deleted because of its fault.
+    let faults = plan(&store, "{kind: switch, id: blue, bogus: 1}").unwrap_err();
+    assert_eq!(
+        faults,
+        [
+            "net.yaml: document 1: switch blue: bogus: unknown field; valid fields are `kind`, `id` and `tenant`"
+        ]
+    );
+}
+
+#[test]
+fn what_stays_must_not_refer_to_what_goes() {
+    let mut store = ObjectStore::default();
+    apply(&mut store, SMALL_NETWORK);
+    let faults = |text: &str| {
+        let mut batch = Batch::default();
+        batch.add_document("net.yaml", text);
+        let faults = store.plan(batch).unwrap_err();
+        faults.iter().map(|fault| format!("{}: {fault}", fault.code.name())).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        faults("{kind: switch_port, id: vm, delete: true}"),
+        ["in-use: net.yaml: document 1: switch_port vm: is in use by switch_port inner; \
+          delete the objects that refer to it first"]
+    );
+    assert_eq!(
+        faults(
+            "{kind: switch_port, id: inner, switch: blue, parent: vm, tag: 8}\n---\n{kind: switch_port, id: vm, delete: true}"
+        ),
+        [
+            "no-such-object: net.yaml: document 1: switch_port inner: parent: switch_port vm is deleted by the same request"
+        ]
+    );
+    assert_eq!(
+        faults("{kind: switch, id: red, delete: maybe}"),
+        ["bad-value: net.yaml: document 1: switch red: delete: must be `true` or `false`, not text"]
+    );
+    assert_eq!(
+        faults("{kind: switch, id: red, delete: true}\n---\n{kind: switch, id: red}"),
+        ["duplicate: net.yaml: document 2: switch red: id: is defined twice; first in net.yaml: document 1"]
+    );
+}

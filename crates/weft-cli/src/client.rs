@@ -72,6 +72,9 @@ pub(crate) struct Apply {
     /// Files of objects (YAML or JSON); `-` reads standard input. All files together are one transaction
     #[arg(short = 'f', long = "file", required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Also delete every object that the files do not name, in the same transaction
+    #[arg(long)]
+    prune: bool,
     #[command(flatten)]
     wait: Wait,
     /// Print JSON
@@ -85,9 +88,15 @@ impl Apply {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let documents = self.files.iter().map(read_document).collect::<Result<Vec<_>, Failure>>()?;
-        let (wait, json) = (self.wait, self.json);
+        let (prune, wait, json) = (self.prune, self.wait, self.json);
         self.address.with(|mut client| async move {
-            let accepted = client.apply(documents, "weft apply").await.map_err(failed)?;
+            let by = "weft apply";
+            let accepted = if prune {
+                client.apply_and_prune(documents, by).await
+            } else {
+                client.apply(documents, by).await
+            };
+            let accepted = accepted.map_err(failed)?;
             show_accepted(&accepted, json)?;
             wait.settle(&mut client, &accepted).await
         })
@@ -123,6 +132,7 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
         Ok(Outcome::Updated) => "updated",
         Ok(Outcome::Unchanged) => "unchanged",
         Ok(Outcome::Deleted) => "deleted",
+        Ok(Outcome::Absent) => "absent",
         Ok(Outcome::Unspecified) | Err(_) => "done",
     };
     for warning in &accepted.warnings {
@@ -308,9 +318,14 @@ fn yaml(json: &str) -> Result<String, Failure> {
 #[derive(Args)]
 pub(crate) struct Delete {
     /// The kind of the object: `transport_zone`, `transport_node`, `switch`, `switch_port` or `localnet_port`
-    kind: String,
+    #[arg(required_unless_present = "files")]
+    kind: Option<String>,
     /// The id of the object
-    id: String,
+    #[arg(required_unless_present = "files")]
+    id: Option<String>,
+    /// Files of objects (YAML or JSON) to delete instead; `-` reads standard input. All files together are one transaction
+    #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with_all = ["kind", "id"])]
+    files: Vec<PathBuf>,
     #[command(flatten)]
     wait: Wait,
     /// Print JSON
@@ -323,16 +338,35 @@ pub(crate) struct Delete {
 impl Delete {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let kind = singular(&self.kind).parse();
-        let kind: Kind = kind.map_err(|error| Failure::Rejected(format!("kind {:?}: {error}", self.kind)))?;
-        let key = ObjectKey { kind, id: self.id.clone() };
+        let keys = match (&self.kind, &self.id) {
+            (Some(kind), Some(id)) => {
+                let parsed = singular(kind).parse();
+                let kind: Kind =
+                    parsed.map_err(|error| Failure::Rejected(format!("kind {kind:?}: {error}")))?;
+                vec![ObjectKey { kind, id: id.clone() }]
+            }
+            _ => keys_of(&self.files)?,
+        };
         let (wait, json) = (self.wait, self.json);
         self.address.with(|mut client| async move {
-            let accepted = client.delete(&[key], "weft delete").await.map_err(failed)?;
+            let accepted = client.delete(&keys, "weft delete").await.map_err(failed)?;
             show_accepted(&accepted, json)?;
             wait.settle(&mut client, &accepted).await
         })
     }
+}
+
+/// The keys of the objects of files.
+fn keys_of(files: &[PathBuf]) -> Result<Vec<ObjectKey>, Failure> {
+    let mut batch = Batch::default();
+    for file in files {
+        let (name, text) = read_document(file)?;
+        batch.add_document(&name, &text);
+    }
+    batch.keys().map_err(|faults| {
+        let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        Failure::Rejected(lines.join("\n"))
+    })
 }
 
 fn print(text: &str) -> Result<(), Failure> {

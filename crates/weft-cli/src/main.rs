@@ -61,11 +61,11 @@ enum Command {
     WhyNot(explain::WhyNotCommand),
     /// Run the controller
     Controller(daemon::Controller),
-    /// Create or update network objects from YAML or JSON files, in one transaction
+    /// Create, update or delete network objects as YAML or JSON files say, in one transaction
     Apply(client::Apply),
     /// Print network objects, the state of the controller and its switches, or flows
     Get(client::Get),
-    /// Delete a network object
+    /// Delete a network object, or the objects of files
     Delete(client::Delete),
     /// Manage a lab: virtual hosts with real Open vSwitch in network namespaces
     #[cfg(feature = "lab")]

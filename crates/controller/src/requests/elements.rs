@@ -110,10 +110,11 @@ mod tests {
             documents: vec![document(0), document(300), document(20_000)],
             objects: vec![String::new(); 1000],
             by: "me".to_owned(),
+            prune: true,
         };
         let watch = pb::WatchReceiptsRequest { from_txn: Some(u64::MAX), strict: true, ..Default::default() };
         for piece in [1, 2, 7, 1000, 100_000] {
-            assert_eq!(count(&apply.encode_to_vec(), piece), 1004);
+            assert_eq!(count(&apply.encode_to_vec(), piece), 1005);
             assert_eq!(count(&watch.encode_to_vec(), piece), 2);
             // Numbers of four and of eight bytes, and a group with a field.
             assert_eq!(count(b"\x0d\0\0\0\0\x09\0\0\0\0\0\0\0\0\x0b\x08\x01\x0c\x08\x01", piece), 6);

@@ -75,15 +75,15 @@ fn type_declaration(p: &mut Parser<'_>) -> Parsed {
 
 /// `least..greatest` and any number of `where condition else "text"`, up to and including the semicolon.
 fn constraint(p: &mut Parser<'_>) -> Parsed {
-    let is_where = |p: &Parser<'_>| p.word(0) == Some("where");
+    let is_where = |p: &Parser<'_>| p.word(0) == Some("where") && p.kind(1) != K::DotDot;
     let begins_bound = matches!(p.current(), K::Number | K::Minus | K::Ident | K::LParen);
     let range = begins_bound && !is_where(p) && !p.at_evident_start();
     if range {
         let help = "for example: type vlan = int 1..4094;";
         p.node(K::Range, |p| {
-            operand(p)?;
+            bound(p)?;
             p.expect(K::DotDot, "`..` and the greatest value", help)?;
-            operand(p).map(drop)
+            bound(p)
         })?;
     }
     let mut conditions = false;
@@ -100,6 +100,20 @@ fn constraint(p: &mut Parser<'_>) -> Parsed {
         })?;
     }
     p.semicolon(if range || conditions { "`where` or `;`" } else { "`;`" })
+}
+
+/// A number, a constant, or an expression in brackets.
+fn bound(p: &mut Parser<'_>) -> Parsed {
+    let token = |p: &mut Parser<'_>| {
+        p.bump();
+        Ok(())
+    };
+    match (p.current(), p.kind(1)) {
+        (K::Number, _) => p.node(K::Literal, token),
+        (K::Ident, _) => p.node(K::Name, token),
+        (K::LParen, _) | (K::Minus, K::Number) => operand(p).map(drop),
+        _ => p.unexpected("a bound of the range", "write a number, a constant, or an expression in brackets"),
+    }
 }
 
 /// `enum {member, "other member"}`
