@@ -170,7 +170,8 @@ fn components_fit(from: &Table, to: &Table) -> Result<(), Misfit> {
         return Err(Misfit::new(format!("table `{}` has {columns}, not 2", wrong.name), shape));
     };
     let tables = [(from, b), (to, node), (to, component)];
-    if let Some((table, column)) = tables.into_iter().find(|(_, column)| column.ty != a.ty) {
+    // A constrained type is that of its values here: the engine holds what a hook inserts to the types of the columns.
+    if let Some((table, column)) = tables.into_iter().find(|(_, column)| column.ty.base() != a.ty.base()) {
         let message = format!(
             "column `{}` of `{}` has type {}, but column `{}` of `{}` has type {}",
             a.name, from.name, a.ty, column.name, table.name, column.ty
@@ -184,6 +185,11 @@ fn components_fit(from: &Table, to: &Table) -> Result<(), Misfit> {
     Ok(())
 }
 
+/// Whether columns have the same types, apart from constraints.
+fn same_types(some: &[Column], others: &[Column]) -> bool {
+    some.iter().map(|column| column.ty.base()).eq(others.iter().map(|column| column.ty.base()))
+}
+
 /// The types of columns in messages.
 fn types(columns: &[Column]) -> String {
     let types: Vec<String> = columns.iter().map(|column| column.ty.to_string()).collect();
@@ -193,9 +199,8 @@ fn types(columns: &[Column]) -> String {
 /// Whether the target has the columns of the owners as its key, and then a number.
 fn allocate_fits(from: &Table, to: &Table, settings: &Settings) -> Result<(), Misfit> {
     let owner = from.columns.len();
-    let same = |(of, with): (&Column, &Column)| of.ty == with.ty;
-    let fit = to.columns.len() == owner + 1 && from.columns.iter().zip(&to.columns).all(same);
-    if owner == 0 || !fit || to.columns[owner].ty != Type::Int {
+    let fit = to.columns.len() == owner + 1 && same_types(&from.columns, &to.columns[..owner]);
+    if owner == 0 || !fit || *to.columns[owner].ty.base() != Type::Int {
         let (found, of) = (types(&to.columns), types(&from.columns));
         let message = format!("`{}` has the columns {found}, but `{}` has {of}", to.name, from.name);
         let help = "allocate fills the columns of the table that it reads, at least one, and then the number, an int";
@@ -218,7 +223,7 @@ fn allocate_fits(from: &Table, to: &Table, settings: &Settings) -> Result<(), Mi
 /// Whether the target can contain the rows of the source. A key could refuse a row while a deleted one is still shown,
 /// so the only key of the target is the whole row.
 fn hysteresis_fits(from: &Table, to: &Table) -> Result<(), Misfit> {
-    if types(&from.columns) != types(&to.columns) {
+    if !same_types(&from.columns, &to.columns) {
         let (found, of) = (types(&to.columns), types(&from.columns));
         let message = format!("`{}` has the columns {found}, but `{}` has {of}", to.name, from.name);
         let help = "hysteresis fills a table with the column types of the one it reads";

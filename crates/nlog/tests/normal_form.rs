@@ -230,3 +230,24 @@ fn rules_of_a_table_with_defaults_keep_their_fingerprints() {
     assert_eq!(both.schema.len(), alone.schema.len() + 4);
     assert_eq!(both.order.len(), both.schema.len());
 }
+
+/// Facts of literals take a short way through the checker. Named terms and expressions do not.
+#[test]
+fn a_fact_of_literals_means_what_it_means_with_expressions() {
+    let tables = "type encap = enum {geneve, vxlan}; const GENEVE = \"geneve\"; const HOME = \"10.0.0.1\";
+        output table t(n: int, b: bool, s: string, m: mac, i: ip, p: net, e: encap);";
+    let meaning = |fact: &str| {
+        let compilation = compile(&Sources::from_texts([("a.nlog", format!("{tables}\n{fact}"))]));
+        let program = compilation.program.unwrap_or_else(|| panic!("{fact}: {:?}", compilation.diagnostics));
+        let Rule { head, terms, variables, body, place, .. } = &program.rules[0];
+        format!("{head:?} {terms:?} {variables:?} {body:?} {place}")
+    };
+    let plain = r#"t(-5, true, "10.0.0.1", "02:00:00:00:00:01", "10.0.0.1", "10.0.0.0/8", "geneve");"#;
+    for other in [
+        r#"t(-5, true, "10.0.0.1", mac"02:00:00:00:00:01", ip"10.0.0.1", net"10.0.0.0/8", encap"geneve");"#,
+        r#"t(2 - 7, 1 < 2, HOME, "02:00:00:00:00:01", HOME, "10.0.0.0/8", GENEVE);"#,
+        r#"t(i: HOME, n: -5, b: true, s: "10.0.0.1", m: "02:00:00:00:00:01", p: "10.0.0.0/8", e: "geneve");"#,
+    ] {
+        assert_eq!(meaning(plain), meaning(other));
+    }
+}

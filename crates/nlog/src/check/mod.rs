@@ -4,8 +4,8 @@
 //! `constants` and `functions`, whose bodies `evaluate` runs, with `constraints` (of types); `resolve` (a rule's atoms and variables),
 //! `expressions`, `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types`
 //! (unification) and `calls` (which function is meant); `binding` (which variables get a value), `normalise` (in
-//! which order) and `constant_folding` with `sequence` and `size` (limits); `tests`; `lints`;
-//! `hooks`; `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
+//! which order) and `constant_folding` with `sequence` and `size` (limits); `facts` (the short way for most facts);
+//! `tests`; `lints`; `hooks`; `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
 //! `messages` (shared error messages) with `suggest` (similar names).
 
 mod aggregate;
@@ -22,6 +22,7 @@ mod defaults;
 mod definitions;
 mod evaluate;
 mod expressions;
+mod facts;
 mod functions;
 mod head;
 mod hooks;
@@ -180,6 +181,9 @@ fn check_rule<'a>(
     dependencies: &mut Vec<Dependency>,
 ) -> Option<CheckedRule<'a>> {
     let sources = scope.sources;
+    if let Some(fact) = facts::plain(rule, scope.declarations, sources) {
+        return Some(CheckedRule { source: rule, rule: fact, spans: Vec::new() });
+    }
     let mut resolver = Resolver::of_rule(scope, &rule.head.name.name);
     let items = resolver.body(&rule.body);
     let head = resolver.head(rule);
