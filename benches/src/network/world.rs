@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use network::{
-    Address, Change, ChangeSet, Encap, Object, Role, Rows, Switch, SwitchPort, TransportNode, TransportZone,
+    Address, Change, ChangeSet, Encap, Labels, Object, Role, Rows, Switch, SwitchPort, TransportNode,
+    TransportZone,
 };
 use nlog_data::{Row, Schema, Transaction, Value};
 use openflow_rs::MacAddr;
@@ -192,6 +193,7 @@ impl World {
         let [_, a, b, c] = bytes(host + 1);
         step.create(Object::TransportNode(TransportNode {
             id: host_id(host),
+            labels: Labels::new(),
             role: Role::Hypervisor,
             ip: IpAddr::V4(Ipv4Addr::new(172, 16 + a, b, c)),
             encaps: vec![Encap::Geneve],
@@ -209,7 +211,7 @@ impl World {
     fn switch(&mut self, step: &mut Step) {
         let switch = switch_id(self.switches);
         self.switches += 1;
-        step.create(Object::Switch(Switch { id: switch.clone(), tenant: None }));
+        step.create(Object::Switch(Switch { id: switch.clone(), labels: Labels::new(), tenant: None }));
         step.insert("datapath_label", vec![text(&switch), Value::Int(self.datapath)]);
         self.datapath += 1;
         for audience in ["all", "unknown"] {
@@ -228,6 +230,7 @@ impl World {
         let [_, x, y, z] = bytes(in_switch);
         step.create(Object::SwitchPort(SwitchPort {
             id: port_id(port.number),
+            labels: Labels::new(),
             switch: switch_id(switch),
             addresses: vec![Address { mac, ips: vec![IpAddr::V4(Ipv4Addr::new(10, x, y, z))] }],
             port_security: true,

@@ -72,6 +72,7 @@ const INPUTS: &[(&str, &[ColumnType])] = &[
     ("logical_switch_port", &[STRING, STRING]),
     ("managed", &[STRING]),
     ("node_label", &[STRING, INT]),
+    ("object_label", &[STRING, STRING, STRING, STRING]),
     ("patch_port", &[STRING, STRING, INT]),
     ("port_ip", &[STRING, IP, MAC]),
     ("port_label", &[STRING, INT]),

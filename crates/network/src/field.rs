@@ -23,6 +23,12 @@ pub(crate) struct Fault {
 /// applied again.
 const STATE: &str = "state";
 
+/// The most characters of a label's value.
+const LABEL_CHARS_MAX: usize = 255;
+
+/// The labels of an object, by key.
+pub type Labels = BTreeMap<String, String>;
+
 /// The field of an object that says whether the object is deleted.
 const DELETE: &str = "delete";
 
@@ -146,6 +152,11 @@ impl<'a> Fields<'a> {
         (values.len() == items.len()).then_some(values)
     }
 
+    /// Reads the labels of an object; those of a faulty object are incomplete.
+    pub(crate) fn labels(&mut self) -> Labels {
+        self.mapping("labels", label).unwrap_or_default()
+    }
+
     /// Whether the object says that it is deleted. Its other fields do not count then.
     pub(crate) fn deleted(&mut self) -> bool {
         let deleted = self.optional(DELETE, flag);
@@ -219,6 +230,18 @@ pub(crate) fn number(value: &Json, range: RangeInclusive<u16>) -> Result<u16, St
     number
         .filter(|number| range.contains(number))
         .ok_or_else(|| format!("{value} is not a number from {least} to {greatest}"))
+}
+
+/// The value of a label: text of one line.
+fn label(value: &Json) -> Result<String, String> {
+    let text = text(value)?;
+    if text.chars().count() > LABEL_CHARS_MAX {
+        Err(format!("is longer than {LABEL_CHARS_MAX} characters"))
+    } else if let Some(odd) = text.chars().find(|c| c.is_control()) {
+        Err(format!("{} contains the character {odd:?}; write a text of one line", quote_text(text)))
+    } else {
+        Ok(text.to_owned())
+    }
 }
 
 /// Text.

@@ -55,6 +55,7 @@ mod tree;
 
 pub use document::{Batch, Entry};
 pub use error::{FaultCode, ObjectError, Place};
+pub use field::Labels;
 pub use localnet_port::LocalnetPort;
 pub use object::{Kind, Object, ObjectKey, UnknownKind};
 pub use store::{Change, ChangeSet, ObjectStore, Outcome, Rows};

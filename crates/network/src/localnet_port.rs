@@ -3,7 +3,7 @@
 use nlog_data::{Row, Value};
 use serde::Serialize;
 
-use crate::field::{Fields, TAG_MAX, name, number};
+use crate::field::{Fields, Labels, TAG_MAX, name, number};
 use crate::object::{Claim, ObjectKind};
 use crate::{Kind, ObjectKey};
 
@@ -13,6 +13,9 @@ use crate::{Kind, ObjectKey};
 pub struct LocalnetPort {
     /// Its id. No `switch_port` can have the same id.
     pub id: String,
+    /// Its labels.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// The logical switch. It can have only one localnet port.
     pub switch: String,
     /// The physical network: a name in the `bridge_mappings` of transport nodes.
@@ -23,14 +26,19 @@ pub struct LocalnetPort {
 
 impl ObjectKind for LocalnetPort {
     fn read(id: String, fields: &mut Fields) -> Option<Self> {
+        let labels = fields.labels();
         let switch = fields.required("switch", name);
         let network = fields.required("network", name);
         let tag = fields.optional("tag", |value| number(value, 0..=TAG_MAX)).unwrap_or(0);
-        Some(LocalnetPort { id, switch: switch?, network: network?, tag })
+        Some(LocalnetPort { id, labels, switch: switch?, network: network?, tag })
     }
 
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn labels(&self) -> &Labels {
+        &self.labels
     }
 
     fn rows(&self) -> Vec<(&'static str, Row)> {

@@ -7,11 +7,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use nlog_data::Row;
+use nlog_data::{Row, Value};
 use openflow_rs::{MacAddr, nearest};
 use serde::Serialize;
 
-use crate::field::{Fields, list};
+use crate::field::{Fields, Labels, list};
 use crate::{LocalnetPort, Switch, SwitchPort, TransportNode, TransportZone};
 
 /// A kind of network object.
@@ -22,7 +22,10 @@ pub(crate) trait ObjectKind: Sized {
     /// The object's id.
     fn id(&self) -> &str;
 
-    /// The rows of the object, each with its input table.
+    /// The object's labels.
+    fn labels(&self) -> &Labels;
+
+    /// The rows of the object but for its labels, each with its input table.
     fn rows(&self) -> Vec<(&'static str, Row)>;
 
     /// Other objects that must exist, each with the path of the field that names it.
@@ -120,8 +123,14 @@ macro_rules! kinds {
                 }
             }
 
-            /// Its rows, each with its table in `rules/interface/objects.nlog`.
-            pub fn rows(&self) -> Vec<(&'static str, Row)> {
+            /// Its labels.
+            pub fn labels(&self) -> &Labels {
+                match self {
+                    $(Object::$variant(object) => object.labels(),)*
+                }
+            }
+
+            fn own_rows(&self) -> Vec<(&'static str, Row)> {
                 match self {
                     $(Object::$variant(object) => object.rows(),)*
                 }
@@ -203,6 +212,16 @@ impl FromStr for Kind {
 }
 
 impl Object {
+    /// Its rows, each with its table in `rules/interface/objects.nlog`.
+    pub fn rows(&self) -> Vec<(&'static str, Row)> {
+        let mut rows = self.own_rows();
+        rows.extend(self.labels().iter().map(|(key, value)| {
+            let row = [self.kind().name(), self.id(), key, value].map(Value::from);
+            ("object_label", row.to_vec())
+        }));
+        rows
+    }
+
     /// Its key.
     pub fn key(&self) -> ObjectKey {
         ObjectKey { kind: self.kind(), id: self.id().to_owned() }

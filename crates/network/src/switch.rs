@@ -4,7 +4,7 @@ use nlog_data::{Row, Value};
 use serde::Serialize;
 
 use crate::ObjectKey;
-use crate::field::{Fields, name};
+use crate::field::{Fields, Labels, name};
 use crate::object::{Claim, ObjectKind};
 
 /// A logical switch: an Ethernet segment that spans hosts.
@@ -12,6 +12,9 @@ use crate::object::{Claim, ObjectKind};
 pub struct Switch {
     /// Its id.
     pub id: String,
+    /// Its labels.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// The tenant that owns it, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
@@ -19,12 +22,17 @@ pub struct Switch {
 
 impl ObjectKind for Switch {
     fn read(id: String, fields: &mut Fields) -> Option<Self> {
+        let labels = fields.labels();
         let tenant = fields.optional("tenant", name);
-        Some(Switch { id, tenant })
+        Some(Switch { id, labels, tenant })
     }
 
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn labels(&self) -> &Labels {
+        &self.labels
     }
 
     fn rows(&self) -> Vec<(&'static str, Row)> {

@@ -6,7 +6,7 @@ use nlog_data::{Row, Value};
 use openflow_rs::MacAddr;
 use serde::{Serialize, Serializer};
 
-use crate::field::{Fields, TAG_MAX, flag, ip, mac, name, number};
+use crate::field::{Fields, Labels, TAG_MAX, flag, ip, mac, name, number};
 use crate::object::{Claim, ObjectKind};
 use crate::{FaultCode, Kind, ObjectKey};
 
@@ -16,6 +16,9 @@ use crate::{FaultCode, Kind, ObjectKey};
 pub struct SwitchPort {
     /// Its id.
     pub id: String,
+    /// Its labels.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// The logical switch.
     pub switch: String,
     /// The addresses of the interface. No two ports of a switch share a MAC or an IP address.
@@ -57,6 +60,7 @@ fn mac_text<S: Serializer>(mac: &MacAddr, serializer: S) -> Result<S::Ok, S::Err
 
 impl ObjectKind for SwitchPort {
     fn read(id: String, fields: &mut Fields) -> Option<Self> {
+        let labels = fields.labels();
         let switch = fields.required("switch", name);
         let addresses = fields.parts("addresses", |address| {
             let mac = address.required("mac", mac);
@@ -71,11 +75,23 @@ impl ObjectKind for SwitchPort {
         }
         let trunk_member = trunk_member(&id, fields);
         let addresses = addresses.unwrap_or_default();
-        Some(SwitchPort { id, switch: switch?, addresses, port_security, unknown_addresses, trunk_member })
+        Some(SwitchPort {
+            id,
+            labels,
+            switch: switch?,
+            addresses,
+            port_security,
+            unknown_addresses,
+            trunk_member,
+        })
     }
 
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn labels(&self) -> &Labels {
+        &self.labels
     }
 
     fn rows(&self) -> Vec<(&'static str, Row)> {

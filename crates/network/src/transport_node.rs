@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use tunnel_encap::Encap;
 
-use crate::field::{self, Fields, name, one_of};
+use crate::field::{self, Fields, Labels, name, one_of};
 use crate::object::{Claim, ObjectKind};
 use crate::{FaultCode, Kind, ObjectKey};
 
@@ -20,6 +20,9 @@ use crate::{FaultCode, Kind, ObjectKey};
 pub struct TransportNode {
     /// Its id.
     pub id: String,
+    /// Its labels.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// Its role; a hypervisor by default.
     pub role: Role,
     /// Its tunnel endpoint.
@@ -204,6 +207,7 @@ fn bridge(value: &Json) -> Result<String, String> {
 
 impl ObjectKind for TransportNode {
     fn read(id: String, fields: &mut Fields) -> Option<Self> {
+        let labels = fields.labels();
         let role = fields.optional("role", |value| one_of(value, Role::NAMES)).unwrap_or(Role::Hypervisor);
         let ip = fields.required("ip", field::ip);
         let encaps =
@@ -220,6 +224,7 @@ impl ObjectKind for TransportNode {
         let ip = ip?;
         Some(TransportNode {
             id,
+            labels,
             role,
             ip,
             encaps,
@@ -233,6 +238,10 @@ impl ObjectKind for TransportNode {
 
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn labels(&self) -> &Labels {
+        &self.labels
     }
 
     fn rows(&self) -> Vec<(&'static str, Row)> {

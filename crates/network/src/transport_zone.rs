@@ -6,7 +6,7 @@ use nlog_data::{Row, Value};
 use serde::Serialize;
 
 use crate::ObjectKey;
-use crate::field::{Fields, number, one_of};
+use crate::field::{Fields, Labels, number, one_of};
 use crate::object::{Claim, ObjectKind};
 use crate::transport_node::name_of;
 
@@ -16,6 +16,9 @@ use crate::transport_node::name_of;
 pub struct TransportZone {
     /// Its id; empty for the default zone.
     pub id: String,
+    /// Its labels.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// The form of its tunnel ports; `flow` by default.
     pub tunnels: TunnelForm,
     /// The MTU of the network between its nodes, in bytes; 1500 by default.
@@ -54,7 +57,12 @@ impl TransportZone {
 
     /// The zone of nodes without a zone. It always exists.
     pub fn default_zone() -> TransportZone {
-        TransportZone { id: String::new(), tunnels: TunnelForm::Flow, mtu: TransportZone::MTU_DEFAULT }
+        TransportZone {
+            id: String::new(),
+            labels: Labels::new(),
+            tunnels: TunnelForm::Flow,
+            mtu: TransportZone::MTU_DEFAULT,
+        }
     }
 
     /// The row of the zone, with its input table.
@@ -67,15 +75,20 @@ impl TransportZone {
 
 impl ObjectKind for TransportZone {
     fn read(id: String, fields: &mut Fields) -> Option<Self> {
+        let labels = fields.labels();
         let default = TransportZone::default_zone();
         let tunnels = fields.optional("tunnels", |value| one_of(value, TunnelForm::NAMES));
         let mtu = fields.optional("mtu", |value| number(value, TransportZone::MTU_MIN..=u16::MAX));
         let (tunnels, mtu) = (tunnels.unwrap_or(default.tunnels), mtu.unwrap_or(default.mtu));
-        Some(TransportZone { id, tunnels, mtu })
+        Some(TransportZone { id, labels, tunnels, mtu })
     }
 
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn labels(&self) -> &Labels {
+        &self.labels
     }
 
     fn rows(&self) -> Vec<(&'static str, Row)> {

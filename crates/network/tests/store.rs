@@ -444,7 +444,7 @@ fn a_pruning_request_leaves_what_it_names() {
     assert_eq!(
         faults,
         [
-            "net.yaml: document 1: switch blue: bogus: unknown field; valid fields are `kind`, `id` and `tenant`"
+            "net.yaml: document 1: switch blue: bogus: unknown field; valid fields are `kind`, `id`, `labels` and `tenant`"
         ]
     );
 }
@@ -479,5 +479,64 @@ fn what_stays_must_not_refer_to_what_goes() {
     assert_eq!(
         faults("{kind: switch, id: red, delete: true}\n---\n{kind: switch, id: red}"),
         ["duplicate: net.yaml: document 2: switch red: id: is defined twice; first in net.yaml: document 1"]
+    );
+}
+
+#[test]
+fn labels_are_kept_and_become_rows() {
+    let mut store = ObjectStore::default();
+    let text = "
+{kind: switch, id: blue, labels: {team: storage, note: ''}}
+---
+{kind: switch_port, id: vm, switch: blue, labels: {app: web}}
+---
+{kind: localnet_port, id: out, switch: blue, network: office, labels: {app: edge}}
+---
+{kind: transport_zone, id: rack, labels: {row: '7'}}
+---
+{kind: transport_node, id: hv1, ip: 172.16.0.1, labels: {rack: r1}}
+";
+    let changes = apply(&mut store, text);
+    let labels: Vec<String> =
+        shown(&changes).into_iter().filter(|line| line.contains("object_label")).collect();
+    assert_eq!(
+        labels,
+        [
+            "+ object_label localnet_port out app edge",
+            "+ object_label switch blue note ",
+            "+ object_label switch blue team storage",
+            "+ object_label switch_port vm app web",
+            "+ object_label transport_node hv1 rack r1",
+            "+ object_label transport_zone rack row 7",
+        ]
+    );
+    let blue = store.get(&ObjectKey::new(Kind::Switch, "blue")).unwrap();
+    assert_eq!(blue.to_json(), r#"{"kind":"switch","id":"blue","labels":{"note":"","team":"storage"}}"#);
+    let changes = apply(&mut store, "{kind: switch, id: blue, labels: {team: network}}");
+    assert_eq!(
+        shown(&changes),
+        [
+            "- object_label switch blue note ",
+            "- object_label switch blue team storage",
+            "+ object_label switch blue team network",
+        ]
+    );
+    let mut batch = Batch::default();
+    let long = "x".repeat(256);
+    batch.add_document(
+        "net.yaml",
+        &format!("{{kind: switch, id: red, labels: {{'a b': x, n: 5, l: {long}, t: \"a\\nb\"}}}}\n---\n{{kind: switch, id: s, labels: web}}"),
+    );
+    let faults = store.plan(batch).unwrap_err();
+    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        faults,
+        [
+            "net.yaml: document 1: switch red: labels: \"a b\" contains the character ' '; use only letters, digits and - _ . : @",
+            "net.yaml: document 1: switch red: labels.l: is longer than 255 characters",
+            "net.yaml: document 1: switch red: labels.n: must be text, not a number; write it in quotes",
+            "net.yaml: document 1: switch red: labels.t: \"a\\nb\" contains the character '\\n'; write a text of one line",
+            "net.yaml: document 2: switch s: labels: must be a mapping, not text",
+        ]
     );
 }
