@@ -19,6 +19,8 @@ struct Story {
     /// The `.nlog` files so far, in order.
     programs: Vec<String>,
     bless: bool,
+    /// Whether a command of the shell did not end: no later one would.
+    stuck: bool,
 }
 
 /// Lines of a page to replace: the first, their number, and the new lines.
@@ -34,7 +36,7 @@ fn tell(name: &str, pages: &[Page], bless: bool) -> Vec<String> {
     let lab = format!("book-{name}-{}", std::process::id());
     let clone = tempfile::tempdir().unwrap();
     let folder = like_a_clone(clone.path());
-    let mut story = Story { folder, shell: None, lab, programs: Vec::new(), bless };
+    let mut story = Story { folder, shell: None, lab, programs: Vec::new(), bless, stuck: false };
     let mut failures = Vec::new();
     for page in pages {
         let blocks = match page.blocks() {
@@ -49,6 +51,9 @@ fn tell(name: &str, pages: &[Page], bless: bool) -> Vec<String> {
             let told = Form::of(block).and_then(|form| story.tell(block, &form, &mut edits));
             if let Err(reason) = told {
                 failures.push(format!("{}:{}: {reason}", page.name, block.line));
+            }
+            if story.stuck {
+                return failures;
             }
         }
         write_edits(page, edits);
@@ -207,8 +212,10 @@ impl Story {
         let mut failures = Vec::new();
         for (at, command) in commands.iter().enumerate() {
             let outcome = shell.run(&command.text);
-            let outcome =
-                outcome.map_err(|error| format!("`{}`: {error}{}", command.text, logs(&self.folder)))?;
+            let outcome = outcome.map_err(|error| {
+                self.stuck = true;
+                format!("`{}`: {error}{}", command.text, logs(&self.folder))
+            })?;
             let place = block.line + 1 + command.prints_at;
             if !matches(command.prints, &outcome.lines) {
                 if self.bless {
@@ -319,6 +326,7 @@ fn what_does_not_hold_is_told_with_its_place() {
     tells("```jsonl file=a\n{]\n```\n", &["p.md:1", "no JSON"]);
     tells("```ruby\n```\n", &["p.md:1", "ruby"]);
     tells("```console\n$ kill %1; wait\n```\n", &["p.md:1", "kill $!"]);
+    tells("```console\n$ exit 3\n```\n```console\n$ echo a\n```\n", &["p.md:1", "the shell ended"]);
     let good = "```nlog file=a.nlog\noutput table a(x: int);\n```\n```nlog fragment\na(y) :- y = 1;\n```\n\
                 ```console exit=1\n$ ls\na.nlog\n$ false\n```\n";
     assert_eq!(tell("self", &page(good), false), Vec::<String>::new());
