@@ -119,9 +119,7 @@ impl Client {
         documents: impl IntoIterator<Item = (String, String)>,
         by: &str,
     ) -> Result<pb::Accepted, ClientError> {
-        let documents = documents.into_iter().map(|(name, text)| pb::Document { name, text }).collect();
-        self.apply_request(pb::ApplyRequest { documents, by: by.to_owned(), ..pb::ApplyRequest::default() })
-            .await
+        self.apply_documents(documents, by, false).await
     }
 
     /// The same, and deletes all objects that the files do not name.
@@ -130,10 +128,18 @@ impl Client {
         documents: impl IntoIterator<Item = (String, String)>,
         by: &str,
     ) -> Result<pb::Accepted, ClientError> {
+        self.apply_documents(documents, by, true).await
+    }
+
+    async fn apply_documents(
+        &mut self,
+        documents: impl IntoIterator<Item = (String, String)>,
+        by: &str,
+        prune: bool,
+    ) -> Result<pb::Accepted, ClientError> {
         let documents = documents.into_iter().map(|(name, text)| pb::Document { name, text }).collect();
         let by = by.to_owned();
-        self.apply_request(pb::ApplyRequest { documents, by, prune: true, ..pb::ApplyRequest::default() })
-            .await
+        self.apply_request(pb::ApplyRequest { documents, by, prune, ..pb::ApplyRequest::default() }).await
     }
 
     /// Creates or replaces objects, each as JSON. One transaction.

@@ -219,14 +219,15 @@ pub fn check_form<'a>(
     if constrained.is_empty() {
         return Ok(table);
     }
-    let violates =
-        |row: &&Row| constrained.iter().any(|at| table.columns[*at].ty.violation(&row[*at]).is_some());
-    let Some(row) = rows.filter(violates).min() else { return Ok(table) };
-    let violations = constrained.iter().filter_map(|at| {
-        let column = &table.columns[*at];
-        Some(format!("column {}: {}", column.name, column.ty.violation(&row[*at])?))
-    });
-    let violation = violations.take(1).collect::<String>();
+    let violation = |row: &Row| {
+        constrained.iter().find_map(|at| {
+            let column = &table.columns[*at];
+            Some(format!("column {}: {}", column.name, column.ty.violation(&row[*at])?))
+        })
+    };
+    let Some((row, violation)) = rows.filter_map(|row| Some((row, violation(row)?))).min() else {
+        return Ok(table);
+    };
     let message = format!("table {}: row {}, {violation}", table.name, quote_row(row));
     Err(TransactionError::new(ErrorCode::Range, message))
 }

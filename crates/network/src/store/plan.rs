@@ -1,6 +1,6 @@
 //! Plans the changes that a request makes to the objects in force, or finds all its faults.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Change, ChangeSet, ObjectStore};
@@ -34,12 +34,12 @@ impl ObjectStore {
             let (code, path) = (FaultCode::MissingField, String::new());
             faults.push((0, ObjectError { code, place: None, kind: None, id: None, path, message }));
         }
-        faults.extend(batch.faults.iter().cloned());
+        let Batch { entries, removals, faults: of_objects, .. } = batch;
+        faults.extend(of_objects);
         if !faults.is_empty() {
             faults.sort_by_key(|(number, _)| *number);
             return Err(faults.into_iter().map(|(_, error)| error).collect());
         }
-        let Batch { entries, removals, .. } = batch;
         let put = |object: Object| {
             let key = object.key();
             let before = self.objects.get(&key).cloned();
@@ -48,11 +48,13 @@ impl ObjectStore {
                 before.clone().filter(|before| **before == object).unwrap_or_else(|| Arc::new(object));
             Change { key, before, after: Some(after) }
         };
-        let mut changes: BTreeMap<usize, Change> =
+        let mut changes: Vec<(usize, Change)> =
             entries.into_iter().map(|entry| (entry.number, put(entry.object))).collect();
         changes.extend(removals.into_iter().map(|removal| (removal.number, self.removal(removal.key))));
+        changes.sort_by_key(|(number, _)| *number);
+        let named = changes.into_iter().map(|(_, change)| change);
         let pruned = pruned.into_iter().map(|key| self.removal(key));
-        Ok(ChangeSet { changes: changes.into_values().chain(pruned).collect() })
+        Ok(ChangeSet { changes: named.chain(pruned).collect() })
     }
 
     /// Plans to delete objects. Returns the changes, or the faults: [`FaultCode::NoSuchObject`], and

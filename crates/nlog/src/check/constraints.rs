@@ -1,6 +1,7 @@
 //! Constrained types: the constraints of their declarations, and the rows of rules held to them.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nlog_data::function::{Function, Multiplicity, Parameter, Results, Shape};
@@ -18,7 +19,7 @@ use crate::source::Sources;
 use crate::syntax::ast::{self, Ident, Span, TypeDefinition};
 
 /// The name of the value in a condition.
-const VALUE: &str = "value";
+pub(super) const VALUE: &str = "value";
 
 /// Sets the constraints of all constrained types, and holds constants to their types. Constants and functions are
 /// defined before.
@@ -117,12 +118,9 @@ fn condition(
     resolver.report_ambiguous();
     let body = resolver.lower(&node, &mut functions::Parameters);
     let body = body.filter(|_| !resolver.failed)?;
-    let uses_value = {
-        let mut variables = std::collections::BTreeSet::new();
-        body.variables(&mut variables);
-        !variables.is_empty()
-    };
-    if !uses_value {
+    let mut variables = BTreeSet::new();
+    body.variables(&mut variables);
+    if variables.is_empty() {
         let message = format!("this condition of `{}` does not depend on the value", name.name);
         let help = "use `value`, the name of the value in a condition: where value != 0";
         scope.reports.push(Report::new(Code::ConstantCondition, span, message, help));

@@ -11,6 +11,7 @@ use nlog_data::{Record, Type};
 use openflow_rs::literal::{self, ActionInfo, Context, Wants};
 
 use super::aggregate;
+use super::constraints;
 use super::declarations::Declarations;
 use super::openflow;
 use super::resolve::Resolver;
@@ -170,7 +171,7 @@ impl<'a> Walk<'a> {
                 }
                 for condition in &of.conditions {
                     let value = (condition.holds.span, ty.clone());
-                    self.scope = Scope::Function(HashMap::from([("value".to_owned(), value)]));
+                    self.scope = Scope::Function(HashMap::from([(constraints::VALUE.to_owned(), value)]));
                     self.expr(&condition.holds);
                 }
             }
