@@ -12,7 +12,7 @@ use super::resolve::{Node, NodeKind, Resolver};
 use super::{sequence, size};
 use crate::diagnostic::Code;
 use crate::program::{Expr, VariableId};
-use crate::syntax::ast::Span;
+use crate::syntax::ast::{self, Span};
 
 /// The context of an expression, as far as it concerns functions with several results.
 pub(super) trait Hoist {
@@ -43,6 +43,23 @@ impl Hoist for Forbidden<'_> {
 }
 
 impl Resolver<'_, '_> {
+    /// The body of a function or a part of a constraint, which must have this type; the type may be declared at a
+    /// place. `None` after a report.
+    pub(super) fn value(
+        &mut self,
+        value: &ast::Expr,
+        (ty, declared): (&Type, Option<Span>),
+        what: &str,
+        hoist: &mut dyn Hoist,
+    ) -> Option<Expr> {
+        let node = self.expr(value);
+        let wanted = self.types.known(ty, declared.unwrap_or(value.span));
+        self.expect(&node, wanted, what, declared);
+        self.settle_calls();
+        self.report_ambiguous();
+        self.lower(&node, hoist)
+    }
+
     /// The node as an expression, or `None` after a report.
     pub(super) fn lower(&mut self, node: &Node, hoist: &mut dyn Hoist) -> Option<Expr> {
         Some(match &node.kind {

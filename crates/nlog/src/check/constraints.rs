@@ -77,12 +77,7 @@ fn bounds(
     }
     let mut bound = |of: &ast::Expr| {
         let mut resolver = Resolver::of_constant(scope, &name.name);
-        let node = resolver.expr(of);
-        let int = resolver.types.known(&Type::Int, of.span);
-        resolver.expect(&node, int, "a bound of the range", None);
-        resolver.settle_calls();
-        resolver.report_ambiguous();
-        match resolver.lower(&node, &mut Nowhere)? {
+        match resolver.value(of, (&Type::Int, None), "a bound of the range", &mut Nowhere)? {
             Expr::Constant(Value::Int(number)) if !resolver.failed => Some(number),
             _ => None,
         }
@@ -111,12 +106,8 @@ fn condition(
     let value = Ident { name: VALUE.to_owned(), span };
     let mut resolver = Resolver::of_type(scope, &name.name);
     resolver.parameter(&value, &ty.base, span);
-    let node = resolver.expr(&declared.holds);
-    let bool = resolver.types.known(&Type::Bool, span);
-    resolver.expect(&node, bool, "the condition", None);
-    resolver.settle_calls();
-    resolver.report_ambiguous();
-    let body = resolver.lower(&node, &mut functions::Parameters);
+    let wanted = (&Type::Bool, None);
+    let body = resolver.value(&declared.holds, wanted, "the condition", &mut functions::Parameters);
     let body = body.filter(|_| !resolver.failed)?;
     let mut variables = BTreeSet::new();
     body.variables(&mut variables);

@@ -268,14 +268,9 @@ fn body(
             resolver.parameter(name, known, ty.span);
         }
     }
-    let node = resolver.expr(value);
-    if let Some(Parameter { shape: Shape::Is(ty), .. }) = signature.results.first() {
-        let wanted = resolver.types.known(ty, result.span);
-        resolver.expect(&node, wanted, &format!("the result of `{name}`"), Some(result.span));
-    }
-    resolver.settle_calls();
-    resolver.report_ambiguous();
-    let expr = resolver.lower(&node, &mut Parameters);
+    let Some(Parameter { shape: Shape::Is(ty), .. }) = signature.results.first() else { return None };
+    let what = format!("the result of `{name}`");
+    let expr = resolver.value(value, (ty, Some(result.span)), &what, &mut Parameters);
     resolver.unused_parameters();
     expr.filter(|_| !resolver.failed)
 }
