@@ -19,8 +19,23 @@ pub struct Constrained {
     pub name: String,
     /// The type that it restricts, which may be constrained too.
     pub base: Type,
+    /// What its values mean beyond those of the base type.
+    pub meaning: Meaning,
     /// Set after the functions that it calls, which may themselves use the type, are compiled.
     constraint: OnceLock<Constraint>,
+}
+
+/// What the values of a type mean beyond those of its base type.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Meaning {
+    /// No more than those of the base type: a declared constrained type.
+    Value,
+    /// `ref a | b`: the id of an object of one of these kinds. The base type is `string`. Only the store of objects
+    /// checks that the object exists.
+    Reference(Vec<String>),
+    /// `map<pair>`: a mapping, in documents, from the first field of a record of two fields to the second. The base
+    /// type is a set of such records.
+    Mapping,
 }
 
 /// What a value must satisfy.
@@ -46,7 +61,19 @@ pub struct Condition {
 impl Constrained {
     /// A type whose constraint is set later.
     pub fn new(name: String, base: Type) -> Self {
-        Constrained { name, base, constraint: OnceLock::new() }
+        Constrained { name, base, meaning: Meaning::Value, constraint: OnceLock::new() }
+    }
+
+    /// The ids of objects of any of these kinds.
+    pub fn reference(kinds: Vec<String>) -> Self {
+        let name = format!("ref {}", kinds.join(" | "));
+        Constrained { name, base: Type::String, meaning: Meaning::Reference(kinds), constraint: OnceLock::new() }
+    }
+
+    /// A mapping from the first field of a record type to its second.
+    pub fn mapping(record: Type) -> Self {
+        let (name, base) = (format!("map<{record}>"), Type::set(record));
+        Constrained { name, base, meaning: Meaning::Mapping, constraint: OnceLock::new() }
     }
 
     /// Sets the constraint. A second constraint is ignored.
@@ -60,7 +87,7 @@ impl Constrained {
     }
 
     /// The reason why a value of the base type is not in this type; `None` if it is.
-    fn refusal(&self, value: &Value) -> Option<String> {
+    pub fn refusal(&self, value: &Value) -> Option<String> {
         let Constraint { range, conditions } = self.constraint()?;
         if let (Some((least, greatest)), Value::Int(number)) = (range, value)
             && !(least..=greatest).contains(&number)
@@ -101,7 +128,8 @@ impl Type {
     /// Whether the type or a part of it is constrained.
     pub fn is_constrained(&self) -> bool {
         match self {
-            Type::Constrained(_) => true,
+            Type::Constrained(of) if of.meaning == Meaning::Value => true,
+            Type::Constrained(of) => of.base.is_constrained(),
             Type::Set(of) | Type::List(of) | Type::Opt(of) => of.is_constrained(),
             Type::Record(of) => of.fields.iter().any(|(_, ty)| ty.is_constrained()),
             _ => false,

@@ -41,6 +41,7 @@ pub mod inputs;
 pub mod json;
 pub mod literal;
 pub mod merge;
+pub mod object;
 pub mod quotation;
 pub mod schema;
 pub mod state;
@@ -49,10 +50,11 @@ pub mod types;
 pub mod value;
 
 pub use columns::{ColumnDelta, ColumnTransaction, Columns, ColumnsError, CommittedColumns, TableColumns};
-pub use constrained::{Condition, Constrained, Constraint};
+pub use constrained::{Condition, Constrained, Constraint, Meaning};
 pub use function::{Failure, FailureCode, Function, Results};
 pub use inputs::{Changes, Inputs};
 pub use merge::CommittedBatch;
+pub use object::{FieldPath, ObjectField, ObjectKind, Unique};
 pub use schema::{Column, Role, Schema, Table, TableId};
 pub use transaction::{
     CommitError, Committed, Delta, DerivedCause, DerivedError, ErrorCode, Evaluator, MOST_WAYS, Row, RuleId,
