@@ -67,7 +67,12 @@ impl Constrained {
     /// The ids of objects of any of these kinds.
     pub fn reference(kinds: Vec<String>) -> Self {
         let name = format!("ref {}", kinds.join(" | "));
-        Constrained { name, base: Type::String, meaning: Meaning::Reference(kinds), constraint: OnceLock::new() }
+        Constrained {
+            name,
+            base: Type::String,
+            meaning: Meaning::Reference(kinds),
+            constraint: OnceLock::new(),
+        }
     }
 
     /// A mapping from the first field of a record type to its second.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::merge;
-use crate::quotation::{grouped, quote_row};
+use crate::quotation::{grouped, quote_row, quote_text};
 use crate::{
     ColumnTransaction, Columns, CommittedBatch, CommittedColumns, Failure, FailureCode, Role, Schema,
     TableId, Value,
@@ -32,6 +32,12 @@ impl Transaction {
     /// Whether it neither inserts nor deletes anything.
     pub fn is_empty(&self) -> bool {
         self.insert.values().chain(self.delete.values()).all(Vec::is_empty)
+    }
+
+    /// The transaction that undoes this one, if it inserts absent rows only and deletes present ones.
+    #[must_use]
+    pub fn inverse(self) -> Transaction {
+        Transaction { insert: self.delete, delete: self.insert }
     }
 }
 
@@ -283,6 +289,10 @@ pub enum CommitError {
     Engine(String),
 }
 
+/// The memories of a program's hooks, by the name of the table that each fills. Hooks that compute from the present rows
+/// alone have none.
+pub type Memories = BTreeMap<String, serde_json::Value>;
+
 /// An evaluator runs transactions through a program. The reference evaluator and the dataflow give the same results.
 ///
 /// Derived tables are empty before the first accepted transaction, which may be an empty one; its delta includes the
@@ -339,6 +349,37 @@ pub trait Evaluator {
         );
         Err(TransactionError::new(ErrorCode::BadJson, message).into())
     }
+
+    /// What the program's hooks remember, so that another evaluator can go on from here.
+    fn memories(&self) -> Memories {
+        Memories::new()
+    }
+
+    /// Replaces the memories of these hooks as a part of the next transaction, which is refused if a memory does not fit
+    /// its hook. Other hooks keep theirs.
+    ///
+    /// # Errors
+    /// A table is not filled by a hook that has a memory. Nothing changes.
+    fn restore(&mut self, memories: &Memories) -> Result<(), TransactionError> {
+        memories.keys().next().map_or(Ok(()), |table| Err(no_memory(table)))
+    }
+
+    /// Keeps what [`Evaluator::undo`] needs for the transactions from here on, and drops it for those before.
+    fn checkpoint(&mut self) {}
+
+    /// Undoes the last transaction that was accepted after the last [`Evaluator::checkpoint`] and is not undone yet, as if
+    /// it had never happened: hooks return to their former memories. The transaction inserted absent rows only, and
+    /// deleted present ones.
+    fn undo(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        self.commit(&transaction.clone().inverse())
+    }
+}
+
+/// The refusal of a memory for a table without a hook that remembers.
+pub fn no_memory(table: &str) -> TransactionError {
+    let table = quote_text(table);
+    let message = format!("there is a memory for table {table}, but no hook with a memory fills this table");
+    TransactionError::new(ErrorCode::UnknownTable, message)
 }
 
 impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
@@ -376,5 +417,21 @@ impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
 
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
         (**self).tick(now_ms)
+    }
+
+    fn memories(&self) -> Memories {
+        (**self).memories()
+    }
+
+    fn restore(&mut self, memories: &Memories) -> Result<(), TransactionError> {
+        (**self).restore(memories)
+    }
+
+    fn checkpoint(&mut self) {
+        (**self).checkpoint();
+    }
+
+    fn undo(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        (**self).undo(transaction)
     }
 }

@@ -1,10 +1,13 @@
 //! `allocate`: numbers that stay as long as they are wanted.
 
-use std::collections::VecDeque;
+mod saved;
+
+use std::collections::{BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
 use nlog_data::quotation::{quote, quote_row};
-use nlog_data::{Row, TableDelta, Value};
+use nlog_data::{Row, Table, TableDelta, Value};
+use serde_json::Value as Json;
 
 use crate::hook::Hook;
 
@@ -19,11 +22,20 @@ pub struct Allocate {
     first: u64,
     last: u64,
     scope: Option<usize>,
+    numbers: Numbers,
+    /// The numbers of the target's rows, if others were restored after the last update.
+    replaced: Option<Numbers>,
+    /// The updates that are not permanent, oldest first.
+    pending: Vec<Pending>,
+    work: u64,
+}
+
+/// All numbers.
+#[derive(Debug, Default)]
+struct Numbers {
     given: HashMap<Row, u64>,
     /// By the value of the scope; without a scope, there is one pool.
     pools: HashMap<Option<Value>, Pool>,
-    pending: Pending,
-    work: u64,
 }
 
 /// The numbers without owners.
@@ -35,9 +47,11 @@ struct Pool {
     released: VecDeque<u64>,
 }
 
-/// What the pending update has done, to undo it.
+/// What an update has done, to undo it.
 #[derive(Debug, Default)]
 struct Pending {
+    /// The numbers before, if others were restored.
+    replaced: Option<Numbers>,
     /// The former owners, in the order of release.
     released: Vec<(Row, u64)>,
     /// The new owners, in the order of allocation, and whether the number had been released before.
@@ -47,35 +61,76 @@ struct Pending {
 impl Allocate {
     /// The numbers from the first to the last one, in a pool for each value of this column.
     pub fn new(first: u64, last: u64, scope: Option<usize>) -> Self {
-        let (given, pools) = (HashMap::new(), HashMap::new());
-        Allocate { first, last, scope, given, pools, pending: Pending::default(), work: 0 }
+        let (numbers, replaced, pending) = (Numbers::default(), None, Vec::new());
+        Allocate { first, last, scope, numbers, replaced, pending, work: 0 }
+    }
+
+    /// The value of the owner's scope.
+    fn scope_of(&self, owner: &[Value]) -> Option<Value> {
+        self.scope.and_then(|column| owner.get(column)).cloned()
     }
 
     /// The pool of the owner's number.
-    fn pool(&mut self, owner: &Row) -> &mut Pool {
-        let scope = self.scope.and_then(|column| owner.get(column)).cloned();
-        let first = self.first;
-        self.pools.entry(scope).or_insert_with(|| Pool { never_given: first, released: VecDeque::new() })
+    fn pool(&mut self, owner: &[Value]) -> &mut Pool {
+        let (scope, first) = (self.scope_of(owner), self.first);
+        let new = || Pool { never_given: first, released: VecDeque::new() };
+        self.numbers.pools.entry(scope).or_insert_with(new)
     }
 
-    fn release(&mut self, owner: &Row) -> Option<u64> {
-        let number = self.given.remove(owner)?;
+    fn release(&mut self, owner: &Row, done: &mut Pending) -> Option<u64> {
+        let number = self.numbers.given.remove(owner)?;
         self.work += 1;
         self.pool(owner).released.push_back(number);
-        self.pending.released.push((owner.clone(), number));
+        done.released.push((owner.clone(), number));
         Some(number)
     }
 
-    fn give(&mut self, owner: &Row) -> Option<u64> {
+    fn give(&mut self, owner: &Row, done: &mut Pending) -> Option<u64> {
         let last = self.last;
         let pool = self.pool(owner);
         let fresh = pool.never_given <= last;
         let number = if fresh { pool.never_given } else { pool.released.pop_front()? };
         pool.never_given += u64::from(fresh);
         self.work += 1;
-        self.given.insert(owner.clone(), number);
-        self.pending.given.push((owner.clone(), !fresh));
+        self.numbers.given.insert(owner.clone(), number);
+        done.given.push((owner.clone(), !fresh));
         Some(number)
+    }
+
+    fn change(&mut self, source: &TableDelta, done: &mut Pending) -> Result<TableDelta, String> {
+        let mut target = TableDelta::default();
+        for owner in &source.delete {
+            target.delete.extend(self.release(owner, done).map(|number| numbered(owner, number)));
+        }
+        for owner in &source.insert {
+            let number = self.give(owner, done).ok_or_else(|| self.full(owner))?;
+            target.insert.push(numbered(owner, number));
+        }
+        Ok(target)
+    }
+
+    /// The same after other numbers were restored: owners that they lack get numbers, and those that they have in excess lose
+    /// theirs.
+    fn adopt(
+        &mut self,
+        before: &Numbers,
+        source: &TableDelta,
+        done: &mut Pending,
+    ) -> Result<TableDelta, String> {
+        let gone: BTreeSet<&Row> = source.delete.iter().collect();
+        let mut owners: BTreeSet<&Row> = before.given.keys().filter(|owner| !gone.contains(owner)).collect();
+        owners.extend(&source.insert);
+        let given = &self.numbers.given;
+        let excess: BTreeSet<Row> = given.keys().filter(|owner| !owners.contains(owner)).cloned().collect();
+        let new = owners.into_iter().filter(|owner| !given.contains_key(*owner)).cloned().collect();
+        self.work += (before.given.len() + given.len()) as u64;
+        let delete = excess.into_iter().collect();
+        self.change(&TableDelta { insert: new, delete, ..TableDelta::default() }, done)?;
+        Ok(TableDelta {
+            insert: self.numbers.rows_beside(before),
+            delete: before.rows_beside(&self.numbers),
+            ..TableDelta::default()
+        })
     }
 
     fn full(&self, owner: &Row) -> String {
@@ -96,27 +151,48 @@ fn numbered(owner: &Row, number: u64) -> Row {
     owner.iter().cloned().chain([number]).collect()
 }
 
+impl Numbers {
+    /// The rows of the target, ascending, that it does not have with the other numbers.
+    fn rows_beside(&self, other: &Numbers) -> Vec<Row> {
+        let own = self.given.iter().filter(|(owner, number)| other.given.get(*owner) != Some(number));
+        let mut rows: Vec<Row> = own.map(|(owner, number)| numbered(owner, *number)).collect();
+        rows.sort_unstable();
+        rows
+    }
+}
+
 impl Hook for Allocate {
     fn update(&mut self, source: &TableDelta, _tick: Option<u64>) -> Result<TableDelta, String> {
-        let mut target = TableDelta::default();
-        for owner in &source.delete {
-            target.delete.extend(self.release(owner).map(|number| numbered(owner, number)));
-        }
-        for owner in &source.insert {
-            let number = self.give(owner).ok_or_else(|| self.full(owner))?;
-            target.insert.push(numbered(owner, number));
-        }
-        Ok(target)
+        let mut done = Pending::default();
+        let target = match self.replaced.take() {
+            None => self.change(source, &mut done),
+            Some(before) => {
+                let target = self.adopt(&before, source, &mut done);
+                done.replaced = Some(before);
+                target
+            }
+        };
+        self.pending.push(done);
+        target
     }
 
     fn accept(&mut self) {
-        self.pending = Pending::default();
+        self.pending = Vec::new();
+        self.replaced = None;
     }
 
     fn undo(&mut self) {
-        let Pending { released, given } = std::mem::take(&mut self.pending);
+        if let Some(numbers) = self.replaced.take() {
+            self.numbers = numbers;
+            return;
+        }
+        let Some(Pending { replaced, released, given }) = self.pending.pop() else { return };
+        if let Some(numbers) = replaced {
+            self.numbers = numbers;
+            return;
+        }
         for (owner, again) in given.into_iter().rev() {
-            let Some(number) = self.given.remove(&owner) else { continue };
+            let Some(number) = self.numbers.given.remove(&owner) else { continue };
             let pool = self.pool(&owner);
             if again {
                 pool.released.push_front(number);
@@ -126,8 +202,25 @@ impl Hook for Allocate {
         }
         for (owner, number) in released.into_iter().rev() {
             self.pool(&owner).released.pop_back();
-            self.given.insert(owner, number);
+            self.numbers.given.insert(owner, number);
         }
+    }
+
+    fn memory(&self) -> Option<Json> {
+        Some(self.save())
+    }
+
+    fn restore(&mut self, memory: &Json, target: &Table) -> Result<(), String> {
+        let numbers = self.load(memory, target)?;
+        let before = std::mem::replace(&mut self.numbers, numbers);
+        // Several memories before one update: the target has the rows of the first.
+        self.replaced.get_or_insert(before);
+        Ok(())
+    }
+
+    fn follow(&mut self, target: &TableDelta) -> Result<(), String> {
+        target.delete.iter().try_for_each(|row| self.follow_release(row))?;
+        target.insert.iter().try_for_each(|row| self.follow_give(row))
     }
 
     fn work(&self) -> u64 {

@@ -26,8 +26,8 @@ pub struct ConnectedComponents {
     free: Vec<NodeId>,
     components: HashMap<u64, Component>,
     next_component: u64,
-    /// The source's last change, until it is accepted.
-    last: Option<TableDelta>,
+    /// The source's changes, until they are accepted.
+    last: Vec<TableDelta>,
     work: u64,
 }
 
@@ -248,7 +248,7 @@ fn net(mut insert: Vec<Row>, mut delete: Vec<Row>) -> TableDelta {
 
 impl Hook for ConnectedComponents {
     fn update(&mut self, source: &TableDelta, _: Option<u64>) -> Result<TableDelta, String> {
-        self.last = Some(TableDelta {
+        self.last.push(TableDelta {
             insert: source.insert.clone(),
             delete: source.delete.clone(),
             ..TableDelta::default()
@@ -257,12 +257,12 @@ impl Hook for ConnectedComponents {
     }
 
     fn accept(&mut self) {
-        self.last = None;
+        self.last = Vec::new();
     }
 
     /// The target depends only on the edges, so the inverse of the change undoes it.
     fn undo(&mut self) {
-        if let Some(TableDelta { insert, delete, .. }) = self.last.take() {
+        if let Some(TableDelta { insert, delete, .. }) = self.last.pop() {
             self.apply(&TableDelta { insert: delete, delete: insert, ..TableDelta::default() });
         }
     }

@@ -22,7 +22,7 @@ pub(crate) trait Form: Sized {
     fn touches(&self, table: TableId) -> bool;
 
     /// The transaction together with changes of tables that it does not touch.
-    fn with(&self, changes: Transaction) -> Result<Self, CommitError>;
+    fn with(&self, changes: &Transaction) -> Result<Self, CommitError>;
 
     /// Runs it.
     fn commit(&self, evaluator: &mut impl Evaluator) -> Result<Self::Committed, CommitError>;
@@ -48,10 +48,10 @@ impl Form for Transaction {
         self.insert.contains_key(&table) || self.delete.contains_key(&table)
     }
 
-    fn with(&self, changes: Transaction) -> Result<Self, CommitError> {
+    fn with(&self, changes: &Transaction) -> Result<Self, CommitError> {
         let mut all = self.clone();
-        all.insert.extend(changes.insert);
-        all.delete.extend(changes.delete);
+        all.insert.extend(changes.insert.iter().map(|(table, rows)| (*table, rows.clone())));
+        all.delete.extend(changes.delete.iter().map(|(table, rows)| (*table, rows.clone())));
         Ok(all)
     }
 
@@ -81,8 +81,8 @@ impl Form for ColumnTransaction {
         self.insert.contains_key(&table) || self.delete.contains_key(&table)
     }
 
-    fn with(&self, changes: Transaction) -> Result<Self, CommitError> {
-        let changes = ColumnTransaction::from_rows(&changes)
+    fn with(&self, changes: &Transaction) -> Result<Self, CommitError> {
+        let changes = ColumnTransaction::from_rows(changes)
             .map_err(|error| CommitError::Engine(format!("what the hooks change is no table: {error}")))?;
         let mut all = self.clone();
         all.insert.extend(changes.insert);

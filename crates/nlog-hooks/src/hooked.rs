@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, ErrorCode, Evaluator, Row, Schema,
-    TableId, Tables, Transaction, TransactionError,
+    ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, ErrorCode, Evaluator, Memories,
+    Row, Schema, TableId, Tables, Transaction, TransactionError, no_memory,
 };
 
 use crate::form::Form;
@@ -30,9 +30,24 @@ pub struct Hooked<E> {
     make: Make<E>,
     /// The last tick.
     now: Option<u64>,
+    /// The memories that the next transaction restores.
+    restoring: Memories,
+    /// The accepted transactions that can be undone, oldest first. `None` before the first checkpoint.
+    past: Option<Vec<Past>>,
     /// Why nothing works any more.
     broken: Option<String>,
 }
+
+/// What an accepted transaction changed besides its own rows.
+struct Past {
+    /// The rows of the targets.
+    targets: Transaction,
+    /// The last tick before it.
+    now: Option<u64>,
+}
+
+/// The member of the memory of a timed hook with the last tick.
+const NOW: &str = "now";
 
 impl<E: Evaluator> Hooked<E> {
     /// Adds its hooks, if it has any, to an evaluator of a program, which must not have run anything yet. `make` makes
@@ -52,6 +67,8 @@ impl<E: Evaluator> Hooked<E> {
             evaluator,
             make,
             now: None,
+            restoring: Memories::new(),
+            past: None,
             broken: None,
         })
     }
@@ -76,10 +93,19 @@ impl<E: Evaluator> Hooked<E> {
         if let Some(why) = &self.broken {
             return Err(CommitError::Engine(why.clone()));
         }
-        let result = self.attempt(transaction, tick);
+        let mut memories = std::mem::take(&mut self.restoring);
+        self.check_targets(transaction)?;
+        let mut now = self.now;
+        // The clock is common to all hooks.
+        for memory in memories.values_mut().filter_map(|memory| memory.as_object_mut()) {
+            now = now.max(memory.remove(NOW).and_then(|now| now.as_u64()));
+        }
+        let mut targets = Transaction::default();
+        let result = self.attempt(transaction, tick, &memories, &mut targets);
         let failed = match &result {
             Ok(_) => {
-                self.stages.iter_mut().for_each(Stage::accept);
+                let past = Past { targets, now: std::mem::replace(&mut self.now, now.max(tick)) };
+                self.accept(past);
                 None
             }
             Err(CommitError::Engine(why)) => Some(why.clone()),
@@ -90,27 +116,52 @@ impl<E: Evaluator> Hooked<E> {
         };
         match failed {
             None => result,
-            Some(why) => {
-                self.broken = Some(why.clone());
-                Err(CommitError::Engine(why))
-            }
+            Some(why) => Err(self.break_off(why)),
         }
     }
 
-    fn attempt<T: Form>(&mut self, transaction: &T, tick: Option<u64>) -> Result<T::Committed, CommitError> {
-        let mut changes = Transaction::default();
+    fn accept(&mut self, past: Past) {
+        self.stages.iter_mut().for_each(Stage::accept);
+        match &mut self.past {
+            Some(all) => all.push(past),
+            None => self.stages.iter_mut().for_each(Stage::settle),
+        }
+    }
+
+    fn break_off(&mut self, why: String) -> CommitError {
+        self.broken = Some(why.clone());
+        CommitError::Engine(why)
+    }
+
+    fn attempt<T: Form>(
+        &mut self,
+        transaction: &T,
+        tick: Option<u64>,
+        memories: &Memories,
+        targets: &mut Transaction,
+    ) -> Result<T::Committed, CommitError> {
         for stage in &mut self.stages {
-            if let Err(error) = stage.run(transaction, tick, &mut changes) {
+            if let Err(error) = stage.run(transaction, tick, memories, targets) {
                 // Errors of input tables precede those of derived tables, and a stage does not have all input
                 // tables.
                 let first = self.evaluator.check(&transaction.rows()).err();
                 return Err(first.map_or(error, CommitError::Refused));
             }
         }
-        if changes.is_empty() {
+        if targets.is_empty() {
             return transaction.commit(&mut self.evaluator);
         }
-        transaction.with(changes)?.commit(&mut self.evaluator)
+        transaction.with(targets)?.commit(&mut self.evaluator)
+    }
+
+    /// Undoes the last accepted transaction, which had these rows of its own.
+    fn revert(&mut self, transaction: &Transaction, past: Past) -> Result<Committed, CommitError> {
+        let inverse = transaction.with(&past.targets)?.inverse();
+        for stage in &mut self.stages {
+            stage.revert(&inverse)?;
+        }
+        self.now = past.now;
+        self.evaluator.commit(&inverse)
     }
 
     /// Checks that the transaction does not change the hooks' targets.
@@ -156,12 +207,10 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        self.check_targets(transaction)?;
         self.run(transaction, None)
     }
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
-        self.check_targets(transaction)?;
         self.run(transaction, None)
     }
 
@@ -186,15 +235,56 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
             return self.evaluator.tick(now_ms);
         }
         if let Some(now) = self.now.filter(|now| *now > now_ms) {
+            self.restoring.clear();
             let message = format!(
                 "tick {now_ms} is earlier than the previous tick {now}; ticks must not \
             decrease"
             );
             return Err(TransactionError::new(ErrorCode::Range, message).into());
         }
-        let committed = self.run(&Transaction::default(), Some(now_ms))?;
-        self.now = Some(now_ms);
-        Ok(committed)
+        self.run(&Transaction::default(), Some(now_ms))
+    }
+
+    fn memories(&self) -> Memories {
+        let mut memories = Memories::new();
+        for (wiring, hook) in self.stages.iter().flat_map(Stage::hooks) {
+            let Some(mut memory) = hook.memory() else { continue };
+            if let (true, Some(now), Some(memory)) =
+                (wiring.hook.is_timed(), self.now, memory.as_object_mut())
+            {
+                memory.insert(NOW.to_owned(), now.into());
+            }
+            memories.insert(self.wired.name(wiring.to).to_owned(), memory);
+        }
+        memories
+    }
+
+    fn restore(&mut self, memories: &Memories) -> Result<(), TransactionError> {
+        let remembers = |table: &str| {
+            let mut wirings = self.wired.wires.iter().map(|wire| &wire.wiring);
+            wirings.any(|wiring| wiring.hook.has_memory() && self.wired.name(wiring.to) == table)
+        };
+        if let Some(table) = memories.keys().find(|table| !remembers(table)) {
+            return Err(no_memory(table));
+        }
+        self.restoring.extend(memories.clone());
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) {
+        self.past = Some(Vec::new());
+        self.stages.iter_mut().for_each(Stage::settle);
+    }
+
+    fn undo(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        if let Some(why) = &self.broken {
+            return Err(CommitError::Engine(why.clone()));
+        }
+        let Some(past) = self.past.as_mut().and_then(Vec::pop) else {
+            return Err(self.break_off("there is no transaction to undo".to_owned()));
+        };
+        self.revert(transaction, past)
+            .map_err(|error| self.break_off(format!("an accepted transaction cannot be undone: {error}")))
     }
 }
 

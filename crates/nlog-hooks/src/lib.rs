@@ -32,7 +32,7 @@
 //!
 //! In reading order: [`Hook`] (the interface), [`ConnectedComponents`], [`Hysteresis`], [`Allocate`], [`registry`] (the
 //! implementation of each hook), `wired` (a program's hooks in execution order), `stage` (the source's changes, before the
-//! program runs), [`Hooked`] (transactions).
+//! program runs), [`Hooked`] (transactions), [`Recorded`] (memories of recorded histories).
 //!
 //! Left out on purpose: clocks. The caller of a program with timed hooks sends ticks and records them.
 #![forbid(unsafe_code)]
@@ -43,6 +43,7 @@ mod form;
 pub mod hook;
 pub mod hooked;
 pub mod hysteresis;
+pub mod memory;
 pub mod registry;
 mod stage;
 mod wired;
@@ -52,3 +53,4 @@ pub use connected_components::ConnectedComponents;
 pub use hook::Hook;
 pub use hooked::{Hooked, start};
 pub use hysteresis::Hysteresis;
+pub use memory::Recorded;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog::hook::Wiring;
 use nlog_data::{
-    CommitError, Delta, ErrorCode, Evaluator, Role, RuleId, TableDelta, TableId, Tables, Transaction,
-    TransactionError,
+    CommitError, Delta, ErrorCode, Evaluator, Memories, Role, RuleId, TableDelta, TableId, Tables,
+    Transaction, TransactionError,
 };
 
 use crate::form::Form;
 use crate::hook::Hook;
+use crate::memory::misfit;
 use crate::registry;
 use crate::wired::{Wire, Wired};
 
@@ -40,8 +41,8 @@ pub(crate) struct Stage<E> {
 struct Done {
     /// The changes of the inputs, if the evaluator received them.
     committed: Option<Delta>,
-    /// Whether the hooks were told.
-    hooks: bool,
+    /// The number of hooks that were told.
+    hooks: usize,
 }
 
 impl<E: Evaluator> Stage<E> {
@@ -86,10 +87,11 @@ impl<E: Evaluator> Stage<E> {
         &mut self,
         transaction: &impl Form,
         tick: Option<u64>,
+        memories: &Memories,
         changes: &mut Transaction,
     ) -> Result<(), CommitError> {
         let mut sources = self.commit(transaction, changes)?;
-        let updated = self.update(&sources, tick, changes);
+        let updated = self.update(&sources, tick, memories, changes);
         sources.tables.retain(|table, _| self.inputs.contains(table));
         // Also if a hook refuses, because the evaluator did not.
         if let Some(committed) = &mut self.done.committed {
@@ -103,15 +105,20 @@ impl<E: Evaluator> Stage<E> {
         &mut self,
         sources: &Delta,
         tick: Option<u64>,
+        memories: &Memories,
         changes: &mut Transaction,
     ) -> Result<(), CommitError> {
-        self.done.hooks = true;
         let nothing = TableDelta::default();
         for (wiring, hook) in &mut self.hooks {
+            let target = self.program.schema.table(wiring.to);
+            if let Some(memory) = memories.get(&target.name) {
+                let restored = hook.restore(memory, target).map_err(|why| misfit(&target.name, &why));
+                restored.map_err(|why| TransactionError::new(ErrorCode::TypeMismatch, why))?;
+            }
+            self.done.hooks += 1;
             let source = sources.tables.get(&wiring.from).unwrap_or(&nothing);
             let updated = hook.update(source, tick).map_err(|why| {
-                let table = &self.program.schema.table(wiring.to).name;
-                TransactionError::new(ErrorCode::Range, format!("table {table}: {why}"))
+                TransactionError::new(ErrorCode::Range, format!("table {}: {why}", target.name))
             });
             let TableDelta { insert, delete, .. } = updated?;
             if !insert.is_empty() {
@@ -151,21 +158,27 @@ impl<E: Evaluator> Stage<E> {
         self.evaluator.idle()
     }
 
-    /// The transaction was accepted.
+    /// The transaction was accepted. The hooks can still undo it.
     pub(crate) fn accept(&mut self) {
         let done = std::mem::take(&mut self.done);
         self.settled |= done.committed.is_some();
-        if done.hooks {
-            self.hooks.iter_mut().for_each(|(_, hook)| hook.accept());
-        }
+    }
+
+    /// The accepted transactions are permanent.
+    pub(crate) fn settle(&mut self) {
+        self.hooks.iter_mut().for_each(|(_, hook)| hook.accept());
+    }
+
+    /// Undoes the last accepted transaction, given its inverse together with the changes of all targets.
+    pub(crate) fn revert(&mut self, inverse: &Transaction) -> Result<(), CommitError> {
+        self.hooks.iter_mut().for_each(|(_, hook)| hook.undo());
+        self.evaluator.commit(&inverse.part(&self.inputs)).map(drop)
     }
 
     /// Undoes the effects of a refused transaction on this stage.
     pub(crate) fn undo(&mut self, make: &Make<E>) -> Result<(), String> {
         let done = std::mem::take(&mut self.done);
-        if done.hooks {
-            self.hooks.iter_mut().for_each(|(_, hook)| hook.undo());
-        }
+        self.hooks.iter_mut().take(done.hooks).for_each(|(_, hook)| hook.undo());
         let Some(changes) = done.committed else { return Ok(()) };
         if !self.settled {
             // The inverse of the first transaction would leave the consequences of facts behind.

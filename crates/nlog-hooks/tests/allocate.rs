@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use crate::support::{Engine, Random, compile, difference, line, transaction};
-use nlog_data::{Evaluator, Row, Tables, Value};
-use nlog_hooks::{Allocate, Hook, Hooked};
+use nlog::Program;
+use nlog_data::{CommitError, Evaluator, Memories, Role, Row, TableDelta, Tables, Transaction, Value};
+use nlog_hooks::{Allocate, Hook, Hooked, Recorded};
 
 /// The numbers in the order in which they are given next, and the owners of the others. With a scope, each value of this
 /// column has its own.
@@ -263,4 +265,198 @@ fn each_value_of_the_scope_has_its_own_numbers() {
     }
     let wiring = &program.hooks[0];
     assert_eq!(wiring.text(&program.schema), "allocate(wanted, first: 1, last: 2, scope: host)");
+}
+
+/// One evaluator after the other for one history: each starts from the inputs and the memories of the one before.
+struct Restarted {
+    engine: Engine,
+    program: Arc<Program>,
+    run: Hooked<Box<dyn Evaluator>>,
+}
+
+impl Restarted {
+    fn restart(&mut self, memories: Memories) {
+        let mut inputs = Transaction::default();
+        for (table, declared) in self.program.schema.iter() {
+            if declared.role == Role::Input && self.program.hook_of(table).is_none() {
+                inputs.insert.insert(table, self.run.contents(table).expect("it runs"));
+            }
+        }
+        self.run = self.engine.hooked(&self.program, Tables::All, false);
+        self.run.restore(&memories).expect("the program has these hooks");
+        self.run.commit(&inputs).expect("the memories fit");
+    }
+}
+
+/// A random replacement of machines, and the machines afterwards.
+fn step(random: &mut Random, machines: &BTreeSet<&'static str>) -> (String, BTreeSet<&'static str>) {
+    let mut next = machines.clone();
+    let mut sides = [Vec::new(), Vec::new()];
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"].into_iter().filter(|_| random.chance(25)) {
+        let gone = next.remove(name);
+        if !gone {
+            next.insert(name);
+        }
+        sides[usize::from(!gone)].push(format!("[\"{name}\",\"h\"]"));
+    }
+    let [delete, insert] = sides.map(|rows| rows.join(","));
+    (format!("{{\"delete\":{{\"machine\":[{delete}]}},\"insert\":{{\"machine\":[{insert}]}}}}"), next)
+}
+
+/// Restarts from the memories of the evaluator, and from those that recorded rows add up to, refusals and undone
+/// transactions: no difference to a pool without any of that.
+#[test]
+fn numbers_survive_restarts_refusals_and_undone_transactions() {
+    let (mut restarts, mut undone, mut full, mut again) = (0, 0, 0, 0);
+    let seeds = test_random::seeds!("numbers_survive_restarts_refusals_and_undone_transactions", 60);
+    let is_whole = seeds.is_whole();
+    for seed in seeds {
+        let mut random = Random::new(seed);
+        let program = compile(PROGRAM);
+        let label = program.schema.find("label").expect("it is declared");
+        let engine = *random.pick(&WORKERS);
+        let run = engine.hooked(&program, Tables::All, false);
+        let mut restarted = Restarted { engine, program: Arc::clone(&program), run };
+        let mut recorded = Recorded::new(&program);
+        let (mut pool, mut machines) = (Pool::new(5, 9, None), BTreeSet::new());
+        for _ in 0..40 {
+            if random.chance(20) {
+                let memories = restarted.run.memories();
+                assert_eq!(recorded.memories(), memories, "seed {seed}");
+                restarted.restart(memories);
+                restarts += 1;
+            }
+            let (text, next) = step(&mut random, &machines);
+            let change = transaction(&program.schema, &text);
+            let undo = random.chance(30);
+            if undo {
+                restarted.run.checkpoint();
+            }
+            let wanted = pool.with(&next.iter().map(|name| vec![Value::from(*name)]).collect());
+            match (restarted.run.commit(&change), wanted) {
+                (Ok(_), Ok(_)) if undo => {
+                    let (more, _) = step(&mut random, &next);
+                    let more = transaction(&program.schema, &more);
+                    if restarted.run.commit(&more).is_ok() {
+                        restarted.run.undo(&more).expect("it was accepted");
+                    }
+                    restarted.run.undo(&change).expect("it was accepted");
+                    undone += 1;
+                }
+                (Ok(committed), Ok(wanted)) => {
+                    let rows = |rows: &[Row]| rows.iter().map(|row| cells(row)).collect::<Vec<_>>();
+                    if let Some(TableDelta { insert, delete, .. }) = committed.delta.tables.get(&label) {
+                        recorded.follow("label", &rows(delete), &rows(insert)).expect("the hook did it");
+                    }
+                    again += usize::from(gives_again(&pool, &wanted));
+                    (pool, machines) = (wanted, next);
+                }
+                (Err(CommitError::Refused(_)), Err(_)) => full += 1,
+                (said, wanted) => panic!("seed {seed}: {said:?}, but a pool says {wanted:?}"),
+            }
+            let rows: Vec<Row> = pool.rows().into_iter().collect();
+            assert_eq!(restarted.run.contents(label), Ok(rows), "seed {seed}");
+        }
+    }
+    let counts = [restarts, undone, full, again];
+    assert!(!is_whole || counts.iter().all(|count| *count > 100), "{counts:?}");
+}
+
+fn cells(row: &[Value]) -> Vec<serde_json::Value> {
+    row.iter().map(nlog_data::json::to_json).collect()
+}
+
+const SCOPED: &str = "
+    input table wanted(name: string, host: string);
+    input table zone(name: string, host: string, zone: int) key(name, host)
+        from allocate(wanted, first: 1, last: 9, scope: host);
+    output table zones(host: string, zone: int, name: string) key(host, zone);
+    zones(host, zone, name) :- zone(name, host, zone);";
+
+/// A memory can come in the middle of a history: the rows of the table change to those that it knows.
+#[test]
+fn a_memory_replaces_the_present_one_as_a_part_of_the_next_transaction() {
+    let program = compile(SCOPED);
+    let memory = serde_json::json!({
+        "given": [["a", "g", 7], ["b", "g", 1], ["x", "h", 2]],
+        "released": [["g", 4], ["g", 2], ["g", 3], ["g", 6], ["g", 5], ["h", 1]],
+        "next": [["g", 8], ["h", 3]],
+    });
+    for engine in WORKERS {
+        let mut run = engine.hooked(&program, Tables::All, false);
+        let mut commit = |text: &str, memory: Option<&serde_json::Value>| {
+            let memories = memory.map(|memory| ("zone".to_owned(), memory.clone())).into_iter().collect();
+            run.restore(&memories).expect("a hook fills zone");
+            let result = run.commit(&transaction(&program.schema, text));
+            (line(&result, &program.schema), run.memories()["zone"].clone())
+        };
+        let (_, before) = commit(r#"{"insert":{"wanted":[["a","g"],["b","g"],["c","g"]]}}"#, None);
+        let mut wrong = memory.clone();
+        wrong["given"][0][2] = 4.into();
+        let (said, after) = commit(r#"{"insert":{"wanted":[["d","g"]]}}"#, Some(&wrong));
+        assert_eq!(
+            said,
+            r#"{"txn":1,"error":{"code":"type-mismatch","message":"the memory of the hook that fills table \"zone\" does not fit: number 4 is there twice"}}"#
+        );
+        assert_eq!(after, before, "a refused memory leaves no trace");
+        // The number of x, which nobody wants, is released; c and d get the numbers that are next.
+        let (said, after) = commit(r#"{"insert":{"wanted":[["d","g"]]}}"#, Some(&memory));
+        let changes = |rows: &str| said.contains(&format!(r#""zone":[{rows}]"#));
+        assert!(changes(r#"["a","g",7],["b","g",1],["c","g",8],["d","g",9]"#), "{said}");
+        assert!(changes(r#"["a","g",1],["b","g",2],["c","g",3]"#), "{said}");
+        assert_eq!(after["released"].as_array().map(Vec::len), Some(7), "{after}");
+        assert_eq!(after["next"], serde_json::json!([["g", 10], ["h", 3]]));
+    }
+}
+
+#[test]
+fn a_memory_that_does_not_fit_is_refused_with_the_reason() {
+    let program = compile(SCOPED);
+    let cases = [
+        (r#"{"given":[["a","g",1]],"next":[]}"#, "it has number 1, and the hook gives those from 1 to 9"),
+        (
+            r#"{"given":[["a","g",10]],"next":[["g",11]]}"#,
+            "it has number 10, and the hook gives those from 1 to 9",
+        ),
+        (r#"{"given":[["a","g",2]],"next":[["g",3]]}"#, "a number is neither given nor released"),
+        (r#"{"given":[["a","g",1],["a","g",2]],"next":[["g",3]]}"#, r#"["a","g"] has two numbers"#),
+        (r#"{"given":[["a","g",1]],"released":[["g",1]],"next":[["g",2]]}"#, "number 1 is there twice"),
+        (r#"{"given":[["a","g",1]],"next":[[2]]}"#, "a number has no scope, but the hook has one"),
+        (r#"{"given":[["a",1]],"next":[["g",2]]}"#, "a row has 2 values instead of 3"),
+        (
+            r#"{"given":[[5,"g",1]],"next":[["g",2]]}"#,
+            "column \"name\": expected a value of type string, found 5",
+        ),
+        (r#"{"next":[["g",2]]}"#, "missing field `given`"),
+        (r#"{"rows":[],"given":[],"next":[]}"#, "unknown field `rows`"),
+    ];
+    for (memory, why) in cases {
+        let memory: serde_json::Value = serde_json::from_str(memory).expect("the test writes JSON");
+        let refused = Recorded::new(&program).restore("zone", &memory).expect_err("it does not fit");
+        assert!(
+            refused.starts_with("the memory of the hook that fills table \"zone\" does not fit: "),
+            "{refused}"
+        );
+        assert!(refused.contains(why), "{refused} does not say {why}");
+    }
+    let mut run = Engine::Fused.hooked(&program, Tables::All, false);
+    let other = [("wanted".to_owned(), serde_json::Value::Null)].into();
+    assert_eq!(
+        run.restore(&other).map_err(|error| error.message),
+        Err("there is a memory for table \"wanted\", but no hook with a memory fills this table".to_owned())
+    );
+    // Nobody can have given these.
+    let row = |name: &str, number: i64| vec![name.into(), "g".into(), number.into()];
+    let mut recorded = Recorded::new(&program);
+    recorded.follow("zone", &[], &[row("a", 3)]).expect("numbers may be passed over");
+    assert_eq!(recorded.memories()["zone"]["released"], serde_json::json!([["g", 1], ["g", 2]]));
+    for (delete, insert, why) in [
+        (vec![], vec![row("b", 3)], "[\"b\",\"g\"] gets number 3, which is in use"),
+        (vec![], vec![row("a", 4)], "[\"a\",\"g\"] gets number 4, but has one"),
+        (vec![], vec![row("b", 12)], "it has number 12, and the hook gives those from 1 to 9"),
+        (vec![row("a", 4)], vec![], "[\"a\",\"g\"] loses number 4, which it does not have"),
+    ] {
+        let refused = recorded.follow("zone", &delete, &insert).expect_err("nobody did it");
+        assert!(refused.contains(why), "{refused} does not say {why}");
+    }
 }

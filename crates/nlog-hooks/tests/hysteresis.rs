@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::support::{Moment, Random, difference, hysteresis};
-use nlog_data::{Row, Value};
+use nlog_data::{Column, Role, Row, Table, Type, Value};
 use nlog_hooks::{Hook, Hysteresis};
 
 fn rows(names: &str) -> BTreeSet<Row> {
@@ -38,6 +38,26 @@ impl Held {
         self.hook.accept();
         self.shown = wanted;
         self.shown.clone()
+    }
+
+    /// Replaces the hook by one with its memory. The rows of both tables stay.
+    fn restart(&mut self) {
+        let memory = self.hook.memory().expect("it has one");
+        let name = Column { name: "name".to_owned(), ty: Type::String };
+        let target = Table {
+            name: "shown".to_owned(),
+            role: Role::Input,
+            columns: vec![name],
+            key: None,
+            doc: String::new(),
+        };
+        self.hook = Hysteresis::new(self.rise, self.fall);
+        self.hook.restore(&memory, &target).expect("it is its own");
+        let source = difference(&BTreeSet::new(), &self.source());
+        let shown = self.hook.update(&source, None).expect("it never fails");
+        assert_eq!(shown, difference(&BTreeSet::new(), &self.shown), "{:?}", self.history);
+        self.hook.accept();
+        assert_eq!(self.hook.memory(), Some(memory));
     }
 
     fn set(&mut self, names: &str) -> BTreeSet<Row> {
@@ -120,6 +140,9 @@ fn random_histories_are_as_each_row_says() {
                 let later = tick.map(|now| now + random.below(20));
                 held.hook.update(&difference(&held.source(), &source), later).expect("it never fails");
                 held.hook.undo();
+            }
+            if random.chance(15) {
+                held.restart();
             }
             let before = held.shown.clone();
             held.moment(source, tick);
