@@ -15,9 +15,10 @@ use nlog_reference::Reference;
 
 use crate::exit::{Failure, say};
 use crate::plan::read_pinned;
-use crate::program::{chosen_tables, compile_sources, load, refuse_hooks, refuse_hooks_with_memory};
+use crate::program::{chosen_tables, compile_sources, load, refuse_hooks};
 
 mod edit;
+mod memory;
 mod processes;
 mod run;
 mod running;
@@ -76,7 +77,7 @@ pub(crate) struct Eval {
     /// Start from a state saved by `--save-state`, as if the earlier run had continued
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// Save the state after the last transaction: the rows of the input tables, and statistics of all tables
+    /// Save the state after the last transaction: the rows of the input tables, the memories of hooks, and statistics of all tables
     #[arg(long, value_name = "FILE")]
     save_state: Option<PathBuf>,
     /// Use the join orders in FILE, written by `weft plan --save`, for the rules that it lists
@@ -101,10 +102,6 @@ impl Eval {
         }
         let sources = load(&self.given.programs)?;
         let program = compile_sources(&sources)?;
-        let states = [(&self.state, "--state"), (&self.save_state, "--save-state")];
-        for (_, option) in states.into_iter().filter(|(file, _)| file.is_some()) {
-            refuse_hooks_with_memory(&program, option)?;
-        }
         let tables = chosen_tables(&self.given.tables, &program.schema)?;
         let begin = self.state.as_ref().map(|file| Begin::read(file, &program)).transpose()?;
         let input = open_input(&self.given.input)?;

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nlog::diagnostic::{Diagnostic, Severity, Style, to_text};
-use nlog::hook::Wiring;
 use nlog::source::{LoadError, Sources};
 use nlog::{Compilation, Program};
 use nlog_data::quotation::grouped;
@@ -87,25 +86,11 @@ pub(crate) fn chosen_tables(names: &[String], schema: &Schema) -> Result<BTreeSe
 
 /// Refuses a program with hooks where they are not supported.
 pub(crate) fn refuse_hooks(program: &Program, by: &str) -> Result<(), Failure> {
-    refuse(program, program.hooks.first(), by, "run the program in one process with `weft eval`")
-}
-
-/// Refuses a program with hooks whose memory would be lost.
-pub(crate) fn refuse_hooks_with_memory(program: &Program, by: &str) -> Result<(), Failure> {
-    let wiring = program.hooks.iter().find(|wiring| wiring.hook.has_memory());
-    refuse(
-        program,
-        wiring,
-        by,
-        "a state does not hold its memory; keep the transactions instead, and run them all",
-    )
-}
-
-fn refuse(program: &Program, wiring: Option<&Wiring>, by: &str, remedy: &str) -> Result<(), Failure> {
-    let Some(wiring) = wiring else { return Ok(()) };
+    let Some(wiring) = program.hooks.first() else { return Ok(()) };
     let (hook, table) = (wiring.hook.name(), &program.schema.table(wiring.to).name);
     Err(Failure::Usage(format!(
-        "{by} does not support hook {hook} yet, which fills table {table} ({}): {remedy}",
+        "{by} does not support hook {hook} yet, which fills table {table} ({}): run the program in one process with \
+         `weft eval`",
         wiring.place
     )))
 }

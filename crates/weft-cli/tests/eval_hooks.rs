@@ -100,13 +100,10 @@ fn a_tick_wants_a_timed_hook() {
 #[test]
 fn what_takes_no_hooks_yet_says_so() {
     let folder = Folder::new();
-    folder.write("ports.nlog", PORTS).write("islands.nlog", ISLANDS).write("saved", "");
-    let memory = "does not support hook hysteresis yet, which fills table stable (ports.nlog:3:34): a state does not hold its memory";
+    folder.write("islands.nlog", ISLANDS);
     let refusals = [
-        (&["eval", "ports.nlog", "--save-state", "state"][..], memory),
-        (&["eval", "ports.nlog", "--state", "saved"], memory),
         (
-            &["eval", "islands.nlog", "--processes", "2"],
+            &["eval", "islands.nlog", "--processes", "2"][..],
             "--processes does not support hook connected_components yet",
         ),
         (&["profile", "islands.nlog"], "weft profile does not support hook connected_components yet"),
@@ -132,6 +129,110 @@ fn a_state_goes_on_with_its_hooks() {
     let wanted = "{\"txn\":2,\"insert\":{\"other\":[[\"c\",\"b\"]]},\"delete\":{\"other\":[[\"b\",\"a\"],[\"c\",\"a\"]]}}\n";
     assert_eq!(eval(cut, &["--state", "s"]), wanted);
     assert_eq!(eval(cut, &["--state", "s", "--reference"]), wanted);
+}
+
+/// Owners of numbers, and rows that flap.
+const REMEMBERED: &str = "\
+input table machine(name: string);
+input table report(port: string);
+table wants(name: string);
+table up(port: string);
+wants(name) :- machine(name);
+up(port) :- report(port);
+input table label(name: string, label: int) key(name) from allocate(wants, first: 1, last: 9);
+input table stable(port: string) from hysteresis(up, rise: 10, fall: 10);
+output table all(name: string, label: int);
+all(name, label) :- label(name, label);
+output table used(port: string);
+used(port) :- stable(port);
+";
+
+/// A run that is saved after each line, and then goes on from there, says what one run says.
+#[test]
+fn a_state_has_the_memories_of_hooks() {
+    let folder = Folder::new();
+    folder.write("p.nlog", REMEMBERED);
+    let lines = [
+        r#"{"insert":{"machine":[["a"],["b"]],"report":[["p"]]}}"#,
+        r#"{"tick":100}"#,
+        r#"{"delete":{"machine":[["a"]]},"insert":{"machine":[["c"]]}}"#,
+        r#"{"tick":110}"#,
+        r#"{"tick":105}"#,
+        r#"{"delete":{"report":[["p"]]},"insert":{"machine":[["a"]]}}"#,
+        r#"{"tick":120}"#,
+        r#"{"tick":130}"#,
+    ];
+    let whole = folder.weft_reading(lines.join("\n"), &["eval", "p.nlog", "-i", "-"]).stdout;
+    assert!(
+        whole.contains(r#""all":[["a",4]]"#) && whole.contains("is earlier than the previous tick"),
+        "{whole}"
+    );
+    for engine in [&["--reference"][..], &["--engine", "composed", "--workers", "2"], &[]] {
+        let mut parts = String::new();
+        for (at, line) in lines.iter().enumerate() {
+            let from = ["--state", "s"];
+            let from = if at == 0 { &[][..] } else { &from };
+            let arguments = [&["eval", "p.nlog", "-i", "-", "--save-state", "s"], from, engine].concat();
+            parts += &folder.weft_reading(line, &arguments).stdout;
+        }
+        assert_eq!(parts, whole);
+    }
+}
+
+#[test]
+fn a_state_whose_memory_does_not_fit_is_refused_by_name() {
+    let folder = Folder::new();
+    folder.write("p.nlog", REMEMBERED);
+    let transactions = r#"{"insert":{"machine":[["a"],["b"]]}}"#;
+    folder.weft_reading(transactions, &["eval", "p.nlog", "-i", "-", "--save-state", "s"]).has_status(0);
+    let cases = [
+        (
+            REMEMBERED.replace("first: 1,", "first: 2,"),
+            "the state s cannot be used: the program refuses its rows: type-mismatch: the memory of the hook that fills \
+             table \"label\" does not fit: it has number 1, and the hook gives those from 2 to 9",
+        ),
+        (
+            REMEMBERED.replace(" from allocate(wants, first: 1, last: 9)", ""),
+            "the state s cannot be used: unknown-table: there is a memory for table \"label\", but no hook with a memory fills this table",
+        ),
+    ];
+    for (program, wanted) in cases {
+        folder.write("other.nlog", program);
+        let outcome = folder.weft_reading("", &["eval", "other.nlog", "-i", "-", "--state", "s"]);
+        assert!(outcome.has_status(1).stderr.contains(wanted), "{}", outcome.stderr);
+    }
+    folder.write("plain.nlog", REMEMBERED.replace(" from allocate(wants, first: 1, last: 9)", ""));
+    let transactions = r#"{"insert":{"label":[["a",7]]}}"#;
+    folder.weft_reading(transactions, &["eval", "plain.nlog", "-i", "-", "--save-state", "s"]).has_status(0);
+    let outcome = folder.weft_reading("", &["eval", "p.nlog", "-i", "-", "--state", "s"]);
+    let wanted = "it has no memory for the hook that fills table label; replay the transactions";
+    assert!(outcome.has_status(1).stderr.contains(wanted), "{}", outcome.stderr);
+}
+
+/// As in a journal.
+#[test]
+fn a_line_can_restore_memories_before_its_rows() {
+    let lines = [
+        r#"{"insert":{"machine":[["a"]]}}"#,
+        r#"{"memory":{"label":{"given":[["a",4],["z",1]],"released":[[2],[3]],"next":[[5]]}},"insert":{"machine":[["b"]]}}"#,
+        r#"{"memory":{"label":{"given":[["a",4]],"next":[[5]]}},"insert":{"machine":[["c"]]}}"#,
+        r#"{"memory":{"machine":{}},"insert":{"machine":[["c"]]}}"#,
+        r#"{"memory":7,"insert":{"machine":[["c"]]}}"#,
+        r#"{"insert":{"machine":[["c"],["d"],["e"],["f"],["g"]]}}"#,
+    ];
+    let outcome = eval_with(REMEMBERED, &lines.join("\n"), &[]);
+    outcome.has_status(1);
+    assert_eq!(
+        outcome.lines(),
+        [
+            r#"{"txn":1,"insert":{"all":[["a",1]]},"delete":{}}"#,
+            r#"{"txn":2,"insert":{"all":[["a",4],["b",5]]},"delete":{"all":[["a",1]]}}"#,
+            r#"{"txn":3,"error":{"code":"type-mismatch","message":"the memory of the hook that fills table \"label\" does not fit: a number is neither given nor released"}}"#,
+            r#"{"txn":4,"error":{"code":"unknown-table","message":"there is a memory for table \"machine\", but no hook with a memory fills this table"}}"#,
+            r#"{"txn":5,"error":{"code":"bad-json","message":"line 5, column 1: memory must be an object with the memory of a hook for each table that it fills"}}"#,
+            r#"{"txn":6,"insert":{"all":[["c",6],["d",7],["e",8],["f",9],["g",2]]},"delete":{}}"#,
+        ]
+    );
 }
 
 #[test]

@@ -16,6 +16,7 @@ use nlog_data::{
 };
 
 use super::edit::{self, BAD_RULES, Edit, Rules};
+use super::memory::memory;
 use super::running::{Running, Unchanged};
 use super::state::Progress;
 use super::tick::tick;
@@ -190,12 +191,15 @@ impl Run {
                 return Ok(Err(evaluator.check(&before).err().unwrap_or(error).into()));
             }
         };
-        let result = match (tick(&parsed, number), edit::edit(&parsed, number)) {
-            (Err(error), _) | (_, Err(error)) => Err(error.into()),
-            (_, Ok(Some(edit))) => return self.edit(&edit, running),
-            (Ok(Some(now)), _) => self.tick(now, number, evaluator),
+        let result = match (tick(&parsed, number), edit::edit(&parsed, number), memory(&parsed, number)) {
+            (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => Err(error.into()),
+            (_, Ok(Some(edit)), _) => return self.edit(&edit, running),
             _ if edit::is_dry_run(&parsed) => self.commit(&ColumnTransaction::default(), evaluator),
-            _ => self.commit(&parsed.transaction, evaluator),
+            (tick, _, Ok(memories)) => match (evaluator.restore(&memories), tick) {
+                (Err(error), _) => Err(error.into()),
+                (Ok(()), Ok(Some(now))) => self.tick(now, number, evaluator),
+                (Ok(()), _) => self.commit(&parsed.transaction, evaluator),
+            },
         };
         match result {
             Ok(delta) => Ok(Ok(Answer { delta, schema: Arc::clone(&self.program.schema), dry_run: false })),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nlog::Program;
 use nlog_data::state::{self, SavedState};
-use nlog_data::{ColumnTransaction, CommitError, Evaluator, Role, TableId};
+use nlog_data::{ColumnTransaction, CommitError, Evaluator, Memories, Role, TableId};
 use nlog_plan::{Counter, Statistics};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,8 @@ use crate::replacement::{self, Replacement};
 const STATISTICS: &str = "statistics";
 /// The section with the progress of the run, as JSON.
 const PROGRESS: &str = "progress";
+/// The section with the memories of hooks, as JSON.
+const MEMORIES: &str = "memories";
 
 /// The progress of a run.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -33,6 +35,7 @@ pub(crate) struct Progress {
 pub(crate) struct Begin {
     file: PathBuf,
     inputs: ColumnTransaction,
+    memories: Memories,
     /// The statistics of the tables.
     pub(crate) statistics: Statistics,
     /// The progress of the earlier run.
@@ -52,10 +55,20 @@ impl Begin {
         // Hooks fill them again.
         tables.retain(|table, _| program.hook_of(*table).is_none());
         let statistics = section(&sections, STATISTICS).map_err(|error| rejected(&error))?;
-        let progress = section(&sections, PROGRESS).map_err(|error| rejected(&error))?;
+        let progress: Progress = section(&sections, PROGRESS).map_err(|error| rejected(&error))?;
+        let memories: Memories = section(&sections, MEMORIES).map_err(|error| rejected(&error))?;
+        let remembering = program.hooks.iter().filter(|wiring| wiring.hook.has_memory());
+        let mut names = remembering.map(|wiring| &program.schema.table(wiring.to).name);
+        let forgotten = names.find(|table| !memories.contains_key(*table));
+        if let Some(table) = forgotten.filter(|_| progress.accepted > 0) {
+            return Err(rejected(&format_args!(
+                "it has no memory for the hook that fills table {table}; replay the transactions"
+            )));
+        }
         Ok(Begin {
             file: file.to_owned(),
             inputs: ColumnTransaction { insert: tables, ..ColumnTransaction::default() },
+            memories,
             statistics,
             progress,
         })
@@ -66,12 +79,15 @@ impl Begin {
         if self.progress.accepted == 0 {
             return Ok(());
         }
+        let rejected = |why: &dyn std::fmt::Display| {
+            Failure::Rejected(format!("the state {} cannot be used: {why}", self.file.display()))
+        };
+        evaluator.restore(&self.memories).map_err(|error| rejected(&error))?;
         match evaluator.commit_columns(&self.inputs) {
             Ok(_) => Ok(()),
-            Err(CommitError::Refused(error)) => Err(Failure::Rejected(format!(
-                "the state {} cannot be used: the program refuses its rows: {error}",
-                self.file.display()
-            ))),
+            Err(CommitError::Refused(error)) => {
+                Err(rejected(&format_args!("the program refuses its rows: {error}")))
+            }
             Err(error @ CommitError::Engine(_)) => Err(Failure::Outside(error.to_string())),
         }
     }
@@ -124,6 +140,7 @@ pub(crate) fn save(
     let sections = BTreeMap::from([
         json(STATISTICS, serde_json::to_vec(&statistics))?,
         json(PROGRESS, serde_json::to_vec(&progress))?,
+        json(MEMORIES, serde_json::to_vec(&evaluator.memories()))?,
     ]);
     let mut out = writer.finish(&sections).map_err(failed)?;
     out.flush().map_err(failed)?;
