@@ -82,7 +82,7 @@ fn write_journal(folder: &Path, hosts: usize) -> Result<()> {
     let options = Options { observe: Tables::These(rules.observed()), attribute: true, ..Options::default() };
     let engine = Dataflow::new(rules.program().clone(), options)?;
     let now = SystemTime::now();
-    let (mut core, _) = Core::restore(Box::new(engine), rules, History::default(), now)?;
+    let (mut core, _) = Core::restore(Box::new(engine), rules.clone(), History::new(&rules), now)?;
     let mut batch = Batch::default();
     let mut add = |object: serde_json::Value| batch.add_json("bench", &object.to_string());
     for host in 0..hosts {

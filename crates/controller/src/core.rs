@@ -8,21 +8,21 @@
 //! rows in all records.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use network::{Batch, Change, ChangeSet, Kind, Object, ObjectError, ObjectKey, ObjectStore, Rows};
-use nlog_data::{CommitError, Evaluator, Transaction, TransactionError};
-use ovs_driver::{Changes, Desired, Pool};
+use nlog_data::{CommitError, Evaluator, Memories, TransactionError};
+use ovs_driver::{Changes, Desired};
 
-use crate::delta_split::split_by_node;
+use crate::derived::{Derived, Ran, run, take_in};
 use crate::input_rows::{managed_rows, merge, objects_rows, rows_from_the_start};
 use crate::labels::{LabelChanges, LabelUndo, Labels};
-use crate::object_status::ObjectStatus;
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
 use crate::provenance::Provenance;
-use crate::record::{ObjectChanges, Record, ReportChanges, UPGRADE, rfc3339, rows_to_json};
+use crate::record::{ObjectChanges, Record, RowChanges, UPGRADE, rfc3339, rows_to_json};
 pub use crate::refused_reports::Verdict;
 use crate::refused_reports::{Entry, RefusedReports};
 use crate::reports::{NodeReport, Reports};
@@ -41,6 +41,8 @@ pub struct Core {
     /// The desired state by transport node. Nodes without any are absent.
     desired: BTreeMap<String, NodeDesired>,
     derived: Derived,
+    /// What hooks remembered before the first transaction, for its record: facts can want numbers too.
+    unrecorded: Memories,
     last_txn: u64,
 }
 
@@ -63,15 +65,6 @@ pub struct DesiredCounts {
     pub tunnels: usize,
     /// Patch ports.
     pub patches: usize,
-}
-
-/// The parts of the rules' output that the controller keeps.
-#[derive(Debug, Default)]
-struct Derived {
-    provenance: Provenance,
-    status: ObjectStatus,
-    /// The encoded values of all switches.
-    pool: Pool,
 }
 
 /// Why a request was refused. A refused request has no effect.
@@ -180,7 +173,7 @@ impl Core {
         history: History,
         now: SystemTime,
     ) -> Result<(Core, Option<Record>), RestoreError> {
-        let Restored { objects, mut labels, reports, rows, last_txn } = history.finish()?;
+        let Restored { objects, mut labels, reports, rows, memories, last_txn } = history.finish()?;
         let missing = labels.plan_missing(&objects);
         let missing = missing.map_err(|error| RestoreError::Objects(Refusal::Labels(error.to_string())))?;
         let new_labels = missing.records.clone();
@@ -192,22 +185,51 @@ impl Core {
         merge(&mut all, rules.used(labels.rows()));
         merge(&mut all, rules.used(reports.rows()));
 
-        let differs = rows.correction(&all);
-        let correction = (differs.is_some() || !new_labels.is_empty()).then(|| {
-            let (txn, at, by) = (last_txn + 1, rfc3339(now), UPGRADE.to_owned());
-            let ((insert, delete), objects) = (differs.unwrap_or_default(), ObjectChanges::default());
-            Record { txn, at, by, peer: None, insert, delete, objects, labels: new_labels, reports: None }
-        });
         let mut derived = Derived::default();
-        let (changes, _) = run(&mut *evaluator, &rules, &mut derived, &all).map_err(|error| match error {
-            CoreError::Refused(Refusal::Rules(error)) => RestoreError::Rules(error),
-            CoreError::Refused(refusal) => RestoreError::Objects(refusal),
-            CoreError::Failed(why) => RestoreError::Failed(why),
-        })?;
+        evaluator.restore(&memories).map_err(RestoreError::Rules)?;
+        evaluator.checkpoint();
+        let Ran { changes, .. } =
+            run(&mut *evaluator, &rules, &mut derived, &all).map_err(|error| match error {
+                CoreError::Refused(Refusal::Rules(error)) => RestoreError::Rules(error),
+                CoreError::Refused(refusal) => RestoreError::Objects(refusal),
+                CoreError::Failed(why) => RestoreError::Failed(why),
+            })?;
+        evaluator.checkpoint();
+        let memory = Some(evaluator.memories()).filter(|now| *now != memories).unwrap_or_default();
+        let (memory, unrecorded) =
+            if last_txn == 0 { (Memories::new(), memory) } else { (memory, Memories::new()) };
+        let differs = rows.correction(&all);
+        let correct = differs.is_some() || !new_labels.is_empty() || !memory.is_empty();
+        let correction = correct.then(|| {
+            let (insert, delete) = differs.unwrap_or_default();
+            Record {
+                txn: last_txn + 1,
+                at: rfc3339(now),
+                by: UPGRADE.to_owned(),
+                peer: None,
+                insert,
+                delete,
+                objects: ObjectChanges::default(),
+                labels: new_labels,
+                reports: None,
+                filled: None,
+                memory,
+            }
+        });
         let last_txn = last_txn + u64::from(correction.is_some());
         let (refused, desired) = (RefusedReports::default(), BTreeMap::new());
-        let mut core =
-            Core { evaluator, rules, objects, labels, reports, refused, desired, derived, last_txn };
+        let mut core = Core {
+            evaluator,
+            rules,
+            objects,
+            labels,
+            reports,
+            refused,
+            desired,
+            derived,
+            unrecorded,
+            last_txn,
+        };
         core.change_desired(&changes);
         Ok((core, correction))
     }
@@ -298,12 +320,14 @@ impl Core {
             return Ok(None);
         }
         let rows = self.rules.used(reported.clone());
-        let (changes, problems) = run(&mut *self.evaluator, &self.rules, &mut self.derived, &rows)?;
+        let Ran { changes, problems, filled } =
+            run(&mut *self.evaluator, &self.rules, &mut self.derived, &rows)?;
         let before = self.reports.commit(node, state);
         self.refused.retry_later();
         self.change_desired(&changes);
         let mut record = self.record(&rows, format!("switch {node}").into(), now);
-        record.reports = (rows != reported).then(|| ReportChanges::of(&reported));
+        record.filled = filled;
+        record.reports = (rows != reported).then(|| RowChanges::of(&reported));
         let undo = Undo { rows, reports: vec![(node.to_owned(), before)], ..Undo::default() };
         Ok(Some(AppliedTransaction { record, changes, problems, undo: Box::new(undo) }))
     }
@@ -406,7 +430,8 @@ impl Core {
         let all_used = self.rules.used(reported.clone()) == reported;
         merge(&mut rows, reported.clone());
         let rows = self.rules.used(rows);
-        let (changes, problems) = run(&mut *self.evaluator, &self.rules, &mut self.derived, &rows)?;
+        let Ran { changes, problems, filled } =
+            run(&mut *self.evaluator, &self.rules, &mut self.derived, &rows)?;
 
         self.objects.commit(&objects);
         let mut undo = Undo { objects: objects.clone(), ..Undo::default() };
@@ -418,25 +443,31 @@ impl Core {
         self.refused.retry_later();
         self.change_desired(&changes);
         let mut record = self.record(&rows, by, now);
+        record.filled = filled;
         record.objects = ObjectChanges::of(&objects);
         record.labels.clone_from(&labels.records);
-        record.reports = (!all_used).then(|| ReportChanges::of(&reported));
+        record.reports = (!all_used).then(|| RowChanges::of(&reported));
         undo.labels = Some(self.labels.commit(labels));
         undo.rows = rows;
         let undo = Box::new(undo);
         Ok(Accepted { objects, transaction: Some(AppliedTransaction { record, changes, problems, undo }) })
     }
 
+    /// The transactions so far are journalled: [`Core::undo`] is not called for them any more.
+    pub fn journalled(&mut self) {
+        self.evaluator.checkpoint();
+    }
+
     /// Undoes the last transaction that is not undone yet and restores the previous state. After an error the core
     /// must not be used any more.
     pub fn undo(&mut self, applied: AppliedTransaction) -> Result<(), CoreError> {
         let AppliedTransaction { record, undo, .. } = applied;
-        let Undo { rows: Rows { insert, delete }, objects, labels, reports, refused } = *undo;
-        let rows = Rows { insert: delete, delete: insert };
-        let run = run(&mut *self.evaluator, &self.rules, &mut self.derived, &rows);
-        let (changes, _) =
-            run.map_err(|error| CoreError::Failed(format!("cannot undo a transaction: {error}")))?;
-        self.change_desired(&changes);
+        let Undo { rows, objects, labels, reports, refused } = *undo;
+        let failed = |why: &dyn fmt::Display| CoreError::Failed(format!("cannot undo a transaction: {why}"));
+        let undone = self.evaluator.undo(&self.rules.transaction(&rows)).map_err(|error| failed(&error))?;
+        let ran = take_in(&undone, &self.rules, &mut self.derived).map_err(|error| failed(&error))?;
+        self.change_desired(&ran.changes);
+        self.unrecorded = record.memory;
         let reverse = |change: Change| Change { key: change.key, before: change.after, after: change.before };
         let changes = objects.changes.into_iter().map(reverse).collect();
         self.objects.commit(&ChangeSet { changes });
@@ -480,8 +511,9 @@ impl Core {
         let (insert, delete) = rows_to_json(rows);
         let (txn, at) = (self.last_txn, rfc3339(now));
         let Origin { by, peer } = origin;
-        let (objects, labels, reports) = (ObjectChanges::default(), Vec::new(), None);
-        Record { txn, at, by, peer, insert, delete, objects, labels, reports }
+        let (objects, labels, reports, filled) = (ObjectChanges::default(), Vec::new(), None, None);
+        let memory = std::mem::take(&mut self.unrecorded);
+        Record { txn, at, by, peer, insert, delete, objects, labels, reports, filled, memory }
     }
 
     fn change_desired(&mut self, changes: &BTreeMap<String, Changes>) {
@@ -525,32 +557,4 @@ pub(crate) fn reconnects(change: &Change) -> bool {
         }
         _ => false,
     }
-}
-
-/// Runs rows through the rules. The rows are either accepted and their output decoded, or have no effect.
-fn run(
-    evaluator: &mut dyn Evaluator,
-    rules: &Rules,
-    derived: &mut Derived,
-    rows: &Rows,
-) -> Result<(BTreeMap<String, Changes>, ProblemChanges), CoreError> {
-    let transaction = rules.transaction(rows);
-    let mut commit = |transaction: &Transaction| {
-        evaluator.commit(transaction).map_err(|error| match error {
-            CommitError::Refused(error) => CoreError::Refused(Refusal::Rules(error)),
-            CommitError::Engine(why) => CoreError::Failed(why),
-        })
-    };
-    let committed = commit(&transaction)?;
-    let changes = split_by_node(&committed, rules, &mut derived.pool).map_err(|error| {
-        // Every inserted row was new and every deleted row existed, so the inverse transaction restores the previous
-        // state.
-        let Transaction { insert, delete } = transaction;
-        match commit(&Transaction { insert: delete, delete: insert }) {
-            Ok(_) => CoreError::Refused(Refusal::Rules(error)),
-            Err(failed) => CoreError::Failed(format!("cannot undo a transaction: {failed}")),
-        }
-    })?;
-    derived.provenance.apply(&committed, rules);
-    Ok((changes, derived.status.apply(&committed, rules)))
 }

@@ -253,7 +253,7 @@ fn prepare(
 ) -> Result<(Core, Journal), DaemonError> {
     let path = replay.path().to_owned();
     let fault = |source| DaemonError::Restore { path: path.clone(), source };
-    let mut history = History::default();
+    let mut history = History::new(rules);
     for record in &mut replay {
         history.add(&record?).map_err(fault)?;
     }

@@ -437,7 +437,7 @@ impl Worker {
             _ => None,
         });
         match self.journal.append(records) {
-            Ok(()) => {}
+            Ok(()) => self.core.journalled(),
             Err(error @ JournalError::Unwritten { .. }) => {
                 return self.roll_back(effects, &error.to_string());
             }

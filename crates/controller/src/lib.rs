@@ -36,6 +36,7 @@ pub mod config;
 pub mod core;
 pub mod daemon;
 mod delta_split;
+mod derived;
 pub mod engine;
 pub mod fleet;
 mod input_rows;

@@ -111,7 +111,8 @@ mod tests {
             Reference::new(rules.program().clone(), Tables::These(rules.observed())).with_attribution();
         let now = SystemTime::UNIX_EPOCH;
         let (mut core, _) =
-            Core::restore(Box::new(evaluator), rules.clone(), crate::core::History::default(), now).unwrap();
+            Core::restore(Box::new(evaluator), rules.clone(), crate::core::History::new(&rules), now)
+                .unwrap();
         let apply = |core: &mut Core, id: &str| {
             let mut batch = Batch::default();
             batch.add_json("test", &format!(r#"{{"kind": "switch", "id": "{id}"}}"#));

@@ -1,7 +1,7 @@
 //! One accepted transaction, as a line of the journal.
 //!
 //! A line has the form that `weft eval` reads: `txn`, `insert` and `delete`, and as the transaction's origin `at`,
-//! `by`, `objects`, `labels` and `reports`. The rows replay the rules; the other members have the information that
+//! `by`, `objects`, `labels`, `reports`, `filled` and `memory`. The rows replay the rules; the other members have the information that
 //! rows lack, so that a controller with other rules can start from the same journal. Unknown members are refused,
 //! because their effect is unknown. The journal appends the members of its [seal](crate::journal).
 
@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use network::{ChangeSet, Object, Rows};
 use nlog_data::json::to_json;
+use nlog_data::{Delta, Memories, Schema, TableDelta, TableId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -42,13 +43,20 @@ pub struct Record {
     pub labels: Vec<LabelRecord>,
     /// The complete report of a switch, if the rules lack a table for its rows in `insert` and `delete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reports: Option<ReportChanges>,
+    pub reports: Option<RowChanges>,
+    /// The changes of tables that hooks with a memory fill. A restart follows them instead of the whole history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filled: Option<RowChanges>,
+    /// What hooks remember before this transaction, by the table that each fills, if that does not follow from the records
+    /// before.
+    #[serde(default, skip_serializing_if = "Memories::is_empty")]
+    pub memory: Memories,
 }
 
-/// Changes of the switches' reports, as rows of `vif`, `tunnel_port` and `patch_port`.
+/// Changes of tables.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ReportChanges {
+pub struct RowChanges {
     /// Inserted rows, by table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub insert: BTreeMap<String, Vec<Vec<Json>>>,
@@ -57,11 +65,32 @@ pub struct ReportChanges {
     pub delete: BTreeMap<String, Vec<Vec<Json>>>,
 }
 
-impl ReportChanges {
+impl RowChanges {
     pub(crate) fn of(rows: &Rows) -> Self {
         let (insert, delete) = rows_to_json(rows);
-        ReportChanges { insert, delete }
+        RowChanges { insert, delete }
     }
+
+    /// The changes of these tables in a delta; `None` if there are none.
+    pub(crate) fn of_tables(delta: &Delta, tables: &[TableId], schema: &Schema) -> Option<Self> {
+        let mut changes = RowChanges::default();
+        for (table, TableDelta { insert, delete, .. }) in &delta.tables {
+            if tables.contains(table) {
+                let name = &schema.table(*table).name;
+                let json = |rows: &[nlog_data::Row]| rows.iter().map(cells).collect();
+                for (side, rows) in [(&mut changes.insert, insert), (&mut changes.delete, delete)] {
+                    if !rows.is_empty() {
+                        side.insert(name.clone(), json(rows));
+                    }
+                }
+            }
+        }
+        (changes != RowChanges::default()).then_some(changes)
+    }
+}
+
+fn cells(row: &nlog_data::Row) -> Vec<Json> {
+    row.iter().map(to_json).collect()
 }
 
 /// The requester of a record that adapts the journal's rows to other rules or another version.
@@ -120,8 +149,7 @@ pub(crate) type JsonRows = BTreeMap<String, Vec<Vec<Json>>>;
 /// Inserted and deleted rows in their JSON form.
 pub(crate) fn rows_to_json(rows: &Rows) -> (JsonRows, JsonRows) {
     let side = |side: &BTreeMap<&'static str, Vec<nlog_data::Row>>| -> JsonRows {
-        let json = |row: &nlog_data::Row| row.iter().map(to_json).collect();
-        side.iter().map(|(table, rows)| ((*table).to_owned(), rows.iter().map(json).collect())).collect()
+        side.iter().map(|(table, rows)| ((*table).to_owned(), rows.iter().map(cells).collect())).collect()
     };
     (side(&rows.insert), side(&rows.delete))
 }

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use network::{Batch, Kind, ObjectKey, ObjectStore, Rows};
+use nlog_data::Memories;
+use nlog_hooks::Recorded;
 use serde_json::Value as Json;
 
 use crate::core::{Refusal, RestoreError};
 use crate::labels::Labels;
-use crate::record::{JsonRows, Record, rows_to_json};
+use crate::record::{JsonRows, Record, RowChanges, rows_to_json};
 use crate::reports::Reports;
+use crate::rules::Rules;
 
 /// The rows of each table, as JSON text.
 type RowTexts = BTreeMap<String, BTreeSet<String>>;
@@ -18,12 +21,13 @@ fn text(row: &[Json]) -> String {
 }
 
 /// The state after the records of a journal, which are added one after the other. It does not keep the records.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct History {
     objects: BTreeMap<(String, String), Json>,
     labels: Labels,
     reports: Reports,
     rows: RowTexts,
+    hooks: Recorded,
     last_txn: u64,
 }
 
@@ -33,6 +37,8 @@ pub(crate) struct Restored {
     pub(crate) labels: Labels,
     pub(crate) reports: Reports,
     pub(crate) rows: JournalRows,
+    /// The memories of the hooks of the present rules.
+    pub(crate) memories: Memories,
     pub(crate) last_txn: u64,
 }
 
@@ -41,6 +47,18 @@ pub(crate) struct Restored {
 pub(crate) struct JournalRows(RowTexts);
 
 impl History {
+    /// The state before the first record, for a controller with these rules.
+    pub fn new(rules: &Rules) -> Self {
+        History {
+            objects: BTreeMap::new(),
+            labels: Labels::default(),
+            reports: Reports::default(),
+            rows: RowTexts::new(),
+            hooks: Recorded::new(rules.program()),
+            last_txn: 0,
+        }
+    }
+
     /// Adds the next record. After an error the history must not be used any more.
     pub fn add(&mut self, record: &Record) -> Result<(), RestoreError> {
         let fault = |why| RestoreError::Record { line: record.txn, why };
@@ -61,13 +79,15 @@ impl History {
         for label in &record.labels {
             self.labels.restore(&label.0, &label.1, label.2).map_err(fault)?;
         }
+        follow_hooks(&mut self.hooks, record).map_err(fault)?;
         self.last_txn = record.txn;
         Ok(())
     }
 
     /// The state after all records.
     pub(crate) fn finish(self) -> Result<Restored, RestoreError> {
-        let History { objects, labels, reports, rows, last_txn } = self;
+        let History { objects, labels, reports, rows, hooks, last_txn } = self;
+        let memories = hooks.memories();
         let objects = store(&objects)?;
         // Older versions did not allocate labels for other kinds of objects; objects without one get one now.
         let labelled =
@@ -77,7 +97,7 @@ impl History {
                 return Err(RestoreError::Record { line: last_txn, why: format!("{key} has no label") });
             }
         }
-        Ok(Restored { objects, labels, reports, rows: JournalRows(rows), last_txn })
+        Ok(Restored { objects, labels, reports, rows: JournalRows(rows), memories, last_txn })
     }
 }
 
@@ -106,6 +126,25 @@ impl JournalRows {
 
 fn kind(name: &str) -> Result<Kind, String> {
     name.parse().map_err(|error| format!("kind {name}: {error}"))
+}
+
+/// Follows the memories of hooks. The present rules may lack tables that hooks of earlier rules filled.
+fn follow_hooks(hooks: &mut Recorded, record: &Record) -> Result<(), String> {
+    for (table, memory) in &record.memory {
+        if hooks.has(table) {
+            hooks.restore(table, memory)?;
+        }
+    }
+    let Some(RowChanges { insert, delete }) = &record.filled else { return Ok(()) };
+    let tables: BTreeSet<&String> = insert.keys().chain(delete.keys()).collect();
+    for table in tables {
+        if hooks.has(table) {
+            let [delete, insert] =
+                [delete, insert].map(|side| side.get(table).map_or(&[][..], Vec::as_slice));
+            hooks.follow(table, delete, insert)?;
+        }
+    }
+    Ok(())
 }
 
 fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {

@@ -119,6 +119,8 @@ pub struct Rules {
     pub(crate) mtus: Option<TableId>,
     pub(crate) problems: Option<TableId>,
     pub(crate) universal: Vec<TableId>,
+    /// The tables that hooks with a memory fill.
+    pub(crate) remembered: Vec<TableId>,
     conventions: Conventions,
     fingerprints: Vec<u64>,
     sources: HashMap<u64, RuleSource>,
@@ -292,6 +294,9 @@ impl Rules {
         let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
         let mtus = find(schema, MTUS.0, Role::Output, MTUS.1)?;
         let problems = find(schema, PROBLEMS.0, Role::Output, PROBLEMS.1)?;
+        let remembered =
+            program.hooks.iter().filter(|wiring| wiring.hook.has_memory()).map(|wiring| wiring.to);
+        let remembered = remembered.collect();
         let unused = Mutex::default();
         let conventions = Conventions::of(&program)?;
         Ok(Rules {
@@ -304,6 +309,7 @@ impl Rules {
             mtus,
             problems,
             universal,
+            remembered,
             conventions,
             fingerprints,
             sources,
@@ -325,7 +331,8 @@ impl Rules {
     pub fn observed(&self) -> BTreeSet<TableId> {
         let of_switches = [self.flows, self.buckets, self.tunnels, self.patches];
         let for_people = [self.mtus, self.problems];
-        of_switches.into_iter().chain(for_people).flatten().chain(self.universal.iter().copied()).collect()
+        let others = self.universal.iter().chain(&self.remembered).copied();
+        of_switches.into_iter().chain(for_people).flatten().chain(others).collect()
     }
 
     /// The rule with this fingerprint.
@@ -364,15 +371,14 @@ impl Rules {
     }
 }
 
-/// Checks that the controller can run the hooks of the rules. A memory would be lost: the controller starts from the present
-/// rows, not from their history, and undoes a transaction that it cannot journal by the inverse. It sends no ticks either.
+/// Checks that the controller can run the hooks of the rules. It sends no ticks.
 fn check_hooks(program: &Program, filled: &BTreeSet<&str>) -> Result<(), RulesError> {
     for wiring in &program.hooks {
         let table = &program.schema.table(wiring.to).name;
         let why = if filled.contains(table.as_str()) {
             format!("the controller fills table {table} itself; let the hook fill another table")
-        } else if wiring.hook.has_memory() {
-            "the controller does not support hooks with a memory yet; remove it".to_owned()
+        } else if wiring.hook.is_timed() {
+            "the controller does not support timed hooks yet, because it sends no ticks; remove it".to_owned()
         } else {
             continue;
         };

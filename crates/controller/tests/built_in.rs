@@ -14,7 +14,7 @@ fn dataflow(rules: &Rules, workers: usize) -> Box<dyn Evaluator> {
 }
 
 fn core_on(evaluator: Box<dyn Evaluator>, rules: &Arc<Rules>, records: &[Record]) -> Core {
-    Core::restore(evaluator, rules.clone(), history(records), now())
+    Core::restore(evaluator, rules.clone(), history(rules, records), now())
         .unwrap_or_else(|error| panic!("{error}"))
         .0
 }
@@ -153,7 +153,7 @@ fn hooks_that_the_controller_cannot_run_are_refused_with_the_rules() {
             "island(sw: string, island: string) key(sw) from connected_components(link)",
             "island(sw: string, island: string) from hysteresis(link, rise: 1, fall: 1)"
         ),
-        "test.nlog:9:48: hook hysteresis of the rules: the controller does not support hooks with a memory yet; remove it"
+        "test.nlog:9:48: hook hysteresis of the rules: the controller does not support timed hooks yet, because it sends no ticks; remove it"
     );
     assert_eq!(
         refusal(

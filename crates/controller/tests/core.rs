@@ -357,7 +357,7 @@ fn records_that_do_not_add_up_are_errors() {
     let second =
         core.delete(&[key(Kind::SwitchPort, "red-1")], "test", now()).unwrap().transaction.unwrap().record;
     let restore = |records: &[Record]| {
-        let mut history = History::default();
+        let mut history = History::new(&rules);
         let added = records.iter().try_for_each(|record| history.add(record));
         match added.and_then(|()| Core::restore(reference(&rules), rules.clone(), history, now())) {
             Ok(_) => panic!("restored"),

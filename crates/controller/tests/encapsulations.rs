@@ -37,7 +37,7 @@ fn network(encap: Encap, prefix: &str) -> String {
 
 /// The network of two hosts, whose tunnel ports are up.
 fn running(rules: &Arc<Rules>, encap: Encap, prefix: &str) -> Core {
-    let mut core = Core::restore(reference(rules), rules.clone(), History::default(), now()).unwrap().0;
+    let mut core = Core::restore(reference(rules), rules.clone(), History::new(rules), now()).unwrap().0;
     apply(&mut core, &network(encap, prefix));
     for (node, port) in [("hv1", "p1"), ("hv2", "p2")] {
         let tunnels: Vec<String> = core.desired(node).tunnels.keys().cloned().collect();

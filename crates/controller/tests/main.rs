@@ -9,4 +9,5 @@ mod full_disk;
 mod groups;
 mod hostile;
 mod load;
+mod numbers;
 mod support;

@@ -24,6 +24,8 @@ fn record(txn: u64) -> Record {
         objects: ObjectChanges { put: vec![json!({"kind": "switch", "id": "ü"})], delete: Vec::new() },
         labels: vec![LabelRecord("switch".to_owned(), "ü".to_owned(), 1)],
         reports: None,
+        filled: None,
+        memory: BTreeMap::new(),
     }
 }
 

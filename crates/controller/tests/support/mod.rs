@@ -98,13 +98,13 @@ pub(crate) fn now() -> SystemTime {
 }
 
 pub(crate) fn core(rules: &Arc<Rules>, records: &[Record]) -> (Core, Option<Record>) {
-    Core::restore(reference(rules), rules.clone(), history(records), now())
+    Core::restore(reference(rules), rules.clone(), history(rules, records), now())
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The state after these records.
-pub(crate) fn history(records: &[Record]) -> History {
-    let mut history = History::default();
+pub(crate) fn history(rules: &Rules, records: &[Record]) -> History {
+    let mut history = History::new(rules);
     for record in records {
         history.add(record).unwrap_or_else(|error| panic!("{error}"));
     }

@@ -1,0 +1,64 @@
+//! The output of the rules: its computation, and the parts that the controller keeps.
+
+use std::collections::BTreeMap;
+
+use network::Rows;
+use nlog_data::{CommitError, Committed, Evaluator, TransactionError};
+use ovs_driver::{Changes, Pool};
+
+use crate::core::{CoreError, Refusal};
+use crate::delta_split::split_by_node;
+use crate::object_status::{ObjectStatus, ProblemChanges};
+use crate::provenance::Provenance;
+use crate::record::RowChanges;
+use crate::rules::Rules;
+
+/// The parts of the rules' output that the controller keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Derived {
+    pub(crate) provenance: Provenance,
+    pub(crate) status: ObjectStatus,
+    /// The encoded values of all switches.
+    pool: Pool,
+}
+
+/// The output of the rules for a transaction.
+pub(crate) struct Ran {
+    /// The changes of the switches, by transport node.
+    pub(crate) changes: BTreeMap<String, Changes>,
+    pub(crate) problems: ProblemChanges,
+    /// The changes of tables that hooks with a memory fill.
+    pub(crate) filled: Option<RowChanges>,
+}
+
+/// Runs rows through the rules. The rows are either accepted and their output decoded, or have no effect.
+pub(crate) fn run(
+    evaluator: &mut dyn Evaluator,
+    rules: &Rules,
+    derived: &mut Derived,
+    rows: &Rows,
+) -> Result<Ran, CoreError> {
+    let transaction = rules.transaction(rows);
+    let committed = evaluator.commit(&transaction).map_err(|error| match error {
+        CommitError::Refused(error) => CoreError::Refused(Refusal::Rules(error)),
+        CommitError::Engine(why) => CoreError::Failed(why),
+    })?;
+    // Every inserted row was new and every deleted row existed.
+    take_in(&committed, rules, derived).map_err(|error| match evaluator.undo(&transaction) {
+        Ok(_) => CoreError::Refused(Refusal::Rules(error)),
+        Err(failed) => CoreError::Failed(format!("cannot undo a transaction: {failed}")),
+    })
+}
+
+/// Decodes the output of the rules. After an error nothing has changed.
+pub(crate) fn take_in(
+    committed: &Committed,
+    rules: &Rules,
+    derived: &mut Derived,
+) -> Result<Ran, TransactionError> {
+    let changes = split_by_node(committed, rules, &mut derived.pool)?;
+    derived.provenance.apply(committed, rules);
+    let problems = derived.status.apply(committed, rules);
+    let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);
+    Ok(Ran { changes, problems, filled })
+}
