@@ -14,8 +14,6 @@ use controller::core::{Core, History};
 use controller::journal::Replay;
 use controller::{Client, Config, Rules};
 use network::Batch;
-use nlog_data::Tables;
-use nlog_dataflow::{Dataflow, Options};
 use ovs_driver::{Report, Vif};
 use serde_json::json;
 
@@ -79,10 +77,9 @@ fn host_name(host: usize) -> String {
 /// Writes the journal of a network whose hosts have reported all their ports.
 fn write_journal(folder: &Path, hosts: usize) -> Result<()> {
     let rules = Arc::new(Rules::load(None)?);
-    let options = Options { observe: Tables::These(rules.observed()), attribute: true, ..Options::default() };
-    let engine = Dataflow::new(rules.program().clone(), options)?;
+    let engine = controller::evaluator(&rules, 1).map_err(anyhow::Error::msg)?;
     let now = SystemTime::now();
-    let (mut core, _) = Core::restore(Box::new(engine), rules.clone(), History::new(&rules), now)?;
+    let (mut core, _) = Core::restore(engine, rules.clone(), History::new(&rules), now)?;
     let mut batch = Batch::default();
     let mut add = |object: serde_json::Value| batch.add_json("bench", &object.to_string());
     for host in 0..hosts {

@@ -1,11 +1,14 @@
 //! A run: the load, then changes one by one.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use nlog_data::{ColumnTransaction, Evaluator as _, Schema, TableId, Value};
+use nlog_dataflow::Options;
 use nlog_dataflow::fused::{Engine as Fused, RawDelta};
+use nlog_hooks::Hooked;
 use nlog_plan::Settings;
 
 use super::world::{Step, TUNNEL, World};
@@ -43,18 +46,20 @@ impl Steps {
 /// Loads a network and changes it. At the end, only the moved ports differ.
 pub(super) fn run(network: &Network, run: Run) -> Result<Figures> {
     let mut engine = start(run.workers)?;
-    let schema = engine.program().schema.clone();
+    let schema = engine.schema().clone();
     let (mut world, step) = World::new(network);
 
     let clock = Clock::start();
     let transaction = step.transaction(&schema);
     let columns = ColumnTransaction::from_rows(&transaction)?;
     drop(transaction);
-    let words = engine.commit_words(&columns)?;
-    let (took, cpu) = clock.stop();
-    let peak_mib = measure::peak_mib();
-    let Loaded { flows, buckets } = loaded(&words, &schema, world.hosts())?;
-    drop((words, columns, step));
+    let (took, cpu, peak_mib, loaded) = engine.commit_columns_by(&columns, |engine, columns| {
+        let words = engine.commit_words(columns)?;
+        let (took, cpu) = clock.stop();
+        Ok((took, cpu, measure::peak_mib(), loaded(&words, &schema, world.hosts())))
+    })?;
+    let Loaded { flows, buckets } = loaded?;
+    drop((columns, step));
     let rest_mib = measure::resident_mib();
 
     let mut random = Random::new(0x6e65_7477_6f72_6b73);
@@ -103,18 +108,27 @@ pub(super) fn run(network: &Network, run: Run) -> Result<Figures> {
 }
 
 /// The engine with the network's rules and no rows.
-pub(super) fn start(workers: usize) -> Result<Fused> {
-    Ok(Fused::new(super::program()?, &Engine::Fused.options(workers, Settings::default()))?)
+pub(super) fn start(workers: usize) -> Result<Hooked<Fused>> {
+    let start = move |program, observe| {
+        let options = Options { observe, ..Engine::Fused.options(workers, Settings::default()) };
+        Fused::new(program, &options).map_err(|error| error.to_string())
+    };
+    let program = super::program()?;
+    let observe = Engine::Fused.options(workers, Settings::default()).observe;
+    let engine = start(Arc::clone(&program), observe).map_err(anyhow::Error::msg)?;
+    Hooked::new(&program, engine, start).map_err(anyhow::Error::msg)
 }
 
 /// Loads a network alone.
 pub(super) fn load(network: &Network) -> Result<Loaded> {
     let mut engine = start(1)?;
-    let schema = engine.program().schema.clone();
+    let schema = engine.schema().clone();
     let (world, step) = World::new(network);
     let columns = ColumnTransaction::from_rows(&step.transaction(&schema))?;
-    let words = engine.commit_words(&columns)?;
-    loaded(&words, &schema, world.hosts())
+    let load = |engine: &mut Fused, columns: &ColumnTransaction| {
+        Ok(loaded(&engine.commit_words(columns)?, &schema, world.hosts()))
+    };
+    engine.commit_columns_by(&columns, load)?
 }
 
 /// Counts the output. Fails if the tunnels differ from the reported ones, or if the rules report a problem, because the

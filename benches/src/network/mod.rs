@@ -1,5 +1,5 @@
-//! The network's own rules (`rules/`) on `nvp-eval`: from network objects, with labels and reports as the controller has
-//! them, to the flows of all hosts, in one process.
+//! The network's own rules (`rules/`) on `nvp-eval`: from network objects and reports as the controller has them, with the
+//! hooks that give labels, to the flows of all hosts, in one process.
 //!
 //! Each port has a MAC address and an IPv4 address, and port security. [`world`] makes the objects, [`drive`] loads them
 //! and then changes some, [`growth`] counts flows of networks of several shapes.

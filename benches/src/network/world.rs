@@ -77,10 +77,6 @@ pub(super) struct World {
     ofports: Vec<i64>,
     switches: usize,
     ports: Vec<Port>,
-    /// The datapath label of the next switch.
-    datapath: i64,
-    /// The label of the next port or group.
-    label: i64,
     /// The number of the next transaction.
     txn: i64,
 }
@@ -123,8 +119,6 @@ impl World {
             ofports: vec![2; network.hypervisors],
             switches: 0,
             ports: Vec::with_capacity(network.ports()),
-            datapath: 1,
-            label: 1,
             txn: 1,
         };
         let mut step = Step::default();
@@ -203,7 +197,6 @@ impl World {
             openflow: None,
             datapath_type: None,
         }));
-        step.insert("node_label", vec![text(host_id(host)), Value::Int(host as i64 + 1)]);
         step.insert("managed", vec![text(host_id(host))]);
         step.insert("tunnel_port", vec![text(host_id(host)), text(TUNNEL), Value::Int(1)]);
     }
@@ -211,15 +204,7 @@ impl World {
     fn switch(&mut self, step: &mut Step) {
         let switch = switch_id(self.switches);
         self.switches += 1;
-        step.create(Object::Switch(Switch { id: switch.clone(), labels: Labels::new(), tenant: None }));
-        step.insert("datapath_label", vec![text(&switch), Value::Int(self.datapath)]);
-        self.datapath += 1;
-        for audience in ["all", "unknown"] {
-            let labels = [0, 1].map(|more| Value::Int(self.label + more));
-            self.label += 2;
-            let [label, relay_label] = labels;
-            step.insert("replication_label", vec![text(&switch), text(audience), label, relay_label]);
-        }
+        step.create(Object::Switch(Switch { id: switch, labels: Labels::new(), tenant: None }));
     }
 
     /// A port that has a number in its switch.
@@ -237,8 +222,6 @@ impl World {
             unknown_addresses: false,
             trunk_member: None,
         }));
-        step.insert("port_label", vec![text(port_id(port.number)), Value::Int(self.label)]);
-        self.label += 1;
         step.insert("vif", vif(&port));
         self.ports.push(port);
     }

@@ -8,7 +8,7 @@ use nlog_data::{Evaluator, Role, Row, Schema, TableDelta, TableId, Tables, Trans
 use nlog_dataflow::{Dataflow, Options};
 use nlog_hooks::Hooked;
 
-use crate::rows::Rows;
+use crate::rows::{LABELS, Rows};
 
 /// Rows of output tables, by name.
 pub type Contents = BTreeMap<String, BTreeSet<Row>>;
@@ -20,7 +20,7 @@ pub struct Derivation {
 }
 
 impl Derivation {
-    /// An engine without input rows.
+    /// An engine without input rows. The hooks of label tables do not run, since worlds have the labels.
     ///
     /// # Errors
     /// The engine does not start.
@@ -29,6 +29,10 @@ impl Derivation {
             let options = Options { observe, ..Options::default() };
             Dataflow::new(program, options).map_err(|error| error.to_string())
         };
+        let mut program = Program::clone(&program);
+        let Program { schema, hooks, .. } = &mut program;
+        hooks.retain(|wiring| !LABELS.contains(&schema.table(wiring.to).name.as_str()));
+        let program = Arc::new(program);
         let engine = start(Arc::clone(&program), Tables::Outputs)?;
         let engine = Hooked::new(&program, engine, start)?;
         Ok(Derivation { engine, current: Rows::new() })

@@ -85,18 +85,24 @@ fn objects(world: &World, rows: &mut Rows) {
     }
 }
 
+/// Tables whose rows the world gives instead of the rules' hooks, so that numbers are spread over their 24 bits and do not
+/// depend on the history.
+pub(crate) const LABELS: [&str; 3] = ["datapath_label", "node_label", "tunnel_label"];
+
 fn labels(world: &World, rows: &mut Rows) {
     let label = |label: u32| Value::Int(label.into());
     for switch in world.switches.keys() {
         add(rows, "datapath_label", vec![text(switch), label(world.labels.datapath(switch))]);
         for who in AUDIENCES {
-            let [own, relay] =
-                [false, true].map(|relay| label(world.labels.port(&audience(switch, who, relay))));
-            add(rows, "replication_label", vec![text(switch), text(who), own, relay]);
+            for relay in [false, true] {
+                let label = label(world.labels.port(&audience(switch, who, relay)));
+                let label_use = format!("replication_{who}{}", if relay { "_relay" } else { "" });
+                add(rows, "tunnel_label", vec![text(&label_use), text(switch), label]);
+            }
         }
     }
     for port in world.ports.keys().chain(world.localnets.keys()) {
-        add(rows, "port_label", vec![text(port), label(world.labels.port(port))]);
+        add(rows, "tunnel_label", vec![text("port"), text(port), label(world.labels.port(port))]);
     }
     for node in world.nodes.keys() {
         add(rows, "node_label", vec![text(node), label(world.labels.node(node))]);

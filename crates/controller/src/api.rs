@@ -344,7 +344,6 @@ fn accepted(applied: Applied) -> pb::Accepted {
 fn refused(refusal: &Refusal) -> pb::Refusal {
     let (code, faults) = match refusal {
         Refusal::Objects { faults } => ("bad-object", faults.iter().map(fault).collect()),
-        Refusal::Labels(_) => ("labels-exhausted", Vec::new()),
         Refusal::Rules(error) => (error.code.name(), Vec::new()),
         Refusal::Journal(_) => ("journal", Vec::new()),
     };
@@ -353,7 +352,7 @@ fn refused(refusal: &Refusal) -> pb::Refusal {
             [fault] => fault.to_string(),
             faults => format!("{} faults; nothing was applied", faults.len()),
         },
-        Refusal::Labels(message) | Refusal::Journal(message) => message.clone(),
+        Refusal::Journal(message) => message.clone(),
         Refusal::Rules(error) => error.message.clone(),
     };
     pb::Refusal { code: code.to_owned(), message, faults }

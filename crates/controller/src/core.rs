@@ -1,11 +1,10 @@
 //! The state of the controller, and the effects of requests on it. No I/O, no clock.
 //!
-//! A request is validated first (objects, labels) and then evaluated by the rules. If the rules accept it, objects,
-//! labels, reports and the desired state of the switches change together, and a [`Record`] describes the change. A
-//! refused request has no effect.
+//! A request is validated first and then evaluated by the rules. If the rules accept it, objects, reports and the desired
+//! state of the switches change together, and a [`Record`] describes the change. A refused request has no effect.
 //!
-//! Invariant: the input rows of the rules are a function of objects, labels and reports, and equal the sum of the
-//! rows in all records.
+//! Invariant: the input rows of the rules are a function of objects and reports, and equal the sum of the rows in all
+//! records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,7 +17,6 @@ use ovs_driver::{Changes, Desired};
 
 use crate::derived::{Derived, Ran, run, take_in};
 use crate::input_rows::{managed_rows, merge, objects_rows, rows_from_the_start};
-use crate::labels::{LabelChanges, LabelUndo, Labels};
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
 use crate::provenance::Provenance;
@@ -35,7 +33,6 @@ pub struct Core {
     evaluator: Box<dyn Evaluator>,
     rules: Arc<Rules>,
     objects: ObjectStore,
-    labels: Labels,
     reports: Reports,
     refused: RefusedReports,
     /// The desired state by transport node. Nodes without any are absent.
@@ -76,9 +73,6 @@ pub enum Refusal {
         /// Every fault, in the order of the request.
         faults: Vec<ObjectError>,
     },
-    /// No labels are left.
-    #[error("{0}")]
-    Labels(String),
     /// The rules refuse the resulting transaction.
     #[error(transparent)]
     Rules(TransactionError),
@@ -125,7 +119,6 @@ struct Undo {
     /// The rows of the transaction.
     rows: Rows,
     objects: ChangeSet,
-    labels: Option<LabelUndo>,
     /// The previous reports, by transport node.
     reports: Vec<(String, Option<NodeReport>)>,
     refused: Vec<(String, Entry)>,
@@ -173,16 +166,11 @@ impl Core {
         history: History,
         now: SystemTime,
     ) -> Result<(Core, Option<Record>), RestoreError> {
-        let Restored { objects, mut labels, reports, rows, memories, last_txn } = history.finish()?;
-        let missing = labels.plan_missing(&objects);
-        let missing = missing.map_err(|error| RestoreError::Objects(Refusal::Labels(error.to_string())))?;
-        let new_labels = missing.records.clone();
-        labels.commit(missing);
+        let Restored { objects, reports, rows, memories, last_txn } = history.finish()?;
         let mut all = rules.used(objects_rows(&objects));
         if last_txn > 0 {
             merge(&mut all, rules.used(rows_from_the_start()));
         }
-        merge(&mut all, rules.used(labels.rows()));
         merge(&mut all, rules.used(reports.rows()));
 
         let mut derived = Derived::default();
@@ -199,7 +187,7 @@ impl Core {
         let (memory, unrecorded) =
             if last_txn == 0 { (Memories::new(), memory) } else { (memory, Memories::new()) };
         let differs = rows.correction(&all);
-        let correct = differs.is_some() || !new_labels.is_empty() || !memory.is_empty();
+        let correct = differs.is_some() || !memory.is_empty();
         let correction = correct.then(|| {
             let (insert, delete) = differs.unwrap_or_default();
             Record {
@@ -210,7 +198,7 @@ impl Core {
                 insert,
                 delete,
                 objects: ObjectChanges::default(),
-                labels: new_labels,
+                labels: Vec::new(),
                 reports: None,
                 filled: None,
                 memory,
@@ -218,18 +206,8 @@ impl Core {
         });
         let last_txn = last_txn + u64::from(correction.is_some());
         let (refused, desired) = (RefusedReports::default(), BTreeMap::new());
-        let mut core = Core {
-            evaluator,
-            rules,
-            objects,
-            labels,
-            reports,
-            refused,
-            desired,
-            derived,
-            unrecorded,
-            last_txn,
-        };
+        let mut core =
+            Core { evaluator, rules, objects, reports, refused, desired, derived, unrecorded, last_txn };
         core.change_desired(&changes);
         Ok((core, correction))
     }
@@ -386,11 +364,6 @@ impl Core {
         self.derived.status.problems()
     }
 
-    /// The label of a switch or a port.
-    pub fn label(&self, key: &ObjectKey) -> Option<u32> {
-        self.labels.get(key.kind, &key.id)
-    }
-
     /// The number of virtual interfaces that a transport node has reported.
     pub fn vif_count(&self, node: &str) -> usize {
         self.reports.vif_count(node)
@@ -410,7 +383,6 @@ impl Core {
         if objects.is_empty() {
             return Ok(Accepted { objects, transaction: None });
         }
-        let labels = self.labels.plan(&objects).map_err(|error| Refusal::Labels(error.to_string()))?;
         let gone: Vec<String> = objects
             .effective()
             .filter(|change| changes_switch(change))
@@ -421,8 +393,6 @@ impl Core {
         if self.last_txn == 0 {
             merge(&mut rows, rows_from_the_start());
         }
-        let LabelChanges { rows: label_rows, .. } = &labels;
-        merge(&mut rows, label_rows.clone());
         let mut reported = Rows::default();
         for node in &gone {
             merge(&mut reported, self.reports.plan_removal(node));
@@ -445,9 +415,7 @@ impl Core {
         let mut record = self.record(&rows, by, now);
         record.filled = filled;
         record.objects = ObjectChanges::of(&objects);
-        record.labels.clone_from(&labels.records);
         record.reports = (!all_used).then(|| RowChanges::of(&reported));
-        undo.labels = Some(self.labels.commit(labels));
         undo.rows = rows;
         let undo = Box::new(undo);
         Ok(Accepted { objects, transaction: Some(AppliedTransaction { record, changes, problems, undo }) })
@@ -462,7 +430,7 @@ impl Core {
     /// must not be used any more.
     pub fn undo(&mut self, applied: AppliedTransaction) -> Result<(), CoreError> {
         let AppliedTransaction { record, undo, .. } = applied;
-        let Undo { rows, objects, labels, reports, refused } = *undo;
+        let Undo { rows, objects, reports, refused } = *undo;
         let failed = |why: &dyn fmt::Display| CoreError::Failed(format!("cannot undo a transaction: {why}"));
         let undone = self.evaluator.undo(&self.rules.transaction(&rows)).map_err(|error| failed(&error))?;
         let ran = take_in(&undone, &self.rules, &mut self.derived).map_err(|error| failed(&error))?;
@@ -471,9 +439,6 @@ impl Core {
         let reverse = |change: Change| Change { key: change.key, before: change.after, after: change.before };
         let changes = objects.changes.into_iter().map(reverse).collect();
         self.objects.commit(&ChangeSet { changes });
-        if let Some(labels) = &labels {
-            self.labels.undo(labels);
-        }
         for (node, before) in reports {
             match before {
                 Some(before) => drop(self.reports.commit(&node, before)),

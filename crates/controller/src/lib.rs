@@ -19,7 +19,7 @@
 //! # }
 //! ```
 //!
-//! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], `labels`, `reports`,
+//! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], `reports`,
 //! `refused_reports`, `input_rows`, `delta_split`, `object_status`, `provenance` and `restore`; [`record`] and
 //! [`journal`] (the state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`];
 //! `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
@@ -39,9 +39,9 @@ mod delta_split;
 mod derived;
 pub mod engine;
 pub mod fleet;
+mod former_labels;
 mod input_rows;
 pub mod journal;
-mod labels;
 mod listener;
 mod object_status;
 pub mod peer;

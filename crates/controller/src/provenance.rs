@@ -86,7 +86,7 @@ mod tests {
 
     use network::Batch;
     use nlog::Sources;
-    use nlog_data::Tables;
+    use nlog_data::{Evaluator, Tables};
     use nlog_reference::Reference;
 
     use super::*;
@@ -94,7 +94,9 @@ mod tests {
 
     const RULES: &str = r#"
         input table logical_switch(sw: string, tenant: string) key(sw);
-        input table datapath_label(sw: string, label: int) key(sw);
+        table switch(sw: string);
+        switch(sw) :- logical_switch(sw, _);
+        input table datapath_label(sw: string, label: int) key(sw) from allocate(switch, first: 1, last: 9);
         table logical_flow(sw: string, table_id: int, priority: int, match: match, actions: actions);
         output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
             key(hv, table_id, priority, match);
@@ -107,12 +109,13 @@ mod tests {
         let compilation = nlog::compile(&Sources::from_texts([("test.nlog", RULES)]));
         let program = compilation.program.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics));
         let rules = Arc::new(Rules::new(program).unwrap());
-        let evaluator =
-            Reference::new(rules.program().clone(), Tables::These(rules.observed())).with_attribution();
+        let make = |program, observe| {
+            Ok(Box::new(Reference::new(program, observe).with_attribution()) as Box<dyn Evaluator>)
+        };
+        let evaluator = nlog_hooks::start(rules.program(), Tables::These(rules.observed()), make).unwrap();
         let now = SystemTime::UNIX_EPOCH;
         let (mut core, _) =
-            Core::restore(Box::new(evaluator), rules.clone(), crate::core::History::new(&rules), now)
-                .unwrap();
+            Core::restore(evaluator, rules.clone(), crate::core::History::new(&rules), now).unwrap();
         let apply = |core: &mut Core, id: &str| {
             let mut batch = Batch::default();
             batch.add_json("test", &format!(r#"{{"kind": "switch", "id": "{id}"}}"#));

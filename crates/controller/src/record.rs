@@ -38,7 +38,7 @@ pub struct Record {
     /// Created, changed and deleted objects.
     #[serde(default, skip_serializing_if = "ObjectChanges::is_empty")]
     pub objects: ObjectChanges,
-    /// Allocated labels, in the order of allocation.
+    /// Labels that an earlier version allocated outside the rules, in the order of allocation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelRecord>,
     /// The complete report of a switch, if the rules lack a table for its rows in `insert` and `delete`.
@@ -110,7 +110,7 @@ pub struct ObjectChanges {
     /// Created and changed objects, in canonical form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub put: Vec<Json>,
-    /// Kinds and ids of deleted objects. Their labels are released.
+    /// Kinds and ids of deleted objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delete: Vec<(String, String)>,
 }

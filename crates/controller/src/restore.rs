@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use network::{Batch, Kind, ObjectKey, ObjectStore, Rows};
+use network::{Batch, ObjectStore, Rows};
 use nlog_data::Memories;
 use nlog_hooks::Recorded;
 use serde_json::Value as Json;
 
 use crate::core::{Refusal, RestoreError};
-use crate::labels::Labels;
+use crate::former_labels::{self, FormerLabels};
 use crate::record::{JsonRows, Record, RowChanges, rows_to_json};
 use crate::reports::Reports;
 use crate::rules::Rules;
@@ -24,7 +24,7 @@ fn text(row: &[Json]) -> String {
 #[derive(Debug)]
 pub struct History {
     objects: BTreeMap<(String, String), Json>,
-    labels: Labels,
+    labels: FormerLabels,
     reports: Reports,
     rows: RowTexts,
     hooks: Recorded,
@@ -34,7 +34,6 @@ pub struct History {
 /// The parts of a [`History`].
 pub(crate) struct Restored {
     pub(crate) objects: ObjectStore,
-    pub(crate) labels: Labels,
     pub(crate) reports: Reports,
     pub(crate) rows: JournalRows,
     /// The memories of the hooks of the present rules.
@@ -51,7 +50,7 @@ impl History {
     pub fn new(rules: &Rules) -> Self {
         History {
             objects: BTreeMap::new(),
-            labels: Labels::default(),
+            labels: FormerLabels::default(),
             reports: Reports::default(),
             rows: RowTexts::new(),
             hooks: Recorded::new(rules.program()),
@@ -68,7 +67,6 @@ impl History {
             self.objects
                 .remove(key)
                 .ok_or_else(|| fault(format!("{} {} is deleted, but does not exist", key.0, key.1)))?;
-            self.labels.release(kind(&key.0).map_err(fault)?, &key.1);
         }
         for object in &record.objects.put {
             let member = |name| object.get(name).and_then(Json::as_str).map(str::to_owned);
@@ -76,9 +74,7 @@ impl History {
             let key = key.ok_or_else(|| fault(format!("no object: {object}")))?;
             self.objects.insert(key, object.clone());
         }
-        for label in &record.labels {
-            self.labels.restore(&label.0, &label.1, label.2).map_err(fault)?;
-        }
+        self.labels.follow(&mut self.hooks, record).map_err(fault)?;
         follow_hooks(&mut self.hooks, record).map_err(fault)?;
         self.last_txn = record.txn;
         Ok(())
@@ -86,18 +82,10 @@ impl History {
 
     /// The state after all records.
     pub(crate) fn finish(self) -> Result<Restored, RestoreError> {
-        let History { objects, labels, reports, rows, hooks, last_txn } = self;
+        let History { objects, reports, rows, hooks, last_txn, .. } = self;
         let memories = hooks.memories();
         let objects = store(&objects)?;
-        // Older versions did not allocate labels for other kinds of objects; objects without one get one now.
-        let labelled =
-            |key: &ObjectKey| matches!(key.kind, Kind::Switch | Kind::SwitchPort | Kind::LocalnetPort);
-        for (key, _) in objects.iter().filter(|(key, _)| labelled(key)) {
-            if labels.get(key.kind, &key.id).is_none() {
-                return Err(RestoreError::Record { line: last_txn, why: format!("{key} has no label") });
-            }
-        }
-        Ok(Restored { objects, labels, reports, rows: JournalRows(rows), memories, last_txn })
+        Ok(Restored { objects, reports, rows: JournalRows(rows), memories, last_txn })
     }
 }
 
@@ -124,10 +112,6 @@ impl JournalRows {
     }
 }
 
-fn kind(name: &str) -> Result<Kind, String> {
-    name.parse().map_err(|error| format!("kind {name}: {error}"))
-}
-
 /// Follows the memories of hooks. The present rules may lack tables that hooks of earlier rules filled.
 fn follow_hooks(hooks: &mut Recorded, record: &Record) -> Result<(), String> {
     for (table, memory) in &record.memory {
@@ -148,7 +132,8 @@ fn follow_hooks(hooks: &mut Recorded, record: &Record) -> Result<(), String> {
 }
 
 fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
-    for (table, list) in &record.delete {
+    let current = |(table, _): &(&String, &Vec<Vec<Json>>)| !former_labels::TABLES.contains(&table.as_str());
+    for (table, list) in record.delete.iter().filter(current) {
         let there = rows.entry(table.clone()).or_default();
         for row in list {
             let text = text(row);
@@ -157,7 +142,7 @@ fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
             }
         }
     }
-    for (table, list) in &record.insert {
+    for (table, list) in record.insert.iter().filter(current) {
         let there = rows.entry(table.clone()).or_default();
         for row in list {
             if !there.insert(text(row)) {

@@ -15,8 +15,6 @@ use nlog_data::{Role, RuleId, Schema, TableId, Transaction, Type, Value};
 use ovs_driver::TlvMapping;
 use tracing::warn;
 
-use crate::labels::AUDIENCES;
-
 /// The built-in rules.
 static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../rules");
 
@@ -61,25 +59,20 @@ const ACTIONS: ColumnType = ColumnType::Exactly(Type::Actions);
 const ENCAP: ColumnType = ColumnType::Name(|| Encap::ALL.map(Encap::name).to_vec());
 const ROLE: ColumnType = ColumnType::Name(|| network::Role::names().collect());
 const TUNNEL_FORM: ColumnType = ColumnType::Name(|| TunnelForm::names().collect());
-const AUDIENCE: ColumnType = ColumnType::Name(|| AUDIENCES.to_vec());
 
-/// The input tables that the controller fills (`rules/interface/objects.nlog`, `labels.nlog`, `reports.nlog`).
+/// The input tables that the controller fills (`rules/interface/objects.nlog`, `reports.nlog`).
 const INPUTS: &[(&str, &[ColumnType])] = &[
     ("bridge_mapping", &[STRING, STRING, STRING]),
-    ("datapath_label", &[STRING, INT]),
     ("localnet_port", &[STRING, STRING, STRING, INT]),
     ("logical_switch", &[STRING, STRING]),
     ("logical_switch_port", &[STRING, STRING]),
     ("managed", &[STRING]),
-    ("node_label", &[STRING, INT]),
     ("object_label", &[STRING, STRING, STRING, STRING]),
     ("patch_port", &[STRING, STRING, INT]),
     ("port_ip", &[STRING, IP, MAC]),
-    ("port_label", &[STRING, INT]),
     ("port_mac", &[STRING, MAC]),
     ("port_parent", &[STRING, STRING, INT]),
     ("port_security", &[STRING]),
-    ("replication_label", &[STRING, AUDIENCE, INT, INT]),
     ("transport_node", &[STRING, ROLE, IP]),
     ("transport_node_encap", &[STRING, INT, ENCAP]),
     ("transport_node_zone", &[STRING, STRING]),

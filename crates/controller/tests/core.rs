@@ -6,7 +6,7 @@ use crate::support::*;
 use controller::core::{
     AppliedTransaction, Core, CoreError, History, Problem, ProblemChanges, Refusal, RestoreError,
 };
-use controller::record::Record;
+use controller::record::{LabelRecord, Record};
 use network::{Kind, ObjectKey};
 use nlog_data::{ErrorCode, json};
 use proptest::prelude::*;
@@ -21,8 +21,7 @@ fn state(core: &Core) -> Vec<String> {
     let mut state = vec![format!("txn {}", core.last_txn())];
     state.extend(core.problems().map(|problem| format!("{problem:?}")));
     for (key, object) in core.objects().iter() {
-        let (label, mtu) = (core.label(key), core.mtu(&key.id));
-        state.push(format!("{} label {label:?} mtu {mtu:?}", object.to_json()));
+        state.push(format!("{} mtu {:?}", object.to_json(), core.mtu(&key.id)));
     }
     for node in ["hv1", "hv2"] {
         state.push(format!("{node}: {} vifs", core.vif_count(node)));
@@ -127,7 +126,7 @@ fn a_refused_request_leaves_no_trace() {
     // The refused took no labels, no number and nothing in the engine: the next is as if they had never been.
     let applied = apply(&mut core, "{kind: switch, id: c1, tenant: clash}");
     assert_eq!(applied.record.txn, 2);
-    assert_eq!(core.label(&key(Kind::Switch, "c1")), Some(3));
+    assert_eq!(filled(&applied.record, "datapath_label"), [[json!("c1"), json!(3)]]);
     records.push(applied.record);
     assert_eq!(state(&crate::support::core(&rules, &records).0), state(&core));
 }
@@ -371,7 +370,7 @@ fn records_that_do_not_add_up_are_errors() {
     };
     let cases = [
         (
-            record(&|record| record.delete.get_mut("port_label").unwrap()[0][1] = json!(9)),
+            record(&|record| record.delete.get_mut("logical_switch_port").unwrap()[0][1] = json!("blue")),
             "is deleted, but does not exist",
         ),
         (record(&|record| record.insert = first.insert.clone()), "is inserted, but already exists"),
@@ -379,7 +378,10 @@ fn records_that_do_not_add_up_are_errors() {
             record(&|record| record.objects.delete[0].1 = "red-2".to_owned()),
             "switch_port red-2 is deleted, but does not exist",
         ),
-        (record(&|record| record.labels = first.labels.clone()), "cannot be that of switch blue"),
+        (
+            record(&|record| record.filled.clone_from(&first.filled)),
+            "the hook that fills table \"datapath_label\" does not fit: [\"blue\"] gets number 1, but has one",
+        ),
         (record(&|record| record.objects.put = vec![json!({"kind": "switch_port"})]), "no object"),
     ];
     for (records, wanted) in cases {
@@ -387,41 +389,59 @@ fn records_that_do_not_add_up_are_errors() {
         assert!(matches!(error, RestoreError::Record { line: 2, .. }), "{error}");
         assert!(error.to_string().contains(wanted), "{error}");
     }
-    let mut unlabelled = first.clone();
-    unlabelled.labels.retain(|label| label.1 != "red-1");
-    assert!(restore(&[unlabelled]).to_string().contains("switch_port red-1 has no label"));
 }
 
-/// A journal from before some labels and rows: they come with a transaction, and are the same from then on.
+/// A record as versions wrote it that allocated labels outside the rules.
+fn former(record: &Record, labels: &[(&str, &str, u32)]) -> Record {
+    let mut record = record.clone();
+    let row = |(_, id, label): &(&str, &str, u32)| vec![json!(id), json!(label)];
+    let nodes = labels.iter().filter(|label| label.0 == "transport_node").map(row).collect();
+    record.insert.insert("node_label".to_owned(), nodes);
+    let label =
+        |(name, id, label): &(&str, &str, u32)| LabelRecord((*name).to_owned(), (*id).to_owned(), *label);
+    (record.filled, record.labels) = (None, labels.iter().map(label).collect());
+    record
+}
+
+/// The labels of a former journal stay, and released ones come again last. Objects that had none get them once.
 #[test]
-fn labels_that_an_older_journal_lacks_are_given_once() {
+fn labels_of_a_former_journal_stay() {
     let rules = rules(RULES);
     let (mut core, _) = core(&rules, &[]);
-    let whole = apply(&mut core, NETWORK).record;
-    assert_eq!(whole.insert["transport_zone"], [[json!(""), json!("flow"), json!(1500)]]);
-    assert_eq!(whole.insert["managed"], [[json!("hv1")], [json!("hv2")]]);
-    assert_eq!(whole.insert["node_label"], [[json!("hv1"), json!(1)], [json!("hv2"), json!(2)]]);
-    assert_eq!(
-        whole.insert["replication_label"][1..3],
-        [
-            [json!("blue"), json!("unknown"), json!(0x108), json!(0x10a)],
-            [json!("red"), json!("all"), json!(0x105), json!(0x107)],
-        ]
-    );
-
-    let mut old = whole.clone();
-    old.labels.retain(|label| ["switch", "switch_port"].contains(&&*label.0));
-    let later = ["managed", "node_label", "replication_label", "transport_zone", "transport_node_zone"];
-    for table in later {
-        old.insert.remove(table).expect("it has rows");
-    }
-    let (restored, correction) = crate::support::core(&rules, &[old.clone()]);
-    let correction = correction.expect("labels and rows come");
-    assert_eq!(correction.labels.len(), 2 * 4 + 2);
-    assert_eq!(correction.insert.keys().collect::<Vec<_>>().len(), later.len());
-    assert_eq!(state(&restored)[1..], state(&core)[1..]);
-    let (again, none) = crate::support::core(&rules, &[old, correction]);
+    let labels = [
+        ("switch", "red", 1),
+        ("switch", "blue", 2),
+        ("switch_port", "blue-1", 0x105),
+        ("switch_port", "blue-2", 0x101),
+        ("switch_port", "red-1", 0x102),
+        ("switch/all", "blue", 0x103),
+        ("switch/all/relay", "blue", 0x104),
+        ("transport_node", "hv1", 2),
+    ];
+    let mut records = vec![former(&apply(&mut core, NETWORK).record, &labels)];
+    let delete = core.delete(&[key(Kind::SwitchPort, "blue-2")], "test", now()).unwrap().transaction.unwrap();
+    records.push(former(&delete.record, &[]));
+    let (mut restored, correction) = crate::support::core(&rules, &records);
+    let correction = correction.expect("blue and red lack labels of their groups, and hv2 its own");
+    assert!(correction.insert.is_empty() && correction.delete.is_empty(), "{correction:?}");
+    assert_eq!(correction.memory["datapath_label"]["given"], json!([["blue", 2], ["red", 1]]));
+    assert_eq!(correction.memory["node_label"]["given"], json!([["hv1", 2], ["hv2", 3]]));
+    let tunnels = &correction.memory["tunnel_label"];
+    assert_eq!(tunnels["given"].as_array().map(Vec::len), Some(2 + 8));
+    assert_eq!(tunnels["given"][0], json!(["port", "blue-1", 0x105]));
+    assert_eq!(tunnels["released"], json!([[0x101]]));
+    assert!(shown(&restored.desired("hv1")).contains(&"1 100 reg1=0x105 set_field:0x2->reg0".to_owned()));
+    records.push(correction);
+    let (again, none) = crate::support::core(&rules, &records);
     assert_eq!((none, state(&again)), (None, state(&restored)));
+    // 0x106 to 0x10b went to the groups.
+    let record = apply(&mut restored, "{kind: switch_port, id: new, switch: blue}").record;
+    assert_eq!(filled(&record, "tunnel_label"), [[json!("port"), json!("new"), json!(0x10c)]]);
+
+    let impossible =
+        former(&records[0], &[("switch_port", "blue-1", 0x101), ("switch_port", "blue-2", 0x101)]);
+    let error = History::new(&rules).add(&impossible).unwrap_err().to_string();
+    assert!(error.contains("[\"port\",\"blue-2\"] gets number 257, which is in use"), "{error}");
 }
 
 #[test]
@@ -438,12 +458,10 @@ fn labels_stay_over_restarts_and_come_again_last() {
         let text = "{kind: switch_port, id: blue-1, switch: blue}\n---\n{kind: localnet_port, id: out, switch: blue, network: physnet}";
         let record = apply(core, text).record;
         assert_eq!(
-            record.insert["port_label"],
-            [[json!("blue-1"), json!(0x10c)], [json!("out"), json!(0x10d)]],
+            filled(&record, "tunnel_label"),
+            [[json!("port"), json!("blue-1"), json!(0x10c)], [json!("port"), json!("out"), json!(0x10d)]],
             "0x101 was given back, and rests"
         );
-        assert_eq!(core.label(&key(Kind::SwitchPort, "blue-2")), Some(0x102));
-        assert_eq!(core.label(&key(Kind::LocalnetPort, "out")), Some(0x10d));
     }
 }
 

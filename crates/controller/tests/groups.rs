@@ -2,7 +2,6 @@
 
 use crate::support::*;
 use controller::core::{CoreError, Refusal};
-use network::{Kind, ObjectKey};
 use nlog_data::ErrorCode;
 use serde_json::json;
 
@@ -23,6 +22,8 @@ fn buckets_and_patch_ports_go_to_switches_and_their_numbers_come_back() {
     let rules = rules(&format!("{RULES}{GROUPS}"));
     let (mut core, _) = core(&rules, &[]);
     let mut records = vec![apply(&mut core, NETWORK).record];
+    assert_eq!(filled(&records[0], "tunnel_label")[0], [json!("port"), json!("blue-1"), json!(0x101)]);
+    let local = 0x101;
     let mapped = "{kind: transport_node, id: hv1, ip: 172.16.0.1, bridge_mappings: {phys: br-phys},
         ovsdb: 'unix:/run/hv1/db.sock', openflow: 'unix:/run/hv1/br-int.mgmt'}";
     let applied = apply(&mut core, mapped);
@@ -34,7 +35,6 @@ fn buckets_and_patch_ports_go_to_switches_and_their_numbers_come_back() {
     assert_eq!(applied.record.insert["patch_port"], [[json!("hv1"), json!("weft-phys"), json!(9)]]);
     records.push(applied.record);
     let rule = |line: &str| format!("rule={:#x}", rules_fingerprint(&rules, line));
-    let local = core.label(&ObjectKey::new(Kind::SwitchPort, "blue-1")).unwrap();
     assert_eq!(
         shown(&core.desired("hv1"))[4..],
         [

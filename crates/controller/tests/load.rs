@@ -10,7 +10,9 @@ use crate::support::drivers::Switches;
 use crate::support::running::{Running, apply, parts, start, start_with, status_when, within};
 use crate::support::*;
 use controller::{ClientError, pb};
-use nlog_data::{CommitError, Committed, Evaluator, Row, Schema, TableId, Transaction, TransactionError};
+use nlog_data::{
+    CommitError, Committed, Evaluator, Memories, Row, Schema, TableId, Transaction, TransactionError,
+};
 use ovs_driver::Event;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -75,6 +77,22 @@ impl Evaluator for Gated {
 
     fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
         self.inner.contents(table)
+    }
+
+    fn memories(&self) -> Memories {
+        self.inner.memories()
+    }
+
+    fn restore(&mut self, memories: &Memories) -> Result<(), TransactionError> {
+        self.inner.restore(memories)
+    }
+
+    fn checkpoint(&mut self) {
+        self.inner.checkpoint();
+    }
+
+    fn undo(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        self.inner.undo(transaction)
     }
 }
 

@@ -3,15 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use nlog_data::{
-    ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, TableId, Transaction,
-};
+use nlog_data::{ColumnTransaction, Columns, CommitError, TableId, Transaction};
 
 /// A form of transactions.
 pub(crate) trait Form: Sized {
-    /// The result of a transaction.
-    type Committed;
-
     /// The transaction by rows.
     fn rows(&self) -> Cow<'_, Transaction>;
 
@@ -23,14 +18,9 @@ pub(crate) trait Form: Sized {
 
     /// The transaction together with changes of tables that it does not touch.
     fn with(&self, changes: &Transaction) -> Result<Self, CommitError>;
-
-    /// Runs it.
-    fn commit(&self, evaluator: &mut impl Evaluator) -> Result<Self::Committed, CommitError>;
 }
 
 impl Form for Transaction {
-    type Committed = Committed;
-
     fn rows(&self) -> Cow<'_, Transaction> {
         Cow::Borrowed(self)
     }
@@ -54,15 +44,9 @@ impl Form for Transaction {
         all.delete.extend(changes.delete.iter().map(|(table, rows)| (*table, rows.clone())));
         Ok(all)
     }
-
-    fn commit(&self, evaluator: &mut impl Evaluator) -> Result<Committed, CommitError> {
-        evaluator.commit(self)
-    }
 }
 
 impl Form for ColumnTransaction {
-    type Committed = CommittedColumns;
-
     fn rows(&self) -> Cow<'_, Transaction> {
         Cow::Owned(self.to_rows())
     }
@@ -88,9 +72,5 @@ impl Form for ColumnTransaction {
         all.insert.extend(changes.insert);
         all.delete.extend(changes.delete);
         Ok(all)
-    }
-
-    fn commit(&self, evaluator: &mut impl Evaluator) -> Result<CommittedColumns, CommitError> {
-        evaluator.commit_columns(self)
     }
 }

@@ -89,7 +89,22 @@ impl<E: Evaluator> Hooked<E> {
         self.now
     }
 
-    fn run<T: Form>(&mut self, transaction: &T, tick: Option<u64>) -> Result<T::Committed, CommitError> {
+    /// Runs a transaction as [`Evaluator::commit_columns`] does, but by another function of the program's evaluator, which
+    /// gets the transaction with the changes of the hooks' targets.
+    pub fn commit_columns_by<R>(
+        &mut self,
+        transaction: &ColumnTransaction,
+        commit: impl FnOnce(&mut E, &ColumnTransaction) -> Result<R, CommitError>,
+    ) -> Result<R, CommitError> {
+        self.run(transaction, None, commit)
+    }
+
+    fn run<T: Form, R>(
+        &mut self,
+        transaction: &T,
+        tick: Option<u64>,
+        commit: impl FnOnce(&mut E, &T) -> Result<R, CommitError>,
+    ) -> Result<R, CommitError> {
         if let Some(why) = &self.broken {
             return Err(CommitError::Engine(why.clone()));
         }
@@ -101,7 +116,7 @@ impl<E: Evaluator> Hooked<E> {
             now = now.max(memory.remove(NOW).and_then(|now| now.as_u64()));
         }
         let mut targets = Transaction::default();
-        let result = self.attempt(transaction, tick, &memories, &mut targets);
+        let result = self.attempt(transaction, tick, &memories, &mut targets, commit);
         let failed = match &result {
             Ok(_) => {
                 let past = Past { targets, now: std::mem::replace(&mut self.now, now.max(tick)) };
@@ -133,13 +148,14 @@ impl<E: Evaluator> Hooked<E> {
         CommitError::Engine(why)
     }
 
-    fn attempt<T: Form>(
+    fn attempt<T: Form, R>(
         &mut self,
         transaction: &T,
         tick: Option<u64>,
         memories: &Memories,
         targets: &mut Transaction,
-    ) -> Result<T::Committed, CommitError> {
+        commit: impl FnOnce(&mut E, &T) -> Result<R, CommitError>,
+    ) -> Result<R, CommitError> {
         for stage in &mut self.stages {
             if let Err(error) = stage.run(transaction, tick, memories, targets) {
                 // Errors of input tables precede those of derived tables, and a stage does not have all input
@@ -149,9 +165,9 @@ impl<E: Evaluator> Hooked<E> {
             }
         }
         if targets.is_empty() {
-            return transaction.commit(&mut self.evaluator);
+            return commit(&mut self.evaluator, transaction);
         }
-        transaction.with(targets)?.commit(&mut self.evaluator)
+        commit(&mut self.evaluator, &transaction.with(targets)?)
     }
 
     /// Undoes the last accepted transaction, which had these rows of its own.
@@ -207,11 +223,11 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        self.run(transaction, None)
+        self.run(transaction, None, E::commit)
     }
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
-        self.run(transaction, None)
+        self.run(transaction, None, E::commit_columns)
     }
 
     fn idle(&mut self) -> Result<(), CommitError> {
@@ -242,7 +258,7 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
             );
             return Err(TransactionError::new(ErrorCode::Range, message).into());
         }
-        self.run(&Transaction::default(), Some(now_ms))
+        self.run(&Transaction::default(), Some(now_ms), E::commit)
     }
 
     fn memories(&self) -> Memories {

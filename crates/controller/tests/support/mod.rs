@@ -25,10 +25,24 @@ input table logical_switch(sw: string, tenant: string) key(sw);
 input table logical_switch_port(port: string, sw: string) key(port);
 input table port_mac(port: string, mac: mac) key(port, mac);
 input table port_ip(port: string, ip: ip, mac: mac) key(port, ip);
-input table datapath_label(sw: string, label: int) key(sw);
-input table port_label(port: string, label: int) key(port);
-input table node_label(node: string, label: int) key(node);
-input table replication_label(sw: string, audience: string, label: int, relay_label: int) key(sw, audience);
+table wants_datapath_label(sw: string);
+wants_datapath_label(sw) :- logical_switch(sw, _);
+input table datapath_label(sw: string, label: int) key(sw) from allocate(wants_datapath_label, first: 1, last: 0xffffff);
+table wants_tunnel_label(use: string, id: string);
+wants_tunnel_label("port", port) :- logical_switch_port(port, _);
+wants_tunnel_label("port", port) :- localnet_port(port, _, _, _);
+wants_tunnel_label(use, sw) :- logical_switch(sw, _), replication(use);
+table replication(use: string);
+replication("replication_all");
+replication("replication_all_relay");
+replication("replication_unknown");
+replication("replication_unknown_relay");
+input table tunnel_label(use: string, id: string, label: int) key(use, id) from allocate(wants_tunnel_label, first: 0x101, last: 0xffffff);
+table port_label(port: string, label: int) key(port);
+port_label(port, label) :- tunnel_label("port", port, label);
+table wants_node_label(node: string);
+wants_node_label(node) :- transport_node(node, _, _);
+input table node_label(node: string, label: int) key(node) from allocate(wants_node_label, first: 1, last: 0xffffff);
 input table transport_zone(zone: string, form: string, mtu: int) key(zone);
 input table transport_node_zone(node: string, zone: string) key(node);
 input table bridge_mapping(node: string, network: string, bridge: string) key(node, network);
@@ -89,7 +103,11 @@ pub(crate) fn rules(text: &str) -> Arc<Rules> {
 }
 
 pub(crate) fn reference(rules: &Rules) -> Box<dyn Evaluator> {
-    Box::new(Reference::new(rules.program().clone(), Tables::These(rules.observed())).with_attribution())
+    let make = |program, observe| {
+        Ok(Box::new(Reference::new(program, observe).with_attribution()) as Box<dyn Evaluator>)
+    };
+    nlog_hooks::start(rules.program(), Tables::These(rules.observed()), make)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A moment; the same in every run.
@@ -121,6 +139,12 @@ pub(crate) fn apply(core: &mut Core, text: &str) -> AppliedTransaction {
     let Accepted { transaction, .. } =
         core.apply(batch(text), "test", now()).unwrap_or_else(|error| panic!("{error}"));
     transaction.unwrap_or_else(|| panic!("nothing changes with {text}"))
+}
+
+/// The rows that a hook inserts into its table.
+pub(crate) fn filled<'a>(record: &'a Record, table: &str) -> &'a [Vec<serde_json::Value>] {
+    let rows = record.filled.as_ref().and_then(|filled| filled.insert.get(table));
+    rows.unwrap_or_else(|| panic!("no row of {table} comes: {record:?}"))
 }
 
 /// A report of interfaces and tunnel ports, as `port@number`.

@@ -2,7 +2,8 @@
 //! physical network, tunnels in three encapsulations.
 //!
 //! `pipeline/network.jsonl` is the network, `flows.txt` and `groups.txt` are `of_flow` and `of_bucket` of `hv1` from
-//! `weft eval rules -i network.jsonl --final`, as `ovs-ofctl` reads them; tunnel ports are 200 to 202 there.
+//! `weft eval rules -i network.jsonl --final`, as `ovs-ofctl` reads them; tunnel ports are 200 to 202 there. Its labels are
+//! input, as when rules did not allocate them, and spread over their 24 bits.
 
 use frame_builder::{Encapsulation, Wrapped};
 use openflow_rs::FlowEntry;

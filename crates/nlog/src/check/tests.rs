@@ -119,18 +119,6 @@ fn transaction(test: &ast::Test, changes: &[Change], scope: &mut Scope<'_>) -> O
     for change in changes {
         let name = &change.row.name;
         let declared = scope.declarations.table(&name.name).map(|table| &scope.declarations.tables[table]);
-        if let Some((declared, hook)) = declared.and_then(|declared| Some((declared, declared.hook?))) {
-            let message = format!(
-                "`{}` is filled by hook `{}`; transactions change other input tables only",
-                name.name, hook.name.name
-            );
-            let help = format!("change the tables that `{}` is derived from", hook.source.name);
-            let report = Report::new(Code::NotAnInput, name.span, message, help);
-            scope.reports.push(report.label(declared.name.span, "declared here"));
-            scope.usage.read.extend(scope.declarations.table(&name.name));
-            faulty = true;
-            continue;
-        }
         if let Some(declared) = declared.filter(|declared| declared.role != Role::Input) {
             let message =
                 format!("`{}` is derived by rules; transactions change input tables only", name.name);

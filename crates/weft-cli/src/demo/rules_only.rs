@@ -7,8 +7,8 @@ use anyhow::{Context, Result, anyhow};
 use controller::rules::Rules;
 use network::{Batch, ObjectStore, TransportZone};
 use nlog::Program;
-use nlog_data::{Delta, Evaluator, Row, TableId, Transaction, Value, json};
-use nlog_dataflow::Dataflow;
+use nlog_data::{Delta, Evaluator, Row, TableId, Tables, Transaction, Value, json};
+use nlog_dataflow::{Dataflow, Options};
 
 use testbed::tenants::{MACHINES, NETWORK, mac};
 
@@ -32,8 +32,13 @@ pub(super) fn run() -> Result<()> {
     for rule in sorted_by_place(&program) {
         println!("  {}\n{}\n", rule.place, indented(&rule.text));
     }
-    let options = nlog_dataflow::Options::default();
-    let mut engine = Dataflow::new(Arc::clone(&program), options)?;
+    let make = |program, observe| {
+        let options = Options { observe, ..Options::default() };
+        let engine = Dataflow::new(program, options).map_err(|error| error.to_string())?;
+        Ok(Box::new(engine) as Box<dyn Evaluator>)
+    };
+    let mut engine =
+        nlog_hooks::start(&program, Tables::Outputs, make).map_err(|error| anyhow!("{error}"))?;
     let mut show = |title: &str, rows: Rows| -> Result<()> {
         heading(title);
         let transaction = rows.transaction(&program);
@@ -94,7 +99,7 @@ impl Rows {
     }
 }
 
-/// The rows of the demo's objects, and labels as the controller would allocate them.
+/// The rows of the demo's objects.
 fn objects() -> Result<Rows> {
     let mut batch = Batch::default();
     batch.add_document("hosts.yaml", HOSTS);
@@ -110,22 +115,8 @@ fn objects() -> Result<Rows> {
     }
     let (table, row) = TransportZone::default_zone().row();
     rows.insert(table, row);
-    for (label, host) in (1..).zip(["hv1", "hv2"]) {
+    for host in ["hv1", "hv2"] {
         rows.insert("managed", vec![text(host)]);
-        rows.insert("node_label", vec![text(host), Value::Int(label)]);
-    }
-    for (label, switch) in (1..).zip(["acme", "umbra"]) {
-        rows.insert("datapath_label", vec![text(switch), Value::Int(label)]);
-        for (first, audience) in [(0x200, "all"), (0x300, "unknown")] {
-            let labels = [first + 2 * label, first + 2 * label + 1].map(Value::Int);
-            rows.insert(
-                "replication_label",
-                [text(switch), text(audience)].into_iter().chain(labels).collect(),
-            );
-        }
-    }
-    for (label, (port, ..)) in (0x101..).zip(MACHINES) {
-        rows.insert("port_label", vec![text(port), Value::Int(label)]);
     }
     Ok(rows)
 }
