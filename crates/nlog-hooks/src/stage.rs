@@ -58,6 +58,8 @@ impl<E: Evaluator> Stage<E> {
             hooks: Vec::new(),
             tests: Vec::new(),
             constants: whole.constants.clone(),
+            objects: Vec::new(),
+            states: Vec::new(),
         });
         let is_input = |table: &TableId| whole.schema.table(*table).role == Role::Input;
         let inputs: BTreeSet<TableId> = tables.into_iter().filter(is_input).collect();

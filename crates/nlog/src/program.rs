@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use nlog_data::{Function, RuleId, Schema, TableId, Type, Value};
+use nlog_data::{Function, ObjectKind, RuleId, Schema, TableId, Type, Value};
 
 pub use crate::hook::Wiring;
 pub use test::{ExpectedRow, Pattern, Test, TestStep, TestStepKind};
@@ -32,6 +32,10 @@ pub struct Program {
     /// The values of its named constants. Rules contain the values; this is for programs that agree on constants with
     /// the rules.
     pub constants: BTreeMap<String, Value>,
+    /// The kinds of network objects, in name order.
+    pub objects: Vec<ObjectKind>,
+    /// The output tables with the state of objects, in name order. The key of each is a reference.
+    pub states: Vec<TableId>,
 }
 
 impl Program {

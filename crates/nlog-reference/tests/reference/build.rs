@@ -104,6 +104,8 @@ impl Builder {
             hooks: Vec::new(),
             tests: Vec::new(),
             constants: BTreeMap::new(),
+            objects: Vec::new(),
+            states: Vec::new(),
         })
     }
 

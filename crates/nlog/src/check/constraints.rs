@@ -57,7 +57,7 @@ pub(super) fn define(
 }
 
 /// The report of a constant that violates the constraint of its type.
-fn out_of_range(span: Span, violation: String) -> Report {
+pub(super) fn out_of_range(span: Span, violation: String) -> Report {
     Report::new(Code::ConstantRange, span, violation, "use a value of the type, or another type")
 }
 

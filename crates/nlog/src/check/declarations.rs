@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use nlog_data::{Function, Role, Type, Value, function};
+use nlog_data::{Function, ObjectKind, Role, Type, Value, function};
 
 use super::functions::OwnFunctions;
 use super::named_types::{Hidden, NamedTypes};
@@ -22,6 +22,10 @@ pub(super) struct Table<'a> {
     pub(super) columns: Option<Columns<'a>>,
     pub(super) key: Option<Vec<usize>>,
     pub(super) hook: Option<&'a ast::Hook>,
+    /// Whether it is the state of objects.
+    pub(super) state: bool,
+    /// If its rows are the objects of a kind, what is said of them.
+    pub(super) object: Option<&'a ast::Object>,
     pub(super) doc: &'a str,
 }
 
@@ -92,6 +96,8 @@ pub(super) struct Declarations<'a> {
     pub(super) constants: BTreeMap<&'a str, Constant>,
     pub(super) types: NamedTypes<'a>,
     pub(super) own_functions: OwnFunctions<'a>,
+    /// The kinds of objects without mistakes, in name order.
+    pub(super) objects: Vec<ObjectKind>,
     /// Names whose declarations may be hidden by syntax errors.
     pub(super) hidden: Hidden<'a>,
 }
@@ -168,6 +174,11 @@ impl<'a> Declarations<'a> {
         self.hidden.nameless
     }
 
+    /// The kind of the objects that a table has.
+    pub(super) fn kind_of(&self, table: usize) -> Option<&ObjectKind> {
+        self.objects.iter().find(|kind| kind.table.0 as usize == table)
+    }
+
     /// The number of the table with this name.
     pub(super) fn table(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
@@ -197,8 +208,17 @@ fn declare<'a>(table: &'a ast::Table, declarations: &Declarations<'a>, reports: 
         .as_ref()
         .zip(columns.as_ref())
         .map(|(key, columns)| key_columns(table, key, columns, reports));
-    let hook = table.hook.as_ref();
-    Table { name: &table.name, role: table.role, columns, key, hook, doc: &table.doc }
+    let (hook, object) = (table.hook.as_ref(), table.object.as_deref());
+    Table {
+        name: &table.name,
+        role: table.role,
+        columns,
+        key,
+        hook,
+        state: table.state,
+        object,
+        doc: &table.doc,
+    }
 }
 
 fn key_columns(

@@ -315,6 +315,7 @@ fn hash_constants(expr: &ast::Expr, declarations: &Declarations<'_>, hasher: &mu
 
 fn hash_type(ty: &TypeRef, hasher: &mut DefaultHasher) {
     ty.name.name.hash(hasher);
+    ty.kinds.iter().for_each(|kind| kind.name.hash(hasher));
     match &ty.of {
         Some(of) => hash_type(of, hasher),
         None => ".".hash(hasher),

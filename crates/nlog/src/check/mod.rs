@@ -5,7 +5,7 @@
 //! `expressions`, `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types`
 //! (unification) and `calls` (which function is meant); `binding` (which variables get a value), `normalise` (in
 //! which order) and `constant_folding` with `sequence` and `size` (limits); `facts` (the short way for most facts);
-//! `tests`; `lints`; `hooks`; `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
+//! `tests`; `lints`; `hooks`; `objects` (kinds, state and refusals of objects); `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
 //! `messages` (shared error messages) with `suggest` (similar names).
 
 mod aggregate;
@@ -32,6 +32,7 @@ mod memo;
 mod messages;
 mod named_types;
 mod normalise;
+mod objects;
 mod openflow;
 mod positions;
 mod records;
@@ -46,7 +47,7 @@ mod types;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nlog_data::{Role, Schema, TableId, Value};
+use nlog_data::{ObjectKind, Role, Schema, TableId, Value};
 
 use crate::diagnostic::{Code, Diagnostic, Report, Reports};
 use crate::index::Index;
@@ -101,6 +102,7 @@ pub(crate) fn compile_with(
     let mut declarations = Declarations::collect(&files, sources, &mut reports);
     let mut usage = Usage { notes: index.is_some().then(Notes::default), ..Usage::default() };
     definitions::define(&files, &mut declarations, &mut usage, sources, &mut reports);
+    declarations.objects = objects::check(&declarations, &mut usage, sources, &mut reports);
     let mentions = files.iter().flat_map(|file| &file.mentions);
     usage.read.extend(mentions.filter_map(|name| declarations.table(name)));
 
@@ -130,6 +132,9 @@ pub(crate) fn compile_with(
     if let (Some(index), Some(notes)) = (index, &usage.notes) {
         *index = positions::index(&files, &declarations, notes);
     }
+
+    objects::refusals(&declarations, &rules, &dependencies, &mut reports);
+    objects::states(&declarations, &mut reports);
 
     let program = if reports.has_errors() {
         None
@@ -289,5 +294,9 @@ fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources
         Constant::Faulty => None,
     });
     let constants = constants.collect();
-    Program { schema: Arc::new(schema), rules, order, hooks, tests, constants }
+    let objects = declarations.objects.iter().cloned();
+    let objects = objects.map(|kind| ObjectKind { table: number(kind.table), ..kind }).collect();
+    let states = declarations.tables.iter().zip(0..).filter(|(table, _)| table.state);
+    let states = states.map(|(_, at)| number(TableId(at))).collect();
+    Program { schema: Arc::new(schema), rules, order, hooks, tests, constants, objects, states }
 }

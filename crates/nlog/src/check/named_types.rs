@@ -1,7 +1,7 @@
 //! The types that a program declares: found, sorted by dependency, and read.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use nlog_data::function::{Evaluate, Function, Multiplicity, Parameter, Results, Shape};
@@ -40,6 +40,8 @@ pub(super) struct NamedTypes<'a> {
     records: HashMap<&'a str, Parts>,
     /// `to_string`: the built-in ones, and one for each enumeration.
     to_string: Vec<Arc<Function>>,
+    /// The kinds of objects.
+    kinds: BTreeSet<&'a str>,
 }
 
 /// Names whose declarations may be hidden by syntax errors.
@@ -103,7 +105,9 @@ impl<'a> NamedTypes<'a> {
         let numbers: HashMap<&str, usize> =
             declarations.iter().enumerate().map(|(number, ty)| (ty.name.name.as_str(), number)).collect();
         let edges: Vec<Vec<usize>> = declarations.iter().map(|ty| parts_of(ty, &numbers)).collect();
-        let mut types = NamedTypes::default();
+        let tables = files.iter().flat_map(|file| &file.tables);
+        let kinds = tables.filter(|table| table.object.is_some()).map(|table| table.name.name.as_str());
+        let mut types = NamedTypes { kinds: kinds.collect(), ..NamedTypes::default() };
         for declaration in &declarations {
             types.by_name.insert(&declaration.name.name, Named { declaration, ty: None });
         }
@@ -267,7 +271,14 @@ impl<'a> NamedTypes<'a> {
             reports.push(Report::new(Code::UnknownType, span, message, help));
             None
         };
+        if !ty.kinds.is_empty() {
+            return self.reference(ty, hidden, reports);
+        }
         match (container(name), &ty.of) {
+            // A program may have a type of this name, from before there were mappings.
+            (None, Some(of)) if name == MAP && !self.by_name.contains_key(name) => {
+                self.mapping(ty, of, hidden, reports)
+            }
             (Some(make), Some(of)) => {
                 let of = self.read(of, hidden, reports)?;
                 if let ("opt", Type::Opt(inner)) = (name, of.base()) {
@@ -298,6 +309,52 @@ impl<'a> NamedTypes<'a> {
         }
     }
 
+    /// `ref a | b`
+    fn reference(&self, ty: &TypeRef, hidden: &Hidden<'_>, reports: &mut Reports) -> Option<Type> {
+        let mut known = true;
+        for kind in ty.kinds.iter().filter(|kind| !self.kinds.contains(kind.name.as_str())) {
+            known = false;
+            if hidden.excuses(&kind.name) {
+                continue;
+            }
+            let help = match suggest::nearest(&kind.name, self.kinds.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("declare it: object {} {{ … }}", kind.name),
+            };
+            let message = format!("unknown kind of object `{}`", kind.name);
+            reports.push(Report::new(Code::Object, kind.span, message, help));
+        }
+        let mut kinds: Vec<String> = ty.kinds.iter().map(|kind| kind.name.clone()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        known.then(|| Type::Constrained(Arc::new(Constrained::reference(kinds))))
+    }
+
+    /// `map<pair>`
+    fn mapping(
+        &self,
+        ty: &TypeRef,
+        of: &TypeRef,
+        hidden: &Hidden<'_>,
+        reports: &mut Reports,
+    ) -> Option<Type> {
+        let pair = self.read(of, hidden, reports)?;
+        let fits = match &pair {
+            Type::Record(record) => match record.fields.as_slice() {
+                [(_, key), _] => is_text(key.base()),
+                _ => false,
+            },
+            _ => false,
+        };
+        if fits {
+            return Some(Type::Constrained(Arc::new(Constrained::mapping(pair))));
+        }
+        let message = format!("`{}` is not a record of a key, which is a text, and a value", show(of));
+        let help = "declare one: type mapping = record {network: string, bridge: string}; map<mapping>";
+        reports.push(Report::new(Code::UnknownType, ty.span, message, help));
+        None
+    }
+
     /// Reports a name that is not a type.
     pub(super) fn unknown(&self, name: &Ident, hidden: &Hidden<'_>, reports: &mut Reports) {
         if hidden.excuses(&name.name) {
@@ -321,9 +378,19 @@ impl<'a> NamedTypes<'a> {
     }
 }
 
+/// The container whose values documents write as mappings.
+const MAP: &str = "map";
+
+/// Whether documents write the values of a type as texts, so that they can be keys of mappings.
+fn is_text(ty: &Type) -> bool {
+    matches!(ty, Type::String | Type::Mac | Type::Ip | Type::Net | Type::Enum(_))
+}
+
 /// The source text of a type, without layout.
 fn show(ty: &TypeRef) -> String {
+    let kinds: Vec<&str> = ty.kinds.iter().map(|kind| kind.name.as_str()).collect();
     match &ty.of {
+        None if !kinds.is_empty() => format!("ref {}", kinds.join(" | ")),
         Some(of) => format!("{}<{}>", ty.name.name, show(of)),
         None => ty.name.name.clone(),
     }

@@ -194,6 +194,9 @@ impl<'a> Walk<'a> {
     }
 
     fn type_ref(&mut self, ty: &TypeRef) {
+        if !ty.kinds.is_empty() {
+            return ty.kinds.iter().for_each(|kind| self.table_name(kind));
+        }
         self.type_name(&ty.name);
         ty.of.iter().for_each(|of| self.type_ref(of));
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use nlog_data::{ErrorCode, Role, TableId, Transaction, Value};
+use nlog_data::{ErrorCode, ObjectKind, Role, TableId, Transaction, Value};
 
 use super::ATOM;
 use super::constants::Nowhere;
@@ -197,12 +197,13 @@ impl Resolver<'_, '_> {
             return None;
         }
         let columns = declared.columns.as_ref()?;
-        if let Some(rest) = call.rest.filter(|_| whole) {
+        let kind = declarations.kind_of(table).filter(|_| whole && call.rest.is_some());
+        if let Some(rest) = call.rest.filter(|_| whole && kind.is_none()) {
             let message = format!("this row needs a value for every column of `{}`", call.name.name);
             self.report(Code::Arity, rest, message, "write the other columns instead of `..`");
             return None;
         }
-        let by_column = self.by_column(call, columns, whole)?;
+        let by_column = self.by_column(call, columns, whole && kind.is_none())?;
         let mut terms: Vec<Option<Term>> = Vec::with_capacity(columns.len());
         for (column, argument) in columns.iter().zip(by_column) {
             let Some(argument) = argument.filter(|argument| whole || !is_wildcard(&argument.value)) else {
@@ -223,8 +224,35 @@ impl Resolver<'_, '_> {
                 _ => Some(None),
             })
             .collect();
-        let values = values.into_iter().collect::<Option<Vec<_>>>()?;
+        let mut values = values.into_iter().collect::<Option<Vec<_>>>()?;
+        if let Some(kind) = kind {
+            self.fill(call, kind, &mut values)?;
+        }
         (!self.failed).then_some((TableId(table as u32), values))
+    }
+
+    /// Gives the fields of an object that a row leaves out the values that they have in a document that does. `None`
+    /// after a report.
+    fn fill(&mut self, call: &Call, kind: &ObjectKind, values: &mut [Option<Value>]) -> Option<()> {
+        let (id, fields) = values.split_first_mut()?;
+        let mut missing = Vec::from_iter(id.is_none().then_some("id"));
+        for (value, field) in fields.iter_mut().zip(&kind.fields) {
+            if value.is_none() {
+                value.clone_from(&field.default);
+            }
+            missing.extend(value.is_none().then_some(field.name.as_str()));
+        }
+        if missing.is_empty() {
+            return Some(());
+        }
+        let message = format!("this row of `{}` lacks {}", kind.name, quoted(missing));
+        self.report(
+            Code::Arity,
+            call.span,
+            message,
+            "`..` stands for the fields with defaults; write the others",
+        );
+        None
     }
 
     /// The value of an expression without variables, or `None` after a report.

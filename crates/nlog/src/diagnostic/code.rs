@@ -127,6 +127,10 @@ codes! {
     "duplicate-type" DuplicateType Error,
     /// A function calls itself, directly or through other functions.
     "function-cycle" FunctionCycle Error,
+    /// The declaration of a kind of objects or of their state contradicts itself, or names what does not exist.
+    "object" Object Error,
+    /// A refusal names a kind or a field that does not exist, or depends on what switches report.
+    "refuse" Refuse Error,
     /// No hook has this name, or its settings or tables do not fit.
     "hook" Hook Error,
     /// A field of a match or a parameter of an action has an invalid argument.

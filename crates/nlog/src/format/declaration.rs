@@ -19,6 +19,7 @@ impl Printer<'_> {
         self.indent = STEP;
         match item.kind() {
             K::Test => self.test(item),
+            K::Object => self.object(item),
             // A rule with several items has a line for each.
             K::Rule if !has_one_item(item) => self.rule(item),
             _ if self.fits(&range, 0) => self.tokens_until(range.end),
@@ -184,6 +185,35 @@ impl Printer<'_> {
             self.step(&step);
         }
         self.end_of_block(0, blanks);
+    }
+
+    /// `object name { fields }`
+    fn object(&mut self, object: &SyntaxNode) {
+        let range = self.tokens.range(object);
+        // `object name {`
+        self.tokens_until(range.start + 3);
+        let mut blanks = Blanks::Within;
+        for element in object.children() {
+            self.line(STEP, blanks);
+            self.indent = 2 * STEP;
+            blanks = Blanks::Keep;
+            let range = self.tokens.range(&element);
+            if element.kind() == K::ObjectField && !self.fits(&range, 0) {
+                self.field(&element);
+            }
+            self.tokens_until(range.end);
+        }
+        self.indent = STEP;
+        self.end_of_block(0, blanks);
+    }
+
+    /// `name: type was name = value;` that does not fit on a line.
+    fn field(&mut self, field: &SyntaxNode) {
+        let value = field.children().find(|part| !matches!(part.kind(), K::Type | K::Was));
+        if let Some(value) = value {
+            self.tokens_until(self.value_of(&value));
+            self.value(&value, 2 * STEP, 1);
+        }
     }
 
     /// `given { rows }`, `expect row;`

@@ -185,7 +185,9 @@ impl<'text> Tokens<'text> {
         let (outer, parent) = (self.parent(at - 1), self.parent(at));
         let closed_before = match kind {
             K::Comma | K::Semicolon | K::RParen | K::RBracket | K::Dot | K::Colon => true,
-            K::LParen => matches!(parent, K::Arguments | K::Columns | K::Parameters | K::Key | K::Hook),
+            K::LParen => {
+                matches!(parent, K::Arguments | K::Columns | K::Parameters | K::Key | K::Hook | K::Unique)
+            }
             K::LBracket => matches!(parent, K::Actions | K::BitRange),
             K::LBrace => matches!(parent, K::Record | K::Match),
             K::RBrace => !is_block(parent) || before == K::LBrace,
@@ -291,5 +293,5 @@ fn is_doc(comment: &str) -> bool {
 
 /// Whether the braces of such a node contain steps or rows.
 fn is_block(kind: K) -> bool {
-    matches!(kind, K::Test | K::Given | K::Change | K::Expect)
+    matches!(kind, K::Test | K::Object | K::Given | K::Change | K::Expect)
 }

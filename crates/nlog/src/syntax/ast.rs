@@ -208,6 +208,33 @@ pub struct Table {
     pub key: Option<Vec<Ident>>,
     /// The hook that fills it.
     pub hook: Option<Hook>,
+    /// Whether it is the state of objects.
+    pub state: bool,
+    /// If its rows are the objects of a kind: what the declaration says of them besides their columns, of which the
+    /// first is the id.
+    pub object: Option<Box<Object>>,
+    /// The text of its `##` comments.
+    pub doc: String,
+}
+
+/// `object name { fields }`, besides the table of its objects.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// One for each column of the table but the first.
+    pub fields: Vec<ObjectField>,
+    /// `unique(path, …);`: the parts of each path.
+    pub uniques: Vec<Vec<Vec<Ident>>>,
+    /// `id_space name;`, each time it is written.
+    pub id_spaces: Vec<Ident>,
+}
+
+/// `name: type was name, … = value;`, besides its name and type.
+#[derive(Debug, Clone)]
+pub struct ObjectField {
+    /// Its former names.
+    pub formers: Vec<Ident>,
+    /// The value of an absent field.
+    pub default: Option<Expr>,
     /// The text of its `##` comments.
     pub doc: String,
 }
@@ -243,6 +270,8 @@ pub struct TypeRef {
     pub name: Ident,
     /// The type in angle brackets.
     pub of: Option<Box<TypeRef>>,
+    /// The kinds after `ref`; none for any other type.
+    pub kinds: Vec<Ident>,
     /// All of it.
     pub span: Span,
 }

@@ -99,6 +99,18 @@ SyntaxKind {
     ErrorKw,
     /// `where`
     WhereKw,
+    /// `object` of a kind of objects
+    ObjectKw,
+    /// `state` before `table`
+    StateKw,
+    /// `ref` of a type
+    RefKw,
+    /// `was` of an object's field
+    WasKw,
+    /// `unique` of an object
+    UniqueKw,
+    /// `id_space` of an object
+    IdSpaceKw,
 
     // Names and literals.
     #[regex("[A-Za-z_][A-Za-z0-9_]*", priority = 2)]
@@ -212,7 +224,7 @@ SyntaxKind {
     Hook,
     /// `name: value` of a hook.
     Setting,
-    /// `name` or `name<type>`
+    /// `name`, `name<type>` or `ref name | name`
     Type,
     /// `type NAME = …;`: an alias, a constrained type, an enumeration or a record.
     TypeDeclaration,
@@ -226,6 +238,18 @@ SyntaxKind {
     Member,
     /// `record {name: type, …}` of a type's declaration.
     RecordType,
+    /// `object name { fields }`
+    Object,
+    /// `name: type was name = value;` of an object.
+    ObjectField,
+    /// `was name, name` of an object's field.
+    Was,
+    /// `unique(path, …);` of an object.
+    Unique,
+    /// `name.name` of what is unique.
+    Path,
+    /// `id_space name;` of an object.
+    IdSpace,
     /// `function name(parameters) -> type = value;`
     Function,
     /// `(name: type, …)` of a function.
@@ -332,6 +356,12 @@ impl SyntaxKind {
         ("delta", SyntaxKind::DeltaKw),
         ("error", SyntaxKind::ErrorKw),
         ("where", SyntaxKind::WhereKw),
+        ("object", SyntaxKind::ObjectKw),
+        ("state", SyntaxKind::StateKw),
+        ("ref", SyntaxKind::RefKw),
+        ("was", SyntaxKind::WasKw),
+        ("unique", SyntaxKind::UniqueKw),
+        ("id_space", SyntaxKind::IdSpaceKw),
     ];
 
     /// Whether the parser ignores the token.
@@ -346,7 +376,7 @@ impl SyntaxKind {
 
     /// Whether the token is a contextual keyword: a keyword here, a name elsewhere.
     pub fn is_contextual_keyword(self) -> bool {
-        (SyntaxKind::TypeKw..=SyntaxKind::WhereKw).contains(&self)
+        (SyntaxKind::TypeKw..=SyntaxKind::IdSpaceKw).contains(&self)
     }
 
     /// Whether the token can only start a declaration.

@@ -19,6 +19,7 @@ use fingerprint::Fingerprint;
 mod allowance;
 mod expression;
 mod fingerprint;
+mod object;
 mod test;
 
 /// Reads a file's tree. `file` is its number among the sources.
@@ -67,6 +68,7 @@ impl Lowering {
             K::TypeDeclaration => self.type_declaration(item, broken),
             K::Function => self.function(item, broken),
             K::Table => self.table(item, broken),
+            K::Object => self.object(item, broken),
             K::Test if !broken => {
                 if let Some(test) = self.test(item) {
                     self.out.tests.push(test);
@@ -86,7 +88,7 @@ impl Lowering {
         let Some(name) = self.name(item) else { return self.nameless(item) };
         let role = if token(item, K::InputKw).is_some() {
             Role::Input
-        } else if token(item, K::OutputKw).is_some() {
+        } else if token(item, K::OutputKw).is_some() || token(item, K::StateKw).is_some() {
             Role::Output
         } else if token(item, K::ForbidKw).is_some() {
             Role::Forbid
@@ -98,7 +100,8 @@ impl Lowering {
             tokens(&key).filter(|token| token.kind() == K::Ident).map(|token| self.ident(&token)).collect()
         });
         let hook = child(item, K::Hook).filter(|_| !broken).and_then(|hook| self.hook(&hook));
-        self.out.tables.push(Table { role, name, columns, key, hook, doc: doc(item) });
+        let state = token(item, K::StateKw).is_some();
+        self.out.tables.push(Table { role, name, columns, key, hook, state, object: None, doc: doc(item) });
     }
 
     fn hook(&mut self, node: &SyntaxNode) -> Found<Hook> {
@@ -193,9 +196,14 @@ impl Lowering {
     }
 
     fn type_ref(&self, node: &SyntaxNode) -> Found<TypeRef> {
+        if let Some(word) = token(node, K::RefKw) {
+            let kinds = tokens(node).filter(|token| token.kind() == K::Ident);
+            let kinds = kinds.map(|token| self.ident(&token)).collect();
+            return Some(TypeRef { name: self.ident(&word), of: None, kinds, span: self.span(node) });
+        }
         let name = self.name(node)?;
         let of = child(node, K::Type).and_then(|of| self.type_ref(&of)).map(Box::new);
-        Some(TypeRef { name, of, span: self.span(node) })
+        Some(TypeRef { name, of, kinds: Vec::new(), span: self.span(node) })
     }
 
     fn rule(&mut self, node: &SyntaxNode) -> Found<Rule> {

@@ -222,6 +222,15 @@ impl<'text> Parser<'text> {
         Ok(parsed)
     }
 
+    /// The same, with the documentation before the next token.
+    fn documented(&mut self, kind: SyntaxKind, parse: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
+        self.emit_trivia_before_docs();
+        self.start(kind);
+        parse(self)?;
+        self.finish();
+        Ok(())
+    }
+
     /// Takes the next token into the tree.
     fn bump(&mut self) {
         if let Some(&next) = self.significant.get(self.at) {
@@ -376,7 +385,7 @@ impl<'text> Parser<'text> {
             self.emit_trivia();
             self.start(SyntaxKind::Error);
             match kind {
-                SyntaxKind::Test => self.skip_test(),
+                SyntaxKind::Test | SyntaxKind::Object => self.skip_test(),
                 kind => self.skip_declaration(kind),
             }
             self.finish();

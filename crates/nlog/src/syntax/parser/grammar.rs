@@ -1,6 +1,7 @@
 //! The grammar. Each function parses the production in its comment.
 
 mod expression;
+mod object;
 mod test;
 
 use super::{Parsed, Parser};
@@ -21,6 +22,7 @@ pub(super) fn file(p: &mut Parser<'_>) {
                 Some(K::Function) => p.item(K::Function, function),
                 Some(K::Test) => p.item(K::Test, test::test),
                 Some(K::Table) => p.item(K::Table, table),
+                Some(K::Object) => p.item(K::Object, object::object),
                 Some(_) => p.item(K::Rule, default_rule),
                 None if p.at_spoilt_test() => p.item(K::Test, test::test),
                 None => p.item(K::Rule, rule),
@@ -165,12 +167,14 @@ fn function(p: &mut Parser<'_>) -> Parsed {
     p.semicolon("`;`")
 }
 
-/// `input table name(column: type, …) key(column, …) from hook(table, …);`, with `input`, `output`, `forbid` or none of
-/// them before `table`.
+/// `input table name(column: type, …) key(column, …) from hook(table, …);`, with `input`, `output`, `forbid`, `state` or
+/// none of them before `table`.
 fn table(p: &mut Parser<'_>) -> Parsed {
     let help = "for example: input table log_port(lport: string, ldp: string) key(lport);";
     if p.word(0) == Some("forbid") {
         p.bump_as(K::ForbidKw);
+    } else if p.word(0) == Some("state") {
+        p.bump_as(K::StateKw);
     } else if !p.eat(K::InputKw) {
         p.eat(K::OutputKw);
     }
@@ -241,14 +245,22 @@ fn columns(p: &mut Parser<'_>, close: K, what: &str, help: &str) -> Parsed {
     })
 }
 
-/// `int` or `set<string>`
+/// `int`, `set<string>` or `ref switch | router`
 fn type_name(p: &mut Parser<'_>) -> Parsed {
     p.node(K::Type, |p| {
+        if p.word(0) == Some("ref") && p.word(1).is_some_and(|next| next != "where") {
+            p.bump_as(K::RefKw);
+            p.bump();
+            while p.eat(K::Pipe) {
+                name(p, "a kind of object", "for example: ref switch | router")?;
+            }
+            return Ok(());
+        }
         name(
             p,
             "a type",
-            "the types are bool, int, string, mac, ip, net, match, actions, set<…>, list<…>, opt<…> and \
-            declared types",
+            "the types are bool, int, string, mac, ip, net, match, actions, set<…>, list<…>, opt<…>, \
+            map<…>, ref KIND and declared types",
         )?;
         if p.eat(K::Lt) {
             p.nested(type_name)?;

@@ -28,7 +28,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips the rest of a test with a mistake: up to its closing brace, or to the evident start of a new
+    /// Skips the rest of a test or an object with a mistake: up to its closing brace, or to the evident start of a new
     /// declaration.
     pub(super) fn skip_test(&mut self) {
         let taken = self.item_start..self.at;
@@ -135,7 +135,8 @@ impl Parser<'_> {
                 "test",
                 SyntaxKind::String | SyntaxKind::OpenString | SyntaxKind::LBrace | SyntaxKind::Ident,
             ) => Some(SyntaxKind::Test),
-            ("forbid", SyntaxKind::TableKw) => Some(SyntaxKind::Table),
+            ("forbid" | "state", SyntaxKind::TableKw) => Some(SyntaxKind::Table),
+            ("object", SyntaxKind::Ident) => Some(SyntaxKind::Object),
             ("default", SyntaxKind::Ident | SyntaxKind::NotKw | SyntaxKind::Bang) => Some(SyntaxKind::Rule),
             _ => None,
         }
@@ -179,7 +180,7 @@ impl Parser<'_> {
         }
         let goes_on = match (self.contextual_declaration(), self.kind(2)) {
             // It does not end with a semicolon, so none can be missing.
-            (Some(SyntaxKind::Test), SyntaxKind::LBrace) => return true,
+            (Some(SyntaxKind::Test | SyntaxKind::Object), SyntaxKind::LBrace) => return true,
             // `table` is reserved, so nothing else can be meant.
             (Some(SyntaxKind::Table), _) => return true,
             (Some(SyntaxKind::TypeDeclaration), next) => next == SyntaxKind::Eq,

@@ -1,0 +1,309 @@
+//! Kinds of objects: their defaults, former names, what is unique among them, and what rules refuse of them.
+
+use std::collections::BTreeSet;
+
+use nlog_data::{FieldPath, Meaning, ObjectField, ObjectKind, Role, TableId, Type, Unique, Value};
+
+use super::CheckedRule;
+use super::constants::Nowhere;
+use super::constraints::out_of_range;
+use super::declarations::{Column, Columns, Declarations, Table, Usage, quoted};
+use super::recursion::Dependency;
+use super::resolve::{Resolver, Scope};
+use super::suggest;
+use crate::diagnostic::{Code, Report, Reports};
+use crate::program::{Expr, HeadTerm};
+use crate::source::Sources;
+use crate::syntax::ast::{self, Ident};
+
+/// The members of every object that are not fields of its kind.
+const OF_ALL_KINDS: [&str; 5] = ["kind", "id", "labels", "delete", "state"];
+/// The table whose rows refuse objects, and its columns.
+const REFUSE: &str = "refuse";
+const REFUSE_COLUMNS: [&str; 4] = ["kind", "id", "path", "text"];
+/// The input table with the labels of objects.
+const LABELS: &str = "object_label";
+
+/// The kinds of objects without mistakes, in name order. The table of a kind counts as read if the kind is referred to.
+pub(super) fn check(
+    declarations: &Declarations<'_>,
+    usage: &mut Usage,
+    sources: &Sources,
+    reports: &mut Reports,
+) -> Vec<ObjectKind> {
+    let mut kinds = Vec::new();
+    for (number, table) in declarations.tables.iter().enumerate() {
+        let (Some(object), Some(columns)) = (table.object, &table.columns) else { continue };
+        let mut scope = Scope::new(sources, declarations, reports, usage);
+        let fields = fields(table, object, columns, &mut scope);
+        let uniques = object.uniques.iter().map(|paths| unique(table, paths, columns, reports));
+        let uniques: Option<Vec<Unique>> = uniques.collect();
+        let id_space = id_space(table, object, reports);
+        if let (Some(fields), Some(uniques)) = (fields, uniques) {
+            let (name, doc) = (table.name.name.clone(), table.doc.to_owned());
+            kinds.push(ObjectKind { name, table: TableId(number as u32), id_space, fields, uniques, doc });
+        }
+    }
+    kinds
+}
+
+fn id_space(table: &Table<'_>, object: &ast::Object, reports: &mut Reports) -> String {
+    if let [first, second, ..] = object.id_spaces.as_slice() {
+        let message = format!("`{}` has two id spaces", table.name.name);
+        let report = Report::new(Code::Object, second.span, message, "remove one of them");
+        reports.push(report.label(first.span, "the first one"));
+    }
+    object.id_spaces.first().map_or_else(|| table.name.name.clone(), |space| space.name.clone())
+}
+
+/// The fields of a kind, or `None` after a report.
+fn fields(
+    table: &Table<'_>,
+    object: &ast::Object,
+    columns: &Columns<'_>,
+    scope: &mut Scope<'_>,
+) -> Option<Vec<ObjectField>> {
+    let mut names: Vec<&Ident> = columns.iter().skip(1).map(|column| column.name).collect();
+    let mut whole = true;
+    for former in object.fields.iter().flat_map(|field| &field.formers) {
+        if let Some(other) = names.iter().find(|name| name.name == former.name) {
+            let message = format!("`{}` names two fields of `{}`", former.name, table.name.name);
+            let help = "a former name can belong to one field only, and to none that is still there";
+            let report = Report::new(Code::Object, former.span, message, help);
+            scope.reports.push(report.label(other.span, "the other one"));
+            whole = false;
+        }
+        names.push(former);
+    }
+    for name in names.iter().filter(|name| OF_ALL_KINDS.contains(&name.name.as_str())) {
+        let message = format!("every object has `{}`, so it cannot be a field", name.name);
+        scope.reports.push(Report::new(Code::Object, name.span, message, "give the field another name"));
+        whole = false;
+    }
+    let read = columns.iter().skip(1).zip(&object.fields).map(|(column, field)| {
+        let ty = column.ty.clone()?;
+        let default = match &field.default {
+            Some(value) => Some(default(table, column, &ty, value, scope)?),
+            None => matches!(ty.base(), Type::Opt(_)).then_some(Value::None),
+        };
+        let formers = field.formers.iter().map(|former| former.name.clone()).collect();
+        Some(ObjectField { name: column.name.name.clone(), ty, default, formers, doc: field.doc.clone() })
+    });
+    let read: Vec<Option<ObjectField>> = read.collect();
+    read.into_iter().collect::<Option<Vec<_>>>().filter(|_| whole)
+}
+
+/// The value of a field's default, or `None` after a report.
+fn default(
+    table: &Table<'_>,
+    column: &Column<'_>,
+    ty: &Type,
+    value: &ast::Expr,
+    scope: &mut Scope<'_>,
+) -> Option<Value> {
+    let name = format!("{}.{}", table.name.name, column.name.name);
+    let mut resolver = Resolver::of_constant(scope, &name);
+    let wanted = (ty, Some(column.type_span));
+    let read = resolver.value(value, wanted, "the default", &mut Nowhere)?;
+    if resolver.failed {
+        return None;
+    }
+    let Expr::Constant(read) = read else {
+        let message = format!("the default of `{name}` has no value");
+        let help = "the function has no result for these arguments; use others";
+        scope.reports.push(Report::new(Code::ConstantRange, value.span, message, help));
+        return None;
+    };
+    if let Some(violation) = ty.violation(&read) {
+        scope.reports.push(out_of_range(value.span, violation).label(column.type_span, "declared here"));
+        return None;
+    }
+    Some(read)
+}
+
+/// What is unique, or `None` after a report.
+fn unique(
+    table: &Table<'_>,
+    paths: &[Vec<Ident>],
+    columns: &Columns<'_>,
+    reports: &mut Reports,
+) -> Option<Unique> {
+    let paths = paths.iter().map(|path| field_path(table, path, columns, reports));
+    let paths: Vec<Option<FieldPath>> = paths.collect();
+    Some(Unique { paths: paths.into_iter().collect::<Option<_>>()? })
+}
+
+fn field_path(
+    table: &Table<'_>,
+    path: &[Ident],
+    columns: &Columns<'_>,
+    reports: &mut Reports,
+) -> Option<FieldPath> {
+    let (first, rest) = path.split_first()?;
+    let unknown = |name: &Ident, of: &str, names: &[&str], reports: &mut Reports| {
+        let help = match suggest::nearest(&name.name, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("its fields are {}", quoted(names.iter().copied())),
+        };
+        let message = format!("{of} has no field `{}`", name.name);
+        reports.push(Report::new(Code::Object, name.span, message, help));
+    };
+    let Some(at) = columns.find(&first.name).filter(|at| *at > 0) else {
+        let names: Vec<&str> = columns.iter().skip(1).map(|column| column.name.name.as_str()).collect();
+        unknown(first, &format!("object `{}`", table.name.name), &names, reports);
+        return None;
+    };
+    let mut steps = vec![at - 1];
+    let mut ty = element(columns[at].ty.as_ref()?);
+    let mut last = first.span;
+    for name in rest {
+        let Type::Record(record) = ty else {
+            let message = format!("a value of type {ty} has no field `{}`", name.name);
+            let help = "end the path here: only records have fields";
+            reports.push(Report::new(Code::Object, name.span, message, help));
+            return None;
+        };
+        let Some((step, of)) = record.field(&name.name) else {
+            let names: Vec<&str> = record.fields.iter().map(|(own, _)| own.as_str()).collect();
+            unknown(name, &format!("record `{}`", record.name), &names, reports);
+            return None;
+        };
+        steps.push(step);
+        ty = element(of);
+        last = name.span;
+    }
+    if let Type::Record(record) = ty {
+        let message = format!("`{}` is a whole record", record.name);
+        let names = record.fields.iter().map(|(own, _)| own.as_str());
+        let help = format!("name one of its fields after a period: {}", quoted(names));
+        reports.push(Report::new(Code::Object, last, message, help));
+        return None;
+    }
+    let names: Vec<&str> = path.iter().map(|name| name.name.as_str()).collect();
+    Some(FieldPath { steps, text: names.join(".") })
+}
+
+/// The type of the single values in a type.
+fn element(ty: &Type) -> &Type {
+    match ty.base() {
+        Type::Set(of) | Type::List(of) | Type::Opt(of) => element(of),
+        ty => ty,
+    }
+}
+
+/// Checks that the key of each table of state is an object.
+pub(super) fn states(declarations: &Declarations<'_>, reports: &mut Reports) {
+    for table in declarations.tables.iter().filter(|table| table.state) {
+        let Some(columns) = &table.columns else { continue };
+        let of_object = match table.key.as_deref() {
+            Some([key]) => columns[*key].ty.as_ref().is_none_or(is_reference),
+            _ => false,
+        };
+        if !of_object {
+            let message = format!("the key of `{}` is not a reference to an object", table.name.name);
+            let help = "a table of state has one row for an object: state table t(switch: ref switch, …) key(switch);";
+            reports.push(Report::new(Code::Object, table.name.span, message, help));
+        }
+    }
+}
+
+fn is_reference(ty: &Type) -> bool {
+    matches!(ty, Type::Constrained(of) if matches!(of.meaning, Meaning::Reference(_)))
+}
+
+/// Checks what rules refuse: each refusal names a kind and a field, and depends on objects alone.
+pub(super) fn refusals(
+    declarations: &Declarations<'_>,
+    rules: &[CheckedRule<'_>],
+    dependencies: &[Dependency],
+    reports: &mut Reports,
+) {
+    if declarations.tables.iter().all(|table| table.object.is_none()) {
+        return;
+    }
+    for (number, table) in declarations.tables.iter().enumerate() {
+        if table.role != Role::Forbid {
+            continue;
+        }
+        objects_alone(number, declarations, dependencies, reports);
+        if table.name.name != REFUSE {
+            continue;
+        }
+        let Some(columns) = &table.columns else { continue };
+        let fits = |column: &Column<'_>| column.ty.as_ref().is_none_or(|ty| *ty == Type::String);
+        let names = columns.iter().map(|column| column.name.name.as_str());
+        if !names.eq(REFUSE_COLUMNS) || !columns.iter().all(fits) {
+            let message = "`refuse` says what is wrong with an object, and has other columns".to_owned();
+            let help = "declare forbid table refuse(kind: string, id: string, path: string, text: string);";
+            reports.push(Report::new(Code::Refuse, table.name.span, message, help));
+            continue;
+        }
+        for rule in rules.iter().filter(|rule| rule.rule.head.0 as usize == number) {
+            names_a_field(rule, declarations, reports);
+        }
+    }
+}
+
+/// Checks the kind and the path of a refusal, if they are constants.
+fn names_a_field(rule: &CheckedRule<'_>, declarations: &Declarations<'_>, reports: &mut Reports) {
+    let text = |at: usize| match rule.rule.terms.get(at) {
+        Some(HeadTerm::Value(Expr::Constant(Value::String(text)))) => Some(text.to_string()),
+        _ => None,
+    };
+    let span = rule.source.head.span;
+    let Some(kind) = text(0) else { return };
+    let kinds = declarations.tables.iter().filter(|table| table.object.is_some());
+    let Some(table) = kinds.clone().find(|table| table.name.name == kind) else {
+        let names: Vec<&str> = kinds.map(|table| table.name.name.as_str()).collect();
+        let help = match suggest::nearest(&kind, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the kinds are {}", quoted(names)),
+        };
+        reports.push(Report::new(Code::Refuse, span, format!("no kind of object is named `{kind}`"), help));
+        return;
+    };
+    let (Some(path), Some(columns)) = (text(2), &table.columns) else { return };
+    let field = path.split(['.', '[']).next().unwrap_or_default();
+    if field.is_empty() || OF_ALL_KINDS.contains(&field) || columns.find(field).is_some() {
+        return;
+    }
+    let names = columns.iter().map(|column| column.name.name.as_str());
+    let help = match suggest::nearest(field, names.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("its fields are {}; \"\" means the whole object", quoted(names)),
+    };
+    reports.push(Report::new(Code::Refuse, span, format!("object `{kind}` has no field `{field}`"), help));
+}
+
+/// Reports a table that forbids what does not follow from objects alone.
+fn objects_alone(
+    number: usize,
+    declarations: &Declarations<'_>,
+    dependencies: &[Dependency],
+    reports: &mut Reports,
+) {
+    let mut reached = BTreeSet::from([number]);
+    let mut next = vec![number];
+    while let Some(table) = next.pop() {
+        let reads = dependencies.iter().filter(|dependency| dependency.head == table);
+        next.extend(reads.map(|dependency| dependency.reads).filter(|reads| reached.insert(*reads)));
+    }
+    let is_report = |table: &&Table<'_>| {
+        table.role == Role::Input
+            && table.hook.is_none()
+            && table.object.is_none()
+            && table.name.name != LABELS
+    };
+    let table = &declarations.tables[number];
+    let mut reads = reached.iter().map(|table| &declarations.tables[*table]);
+    if let Some(report) = reads.find(is_report) {
+        let message = format!(
+            "`{}` forbids its rows, and depends on `{}`, whose rows are no objects",
+            table.name.name, report.name.name
+        );
+        let help = "what switches report is a fact and cannot be refused: derive a row of an output table \
+        such as `problem` instead";
+        let found = Report::new(Code::Refuse, table.name.span, message, help);
+        reports.push(found.label(report.name.span, "filled with reports"));
+    }
+}
