@@ -23,6 +23,7 @@ mod openflow_examples;
 mod openflow_field;
 mod openflow_match;
 mod optional;
+mod pattern;
 mod prefix;
 mod reference;
 mod set;

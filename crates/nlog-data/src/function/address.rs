@@ -45,6 +45,15 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
+/// Whether an interface that other hosts reach can have the address.
+fn is_unicast(ip: IpAddr) -> bool {
+    let other = match ip {
+        IpAddr::V4(ip) => ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.to_ipv4_mapped().is_some(),
+    };
+    !other && !ip.is_multicast() && !ip.is_unspecified() && !ip.is_loopback()
+}
+
 /// The solicited-node multicast address (RFC 4291, 2.7.1).
 fn solicited_node(ip: IpAddr) -> Option<IpAddr> {
     let IpAddr::V6(ip) = ip else { return None };
@@ -157,6 +166,23 @@ fn kinds() -> Vec<Function> {
         .example(r#"ip"10.255.255.255""#, "false")
         .example(r#"ip"ff02::1""#, "false")
         .unary(|ip: IpAddr| ip == IpAddr::V4(Ipv4Addr::BROADCAST)),
+        entry(
+            "is_unicast(ip) -> holds",
+            "True if the address can be that of an interface that other hosts reach: not multicast, limited \
+            broadcast, unspecified or loopback, and not an IPv4 address in the form of an IPv6 address \
+            (::ffff:0:0/96; RFC 4291, 2.5.5.2).",
+        )
+        .example(r#"ip"10.0.0.1""#, "true")
+        .example(r#"ip"fe80::1""#, "true")
+        .example(r#"ip"224.0.0.1""#, "false")
+        .example(r#"ip"ff02::1""#, "false")
+        .example(r#"ip"255.255.255.255""#, "false")
+        .example(r#"ip"0.0.0.0""#, "false")
+        .example(r#"ip"::""#, "false")
+        .example(r#"ip"127.0.0.1""#, "false")
+        .example(r#"ip"::1""#, "false")
+        .example(r#"ip"::ffff:10.0.0.1""#, "false")
+        .unary(is_unicast),
     ]
 }
 

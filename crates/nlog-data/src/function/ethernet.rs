@@ -84,6 +84,16 @@ fn kinds() -> Vec<Function> {
         .example(r#"mac"ff:ff:ff:ff:ff:ff""#, "true")
         .example(r#"mac"02:00:00:00:00:01""#, "false")
         .unary(|mac: MacAddr| mac.0[0] & 0x01 != 0),
+        entry(
+            "is_unicast(mac) -> holds",
+            "True if the address can be that of an interface: not multicast, and not 00:00:00:00:00:00.",
+        )
+        .example(r#"mac"02:00:00:00:00:01""#, "true")
+        .example(r#"mac"00:00:00:00:00:01""#, "true")
+        .example(r#"mac"03:00:00:00:00:01""#, "false")
+        .example(r#"mac"ff:ff:ff:ff:ff:ff""#, "false")
+        .example(r#"mac"00:00:00:00:00:00""#, "false")
+        .unary(|mac: MacAddr| mac.0[0] & 0x01 == 0 && mac != MacAddr::default()),
         entry("is_broadcast(mac) -> holds", "True if the address is the broadcast address.")
             .example(r#"mac"ff:ff:ff:ff:ff:ff""#, "true")
             .example(r#"mac"ff:ff:ff:ff:ff:fe""#, "false")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::define::{Argument, Give, entry};
-use super::{Failure, Function, Shape};
+use super::{Failure, Function, Shape, pattern};
 use crate::quotation::{grouped, quote_text};
 use crate::{Type, Value};
 
@@ -186,6 +186,7 @@ fn parts() -> Vec<Function> {
             .example(r#""a=b", "=""#, "true")
             .example(r#""ab", "ba""#, "false")
             .binary(|text: Arc<str>, part: Arc<str>| text.contains(&*part)),
+        pattern::matches(),
         entry(
             "substring(text, from, to) -> part",
             "The characters from position `from` (inclusive) to position `to` (exclusive), starting at 0. \
