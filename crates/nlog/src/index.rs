@@ -15,7 +15,8 @@
 //! assert_eq!(index.references(variable.definition.unwrap()).len(), 2);
 //! ```
 //!
-//! The index does not contain keywords, operators and literals, which have the same meaning everywhere.
+//! The index does not contain keywords, operators and literals, which have the same meaning everywhere, except the kind
+//! and the path in the head of a `refuse` rule.
 
 use nlog_data::Type;
 

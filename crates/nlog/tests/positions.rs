@@ -86,6 +86,45 @@ fn names_in_declarations() {
 }
 
 #[test]
+fn names_of_objects() {
+    let text = "type pair = record {k: string, n: int}; const N = 1; object switch { ## MTU.\nmtu: int was size = N; } \
+                object port { switch: ref switch; peers: list<ref port | switch>; pairs: map<pair> = {}; \
+                unique(switch, pairs.k); } forbid table refuse(kind: string, id: string, path: string, text: string); \
+                refuse(\"port\", p, \"pairs[0].n\", \"no\") :- port(id: p, switch: s, ..), switch(s, mtu), mtu > N;";
+    let at = |before: &str, name: &str| {
+        let whole = format!("{before}{name}");
+        assert_eq!(text.matches(&whole).count(), 1, "{whole}");
+        at(&text.replace(&whole, &format!("{before}‹{name}›")))
+    };
+    assert_eq!(at("object ", "switch"), "Table switch: ? @ switch { ## MT");
+    assert_eq!(at("## MTU.\n", "mtu"), "Column mtu: int @ mtu: int was s");
+    assert_eq!(at("was ", "size"), "Column size: int @ mtu: int was s");
+    assert_eq!(at("size = ", "N"), "Constant N: int @ N = 1; object ");
+    assert_eq!(at("switch: ref ", "switch"), "Table switch: ? @ switch { ## MT");
+    assert_eq!(at("port | ", "switch"), "Table switch: ? @ switch { ## MT");
+    assert_eq!(at("map<", "pair"), "Type pair: pair @ pair = record ");
+    assert_eq!(at("unique(", "switch"), "Column switch: ref switch @ switch: ref sw");
+    assert_eq!(at("switch, ", "pairs"), "Column pairs: map<pair> @ pairs: map<pai");
+    assert_eq!(at("pairs.", "k"), "Field k: string @ k: string, n: ");
+    assert_eq!(at("refuse(\"", "port"), "Table port: ? @ port { switch:");
+    assert_eq!(at("p, \"", "pairs"), "Column pairs: map<pair> @ pairs: map<pai");
+    assert_eq!(at("pairs[0].", "n"), "Field n: int @ n: int}; const");
+    assert_eq!(at("port(", "id"), "Column id: string @ built in");
+    assert_eq!(at("p, ", "switch"), "Column switch: ref switch @ switch: ref sw");
+    let (index, _, _) = indexed(text);
+    let mtu = index.at(0, text.find("mtu: int").unwrap() as u32).unwrap();
+    assert_eq!(mtu.doc, "MTU.");
+    let outline: Vec<&str> = index.definitions(0).into_iter().map(|symbol| symbol.name.as_str()).collect();
+    assert_eq!(
+        outline,
+        [
+            "pair", "k", "n", "N", "switch", "mtu", "port", "switch", "peers", "pairs", "refuse", "kind",
+            "id", "path", "text"
+        ]
+    );
+}
+
+#[test]
 fn names_of_openflow() {
     let table = "output table f(m: match, a: actions); input table i(port: int); ";
     let at = |rule: &str| at(&format!("{table}{rule}"));

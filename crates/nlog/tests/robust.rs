@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 const GOOD: &str = include_str!("../../../examples/figure6.nlog");
 const EVERYTHING: &str = include_str!("diagnostics/valid-everything/main.nlog");
+const OBJECTS: &str = include_str!("diagnostics/valid-objects.nlog");
 const TABLES: &str = include_str!("diagnostics/valid-everything/tables.nlog");
 
 fn check(text: &str) -> Compilation {
@@ -33,6 +34,13 @@ fn piece() -> impl Strategy<Value = String> {
         "key",
         "import",
         "const",
+        "object",
+        "state",
+        "ref",
+        "was",
+        "unique",
+        "id_space",
+        "map",
         "not",
         "true",
         "false",
@@ -116,8 +124,8 @@ proptest! {
     }
 
     #[test]
-    fn good_programs_with_a_piece_replaced(at: prop::sample::Index, length in 0usize..12, piece in piece(), which: bool) {
-        let good = if which { GOOD } else { EVERYTHING };
+    fn good_programs_with_a_piece_replaced(at: prop::sample::Index, length in 0usize..12, piece in piece(), which in 0usize..3) {
+        let good = [GOOD, EVERYTHING, OBJECTS][which];
         let bounds: Vec<usize> = good.char_indices().map(|(at, _)| at).chain([good.len()]).collect();
         let start = at.index(bounds.len());
         let end = (start + length).min(bounds.len() - 1);
@@ -129,19 +137,25 @@ proptest! {
     fn good_programs_cut_short(at: prop::sample::Index) {
         let bounds: Vec<usize> = EVERYTHING.char_indices().map(|(at, _)| at).collect();
         check(&EVERYTHING[..*at.get(&bounds)]);
+        let bounds: Vec<usize> = OBJECTS.char_indices().map(|(at, _)| at).collect();
+        check(&OBJECTS[..*at.get(&bounds)]);
     }
 }
 
 #[test]
 fn a_syntax_error_hides_nothing_and_causes_nothing() {
     // An invalid character before every token in turn: one syntax error and no other diagnostic.
-    for (name, text) in [("main.nlog", EVERYTHING), ("tables.nlog", TABLES)] {
+    for (name, text) in [("main.nlog", EVERYTHING), ("tables.nlog", TABLES), ("objects.nlog", OBJECTS)] {
         let tokens = parse(text).root().descendants_with_tokens().filter_map(rowan::NodeOrToken::into_token);
         for token in tokens.filter(|token| !token.kind().is_trivia()) {
             let at = usize::from(token.text_range().start());
             let spoilt = format!("{}§{}", &text[..at], &text[at..]);
-            let other = if name == "main.nlog" { ("tables.nlog", TABLES) } else { ("main.nlog", EVERYTHING) };
-            let sources = Sources::from_texts([(name, spoilt.as_str()), other]);
+            let other = match name {
+                "main.nlog" => Some(("tables.nlog", TABLES)),
+                "tables.nlog" => Some(("main.nlog", EVERYTHING)),
+                _ => None,
+            };
+            let sources = Sources::from_texts([(name, spoilt.as_str())].into_iter().chain(other));
             let said: Vec<String> = compile(&sources).diagnostics.iter().map(ToString::to_string).collect();
             assert_eq!(said.len(), 1, "{said:#?}\n{spoilt}");
             assert!(said[0].contains("error[syntax]"), "{said:#?}\n{spoilt}");
@@ -183,11 +197,13 @@ fn lists_of_declarations_and_calls_have_a_bound() {
     let list = |count: usize, element: &dyn Fn(usize) -> String| -> String {
         (0..count).map(element).collect::<Vec<_>>().join(", ")
     };
-    let forms: [(&str, &Element, &str); 7] = [
+    let forms: [(&str, &Element, &str); 9] = [
         ("table t(", &|n| format!("c{n}: int"), ");"),
         ("type r = record {", &|n| format!("c{n}: int"), "};"),
         ("type e = enum {", &|n| format!("m{n}"), "};"),
         ("function f(", &|n| format!("p{n}: int"), ") -> int = 1;"),
+        ("object o { x: int was ", &|n| format!("f{n}"), "; }"),
+        ("object o { x: int; unique(", &|n| format!("f{n}"), "); }"),
         ("output table o(x: bool); o(x) :- vif(", &|_| "_".to_owned(), ");"),
         ("const M = match{", &|_| "reg0: 1".to_owned(), "};"),
         ("const A = actions[", &|_| "output(1)".to_owned(), "];"),
@@ -200,6 +216,20 @@ fn lists_of_declarations_and_calls_have_a_bound() {
         assert!(!bound(MAX_ELEMENTS), "{before}");
         assert!(bound(MAX_ELEMENTS + 1), "{before}");
         assert!(bound(100_000), "{before}");
+    }
+    let fields = |count: usize| {
+        let fields: String = (0..count).map(|n| format!("f{n}: int; ")).collect();
+        let kinds: Vec<String> = (0..count).map(|n| format!("k{n}")).collect();
+        [format!("object o {{ {fields} }}"), format!("object o {{ x: ref {}; }}", kinds.join(" | "))]
+    };
+    for (fine, long) in fields(MAX_ELEMENTS).into_iter().zip(fields(MAX_ELEMENTS + 1)) {
+        assert!(check(&fine).diagnostics.iter().all(|d| d.code.name() != "syntax"));
+        assert!(
+            check(&long)
+                .diagnostics
+                .iter()
+                .any(|d| d.message == format!("more than {MAX_ELEMENTS} elements"))
+        );
     }
     let values = format!("const L = [{}];", list(MAX_ELEMENTS + 1, &|n| n.to_string()));
     assert!(check(&values).diagnostics.iter().all(|d| d.code.name() != "syntax"), "a list of data is longer");

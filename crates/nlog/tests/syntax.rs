@@ -77,7 +77,8 @@ fn show_call(call: &Call) -> String {
 
 fn show_type(ty: &TypeRef) -> String {
     let of = ty.of.as_ref().map(|of| format!("<{}>", show_type(of))).unwrap_or_default();
-    format!("{}{of}", ty.name.name)
+    let kinds: Vec<String> = ty.kinds.iter().map(|kind| format!(" {}", kind.name)).collect();
+    format!("{}{of}{}", ty.name.name, kinds.join(" |"))
 }
 
 fn value(text: &str) -> String {
@@ -173,6 +174,71 @@ fn hooks_of_tables() {
     assert_eq!(hooks, wanted);
     assert_eq!(file.errors.len(), 1, "the malformed number");
     assert_eq!(file.rules[0].head.name.name, "from");
+}
+
+#[test]
+fn kinds_of_objects() {
+    let text =
+        "## Doc.\nobject port {\n## Its switch.\n## Or router.\nswitch: ref switch | router; id_space ports;
+                was: set<opt<ref where_>> was a, was = {f(1)}; unique(was.mac, switch,); ref: ref was b; }
+                object object {} state table state(ref: ref, x: map<ref x>) key(ref); table t(x: int);";
+    let file = read(text);
+    let shown: Vec<String> = file
+        .tables
+        .iter()
+        .map(|table| {
+            let columns = table.columns.iter().flatten();
+            let columns: Vec<String> =
+                columns.map(|(name, ty)| format!("{}: {}", name.name, show_type(ty))).collect();
+            let object = table.object.as_ref().map(|object| {
+                let fields = object.fields.iter().map(|field| {
+                    let formers: Vec<&str> =
+                        field.formers.iter().map(|former| former.name.as_str()).collect();
+                    format!(
+                        "{formers:?} {} {:?}",
+                        field.default.as_ref().map(show).unwrap_or_default(),
+                        field.doc
+                    )
+                });
+                let names = |path: &Vec<nlog::syntax::ast::Ident>| {
+                    path.iter().map(|name| name.name.clone()).collect::<Vec<_>>().join(".")
+                };
+                let uniques: Vec<Vec<String>> =
+                    object.uniques.iter().map(|paths| paths.iter().map(names).collect()).collect();
+                let spaces: Vec<&str> = object.id_spaces.iter().map(|space| space.name.as_str()).collect();
+                format!("; {}; {uniques:?} {spaces:?}", fields.collect::<Vec<_>>().join(", "))
+            });
+            let state = if table.state { "state " } else { "" };
+            format!("{state}{}({}){}", table.name.name, columns.join(", "), object.unwrap_or_default())
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "port(id: string, switch: ref switch | router, was: set<opt<ref where_>>, ref: ref); []  \
+             \"Its switch.\\nOr router.\", [\"a\", \"was\"] {f(1)} \"\", [\"b\"]  \"\"; [[\"was.mac\", \"switch\"]] [\"ports\"]",
+            "object(id: string); ; [] []",
+            "state state(ref: ref, x: map<ref x>)",
+            "t(x: int)",
+        ]
+    );
+    assert_eq!(file.tables[0].doc, "Doc.");
+}
+
+/// A program from before there were objects may have these names.
+#[test]
+fn words_of_objects_are_names_of_everything() {
+    for word in ["object", "state", "ref", "was", "unique", "id_space", "map"] {
+        let text = format!(
+            "type {word} = int 1..5 where value > 0; input table {word}({word}: {word}, x: opt<{word}>) key({word});
+             function f({word}: {word}) -> {word} = {word} + 1; const c: {word} = 3;
+             output table o({word}: {word}, x: int); o({word}, f({word})) :- {word}({word}, _), {word} < c;
+             {word}_(y) :- {word}(x, _), y = x; table {word}_(x: {word}); o({word}: x, x: y) :- {word}_(x), y = x;"
+        );
+        let compilation = nlog::compile(&nlog::Sources::from_texts([("a.nlog", text.as_str())]));
+        assert!(compilation.program.is_some(), "{word}: {:#?}", compilation.diagnostics);
+        assert!(compilation.diagnostics.is_empty(), "{word}: {:#?}", compilation.diagnostics);
+    }
 }
 
 #[test]
@@ -437,7 +503,7 @@ fn the_lists_of_words_are_complete() {
     }
     for (word, kind) in K::CONTEXTUAL_WORDS {
         assert!(kind.is_contextual_keyword() && !kind.is_keyword());
-        assert_eq!(format!("{kind:?}").to_lowercase(), format!("{word}kw"));
+        assert_eq!(format!("{kind:?}").to_lowercase(), format!("{}kw", word.replace('_', "")));
     }
     // Each occurs in the tree as a keyword.
     let parsed = parse(crate::support::EVERYTHING_NEW);

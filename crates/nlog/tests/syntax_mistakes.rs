@@ -68,6 +68,40 @@ fn a_mistake_spoils_one_declaration() {
     }
 }
 
+/// So is an object.
+#[test]
+fn a_missing_brace_of_an_object_does_not_swallow_the_file() {
+    let object = "object a {\n    x: set<int> = {};\n    unique(x);\n}\n";
+    let after = [
+        "table x(a: int);\n",
+        "state table x(a: int);\n",
+        "const X = 1;\n",
+        "type x = int;\n",
+        "function x(a: int) -> int = a;\n",
+        "test \"b\" {\n    given { t(2); }\n}\n",
+        "default x(1) :- y(1);\n",
+        "object b {\n    x: int;\n}\n",
+        "x(1) :- y(1);\n",
+    ];
+    for at in [object.find('{').unwrap(), object.rfind('}').unwrap()] {
+        let spoilt = format!("{}{}", &object[..at], &object[at + 1..]);
+        for after in after {
+            for gap in ["", "\n", "\n# Comment.\n"] {
+                let text = format!("{spoilt}{gap}{after}last(1);\n");
+                let parsed = parse(&text);
+                assert_eq!(parsed.errors.len(), 1, "{:#?}\n{text}", parsed.errors);
+                for item in [after.trim_end(), "last(1);"] {
+                    assert!(
+                        parsed.root().children().any(|found| found.text().to_string().ends_with(item)),
+                        "{item} is lost: {:#?}\n{text}",
+                        parsed.errors
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// A test that lacks one of its braces is skipped, and the declarations after it are read.
 #[test]
 fn a_missing_brace_does_not_swallow_the_file() {

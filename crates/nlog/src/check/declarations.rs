@@ -190,6 +190,12 @@ fn declare<'a>(table: &'a ast::Table, declarations: &Declarations<'a>, reports: 
         let mut by_name: HashMap<&'a str, usize> = HashMap::new();
         for (index, (name, _)) in columns.iter().enumerate() {
             if let Some(&earlier) = by_name.get(name.name.as_str()) {
+                if table.object.is_some() {
+                    // That an object's id is no field is reported with the fields.
+                    let field = (earlier > 0).then(|| duplicate_field(name, columns[earlier].0.span));
+                    field.into_iter().for_each(|report| reports.push(report));
+                    continue;
+                }
                 let help = "column names must be unique within a table; rename one";
                 reports.push(duplicate_column(name, columns[earlier].0.span, help));
             } else {
@@ -242,6 +248,13 @@ fn key_columns(
     }
     // A key is a set of columns; it is ascending, so that the written order has no effect.
     seen.into_keys().collect()
+}
+
+/// The report of an object's field that is declared twice.
+fn duplicate_field(name: &Ident, earlier: Span) -> Report {
+    let message = format!("duplicate field `{}`", name.name);
+    let help = "field names must be unique within an object; rename one";
+    Report::new(Code::DuplicateField, name.span, message, help).label(earlier, "first declared here")
 }
 
 /// The report of a column that is named twice.

@@ -42,8 +42,17 @@ impl Resolver<'_, '_> {
         let declarations = self.scope.declarations;
         let declared = &declarations.tables[table];
         if declared.role == Role::Input {
-            let message = format!("`{}` is an input table; only transactions change it", call.name.name);
-            let help = "derive into another table, or declare this one without `input`";
+            let name = &call.name.name;
+            let (message, help) = match declared.object {
+                Some(_) => (
+                    format!("`{name}` is a kind of object; rules cannot make objects"),
+                    "derive into another table",
+                ),
+                None => (
+                    format!("`{name}` is an input table; only transactions change it"),
+                    "derive into another table, or declare this one without `input`",
+                ),
+            };
             let report = Report::new(Code::HeadIsInput, call.name.span, message, help);
             self.push(report.label(declared.name.span, "declared here"));
             // The table is used, though not as an input table should be.

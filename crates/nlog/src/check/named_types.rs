@@ -349,8 +349,13 @@ impl<'a> NamedTypes<'a> {
         if fits {
             return Some(Type::Constrained(Arc::new(Constrained::mapping(pair))));
         }
-        let message = format!("`{}` is not a record of a key, which is a text, and a value", show(of));
-        let help = "declare one: type mapping = record {network: string, bridge: string}; map<mapping>";
+        let message = format!(
+            "`{}` is not a record of two fields, the first of which is a string, an address, a prefix or an \
+            enumeration",
+            show(of)
+        );
+        let help =
+            "a mapping consists of pairs: type pair = record {network: string, bridge: string}; map<pair>";
         reports.push(Report::new(Code::UnknownType, ty.span, message, help));
         None
     }
@@ -365,13 +370,14 @@ impl<'a> NamedTypes<'a> {
         } else {
             None
         };
-        let help = match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => {
-                "the types are bool, int, string, mac, ip, net, match, actions, set<…>, list<…>, opt<…> and \
-                those the program declares"
-                    .to_owned()
-            }
+        let help = match (name.name.as_str(), near) {
+            (MAP, _) => "name a record of a key and a value: type pair = record {network: string, bridge: string}; map<pair>"
+                .to_owned(),
+            ("ref", _) => "name a kind of object after it: ref switch".to_owned(),
+            (_, Some(near)) => format!("did you mean `{near}`?"),
+            (_, None) => "the types are bool, int, string, mac, ip, net, match, actions, set<…>, list<…>, opt<…>, \
+                map<…>, ref KIND and those the program declares"
+                .to_owned(),
         };
         let report = Report::new(Code::UnknownType, name.span, format!("unknown type `{}`", name.name), help);
         reports.push(report);

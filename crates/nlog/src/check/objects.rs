@@ -1,6 +1,6 @@
 //! Kinds of objects: their defaults, former names, what is unique among them, and what rules refuse of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use nlog_data::{FieldPath, Meaning, ObjectField, ObjectKind, Role, TableId, Type, Unique, Value};
 
@@ -12,14 +12,15 @@ use super::recursion::Dependency;
 use super::resolve::{Resolver, Scope};
 use super::suggest;
 use crate::diagnostic::{Code, Report, Reports};
+use crate::hook::HookKind;
 use crate::program::{Expr, HeadTerm};
 use crate::source::Sources;
-use crate::syntax::ast::{self, Ident};
+use crate::syntax::ast::{self, Argument, Ident};
 
 /// The members of every object that are not fields of its kind.
 const OF_ALL_KINDS: [&str; 5] = ["kind", "id", "labels", "delete", "state"];
 /// The table whose rows refuse objects, and its columns.
-const REFUSE: &str = "refuse";
+pub(super) const REFUSE: &str = "refuse";
 const REFUSE_COLUMNS: [&str; 4] = ["kind", "id", "path", "text"];
 /// The input table with the labels of objects.
 const LABELS: &str = "object_label";
@@ -34,10 +35,14 @@ pub(super) fn check(
     let mut kinds = Vec::new();
     for (number, table) in declarations.tables.iter().enumerate() {
         let (Some(object), Some(columns)) = (table.object, &table.columns) else { continue };
+        for column in columns.iter() {
+            column.ty.iter().for_each(|ty| refers(ty, declarations, usage));
+        }
         let mut scope = Scope::new(sources, declarations, reports, usage);
         let fields = fields(table, object, columns, &mut scope);
         let uniques = object.uniques.iter().map(|paths| unique(table, paths, columns, reports));
-        let uniques: Option<Vec<Unique>> = uniques.collect();
+        let uniques: Vec<Option<Unique>> = uniques.collect();
+        let uniques: Option<Vec<Unique>> = uniques.into_iter().collect();
         let id_space = id_space(table, object, reports);
         if let (Some(fields), Some(uniques)) = (fields, uniques) {
             let (name, doc) = (table.name.name.clone(), table.doc.to_owned());
@@ -45,6 +50,21 @@ pub(super) fn check(
         }
     }
     kinds
+}
+
+/// Counts the tables of the kinds that values of a type refer to as read.
+fn refers(ty: &Type, declarations: &Declarations<'_>, usage: &mut Usage) {
+    match ty {
+        Type::Constrained(of) => {
+            if let Meaning::Reference(kinds) = &of.meaning {
+                usage.read.extend(kinds.iter().filter_map(|kind| declarations.table(kind)));
+            }
+            refers(&of.base, declarations, usage);
+        }
+        Type::Set(of) | Type::List(of) | Type::Opt(of) => refers(of, declarations, usage),
+        Type::Record(record) => record.fields.iter().for_each(|(_, ty)| refers(ty, declarations, usage)),
+        _ => {}
+    }
 }
 
 fn id_space(table: &Table<'_>, object: &ast::Object, reports: &mut Reports) -> String {
@@ -63,22 +83,25 @@ fn fields(
     columns: &Columns<'_>,
     scope: &mut Scope<'_>,
 ) -> Option<Vec<ObjectField>> {
-    let mut names: Vec<&Ident> = columns.iter().skip(1).map(|column| column.name).collect();
+    let present = columns.iter().skip(1).map(|column| column.name);
+    let formers = object.fields.iter().flat_map(|field| &field.formers);
     let mut whole = true;
-    for former in object.fields.iter().flat_map(|field| &field.formers) {
-        if let Some(other) = names.iter().find(|name| name.name == former.name) {
+    for name in present.clone().chain(formers.clone()) {
+        if OF_ALL_KINDS.contains(&name.name.as_str()) {
+            let message = format!("every object has `{}`, so it cannot be a field", name.name);
+            scope.reports.push(Report::new(Code::Object, name.span, message, "give the field another name"));
+            whole = false;
+        }
+    }
+    let mut names: HashMap<&str, &Ident> = present.map(|name| (name.name.as_str(), name)).collect();
+    for former in formers {
+        if let Some(other) = names.insert(&former.name, former) {
             let message = format!("`{}` names two fields of `{}`", former.name, table.name.name);
             let help = "a former name can belong to one field only, and to none that is still there";
             let report = Report::new(Code::Object, former.span, message, help);
             scope.reports.push(report.label(other.span, "the other one"));
             whole = false;
         }
-        names.push(former);
-    }
-    for name in names.iter().filter(|name| OF_ALL_KINDS.contains(&name.name.as_str())) {
-        let message = format!("every object has `{}`, so it cannot be a field", name.name);
-        scope.reports.push(Report::new(Code::Object, name.span, message, "give the field another name"));
-        whole = false;
     }
     let read = columns.iter().skip(1).zip(&object.fields).map(|(column, field)| {
         let ty = column.ty.clone()?;
@@ -128,9 +151,18 @@ fn unique(
     columns: &Columns<'_>,
     reports: &mut Reports,
 ) -> Option<Unique> {
-    let paths = paths.iter().map(|path| field_path(table, path, columns, reports));
-    let paths: Vec<Option<FieldPath>> = paths.collect();
-    Some(Unique { paths: paths.into_iter().collect::<Option<_>>()? })
+    let read = paths.iter().map(|path| field_path(table, path, columns, reports));
+    let read: Vec<Option<FieldPath>> = read.collect();
+    let read: Vec<FieldPath> = read.into_iter().collect::<Option<_>>()?;
+    let mut seen = HashSet::new();
+    for (path, names) in read.iter().zip(paths) {
+        if let (false, Some(first)) = (seen.insert(&path.steps), names.first()) {
+            let message = format!("`{}` is named twice", path.text);
+            reports.push(Report::new(Code::Object, first.span, message, "remove one of them"));
+            return None;
+        }
+    }
+    Some(Unique { paths: read })
 }
 
 fn field_path(
@@ -140,37 +172,27 @@ fn field_path(
     reports: &mut Reports,
 ) -> Option<FieldPath> {
     let (first, rest) = path.split_first()?;
-    let unknown = |name: &Ident, of: &str, names: &[&str], reports: &mut Reports| {
-        let help = match suggest::nearest(&name.name, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("its fields are {}", quoted(names.iter().copied())),
-        };
-        let message = format!("{of} has no field `{}`", name.name);
-        reports.push(Report::new(Code::Object, name.span, message, help));
-    };
     let Some(at) = columns.find(&first.name).filter(|at| *at > 0) else {
-        let names: Vec<&str> = columns.iter().skip(1).map(|column| column.name.name.as_str()).collect();
-        unknown(first, &format!("object `{}`", table.name.name), &names, reports);
+        let names = columns.iter().skip(1).map(|column| column.name.name.as_str());
+        let message = format!("object `{}` has no field `{}`", table.name.name, first.name);
+        reports.push(Report::new(Code::Object, first.span, message, meant(&first.name, names)));
         return None;
     };
     let mut steps = vec![at - 1];
     let mut ty = element(columns[at].ty.as_ref()?);
     let mut last = first.span;
     for name in rest {
-        let Type::Record(record) = ty else {
-            let message = format!("a value of type {ty} has no field `{}`", name.name);
-            let help = "end the path here: only records have fields";
-            reports.push(Report::new(Code::Object, name.span, message, help));
-            return None;
-        };
-        let Some((step, of)) = record.field(&name.name) else {
-            let names: Vec<&str> = record.fields.iter().map(|(own, _)| own.as_str()).collect();
-            unknown(name, &format!("record `{}`", record.name), &names, reports);
-            return None;
-        };
-        steps.push(step);
-        ty = element(of);
-        last = name.span;
+        match step(ty, &name.name) {
+            Ok((step, of)) => {
+                steps.push(step);
+                ty = element(of);
+                last = name.span;
+            }
+            Err((message, help)) => {
+                reports.push(Report::new(Code::Object, name.span, message, help));
+                return None;
+            }
+        }
     }
     if let Type::Record(record) = ty {
         let message = format!("`{}` is a whole record", record.name);
@@ -183,8 +205,28 @@ fn field_path(
     Some(FieldPath { steps, text: names.join(".") })
 }
 
+/// The number and the type of a field in values of a type, or why there is none, with a remedy.
+fn step<'t>(ty: &'t Type, name: &str) -> Result<(usize, &'t Type), (String, String)> {
+    let Type::Record(record) = ty else {
+        let message = format!("a value of type {ty} has no field `{name}`");
+        return Err((message, "end the path here: only records have fields".to_owned()));
+    };
+    record.field(name).ok_or_else(|| {
+        let names = record.fields.iter().map(|(own, _)| own.as_str());
+        (format!("record `{}` has no field `{name}`", record.name), meant(name, names))
+    })
+}
+
+/// The field that a wrong name means, or all fields.
+fn meant<'n>(name: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
+    match suggest::nearest(name, names.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("its fields are {}", quoted(names)),
+    }
+}
+
 /// The type of the single values in a type.
-fn element(ty: &Type) -> &Type {
+pub(super) fn element(ty: &Type) -> &Type {
     match ty.base() {
         Type::Set(of) | Type::List(of) | Type::Opt(of) => element(of),
         ty => ty,
@@ -196,12 +238,14 @@ pub(super) fn states(declarations: &Declarations<'_>, reports: &mut Reports) {
     for table in declarations.tables.iter().filter(|table| table.state) {
         let Some(columns) = &table.columns else { continue };
         let of_object = match table.key.as_deref() {
+            // Unknown columns are already reported.
+            Some([]) => true,
             Some([key]) => columns[*key].ty.as_ref().is_none_or(is_reference),
             _ => false,
         };
         if !of_object {
-            let message = format!("the key of `{}` is not a reference to an object", table.name.name);
-            let help = "a table of state has one row for an object: state table t(switch: ref switch, …) key(switch);";
+            let message = format!("the key of the state table `{}` must be one reference", table.name.name);
+            let help = "a row is the state of one object: state table mtu(switch: ref switch, mtu: int) key(switch);";
             reports.push(Report::new(Code::Object, table.name.span, message, help));
         }
     }
@@ -233,8 +277,9 @@ pub(super) fn refusals(
         let fits = |column: &Column<'_>| column.ty.as_ref().is_none_or(|ty| *ty == Type::String);
         let names = columns.iter().map(|column| column.name.name.as_str());
         if !names.eq(REFUSE_COLUMNS) || !columns.iter().all(fits) {
-            let message = "`refuse` says what is wrong with an object, and has other columns".to_owned();
-            let help = "declare forbid table refuse(kind: string, id: string, path: string, text: string);";
+            let message =
+                "the columns of `refuse` must be `kind`, `id`, `path` and `text`, all strings".to_owned();
+            let help = "forbid table refuse(kind: string, id: string, path: string, text: string);";
             reports.push(Report::new(Code::Refuse, table.name.span, message, help));
             continue;
         }
@@ -250,7 +295,13 @@ fn names_a_field(rule: &CheckedRule<'_>, declarations: &Declarations<'_>, report
         Some(HeadTerm::Value(Expr::Constant(Value::String(text)))) => Some(text.to_string()),
         _ => None,
     };
-    let span = rule.source.head.span;
+    let head = &rule.source.head;
+    let span = |at: usize| {
+        let named =
+            |argument: &&Argument| argument.name.as_ref().is_some_and(|name| name.name == REFUSE_COLUMNS[at]);
+        let positional = head.arguments.get(at).filter(|argument| argument.name.is_none());
+        positional.or_else(|| head.arguments.iter().find(named)).map_or(head.span, |term| term.value.span)
+    };
     let Some(kind) = text(0) else { return };
     let kinds = declarations.tables.iter().filter(|table| table.object.is_some());
     let Some(table) = kinds.clone().find(|table| table.name.name == kind) else {
@@ -259,20 +310,61 @@ fn names_a_field(rule: &CheckedRule<'_>, declarations: &Declarations<'_>, report
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the kinds are {}", quoted(names)),
         };
-        reports.push(Report::new(Code::Refuse, span, format!("no kind of object is named `{kind}`"), help));
+        reports.push(Report::new(
+            Code::Refuse,
+            span(0),
+            format!("no kind of object is named `{kind}`"),
+            help,
+        ));
         return;
     };
     let (Some(path), Some(columns)) = (text(2), &table.columns) else { return };
     let field = path.split(['.', '[']).next().unwrap_or_default();
-    if field.is_empty() || OF_ALL_KINDS.contains(&field) || columns.find(field).is_some() {
+    if field.is_empty() || OF_ALL_KINDS.contains(&field) {
         return;
     }
-    let names = columns.iter().map(|column| column.name.name.as_str());
-    let help = match suggest::nearest(field, names.clone()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("its fields are {}; \"\" means the whole object", quoted(names)),
+    let Some(column) = columns.find(field) else {
+        let names = columns.iter().map(|column| column.name.name.as_str());
+        let help = match suggest::nearest(field, names.clone()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("its fields are {}; \"\" means the whole object", quoted(names)),
+        };
+        reports.push(Report::new(
+            Code::Refuse,
+            span(2),
+            format!("object `{kind}` has no field `{field}`"),
+            help,
+        ));
+        return;
     };
-    reports.push(Report::new(Code::Refuse, span, format!("object `{kind}` has no field `{field}`"), help));
+    let ty = columns[column].ty.as_ref();
+    if let Some((message, help)) = ty.and_then(|ty| misses(ty, path.split('.').skip(1))) {
+        reports.push(Report::new(Code::Refuse, span(2), format!("path `{path}`: {message}"), help));
+    }
+}
+
+/// Why a type has no part at a path of fields, with a remedy. The keys of a mapping are data.
+fn misses<'p>(ty: &Type, path: impl Iterator<Item = &'p str>) -> Option<(String, String)> {
+    let mut ty = ty;
+    for name in path {
+        let name = name.split('[').next().unwrap_or_default();
+        if is_mapping(ty) {
+            return None;
+        }
+        match step(element(ty), name) {
+            Ok((_, of)) => ty = of,
+            Err(wrong) => return Some(wrong),
+        }
+    }
+    None
+}
+
+fn is_mapping(ty: &Type) -> bool {
+    match ty {
+        Type::Constrained(of) => of.meaning == Meaning::Mapping || is_mapping(&of.base),
+        Type::Set(of) | Type::List(of) | Type::Opt(of) => is_mapping(of),
+        _ => false,
+    }
 }
 
 /// Reports a table that forbids what does not follow from objects alone.
@@ -288,22 +380,38 @@ fn objects_alone(
         let reads = dependencies.iter().filter(|dependency| dependency.head == table);
         next.extend(reads.map(|dependency| dependency.reads).filter(|reads| reached.insert(*reads)));
     }
-    let is_report = |table: &&Table<'_>| {
-        table.role == Role::Input
-            && table.hook.is_none()
-            && table.object.is_none()
-            && table.name.name != LABELS
-    };
     let table = &declarations.tables[number];
-    let mut reads = reached.iter().map(|table| &declarations.tables[*table]);
-    if let Some(report) = reads.find(is_report) {
+    let reads = |table: &usize| &declarations.tables[*table];
+    let told = |message: String, help: &str, read: &Table<'_>, label: &str| {
+        Report::new(Code::Refuse, table.name.span, message, help).label(read.name.span, label)
+    };
+    if let Some(report) = reached.iter().map(reads).find(|table| is_report(table)) {
         let message = format!(
-            "`{}` forbids its rows, and depends on `{}`, whose rows are no objects",
+            "`{}` depends on the input table `{}`, whose rows are not objects",
             table.name.name, report.name.name
         );
-        let help = "what switches report is a fact and cannot be refused: derive a row of an output table \
-        such as `problem` instead";
-        let found = Report::new(Code::Refuse, table.name.span, message, help);
-        reports.push(found.label(report.name.span, "filled with reports"));
+        let help = "reports are facts and cannot be refused: derive rows of an output table, such as `problem`, \
+        instead";
+        reports.push(told(message, help, report, "filled with reports"));
     }
+    if let Some((clock, hook)) = reached.iter().map(reads).find_map(|table| Some((table, clock(table)?))) {
+        let message = format!(
+            "`{}` depends on `{}`, which the hook `{hook}` changes as time passes",
+            table.name.name, clock.name.name
+        );
+        let help = "the passing of time cannot be refused: derive rows of an output table, such as `problem`, \
+        instead";
+        reports.push(told(message, help, clock, "changes with time"));
+    }
+}
+
+/// Whether the rows of a table come from outside and are not objects.
+fn is_report(table: &Table<'_>) -> bool {
+    table.role == Role::Input && table.hook.is_none() && table.object.is_none() && table.name.name != LABELS
+}
+
+/// The hook that fills a table, if it changes the table between transactions.
+fn clock<'t>(table: &Table<'t>) -> Option<&'t str> {
+    let hook = &table.hook?.name.name;
+    HookKind::by_name(hook)?.is_timed().then_some(hook)
 }

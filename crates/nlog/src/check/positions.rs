@@ -13,6 +13,7 @@ use openflow_rs::literal::{self, ActionInfo, Context, Wants};
 use super::aggregate;
 use super::constraints;
 use super::declarations::Declarations;
+use super::objects;
 use super::openflow;
 use super::resolve::Resolver;
 use crate::index::{Index, Symbol, SymbolKind as Kind};
@@ -110,6 +111,9 @@ impl<'a> Walk<'a> {
 
     fn table(&mut self, table: &'a ast::Table) {
         self.table_name(&table.name);
+        if let Some(object) = &table.object {
+            return self.object(table, object);
+        }
         for (name, ty) in table.columns.iter().flatten() {
             self.column(&table.name.name, name, Some(name.span));
             self.type_ref(ty);
@@ -127,6 +131,70 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// The fields of a kind of object, their former names and defaults, and what is unique. The id is not written.
+    fn object(&mut self, table: &'a ast::Table, object: &'a ast::Object) {
+        self.scope = Scope::None;
+        let columns = table.columns.iter().flatten().skip(1);
+        for ((name, ty), field) in columns.zip(&object.fields) {
+            self.column(&table.name.name, name, Some(name.span));
+            self.type_ref(ty);
+            for former in &field.formers {
+                let known = self.known_type(ty);
+                self.add(Kind::Column, former, Some(name.span), known, &field.doc);
+            }
+            field.default.iter().for_each(|value| self.expr(value));
+        }
+        for path in object.uniques.iter().flatten() {
+            self.path(&table.name.name, path);
+        }
+    }
+
+    /// A field of an object, then fields of the records in it.
+    fn path(&mut self, kind: &str, path: &[Ident]) {
+        let Some((first, rest)) = path.split_first() else { return };
+        self.column(kind, first, None);
+        let number = self.declarations.table(kind);
+        let columns = number.and_then(|number| self.declarations.tables[number].columns.as_ref());
+        let found = columns.and_then(|columns| columns[columns.find(&first.name)?].ty.clone());
+        let mut ty = found;
+        for name in rest {
+            let Some(Type::Record(record)) = ty.as_ref().map(objects::element) else { return };
+            let record = record.clone();
+            self.field(name, &record);
+            ty = record.field(&name.name).map(|(_, ty)| ty.clone());
+        }
+    }
+
+    /// The kind and the path of the object that a rule refuses, where they are written as literals.
+    fn refusal(&mut self, head: &'a Call) {
+        let text = |at: usize| {
+            let argument = head.arguments.get(at).filter(|argument| argument.name.is_none())?;
+            let ExprKind::String(text) = &argument.value.kind else { return None };
+            let span = argument.value.span;
+            let inner = Span { start: span.start + 1, end: span.end.saturating_sub(1), ..span };
+            // A literal with escape sequences is longer than its text.
+            (inner.end - inner.start == text.len() as u32).then_some((text.as_str(), inner))
+        };
+        let Some((kind, span)) = text(0) else { return };
+        let number = self.declarations.table(kind);
+        if number.is_none_or(|number| self.declarations.tables[number].object.is_none()) {
+            return;
+        }
+        self.table_name(&Ident { name: kind.to_owned(), span });
+        let Some((path, span)) = text(2) else { return };
+        let mut start = span.start;
+        let mut names = Vec::new();
+        for part in path.split('.') {
+            let name = part.split('[').next().unwrap_or_default();
+            names.push(Ident {
+                name: name.to_owned(),
+                span: Span { start, end: start + name.len() as u32, ..span },
+            });
+            start += part.len() as u32 + 1;
+        }
+        self.path(kind, &names);
+    }
+
     fn table_name(&mut self, name: &Ident) {
         if let Some(number) = self.declarations.table(&name.name) {
             let table = &self.declarations.tables[number];
@@ -137,12 +205,16 @@ impl<'a> Walk<'a> {
     /// Records an occurrence of a column; `declared` marks its declaration.
     fn column(&mut self, table: &str, name: &Ident, declared: Option<Span>) {
         let Some(number) = self.declarations.table(table) else { return };
-        let columns = self.declarations.tables[number].columns.as_ref();
-        let found = columns.and_then(|columns| Some(&columns[columns.find(&name.name)?]));
-        if let Some(column) = found {
-            let definition = declared.unwrap_or(column.name.span);
-            self.add(Kind::Column, name, Some(definition), column.ty.clone(), "");
-        }
+        let table = &self.declarations.tables[number];
+        let Some(columns) = &table.columns else { return };
+        let Some(at) = columns.find(&name.name) else { return };
+        let column = &columns[at];
+        let definition = declared.unwrap_or(column.name.span);
+        // The id of an object is declared nowhere.
+        let field = table.object.map(|object| at.checked_sub(1).and_then(|at| object.fields.get(at)));
+        let definition = Some(definition).filter(|_| !matches!(field, Some(None)));
+        let doc = field.flatten().map_or("", |field| &field.doc);
+        self.add(Kind::Column, name, definition, column.ty.clone(), doc);
     }
 
     fn constant(&mut self, name: &Ident) {
@@ -290,6 +362,9 @@ impl<'a> Walk<'a> {
         }
         self.scope = Scope::Rule(first);
         self.row(&rule.head);
+        if rule.head.name.name == objects::REFUSE {
+            self.refusal(&rule.head);
+        }
         for item in &rule.body {
             match &item.kind {
                 ItemKind::Atom(call) => self.row(call),

@@ -113,7 +113,7 @@ codes! {
     "duplicate-column" DuplicateColumn Error,
     /// A constant is defined twice.
     "duplicate-constant" DuplicateConstant Error,
-    /// A match, a record, or the declaration of a record names the same field twice.
+    /// A match, a record, or the declaration of a record or an object names the same field twice.
     "duplicate-field" DuplicateField Error,
     /// A function is defined twice, or has the name of a built-in function, an aggregate or a table.
     "duplicate-function" DuplicateFunction Error,

@@ -1,5 +1,7 @@
 //! Line breaks in declarations, rules and tests.
 
+use std::ops::Range;
+
 use super::expression::STEP;
 use super::printer::{Blanks, Printer};
 use crate::syntax::{SyntaxKind as K, SyntaxNode};
@@ -198,8 +200,16 @@ impl Printer<'_> {
             self.indent = 2 * STEP;
             blanks = Blanks::Keep;
             let range = self.tokens.range(&element);
-            if element.kind() == K::ObjectField && !self.fits(&range, 0) {
-                self.field(&element);
+            if !self.fits(&range, 0) {
+                match element.kind() {
+                    K::ObjectField => self.field(&element),
+                    K::Unique => {
+                        self.tokens_until(range.start + 1);
+                        // Only the semicolon follows.
+                        self.names(range.end - 1);
+                    }
+                    _ => {}
+                }
             }
             self.tokens_until(range.end);
         }
@@ -209,11 +219,38 @@ impl Printer<'_> {
 
     /// `name: type was name = value;` that does not fit on a line.
     fn field(&mut self, field: &SyntaxNode) {
+        let find = |kind| field.children().find(|part: &SyntaxNode| part.kind() == kind);
+        if let Some(was) = find(K::Was) {
+            let range = self.tokens.range(&was);
+            self.tokens_until(range.start);
+            // ` =` or `;` follows.
+            if !self.fits(&range, 2) {
+                self.line(2 * STEP, Blanks::Drop);
+            }
+            self.former_names(&range);
+        }
         let value = field.children().find(|part| !matches!(part.kind(), K::Type | K::Was));
         if let Some(value) = value {
             self.tokens_until(self.value_of(&value));
             self.value(&value, 2 * STEP, 1);
         }
+    }
+
+    /// `was name, …`: as many names on a line as fit.
+    fn former_names(&mut self, range: &Range<usize>) {
+        self.token();
+        self.indent = 3 * STEP;
+        while self.at() < range.end {
+            // The name, and the comma, ` =` or `;` after it.
+            if !self.fits(&(self.at()..self.at() + 1), 2) {
+                self.line(3 * STEP, Blanks::Drop);
+            }
+            self.token();
+            if self.at() < range.end {
+                self.token();
+            }
+        }
+        self.indent = 2 * STEP;
     }
 
     /// `given { rows }`, `expect row;`

@@ -385,7 +385,7 @@ impl<'text> Parser<'text> {
             self.emit_trivia();
             self.start(SyntaxKind::Error);
             match kind {
-                SyntaxKind::Test | SyntaxKind::Object => self.skip_test(),
+                SyntaxKind::Test | SyntaxKind::Object => self.skip_block(),
                 kind => self.skip_declaration(kind),
             }
             self.finish();

@@ -14,6 +14,10 @@ pub(in crate::check) fn unused_tables(declarations: &Declarations<'_>, usage: &U
         }
         let name = &table.name.name;
         let (message, help) = match table.role {
+            _ if table.object.is_some() => (
+                format!("no rule reads the objects of kind `{name}`, and no other object refers to them"),
+                "remove the kind, or use it in a rule",
+            ),
             Role::Input => {
                 (format!("no rule reads the input table `{name}`"), "remove it, or use it in a rule")
             }

@@ -24,8 +24,11 @@ pub(super) fn file(p: &mut Parser<'_>) {
                 Some(K::Table) => p.item(K::Table, table),
                 Some(K::Object) => p.item(K::Object, object::object),
                 Some(_) => p.item(K::Rule, default_rule),
-                None if p.at_spoilt_test() => p.item(K::Test, test::test),
-                None => p.item(K::Rule, rule),
+                None => match p.spoilt_block() {
+                    Some(K::Object) => p.item(K::Object, object::object),
+                    Some(_) => p.item(K::Test, test::test),
+                    None => p.item(K::Rule, rule),
+                },
             },
         }
     }
@@ -248,14 +251,23 @@ fn columns(p: &mut Parser<'_>, close: K, what: &str, help: &str) -> Parsed {
 /// `int`, `set<string>` or `ref switch | router`
 fn type_name(p: &mut Parser<'_>) -> Parsed {
     p.node(K::Type, |p| {
-        if p.word(0) == Some("ref") && p.word(1).is_some_and(|next| next != "where") {
+        // `ref where …` and `ref was name` continue after a type of this name.
+        let named = |next| next == "where" || next == "was" && p.word(2).is_some();
+        if p.word(0) == Some("ref") && p.word(1).is_some_and(|next| !named(next)) {
             p.bump_as(K::RefKw);
             p.bump();
-            while p.eat(K::Pipe) {
+            for number in 2.. {
+                if !p.eat(K::Pipe) {
+                    break;
+                }
+                if number > MAX_ELEMENTS {
+                    return p.too_many(MAX_ELEMENTS);
+                }
                 name(p, "a kind of object", "for example: ref switch | router")?;
             }
             return Ok(());
         }
+        let container = p.word(0);
         name(
             p,
             "a type",
@@ -264,7 +276,12 @@ fn type_name(p: &mut Parser<'_>) -> Parsed {
         )?;
         if p.eat(K::Lt) {
             p.nested(type_name)?;
-            p.expect(K::Gt, "`>`", "write the element type of a set or list in angle brackets: set<string>")?;
+            let help = match container {
+                _ if p.current() == K::GtEq => "write a space between `>` and `=`",
+                Some("map") => "name a record of a key and a value: type pair = record {network: string, bridge: string}; map<pair>",
+                _ => "write the element type of a set or list in angle brackets: set<string>",
+            };
+            p.expect(K::Gt, "`>`", help)?;
         }
         Ok(())
     })

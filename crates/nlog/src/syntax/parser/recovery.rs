@@ -30,7 +30,7 @@ impl Parser<'_> {
 
     /// Skips the rest of a test or an object with a mistake: up to its closing brace, or to the evident start of a new
     /// declaration.
-    pub(super) fn skip_test(&mut self) {
+    pub(super) fn skip_block(&mut self) {
         let taken = self.item_start..self.at;
         let kinds = self.significant[taken].iter().map(|&at| self.tokens[at as usize].kind);
         let mut depth = kinds.fold(0, |depth: usize, kind| match kind {
@@ -38,6 +38,7 @@ impl Parser<'_> {
             SyntaxKind::RBrace => depth.saturating_sub(1),
             _ => depth,
         });
+        let outside = depth == 0;
         if self.misses_open_brace(depth) {
             depth += 1;
         }
@@ -49,7 +50,14 @@ impl Parser<'_> {
             match self.current() {
                 SyntaxKind::LBrace => depth += 1,
                 SyntaxKind::RBrace if depth > 1 => depth -= 1,
-                SyntaxKind::RBrace => return self.bump(),
+                SyntaxKind::RBrace => {
+                    self.bump();
+                    // `object name = record {…};`
+                    if outside && self.current() == SyntaxKind::Semicolon {
+                        self.bump();
+                    }
+                    return;
+                }
                 SyntaxKind::Semicolon if depth == 0 => return self.bump(),
                 _ => {}
             }
@@ -63,7 +71,8 @@ impl Parser<'_> {
             return false;
         }
         if depth == 0 {
-            return matches!(self.word(0), Some("given" | "change" | "expect"));
+            let field = self.word(0).is_some() && self.kind(1) == SyntaxKind::Colon;
+            return field || matches!(self.word(0), Some("given" | "change" | "expect"));
         }
         let before = self.at.checked_sub(1).map(|before| self.tokens[self.significant[before] as usize].kind);
         let step = matches!(
@@ -142,11 +151,15 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a test starts here with a mistake before its brace.
-    pub(super) fn at_spoilt_test(&self) -> bool {
-        self.word(0) == Some("test")
-            && self.kind(1) != SyntaxKind::LParen
-            && (2..=4).any(|ahead| self.kind(ahead) == SyntaxKind::LBrace)
+    /// The kind of declaration with braces that starts here with a mistake before its brace.
+    pub(super) fn spoilt_block(&self) -> Option<SyntaxKind> {
+        let braced = |from| (from..=4).any(|ahead| self.kind(ahead) == SyntaxKind::LBrace);
+        match self.word(0)? {
+            _ if self.kind(1) == SyntaxKind::LParen => None,
+            "test" if braced(2) => Some(SyntaxKind::Test),
+            "object" if braced(1) => Some(SyntaxKind::Object),
+            _ => None,
+        }
     }
 
     /// Whether a declaration may start here with a reserved word. In actions, reserved words can be names
