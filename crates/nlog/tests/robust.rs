@@ -218,9 +218,12 @@ fn lists_of_declarations_and_calls_have_a_bound() {
         assert!(bound(100_000), "{before}");
     }
     let fields = |count: usize| {
-        let fields: String = (0..count).map(|n| format!("f{n}: int; ")).collect();
+        let fields: Vec<String> = (0..count).map(|n| format!("f{n}: int;")).collect();
         let kinds: Vec<String> = (0..count).map(|n| format!("k{n}")).collect();
-        [format!("object o {{ {fields} }}"), format!("object o {{ x: ref {}; }}", kinds.join(" | "))]
+        [
+            format!("object o {{ {} }}", fields.join(" ")),
+            format!("object o {{ x: ref {}; }}", kinds.join(" | ")),
+        ]
     };
     for (fine, long) in fields(MAX_ELEMENTS).into_iter().zip(fields(MAX_ELEMENTS + 1)) {
         assert!(check(&fine).diagnostics.iter().all(|d| d.code.name() != "syntax"));

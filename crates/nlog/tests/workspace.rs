@@ -19,7 +19,7 @@ fn fresh(files: &[(String, String)]) -> String {
 }
 
 /// Declarations and rules that interact in many ways; some contain mistakes, alone or together.
-const PIECES: [&str; 65] = [
+const PIECES: [&str; 77] = [
     "input table a(x: int, y: int);",
     "input table a(x: int, y: string) key(x);",
     "input table a(x: int, other: int) key(x);",
@@ -85,6 +85,18 @@ const PIECES: [&str; 65] = [
     "d(\"one\") :- b(x, _), x == \"one\";",
     "import \"two.nlog\";",
     "import \"one.nlog\";",
+    "object o { x: int = 3; }",
+    "object o { x: int = K; unique(x); }",
+    "object o {\n    id_space a;\n    x: int was n, y = L;\n    other: opt<ref o | p>;\n}",
+    "object o { x: t; }",
+    "object p { r: ref o; m: map<t>; unique(r, m.x); }",
+    "object p { r: set<ref o | p | q> = {};",
+    "state table s(o: ref o, n: int) key(o);",
+    "s(o, n) :- o(o, n);",
+    "b(x, 1) :- o(_, x), p(..);",
+    "forbid table refuse(kind: string, id: string, path: string, text: string);",
+    "refuse(\"o\", id, \"x\", \"no\") :- o(id, _);",
+    "refuse(\"o\", to_string(x), \"x\", \"no\") :- a(x, _);",
 ];
 
 /// A change of one file.
@@ -162,7 +174,7 @@ proptest! {
 
 /// The parts of programs without errors, by file: each part has several forms, and all forms are
 /// compatible.
-const PARTS: [(usize, &[&str]); 13] = [
+const PARTS: [(usize, &[&str]); 16] = [
     (
         0,
         &[
@@ -189,6 +201,32 @@ const PARTS: [(usize, &[&str]); 13] = [
     ),
     (0, &["", "output table aa(n: int); aa(n) :- a(n, _);", "output table c(n: int); c(n) :- a(n, _);"]),
     (0, &["const K = 3;", "const K = 4;", "const L = 3; const K = L + 2;"]),
+    (
+        0,
+        &[
+            "object o { x: int = 3; r: opt<ref o>; }",
+            "object o { x: int = 4; r: opt<ref o | p>; unique(x); }",
+            "object o { x: int was y = K; r: opt<ref o> = some(\"a\"); unique(x, r); id_space p; }",
+            "## Told.\nobject o { r: opt<ref o>; x: int; }",
+        ],
+    ),
+    (
+        2,
+        &[
+            "object p { x: int = K; }",
+            "object p { x: int; unique(x); }",
+            "object p { x: string was y = \"\"; }",
+        ],
+    ),
+    (
+        1,
+        &[
+            "b(x, 1) :- o(x: x, ..), p(..); forbid table f(x: int); f(x) :- o(x: x, ..), x > K;",
+            "state table s(o: ref o, x: int) key(o); s(o, x) :- o(id: o, x: x, ..), p(..);",
+            "forbid table refuse(kind: string, id: string, path: string, text: string);
+             refuse(\"o\", id, \"x\", \"\") :- o(id: id, x: x, ..), x < K, p(id: id, ..);",
+        ],
+    ),
     (1, &["", "# é", "\n\n\n"]),
     (1, &["b(x, y) :- a(x, y);", "b(x, y) :- a(y, x);", "b(x, K) :- a(x, _), x < K;"]),
     (1, &["", "   b(K, 1);", "b(K, 1); b(K, 2);", "b(7, 7);"]),
@@ -244,6 +282,45 @@ fn reused(tables: &str, rules: &str) -> usize {
     workspace.set_text("rules.nlog", rules).unwrap();
     assert!(workspace.compilation().program.is_some());
     workspace.reused_rules()
+}
+
+/// The rules stay, and the program has the new kind.
+#[test]
+fn what_is_said_of_objects_beside_their_columns_is_never_old() {
+    let object = "object o {\n    x: int = K;\n    y: opt<string>;\n}\n";
+    let rules = "const K = 3;\noutput table out(x: int);\nout(x) :- o(x: x, y: _y, ..);\n";
+    let forms = [
+        ("", ""),
+        ("= K", "= 4"),
+        ("= K", ""),
+        ("int = K", "int was z = K"),
+        ("}", "    unique(x);\n}"),
+        ("}", "    unique(y, x);\n}"),
+        ("}", "    id_space ports;\n}"),
+        ("    x", "    ## Told.\n    x"),
+        ("object", "## Told.\nobject"),
+    ];
+    let mut programs = Vec::new();
+    for (part, by) in forms {
+        let mut workspace = Workspace::from_texts([("rules.nlog", rules), ("objects.nlog", object)]);
+        workspace.compilation();
+        let object = if part.is_empty() { object.to_owned() } else { object.replace(part, by) };
+        workspace.set_text("objects.nlog", object.as_str()).unwrap();
+        let compilation = workspace.compilation();
+        assert_eq!(workspace.reused_rules(), 1, "{object}");
+        let files = [("rules.nlog".to_owned(), rules.to_owned()), ("objects.nlog".to_owned(), object)];
+        assert_eq!(told(&compilation), fresh(&files));
+        programs.push(format!("{:?}", compilation.program.as_ref().unwrap().objects));
+    }
+    // A constant elsewhere is the default.
+    let mut workspace = Workspace::from_texts([("rules.nlog", rules), ("objects.nlog", object)]);
+    workspace.compilation();
+    workspace.set_text("rules.nlog", rules.replace('3', "5")).unwrap();
+    programs.push(format!("{:?}", workspace.compilation().program.as_ref().unwrap().objects));
+    let count = programs.len();
+    programs.sort();
+    programs.dedup();
+    assert_eq!(programs.len(), count, "{programs:#?}");
 }
 
 #[test]

@@ -192,8 +192,9 @@ fn declare<'a>(table: &'a ast::Table, declarations: &Declarations<'a>, reports: 
             if let Some(&earlier) = by_name.get(name.name.as_str()) {
                 if table.object.is_some() {
                     // That an object's id is no field is reported with the fields.
-                    let field = (earlier > 0).then(|| duplicate_field(name, columns[earlier].0.span));
-                    field.into_iter().for_each(|report| reports.push(report));
+                    if earlier > 0 {
+                        reports.push(duplicate_field(name, columns[earlier].0.span));
+                    }
                     continue;
                 }
                 let help = "column names must be unique within a table; rename one";
