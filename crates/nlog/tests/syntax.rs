@@ -233,7 +233,8 @@ fn words_of_objects_are_names_of_everything() {
             "type {word} = int 1..5 where value > 0; input table {word}({word}: {word}, x: opt<{word}>) key({word});
              function f({word}: {word}) -> {word} = {word} + 1; const c: {word} = 3;
              output table o({word}: {word}, x: int); o({word}, f({word})) :- {word}({word}, _), {word} < c;
-             {word}_(y) :- {word}(x, _), y = x; table {word}_(x: {word}); o({word}: x, x: y) :- {word}_(x), y = x;"
+             {word}_(y) :- {word}(x, _), y = x; type {word}_ = {word} where value > 1;
+             table {word}_(x: {word}_); o({word}: x, x: y) :- {word}_(x), y = x;"
         );
         let compilation = nlog::compile(&nlog::Sources::from_texts([("a.nlog", text.as_str())]));
         assert!(compilation.program.is_some(), "{word}: {:#?}", compilation.diagnostics);

@@ -8,7 +8,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::define::entry;
 use super::{Failure, Function};
-use crate::quotation::quote_text;
+use crate::quotation::{grouped, quote_text};
 
 /// The most bytes of a compiled pattern, so that nested repetitions do not exhaust memory.
 const LARGEST: usize = 1 << 20;
@@ -24,11 +24,16 @@ thread_local! {
 fn compile(pattern: &str) -> Result<Regex, Failure> {
     let build = |text: &str| {
         RegexBuilder::new(text).size_limit(LARGEST).build().map_err(|error| {
+            let pattern = quote_text(pattern);
+            if let regex::Error::CompiledTooBig(most) = error {
+                let most = grouped(most);
+                return Failure::range(format!("matches: {pattern} compiles to more than {most} bytes"));
+            }
             // Before the reason, the crate draws the pattern on lines of their own.
             let text = error.to_string();
             let reason = text.lines().last().unwrap_or_default();
             let reason = reason.strip_prefix("error: ").unwrap_or(reason).trim_end_matches('.');
-            Failure::range(format!("matches: {} is not a regular expression: {reason}", quote_text(pattern)))
+            Failure::range(format!("matches: {pattern} is not a regular expression: {reason}"))
         })
     };
     // Alone first: in the group below, `a)|(b` would be a pattern.
@@ -59,12 +64,14 @@ pub(super) fn matches() -> Function {
         "True if the whole string matches the regular expression, in the \
         [syntax of the Rust crate regex](https://docs.rs/regex/1/regex/#syntax): without back references and \
         look-around, so the time is linear in the length of the string. `\\d`, `\\w` and `\\s` include other \
-        scripts; write `[0-9]` for the digits of numbers. The compiled pattern has at most 1 MiB.",
+        scripts; write `[0-9]` for the digits of numbers. A string literal writes `\\` twice. The compiled pattern has \
+        at most 1 MiB.",
     )
     .example(r#""hv-1", "[a-z][a-z0-9-]*""#, "true")
     .example(r#""hv-1.example", "[a-z][a-z0-9-]*""#, "false")
     .example(r#""tcp:hv1:6640", "(tcp|ssl):[^:]+:[0-9]+""#, "true")
     .example(r#""ab", "a|ab""#, "true")
+    .example(r#""1.5", "[0-9]+\\.[0-9]+""#, "true")
     .example(r#""", "[a-z]*""#, "true")
     .example(r#""a\n", "a""#, "false")
     .example(r#""größe", "gr..e""#, "true")

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use nlog_data::function::{Multiplicity, Results, Shape};
-use nlog_data::{FailureCode, Type, Value, function};
+use nlog_data::{Failure, FailureCode, Type, Value, function};
 
 use super::messages::literal_help;
 use super::named_types::members;
@@ -182,10 +182,15 @@ impl Resolver<'_, '_> {
     ) -> Option<Expr> {
         let mut values = Vec::with_capacity(arguments.len());
         for argument in &arguments {
-            match argument {
-                Expr::Constant(value) => values.push(value.clone()),
-                _ => return Some(Expr::Call { function: function.clone(), arguments }),
-            }
+            let Expr::Constant(value) = argument else {
+                if let Some(failure) = always_fails(function, &arguments) {
+                    let help = "correct the pattern; a string literal writes its `\\` twice";
+                    self.report(Code::ConstantRange, span, failure.message.to_string(), help);
+                    return None;
+                }
+                return Some(Expr::Call { function: function.clone(), arguments });
+            };
+            values.push(value.clone());
         }
         if self.scope.declarations.own_functions.is_faulty(&function.name) {
             self.failed = true;
@@ -239,4 +244,14 @@ fn admits(function: &function::Function, values: &[Value]) -> bool {
         Shape::ListOf(_) => matches!(value, Value::List(_)),
         Shape::Any(_) | Shape::OptOf(_) => true,
     })
+}
+
+/// The failure of a call for all values of its variables: its constant pattern is not a regular expression.
+fn always_fails(function: &function::Function, arguments: &[Expr]) -> Option<Failure> {
+    match arguments {
+        [_, Expr::Constant(pattern)] if function.name == "matches" => {
+            (function.evaluate)(&[Value::from(""), pattern.clone()]).err()
+        }
+        _ => None,
+    }
 }

@@ -137,11 +137,40 @@ fn default(
         scope.reports.push(Report::new(Code::ConstantRange, value.span, message, help));
         return None;
     };
+    if let Some(key) = repeated_key(ty, &read) {
+        let message = format!("the default of `{name}` has two values for the key {key}");
+        let help = "a mapping has one value for each key; remove one of them";
+        scope.reports.push(Report::new(Code::Object, value.span, message, help));
+        return None;
+    }
     if let Some(violation) = ty.violation(&read) {
         scope.reports.push(out_of_range(value.span, violation).label(column.type_span, "declared here"));
         return None;
     }
     Some(read)
+}
+
+/// A key that a mapping in a value has twice.
+fn repeated_key<'v>(ty: &Type, value: &'v Value) -> Option<&'v Value> {
+    match (ty, value) {
+        (Type::Constrained(of), Value::Set(pairs)) if of.meaning == Meaning::Mapping => {
+            let keys = pairs.iter().filter_map(|pair| match pair {
+                Value::Record(fields) => fields.first(),
+                _ => None,
+            });
+            // The set is ordered by its keys first.
+            keys.clone().zip(keys.skip(1)).find(|(key, next)| key == next).map(|(key, _)| key)
+        }
+        (Type::Constrained(of), value) => repeated_key(&of.base, value),
+        (Type::Opt(of), value) => repeated_key(of, value),
+        (Type::List(of), Value::List(values)) | (Type::Set(of), Value::Set(values)) => {
+            values.iter().find_map(|value| repeated_key(of, value))
+        }
+        (Type::Record(record), Value::Record(values)) => {
+            record.fields.iter().zip(values.iter()).find_map(|((_, ty), value)| repeated_key(ty, value))
+        }
+        _ => None,
+    }
 }
 
 /// What is unique, or `None` after a report.

@@ -453,7 +453,11 @@ impl<'a, 's> Resolver<'a, 's> {
         let missing: Vec<&str> = missing.map(|(column, _)| column.name.name.as_str()).collect();
         if !faulty && !missing.is_empty() && call.rest.is_none() {
             let message = format!("{} of `{table}` has no term", quoted(missing));
-            let help = if is_head {
+            let declarations = self.scope.declarations;
+            let declared = declarations.table(table).map(|number| &declarations.tables[number]);
+            let help = if is_head && declared.is_some_and(|table| table.object.is_some()) {
+                "write a value for every field, or end with `..` for the fields with defaults"
+            } else if is_head {
                 "write a value for every column"
             } else {
                 "name the column, or end with `..` to skip the remaining columns"
