@@ -1,9 +1,9 @@
-//! Kinds of network objects, as programs declare them: `object switch_port { switch: ref switch; … }`.
+//! Kinds of network objects, as programs declare them: `object router { tenant: opt<string>; … }`.
 //!
 //! An object is one row of the input table of its kind: its id, then its fields in declared order. The crate `network`
 //! reads objects from YAML and JSON, and keeps those in force.
 
-use crate::{TableId, Type, Value};
+use crate::{Row, TableId, Type, Value};
 
 /// A kind of network object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +60,25 @@ pub struct FieldPath {
 }
 
 impl ObjectKind {
+    /// The row of an object with these values of fields, and the defaults of the others. The error names a field that is
+    /// unknown, or required and not given.
+    pub fn row<'a>(
+        &self,
+        id: &str,
+        given: impl IntoIterator<Item = (&'a str, Value)>,
+    ) -> Result<Row, String> {
+        let mut values: Vec<Option<Value>> = self.fields.iter().map(|field| field.default.clone()).collect();
+        for (name, value) in given {
+            let field = self.field(name).ok_or_else(|| format!("{} has no field {name}", self.name))?;
+            values[field] = Some(value);
+        }
+        let mut row = vec![Value::from(id)];
+        for (value, field) in values.into_iter().zip(&self.fields) {
+            row.push(value.ok_or_else(|| format!("{} {id} lacks {}", self.name, field.name))?);
+        }
+        Ok(row)
+    }
+
     /// The index of a field, by its present name.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field.name == name)

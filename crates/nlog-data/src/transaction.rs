@@ -167,12 +167,28 @@ pub struct TransactionError {
     /// The rule whose expression failed. Diagnostics show its place and text. Scripts see only code and message,
     /// which do not depend on the order of files, rules or atoms.
     pub rule: Option<RuleId>,
+    /// The rows that a table forbids, if these are the error.
+    pub forbidden: Option<Box<ForbiddenRows>>,
 }
+
+/// Rows of a table that [forbids](Role::Forbid) its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForbiddenRows {
+    /// The table.
+    pub table: String,
+    /// The least rows, ascending, at least one and at most [`MOST_FORBIDDEN`].
+    pub rows: Vec<Row>,
+    /// The number of rows.
+    pub count: usize,
+}
+
+/// The most rows that a refusal by a table that forbids its rows lists.
+pub const MOST_FORBIDDEN: usize = 100;
 
 impl TransactionError {
     /// An error that concerns no rule.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        TransactionError { code, message: message.into(), rule: None }
+        TransactionError { code, message: message.into(), rule: None, forbidden: None }
     }
 }
 
@@ -210,10 +226,10 @@ pub enum DerivedCause {
     },
     /// A table that [forbids](Role::Forbid) its rows has some.
     Forbidden {
-        /// The least row.
-        first: Row,
-        /// The number of the other rows.
-        others: usize,
+        /// The least rows, ascending, at most [`MOST_FORBIDDEN`].
+        rows: Vec<Row>,
+        /// The number of rows.
+        count: usize,
     },
     /// A row has more than [`MOST_WAYS`] derivations.
     TooManyWays,
@@ -231,6 +247,7 @@ impl DerivedError {
                 },
                 message: format!("table {}: {}", table.name, failure.message),
                 rule: Some(*rule),
+                forbidden: None,
             },
             DerivedCause::TooManyWays => TransactionError::new(
                 ErrorCode::Overflow,
@@ -240,18 +257,23 @@ impl DerivedError {
                     table.name
                 ),
             ),
-            DerivedCause::Forbidden { first, others } => {
-                let row = table.quote_named(first);
-                let others = match others {
+            DerivedCause::Forbidden { rows, count } => {
+                let row = rows.first().map(|first| table.quote_named(first)).unwrap_or_default();
+                let others = match count.saturating_sub(1) {
                     0 => String::new(),
                     1 => " and 1 more row".to_owned(),
-                    others => format!(" and {} more rows", grouped(*others)),
+                    others => format!(" and {} more rows", grouped(others)),
                 };
                 let message = match table.first_sentence() {
                     reason if reason.is_empty() => format!("table {} forbids {row}{others}", table.name),
                     reason => format!("{reason}: {row}{others}"),
                 };
-                TransactionError::new(ErrorCode::Forbidden, message)
+                let forbidden =
+                    ForbiddenRows { table: table.name.clone(), rows: rows.clone(), count: *count };
+                TransactionError {
+                    forbidden: Some(Box::new(forbidden)),
+                    ..TransactionError::new(ErrorCode::Forbidden, message)
+                }
             }
             DerivedCause::KeyConflict { first, second } => TransactionError::new(
                 ErrorCode::KeyConflict,

@@ -18,9 +18,13 @@ fn forbidding(doc: &str) -> Schema {
 
 fn message(doc: &str, port: &str, others: usize) -> String {
     let first = vec![Value::from(port), Value::Int(2)];
-    let error = DerivedError { table: TableId(0), cause: DerivedCause::Forbidden { first, others } };
+    let error = DerivedError {
+        table: TableId(0),
+        cause: DerivedCause::Forbidden { rows: vec![first], count: others + 1 },
+    };
     let refusal = error.to_transaction_error(&forbidding(doc));
     assert_eq!((refusal.code, refusal.rule), (ErrorCode::Forbidden, None));
+    assert_eq!(refusal.forbidden.map(|rows| (rows.rows.len(), rows.count)), Some((1, others + 1)));
     refusal.message
 }
 
@@ -60,8 +64,8 @@ fn forbidden_rows_come_after_other_causes_in_a_table_and_before_too_many_ways() 
     let causes = [
         DerivedCause::Failure { failure, rule: RuleId(7) },
         DerivedCause::KeyConflict { first: row(8), second: row(9) },
-        DerivedCause::Forbidden { first: row(1), others: 5 },
-        DerivedCause::Forbidden { first: row(2), others: 0 },
+        DerivedCause::Forbidden { rows: vec![row(1), row(3)], count: 5 },
+        DerivedCause::Forbidden { rows: vec![row(2)], count: 1 },
         DerivedCause::TooManyWays,
     ];
     assert!(causes.is_sorted());

@@ -23,8 +23,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use nlog_data::{
-    CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, MOST_WAYS, Role,
-    Row as ValueRow, RuleId, Schema, TableId, Transaction, TransactionError,
+    CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, MOST_FORBIDDEN, MOST_WAYS,
+    Role, Row as ValueRow, RuleId, Schema, TableId, Transaction, TransactionError,
 };
 use nlog_plan::query::{Plan, RelationId};
 
@@ -204,10 +204,11 @@ impl Composed {
             let row = row.into_iter().map(|word| self.symbols.value(word)).collect();
             rows.entry(table).or_default().push(row);
         }
-        rows.into_iter().filter_map(|(table, rows)| {
-            let others = rows.len() - 1;
-            let cause = DerivedCause::Forbidden { first: rows.into_iter().min()?, others };
-            Some(DerivedError { table, cause })
+        rows.into_iter().map(|(table, mut rows)| {
+            let count = rows.len();
+            rows.sort_unstable();
+            rows.truncate(MOST_FORBIDDEN);
+            DerivedError { table, cause: DerivedCause::Forbidden { rows, count } }
         })
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, Role, Row, RuleId, Schema,
-    Table, TableDelta, TableId, Tables, Transaction, TransactionError,
+    CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, MOST_FORBIDDEN, Role, Row,
+    RuleId, Schema, Table, TableDelta, TableId, Tables, Transaction, TransactionError,
 };
 
 use crate::hidden::{HiddenPart, hidden_part};
@@ -168,9 +168,11 @@ fn table_difference(
 
 /// The rows of a table that forbids them.
 fn forbidden(id: TableId, table: &Table, rows: &BTreeMap<Row, Option<RuleId>>) -> Option<DerivedError> {
-    let (first, _) = rows.first_key_value().filter(|_| table.role == Role::Forbid)?;
-    let cause = DerivedCause::Forbidden { first: first.clone(), others: rows.len() - 1 };
-    Some(DerivedError { table: id, cause })
+    if table.role != Role::Forbid || rows.is_empty() {
+        return None;
+    }
+    let least = rows.keys().take(MOST_FORBIDDEN).cloned().collect();
+    Some(DerivedError { table: id, cause: DerivedCause::Forbidden { rows: least, count: rows.len() } })
 }
 
 /// The least two rows with the same key.

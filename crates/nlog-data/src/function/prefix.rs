@@ -1,6 +1,7 @@
 //! Prefixes of IP addresses (CIDR, RFC 4632).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use openflow_rs::MacAddr;
@@ -84,6 +85,7 @@ pub(super) fn functions() -> Vec<Function> {
     let mut functions = parts();
     functions.extend(relations());
     functions.extend(inside());
+    functions.extend(interfaces());
     functions
 }
 
@@ -128,6 +130,41 @@ fn parts() -> Vec<Function> {
             .example(r#"net"10.0.0.0/24""#, r#""10.0.0.0/24""#)
             .example(r#"net"::/0""#, r#""::/0""#)
             .unary(|net: IpNet| net.to_string()),
+    ]
+}
+
+/// The address of an interface, with the length of its prefix and its host bits.
+fn interface(text: &str) -> Option<IpNet> {
+    text.parse().ok()
+}
+
+fn interfaces() -> Vec<Function> {
+    vec![
+        entry(
+            "is_interface_address(text) -> holds",
+            "True if the string is the address of an interface with the length of its prefix, such as `10.0.0.254/24`.",
+        )
+        .example(r#""10.0.0.254/24""#, "true")
+        .example(r#""fd00::1/64""#, "true")
+        .example(r#""10.0.0.254""#, "false")
+        .example(r#""10.0.0.254/33""#, "false")
+        .unary(|text: Arc<str>| interface(&text).is_some()),
+        entry(
+            "interface_ip(text) -> ip",
+            "The address in the address of an interface. No result if the string is none.",
+        )
+        .example(r#""10.0.0.254/24""#, r#"ip"10.0.0.254""#)
+        .example(r#""fd00::1/64""#, r#"ip"fd00::1""#)
+        .example(r#""10.0.0.254""#, "none")
+        .unary(|text: Arc<str>| interface(&text).map(|interface| interface.addr())),
+        entry(
+            "interface_net(text) -> net",
+            "The prefix of the address of an interface. No result if the string is none.",
+        )
+        .example(r#""10.0.0.254/24""#, r#"net"10.0.0.0/24""#)
+        .example(r#""fd00::1/64""#, r#"net"fd00::/64""#)
+        .example(r#""10.0.0.254""#, "none")
+        .unary(|text: Arc<str>| interface(&text).map(|interface| interface.trunc())),
     ]
 }
 

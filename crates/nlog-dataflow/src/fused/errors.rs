@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use nlog_data::{DerivedCause, DerivedError, Row as ValueRow, RuleId};
+use nlog_data::{DerivedCause, DerivedError, MOST_FORBIDDEN, Row as ValueRow, RuleId};
 use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +27,8 @@ pub(crate) struct Errors {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Forbidden {
     relation: RelationId,
-    /// The least row by the order of values.
-    first: Vec<Symbol>,
+    /// The least rows by the order of values, ascending, at most [`MOST_FORBIDDEN`].
+    rows: Vec<Vec<Symbol>>,
     /// The number of rows, at least one.
     count: usize,
 }
@@ -56,10 +56,15 @@ impl Errors {
     /// Notes the rows of a relation that forbids them: those with a positive count.
     pub(crate) fn forbid(&mut self, relation: RelationId, rows: &Delta, symbols: &Symbols) {
         self.forbidden.retain(|known| known.relation != relation);
-        let rows = || rows.rows().filter(|(_, count)| *count > 0).map(|(row, _)| row);
-        let first = rows().min_by_key(|row| values(row, symbols));
-        let first = first.map(<[Symbol]>::to_vec);
-        self.forbidden.extend(first.map(|first| Forbidden { relation, first, count: rows().count() }));
+        let mut rows: Vec<Vec<Symbol>> =
+            rows.rows().filter(|(_, count)| *count > 0).map(|(row, _)| row.to_vec()).collect();
+        if rows.is_empty() {
+            return;
+        }
+        let count = rows.len();
+        rows.sort_by_cached_key(|row| values(row, symbols));
+        rows.truncate(MOST_FORBIDDEN);
+        self.forbidden.push(Forbidden { relation, rows, count });
     }
 
     /// Replaces every symbol in the errors.
@@ -72,7 +77,7 @@ impl Errors {
             })
             .collect();
         self.conflicts.iter_mut().flat_map(|conflict| &mut conflict.rows).flatten().for_each(&mut *each);
-        self.forbidden.iter_mut().flat_map(|forbidden| &mut forbidden.first).for_each(each);
+        self.forbidden.iter_mut().flat_map(|forbidden| &mut forbidden.rows).flatten().for_each(each);
     }
 
     /// Adds the errors of another worker.
@@ -104,19 +109,16 @@ impl Errors {
 
     /// By relation, the error of the rows that it forbids. Each worker has a part of them.
     fn forbidden(&self, plan: &Plan, symbols: &Symbols) -> impl Iterator<Item = DerivedError> {
-        let mut by_relation: BTreeMap<RelationId, (ValueRow, usize)> = BTreeMap::new();
-        for Forbidden { relation, first, count } in &self.forbidden {
-            let row = values(first, symbols);
-            by_relation
-                .entry(*relation)
-                .and_modify(|(least, all)| {
-                    *least = std::mem::take(least).min(row.clone());
-                    *all += count;
-                })
-                .or_insert((row, *count));
+        let mut by_relation: BTreeMap<RelationId, (Vec<ValueRow>, usize)> = BTreeMap::new();
+        for Forbidden { relation, rows, count } in &self.forbidden {
+            let (least, all) = by_relation.entry(*relation).or_default();
+            least.extend(rows.iter().map(|row| values(row, symbols)));
+            *all += count;
         }
-        by_relation.into_iter().filter_map(|(relation, (first, count))| {
-            let cause = DerivedCause::Forbidden { first, others: count - 1 };
+        by_relation.into_iter().filter_map(|(relation, (mut rows, count))| {
+            rows.sort_unstable();
+            rows.truncate(MOST_FORBIDDEN);
+            let cause = DerivedCause::Forbidden { rows, count };
             Some(DerivedError { table: plan.relations[relation.0 as usize].table?, cause })
         })
     }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nlog::program::Aggregate;
-use nlog_data::{DerivedCause, DerivedError, Failure, Results, Row, TableId, Value, function};
+use nlog_data::{
+    DerivedCause, DerivedError, Failure, MOST_FORBIDDEN, Results, Row, TableId, Value, function,
+};
 use nlog_plan::query::{End, Index, Joins, Output, Pipeline, Plan, Probe, RelationId, RulePlan, Start, Step};
 use nlog_plan::{AggregatePlan, GroupColumn, Keep, Operand, Scalar, Selection};
 
@@ -44,10 +46,9 @@ pub(crate) fn evaluate(plan: &Plan, inputs: &BTreeMap<TableId, Vec<Row>>) -> Res
         if let Keep::Key(key) = &planned.keep {
             key_conflicts(plan, head, key, &rows, &mut contents.errors);
         }
-        if let Some(table) = planned.table.filter(|_| plan.forbids(head))
-            && let Some((first, others)) = rows.keys().next().map(|first| (first.clone(), rows.len() - 1))
-        {
-            let cause = DerivedCause::Forbidden { first, others };
+        if let Some(table) = planned.table.filter(|_| plan.forbids(head) && !rows.is_empty()) {
+            let least = rows.keys().take(MOST_FORBIDDEN).cloned().collect();
+            let cause = DerivedCause::Forbidden { rows: least, count: rows.len() };
             contents.errors.insert(DerivedError { table, cause });
         }
         if planned.level > 0 && plan.rules.iter().any(|rule| rule.head == head) {

@@ -18,7 +18,7 @@ pub(super) fn test(p: &mut Parser<'_>) -> Parsed {
 }
 
 /// Any number of `element`s, up to and including the closing brace.
-fn block(
+pub(super) fn block(
     p: &mut Parser<'_>,
     wanted: &str,
     help: &str,
