@@ -1,24 +1,39 @@
 //! Network objects, as files that `weft apply` takes.
 
-use network::{Batch, ObjectStore};
+use std::sync::LazyLock;
+
+use network::{Batch, Cancel, Kinds, ObjectStore};
+use nlog::{Sources, compile};
+
+/// The kinds of the built-in rules.
+static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
+    let sources = Sources::from_texts([
+        ("objects.nlog", include_str!("../../rules/interface/objects.nlog")),
+        ("types.nlog", include_str!("../../rules/interface/types.nlog")),
+    ]);
+    let compilation = compile(&sources);
+    let program = compilation.program.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics));
+    assert!(!program.objects.is_empty(), "the rules declare no kind");
+    Kinds::new(program.objects.clone())
+});
 
 /// A text as objects of each format. Accepted objects are read back as they are written.
 pub fn objects(text: &str) {
+    let kinds = &*KINDS;
     for name in ["net.yaml", "net.json", "standard input"] {
-        let mut batch = Batch::default();
+        let mut batch = Batch::new(kinds, Cancel::default());
         batch.add_document(name, text);
-        let mut store = ObjectStore::default();
+        let mut store = ObjectStore::new(kinds);
         match store.plan(batch) {
             Ok(changes) => {
                 let _rows = changes.rows();
                 store.commit(&changes);
                 for (_, object) in store.iter() {
-                    let (mut yaml, mut json) = (Batch::default(), Batch::default());
-                    yaml.add_document("written.yaml", &object.to_yaml());
-                    json.add_document("written.json", &object.to_json());
-                    for batch in [yaml, json] {
+                    for (name, text) in [("written.yaml", object.to_yaml()), ("written.json", object.to_json())] {
+                        let mut batch = Batch::new(kinds, Cancel::default());
+                        batch.add_document(name, &text);
                         let written = batch.entries().first().map(|entry| &entry.object);
-                        assert_eq!(written, Some(&**object), "an object is not read as it was written");
+                        assert_eq!(written, Some(object), "an object is not read as it was written");
                     }
                 }
             }

@@ -1,15 +1,17 @@
 //! Reads objects from text: YAML, JSON, JSON Lines.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use nlog_data::quotation::cut;
 use serde::de::DeserializeSeed as _;
+use serde_json::Value as Json;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value as Json};
 
-use crate::field::{Fault, Fields, form, name, text};
+use crate::field::{Fault, form};
+use crate::read::{Given, ID, KIND, name, read};
 use crate::tree::{Cancel, Items, Tree};
-use crate::{FaultCode, Kind, Object, ObjectError, ObjectKey, Place, UnknownKind};
+use crate::{FaultCode, Kinds, Object, ObjectError, ObjectKey, Place};
 
 /// The size limit of one object's YAML, and the limit of its brackets. The parser takes quadratic time for nested
 /// brackets. Both limits are far beyond any real object.
@@ -21,8 +23,9 @@ const OBJECTS_MAX: usize = 1 << 20;
 const FAULTS_MAX: usize = 1000;
 
 /// Objects to be applied together, and the faults of each object by itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Batch {
+    pub(crate) kinds: Kinds,
     pub(crate) entries: Vec<Entry>,
     /// Objects to be deleted.
     pub(crate) removals: Vec<Removal>,
@@ -31,11 +34,13 @@ pub struct Batch {
     /// Faults, each with the number of its object in the batch, which determines their order.
     pub(crate) faults: Vec<(usize, ObjectError)>,
     /// Ids of faulty objects: references to them are not additional faults.
-    pub(crate) faulty: BTreeSet<String>,
+    pub(crate) faulty: HashSet<Arc<str>>,
     /// Whether any object has no readable id. Dangling references may refer to it and are not reported.
     pub(crate) unnamed: bool,
     /// The place of each object.
     seen: HashMap<ObjectKey, Place>,
+    /// Texts that occur in many objects.
+    texts: HashSet<Arc<str>>,
     /// The number of objects read, including faulty ones.
     count: usize,
     /// Whether it has as many objects as it may have, and there are more.
@@ -51,7 +56,7 @@ pub struct Entry {
     /// Its place.
     pub place: Place,
     /// The object; valid by itself.
-    pub object: Object,
+    pub object: Arc<Object>,
 }
 
 /// An object of a batch that is to be deleted: `delete: true`.
@@ -65,18 +70,24 @@ pub(crate) struct Removal {
     pub(crate) key: ObjectKey,
 }
 
-/// What a document says of an object.
-enum Given {
-    /// Its content.
-    Object(Object),
-    /// That it is deleted.
-    Removal(ObjectKey),
-}
-
 impl Batch {
-    /// A batch whose reading can be cancelled through `cancel`. A cancelled batch is incomplete and must not be used.
-    pub fn new(cancel: Cancel) -> Self {
-        Batch { cancel, ..Batch::default() }
+    /// A batch of objects of these kinds, whose reading can be cancelled through `cancel`. A cancelled batch is
+    /// incomplete and must not be used.
+    pub fn new(kinds: &Kinds, cancel: Cancel) -> Self {
+        Batch {
+            kinds: kinds.clone(),
+            entries: Vec::new(),
+            removals: Vec::new(),
+            prune: false,
+            faults: Vec::new(),
+            faulty: HashSet::new(),
+            unnamed: false,
+            seen: HashMap::new(),
+            texts: HashSet::new(),
+            count: 0,
+            full: false,
+            cancel,
+        }
     }
 
     /// Reads the text of a file. The extension decides the format (`.yaml`, `.yml`, `.json`, `.jsonl`). Without a
@@ -107,7 +118,7 @@ impl Batch {
     /// Reads objects of JSON text. Their places are numbered objects of `name`.
     pub fn add_json(&mut self, name: &str, text: &str) {
         let text = without_mark(text);
-        let mut place = Place { document: name.to_owned(), unit: "object", number: 0 };
+        let mut place = Place { document: name.into(), unit: "object", number: 0 };
         let cancel = self.cancel.clone();
         // Each value is split off as text first, so that a long text is never parsed into one tree.
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
@@ -146,11 +157,12 @@ impl Batch {
     fn add_yaml(&mut self, name: &str, text: &str) {
         let text = without_mark(text);
         let readable = readable_yaml(text);
+        let name: Arc<str> = name.into();
         for (document, number) in serde_norway::Deserializer::from_str(&text[..readable.bytes]).zip(1..) {
             if self.is_at_end() {
                 return;
             }
-            let place = Place { document: name.to_owned(), unit: "document", number };
+            let place = Place { document: name.clone(), unit: "document", number };
             match Tree::new(&self.cancel).deserialize(document) {
                 Ok(Json::Null) => {}
                 Ok(value) => self.add(place, &value),
@@ -161,7 +173,7 @@ impl Batch {
             }
         }
         if let Some((number, why)) = readable.fault {
-            let place = Place { document: name.to_owned(), unit: "document", number };
+            let place = Place { document: name, unit: "document", number };
             self.unreadable(place, why);
         }
     }
@@ -196,9 +208,7 @@ impl Batch {
     /// The keys of the objects, whatever else is wrong with them, or the faults of objects without one.
     pub fn keys(&self) -> Result<Vec<ObjectKey>, Vec<&ObjectError>> {
         let hides = |error: &&ObjectError| {
-            error.id.is_none()
-                || matches!(error.code, FaultCode::UnknownKind | FaultCode::UnsupportedKind)
-                || error.kind.is_none()
+            error.id.is_none() || error.kind.is_none() || error.code == FaultCode::UnknownKind
         };
         let hidden: Vec<&ObjectError> = self.faults.iter().map(|(_, error)| error).filter(hides).collect();
         if hidden.is_empty() { Ok(self.seen.keys().cloned().collect()) } else { Err(hidden) }
@@ -227,16 +237,20 @@ impl Batch {
             return;
         };
         let mut faults = Vec::new();
-        let object = read(map, &mut faults);
+        let object = read(&self.kinds, map, &mut faults, &mut self.texts);
         let number = self.count;
         self.count += 1;
 
-        let kind = map.get("kind").and_then(Json::as_str).map(ToOwned::to_owned);
-        let id = map.get("id").and_then(|id| name(id).ok());
-        if let Some(key) = kind.as_deref().and_then(|kind| kind.parse().ok()).zip(id.clone()) {
-            let key = ObjectKey { kind: key.0, id: key.1 };
+        let kind = map.get(KIND).and_then(Json::as_str);
+        let id: Option<Arc<str>> = match &object {
+            Some(Given::Object(object)) => Some(object.id().clone()),
+            Some(Given::Removal(_, id)) => Some(id.clone()),
+            None => map.get(ID).and_then(|id| name(id).ok()).map(Into::into),
+        };
+        if let Some((kind, id)) = kind.and_then(|kind| self.kinds.get(kind)).zip(id.clone()) {
+            let key = ObjectKey { kind: kind.shared_name().clone(), id };
             if let Some(first) = self.seen.get(&key) {
-                let path = "id".to_owned();
+                let path = ID.to_owned();
                 let message = format!("is defined twice; first in {first}");
                 faults.push(Fault { code: FaultCode::Duplicate, path, message });
             } else {
@@ -245,16 +259,18 @@ impl Batch {
         }
         match object {
             Some(Given::Object(object)) if faults.is_empty() => {
-                self.entries.push(Entry { number, place, object });
+                self.entries.push(Entry { number, place, object: Arc::new(object) });
             }
-            Some(Given::Removal(key)) if faults.is_empty() => {
+            Some(Given::Removal(kind, id)) if faults.is_empty() => {
+                let key = ObjectKey { kind: kind.shared_name().clone(), id };
                 self.removals.push(Removal { number, place, key });
             }
             _ => {
                 self.unnamed |= id.is_none();
                 self.faulty.extend(id.clone());
                 // The quoted text may be as long as the whole input.
-                let kind = kind.map(|kind| cut(&kind).into_owned());
+                let kind = kind.map(|kind| cut(kind).into_owned());
+                let id = id.map(|id| id.to_string());
                 let fault = |fault: Fault| {
                     let (kind, id, place) = (kind.clone(), id.clone(), Some(place.clone()));
                     let Fault { code, path, message } = fault;
@@ -326,38 +342,24 @@ fn readable_yaml(text: &str) -> ReadableYaml {
     ReadableYaml { bytes: text.len(), fault: None }
 }
 
-/// Reads an object. If it has faults, the result must not be used.
-fn read(map: &Map<String, Json>, faults: &mut Vec<Fault>) -> Option<Given> {
-    let mut fields = Fields::new(map, faults);
-    let kind = fields.required("kind", |value| text(value).map(str::to_owned));
-    let id = fields.required("id", name);
-    let kind = match kind?.parse::<Kind>() {
-        Ok(kind) => kind,
-        Err(error) => {
-            let code = match error {
-                UnknownKind::Planned(_) => FaultCode::UnsupportedKind,
-                UnknownKind::Unknown { .. } => FaultCode::UnknownKind,
-            };
-            fields.fault(code, "kind", error.to_string());
-            return None;
-        }
-    };
-    if fields.deleted() {
-        return Some(Given::Removal(ObjectKey { kind, id: id? }));
-    }
-    // A faulty id is recorded, and the other fields are still read to find their faults.
-    let object = Object::read(kind, id.unwrap_or_default(), &mut fields);
-    fields.finish();
-    object.map(Given::Object)
-}
-
 #[cfg(test)]
 mod tests {
+    use nlog_data::{ObjectKind, TableId};
+
     use super::*;
 
     #[test]
     fn the_number_of_objects_is_limited() {
-        let mut batch = Batch { count: OBJECTS_MAX - 2, ..Batch::default() };
+        let switch = ObjectKind {
+            name: "switch".to_owned(),
+            table: TableId(0),
+            id_space: "switch".to_owned(),
+            fields: Vec::new(),
+            uniques: Vec::new(),
+            doc: String::new(),
+        };
+        let mut batch = Batch::new(&Kinds::new(vec![switch]), Cancel::default());
+        batch.count = OBJECTS_MAX - 2;
         let lines = (0..10).map(|id| format!("{{\"kind\": \"switch\", \"id\": \"s{id}\"}}"));
         let text = lines.collect::<Vec<_>>().join("\n");
         batch.add_json("net.json", &text);

@@ -1,6 +1,7 @@
 //! Faults of objects, and their places.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::ObjectKey;
 
@@ -11,20 +12,20 @@ pub enum FaultCode {
     Syntax,
     /// The kind is unknown.
     UnknownKind,
-    /// This version does not support the kind.
-    UnsupportedKind,
     /// The field is unknown.
     UnknownField,
     /// A required field is missing.
     MissingField,
     /// The value of the field is invalid.
     BadValue,
-    /// Another object already has this id, address or endpoint.
+    /// Another object already has this id, or a value that only one object can have.
     Duplicate,
     /// The referenced object does not exist.
     NoSuchObject,
     /// Other objects refer to the object to delete.
     InUse,
+    /// A rule refuses the object.
+    Refused,
 }
 
 impl FaultCode {
@@ -33,13 +34,13 @@ impl FaultCode {
         match self {
             FaultCode::Syntax => "syntax",
             FaultCode::UnknownKind => "unknown-kind",
-            FaultCode::UnsupportedKind => "unsupported-kind",
             FaultCode::UnknownField => "unknown-field",
             FaultCode::MissingField => "missing-field",
             FaultCode::BadValue => "bad-value",
             FaultCode::Duplicate => "duplicate",
             FaultCode::NoSuchObject => "no-such-object",
             FaultCode::InUse => "in-use",
+            FaultCode::Refused => "refused",
         }
     }
 }
@@ -48,7 +49,7 @@ impl FaultCode {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The name of the file, as the user named it.
-    pub document: String,
+    pub document: Arc<str>,
     /// `document` (YAML) or `object` (JSON).
     pub unit: &'static str,
     /// Its number, counted from 1.
@@ -81,7 +82,7 @@ pub struct ObjectError {
 impl ObjectError {
     /// A fault of a whole object that is not from a document.
     pub(crate) fn of_object(code: FaultCode, key: &ObjectKey, message: String) -> Self {
-        let (kind, id) = (Some(key.kind.name().to_owned()), Some(key.id.clone()));
+        let (kind, id) = (Some(key.kind.to_string()), Some(key.id.to_string()));
         ObjectError { code, place: None, kind, id, path: String::new(), message }
     }
 }

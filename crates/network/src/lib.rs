@@ -1,67 +1,86 @@
-//! Network objects: transport zones and nodes, switches and their ports, as users declare them.
+//! Network objects, as users declare them: read from documents, checked and kept.
 //!
-//! A [`Batch`] reads objects from YAML or JSON and finds every fault of every object at once, each with the path of
-//! the field. An [`ObjectStore`] has the objects in force and checks a batch as a whole: references, duplicate
-//! addresses, deletion of objects that others refer to. An accepted batch becomes a [`ChangeSet`], with the rows to
-//! insert into and to delete from the tables of `rules/interface/objects.nlog`.
+//! The crate knows no kind of object. [`Kinds`] are what a program declares: each with its fields, their types and
+//! defaults, and the values that no two objects can share. A [`Batch`] reads objects from YAML or JSON and finds every
+//! fault of every object at once, each with the path of the field. An [`ObjectStore`] has the objects in force and
+//! checks a batch as a whole: references, unique values, deletion of objects that others refer to. An accepted batch
+//! becomes a [`ChangeSet`], with the rows to insert into and to delete from the tables of the kinds.
 //!
 //! ```
-//! use network::{Batch, ObjectStore, Outcome};
+//! use network::{Batch, Cancel, Kinds, ObjectStore, Outcome};
+//! use nlog_data::{Constrained, ObjectField, ObjectKind, TableId, Type};
 //!
-//! let mut batch = Batch::default();
-//! batch.add_document("net.yaml", "
-//! kind: switch_port
-//! id: blue-1
-//! switch: blue
-//! addresses: [{mac: '02:00:00:00:00:01', ips: [10.0.0.1]}]
+//! // object room { building: opt<string>; }    object desk { room: ref room; }
+//! let field = |name: &str, ty, default| ObjectField {
+//!     name: name.to_owned(),
+//!     ty,
+//!     default,
+//!     formers: Vec::new(),
+//!     doc: String::new(),
+//! };
+//! let kind = |name: &str, fields| ObjectKind {
+//!     name: name.to_owned(),
+//!     table: TableId(0),
+//!     id_space: name.to_owned(),
+//!     fields,
+//!     uniques: Vec::new(),
+//!     doc: String::new(),
+//! };
+//! let room = Type::Constrained(Constrained::reference(vec!["room".to_owned()]).into());
+//! let kinds = Kinds::new(vec![
+//!     kind("room", vec![field("building", Type::opt(Type::String), Some(nlog_data::Value::None))]),
+//!     kind("desk", vec![field("room", room, None)]),
+//! ]);
+//!
+//! let mut batch = Batch::new(&kinds, Cancel::default());
+//! batch.add_document("office.yaml", "
+//! kind: desk
+//! id: by-the-window
+//! room: blue
 //! ---
-//! kind: switch
+//! kind: room
 //! id: blue
 //! ");
-//! let mut store = ObjectStore::default();
+//! let mut store = ObjectStore::new(&kinds);
 //! let changes = store.plan(batch).unwrap();
 //! assert_eq!(changes.changes[0].outcome(), Outcome::Created);
-//! assert_eq!(changes.rows().insert["port_mac"].len(), 1);
+//! assert_eq!(changes.rows().insert["desk"], [["by-the-window".into(), "blue".into()]]);
 //! store.commit(&changes);
 //!
-//! let mut batch = Batch::default();
-//! batch.add_document("more.yaml", "{kind: switch_port, id: red-1, swich: red}");
+//! let mut batch = Batch::new(&kinds, Cancel::default());
+//! batch.add_document("more.yaml", "{kind: desk, id: second, rom: red}");
 //! let faults: Vec<String> = store.plan(batch).unwrap_err().iter().map(ToString::to_string).collect();
 //! assert_eq!(faults, [
-//!     "more.yaml: document 1: switch_port red-1: switch: is missing",
-//!     "more.yaml: document 1: switch_port red-1: swich: unknown field; did you mean `switch`?",
+//!     "more.yaml: document 1: desk second: room: is missing",
+//!     "more.yaml: document 1: desk second: rom: unknown field; did you mean `room`?",
 //! ]);
 //! ```
 //!
-//! In reading order: [`object`] (the kinds; how to add one), [`transport_zone`], [`transport_node`], [`switch`], [`switch_port`],
-//! [`localnet_port`] (a file for each), [`document`] with `tree` (text to objects), [`store`] with `plan` (objects in force, and changes to them), [`error`]. The private `field` reads
-//! single fields and records their faults.
+//! In reading order: [`kinds`], [`object`] with `print` (objects and their texts), [`document`] with `tree`, `read`, `value`
+//! and `field` (texts to objects: JSON values, objects, values, names), [`store`] with `change`, `plan` and `walk`
+//! (objects in force, changes to them, checks, the values inside objects), [`error`], `schema` and `reference` (the
+//! kinds as JSON Schema and as documentation).
 //!
-//! Out of scope: any I/O; labels, which the controller allocates; whether a switch supports the features that an
-//! object needs.
+//! Out of scope: any I/O; what rules refuse; whether a switch supports the features that an object needs.
 #![forbid(unsafe_code)]
 
 pub mod document;
 pub mod error;
 mod field;
-pub mod localnet_port;
+pub mod kinds;
 pub mod object;
+mod print;
+mod read;
+mod reference;
+mod schema;
 pub mod store;
-pub mod switch;
-pub mod switch_port;
-pub mod transport_node;
-pub mod transport_zone;
 mod tree;
+mod value;
+mod walk;
 
 pub use document::{Batch, Entry};
 pub use error::{FaultCode, ObjectError, Place};
-pub use field::Labels;
-pub use localnet_port::LocalnetPort;
-pub use object::{Kind, Object, ObjectKey, UnknownKind};
-pub use store::{Change, ChangeSet, ObjectStore, Outcome, Rows};
-pub use switch::Switch;
-pub use switch_port::{Address, SwitchPort};
-pub use transport_node::{DatapathType, Endpoint, Role, TransportNode};
-pub use transport_zone::{TransportZone, TunnelForm};
+pub use kinds::{Kind, Kinds, UnknownKind};
+pub use object::{LABEL_TABLE, Labels, Object, ObjectKey};
+pub use store::{Change, ChangeSet, ObjectStore, Outcome, Refusal, Rows};
 pub use tree::Cancel;
-pub use tunnel_encap::Encap;

@@ -1,4 +1,8 @@
-//! Network objects: reading, faults, the store.
+//! Network objects: reading, faults, the store, and what is derived from kinds.
 
+mod derived;
 mod faults;
+mod kinds;
+mod random;
 mod store;
+mod support;

@@ -1,38 +1,51 @@
 //! Plans the changes that a request makes to the objects in force, or finds all its faults.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 
-use super::{Change, ChangeSet, ObjectStore};
+use nlog_data::quotation::cut;
+
+use super::{Change, ChangeSet, Digest, Name, ObjectStore, name_of};
 use crate::document::Removal;
-use crate::object::Claim;
-use crate::{Batch, Entry, FaultCode, Object, ObjectError, ObjectKey};
+use crate::field::Path;
+use crate::walk::{Reference, claims, references};
+use crate::{Batch, Entry, FaultCode, Object, ObjectError, ObjectKey, Place};
 
 /// The most referrers that a fault names.
 const NAMED_MAX: usize = 5;
+/// The most duplicates that are listed.
+const DUPLICATES_MAX: usize = 100;
 
 /// A request, and the store that it changes.
 struct Request<'a> {
     store: &'a ObjectStore,
     batch: &'a Batch,
     /// The entry of each object that the request creates or replaces.
-    given: HashMap<ObjectKey, &'a Entry>,
+    given: HashMap<Name, &'a Entry>,
     /// The objects that it deletes.
-    gone: HashSet<ObjectKey>,
+    gone: HashSet<Name>,
+    /// The number of duplicates found.
+    duplicates: Cell<usize>,
 }
+
+/// Code, path and message of a fault.
+type Found = (FaultCode, String, String);
 
 impl ObjectStore {
     /// Plans to create, replace and delete the objects of a batch. Returns the changes, or all faults in the batch's
     /// order. The store stays unchanged: see [`ObjectStore::commit`].
     pub fn plan(&self, batch: Batch) -> Result<ChangeSet, Vec<ObjectError>> {
+        if !self.kinds.is_same(&batch.kinds) {
+            let message = "the rules have changed since these objects were read; apply them again";
+            return Err(vec![fault_of_all(FaultCode::UnknownKind, message.to_owned())]);
+        }
         let pruned = self.pruned(&batch);
         let request = Request::new(self, &batch, &pruned);
         let mut faults = request.faults();
         if batch.prune && batch.count() == 0 {
             let message =
                 "no object is given, so all objects would be deleted; to delete some, name them".to_owned();
-            let (code, path) = (FaultCode::MissingField, String::new());
-            faults.push((0, ObjectError { code, place: None, kind: None, id: None, path, message }));
+            faults.push((0, fault_of_all(FaultCode::MissingField, message)));
         }
         let Batch { entries, removals, faults: of_objects, .. } = batch;
         faults.extend(of_objects);
@@ -40,20 +53,21 @@ impl ObjectStore {
             faults.sort_by_key(|(number, _)| *number);
             return Err(faults.into_iter().map(|(_, error)| error).collect());
         }
-        let put = |object: Object| {
+        let put = |Entry { object, place, .. }: Entry| {
             let key = object.key();
-            let before = self.objects.get(&key).cloned();
+            let before = self.get(&key).cloned();
             // An equal object keeps its allocation, so that applying all objects again does not copy the store.
-            let after =
-                before.clone().filter(|before| **before == object).unwrap_or_else(|| Arc::new(object));
-            Change { key, before, after: Some(after) }
+            let after = before.clone().filter(|before| *before == object).unwrap_or(object);
+            Change { key, before, after: Some(after), place: Some(place) }
         };
         let mut changes: Vec<(usize, Change)> =
-            entries.into_iter().map(|entry| (entry.number, put(entry.object))).collect();
-        changes.extend(removals.into_iter().map(|removal| (removal.number, self.removal(removal.key))));
+            entries.into_iter().map(|entry| (entry.number, put(entry))).collect();
+        changes.extend(removals.into_iter().map(|Removal { number, place, key }| {
+            (number, Change { place: Some(place), ..self.removal(key) })
+        }));
         changes.sort_by_key(|(number, _)| *number);
         let named = changes.into_iter().map(|(_, change)| change);
-        let pruned = pruned.into_iter().map(|key| self.removal(key));
+        let pruned = pruned.iter().map(|name| self.removal(self.key(name)));
         Ok(ChangeSet { changes: named.chain(pruned).collect() })
     }
 
@@ -61,13 +75,15 @@ impl ObjectStore {
     /// [`FaultCode::InUse`] with the referrers, unless they are deleted too. The store stays unchanged.
     pub fn plan_delete(&self, keys: &[ObjectKey]) -> Result<ChangeSet, Vec<ObjectError>> {
         let distinct: BTreeSet<&ObjectKey> = keys.iter().collect();
+        let names: HashSet<Name> = distinct.iter().filter_map(|key| self.name(key)).collect();
+        let stays = |name: &Name| !names.contains(name);
+        let exists = |name: &Name| self.find(name).is_some() && stays(name);
         let mut errors = Vec::new();
         for key in &distinct {
-            let fault = if self.objects.contains_key(*key) {
-                let message = self.in_use(key, |referrer| !distinct.contains(referrer));
-                message.map(|message| (FaultCode::InUse, message))
-            } else {
-                Some((FaultCode::NoSuchObject, "does not exist".to_owned()))
+            let name = self.name(key).filter(|name| self.find(name).is_some());
+            let fault = match name {
+                Some(name) => self.in_use(&name, stays, exists).map(|message| (FaultCode::InUse, message)),
+                None => Some((FaultCode::NoSuchObject, "does not exist".to_owned())),
             };
             errors.extend(fault.map(|(code, message)| ObjectError::of_object(code, key, message)));
         }
@@ -76,22 +92,30 @@ impl ObjectStore {
     }
 
     fn removal(&self, key: ObjectKey) -> Change {
-        Change { before: self.objects.get(&key).cloned(), after: None, key }
+        Change { before: self.get(&key).cloned(), after: None, key, place: None }
     }
 
     /// The objects that a request deletes because it does not name them.
-    fn pruned(&self, batch: &Batch) -> Vec<ObjectKey> {
+    fn pruned(&self, batch: &Batch) -> Vec<Name> {
         if !batch.prune {
             return Vec::new();
         }
-        self.objects.keys().filter(|key| !batch.names(key)).cloned().collect()
+        let unnamed = self.iter().filter(|(key, _)| !batch.names(key));
+        unnamed.map(|(_, object)| name_of(object)).collect()
     }
 
-    /// The fault of an object that is deleted while others that stay refer to it.
-    fn in_use(&self, key: &ObjectKey, stays: impl Fn(&ObjectKey) -> bool) -> Option<String> {
-        let referrers = self.referrers.get(key).into_iter().flatten();
-        let staying: Vec<String> =
-            referrers.filter(|referrer| stays(referrer)).map(ToString::to_string).collect();
+    /// The fault of an object that is deleted while others that stay need it.
+    fn in_use(
+        &self,
+        name: &Name,
+        stays: impl Fn(&Name) -> bool,
+        exists: impl Fn(&Name) -> bool,
+    ) -> Option<String> {
+        let referrers = self.referrers.get(name).into_iter().flatten();
+        let staying: Vec<String> = referrers
+            .filter(|referrer| stays(referrer) && self.needs(referrer, name, &exists))
+            .map(|referrer| self.key(referrer).to_string())
+            .collect();
         if staying.is_empty() {
             return None;
         }
@@ -100,113 +124,165 @@ impl ObjectStore {
         let named = staying[..staying.len() - more].join(", ");
         Some(format!("is in use by {named}{tail}; delete the objects that refer to it first"))
     }
+
+    /// Whether a reference of an object needs another object: no object of another kind that the reference allows has
+    /// that id.
+    fn needs(&self, referrer: &Name, name: &Name, exists: impl Fn(&Name) -> bool) -> bool {
+        let Some(object) = self.find(referrer) else { return false };
+        let mut needs = false;
+        references(object, |reference| {
+            if *reference.id == name.1 {
+                let mut kinds = reference.kinds.iter().filter_map(|kind| self.kinds.index(kind));
+                needs |= kinds.clone().any(|kind| kind == name.0)
+                    && !kinds.any(|kind| kind != name.0 && exists(&(kind, name.1.clone())));
+            }
+        });
+        needs
+    }
+}
+
+/// A fault of a whole request.
+fn fault_of_all(code: FaultCode, message: String) -> ObjectError {
+    ObjectError { code, place: None, kind: None, id: None, path: String::new(), message }
 }
 
 impl<'a> Request<'a> {
-    fn new(store: &'a ObjectStore, batch: &'a Batch, pruned: &[ObjectKey]) -> Self {
-        let given = batch.entries.iter().map(|entry| (entry.object.key(), entry)).collect();
-        let removed = batch.removals.iter().map(|removal| &removal.key);
-        Request { store, batch, given, gone: removed.chain(pruned).cloned().collect() }
+    fn new(store: &'a ObjectStore, batch: &'a Batch, pruned: &[Name]) -> Self {
+        let given = batch.entries.iter().map(|entry| (name_of(&entry.object), entry)).collect();
+        let removed = batch.removals.iter().filter_map(|removal| store.name(&removal.key));
+        let gone = removed.chain(pruned.iter().cloned()).collect();
+        Request { store, batch, given, gone, duplicates: Cell::new(0) }
     }
 
-    /// The object of this key after the request, unless it has a fault of its own.
-    fn afterwards(&self, key: &ObjectKey) -> Option<&Object> {
-        let stays =
-            || self.store.objects.get(key).filter(|_| !self.gone.contains(key)).map(|object| &**object);
-        self.given.get(key).map(|entry| &entry.object).or_else(stays)
+    /// Whether there is an object of this name after the request.
+    fn exists(&self, name: &Name) -> bool {
+        self.given.contains_key(name) || (self.store.find(name).is_some() && !self.gone.contains(name))
+    }
+
+    /// Whether the request neither replaces nor deletes the object.
+    fn keeps(&self, name: &Name) -> bool {
+        !self.given.contains_key(name) && !self.gone.contains(name)
     }
 
     /// Whether the request leaves an object as it is. Objects of the request are checked themselves.
-    fn leaves(&self, key: &ObjectKey) -> bool {
-        !self.given.contains_key(key) && !self.gone.contains(key) && !self.batch.faulty.contains(&key.id)
+    fn leaves(&self, name: &Name) -> bool {
+        self.keeps(name) && !self.batch.faulty.contains(&name.1)
     }
 
     /// The faults that objects have only beside others, each with the number of its object in the batch.
     fn faults(&self) -> Vec<(usize, ObjectError)> {
         let mut faults = Vec::new();
-        let mut claims: HashMap<Claim, &Entry> = HashMap::new();
+        let mut held: HashMap<Digest, &Entry> = HashMap::new();
         for entry in &self.batch.entries {
-            let mut of_entry = self.dangling(&entry.object);
-            of_entry.extend(self.nested(&entry.object));
-            of_entry.extend(self.claimed(entry, &mut claims));
+            let mut of_entry = Vec::new();
+            self.dangling(&entry.object, &mut of_entry);
+            self.same_id(entry, &mut of_entry);
+            self.claimed(entry, &mut held, &mut of_entry);
             faults.extend(of_entry.into_iter().map(|(code, path, message)| {
-                let (place, kind) = (Some(entry.place.clone()), Some(entry.object.kind().name().to_owned()));
-                let id = Some(entry.object.id().to_owned());
-                (entry.number, ObjectError { code, place, kind, id, path, message })
+                let error = ObjectError::of_object(code, &entry.object.key(), message);
+                let path = cut(&path).into_owned();
+                (entry.number, ObjectError { place: Some(entry.place.clone()), path, ..error })
             }));
         }
         for Removal { number, place, key } in &self.batch.removals {
-            if let Some(message) = self.store.in_use(key, |referrer| self.leaves(referrer)) {
+            let Some(name) = self.store.name(key) else { continue };
+            let in_use = self.store.in_use(&name, |name| self.leaves(name), |name| self.exists(name));
+            if let Some(message) = in_use {
                 let error = ObjectError::of_object(FaultCode::InUse, key, message);
                 faults.push((*number, ObjectError { place: Some(place.clone()), ..error }));
             }
+        }
+        let more = self.duplicates.get().saturating_sub(DUPLICATES_MAX);
+        if more > 0 {
+            let message = format!("{more} more duplicates are not listed; correct those above first");
+            faults.push((usize::MAX, fault_of_all(FaultCode::Duplicate, message)));
         }
         faults
     }
 
     /// References to objects that do not exist.
-    fn dangling(&self, object: &Object) -> Vec<(FaultCode, String, String)> {
-        let Batch { faulty, unnamed, .. } = self.batch;
-        let mut faults = Vec::new();
-        for (path, target) in object.references() {
-            if self.afterwards(&target).is_some() || *unnamed || faulty.contains(&target.id) {
-                continue;
-            }
-            let message = if self.gone.contains(&target) {
-                format!("{target} is deleted by the same request")
-            } else {
-                format!("{target} does not exist; apply it first, or in the same request")
+    fn dangling(&self, object: &Object, faults: &mut Vec<Found>) {
+        references(object, |Reference { path, kinds, id }| {
+            let names = || {
+                let kinds = kinds.iter().filter_map(|kind| self.store.kinds.index(kind));
+                kinds.map(|kind| (kind, id.clone()))
             };
-            faults.push((FaultCode::NoSuchObject, path, message));
-        }
-        faults
+            let is_hidden = || self.batch.unnamed || self.batch.faulty.contains(id);
+            if names().any(|name| self.exists(&name)) || is_hidden() {
+                return;
+            }
+            let message = if let Some(name) = names().find(|name| self.gone.contains(name)) {
+                format!("{} is deleted by the same request", self.store.key(&name))
+            } else {
+                let kinds = kinds.join(" or ");
+                format!("{kinds} {id} does not exist; apply it first, or in the same request")
+            };
+            faults.push((FaultCode::NoSuchObject, Path(path).to_string(), message));
+        });
     }
 
-    /// The fault if an object cannot have its parent: the parent has a parent itself, or the object is a parent.
-    fn nested(&self, object: &Object) -> Option<(FaultCode, String, String)> {
-        let (path, parent) = object.parent()?;
-        if self.batch.faulty.contains(&parent.id) {
-            return None;
+    /// Ids that belong to objects of other kinds in the same name space.
+    fn same_id(&self, entry: &Entry, faults: &mut Vec<Found>) {
+        let (kind, id) = (entry.object.kind(), entry.object.id());
+        for other in &kind.relatives {
+            let name = (*other, id.clone());
+            let first = self.given.get(&name).filter(|first| first.number < entry.number);
+            let place = first.map(|first| &first.place);
+            let is_held = place.is_some() || (self.store.find(&name).is_some() && self.keeps(&name));
+            if is_held && self.is_listed() {
+                let holder = Holder { key: self.store.key(&name), place };
+                let message = format!("{} id {id} already belongs to {holder}", kind.declared().id_space);
+                faults.push((FaultCode::Duplicate, "id".to_owned(), message));
+            }
         }
-        let fault = |message| Some((FaultCode::BadValue, path.to_owned(), message));
-        if let Some((_, outer)) = self.afterwards(&parent).and_then(Object::parent) {
-            return fault(format!("{parent} is itself a member of trunk {outer}; use {outer} as the parent"));
-        }
-        let key = object.key();
-        // Members in the batch are checked themselves, if they keep their parent.
-        let referrers = self.store.referrers.get(&key).into_iter().flatten();
-        let is_member = |referrer: &&ObjectKey| {
-            let there = self.store.objects.get(*referrer).and_then(|object| object.parent());
-            self.leaves(referrer) && there.is_some_and(|(_, parent)| parent == key)
-        };
-        let member = referrers.into_iter().find(is_member)?;
-        fault(format!("{member} has {key} as its parent, so {key} cannot have a parent itself"))
+    }
+
+    /// Counts a duplicate. Whether it is listed.
+    fn is_listed(&self) -> bool {
+        self.duplicates.update(|count| count + 1);
+        self.duplicates.get() <= DUPLICATES_MAX
     }
 
     /// Values of an object that belong to another one.
-    fn claimed<'b>(
-        &self,
-        entry: &'b Entry,
-        claims: &mut HashMap<Claim, &'b Entry>,
-    ) -> Vec<(FaultCode, String, String)> {
-        let mut faults = Vec::new();
-        for (path, claim) in entry.object.claims() {
-            let keeps =
-                |holder: &&ObjectKey| !self.given.contains_key(*holder) && !self.gone.contains(*holder);
-            let message = if let Some(holder) = self.store.claims.get(&claim).filter(keeps) {
-                format!("{claim} already belongs to {holder}")
-            } else if let Some(first) = claims.get(&claim) {
-                if first.number == entry.number {
-                    format!("{claim} is given twice")
-                } else {
-                    format!("{claim} already belongs to {} ({})", first.object.key(), first.place)
-                }
-            } else {
-                claims.insert(claim, entry);
-                continue;
+    fn claimed<'b>(&self, entry: &'b Entry, held: &mut HashMap<Digest, &'b Entry>, faults: &mut Vec<Found>) {
+        claims(&entry.object, |claim| {
+            let digest = self.store.digests.of(entry.object.kind(), claim);
+            let holder = self.store.claims.get(&digest).filter(|holder| self.keeps(&name_of(holder)));
+            let first = held.get(&digest).copied();
+            if holder.is_none() && first.is_none() {
+                held.insert(digest, entry);
+                return;
+            }
+            if !self.is_listed() {
+                return;
+            }
+            let values = cut(&claim.describe()).into_owned();
+            let other = match (holder, first) {
+                (Some(holder), _) => Some(Holder { key: holder.key(), place: None }),
+                (None, first) => first
+                    .filter(|first| first.number != entry.number)
+                    .map(|first| Holder { key: first.object.key(), place: Some(&first.place) }),
             };
-            faults.push((FaultCode::Duplicate, path, message));
+            let message = match other {
+                Some(holder) => format!("{values} already belongs to {holder}"),
+                None => format!("{values} is given twice"),
+            };
+            faults.push((FaultCode::Duplicate, Path(claim.path).to_string(), message));
+        });
+    }
+}
+
+/// The object that has a value already, and its place in the request if that gives it.
+struct Holder<'a> {
+    key: ObjectKey,
+    place: Option<&'a Place>,
+}
+
+impl std::fmt::Display for Holder<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.place {
+            Some(place) => write!(f, "{} ({place})", self.key),
+            None => write!(f, "{}", self.key),
         }
-        faults
     }
 }

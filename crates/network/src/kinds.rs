@@ -1,0 +1,161 @@
+//! The kinds of objects that a program declares.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use nlog_data::{Meaning, ObjectKind, TableId, Type};
+use openflow_rs::nearest;
+
+use crate::field::list;
+use crate::reference::first_sentence;
+
+/// The kinds of objects that a program declares. All clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Kinds(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// In the order given.
+    kinds: Vec<Arc<Kind>>,
+    by_name: HashMap<Arc<str>, usize>,
+}
+
+/// A kind of objects.
+#[derive(Debug)]
+pub struct Kind {
+    name: Arc<str>,
+    index: usize,
+    declared: ObjectKind,
+    /// The fields with references to other objects, as indices.
+    pub(crate) referring: Vec<usize>,
+    /// The other kinds that share its id space, as indices.
+    pub(crate) relatives: Vec<usize>,
+}
+
+/// A name that is not the name of a kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown kind; {hint}")]
+pub struct UnknownKind {
+    /// A suggestion.
+    pub hint: String,
+}
+
+impl Kinds {
+    /// These kinds, which have distinct names. Their order is the order of [`ObjectStore::iter`](crate::ObjectStore::iter).
+    pub fn new(declared: Vec<ObjectKind>) -> Self {
+        let related = |of: usize| {
+            let shares = |(other, kind): (usize, &ObjectKind)| {
+                (other != of && kind.id_space == declared[of].id_space).then_some(other)
+            };
+            declared.iter().enumerate().filter_map(shares).collect()
+        };
+        let relatives: Vec<Vec<usize>> = (0..declared.len()).map(related).collect();
+        let kinds: Vec<Arc<Kind>> = (declared.into_iter().zip(relatives).enumerate())
+            .map(|(index, (declared, relatives))| {
+                let referring = (0..declared.fields.len()).filter(|at| refers(&declared.fields[*at].ty));
+                let (name, referring) = (declared.name.as_str().into(), referring.collect());
+                Arc::new(Kind { name, index, declared, referring, relatives })
+            })
+            .collect();
+        let by_name = kinds.iter().map(|kind| (kind.name.clone(), kind.index)).collect();
+        Kinds(Arc::new(Inner { kinds, by_name }))
+    }
+
+    /// The kind of this name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Kind>> {
+        self.0.kinds.get(self.index(name)?)
+    }
+
+    /// The kind of this name, or a suggestion.
+    pub fn find(&self, name: &str) -> Result<&Arc<Kind>, UnknownKind> {
+        self.get(name).ok_or_else(|| {
+            let hint = match nearest(name, self.names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if self.0.kinds.is_empty() => "the rules declare no kind".to_owned(),
+                None => format!("valid kinds are {}", list(&self.names().collect::<Vec<_>>())),
+            };
+            UnknownKind { hint }
+        })
+    }
+
+    /// The index of the kind of this name.
+    pub fn index(&self, name: &str) -> Option<usize> {
+        self.0.by_name.get(name).copied()
+    }
+
+    /// The kinds, in the order given.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Kind>> {
+        self.0.kinds.iter()
+    }
+
+    /// Their names, in the order given.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.iter().map(|kind| kind.name())
+    }
+
+    /// The number of kinds.
+    pub fn len(&self) -> usize {
+        self.0.kinds.len()
+    }
+
+    /// Whether there is no kind.
+    pub fn is_empty(&self) -> bool {
+        self.0.kinds.is_empty()
+    }
+
+    /// Whether these are the same kinds: clones, or equal declarations.
+    pub fn is_same(&self, other: &Kinds) -> bool {
+        // The numbers of tables depend on the rest of the program.
+        let bare = |kind: &Arc<Kind>| ObjectKind { table: TableId(0), ..kind.declared().clone() };
+        Arc::ptr_eq(&self.0, &other.0) || self.iter().map(bare).eq(other.iter().map(bare))
+    }
+
+    /// The kind with this index.
+    pub(crate) fn at(&self, index: usize) -> &Arc<Kind> {
+        &self.0.kinds[index]
+    }
+}
+
+impl Kind {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its name, shared.
+    pub fn shared_name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Its index among the [`Kinds`].
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The first sentence of its documentation, without a full stop.
+    pub fn summary(&self) -> String {
+        first_sentence(&self.declared.doc)
+    }
+
+    /// Its declaration.
+    pub fn declared(&self) -> &ObjectKind {
+        &self.declared
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Whether a value of the type can contain references.
+fn refers(ty: &Type) -> bool {
+    match ty {
+        Type::Constrained(of) => matches!(of.meaning, Meaning::Reference(_)) || refers(&of.base),
+        Type::Set(of) | Type::List(of) | Type::Opt(of) => refers(of),
+        Type::Record(of) => of.fields.iter().any(|(_, ty)| refers(ty)),
+        _ => false,
+    }
+}

@@ -1,0 +1,107 @@
+//! The canonical form of values in documents.
+
+use nlog_data::{Constrained, Meaning, Type, Value};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+
+/// A value as a document has it.
+pub(crate) struct Printed<'a> {
+    pub(crate) ty: &'a Type,
+    pub(crate) value: &'a Value,
+}
+
+/// Whether an absent value is left out of a document, because its absence means the same.
+pub(crate) fn is_left_out(value: &Value, default: Option<&Value>) -> bool {
+    *value == Value::None && matches!(default, None | Some(Value::None))
+}
+
+/// The constraint that says the type is a mapping.
+pub(crate) fn as_mapping(ty: &Type) -> Option<&Constrained> {
+    let Type::Constrained(of) = ty else { return None };
+    if of.meaning == Meaning::Mapping { Some(of) } else { as_mapping(&of.base) }
+}
+
+/// The type of a value that can stand for a list or a set of that value alone: documents have it as no list.
+pub(crate) fn single(ty: &Type) -> Option<&Type> {
+    let element = match elements(ty)? {
+        Type::Opt(of) => of,
+        of => of,
+    };
+    let is_single = elements(element).is_none() && !matches!(element.base(), Type::Opt(_));
+    is_single.then_some(element)
+}
+
+/// The type of the elements of a list or a set that documents have as a list.
+fn elements(ty: &Type) -> Option<&Type> {
+    match ty.base() {
+        Type::List(of) => Some(of),
+        Type::Set(of) if as_mapping(ty).is_none() => Some(of),
+        _ => None,
+    }
+}
+
+/// The types of the keys and the values of a mapping, which is a set of records of two fields.
+pub(crate) fn pair(mapping: &Constrained) -> Option<(&Type, &Type)> {
+    let Type::Set(element) = mapping.base.base() else { return None };
+    let Type::Record(record) = element.base() else { return None };
+    let [(_, key), (_, value)] = record.fields.as_slice() else { return None };
+    Some((key, value))
+}
+
+/// The text of a value that can be the key of a mapping.
+pub(crate) fn text_of(value: &Value) -> String {
+    match value {
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::String(value) => value.to_string(),
+        Value::Mac(value) => value.to_string(),
+        Value::Ip(value) => value.to_string(),
+        Value::Net(value) => value.to_string(),
+        Value::Match(value) => value.text().into_owned(),
+        Value::Actions(value) => value.text().into_owned(),
+        Value::None | Value::Set(_) | Value::List(_) | Value::Record(_) => value.to_string(),
+    }
+}
+
+impl Serialize for Printed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let (Some((_, ty)), Value::Set(pairs)) = (as_mapping(self.ty).and_then(pair), self.value) {
+            let mut map = serializer.serialize_map(Some(pairs.len()))?;
+            for element in pairs.iter() {
+                if let Value::Record(values) = element
+                    && let [name, value] = &**values
+                {
+                    map.serialize_entry(&text_of(name), &Printed { ty, value })?;
+                }
+            }
+            return map.end();
+        }
+        match (self.ty.base(), self.value) {
+            (Type::Opt(of), value) if *value != Value::None => {
+                Printed { ty: of, value }.serialize(serializer)
+            }
+            (_, Value::None) => serializer.serialize_unit(),
+            (_, Value::Bool(value)) => serializer.serialize_bool(*value),
+            (_, Value::Int(value)) => serializer.serialize_i64(*value),
+            (_, Value::String(value)) => serializer.serialize_str(value),
+            (_, Value::Mac(value)) => serializer.collect_str(value),
+            (_, Value::Ip(value)) => serializer.collect_str(value),
+            (_, Value::Net(value)) => serializer.collect_str(value),
+            (_, Value::Match(value)) => serializer.serialize_str(&value.text()),
+            (_, Value::Actions(value)) => serializer.serialize_str(&value.text()),
+            (Type::Set(of), Value::Set(values)) | (Type::List(of), Value::List(values)) => {
+                serializer.collect_seq(values.iter().map(|value| Printed { ty: of, value }))
+            }
+            (Type::Record(of), Value::Record(values)) => {
+                let mut map = serializer.serialize_map(None)?;
+                for ((name, ty), value) in of.fields.iter().zip(values.iter()) {
+                    if !is_left_out(value, None) {
+                        map.serialize_entry(name, &Printed { ty, value })?;
+                    }
+                }
+                map.end()
+            }
+            // No row of a table has a value of another type than its column's.
+            (_, Value::Set(_) | Value::List(_) | Value::Record(_)) => serializer.collect_str(&self.value),
+        }
+    }
+}

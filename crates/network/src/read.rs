@@ -1,0 +1,163 @@
+//! Reads an object from its document.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use nlog_data::{ObjectField, Type, Value};
+use serde_json::{Map, Value as Json};
+
+use crate::field::{Fault, Step, check_name, form, label, text};
+use crate::object::Labels;
+use crate::print::single;
+use crate::value::Reader;
+use crate::{FaultCode, Kind, Kinds, Object};
+
+/// The fields of every object, besides those of its kind.
+pub(crate) const KIND: &str = "kind";
+pub(crate) const ID: &str = "id";
+pub(crate) const LABELS: &str = "labels";
+/// The member that `weft get --json` adds to an object. It is accepted and ignored, so that printed objects can be
+/// applied again.
+pub(crate) const STATE: &str = "state";
+/// Says whether the object is deleted.
+pub(crate) const DELETE: &str = "delete";
+
+/// What a document says of an object.
+pub(crate) enum Given {
+    /// Its content.
+    Object(Object),
+    /// That it is deleted.
+    Removal(Arc<Kind>, Arc<str>),
+}
+
+/// The fields of an object's document.
+struct Document<'a> {
+    map: &'a Map<String, Json>,
+    reader: Reader<'a>,
+}
+
+/// Reads an object. If it has faults, the result must not be used.
+pub(crate) fn read(
+    kinds: &Kinds,
+    map: &Map<String, Json>,
+    faults: &mut Vec<Fault>,
+    texts: &mut HashSet<Arc<str>>,
+) -> Option<Given> {
+    let mut document = Document { map, reader: Reader { faults, texts, path: Vec::new() } };
+    let kind = document.required(KIND, text);
+    let id = document.required(ID, name);
+    let kind = match kinds.find(kind?) {
+        Ok(kind) => kind,
+        Err(error) => return document.fault(FaultCode::UnknownKind, KIND, error.to_string()),
+    };
+    if document.optional(DELETE, flag).unwrap_or(false) {
+        return Some(Given::Removal(kind.clone(), id?.into()));
+    }
+    let labels = document.labels();
+    let fields = &kind.declared().fields;
+    let values: Vec<Value> = fields.iter().filter_map(|field| document.field(field)).collect();
+    document.finish(fields);
+    let is_whole = values.len() == fields.len();
+    is_whole
+        .then_some(())
+        .and_then(|()| Some(Given::Object(Object::new(kind.clone(), id?.into(), values, labels))))
+}
+
+impl<'a> Document<'a> {
+    fn fault<T>(&mut self, code: FaultCode, field: &'a str, message: impl Into<String>) -> Option<T> {
+        self.reader.part(Step::Member(field), |reader| reader.fault(code, message))
+    }
+
+    /// A member that has a value.
+    fn given(&self, name: &str) -> Option<&'a Json> {
+        self.map.get(name).filter(|value| !value.is_null())
+    }
+
+    fn optional<T>(&mut self, name: &'a str, read: impl FnOnce(&'a Json) -> Result<T, String>) -> Option<T> {
+        match read(self.given(name)?) {
+            Ok(value) => Some(value),
+            Err(message) => self.fault(FaultCode::BadValue, name, message),
+        }
+    }
+
+    fn required<T>(&mut self, name: &'a str, read: impl FnOnce(&'a Json) -> Result<T, String>) -> Option<T> {
+        if self.given(name).is_none() {
+            return self.fault(FaultCode::MissingField, name, "is missing");
+        }
+        self.optional(name, read)
+    }
+
+    /// Reads the labels; those of a faulty object are incomplete.
+    fn labels(&mut self) -> Labels {
+        let mut labels = Labels::new();
+        for (key, value) in self.optional(LABELS, mapping).into_iter().flatten() {
+            if let Err(message) = check_name(key) {
+                self.fault::<()>(FaultCode::BadValue, LABELS, message);
+            }
+            self.reader.path.push(Step::Member(LABELS));
+            match label(value) {
+                Ok(value) => drop(labels.insert(key.clone(), value)),
+                Err(message) => drop(self.fault::<()>(FaultCode::BadValue, key, message)),
+            }
+            self.reader.path.pop();
+        }
+        labels
+    }
+
+    /// Reads a field, by its name or a former one.
+    fn field(&mut self, field: &'a ObjectField) -> Option<Value> {
+        let names = std::iter::once(&field.name).chain(&field.formers);
+        let mut given = names.filter(|name| self.map.contains_key(*name)).map(String::as_str);
+        let name = given.next().unwrap_or(&field.name);
+        let others: Vec<&str> = given.collect();
+        for other in &others {
+            let message = format!(
+                "is a former name of `{}`, which is given as `{name}` too; remove one of them",
+                field.name
+            );
+            self.fault::<()>(FaultCode::BadValue, other, message);
+        }
+        let Some(json) = self.given(name) else {
+            let is_none = self.map.contains_key(name) && matches!(field.ty.base(), Type::Opt(_));
+            return match &field.default {
+                _ if is_none => Some(Value::None),
+                Some(default) => Some(default.clone()),
+                None => self.fault(FaultCode::MissingField, &field.name, "is missing"),
+            };
+        };
+        let is_former = *name != *field.name;
+        let single = single(&field.ty).filter(|_| is_former && !json.is_array());
+        self.reader.part(Step::Member(name), |reader| {
+            let Some(of) = single else { return reader.value(&field.ty, json) };
+            let element = reader.value(of, json)?;
+            let is_list = matches!(field.ty.base(), Type::List(_));
+            let value = if is_list { Value::list([element]) } else { Value::set([element]) };
+            reader.constraints(&field.ty, &value).map(|()| value)
+        })
+    }
+
+    /// Reports unknown fields.
+    fn finish(&mut self, fields: &'a [ObjectField]) {
+        let own = fields.iter().map(|field| field.name.as_str());
+        let names: Vec<&str> = [KIND, ID, LABELS].into_iter().chain(own).collect();
+        let is_known = |name: &str| {
+            matches!(name, STATE | DELETE)
+                || fields.iter().any(|field| field.formers.iter().any(|former| former == name))
+        };
+        self.reader.unknown(self.map, &names, is_known);
+    }
+}
+
+fn mapping(value: &Json) -> Result<&Map<String, Json>, String> {
+    value.as_object().ok_or_else(|| format!("must be a mapping, not {}", form(value)))
+}
+
+/// Reads a name: text that needs no quoting in a URL path, a log line or a shell.
+pub(crate) fn name(value: &Json) -> Result<&str, String> {
+    let text = text(value)?;
+    check_name(text).map(|()| text)
+}
+
+fn flag(value: &Json) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| format!("must be `true` or `false`, not {}", form(value)))
+}

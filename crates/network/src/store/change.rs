@@ -1,0 +1,225 @@
+//! The effects of requests: changes of objects, and of rows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use nlog_data::{
+    ForbiddenRows, Role, Row, Schema, Table, TableId, Transaction, TransactionError, Type, Value,
+};
+
+use crate::{FaultCode, LABEL_TABLE, Object, ObjectError, ObjectKey, Place};
+
+/// The table whose rows refuse objects: kind, id, path of the field, and text.
+const REFUSE: &str = "refuse";
+
+/// The effect of a request on the store.
+#[derive(Debug, Clone, Default)]
+pub struct ChangeSet {
+    /// One change for each object of the request, in its order, including unchanged objects; then deleted objects that
+    /// the request does not name.
+    pub changes: Vec<Change>,
+}
+
+/// The change of one object.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The object.
+    pub key: ObjectKey,
+    /// The object before; `None` if it does not exist.
+    pub before: Option<Arc<Object>>,
+    /// The object after; `None` if it is deleted.
+    pub after: Option<Arc<Object>>,
+    /// The place in the request that names the object; `None` if no document does.
+    pub place: Option<Place>,
+}
+
+/// The outcome for one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The object was created.
+    Created,
+    /// The object was replaced.
+    Updated,
+    /// The object was equal already.
+    Unchanged,
+    /// The object was deleted.
+    Deleted,
+    /// The object was to be deleted and did not exist.
+    Absent,
+}
+
+/// Rows of input tables, by the table's name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// Rows to insert, ascending in each table.
+    pub insert: BTreeMap<Arc<str>, Vec<Row>>,
+    /// Rows to delete, ascending in each table.
+    pub delete: BTreeMap<Arc<str>, Vec<Row>>,
+}
+
+impl Rows {
+    /// The transaction of a program with these tables. Rows of tables that it lacks are left out: labels, unless it has
+    /// an input table for them.
+    pub fn transaction(self, schema: &Schema) -> Transaction {
+        let side = |side: BTreeMap<Arc<str>, Vec<Row>>| -> BTreeMap<TableId, Vec<Row>> {
+            let takes = |name: &str, table: &Table| name != LABEL_TABLE || takes_labels(table);
+            side.into_iter()
+                .filter_map(|(name, rows)| Some((schema.find(&name)?, name, rows)))
+                .filter(|(id, name, _)| takes(name, schema.table(*id)))
+                .map(|(id, _, rows)| (id, rows))
+                .collect()
+        };
+        Transaction { insert: side(self.insert), delete: side(self.delete) }
+    }
+}
+
+/// Whether a table is an input table of four texts: kind, id, key and value of a label.
+fn takes_labels(table: &Table) -> bool {
+    let is_text = |ty: &Type| *ty.base() == Type::String;
+    table.role == Role::Input
+        && table.columns.len() == 4
+        && table.columns.iter().all(|column| is_text(&column.ty))
+}
+
+/// The refusal of an object by a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The object. It need not be one that the request names.
+    pub key: ObjectKey,
+    /// The path of the field; empty for the whole object.
+    pub path: String,
+    /// Cause and remedy.
+    pub text: String,
+}
+
+impl Change {
+    /// The outcome for the object.
+    pub fn outcome(&self) -> Outcome {
+        match (&self.before, &self.after) {
+            (None, None) => Outcome::Absent,
+            (None, Some(_)) => Outcome::Created,
+            (Some(_), None) => Outcome::Deleted,
+            (Some(before), Some(after)) if Arc::ptr_eq(before, after) || before == after => {
+                Outcome::Unchanged
+            }
+            (Some(_), Some(_)) => Outcome::Updated,
+        }
+    }
+}
+
+impl ChangeSet {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.effective().next().is_none()
+    }
+
+    /// The changes that have an effect.
+    pub fn effective(&self) -> impl Iterator<Item = &Change> {
+        let has_effect = |change: &&Change| !matches!(change.outcome(), Outcome::Unchanged | Outcome::Absent);
+        self.changes.iter().filter(has_effect)
+    }
+
+    /// The changes that undo these, once they are committed.
+    pub fn inverse(&self) -> ChangeSet {
+        let reverse = |change: &Change| Change {
+            key: change.key.clone(),
+            before: change.after.clone(),
+            after: change.before.clone(),
+            place: change.place.clone(),
+        };
+        ChangeSet { changes: self.changes.iter().map(reverse).collect() }
+    }
+
+    /// The rows to insert and to delete. No row is in both.
+    pub fn rows(&self) -> Rows {
+        let mut rows = Rows::default();
+        let add = |rows: &mut BTreeMap<Arc<str>, Vec<Row>>, table: &Arc<str>, row: Row| {
+            if let Some(list) = rows.get_mut(table) {
+                list.push(row);
+            } else {
+                rows.insert(table.clone(), vec![row]);
+            }
+        };
+        for change in self.effective() {
+            let rows_of = |object: &Option<Arc<Object>>| -> BTreeSet<(Arc<str>, Row)> {
+                object
+                    .iter()
+                    .flat_map(|object| object.rows())
+                    .map(|(table, row)| (table.clone(), row))
+                    .collect()
+            };
+            match (&change.before, &change.after) {
+                (Some(_), Some(_)) => {
+                    let (before, after) = (rows_of(&change.before), rows_of(&change.after));
+                    before
+                        .difference(&after)
+                        .for_each(|(table, row)| add(&mut rows.delete, table, row.clone()));
+                    after
+                        .difference(&before)
+                        .for_each(|(table, row)| add(&mut rows.insert, table, row.clone()));
+                }
+                (Some(before), None) => {
+                    before.rows().for_each(|(table, row)| add(&mut rows.delete, table, row));
+                }
+                (None, Some(after)) => {
+                    after.rows().for_each(|(table, row)| add(&mut rows.insert, table, row));
+                }
+                (None, None) => {}
+            }
+        }
+        for list in rows.insert.values_mut().chain(rows.delete.values_mut()) {
+            list.sort_unstable();
+        }
+        rows
+    }
+
+    /// The faults of objects that rules refuse, if that is the error of the transaction with these changes.
+    pub fn refused_by(&self, error: &TransactionError) -> Option<Vec<ObjectError>> {
+        let ForbiddenRows { table, rows, count } = &**error.forbidden.as_ref()?;
+        let refusal = |row: &Row| match row.as_slice() {
+            [Value::String(kind), Value::String(id), Value::String(path), Value::String(text)] => {
+                Some(Refusal {
+                    key: ObjectKey::new(kind.clone(), id.clone()),
+                    path: path.to_string(),
+                    text: text.to_string(),
+                })
+            }
+            _ => None,
+        };
+        let refusals: Vec<Refusal> = rows.iter().map(refusal).collect::<Option<_>>()?;
+        if table != REFUSE {
+            return None;
+        }
+        let mut faults = self.refused(&refusals);
+        let more = count.saturating_sub(refusals.len());
+        if more > 0 {
+            let message = format!("{more} more refusals are not listed; correct those above first");
+            let (code, path) = (FaultCode::Refused, String::new());
+            faults.push(ObjectError { code, place: None, kind: None, id: None, path, message });
+        }
+        Some(faults)
+    }
+
+    /// The faults of refused objects: those that the request names first, in its order and with their places.
+    pub fn refused(&self, refusals: &[Refusal]) -> Vec<ObjectError> {
+        let refused: BTreeSet<&ObjectKey> = refusals.iter().map(|refusal| &refusal.key).collect();
+        let mut places: HashMap<&ObjectKey, (usize, &Place)> = HashMap::new();
+        for (number, change) in self.changes.iter().enumerate() {
+            if let Some(place) = change.place.as_ref().filter(|_| refused.contains(&change.key)) {
+                places.insert(&change.key, (number, place));
+            }
+        }
+        let mut faults: Vec<(usize, ObjectError)> = refusals
+            .iter()
+            .map(|Refusal { key, path, text }| {
+                let found = places.get(key);
+                let error = ObjectError::of_object(FaultCode::Refused, key, text.clone());
+                let place = found.map(|(_, place)| (*place).clone());
+                let number = found.map_or(usize::MAX, |(number, _)| *number);
+                (number, ObjectError { place, path: path.clone(), ..error })
+            })
+            .collect();
+        faults.sort_by_key(|(number, _)| *number);
+        faults.into_iter().map(|(_, error)| error).collect()
+    }
+}

@@ -1,0 +1,308 @@
+//! Reads values by their types and records every fault.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use nlog_data::quotation::{quote, quote_text};
+use nlog_data::{Constrained, Enumeration, Meaning, Record, Type, Value};
+use openflow_rs::{MacAddr, nearest};
+use serde_json::{Map, Value as Json};
+
+use crate::FaultCode;
+use crate::field::{Fault, Path, Step, check_name, form, list, text};
+use crate::print::{pair, text_of};
+
+/// Reads the values of an object.
+///
+/// A read that finds a fault records it, goes on to find more and returns `None`; the object is then discarded.
+pub(crate) struct Reader<'a> {
+    pub(crate) faults: &'a mut Vec<Fault>,
+    /// Texts that occur in many objects: each is kept once.
+    pub(crate) texts: &'a mut HashSet<Arc<str>>,
+    /// The path of the value that is read.
+    pub(crate) path: Vec<Step<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    /// Records a fault of the value that is read.
+    pub(crate) fn fault<T>(&mut self, code: FaultCode, message: impl Into<String>) -> Option<T> {
+        self.faults.push(Fault { code, path: Path(&self.path).to_string(), message: message.into() });
+        None
+    }
+
+    /// Records that the value is none of its type.
+    fn bad<T>(&mut self, message: impl Into<String>) -> Option<T> {
+        self.fault(FaultCode::BadValue, message)
+    }
+
+    fn result<T>(&mut self, result: Result<T, String>) -> Option<T> {
+        result.map_err(|message| self.bad::<T>(message)).ok()
+    }
+
+    /// Reads a part of the value.
+    pub(crate) fn part<T>(&mut self, step: Step<'a>, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.path.push(step);
+        let part = read(self);
+        self.path.pop();
+        part
+    }
+
+    /// Reads a value of a type.
+    pub(crate) fn value(&mut self, ty: &'a Type, json: &'a Json) -> Option<Value> {
+        match ty {
+            Type::Bool => match json.as_bool() {
+                Some(flag) => Some(Value::Bool(flag)),
+                None => self.bad(format!("must be `true` or `false`, not {}", form(json))),
+            },
+            Type::Int => self.integer(ty, json),
+            Type::String => self.text(json).map(Value::from),
+            Type::Mac => self.parsed(json, mac),
+            Type::Ip => self.parsed(json, ip),
+            Type::Net => self.parsed(json, net),
+            Type::Match => self.parsed(json, |text| openflow(&Type::Match, "an OpenFlow match", text)),
+            Type::Actions => self.parsed(json, |text| openflow(&Type::Actions, "OpenFlow actions", text)),
+            Type::Enum(of) => self.member(of, json),
+            Type::Opt(_) if json.is_null() => Some(Value::None),
+            Type::Opt(of) => self.value(of, json),
+            Type::List(of) => self.elements(of, json).map(Value::list),
+            Type::Set(of) => self.elements(of, json).map(Value::set),
+            Type::Record(of) => self.record(of, json),
+            Type::Constrained(of) => match &of.meaning {
+                Meaning::Value => self.constrained(of, ty, json),
+                Meaning::Reference(_) => {
+                    let name = self.text(json)?;
+                    self.result(check_name(name))?;
+                    Some(Value::String(self.shared(name)))
+                }
+                Meaning::Mapping => self.mapping(of, json),
+            },
+        }
+    }
+
+    fn text(&mut self, json: &'a Json) -> Option<&'a str> {
+        self.result(text(json))
+    }
+
+    /// The text, kept once for all objects of the batch.
+    fn shared(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.texts.get(text) {
+            return known.clone();
+        }
+        let shared: Arc<str> = text.into();
+        self.texts.insert(shared.clone());
+        shared
+    }
+
+    fn parsed(&mut self, json: &'a Json, parse: impl FnOnce(&str) -> Result<Value, String>) -> Option<Value> {
+        let text = self.text(json)?;
+        self.result(parse(text))
+    }
+
+    /// Reads an integer in the range of its type.
+    fn integer(&mut self, ty: &Type, json: &Json) -> Option<Value> {
+        let wanted = match range(ty) {
+            Some((least, greatest)) => format!("a number from {least} to {greatest}"),
+            None => "a whole number".to_owned(),
+        };
+        let Json::Number(number) = json else {
+            return self.bad(format!("must be {wanted}, not {}", form(json)));
+        };
+        let (least, greatest) = range(ty).unwrap_or((i64::MIN, i64::MAX));
+        // `1500.0` is a whole number, in JSON Schema as well. 2^63 is the least number beyond the type.
+        let whole = |number: &f64| number.fract() == 0.0 && number.abs() < 9_223_372_036_854_775_808.0;
+        let exact = number.as_i64().or_else(|| number.as_f64().filter(whole).map(|number| number as i64));
+        match exact {
+            Some(number) if (least..=greatest).contains(&number) => Some(Value::Int(number)),
+            None if number.is_u64() => {
+                self.bad(format!("{number} is not a number from {least} to {greatest}"))
+            }
+            _ => self.bad(format!("{number} is not {wanted}")),
+        }
+    }
+
+    fn member(&mut self, of: &Enumeration, json: &'a Json) -> Option<Value> {
+        let text = self.text(json)?;
+        if of.members.iter().any(|member| member == text) {
+            return Some(Value::String(self.shared(text)));
+        }
+        let names: Vec<&str> = of.members.iter().map(String::as_str).collect();
+        let (quoted, valid) = (quote_text(text), list(&names));
+        match nearest(text, names) {
+            Some(near) => self.bad(format!("{quoted} is not one of {valid}; did you mean `{near}`?")),
+            None => self.bad(format!("{quoted} is not one of {valid}")),
+        }
+    }
+
+    /// Reads a value of a constrained type.
+    fn constrained(&mut self, of: &'a Constrained, ty: &'a Type, json: &'a Json) -> Option<Value> {
+        if ty.base() == &Type::Int {
+            // The message names the range, so the type is not read by its base.
+            let value = self.integer(ty, json)?;
+            return self.constraints(ty, &value).map(|()| value);
+        }
+        let value = self.value(&of.base, json)?;
+        self.constraint(of, &value).map(|()| value)
+    }
+
+    /// Checks a value of the base type against all constraints of a type, the innermost first.
+    pub(crate) fn constraints(&mut self, ty: &Type, value: &Value) -> Option<()> {
+        let Type::Constrained(of) = ty else { return Some(()) };
+        self.constraints(&of.base, value)?;
+        self.constraint(of, value)
+    }
+
+    fn constraint(&mut self, of: &Constrained, value: &Value) -> Option<()> {
+        match of.refusal(value) {
+            Some(reason) => self.bad(format!("{} {reason}", shown(value))),
+            None => Some(()),
+        }
+    }
+
+    /// Reads the elements of a list or a set.
+    fn elements(&mut self, of: &'a Type, json: &'a Json) -> Option<Vec<Value>> {
+        let Json::Array(items) = json else {
+            return self.bad(format!("must be a list, not {}", form(json)));
+        };
+        let mut values = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            values.extend(self.part(Step::Element(index), |reader| reader.value(of, item)));
+        }
+        (values.len() == items.len()).then_some(values)
+    }
+
+    fn record(&mut self, of: &'a Record, json: &'a Json) -> Option<Value> {
+        let Json::Object(map) = json else {
+            return self.bad(format!("must be a mapping of fields, not {}", form(json)));
+        };
+        let mut values = Vec::with_capacity(of.fields.len());
+        for (name, ty) in &of.fields {
+            let read = |reader: &mut Self| match map.get(name) {
+                Some(json) if !json.is_null() => reader.value(ty, json),
+                _ => match absent(ty) {
+                    Some(value) => Some(value),
+                    None => reader.fault(FaultCode::MissingField, "is missing"),
+                },
+            };
+            values.extend(self.part(Step::Member(name), read));
+        }
+        let names: Vec<&str> = of.fields.iter().map(|(name, _)| name.as_str()).collect();
+        self.unknown(map, &names, |_| false);
+        (values.len() == of.fields.len()).then(|| Value::record(values))
+    }
+
+    /// Records the members of a mapping of fields that are none of these, which messages list, nor known otherwise.
+    pub(crate) fn unknown(
+        &mut self,
+        map: &'a Map<String, Json>,
+        names: &[&str],
+        known: impl Fn(&str) -> bool,
+    ) {
+        for name in map.keys().filter(|name| !names.contains(&name.as_str()) && !known(name)) {
+            let message = match nearest(name, names.iter().copied()) {
+                Some(near) => format!("unknown field; did you mean `{near}`?"),
+                None => format!("unknown field; valid fields are {}", list(names)),
+            };
+            self.part(Step::Member(name), |reader| reader.fault::<()>(FaultCode::UnknownField, message));
+        }
+    }
+
+    /// Reads a mapping as a set of pairs.
+    fn mapping(&mut self, of: &'a Constrained, json: &'a Json) -> Option<Value> {
+        let Json::Object(map) = json else {
+            return self.bad(format!("must be a mapping, not {}", form(json)));
+        };
+        let Some((key_type, value_type)) = pair(of) else {
+            return self.bad("is a mapping of a type that no document can have");
+        };
+        let mut keys = HashSet::new();
+        let mut pairs = Vec::with_capacity(map.len());
+        for (name, item) in map {
+            let key = self.key(key_type, name);
+            let value = self.part(Step::Member(name), |reader| reader.value(value_type, item));
+            if let Some(key) = key.clone()
+                && !keys.insert(key)
+            {
+                self.bad::<()>(format!("{} is given twice", quote_text(name)));
+            } else if let Some((key, value)) = key.zip(value) {
+                pairs.push(Value::record([key, value]));
+            }
+        }
+        (pairs.len() == map.len()).then(|| Value::set(pairs))
+    }
+
+    /// Reads the key of a mapping: the text of a value.
+    fn key(&mut self, ty: &'a Type, text: &str) -> Option<Value> {
+        let json = match ty.base() {
+            Type::Int => text.parse().map_or_else(|_| text.into(), |number: i64| Json::Number(number.into())),
+            Type::Bool => text.parse().map_or_else(|_| text.into(), Json::Bool),
+            _ => Json::String(text.to_owned()),
+        };
+        // The faults of a key are those of the whole mapping.
+        let mut reader = Reader { faults: self.faults, texts: self.texts, path: self.path.clone() };
+        reader.value(ty, &json)
+    }
+}
+
+/// The value of an absent field of a record, if its type has one.
+pub(crate) fn absent(ty: &Type) -> Option<Value> {
+    let value = match ty.base() {
+        Type::Opt(_) => Value::None,
+        Type::List(_) => Value::list([]),
+        Type::Set(_) => Value::set([]),
+        _ => return None,
+    };
+    ty.violation(&value).is_none().then_some(value)
+}
+
+/// The range of an integer type, if it has one.
+pub(crate) fn range(ty: &Type) -> Option<(i64, i64)> {
+    let Type::Constrained(of) = ty else { return None };
+    let own = of.constraint().and_then(|constraint| constraint.range);
+    match (own, range(&of.base)) {
+        (Some((least, greatest)), Some((low, high))) => Some((least.max(low), greatest.min(high))),
+        (own, base) => own.or(base),
+    }
+}
+
+/// A value in a message: texts are quoted.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Mac(_) | Value::Ip(_) | Value::Net(_) => text_of(value),
+        value => quote(value),
+    }
+}
+
+fn mac(text: &str) -> Result<Value, String> {
+    text.parse::<MacAddr>()
+        .map(Value::Mac)
+        .map_err(|_| format!("{} is not a MAC address; write it as \"02:00:00:00:00:01\"", quote_text(text)))
+}
+
+fn ip(text: &str) -> Result<Value, String> {
+    text.parse::<IpAddr>().map(Value::Ip).map_err(|_| {
+        let prefix = if text.contains('/') { " (a prefix is not allowed here)" } else { "" };
+        format!("{} is not an IP address{prefix}; write it as \"10.0.0.1\" or \"fd00::1\"", quote_text(text))
+    })
+}
+
+/// Reads a prefix. A plain address is a prefix of full length.
+fn net(text: &str) -> Result<Value, String> {
+    let net = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    let net = net.map_err(|_| {
+        format!("{} is not a prefix; write it as \"10.0.0.0/24\" or \"fd00::/64\"", quote_text(text))
+    })?;
+    if net.trunc() == net {
+        Ok(Value::Net(net))
+    } else {
+        Err(format!("{} has host bits; write it as \"{}\"", quote_text(text), net.trunc()))
+    }
+}
+
+fn openflow(ty: &Type, noun: &str, text: &str) -> Result<Value, String> {
+    ty.parse_text(text).map_err(|mismatch| {
+        let why = mismatch.why.map(|why| format!(": {why}")).unwrap_or_default();
+        format!("{} is not {noun}{why}", quote_text(text))
+    })
+}
