@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use network::{Batch, Cancel, Kind, ObjectError, ObjectKey, Outcome, UnknownKind};
+use network::{Batch, Cancel, Kinds, ObjectError, ObjectKey, Outcome};
 use nlog_data::quotation::{cut, quote_text};
 use tokio::sync::Semaphore;
 use tokio_stream::Stream;
@@ -34,6 +34,9 @@ const SMALL: usize = 64 << 10;
 /// Serves the interface.
 pub(crate) struct Api {
     engine: Engine,
+    kinds: Kinds,
+    /// The kind of objects that are transport nodes.
+    host_kind: String,
     parsers: Arc<Semaphore>,
     turns: Turns,
 }
@@ -41,8 +44,19 @@ pub(crate) struct Api {
 type Results<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Api {
-    pub(crate) fn new(engine: Engine) -> Self {
-        Api { engine, parsers: Arc::new(Semaphore::new(PARSERS)), turns: Turns::default() }
+    pub(crate) fn new(engine: Engine, kinds: Kinds, host_kind: Option<&str>) -> Self {
+        let host_kind = host_kind.unwrap_or_default().to_owned();
+        Api { engine, kinds, host_kind, parsers: Arc::new(Semaphore::new(PARSERS)), turns: Turns::default() }
+    }
+
+    /// The kind of this name, which may be a plural: that reads better without an id.
+    fn kind(&self, name: &str) -> Result<Arc<str>, Status> {
+        let singulars = ["s", "es"].into_iter().filter_map(|ending| name.strip_suffix(ending));
+        let known = std::iter::once(name).chain(singulars).find_map(|name| self.kinds.get(name));
+        match known.map_or_else(|| self.kinds.find(name), Ok) {
+            Ok(kind) => Ok(kind.shared_name().clone()),
+            Err(error) => Err(Status::invalid_argument(format!("kind {}: {error}", quote_text(name)))),
+        }
     }
 
     /// Parses the objects of a request without blocking other requests. Stops early if the caller has gone.
@@ -53,12 +67,12 @@ impl Api {
             0..SMALL => None,
             _ => Some(self.parsers.clone().acquire_owned().await.map_err(|_| stopping(Stopping))?),
         };
-        let cancel = Cancel::default();
+        let (cancel, kinds) = (Cancel::default(), self.kinds.clone());
         // Cancelled when this future is dropped; after the end it is in vain.
         let _guard = CancelOnDrop(cancel.clone());
         let batch = tokio::task::spawn_blocking(move || {
             debug!(bytes, "reading the objects of a request");
-            let mut batch = Batch::new(cancel.clone());
+            let mut batch = Batch::new(&kinds, cancel.clone());
             for document in &documents {
                 batch.add_document(&document.name, &document.text);
             }
@@ -103,10 +117,22 @@ impl pb::controller_server::Controller for Api {
         request: Request<pb::DeleteRequest>,
     ) -> Result<Response<pb::DeleteResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
-        let pb::DeleteRequest { objects, by } = request;
-        let key = |object: pb::ObjectRef| Ok(ObjectKey { kind: kind(&object.kind)?, id: object.id });
-        let keys = objects.into_iter().map(key).collect::<Result<_, Status>>()?;
+        let pb::DeleteRequest { objects, by, documents } = request;
+        let key =
+            |object: pb::ObjectRef| Ok(ObjectKey { kind: self.kind(&object.kind)?, id: object.id.into() });
+        let mut keys = objects.into_iter().map(key).collect::<Result<Vec<_>, Status>>()?;
         account(&extensions).room().await?;
+        if !documents.is_empty() {
+            let batch = self.parse(documents, Vec::new()).await?;
+            match batch.keys() {
+                Ok(named) => keys.extend(named),
+                Err(faults) => {
+                    let faults = faults.into_iter().cloned().collect();
+                    let result = pb::delete_response::Result::Refusal(refused(&Refusal::Objects { faults }));
+                    return Ok(Response::new(pb::DeleteResponse { result: Some(result) }));
+                }
+            }
+        }
         let result = self.engine.delete(keys, origin(by, &extensions)).await.map_err(stopping)?;
         let result = match result {
             Ok(applied) => pb::delete_response::Result::Accepted(accepted(applied)),
@@ -120,12 +146,12 @@ impl pb::controller_server::Controller for Api {
     async fn get(&self, request: Request<pb::GetRequest>) -> Result<Response<Self::GetStream>, Status> {
         let account = account(request.extensions());
         let pb::GetRequest { kind: name, id } = request.into_inner();
-        let kind = kind(&name)?;
+        let kind = self.kind(&name)?;
         if let Some(id) = id {
             let turn = self.turns.next(&account).await?;
-            let objects = self.engine.get(kind, Which::One(id.clone())).await.map_err(stopping)?;
+            let objects = self.engine.get(kind.clone(), Which::One(id.clone())).await.map_err(stopping)?;
             if objects.is_empty() {
-                return Err(Status::not_found(format!("{name} {} does not exist", cut(&id))));
+                return Err(Status::not_found(format!("{kind} {} does not exist", cut(&id))));
             }
             let answer = tokio_stream::iter(get_responses(objects).map(Ok));
             return Ok(turn.until_encoded(Box::pin(answer)));
@@ -147,11 +173,11 @@ impl pb::controller_server::Controller for Api {
         request: Request<pb::ListFlowsRequest>,
     ) -> Result<Response<Self::ListFlowsStream>, Status> {
         let account = account(request.extensions());
-        let node = request.into_inner().transport_node;
+        let node = request.into_inner().node;
         let turn = self.turns.next(&account).await?;
         let listing = self.engine.list(node.clone()).await.map_err(stopping)?;
         let listing = listing
-            .ok_or_else(|| Status::not_found(format!("transport_node {} does not exist", cut(&node))))?;
+            .ok_or_else(|| Status::not_found(format!("transport node {} does not exist", cut(&node))))?;
         let messages = tokio::task::spawn_blocking(move || {
             // The turn lasts until all of it is on the account, also if the client leaves meanwhile.
             let _turn = turn;
@@ -169,7 +195,7 @@ impl pb::controller_server::Controller for Api {
         request: Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
         let turn = self.turns.next(&account(request.extensions())).await?;
-        let nodes = request.into_inner().transport_nodes.into_iter().collect();
+        let nodes = request.into_inner().nodes.into_iter().collect();
         let status = self.engine.status(&nodes).map_err(stopping)?;
         Ok(turn.until_encoded(pb::StatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -177,6 +203,7 @@ impl pb::controller_server::Controller for Api {
             switches: status.switches.iter().map(|switch| switch_status(switch)).collect(),
             objects: status.objects.iter().map(|(kind, count)| (kind.to_string(), *count as u64)).collect(),
             problems: status.problems.iter().map(|found| problem(found)).collect(),
+            host_kind: self.host_kind.clone(),
         }))
     }
 
@@ -245,19 +272,19 @@ async fn send_objects(
     engine: &Engine,
     turns: &Turns,
     account: &Account,
-    kind: Kind,
+    kind: Arc<str>,
     sender: &PartSender<pb::GetResponse>,
 ) -> Result<(), Status> {
     let mut last = None;
     loop {
         let turn = turns.next(account).await?;
-        let objects = engine.get(kind, Which::After(last)).await.map_err(stopping)?;
+        let objects = engine.get(kind.clone(), Which::After(last)).await.map_err(stopping)?;
         let problems = objects.iter().flat_map(|found| &found.problems);
         let bytes = objects.len() * size_of::<Found>() + problems.map(String::len).sum::<usize>();
         let _charge = account.charge(bytes);
         drop(turn);
         last = match objects.last() {
-            Some(found) if objects.len() == PAGE => Some(found.object.id().to_owned()),
+            Some(found) if objects.len() == PAGE => Some(found.object.id().to_string()),
             _ => None,
         };
         let mut messages = get_responses(objects);
@@ -281,20 +308,21 @@ fn get_responses(found: Vec<Found>) -> impl Iterator<Item = pb::GetResponse> + S
         found.peek()?;
         let (mut message, mut bytes) = (pb::GetResponse::default(), 0);
         while bytes < OBJECTS_BYTES
-            && let Some(Found { object, mtu, problems }) = found.next()
+            && let Some(Found { object, state, problems }) = found.next()
         {
             let object = object.to_json();
             bytes += object.len();
             message.objects.push(object);
-            message.states.push(pb::ObjectState { mtu, problems });
+            let columns = serde_json::Value::Object(state).to_string();
+            message.states.push(pb::ObjectState { problems, columns });
         }
         Some(message)
     })
 }
 
 fn problem(problem: &Problem) -> pb::Problem {
-    let Problem { kind, id, text } = problem.clone();
-    pb::Problem { object: Some(pb::ObjectRef { kind, id }), text }
+    let Problem { kind, id, code, text } = problem.clone();
+    pb::Problem { object: Some(pb::ObjectRef { kind, id }), text, code }
 }
 
 /// The requester, as named by the client and as identified by the system.
@@ -312,18 +340,9 @@ fn stopping(error: Stopping) -> Status {
     Status::unavailable(error.to_string())
 }
 
-fn kind(name: &str) -> Result<Kind, Status> {
-    name.parse().map_err(|error: UnknownKind| match &error {
-        UnknownKind::Planned(_) => Status::unimplemented(error.to_string()),
-        UnknownKind::Unknown { .. } => {
-            Status::invalid_argument(format!("kind {}: {error}", quote_text(name)))
-        }
-    })
-}
-
 fn accepted(applied: Applied) -> pb::Accepted {
     let outcome = |(key, outcome): (ObjectKey, Outcome)| pb::ObjectOutcome {
-        object: Some(pb::ObjectRef { kind: key.kind.to_string(), id: key.id }),
+        object: Some(pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() }),
         outcome: match outcome {
             Outcome::Created => pb::Outcome::Created,
             Outcome::Updated => pb::Outcome::Updated,
@@ -338,6 +357,8 @@ fn accepted(applied: Applied) -> pb::Accepted {
         objects: applied.outcomes.into_iter().map(outcome).collect(),
         warnings: applied.warnings,
         reconnecting: applied.reconnecting,
+        connecting: applied.connecting,
+        leaving: applied.leaving,
     }
 }
 
@@ -361,7 +382,7 @@ fn refused(refusal: &Refusal) -> pb::Refusal {
 fn fault(error: &ObjectError) -> pb::ObjectFault {
     pb::ObjectFault {
         code: error.code.name().to_owned(),
-        document: error.place.as_ref().map(|place| place.document.clone()).unwrap_or_default(),
+        document: error.place.as_ref().map(|place| place.document.to_string()).unwrap_or_default(),
         place: error.place.as_ref().map(|place| place.number),
         object: (error.kind.is_some() || error.id.is_some()).then(|| pb::ObjectRef {
             kind: error.kind.clone().unwrap_or_default(),
@@ -456,7 +477,7 @@ fn rule_message(rule: &RuleSource) -> pb::Rule {
 fn switch_status(status: &SwitchStatus) -> pb::SwitchStatus {
     let status = status.clone();
     pb::SwitchStatus {
-        transport_node: status.node,
+        node: status.node,
         connected: status.connected,
         synced: status.synced,
         last_error: status.last_error,
@@ -512,7 +533,7 @@ fn switch_receipt(node: &str, receipt: &SwitchReceipt) -> pb::SwitchReceipt {
         Progress::Offline => (State::Offline, None, String::new()),
     };
     pb::SwitchReceipt {
-        transport_node: node.to_owned(),
+        node: node.to_owned(),
         state: state.into(),
         flows_added: receipt.flows_added as u64,
         flows_deleted: receipt.flows_deleted as u64,

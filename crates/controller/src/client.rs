@@ -164,8 +164,22 @@ impl Client {
 
     /// Deletes objects. One transaction.
     pub async fn delete(&mut self, keys: &[ObjectKey], by: &str) -> Result<pb::Accepted, ClientError> {
-        let object = |key: &ObjectKey| pb::ObjectRef { kind: key.kind.to_string(), id: key.id.clone() };
-        let request = pb::DeleteRequest { objects: keys.iter().map(object).collect(), by: by.to_owned() };
+        let object = |key: &ObjectKey| pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() };
+        let objects = keys.iter().map(object).collect();
+        self.delete_request(pb::DeleteRequest { objects, by: by.to_owned(), documents: Vec::new() }).await
+    }
+
+    /// Deletes the objects of documents: names and texts. One transaction.
+    pub async fn delete_documents(
+        &mut self,
+        documents: impl IntoIterator<Item = (String, String)>,
+        by: &str,
+    ) -> Result<pb::Accepted, ClientError> {
+        let documents = documents.into_iter().map(|(name, text)| pb::Document { name, text }).collect();
+        self.delete_request(pb::DeleteRequest { objects: Vec::new(), by: by.to_owned(), documents }).await
+    }
+
+    async fn delete_request(&mut self, request: pb::DeleteRequest) -> Result<pb::Accepted, ClientError> {
         let response = within(CHANGE_MAX, self.inner.delete(request)).await;
         let response = response.map_err(|status| self.failed(status))?;
         match response.into_inner().result {
@@ -203,8 +217,8 @@ impl Client {
     }
 
     /// The desired state of the switch of a transport node.
-    pub async fn flows(&mut self, transport_node: &str) -> Result<Flows, ClientError> {
-        let request = pb::ListFlowsRequest { transport_node: transport_node.to_owned() };
+    pub async fn flows(&mut self, node: &str) -> Result<Flows, ClientError> {
+        let request = pb::ListFlowsRequest { node: node.to_owned() };
         let stream =
             within(ANSWER_MAX, self.inner.list_flows(request)).await.map_err(|status| self.failed(status))?;
         let mut messages = stream.into_inner();
@@ -228,11 +242,8 @@ impl Client {
 
     /// The current state of the controller and of the switches of these transport nodes, without problems. With no
     /// transport nodes, the state of everything.
-    pub async fn status_of(
-        &mut self,
-        transport_nodes: Vec<String>,
-    ) -> Result<pb::StatusResponse, ClientError> {
-        let response = within(ANSWER_MAX, self.inner.status(pb::StatusRequest { transport_nodes })).await;
+    pub async fn status_of(&mut self, nodes: Vec<String>) -> Result<pb::StatusResponse, ClientError> {
+        let response = within(ANSWER_MAX, self.inner.status(pb::StatusRequest { nodes })).await;
         response.map(tonic::Response::into_inner).map_err(|status| self.failed(status))
     }
 
@@ -299,9 +310,7 @@ impl WholeReceipts {
         let receipt = match self.open.remove(&message.txn) {
             Some(mut receipt) if message.partial => {
                 for switch in message.switches {
-                    let found = receipt
-                        .switches
-                        .binary_search_by(|known| known.transport_node.cmp(&switch.transport_node));
+                    let found = receipt.switches.binary_search_by(|known| known.node.cmp(&switch.node));
                     match found {
                         Ok(index) => receipt.switches[index] = switch,
                         Err(index) => receipt.switches.insert(index, switch),
@@ -357,7 +366,7 @@ mod tests {
         // The engine thread has ended, but the API has not.
         let (engine, requests) = Engine::new();
         drop(requests);
-        let service = ControllerServer::new(Api::new(engine));
+        let service = ControllerServer::new(Api::new(engine, network::Kinds::default(), None));
         let server = tokio::spawn(
             Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
         );

@@ -11,12 +11,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use network::{Batch, Change, ChangeSet, Kind, Object, ObjectError, ObjectKey, ObjectStore, Rows};
+use network::{Batch, ChangeSet, ObjectError, ObjectKey, ObjectStore, Outcome, Rows};
 use nlog_data::{CommitError, Evaluator, Memories, TransactionError};
 use ovs_driver::{Changes, Desired};
+use serde_json::{Map, Value as Json};
 
 use crate::derived::{Derived, Ran, run, take_in};
-use crate::input_rows::{managed_rows, merge, objects_rows, rows_from_the_start};
+use crate::input_rows::{managed_rows, merge, objects_rows};
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
 use crate::provenance::Provenance;
@@ -27,6 +28,7 @@ use crate::reports::{NodeReport, Reports};
 pub use crate::restore::History;
 use crate::restore::Restored;
 use crate::rules::Rules;
+pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
 
 /// All state of a controller.
 pub struct Core {
@@ -110,6 +112,8 @@ pub struct AppliedTransaction {
     pub changes: BTreeMap<String, Changes>,
     /// Problems that operators should know about.
     pub problems: ProblemChanges,
+    /// The changes of the addresses of switches.
+    pub addresses: AddressChanges,
     undo: Box<Undo>,
 }
 
@@ -166,11 +170,8 @@ impl Core {
         history: History,
         now: SystemTime,
     ) -> Result<(Core, Option<Record>), RestoreError> {
-        let Restored { objects, reports, rows, memories, last_txn } = history.finish()?;
-        let mut all = rules.used(objects_rows(&objects));
-        if last_txn > 0 {
-            merge(&mut all, rules.used(rows_from_the_start()));
-        }
+        let Restored { objects, reports, rows, memories, last_txn } = history.finish(rules.kinds())?;
+        let mut all = rules.used(objects_rows(&objects, &rules));
         merge(&mut all, rules.used(reports.rows()));
 
         let mut derived = Derived::default();
@@ -242,7 +243,7 @@ impl Core {
         report: &ovs_driver::Report,
         now: SystemTime,
     ) -> Result<Option<AppliedTransaction>, CoreError> {
-        if self.objects.get(&ObjectKey::new(Kind::TransportNode, node)).is_none() {
+        if !self.derived.addresses.contains(node) {
             return Ok(None);
         }
         self.refused.forget(node);
@@ -298,8 +299,7 @@ impl Core {
             return Ok(None);
         }
         let rows = self.rules.used(reported.clone());
-        let Ran { changes, problems, filled } =
-            run(&mut *self.evaluator, &self.rules, &mut self.derived, &rows)?;
+        let Ran { changes, problems, addresses, filled } = self.run(&rows)?;
         let before = self.reports.commit(node, state);
         self.refused.retry_later();
         self.change_desired(&changes);
@@ -307,7 +307,7 @@ impl Core {
         record.filled = filled;
         record.reports = (rows != reported).then(|| RowChanges::of(&reported));
         let undo = Undo { rows, reports: vec![(node.to_owned(), before)], ..Undo::default() };
-        Ok(Some(AppliedTransaction { record, changes, problems, undo: Box::new(undo) }))
+        Ok(Some(AppliedTransaction { record, changes, problems, addresses, undo: Box::new(undo) }))
     }
 
     /// Does maintenance that makes later transactions cheaper, to be called while no request waits. Has no visible
@@ -345,8 +345,8 @@ impl Core {
     }
 
     /// The problems of one object.
-    pub fn problems_of(&self, kind: Kind, id: &str) -> impl Iterator<Item = &Problem> {
-        self.derived.status.problems_of(kind.name(), id)
+    pub fn problems_of(&self, kind: &str, id: &str) -> impl Iterator<Item = &Problem> {
+        self.derived.status.problems_of(kind, id)
     }
 
     /// A snapshot of the logical rules behind flows that the physical rules only placed. Cheap.
@@ -354,9 +354,19 @@ impl Core {
         self.derived.provenance.clone()
     }
 
-    /// The size of the largest IP packet that all ports of a logical switch can exchange, if the rules compute it.
-    pub fn mtu(&self, switch: &str) -> Option<i64> {
-        self.derived.status.mtu(switch)
+    /// The state of an object, by the names of the columns in which the rules say it.
+    pub fn state_of(&self, kind: &str, id: &str) -> Map<String, Json> {
+        self.derived.status.state_of(kind, id, &self.rules)
+    }
+
+    /// The addresses of all managed switches, by transport node.
+    pub fn addresses(&self) -> impl Iterator<Item = (&String, &Arc<SwitchAddress>)> {
+        self.derived.addresses.iter()
+    }
+
+    /// Whether the switch of a transport node is managed.
+    pub fn is_managed(&self, node: &str) -> bool {
+        self.derived.addresses.contains(node)
     }
 
     /// Requests of objects that the network currently cannot fulfil, ordered by the objects' kind and id.
@@ -383,25 +393,33 @@ impl Core {
         if objects.is_empty() {
             return Ok(Accepted { objects, transaction: None });
         }
-        let gone: Vec<String> = objects
-            .effective()
-            .filter(|change| changes_switch(change))
-            .map(|change| change.key.id.clone())
-            .collect();
         let mut rows = objects.rows();
-        merge(&mut rows, managed_rows(&objects));
-        if self.last_txn == 0 {
-            merge(&mut rows, rows_from_the_start());
+        merge(&mut rows, managed_rows(&objects, &self.rules));
+        let mut rows = self.rules.used(rows);
+        let host_kind = self.rules.host_kind();
+        let deleted = objects
+            .effective()
+            .filter(|change| change.outcome() == Outcome::Deleted && host_kind == Some(&*change.key.kind));
+        let mut gone: BTreeSet<String> = deleted.map(|change| change.key.id.to_string()).collect();
+        let mut reported = self.removal(&gone);
+        let refused = |error| self::refused(error, &objects);
+        let mut ran = self.run_with(&rows, &reported).map_err(refused)?;
+        let others = |ran: &Ran| -> Vec<String> {
+            let others = ran.addresses.iter().filter(|(_, change)| change.is_other_switch());
+            others.map(|(node, _)| node.clone()).collect()
+        };
+        // Only the rules know which switches are others now. Their reports go in the same transaction.
+        let more: Vec<String> = others(&ran).into_iter().filter(|node| !gone.contains(node)).collect();
+        if more.iter().any(|node| self.reports.has(node)) {
+            self.undo_rows(&with(&rows, &self.rules.used(reported.clone())))?;
+            gone.extend(more);
+            reported = self.removal(&gone);
+            ran = self.run_with(&rows, &reported).map_err(refused)?;
         }
-        let mut reported = Rows::default();
-        for node in &gone {
-            merge(&mut reported, self.reports.plan_removal(node));
-        }
-        let all_used = self.rules.used(reported.clone()) == reported;
-        merge(&mut rows, reported.clone());
-        let rows = self.rules.used(rows);
-        let Ran { changes, problems, filled } =
-            run(&mut *self.evaluator, &self.rules, &mut self.derived, &rows)?;
+        let Ran { changes, problems, addresses, filled } = ran;
+        let used = self.rules.used(reported.clone());
+        let all_used = used == reported;
+        merge(&mut rows, used);
 
         self.objects.commit(&objects);
         let mut undo = Undo { objects: objects.clone(), ..Undo::default() };
@@ -418,7 +436,8 @@ impl Core {
         record.reports = (!all_used).then(|| RowChanges::of(&reported));
         undo.rows = rows;
         let undo = Box::new(undo);
-        Ok(Accepted { objects, transaction: Some(AppliedTransaction { record, changes, problems, undo }) })
+        let transaction = AppliedTransaction { record, changes, problems, addresses, undo };
+        Ok(Accepted { objects, transaction: Some(transaction) })
     }
 
     /// The transactions so far are journalled: [`Core::undo`] is not called for them any more.
@@ -431,14 +450,10 @@ impl Core {
     pub fn undo(&mut self, applied: AppliedTransaction) -> Result<(), CoreError> {
         let AppliedTransaction { record, undo, .. } = applied;
         let Undo { rows, objects, reports, refused } = *undo;
-        let failed = |why: &dyn fmt::Display| CoreError::Failed(format!("cannot undo a transaction: {why}"));
-        let undone = self.evaluator.undo(&self.rules.transaction(&rows)).map_err(|error| failed(&error))?;
-        let ran = take_in(&undone, &self.rules, &mut self.derived).map_err(|error| failed(&error))?;
+        let ran = self.undo_rows(&rows)?;
         self.change_desired(&ran.changes);
         self.unrecorded = record.memory;
-        let reverse = |change: Change| Change { key: change.key, before: change.after, after: change.before };
-        let changes = objects.changes.into_iter().map(reverse).collect();
-        self.objects.commit(&ChangeSet { changes });
+        self.objects.commit(&objects.inverse());
         for (node, before) in reports {
             match before {
                 Some(before) => drop(self.reports.commit(&node, before)),
@@ -454,7 +469,7 @@ impl Core {
 
     /// Stores a report whose transaction was undone, to be retried after [`Core::retry_all`].
     pub fn keep_report(&mut self, node: &str, report: ovs_driver::Report) {
-        if self.objects.get(&ObjectKey::new(Kind::TransportNode, node)).is_some() {
+        if self.derived.addresses.contains(node) {
             self.refused.keep(node, report);
         }
     }
@@ -481,6 +496,31 @@ impl Core {
         Record { txn, at, by, peer, insert, delete, objects, labels, reports, filled, memory }
     }
 
+    /// The rows of the last reports of these switches, to be deleted.
+    fn removal(&self, nodes: &BTreeSet<String>) -> Rows {
+        let mut reported = Rows::default();
+        for node in nodes {
+            merge(&mut reported, self.reports.plan_removal(node));
+        }
+        reported
+    }
+
+    /// Runs rows, and those of reports as far as the rules use them.
+    fn run_with(&mut self, rows: &Rows, reported: &Rows) -> Result<Ran, CoreError> {
+        self.run(&with(rows, &self.rules.used(reported.clone())))
+    }
+
+    fn run(&mut self, rows: &Rows) -> Result<Ran, CoreError> {
+        run(&mut *self.evaluator, &self.rules, &mut self.derived, rows)
+    }
+
+    /// Undoes the last transaction in the rules and what is kept of their output.
+    fn undo_rows(&mut self, rows: &Rows) -> Result<Ran, CoreError> {
+        let failed = |why: &dyn fmt::Display| CoreError::Failed(format!("cannot undo a transaction: {why}"));
+        let undone = self.evaluator.undo(&self.rules.transaction(rows)).map_err(|error| failed(&error))?;
+        take_in(&undone, &self.rules, &mut self.derived).map_err(|error| failed(&error))
+    }
+
     fn change_desired(&mut self, changes: &BTreeMap<String, Changes>) {
         for (node, changes) in changes {
             let desired = self.desired.entry(node.clone()).or_default();
@@ -502,24 +542,18 @@ fn has_group(state: &Desired, group: u32) -> bool {
     state.groups.range((group, 0)..=(group, u32::MAX)).next().is_some()
 }
 
-/// Whether a change deletes a transport node or changes its endpoints. What the old switch reported, port numbers
-/// above all, does not apply to another switch.
-fn changes_switch(change: &Change) -> bool {
-    match (change.before.as_deref(), change.after.as_deref()) {
-        (Some(Object::TransportNode(_)), None) => true,
-        (Some(Object::TransportNode(before)), Some(Object::TransportNode(after))) => {
-            (&before.ovsdb, &before.openflow) != (&after.ovsdb, &after.openflow)
-        }
-        _ => false,
-    }
+/// Rows and more rows.
+fn with(rows: &Rows, more: &Rows) -> Rows {
+    let mut all = rows.clone();
+    merge(&mut all, more.clone());
+    all
 }
 
-/// Whether a transport node stays but its switch must be connected again.
-pub(crate) fn reconnects(change: &Change) -> bool {
-    match (change.before.as_deref(), change.after.as_deref()) {
-        (Some(Object::TransportNode(before)), Some(Object::TransportNode(after))) => {
-            changes_switch(change) || before.datapath_type != after.datapath_type
-        }
-        _ => false,
-    }
+/// The refusal of a change of objects. What rules refuse about objects becomes faults of these.
+fn refused(error: CoreError, objects: &ChangeSet) -> CoreError {
+    let faults = match &error {
+        CoreError::Refused(Refusal::Rules(error)) => objects.refused_by(error),
+        _ => None,
+    };
+    faults.map_or(error, |faults| CoreError::Refused(Refusal::Objects { faults }))
 }

@@ -158,11 +158,12 @@ impl Daemon {
         let runtime = tokio::runtime::Handle::current();
         let (ready, started) = oneshot::channel();
         let (ended, thread_end) = oneshot::channel();
+        let (kinds, host_kind) = (rules.kinds().clone(), rules.host_kind().map(str::to_owned));
         let in_thread = move || {
             let prepared = prepare(evaluator, &rules, replay).map(|(core, journal)| {
                 let mut fleet =
                     Fleet::new(rules.conventions().clone(), drivers, runtime.clone(), event_sender);
-                fleet.start(core.objects(), |node| core.desired(node));
+                fleet.start(core.addresses(), |node| core.desired(node));
                 let (reports, retry_at, turn) = (Vec::new(), None, Turn::default());
                 let unpublished = Unpublished::all(&core, &fleet);
                 let mut worker =
@@ -184,7 +185,12 @@ impl Daemon {
         started.await.map_err(|_| DaemonError::Thread("the engine's thread has panicked".to_owned()))??;
 
         let (stop_server, stopped) = oneshot::channel();
-        let server = tokio::spawn(serve(listener, Api::new(engine.clone()), probe, stopped));
+        let server = tokio::spawn(serve(
+            listener,
+            Api::new(engine.clone(), kinds, host_kind.as_deref()),
+            probe,
+            stopped,
+        ));
         info!(%listen, state = %state.display(), "controller started");
         Ok(Daemon { engine, listen, thread: thread_end, server, stop_server })
     }

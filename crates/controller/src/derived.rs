@@ -12,12 +12,14 @@ use crate::object_status::{ObjectStatus, ProblemChanges};
 use crate::provenance::Provenance;
 use crate::record::RowChanges;
 use crate::rules::Rules;
+use crate::switch_address::{AddressChanges, SwitchAddresses};
 
 /// The parts of the rules' output that the controller keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Derived {
     pub(crate) provenance: Provenance,
     pub(crate) status: ObjectStatus,
+    pub(crate) addresses: SwitchAddresses,
     /// The encoded values of all switches.
     pool: Pool,
 }
@@ -27,6 +29,7 @@ pub(crate) struct Ran {
     /// The changes of the switches, by transport node.
     pub(crate) changes: BTreeMap<String, Changes>,
     pub(crate) problems: ProblemChanges,
+    pub(crate) addresses: AddressChanges,
     /// The changes of tables that hooks with a memory fill.
     pub(crate) filled: Option<RowChanges>,
 }
@@ -59,6 +62,7 @@ pub(crate) fn take_in(
     let changes = split_by_node(committed, rules, &mut derived.pool)?;
     derived.provenance.apply(committed, rules);
     let problems = derived.status.apply(committed, rules);
+    let addresses = derived.addresses.apply(committed, rules);
     let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);
-    Ok(Ran { changes, problems, filled })
+    Ok(Ran { changes, problems, addresses, filled })
 }

@@ -10,13 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use network::{Batch, ChangeSet, Kind, Object, ObjectKey, Outcome};
+use network::{Batch, Object, ObjectKey, Outcome};
 use ovs_driver::{Desired, FlowKey};
+use serde_json::{Map, Value as Json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 
 use crate::core::{
-    Accepted, AppliedTransaction, Core, CoreError, Problem, ProblemChanges, Refusal, Retried, reconnects,
+    Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Problem, ProblemChanges,
+    Refusal, Retried,
 };
 use crate::fleet::{Fleet, FleetEvent};
 use crate::journal::{Journal, JournalError};
@@ -50,6 +52,10 @@ pub struct Applied {
     pub warnings: Vec<String>,
     /// The transport nodes whose endpoints change, so that their switches are connected again.
     pub reconnecting: Vec<String>,
+    /// The transport nodes whose switches are managed from now on.
+    pub connecting: Vec<String>,
+    /// The transport nodes whose switches are not managed any more.
+    pub leaving: Vec<String>,
 }
 
 /// An object, with its state as computed by the rules.
@@ -57,8 +63,8 @@ pub struct Applied {
 pub struct Found {
     /// The object.
     pub object: Arc<Object>,
-    /// For a switch: the size of the largest IP packet that all its ports can exchange, if the rules compute it.
-    pub mtu: Option<i64>,
+    /// The columns of the rules' tables of state, by name.
+    pub state: Map<String, Json>,
     /// Requests of the object that the network currently cannot fulfil.
     pub problems: Vec<String>,
 }
@@ -97,7 +103,7 @@ pub enum EngineError {
 }
 
 enum Change {
-    Apply(Batch),
+    Apply(Box<Batch>),
     Delete(Vec<ObjectKey>),
 }
 
@@ -114,7 +120,7 @@ pub enum Which {
 
 /// A read-only request.
 pub(crate) enum Query {
-    Get { kind: Kind, which: Which, answer: Answer<Vec<Found>> },
+    Get { kind: Arc<str>, which: Which, answer: Answer<Vec<Found>> },
     List { node: String, answer: Answer<Option<Listing>> },
     Watch { wanted: Wanted, answer: Answer<Result<Watch, WatchError>> },
 }
@@ -166,7 +172,7 @@ impl Engine {
         batch: Batch,
         by: impl Into<Origin>,
     ) -> Result<Result<Applied, Refusal>, Stopping> {
-        self.change(Change::Apply(batch), by.into()).await
+        self.change(Change::Apply(Box::new(batch)), by.into()).await
     }
 
     /// Deletes objects.
@@ -187,7 +193,7 @@ impl Engine {
     }
 
     /// Objects of a kind, ordered by id.
-    pub async fn get(&self, kind: Kind, which: Which) -> Result<Vec<Found>, Stopping> {
+    pub async fn get(&self, kind: Arc<str>, which: Which) -> Result<Vec<Found>, Stopping> {
         self.ask(|answer| Query::Get { kind, which, answer }).await
     }
 
@@ -221,7 +227,7 @@ impl Engine {
 
 /// An effect of a group that waits for the journal.
 enum Effect {
-    Publish { applied: Box<AppliedTransaction>, objects: ChangeSet, accepted: Instant, computed: Duration },
+    Publish { applied: Box<AppliedTransaction>, accepted: Instant, computed: Duration },
     Answer { answer: Answer<Result<Applied, Refusal>>, result: Result<Applied, Refusal> },
     Query(Query),
 }
@@ -363,25 +369,32 @@ impl Worker {
         let ChangeRequest { change, by, accepted, answer } = request;
         let now = SystemTime::now();
         let result = match change {
-            Change::Apply(batch) => self.core.apply(batch, by, now),
+            Change::Apply(batch) => self.core.apply(*batch, by, now),
             Change::Delete(keys) => self.core.delete(&keys, by, now),
         };
         let result = match result {
             Ok(Accepted { objects, transaction }) => {
                 let outcomes = objects.changes.iter().map(|change| (change.key.clone(), change.outcome()));
                 let txn = transaction.as_ref().map(|applied| applied.record.txn);
-                let warnings = self.fleet.prepare(&objects);
-                let outcomes = outcomes.collect();
-                let reconnecting = objects
-                    .changes
-                    .iter()
-                    .filter(|change| reconnects(change))
-                    .map(|change| change.key.id.clone());
-                let summary = Applied { txn, outcomes, warnings, reconnecting: reconnecting.collect() };
+                let none = AddressChanges::new();
+                let addresses = transaction.as_ref().map_or(&none, |applied| &applied.addresses);
+                let warnings = self.fleet.prepare(addresses);
+                let nodes = |wanted: &dyn Fn(&AddressChange) -> bool| {
+                    let nodes = addresses.iter().filter(|(_, change)| wanted(change));
+                    nodes.map(|(node, _)| node.clone()).collect()
+                };
+                let summary = Applied {
+                    txn,
+                    outcomes: outcomes.collect(),
+                    warnings,
+                    reconnecting: nodes(&AddressChange::reconnects),
+                    connecting: nodes(&|change| change.before.is_none()),
+                    leaving: nodes(&|change| change.after.is_none()),
+                };
                 if let Some(applied) = transaction {
                     let applied = Box::new(applied);
                     let computed = accepted.elapsed();
-                    effects.push(Effect::Publish { applied, objects, accepted, computed });
+                    effects.push(Effect::Publish { applied, accepted, computed });
                 }
                 Ok(summary)
             }
@@ -425,8 +438,8 @@ impl Worker {
         }
         if let Some(applied) = transaction {
             let applied = Box::new(applied);
-            let (objects, computed) = (ChangeSet::default(), accepted.elapsed());
-            effects.push(Effect::Publish { applied, objects, accepted, computed });
+            let computed = accepted.elapsed();
+            effects.push(Effect::Publish { applied, accepted, computed });
         }
     }
 
@@ -447,8 +460,8 @@ impl Worker {
         let mut rest = Vec::new();
         for effect in effects {
             match effect {
-                Effect::Publish { applied, objects, accepted, computed } => {
-                    self.publish(*applied, &objects, accepted, computed);
+                Effect::Publish { applied, accepted, computed } => {
+                    self.publish(*applied, accepted, computed);
                 }
                 effect => rest.push(effect),
             }
@@ -513,19 +526,12 @@ impl Worker {
         }
     }
 
-    fn publish(
-        &mut self,
-        applied: AppliedTransaction,
-        objects: &ChangeSet,
-        accepted: Instant,
-        computed: Duration,
-    ) {
-        let AppliedTransaction { record, changes, problems, .. } = applied;
+    fn publish(&mut self, applied: AppliedTransaction, accepted: Instant, computed: Duration) {
+        let AppliedTransaction { record, changes, problems, addresses, .. } = applied;
         log_problems(&problems);
         self.unpublished.problems.push(problems);
         self.unpublished.nodes.extend(changes.keys().cloned());
-        let nodes = objects.effective().filter(|change| change.key.kind == Kind::TransportNode);
-        self.unpublished.nodes.extend(nodes.map(|change| change.key.id.clone()));
+        self.unpublished.nodes.extend(addresses.keys().cloned());
         let journalled = accepted.elapsed();
         let switches: BTreeMap<_, _> = changes
             .into_iter()
@@ -540,7 +546,7 @@ impl Worker {
         self.fleet.receipts.add(Receipt { txn, by, at, accepted, computed, journalled, switches });
         // A driver that starts now receives the whole desired state, including this transaction.
         let core = &self.core;
-        self.fleet.commit(txn, objects, |node| core.desired(node));
+        self.fleet.commit(txn, &addresses, |node| core.desired(node));
     }
 
     fn answer(&mut self, query: Query) {
@@ -549,12 +555,14 @@ impl Worker {
             Query::Get { kind, which, answer } => {
                 let objects = match which {
                     Which::One(id) => core.objects().get(&ObjectKey::new(kind, id)).into_iter().collect(),
-                    Which::After(id) => core.objects().list_after(kind, id).take(PAGE).collect::<Vec<_>>(),
+                    Which::After(id) => {
+                        core.objects().list_after(&kind, id.as_deref()).take(PAGE).collect::<Vec<_>>()
+                    }
                 };
                 drop(answer.send(objects.into_iter().map(|object| found(core, object)).collect()));
             }
             Query::List { node, answer } => {
-                let known = core.objects().get(&ObjectKey::new(Kind::TransportNode, &*node)).is_some();
+                let known = core.is_managed(&node);
                 let listing = || Listing {
                     desired: core.desired(&node),
                     rules: core.rules().clone(),
@@ -569,11 +577,11 @@ impl Worker {
 
 /// Logs new and resolved problems.
 pub(crate) fn log_problems(problems: &ProblemChanges) {
-    for Problem { kind, id, text } in problems.new.iter().map(|problem| &**problem) {
-        warn!(kind, id, "problem: {text}");
+    for Problem { kind, id, code, text } in problems.new.iter().map(|problem| &**problem) {
+        warn!(kind, id, code, "problem: {text}");
     }
-    for Problem { kind, id, text } in problems.gone.iter().map(|problem| &**problem) {
-        info!(kind, id, "problem resolved: {text}");
+    for Problem { kind, id, code, text } in problems.gone.iter().map(|problem| &**problem) {
+        info!(kind, id, code, "problem resolved: {text}");
     }
 }
 
@@ -581,8 +589,8 @@ fn found(core: &Core, object: &Arc<Object>) -> Found {
     let (kind, id) = (object.kind(), object.id());
     Found {
         object: object.clone(),
-        mtu: (kind == Kind::Switch).then(|| core.mtu(id)).flatten(),
-        problems: core.problems_of(kind, id).map(|problem| problem.text.clone()).collect(),
+        state: core.state_of(kind.name(), id),
+        problems: core.problems_of(kind.name(), id).map(|problem| problem.text.clone()).collect(),
     }
 }
 

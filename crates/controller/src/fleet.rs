@@ -9,13 +9,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use network::{ChangeSet, Object, ObjectStore, TransportNode};
 use ovs_driver::{Changes, Channel, Desired, Event, Rejection};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
-use crate::core::DesiredCounts;
+use crate::core::{AddressChanges, DesiredCounts, SwitchAddress};
 use crate::receipt::{Progress, Receipts, SwitchReceipt};
 use crate::rules::Conventions;
 
@@ -174,28 +173,26 @@ impl Fleet {
         }
     }
 
-    /// Starts a driver for every transport node.
-    pub(crate) fn start(&mut self, objects: &ObjectStore, desired: impl Fn(&str) -> Arc<Desired>) {
-        for object in objects.list(network::Kind::TransportNode) {
-            if let Object::TransportNode(node) = &**object {
-                self.add_node(node, desired(&node.id));
-            }
+    /// Starts a driver for each of these switches.
+    pub(crate) fn start<'a>(
+        &mut self,
+        addresses: impl Iterator<Item = (&'a String, &'a Arc<SwitchAddress>)>,
+        desired: impl Fn(&str) -> Arc<Desired>,
+    ) {
+        for (node, address) in addresses {
+            self.add_node(node, address, desired(node));
         }
     }
 
     /// Prepares for changes that are accepted but not on disk yet: from now on, reports of switches whose endpoints
     /// change are deferred. Returns warnings about leftovers on the switches of deleted transport nodes. Must be
     /// followed by [`commit`](Fleet::commit) or [`roll_back`](Fleet::roll_back).
-    pub(crate) fn prepare(&mut self, objects: &ChangeSet) -> Vec<String> {
+    pub(crate) fn prepare(&mut self, addresses: &AddressChanges) -> Vec<String> {
         let mut warnings = Vec::new();
-        for change in objects.effective() {
-            let Some(before) = node_of(change.before.as_ref()) else { continue };
-            let after = node_of(change.after.as_ref());
-            let Some(switch) = self.switches.get_mut(&before.id) else { continue };
-            if after.as_ref().is_none_or(|after| connection_of(after) != connection_of(&before)) {
-                switch.removing = true;
-            }
-            if after.is_none() && switch.driver.is_some() {
+        for (node, change) in addresses {
+            let Some(switch) = self.switches.get_mut(node) else { continue };
+            switch.removing = true;
+            if change.after.is_none() && switch.driver.is_some() {
                 let what =
                     match [Channel::OpenFlow, Channel::Ovsdb].map(|channel| switch.up.contains(&channel)) {
                         [true, true] => continue,
@@ -206,7 +203,7 @@ impl Fleet {
                         ),
                         [false, _] => leftovers("not connected"),
                     };
-                warnings.push(format!("transport_node {}: its switch: {what}", before.id));
+                warnings.push(format!("transport node {node}: its switch: {what}"));
             }
         }
         warnings
@@ -231,25 +228,26 @@ impl Fleet {
     }
 
     /// Starts, restarts and stops drivers as transaction `txn` changes transport nodes. Its flow changes were pushed before.
-    pub(crate) fn commit(&mut self, txn: u64, objects: &ChangeSet, desired: impl Fn(&str) -> Arc<Desired>) {
+    pub(crate) fn commit(
+        &mut self,
+        txn: u64,
+        addresses: &AddressChanges,
+        desired: impl Fn(&str) -> Arc<Desired>,
+    ) {
         let (mut starting, mut ending) = (Vec::new(), Vec::new());
-        for change in objects.effective() {
-            match (node_of(change.before.as_ref()), node_of(change.after.as_ref())) {
-                (Some(before), None) => ending.extend(self.remove_node(&before.id, txn)),
-                (None, Some(after)) => starting.push(after),
-                (Some(before), Some(after)) if connection_of(&before) != connection_of(&after) => {
-                    starting.push(after);
-                }
-                _ => {}
+        for (node, change) in addresses {
+            match &change.after {
+                None => ending.extend(self.remove_node(node, txn)),
+                Some(address) => starting.push((node, address)),
             }
         }
         // No two drivers manage one switch, even if transport nodes exchange switches: all stop before any starts.
-        for node in &starting {
-            ending.extend(self.stop_predecessors(node));
+        for (node, address) in &starting {
+            ending.extend(self.stop_predecessors(node, address));
         }
         self.end(ending);
-        for node in starting {
-            self.add_node(&node, desired(&node.id));
+        for (node, address) in starting {
+            self.add_node(node, address, desired(node));
         }
     }
 
@@ -263,16 +261,18 @@ impl Fleet {
     }
 
     /// Removes the drivers that must stop before the driver of a transport node starts.
-    fn stop_predecessors(&mut self, node: &TransportNode) -> Vec<Box<dyn Driver>> {
+    fn stop_predecessors(&mut self, node: &str, address: &SwitchAddress) -> Vec<Box<dyn Driver>> {
         let mut ending = Vec::new();
-        if let Some(switch) = self.switches.remove(&node.id) {
-            info!(switch = node.id, "endpoints changed; the previous switch keeps its flows");
-            ending.extend(self.release(&node.id, switch));
+        if let Some(switch) = self.switches.remove(node) {
+            info!(switch = node, "endpoints changed; the previous switch keeps its flows");
+            ending.extend(self.release(node, switch));
         }
-        let connection = connection_of(node);
+        let is_same = |old: &Option<String>, new: &Option<String>| old.is_some() && old == new;
         let same = |draining: &mut Draining| {
-            let shared = draining.switch.connection.iter().zip(&connection).take(2);
-            draining.node == node.id || shared.into_iter().any(|(old, new)| old.is_some() && old == new)
+            let old = &draining.switch.address;
+            draining.node == node
+                || is_same(&old.ovsdb, &address.ovsdb)
+                || is_same(&old.openflow, &address.openflow)
         };
         let taken_over: Vec<Draining> = self.draining.extract_if(.., same).collect();
         for Draining { node, switch, .. } in taken_over {
@@ -281,11 +281,11 @@ impl Fleet {
         ending
     }
 
-    fn add_node(&mut self, node: &TransportNode, desired: Arc<Desired>) {
+    fn add_node(&mut self, node: &str, address: &Arc<SwitchAddress>, desired: Arc<Desired>) {
         self.generation += 1;
         let mut switch =
-            Switch { generation: self.generation, connection: connection_of(node), ..Switch::default() };
-        match config(node, &self.conventions) {
+            Switch { generation: self.generation, address: address.clone(), ..Switch::default() };
+        match config(node, address, &self.conventions) {
             Ok(config) => {
                 let (sender, mut receiver) = mpsc::channel(EVENTS_MAX);
                 let (events, generation) = (self.events.clone(), self.generation);
@@ -303,11 +303,11 @@ impl Fleet {
                 });
             }
             Err(why) => {
-                warn!(switch = node.id, why, "switch cannot be managed");
+                warn!(switch = node, why, "switch cannot be managed");
                 switch.faults.unreachable = Some(why);
             }
         }
-        self.switches.insert(node.id.clone(), switch);
+        self.switches.insert(node.to_owned(), switch);
     }
 
     /// Removes a switch: at once if it is offline or has nothing to remove, otherwise once it has confirmed the
@@ -550,32 +550,21 @@ fn refusal(count: usize, first: &[Rejection]) -> String {
     }
 }
 
-fn node_of(object: Option<&Arc<Object>>) -> Option<TransportNode> {
-    match object.map(|object| &**object) {
-        Some(Object::TransportNode(node)) => Some(node.clone()),
-        _ => None,
-    }
-}
-
-/// The settings of the connection. If they change, the driver is replaced.
-fn connection_of(node: &TransportNode) -> [Option<String>; 3] {
-    let text = |endpoint: &Option<network::Endpoint>| endpoint.as_ref().map(ToString::to_string);
-    [text(&node.ovsdb), text(&node.openflow), node.datapath_type.map(|datapath| datapath.to_string())]
-}
-
-fn config(node: &TransportNode, conventions: &Conventions) -> Result<ovs_driver::Config, String> {
-    let endpoint = |name: &str, endpoint: &Option<network::Endpoint>, absent: &str| match endpoint {
-        Some(endpoint) => {
-            endpoint.to_string().parse().map_err(|error| format!("{name}: {endpoint}: {error}"))
-        }
+fn config(
+    node: &str,
+    address: &SwitchAddress,
+    conventions: &Conventions,
+) -> Result<ovs_driver::Config, String> {
+    let endpoint = |name: &str, endpoint: &Option<String>, absent: &str| match endpoint {
+        Some(endpoint) => endpoint.parse().map_err(|error| format!("{name}: {endpoint}: {error}")),
         None => Err(format!("{name}: is not set, and {absent} is not supported yet")),
     };
     Ok(ovs_driver::Config {
-        name: node.id.clone(),
-        ovsdb: endpoint("ovsdb", &node.ovsdb, "a switch that dials in")?,
-        openflow: endpoint("openflow", &node.openflow, "setting the bridge's controller")?,
+        name: node.to_owned(),
+        ovsdb: endpoint("ovsdb", &address.ovsdb, "a switch that dials in")?,
+        openflow: endpoint("openflow", &address.openflow, "setting the bridge's controller")?,
         bridge: BRIDGE.to_owned(),
-        datapath_type: node.datapath_type.map(|datapath| datapath.to_string()),
+        datapath_type: address.datapath_type.clone(),
         datapath_id: None,
         tunnel_option: conventions.tunnel_option,
         learned_tables: conventions.learned_tables.clone(),

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use nlog::Program;
+use nlog_data::Value;
 use nlog_hooks::Recorded;
 use serde_json::{Value as Json, json};
 
@@ -11,51 +13,77 @@ use crate::record::{LabelRecord, Record};
 /// The tables whose rows these versions wrote.
 pub(crate) const TABLES: [&str; 4] = ["datapath_label", "node_label", "port_label", "replication_label"];
 
-/// The names of labels, the table that has them now, and the owner's first column there, if it has two.
-const NAMES: [(&str, &str, Option<&str>); 8] = [
-    ("switch", "datapath_label", None),
-    ("switch_port", "tunnel_label", Some("port")),
-    ("localnet_port", "tunnel_label", Some("port")),
-    ("switch/all", "tunnel_label", Some("replication_all")),
-    ("switch/all/relay", "tunnel_label", Some("replication_all_relay")),
-    ("switch/unknown", "tunnel_label", Some("replication_unknown")),
-    ("switch/unknown/relay", "tunnel_label", Some("replication_unknown_relay")),
-    ("transport_node", "node_label", None),
-];
+/// The constant of the rules that says what these labels are now (`rules/interface/labels.nlog`).
+const CONSTANT: &str = "FORMER_LABELS";
 
-/// The labels in use, by index into [`NAMES`] and id. Later records have the changes of tables that hooks fill instead.
-#[derive(Debug, Default)]
-pub(crate) struct FormerLabels(BTreeMap<(usize, String), u32>);
+/// A label of these versions.
+#[derive(Debug)]
+struct Label {
+    /// Its name: a kind of objects, and what follows a slash.
+    name: String,
+    /// The table that has it now.
+    table: String,
+    /// The owner's first column there, if it has two.
+    first: Option<String>,
+}
+
+/// The labels in use. Later records have the changes of tables that hooks fill instead.
+#[derive(Debug)]
+pub(crate) struct FormerLabels {
+    names: Vec<Label>,
+    /// By index into `names` and id.
+    given: BTreeMap<(usize, String), u32>,
+}
 
 /// The deleted and inserted rows of a table.
 type Changes = [Vec<Vec<Json>>; 2];
 
 impl FormerLabels {
+    /// No labels, of the names that the rules know.
+    pub(crate) fn new(program: &Program) -> Self {
+        let label = |value: &Value| match value {
+            Value::Record(fields) => match &**fields {
+                [Value::String(name), Value::String(table), first] => Some(Label {
+                    name: name.to_string(),
+                    table: table.to_string(),
+                    first: if let Value::String(first) = first { Some(first.to_string()) } else { None },
+                }),
+                _ => None,
+            },
+            _ => None,
+        };
+        let names = match program.constants.get(CONSTANT) {
+            Some(Value::List(labels)) => labels.iter().filter_map(label).collect(),
+            _ => Vec::new(),
+        };
+        FormerLabels { names, given: BTreeMap::new() }
+    }
+
     /// Lets the hooks give and release the numbers of the next record. The error explains why the record is invalid.
     pub(crate) fn follow(&mut self, hooks: &mut Recorded, record: &Record) -> Result<(), String> {
         if record.filled.is_some() || !record.memory.is_empty() {
-            self.0.clear();
+            self.given.clear();
             return Ok(());
         }
+        let FormerLabels { names, given } = self;
         let mut changes: BTreeMap<&str, Changes> = BTreeMap::new();
         let mut change = |side: usize, name: usize, id: &str, label: u32| {
-            let (_, table, first) = NAMES[name];
-            let row = first.into_iter().chain([id]).map(Json::from).chain([json!(label)]);
+            let Label { table, first, .. } = &names[name];
+            let row = first.as_deref().into_iter().chain([id]).map(Json::from).chain([json!(label)]);
             changes.entry(table).or_default()[side].push(row.collect());
         };
         for (kind, id) in &record.objects.delete {
-            for (name, _) in
-                NAMES.iter().enumerate().filter(|(_, name)| name.0.split('/').next() == Some(kind))
-            {
-                if let Some(label) = self.0.remove(&(name, id.clone())) {
+            let of_kind = names.iter().enumerate();
+            for (name, _) in of_kind.filter(|(_, label)| label.name.split('/').next() == Some(kind)) {
+                if let Some(label) = given.remove(&(name, id.clone())) {
                     change(0, name, id, label);
                 }
             }
         }
         for LabelRecord(name, id, label) in &record.labels {
-            let known = NAMES.iter().position(|(known, ..)| known == name);
+            let known = names.iter().position(|known| known.name == *name);
             let known = known.ok_or_else(|| format!("nothing has a label as {name}"))?;
-            if self.0.insert((known, id.clone()), *label).is_some() {
+            if given.insert((known, id.clone()), *label).is_some() {
                 return Err(format!("{name} {id} has a label already"));
             }
             change(1, known, id, *label);

@@ -1,9 +1,12 @@
 //! The rows of the rules' input tables that follow from objects.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use network::{ChangeSet, Kind, ObjectStore, Outcome, Rows, TransportZone};
+use network::{ChangeSet, ObjectStore, Outcome, Rows};
 use nlog_data::{Row, Value};
+
+use crate::rules::Rules;
 
 /// Adds rows to others.
 pub(crate) fn merge(rows: &mut Rows, more: Rows) {
@@ -16,39 +19,36 @@ pub(crate) fn merge(rows: &mut Rows, more: Rows) {
 }
 
 /// The rows of all objects.
-pub(crate) fn objects_rows(objects: &ObjectStore) -> Rows {
-    let mut rows = Rows::default();
-    for (table, row) in objects.iter().flat_map(|(_, object)| object.rows()) {
-        rows.insert.entry(table).or_default().push(row);
+pub(crate) fn objects_rows(objects: &ObjectStore, rules: &Rules) -> Rows {
+    let mut insert: BTreeMap<Arc<str>, Vec<Row>> = BTreeMap::new();
+    for (_, object) in objects.iter() {
+        for (table, row) in object.rows() {
+            insert.entry(table.clone()).or_default().push(row);
+        }
     }
-    let nodes = objects.list(Kind::TransportNode).map(|node| managed(node.id()));
-    rows.insert.insert(MANAGED, nodes.collect());
-    rows
-}
-
-/// The rows that the first transaction inserts and that are never deleted.
-pub(crate) fn rows_from_the_start() -> Rows {
-    let (table, row) = TransportZone::default_zone().row();
-    Rows { insert: BTreeMap::from([(table, vec![row])]), delete: BTreeMap::new() }
+    let hosts = rules.host_kind().into_iter().flat_map(|kind| objects.list(kind));
+    insert.insert(MANAGED.into(), hosts.map(|host| managed(host.id())).collect());
+    Rows { insert, delete: BTreeMap::new() }
 }
 
 /// The table of the transport nodes that this controller programs: all of them.
 const MANAGED: &str = "managed";
 
-fn managed(node: &str) -> Row {
-    vec![Value::String(node.into())]
+fn managed(host: &Arc<str>) -> Row {
+    vec![Value::String(host.clone())]
 }
 
 /// The rows of [`MANAGED`] that an object change inserts and deletes.
-pub(crate) fn managed_rows(objects: &ChangeSet) -> Rows {
+pub(crate) fn managed_rows(objects: &ChangeSet, rules: &Rules) -> Rows {
     let mut rows = Rows::default();
-    for change in objects.effective().filter(|change| change.key.kind == Kind::TransportNode) {
+    let Some(kind) = rules.host_kind() else { return rows };
+    for change in objects.effective().filter(|change| *change.key.kind == *kind) {
         let side = match change.outcome() {
             Outcome::Created => &mut rows.insert,
             Outcome::Deleted => &mut rows.delete,
             Outcome::Updated | Outcome::Unchanged | Outcome::Absent => continue,
         };
-        side.entry(MANAGED).or_default().push(managed(&change.key.id));
+        side.entry(MANAGED.into()).or_default().push(managed(&change.key.id));
     }
     rows
 }

@@ -55,6 +55,7 @@ mod restore;
 pub mod rules;
 mod run;
 pub mod status;
+mod switch_address;
 
 /// The messages and services of `proto/weft/v1/weft.proto`, generated.
 #[allow(missing_docs, clippy::pedantic)]

@@ -1,17 +1,19 @@
-//! The status of objects, computed by the rules: the MTU of each logical switch, and problems.
+//! The status of objects, computed by the rules: rows of the tables of state, and problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nlog_data::{Committed, Row, Value};
+use nlog_data::json::to_json;
+use nlog_data::{Committed, Row, TableId, Value};
+use serde_json::{Map, Value as Json};
 
 use crate::rules::Rules;
 
 /// The current status of objects.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectStatus {
-    /// By logical switch.
-    mtus: BTreeMap<String, i64>,
+    /// The rows of each table of state, by the id of the object.
+    states: BTreeMap<TableId, BTreeMap<Arc<str>, Row>>,
     problems: BTreeSet<Arc<Problem>>,
 }
 
@@ -22,6 +24,8 @@ pub struct Problem {
     pub kind: String,
     /// Its id.
     pub id: String,
+    /// The kind of problem, for scripts; empty if the rules do not say.
+    pub code: String,
     /// The problem and its cause.
     pub text: String,
 }
@@ -36,14 +40,20 @@ pub struct ProblemChanges {
 }
 
 impl ObjectStatus {
-    /// Applies the changes of `switch_mtu` and `problem`.
+    /// Applies the changes of the tables of state and of `problem`.
     pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) -> ProblemChanges {
         let delta = |table| committed.delta.tables.get(&table);
-        if let Some(delta) = rules.mtus.and_then(delta) {
-            for (switch, _) in delta.delete.iter().filter_map(mtu) {
-                self.mtus.remove(&switch);
+        for state in &rules.states {
+            let Some(delta) = delta(state.table) else { continue };
+            let rows = self.states.entry(state.table).or_default();
+            let id = |row: &Row| match row.get(state.key) {
+                Some(Value::String(id)) => Some(id.clone()),
+                _ => None,
+            };
+            for id in delta.delete.iter().filter_map(id) {
+                rows.remove(&id);
             }
-            self.mtus.extend(delta.insert.iter().filter_map(mtu));
+            rows.extend(delta.insert.iter().filter_map(|row| Some((id(row)?, row.clone()))));
         }
         let mut changes = ProblemChanges::default();
         if let Some(delta) = rules.problems.and_then(delta) {
@@ -57,14 +67,21 @@ impl ObjectStatus {
         changes
     }
 
-    /// The MTU of a logical switch, if the rules compute one.
-    pub(crate) fn mtu(&self, switch: &str) -> Option<i64> {
-        self.mtus.get(switch).copied()
+    /// The state of an object: the columns of its rows in the tables of state, by name.
+    pub(crate) fn state_of(&self, kind: &str, id: &str, rules: &Rules) -> Map<String, Json> {
+        let mut columns = Map::new();
+        for state in rules.states.iter().filter(|state| state.kinds.iter().any(|own| own == kind)) {
+            let Some(row) = self.states.get(&state.table).and_then(|rows| rows.get(id)) else { continue };
+            let values = state.columns.iter().zip(row).enumerate().filter(|(at, _)| *at != state.key);
+            columns.extend(values.map(|(_, (name, value))| (name.clone(), to_json(value))));
+        }
+        columns
     }
 
     /// The problems of one object. Reads no others.
     pub(crate) fn problems_of(&self, kind: &str, id: &str) -> impl Iterator<Item = &Problem> {
-        let first = Problem { kind: kind.to_owned(), id: id.to_owned(), text: String::new() };
+        let (code, text) = (String::new(), String::new());
+        let first = Problem { kind: kind.to_owned(), id: id.to_owned(), code, text };
         let (kind, id) = (first.kind.clone(), first.id.clone());
         let problems = self.problems.range::<Problem, _>(&first..).inspect(|_| work::count());
         let problems = problems.map(|problem| &**problem);
@@ -90,17 +107,13 @@ mod work {
     }
 }
 
-fn mtu(row: &Row) -> Option<(String, i64)> {
-    match row.as_slice() {
-        [Value::String(switch), Value::Int(mtu)] => Some((switch.to_string(), *mtu)),
-        _ => None,
-    }
-}
-
 fn problem(row: &Row) -> Option<Arc<Problem>> {
-    let [Value::String(kind), Value::String(id), Value::String(text)] = row.as_slice() else { return None };
-    let [kind, id, text] = [kind, id, text].map(ToString::to_string);
-    Some(Arc::new(Problem { kind, id, text }))
+    let [Value::String(kind), Value::String(id), Value::String(code), Value::String(text)] = row.as_slice()
+    else {
+        return None;
+    };
+    let [kind, id, code, text] = [kind, id, code, text].map(ToString::to_string);
+    Some(Arc::new(Problem { kind, id, code, text }))
 }
 
 #[cfg(test)]
@@ -111,16 +124,16 @@ mod tests {
     fn only_the_problems_of_the_object_are_looked_at() {
         let mut status = ObjectStatus::default();
         let problem = |kind: &str, id: &str, text: &str| {
-            let [kind, id, text] = [kind, id, text].map(ToOwned::to_owned);
-            Arc::new(Problem { kind, id, text })
+            let [kind, id, code, text] = [kind, id, "", text].map(ToOwned::to_owned);
+            Arc::new(Problem { kind, id, code, text })
         };
         for number in 0..10_000 {
             status.problems.insert(problem("switch", &format!("s{number:05}"), "is odd"));
         }
-        status.problems.extend([problem("switch", "s05000", "a"), problem("switch_port", "s05000", "b")]);
+        status.problems.extend([problem("switch", "s05000", "a"), problem("switch_b", "s05000", "b")]);
         let texts = |kind, id| status.problems_of(kind, id).map(|problem| &*problem.text).collect::<Vec<_>>();
         assert_eq!(texts("switch", "s05000"), ["a", "is odd"]);
-        assert_eq!(texts("switch_port", "s05000"), ["b"]);
+        assert_eq!(texts("switch_b", "s05000"), ["b"]);
         assert_eq!(texts("switch", "s0"), [] as [&str; 0]);
         let looked_at = work::LOOKED_AT.with(std::cell::Cell::get);
         assert!(looked_at <= 6, "{looked_at} problems");

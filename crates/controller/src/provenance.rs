@@ -84,7 +84,7 @@ fn universal(row: &Row) -> Option<(FlowKey, String)> {
 mod tests {
     use std::time::SystemTime;
 
-    use network::Batch;
+    use network::{Batch, Cancel};
     use nlog::Sources;
     use nlog_data::{Evaluator, Tables};
     use nlog_reference::Reference;
@@ -93,10 +93,10 @@ mod tests {
     use crate::core::Core;
 
     const RULES: &str = r#"
-        input table logical_switch(sw: string, tenant: string) key(sw);
-        table switch(sw: string);
-        switch(sw) :- logical_switch(sw, _);
-        input table datapath_label(sw: string, label: int) key(sw) from allocate(switch, first: 1, last: 9);
+        object switch { tenant: opt<string>; }
+        table wants(sw: string);
+        wants(sw) :- switch(sw, _);
+        input table datapath_label(sw: string, label: int) key(sw) from allocate(wants, first: 1, last: 9);
         table logical_flow(sw: string, table_id: int, priority: int, match: match, actions: actions);
         output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
             key(hv, table_id, priority, match);
@@ -117,7 +117,7 @@ mod tests {
         let (mut core, _) =
             Core::restore(evaluator, rules.clone(), crate::core::History::new(&rules), now).unwrap();
         let apply = |core: &mut Core, id: &str| {
-            let mut batch = Batch::default();
+            let mut batch = Batch::new(core.rules().kinds(), Cancel::default());
             batch.add_json("test", &format!(r#"{{"kind": "switch", "id": "{id}"}}"#));
             core.apply(batch, "test", now).unwrap();
         };

@@ -6,6 +6,7 @@
 //! because their effect is unknown. The journal appends the members of its [seal](crate::journal).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use network::{ChangeSet, Object, Rows};
@@ -131,7 +132,7 @@ impl ObjectChanges {
         for change in changes.effective() {
             match &change.after {
                 Some(object) => objects.put.push(object_json(object)),
-                None => objects.delete.push((change.key.kind.name().to_owned(), change.key.id.clone())),
+                None => objects.delete.push((change.key.kind.to_string(), change.key.id.to_string())),
             }
         }
         objects
@@ -148,8 +149,8 @@ pub(crate) type JsonRows = BTreeMap<String, Vec<Vec<Json>>>;
 
 /// Inserted and deleted rows in their JSON form.
 pub(crate) fn rows_to_json(rows: &Rows) -> (JsonRows, JsonRows) {
-    let side = |side: &BTreeMap<&'static str, Vec<nlog_data::Row>>| -> JsonRows {
-        side.iter().map(|(table, rows)| ((*table).to_owned(), rows.iter().map(cells).collect())).collect()
+    let side = |side: &BTreeMap<Arc<str>, Vec<nlog_data::Row>>| -> JsonRows {
+        side.iter().map(|(table, rows)| (table.to_string(), rows.iter().map(cells).collect())).collect()
     };
     (side(&rows.insert), side(&rows.delete))
 }

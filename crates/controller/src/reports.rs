@@ -4,6 +4,7 @@
 //! reports again, also across restarts of the controller, because an unreachable switch still forwards.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use network::Rows;
 use nlog_data::{Row, Value};
@@ -104,10 +105,15 @@ impl Reports {
         let mut rows = Rows::default();
         for (node, report) in &self.nodes {
             for (table, list) in report.rows(node) {
-                rows.insert.entry(table).or_default().extend(list);
+                rows.insert.entry(table.into()).or_default().extend(list);
             }
         }
         rows
+    }
+
+    /// Whether a switch has reported anything.
+    pub(crate) fn has(&self, node: &str) -> bool {
+        self.nodes.contains_key(node)
     }
 
     /// The number of interfaces that a switch has reported.
@@ -217,7 +223,7 @@ fn difference(before: &BTreeMap<&'static str, Vec<Row>>, after: &BTreeMap<&'stat
             let gone: Vec<Row> =
                 rows.iter().filter(|row| there.binary_search(row).is_err()).cloned().collect();
             if !gone.is_empty() {
-                tables.insert(*table, gone);
+                tables.insert(Arc::from(*table), gone);
             }
         }
         tables

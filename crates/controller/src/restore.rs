@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use network::{Batch, ObjectStore, Rows};
+use network::{Batch, Cancel, Kinds, ObjectStore, Rows};
 use nlog_data::Memories;
 use nlog_hooks::Recorded;
 use serde_json::Value as Json;
@@ -50,7 +50,7 @@ impl History {
     pub fn new(rules: &Rules) -> Self {
         History {
             objects: BTreeMap::new(),
-            labels: FormerLabels::default(),
+            labels: FormerLabels::new(rules.program()),
             reports: Reports::default(),
             rows: RowTexts::new(),
             hooks: Recorded::new(rules.program()),
@@ -81,10 +81,10 @@ impl History {
     }
 
     /// The state after all records.
-    pub(crate) fn finish(self) -> Result<Restored, RestoreError> {
+    pub(crate) fn finish(self, kinds: &Kinds) -> Result<Restored, RestoreError> {
         let History { objects, reports, rows, hooks, last_txn, .. } = self;
         let memories = hooks.memories();
-        let objects = store(&objects)?;
+        let objects = store(&objects, kinds)?;
         Ok(Restored { objects, reports, rows: JournalRows(rows), memories, last_txn })
     }
 }
@@ -154,12 +154,12 @@ fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
 }
 
 /// The store of these objects, validated again.
-fn store(objects: &BTreeMap<(String, String), Json>) -> Result<ObjectStore, RestoreError> {
-    let mut batch = Batch::default();
+fn store(objects: &BTreeMap<(String, String), Json>, kinds: &Kinds) -> Result<ObjectStore, RestoreError> {
+    let mut batch = Batch::new(kinds, Cancel::default());
     for object in objects.values() {
         batch.add_json("journal", &object.to_string());
     }
-    let mut store = ObjectStore::default();
+    let mut store = ObjectStore::new(kinds);
     let changes = store.plan(batch).map_err(|faults| RestoreError::Objects(Refusal::Objects { faults }))?;
     store.commit(&changes);
     Ok(store)

@@ -6,14 +6,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use include_dir::{Dir, include_dir};
-use network::{Encap, Rows, TunnelForm};
+use network::{Kinds, Rows};
 use nlog::diagnostic::{Style, to_text};
 use nlog::program::Place;
 use nlog::source::{is_nlog, is_test_file};
 use nlog::{LoadError, Program, Severity, Sources};
-use nlog_data::{Role, RuleId, Schema, TableId, Transaction, Type, Value};
+use nlog_data::{Meaning, Role, RuleId, Schema, TableId, Transaction, Type, Value};
 use ovs_driver::TlvMapping;
 use tracing::warn;
+use tunnel_encap::Encap;
 
 /// The built-in rules.
 static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../rules");
@@ -25,18 +26,25 @@ enum ColumnType {
     Exactly(Type),
     /// A name from this list: a string, or an enumeration with all these members.
     Name(fn() -> Vec<&'static str>),
+    /// A text, which may be constrained or an enumeration, or none.
+    OptionalText,
+    /// A reference to objects of one kind.
+    Reference,
 }
 
 impl ColumnType {
     /// Whether a column with this declared type qualifies.
     fn accepts(&self, ty: &Type) -> bool {
         match (self, ty) {
-            (ColumnType::Exactly(own), ty) => own == ty,
+            (ColumnType::Exactly(own), ty) => own == ty.base(),
             (ColumnType::Name(_), Type::String) => true,
             (ColumnType::Name(names), Type::Enum(of)) => {
                 names().iter().all(|name| of.members.iter().any(|member| member == name))
             }
             (ColumnType::Name(_), _) => false,
+            (ColumnType::OptionalText, Type::Opt(of)) => matches!(of.base(), Type::String | Type::Enum(_)),
+            (ColumnType::OptionalText, _) => false,
+            (ColumnType::Reference, ty) => referred(ty).is_some_and(|kinds| kinds.len() == 1),
         }
     }
 }
@@ -46,39 +54,35 @@ impl fmt::Display for ColumnType {
         match self {
             ColumnType::Exactly(ty) => write!(f, "{ty}"),
             ColumnType::Name(names) => write!(f, "string, or an enum of {}", names().join(", ")),
+            ColumnType::OptionalText => f.write_str("opt<string>, or opt of an enum"),
+            ColumnType::Reference => f.write_str("a reference to one kind of objects"),
         }
     }
 }
 
 const INT: ColumnType = ColumnType::Exactly(Type::Int);
 const STRING: ColumnType = ColumnType::Exactly(Type::String);
-const MAC: ColumnType = ColumnType::Exactly(Type::Mac);
-const IP: ColumnType = ColumnType::Exactly(Type::Ip);
 const MATCH: ColumnType = ColumnType::Exactly(Type::Match);
 const ACTIONS: ColumnType = ColumnType::Exactly(Type::Actions);
 const ENCAP: ColumnType = ColumnType::Name(|| Encap::ALL.map(Encap::name).to_vec());
-const ROLE: ColumnType = ColumnType::Name(|| network::Role::names().collect());
-const TUNNEL_FORM: ColumnType = ColumnType::Name(|| TunnelForm::names().collect());
 
-/// The input tables that the controller fills (`rules/interface/objects.nlog`, `reports.nlog`).
+/// The kinds of objects that a column refers to.
+fn referred(ty: &Type) -> Option<&[String]> {
+    match ty {
+        Type::Constrained(of) => match &of.meaning {
+            Meaning::Reference(kinds) => Some(kinds),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The input tables that the controller fills besides those of objects (`rules/interface/reports.nlog`).
 const INPUTS: &[(&str, &[ColumnType])] = &[
-    ("bridge_mapping", &[STRING, STRING, STRING]),
-    ("localnet_port", &[STRING, STRING, STRING, INT]),
-    ("logical_switch", &[STRING, STRING]),
-    ("logical_switch_port", &[STRING, STRING]),
     ("managed", &[STRING]),
     ("object_label", &[STRING, STRING, STRING, STRING]),
     ("patch_port", &[STRING, STRING, INT]),
-    ("port_ip", &[STRING, IP, MAC]),
-    ("port_mac", &[STRING, MAC]),
-    ("port_parent", &[STRING, STRING, INT]),
-    ("port_security", &[STRING]),
-    ("transport_node", &[STRING, ROLE, IP]),
-    ("transport_node_encap", &[STRING, INT, ENCAP]),
-    ("transport_node_zone", &[STRING, STRING]),
-    ("transport_zone", &[STRING, TUNNEL_FORM, INT]),
     ("tunnel_port", &[STRING, STRING, INT]),
-    ("unknown_addresses", &[STRING]),
     ("vif", &[STRING, STRING, INT, STRING, INT]),
 ];
 
@@ -88,9 +92,14 @@ const BUCKETS: (&str, &[ColumnType]) = ("of_bucket", &[STRING, INT, INT, ACTIONS
 const PATCHES: (&str, &[ColumnType]) = ("ovsdb_patch", &[STRING, STRING, STRING, STRING]);
 const TUNNELS: (&str, &[ColumnType]) = ("ovsdb_tunnel", &[STRING, STRING, ENCAP, STRING]);
 
-/// The output tables with the status of objects (`rules/interface/driver.nlog`).
-const MTUS: (&str, &[ColumnType]) = ("switch_mtu", &[STRING, INT]);
-const PROBLEMS: (&str, &[ColumnType]) = ("problem", &[STRING, STRING, STRING]);
+/// The output table with the addresses of switches. The kind that its first column refers to is that of transport nodes.
+const ADDRESSES: (&str, &[ColumnType]) = (
+    "switch_address",
+    &[ColumnType::Reference, ColumnType::OptionalText, ColumnType::OptionalText, ColumnType::OptionalText],
+);
+
+/// The output table with the problems of objects (`rules/interface/driver.nlog`).
+const PROBLEMS: (&str, &[ColumnType]) = ("problem", &[STRING, STRING, STRING, STRING]);
 
 /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
 /// depends on them; if the rules have them, the logical rule behind a flow is known.
@@ -104,12 +113,16 @@ const UNIVERSAL: &[(&str, &[ColumnType])] = &[
 #[derive(Debug)]
 pub struct Rules {
     program: Arc<Program>,
-    inputs: BTreeMap<&'static str, TableId>,
+    kinds: Kinds,
+    /// The kind of objects that are transport nodes.
+    host_kind: Option<String>,
+    inputs: BTreeMap<Arc<str>, TableId>,
     pub(crate) flows: Option<TableId>,
     pub(crate) buckets: Option<TableId>,
     pub(crate) tunnels: Option<TableId>,
     pub(crate) patches: Option<TableId>,
-    pub(crate) mtus: Option<TableId>,
+    pub(crate) addresses: Option<TableId>,
+    pub(crate) states: Vec<StateTable>,
     pub(crate) problems: Option<TableId>,
     pub(crate) universal: Vec<TableId>,
     /// The tables that hooks with a memory fill.
@@ -118,7 +131,19 @@ pub struct Rules {
     fingerprints: Vec<u64>,
     sources: HashMap<u64, RuleSource>,
     /// Tables that the rules do not use and that have been logged.
-    unused: Mutex<BTreeSet<&'static str>>,
+    unused: Mutex<BTreeSet<Arc<str>>>,
+}
+
+/// A table with the state of objects.
+#[derive(Debug)]
+pub(crate) struct StateTable {
+    pub(crate) table: TableId,
+    /// The column with the id of the object.
+    pub(crate) key: usize,
+    /// The kinds of the objects.
+    pub(crate) kinds: Vec<String>,
+    /// The names of the columns.
+    pub(crate) columns: Vec<String>,
 }
 
 /// The agreement between rules and drivers besides tables: named constants of the rules
@@ -251,13 +276,14 @@ impl Rules {
     /// Looks for the controller's tables in a program. Input tables that nothing fills are logged.
     pub fn new(program: Arc<Program>) -> Result<Rules, RulesError> {
         let schema = &*program.schema;
-        let mut inputs = BTreeMap::new();
+        let mut inputs: BTreeMap<Arc<str>, TableId> = BTreeMap::new();
         for &(name, types) in INPUTS {
             if let Some(table) = find(schema, name, Role::Input, types)? {
-                inputs.insert(name, table);
+                inputs.insert(name.into(), table);
             }
         }
-        let filled: BTreeSet<&str> = inputs.keys().copied().collect();
+        inputs.extend(program.objects.iter().map(|kind| (kind.name.as_str().into(), kind.table)));
+        let filled: BTreeSet<&str> = inputs.keys().map(|name| &**name).collect();
         check_hooks(&program, &filled)?;
         for (id, table) in schema.iter().filter(|(_, table)| table.role == Role::Input) {
             if !filled.contains(table.name.as_str()) && program.hook_of(id).is_none() {
@@ -285,21 +311,27 @@ impl Rules {
         };
         let fingerprints = program.rules.iter().map(|rule| rule.fingerprint).collect();
         let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
-        let mtus = find(schema, MTUS.0, Role::Output, MTUS.1)?;
+        let addresses = find(schema, ADDRESSES.0, Role::Output, ADDRESSES.1)?;
+        let host_kind =
+            addresses.and_then(|table| referred(&schema.table(table).columns[0].ty)?.first().cloned());
         let problems = find(schema, PROBLEMS.0, Role::Output, PROBLEMS.1)?;
         let remembered =
             program.hooks.iter().filter(|wiring| wiring.hook.has_memory()).map(|wiring| wiring.to);
         let remembered = remembered.collect();
         let unused = Mutex::default();
         let conventions = Conventions::of(&program)?;
+        let (kinds, states) = (Kinds::new(program.objects.clone()), states(&program));
         Ok(Rules {
             program,
+            kinds,
+            host_kind,
             inputs,
             flows,
             buckets,
             tunnels,
             patches,
-            mtus,
+            addresses,
+            states,
             problems,
             universal,
             remembered,
@@ -315,6 +347,16 @@ impl Rules {
         &self.program
     }
 
+    /// The kinds of objects.
+    pub fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    /// The kind of objects that are transport nodes, if the rules say where their switches are.
+    pub fn host_kind(&self) -> Option<&str> {
+        self.host_kind.as_deref()
+    }
+
     /// The agreed constants.
     pub fn conventions(&self) -> &Conventions {
         &self.conventions
@@ -323,9 +365,10 @@ impl Rules {
     /// The tables whose changes the controller observes.
     pub fn observed(&self) -> BTreeSet<TableId> {
         let of_switches = [self.flows, self.buckets, self.tunnels, self.patches];
-        let for_people = [self.mtus, self.problems];
-        let others = self.universal.iter().chain(&self.remembered).copied();
-        of_switches.into_iter().chain(for_people).flatten().chain(others).collect()
+        let others = [self.addresses, self.problems];
+        let states = self.states.iter().map(|state| state.table);
+        let single = of_switches.into_iter().chain(others).flatten().chain(states);
+        single.chain(self.universal.iter().chain(&self.remembered).copied()).collect()
     }
 
     /// The rule with this fingerprint.
@@ -339,12 +382,12 @@ impl Rules {
 
     /// Drops the rows of tables that the rules lack, and logs each such table once.
     pub(crate) fn used(&self, mut rows: Rows) -> Rows {
-        let has_none = |table: &&'static str| !self.inputs.contains_key(table);
-        let said = rows.insert.iter().filter(|(_, list)| !list.is_empty()).map(|(table, _)| *table);
+        let has_none = |table: &&Arc<str>| !self.inputs.contains_key(&***table);
+        let said = rows.insert.iter().filter(|(_, list)| !list.is_empty()).map(|(table, _)| table);
         for table in said.filter(has_none) {
             let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-            if unused.insert(table) {
-                warn!(table, "the rules do not have this input table; its rows are ignored");
+            if unused.insert(table.clone()) {
+                warn!(%table, "the rules do not have this input table; its rows are ignored");
             }
         }
         rows.insert.retain(|table, list| self.inputs.contains_key(table) && !list.is_empty());
@@ -354,14 +397,26 @@ impl Rules {
 
     /// A transaction of these rows, without tables that the rules lack.
     pub(crate) fn transaction(&self, rows: &Rows) -> Transaction {
-        let side = |side: &BTreeMap<&'static str, Vec<nlog_data::Row>>| {
-            let known = |(table, rows): (&&'static str, &Vec<nlog_data::Row>)| {
+        let side = |side: &BTreeMap<Arc<str>, Vec<nlog_data::Row>>| {
+            let known = |(table, rows): (&Arc<str>, &Vec<nlog_data::Row>)| {
                 self.inputs.get(table).map(|id| (*id, rows.clone()))
             };
             side.iter().filter_map(known).collect()
         };
         Transaction { insert: side(&rows.insert), delete: side(&rows.delete) }
     }
+}
+
+/// The tables of state of a program.
+fn states(program: &Program) -> Vec<StateTable> {
+    let state = |table: &TableId| {
+        let declared = program.schema.table(*table);
+        let key = *declared.key.as_ref()?.first()?;
+        let kinds = referred(&declared.columns.get(key)?.ty)?.to_vec();
+        let columns = declared.columns.iter().map(|column| column.name.clone()).collect();
+        Some(StateTable { table: *table, key, kinds, columns })
+    };
+    program.states.iter().filter_map(state).collect()
 }
 
 /// Checks that the controller can run the hooks of the rules. It sends no ticks.

@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use network::Kind;
-
 use crate::core::{Core, Problem, ProblemChanges};
 use crate::fleet::{Fleet, SwitchStatus};
 
@@ -15,7 +13,7 @@ pub struct Status {
     /// The last transaction; 0 if there is none.
     pub last_txn: u64,
     /// The number of objects of each kind.
-    pub objects: BTreeMap<Kind, usize>,
+    pub objects: BTreeMap<Arc<str>, usize>,
     /// The switches, in order of names.
     pub switches: Vec<Arc<SwitchStatus>>,
     /// Requests of objects that the network currently cannot fulfil.
@@ -29,7 +27,7 @@ pub(crate) struct Published(Arc<RwLock<Parts>>);
 #[derive(Debug, Default)]
 struct Parts {
     last_txn: u64,
-    objects: BTreeMap<Kind, usize>,
+    objects: BTreeMap<Arc<str>, usize>,
     switches: BTreeMap<String, Arc<SwitchStatus>>,
     problems: BTreeSet<Arc<Problem>>,
 }
@@ -99,6 +97,7 @@ fn switch(core: &Core, fleet: &Fleet, node: &str) -> Option<SwitchStatus> {
     fleet.status(node, core.desired_counts(node), core.vif_count(node))
 }
 
-fn counts(core: &Core) -> BTreeMap<Kind, usize> {
-    Kind::ALL.iter().map(|kind| (*kind, core.objects().count(*kind))).collect()
+fn counts(core: &Core) -> BTreeMap<Arc<str>, usize> {
+    let kinds = core.objects().kinds().iter();
+    kinds.map(|kind| (kind.shared_name().clone(), core.objects().count(kind.name()))).collect()
 }

@@ -6,7 +6,7 @@ use crate::support::*;
 use controller::pb::switch_receipt::State;
 use controller::pb::{self, Outcome};
 use controller::{Client, ClientError, Daemon, Parts};
-use network::{Kind, ObjectKey};
+use network::ObjectKey;
 use ovs_driver::{Channel, Event};
 use tokio_stream::StreamExt as _;
 
@@ -29,11 +29,8 @@ async fn objects_go_in_flows_come_out_and_everything_is_told() {
     let receipt = within(receipts.next()).await.unwrap().unwrap();
     assert_eq!((receipt.txn, &*receipt.by, receipt.complete), (1, "test", true));
     assert!(receipt.journalled_us >= receipt.computed_us);
-    let states: Vec<_> = receipt
-        .switches
-        .iter()
-        .map(|switch| (&*switch.transport_node, switch.state(), switch.flows_added))
-        .collect();
+    let states: Vec<_> =
+        receipt.switches.iter().map(|switch| (&*switch.node, switch.state(), switch.flows_added)).collect();
     assert_eq!(states, [("hv1", State::Offline, 3), ("hv2", State::Offline, 3)]);
 
     // A report is a transaction; its receipt is pending until the switch confirms.
@@ -74,7 +71,7 @@ async fn objects_go_in_flows_come_out_and_everything_is_told() {
         client.get("switch", Some("blue")).await.unwrap(),
         [r#"{"kind":"switch","id":"blue","tenant":"acme"}"#]
     );
-    let deleted = client.delete(&[ObjectKey::new(Kind::SwitchPort, "blue-1")], "test").await.unwrap();
+    let deleted = client.delete(&[ObjectKey::new("switch_port", "blue-1")], "test").await.unwrap();
     assert_eq!((deleted.txn, deleted.objects[0].outcome()), (Some(3), Outcome::Deleted));
     assert_eq!(running.switches.look("hv1", |switch| switch.pushed.clone()), [2, 3]);
 
@@ -138,7 +135,7 @@ async fn a_refusal_by_the_rules_has_its_code_and_changes_nothing() {
         ("forbidden", r#"Nobody is tenant `reserved`: reserved_tenant(sw: "mine")"#)
     );
     assert_eq!(client.get("switch", None).await.unwrap().len(), 2);
-    let error = client.delete(&[ObjectKey::new(Kind::Switch, "blue")], "test").await.unwrap_err();
+    let error = client.delete(&[ObjectKey::new("switch", "blue")], "test").await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "switch blue: is in use by switch_port blue-1, switch_port blue-2; delete the objects that refer to it first"
@@ -146,7 +143,7 @@ async fn a_refusal_by_the_rules_has_its_code_and_changes_nothing() {
     for (kind, id, wanted) in [
         ("switch", Some("green"), "switch green does not exist"),
         ("swich", None, "kind \"swich\": unknown kind; did you mean `switch`?"),
-        ("router", None, "kind `router` is not supported yet"),
+        ("switches", Some("green"), "switch green does not exist"),
     ] {
         let error = client.get(kind, id).await.unwrap_err();
         assert!(matches!(error, ClientError::NotFound(_)), "{error}");
@@ -166,7 +163,7 @@ async fn a_restarted_controller_knows_what_it_knew_before_any_switch_answers() {
     apply(&mut client, NETWORK).await.unwrap();
     running.switches.connect("hv1", report(&[("blue-1", 5), ("red-1", 6)], &[("weft-geneve", 1)])).await;
     status_when(&mut client, |status| status.last_txn == 2).await;
-    client.delete(&[ObjectKey::new(Kind::SwitchPort, "blue-1")], "test").await.unwrap();
+    client.delete(&[ObjectKey::new("switch_port", "blue-1")], "test").await.unwrap();
     apply(&mut client, "{kind: switch_port, id: blue-3, switch: blue}").await.unwrap();
     let before = client.flows("hv1").await.unwrap();
     let switches = running.switches.clone();
@@ -235,12 +232,12 @@ async fn drivers_follow_transport_nodes() {
     // A connected switch is let go when it has taken away what was ours; one that is not, at once.
     switches.connect("hv1", report(&[], &[])).await;
     status_when(&mut client, |status| status.switches[0].synced).await;
-    let keys = ["hv1", "hv2"].map(|id| ObjectKey::new(Kind::TransportNode, id));
+    let keys = ["hv1", "hv2"].map(|id| ObjectKey::new("transport_node", id));
     let deleted = client.delete(&keys, "test").await.unwrap();
     let txn = deleted.txn.unwrap();
     // Who asked is told what stays.
     assert!(
-        deleted.warnings[0].starts_with("transport_node hv2: its switch: left unchanged: "),
+        deleted.warnings[0].starts_with("transport node hv2: its switch: left unchanged: "),
         "{deleted:?}"
     );
     assert_eq!(deleted.warnings.len(), 1);
@@ -276,8 +273,7 @@ async fn the_receipt_of_a_node_with_other_end_points_is_final() {
     let accepted = apply(&mut client, moved).await.unwrap();
     assert_eq!(accepted.reconnecting, ["hv1"]);
     let receipt = within(client.settled(accepted.txn.unwrap())).await.unwrap().unwrap();
-    let states: Vec<_> =
-        receipt.switches.iter().map(|switch| (&*switch.transport_node, switch.state())).collect();
+    let states: Vec<_> = receipt.switches.iter().map(|switch| (&*switch.node, switch.state())).collect();
     assert_eq!(states, [("hv1", State::Offline)]);
     running.stop().await;
 }
@@ -290,7 +286,7 @@ async fn questions_are_answered_with_what_was_asked_for() {
     apply(&mut client, NETWORK).await.unwrap();
     apply(&mut client, "{kind: switch, id: a, tenant: odd}").await.unwrap();
     let status = client.status_of(vec!["hv2".to_owned(), "hv9".to_owned()]).await.unwrap();
-    let names: Vec<_> = status.switches.iter().map(|switch| &*switch.transport_node).collect();
+    let names: Vec<_> = status.switches.iter().map(|switch| &*switch.node).collect();
     assert_eq!((names, status.problems.len(), status.objects["switch_port"]), (vec!["hv2"], 0, 3));
     // A list is as long as it is, whatever fits into one message.
     let ports: Vec<_> = (0..2500)
@@ -324,7 +320,7 @@ async fn a_receipt_comes_whole_or_as_differences() {
     let txn = apply(&mut client, "{kind: switch_port, id: p, switch: blue}").await.unwrap().txn.unwrap();
     running.switches.confirm("hv2").await;
     let confirmed = |receipt: &pb::Receipt| {
-        let states = receipt.switches.iter().map(|switch| (switch.transport_node.clone(), switch.state()));
+        let states = receipt.switches.iter().map(|switch| (switch.node.clone(), switch.state()));
         states.collect::<Vec<_>>()
     };
     let of_both = [("hv1".to_owned(), State::Pending), ("hv2".to_owned(), State::Confirmed)];
@@ -431,11 +427,11 @@ async fn what_rules_say_of_objects_is_told_with_them() {
     let text = "its tenant is odd".to_owned();
     let found = client.get_with_states("switch", None).await.unwrap();
     let states: Vec<_> = found.into_iter().map(|(_, state)| state).collect();
-    let state = |problems| pb::ObjectState { mtu: Some(1442), problems };
+    let state = |problems| pb::ObjectState { columns: r#"{"mtu":1442}"#.to_owned(), problems };
     assert_eq!(states, [state(vec![text.clone()]), state(Vec::new())]);
     let problems = client.status().await.unwrap().problems;
     let object = pb::ObjectRef { kind: "switch".to_owned(), id: "a".to_owned() };
-    assert_eq!(problems, [pb::Problem { object: Some(object), text }]);
+    assert_eq!(problems, [pb::Problem { object: Some(object), text, code: "odd".to_owned() }]);
 
     apply(&mut client, "{kind: switch, id: a}").await.unwrap();
     assert!(client.status().await.unwrap().problems.is_empty());

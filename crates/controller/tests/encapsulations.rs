@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use controller::Rules;
 use controller::core::{Core, History};
-use network::Encap;
 use nlog_data::Type;
+use tunnel_encap::Encap;
 
 use crate::support::*;
 
@@ -61,11 +61,13 @@ fn every_encapsulation_gets_tunnel_ports_and_has_an_overhead() {
         let tunnels: Vec<Encap> =
             over_ipv4.desired("hv1").tunnels.values().map(|tunnel| tunnel.encap).collect();
         assert_eq!(tunnels, [encap]);
-        let mtu = over_ipv4.mtu("blue");
+        let said =
+            |core: &Core| core.state_of("switch", "blue").get("mtu").and_then(serde_json::Value::as_i64);
+        let mtu = said(&over_ipv4);
         assert!(
             mtu.is_some(),
             "{encap} has no row in table tunnel_header of rules/logical/encapsulation.nlog"
         );
-        assert_eq!(over_ipv6.mtu("blue"), mtu.map(|mtu| mtu - 20), "{encap}");
+        assert_eq!(said(&over_ipv6), mtu.map(|mtu| mtu - 20), "{encap}");
     }
 }

@@ -13,8 +13,9 @@ output table ovsdb_patch(hv: string, patch: string, bridge: string, peer: string
 
 of_bucket(hv, 7, label, set_reg1(label)) :- vif(hv, port, _, _, _), port_label(port, label);
 of_bucket(hv, 7, 0xfffe, flow_output_action(ofport)) :- patch_port(hv, "weft-phys", ofport);
-of_bucket(node, 0x4000000, 1, set_reg1(1)) :- transport_node(node, _, _), logical_switch(_, "far");
-ovsdb_patch(node, "weft-" ++ network, bridge, "to-" ++ network) :- bridge_mapping(node, network, bridge);
+of_bucket(node, 0x4000000, 1, set_reg1(1)) :- transport_node(id: node, ..), logical_switch(_, "far");
+ovsdb_patch(node, "weft-" ++ mapping.network, mapping.bridge, "to-" ++ mapping.network) :-
+    transport_node(id: node, bridge_mappings: mappings, ..), element(mappings, mapping);
 "#;
 
 #[test]

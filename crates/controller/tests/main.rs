@@ -10,4 +10,5 @@ mod groups;
 mod hostile;
 mod load;
 mod numbers;
+mod other_rules;
 mod support;

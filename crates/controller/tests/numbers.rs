@@ -9,7 +9,7 @@ use crate::support::*;
 use controller::Rules;
 use controller::core::{Core, RestoreError};
 use controller::record::{Record, RowChanges};
-use network::{Kind, ObjectKey};
+use network::ObjectKey;
 use nlog_data::json::parse_line;
 use nlog_data::{Evaluator, Memories};
 use nlog_hooks::Recorded;
@@ -17,19 +17,20 @@ use proptest::prelude::*;
 use serde_json::json;
 
 /// Switches of tenant `acme` want one of four numbers. One of tenant `bad` is refused.
-const RULES: &str = "
-input table transport_node(node: string, role: string, ip: ip) key(node);
-input table logical_switch(sw: string, tenant: string) key(sw);
+const RULES: &str = concat!(
+    objects!(),
+    "
 table wants_number(sw: string);
-wants_number(sw) :- logical_switch(sw, \"acme\");
+wants_number(sw) :- switch(sw, tenant), tenant == some(\"acme\");
 input table number(sw: string, number: int) key(sw) from allocate(wants_number, first: 5, last: 8);
 output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
     key(hv, table_id, priority, match);
-of_flow(node, 0, 1, match{metadata: number}, actions[set(reg0, number)]) :- transport_node(node, _, _), number(_, number);
+of_flow(node, 0, 1, match{metadata: number}, actions[set(reg0, number)]) :- transport_node(id: node, ..), number(_, number);
 ## Nobody is tenant `bad`.
 forbid table bad_tenant(sw: string);
-bad_tenant(sw) :- logical_switch(sw, \"bad\"), wants_number(_);
-";
+bad_tenant(sw) :- switch(sw, tenant), tenant == some(\"bad\"), wants_number(_);
+"
+);
 
 const NODE: &str = "{kind: transport_node, id: hv1, ip: 172.16.0.1}";
 
@@ -123,7 +124,7 @@ fn change(core: &mut Core, pool: &mut Pool, ids: &BTreeSet<u8>, undo: bool) -> V
     let before = pool.clone();
     let mut applied = Vec::new();
     if !gone.is_empty() {
-        let keys: Vec<ObjectKey> = gone.iter().map(|id| ObjectKey::new(Kind::Switch, id)).collect();
+        let keys: Vec<ObjectKey> = gone.iter().map(|id| ObjectKey::new("switch", id.as_str())).collect();
         applied.extend(core.delete(&keys, "test", now()).unwrap().transaction);
         for id in &gone {
             pool.release(id);
@@ -208,7 +209,7 @@ fn numbers_stay_when_the_rules_change() {
     let mut records = vec![apply(&mut core, NODE).record, apply(&mut core, network).record];
     assert_eq!(records[1].filled.as_ref().unwrap().insert["number"], [[json!("z"), json!(5)]]);
 
-    let wide = rules(&RULES.replace("logical_switch(sw, \"acme\")", "logical_switch(sw, _)"));
+    let wide = rules(&RULES.replace("tenant == some(\"acme\")", "tenant == tenant"));
     let (mut core, correction) = restored(&wide, 1, &records);
     let correction = correction.expect("a owns a number now");
     let after = json!({"given": [["a", 6], ["z", 5]], "next": [[7]]});

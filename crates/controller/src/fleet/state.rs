@@ -1,19 +1,21 @@
 //! The state of one switch: its connections, unconfirmed transactions, and faults.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ovs_driver::{Channel, ForeignChange, Report};
 use tracing::warn;
 
 use super::Driver;
+use crate::core::SwitchAddress;
 use crate::record::rfc3339;
 
 /// One switch.
 #[derive(Default)]
 pub(super) struct Switch {
     pub(super) generation: u64,
-    pub(super) connection: [Option<String>; 3],
+    pub(super) address: Arc<SwitchAddress>,
     /// `None` if the transport node lacks an endpoint.
     pub(super) driver: Option<Box<dyn Driver>>,
     pub(super) up: BTreeSet<Channel>,

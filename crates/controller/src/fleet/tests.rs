@@ -1,9 +1,9 @@
 use std::sync::Mutex;
 
-use network::{Batch, ObjectKey};
 use ovs_driver::{Encap, Remote, Tunnel};
 
 use super::*;
+use crate::core::AddressChange;
 
 /// The calls that drivers received, in order, by the address of their switch.
 #[derive(Clone, Default)]
@@ -52,55 +52,74 @@ impl Drop for FakeDriver {
     }
 }
 
-/// A fleet, and the objects that it follows.
+/// A fleet, and the addresses that it follows.
 struct Setting {
     fleet: Fleet,
-    objects: ObjectStore,
+    addresses: BTreeMap<String, Arc<SwitchAddress>>,
     told: Told,
     txn: u64,
     runtime: tokio::runtime::Runtime,
     events: mpsc::Receiver<FleetEvent>,
 }
 
-fn node(id: &str, folder: &str) -> String {
-    let number = id.trim_start_matches("hv");
-    format!(
-        "{{kind: transport_node, id: {id}, ip: 172.16.0.{number}, ovsdb: 'unix:{folder}/db', openflow: 'unix:{folder}/of'}}\n---\n"
-    )
+/// A transport node whose switch has its sockets in a folder.
+type Node = (String, Arc<SwitchAddress>);
+
+fn node(id: &str, folder: &str) -> Node {
+    let endpoint = |name: &str| Some(format!("unix:{folder}/{name}"));
+    let address = SwitchAddress { ovsdb: endpoint("db"), openflow: endpoint("of"), datapath_type: None };
+    (id.to_owned(), Arc::new(address))
 }
 
 impl Setting {
-    fn new(nodes: &str) -> Setting {
+    fn new(nodes: &[Node]) -> Setting {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (sender, events) = mpsc::channel(64);
         let told = Told::default();
         let fleet =
             Fleet::new(Conventions::default(), Box::new(told.clone()), runtime.handle().clone(), sender);
-        let mut setting = Setting { fleet, objects: ObjectStore::default(), told, txn: 0, runtime, events };
+        let mut setting = Setting { fleet, addresses: BTreeMap::new(), told, txn: 0, runtime, events };
         setting.apply(nodes);
         setting
     }
 
-    fn apply(&mut self, text: &str) {
-        let mut batch = Batch::default();
-        batch.add_document("net.yaml", text);
-        let changes = self.objects.plan(batch).unwrap();
+    fn apply(&mut self, nodes: &[Node]) {
+        let changes = self.changes(nodes);
         self.follow(&changes);
+    }
+
+    /// The changes that give these nodes these addresses.
+    fn changes(&self, nodes: &[Node]) -> AddressChanges {
+        let change = |(node, address): &Node| {
+            let (before, after) = (self.addresses.get(node).cloned(), Some(address.clone()));
+            (before != after).then(|| (node.clone(), AddressChange { before, after }))
+        };
+        nodes.iter().filter_map(change).collect()
+    }
+
+    /// The change that deletes a node.
+    fn deletion(&self, node: &str) -> AddressChanges {
+        let before = self.addresses.get(node).cloned();
+        [(node.to_owned(), AddressChange { before, after: None })].into()
     }
 
     /// Deletes a transport node. The removal of its flows takes a transaction with the same number.
     fn delete(&mut self, node: &str, taken_away: Changes) -> Progress {
-        let changes =
-            self.objects.plan_delete(&[ObjectKey::new(network::Kind::TransportNode, node)]).unwrap();
+        let changes = self.deletion(node);
         let progress = self.push(node, taken_away);
         self.txn -= 1;
         self.follow(&changes);
         progress
     }
 
-    fn follow(&mut self, changes: &ChangeSet) {
-        self.objects.commit(changes);
+    fn follow(&mut self, changes: &AddressChanges) {
+        for (node, change) in changes {
+            match &change.after {
+                Some(address) => drop(self.addresses.insert(node.clone(), address.clone())),
+                None => drop(self.addresses.remove(node)),
+            }
+        }
         self.txn += 1;
         self.fleet.commit(self.txn, changes, |_| Arc::default());
     }
@@ -158,7 +177,7 @@ fn tunnel() -> Changes {
 
 #[test]
 fn a_transaction_whose_connection_is_down_holds_nobody_up() {
-    let mut setting = Setting::new(&node("hv1", "/a"));
+    let mut setting = Setting::new(&[node("hv1", "/a")]);
     setting.connect("hv1", Channel::OpenFlow);
     assert_eq!(setting.push("hv1", tunnel()), Progress::Offline);
     assert_eq!(setting.push("hv1", Changes::default()), Progress::Pending);
@@ -181,7 +200,7 @@ fn a_transaction_whose_connection_is_down_holds_nobody_up() {
 
 #[test]
 fn a_switch_that_is_away_costs_the_same_however_much_is_pushed() {
-    let mut setting = Setting::new(&node("hv1", "/a"));
+    let mut setting = Setting::new(&[node("hv1", "/a")]);
     setting.connect("hv1", Channel::OpenFlow);
     setting.push("hv1", Changes::default());
     setting.disconnect("hv1", Channel::OpenFlow);
@@ -199,9 +218,9 @@ fn a_switch_that_is_away_costs_the_same_however_much_is_pushed() {
 
 #[test]
 fn drivers_that_exchange_their_switches_all_end_before_one_starts() {
-    let mut setting = Setting::new(&(node("hv1", "/a") + &node("hv2", "/b") + &node("hv3", "/c")));
+    let mut setting = Setting::new(&[node("hv1", "/a"), node("hv2", "/b"), node("hv3", "/c")]);
     setting.told.take();
-    setting.apply(&(node("hv1", "/b") + &node("hv2", "/a")));
+    setting.apply(&[node("hv1", "/b"), node("hv2", "/a")]);
     assert_eq!(
         setting.told.take(),
         ["end unix:/a/of", "end unix:/b/of", "start unix:/b/of", "start unix:/a/of"]
@@ -210,20 +229,20 @@ fn drivers_that_exchange_their_switches_all_end_before_one_starts() {
 
 #[test]
 fn a_switch_that_leaves_ends_before_another_node_takes_it_over() {
-    let mut setting = Setting::new(&node("hv1", "/a"));
+    let mut setting = Setting::new(&[node("hv1", "/a")]);
     setting.connect("hv1", Channel::OpenFlow);
     setting.push("hv1", Changes::default());
     let earlier = setting.txn;
     assert_eq!(setting.delete("hv1", Changes::default()), Progress::Pending);
     setting.told.take();
-    setting.apply(&node("hv9", "/a"));
+    setting.apply(&[node("hv9", "/a")]);
     assert_eq!(setting.told.take(), ["end unix:/a/of", "start unix:/a/of"]);
     assert_eq!(setting.progress(earlier, "hv1"), Progress::Offline);
 }
 
 #[test]
 fn a_farewell_that_is_not_answered_ends_all_the_same() {
-    let mut setting = Setting::new(&node("hv1", "/a"));
+    let mut setting = Setting::new(&[node("hv1", "/a")]);
     setting.fleet.drain_max = Duration::from_millis(1);
     setting.connect("hv1", Channel::OpenFlow);
     setting.push("hv1", Changes::default());
@@ -241,7 +260,7 @@ fn a_farewell_that_is_not_answered_ends_all_the_same() {
 
 #[test]
 fn a_farewell_ends_when_it_is_answered_and_also_when_the_database_was_away_for_a_while() {
-    let mut setting = Setting::new(&node("hv1", "/a"));
+    let mut setting = Setting::new(&[node("hv1", "/a")]);
     setting.connect("hv1", Channel::OpenFlow);
     setting.delete("hv1", tunnel());
     let txn = setting.txn;
@@ -249,18 +268,16 @@ fn a_farewell_ends_when_it_is_answered_and_also_when_the_database_was_away_for_a
     setting.confirm("hv1", txn);
     assert_eq!(setting.fleet.draining.len(), 0);
     // A switch that is not connected needs no removal.
-    setting.apply(&node("hv2", "/b"));
+    setting.apply(&[node("hv2", "/b")]);
     assert_eq!(setting.delete("hv2", tunnel()), Progress::Offline);
     assert_eq!((setting.fleet.draining.len(), setting.fleet.switches.len()), (0, 0));
 }
 
 #[test]
 fn what_a_switch_reports_when_its_node_is_about_to_be_elsewhere_is_not_credited_to_the_new_one() {
-    let mut setting = Setting::new(&(node("hv1", "/a") + &node("hv2", "/b")));
+    let mut setting = Setting::new(&[node("hv1", "/a"), node("hv2", "/b")]);
     let report = || Event::Report(ovs_driver::Report::default());
-    let mut batch = Batch::default();
-    batch.add_document("net.yaml", &(node("hv1", "/c") + &node("hv2", "/b")));
-    let changes = setting.objects.plan(batch).unwrap();
+    let changes = setting.changes(&[node("hv1", "/c"), node("hv2", "/b")]);
     assert_eq!(setting.fleet.prepare(&changes), Vec::<String>::new());
     assert!(!setting.event("hv1", report()));
     assert!(setting.event("hv2", report()), "that of another counts");
@@ -277,14 +294,12 @@ fn what_a_switch_reports_when_its_node_is_about_to_be_elsewhere_is_not_credited_
 
 #[test]
 fn a_report_that_was_deferred_does_not_replace_a_newer_one() {
-    let mut setting = Setting::new(&node("hv1", "/a"));
+    let mut setting = Setting::new(&[node("hv1", "/a")]);
     let report = |problem: &str| {
         let problem = ovs_driver::Problem { what: problem.to_owned(), why: String::new() };
         ovs_driver::Report { problems: vec![problem], ..ovs_driver::Report::default() }
     };
-    let mut batch = Batch::default();
-    batch.add_document("net.yaml", &node("hv1", "/c"));
-    let changes = setting.objects.plan(batch).unwrap();
+    let changes = setting.changes(&[node("hv1", "/c")]);
     setting.fleet.prepare(&changes);
     assert!(!setting.event("hv1", Event::Report(report("old"))));
     setting.fleet.roll_back();
@@ -297,7 +312,7 @@ fn a_report_that_was_deferred_does_not_replace_a_newer_one() {
 
 #[test]
 fn changes_of_others_and_failures_of_the_driver_are_shown_until_they_are_put_right() {
-    let mut setting = Setting::new(&node("hv1", "/a"));
+    let mut setting = Setting::new(&[node("hv1", "/a")]);
     for channel in [Channel::OpenFlow, Channel::Ovsdb] {
         setting.connect("hv1", channel);
     }
@@ -331,13 +346,12 @@ fn changes_of_others_and_failures_of_the_driver_are_shown_until_they_are_put_rig
 
 #[test]
 fn who_deletes_a_node_whose_switch_is_away_is_told_what_stays() {
-    let mut setting = Setting::new(&node("hv1", "/a"));
-    let key = ObjectKey::new(network::Kind::TransportNode, "hv1");
+    let mut setting = Setting::new(&[node("hv1", "/a")]);
     let told = |setting: &mut Setting| {
-        let changes = setting.objects.plan_delete(std::slice::from_ref(&key)).unwrap();
+        let changes = setting.deletion("hv1");
         setting.fleet.prepare(&changes)
     };
-    let by_hand = "transport_node hv1: its switch: left unchanged: not connected; delete the flows and groups of br-int \
+    let by_hand = "transport node hv1: its switch: left unchanged: not connected; delete the flows and groups of br-int \
                    and the ports with external_ids:weft by hand, or apply the node again";
     assert_eq!(told(&mut setting), [by_hand]);
     setting.connect("hv1", Channel::OpenFlow);
@@ -348,7 +362,7 @@ fn who_deletes_a_node_whose_switch_is_away_is_told_what_stays() {
 
 #[test]
 fn a_switch_whose_database_comes_after_its_openflow_is_in_order_only_when_it_was_compared_with_both() {
-    let mut setting = Setting::new(&node("hv1", "/a"));
+    let mut setting = Setting::new(&[node("hv1", "/a")]);
     let synced = |setting: &Setting| setting.status()[0].synced;
     let compared = || Event::Synced { flow_mods: 0, tunnels_changed: 0 };
     setting.connect("hv1", Channel::OpenFlow);

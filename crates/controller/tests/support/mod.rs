@@ -3,35 +3,76 @@
 pub(crate) mod drivers;
 pub(crate) mod running;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use controller::Rules;
 use controller::core::{Accepted, AppliedTransaction, Core, History};
 use controller::record::Record;
-use network::Batch;
+use network::{Batch, Cancel, Kinds};
 use nlog::Sources;
 use nlog_data::{Evaluator, Tables};
 use nlog_reference::Reference;
 use std::time::{Duration, SystemTime};
 
+/// The kinds of objects of [`RULES`].
+macro_rules! objects {
+    () => {
+        r#"
+type address = record {mac: mac, ips: list<ip>};
+type mapping = record {network: string, bridge: string};
+
+object transport_zone { tunnels: string = "flow"; mtu: int = 1500; }
+object transport_node {
+    role: string = "hypervisor";
+    ip: ip;
+    encaps: list<string> = ["geneve"];
+    transport_zone: opt<ref transport_zone>;
+    bridge_mappings: map<mapping> = {};
+    ovsdb: opt<string>;
+    openflow: opt<string>;
+    datapath_type: opt<string>;
+    unique(ip);
+    unique(ovsdb);
+    unique(openflow);
+}
+object switch { tenant: opt<string>; }
+object switch_port {
+    id_space port;
+    switch: ref switch;
+    addresses: list<address> = [];
+    port_security: bool = false;
+    unknown_addresses: bool = false;
+    parent: opt<ref switch_port>;
+    tag: opt<int>;
+    unique(switch, addresses.mac);
+    unique(switch, addresses.ips);
+}
+object localnet_port {
+    id_space port;
+    switch: ref switch;
+    network: string;
+    tag: int = 0;
+    unique(switch);
+}
+"#
+    };
+}
+pub(crate) use objects;
+
 /// All tables that the controller fills. Of the rules, one makes a flow for each interface of a known port, one a
 /// tunnel for each encapsulation; four are there to fail: two switches of tenant `clash` derive one flow twice, and
 /// so do two interfaces on a host of tenant `single`; a switch of tenant `beyond` derives a flow in a table that no
 /// switch has; switches of tenant `reserved` are forbidden. A switch of tenant `odd` is a problem.
-pub(crate) const RULES: &str = r#"
-input table transport_node(node: string, role: string, ip: ip) key(node);
-input table transport_node_encap(node: string, rank: int, encap: string) key(node, rank);
-input table logical_switch(sw: string, tenant: string) key(sw);
-input table logical_switch_port(port: string, sw: string) key(port);
-input table port_mac(port: string, mac: mac) key(port, mac);
-input table port_ip(port: string, ip: ip, mac: mac) key(port, ip);
+pub(crate) const RULES: &str = concat!(
+    objects!(),
+    r#"
 table wants_datapath_label(sw: string);
-wants_datapath_label(sw) :- logical_switch(sw, _);
+wants_datapath_label(sw) :- switch(sw, _);
 input table datapath_label(sw: string, label: int) key(sw) from allocate(wants_datapath_label, first: 1, last: 0xffffff);
 table wants_tunnel_label(use: string, id: string);
-wants_tunnel_label("port", port) :- logical_switch_port(port, _);
-wants_tunnel_label("port", port) :- localnet_port(port, _, _, _);
-wants_tunnel_label(use, sw) :- logical_switch(sw, _), replication(use);
+wants_tunnel_label("port", port) :- switch_port(id: port, ..);
+wants_tunnel_label("port", port) :- localnet_port(id: port, ..);
+wants_tunnel_label(use, sw) :- switch(sw, _), replication(use);
 table replication(use: string);
 replication("replication_all");
 replication("replication_all_relay");
@@ -41,43 +82,60 @@ input table tunnel_label(use: string, id: string, label: int) key(use, id) from 
 table port_label(port: string, label: int) key(port);
 port_label(port, label) :- tunnel_label("port", port, label);
 table wants_node_label(node: string);
-wants_node_label(node) :- transport_node(node, _, _);
+wants_node_label(node) :- transport_node(id: node, ..);
 input table node_label(node: string, label: int) key(node) from allocate(wants_node_label, first: 1, last: 0xffffff);
-input table transport_zone(zone: string, form: string, mtu: int) key(zone);
-input table transport_node_zone(node: string, zone: string) key(node);
-input table bridge_mapping(node: string, network: string, bridge: string) key(node, network);
-input table port_parent(port: string, parent: string, tag: int) key(port);
-input table port_security(port: string) key(port);
-input table unknown_addresses(port: string) key(port);
-input table localnet_port(port: string, sw: string, network: string, tag: int) key(port);
+type former_label = record {name: string, target: string, use: opt<string>};
+
+const FORMER_LABELS: list<former_label> = [
+    former_label{name: "switch", target: "datapath_label", use: none()},
+    former_label{name: "switch_port", target: "tunnel_label", use: some("port")},
+    former_label{name: "localnet_port", target: "tunnel_label", use: some("port")},
+    former_label{name: "switch/all", target: "tunnel_label", use: some("replication_all")},
+    former_label{name: "switch/all/relay", target: "tunnel_label", use: some("replication_all_relay")},
+    former_label{name: "switch/unknown", target: "tunnel_label", use: some("replication_unknown")},
+    former_label{name: "switch/unknown/relay", target: "tunnel_label", use: some("replication_unknown_relay")},
+    former_label{name: "transport_node", target: "node_label", use: none()},
+];
+
 input table managed(hv: string) key(hv);
 input table vif(hv: string, port: string, ofport: int, mac: string, since: int) key(hv, port);
 input table tunnel_port(hv: string, tunnel: string, ofport: int) key(hv, tunnel);
 
+table logical_switch(sw: string, tenant: string) key(sw);
+logical_switch(sw, or_else(tenant, "")) :- switch(sw, tenant);
+table logical_switch_port(port: string, sw: string) key(port);
+logical_switch_port(port, sw) :- switch_port(id: port, switch: sw, ..);
+
+output table switch_address(hv: ref transport_node, ovsdb: opt<string>, openflow: opt<string>,
+                            datapath_type: opt<string>) key(hv);
+switch_address(hv, ovsdb, openflow, datapath_type) :-
+    transport_node(id: hv, ovsdb: ovsdb, openflow: openflow, datapath_type: datapath_type, ..);
+
 output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
     key(hv, table_id, priority, match);
 output table ovsdb_tunnel(hv: string, tunnel: string, encap: string, remote: string) key(hv, tunnel);
-output table switch_mtu(sw: string, mtu: int) key(sw);
-output table problem(kind: string, id: string, text: string);
+state table switch_state(switch: ref switch, mtu: int) key(switch);
+output table problem(kind: string, id: string, code: string, text: string);
 
 ## Nobody is tenant `reserved`.
 forbid table reserved_tenant(sw: string);
 reserved_tenant(sw) :- logical_switch(sw, "reserved");
 
-switch_mtu(sw, mtu - 58) :- logical_switch(sw, _), transport_zone("", _, mtu);
-problem("switch", sw, "its tenant is odd") :- logical_switch(sw, "odd");
+switch_state(sw, 1500 - 58) :- logical_switch(sw, _);
+problem("switch", sw, "odd", "its tenant is odd") :- logical_switch(sw, "odd");
 
 of_flow(hv, 0, 100, match_reg0(label), flow_output_action(ofport)) :- vif(hv, port, ofport, _, _), port_label(port, label);
 of_flow(hv, 1, 100, match_reg1(label), set_reg0(datapath)) :-
-    transport_node(hv, _, _), logical_switch_port(port, sw), port_label(port, label), datapath_label(sw, datapath);
-ovsdb_tunnel(node, "weft-" ++ encap, encap, "flow") :- transport_node_encap(node, _, encap);
+    transport_node(id: hv, ..), logical_switch_port(port, sw), port_label(port, label), datapath_label(sw, datapath);
+ovsdb_tunnel(node, "weft-" ++ encap, encap, "flow") :- transport_node(id: node, encaps: encaps, ..), element(encaps, encap);
 
 of_flow(node, 9, 1, match_reg0(0), flow_output_action(label)) :-
-    transport_node(node, _, _), logical_switch(sw, "clash"), datapath_label(sw, label);
+    transport_node(id: node, ..), logical_switch(sw, "clash"), datapath_label(sw, label);
 of_flow(hv, 9, 2, match_reg0(0), flow_output_action(ofport)) :- vif(hv, port, ofport, _, _), logical_switch_port(port, sw), logical_switch(sw, "single");
 of_flow(node, 300, 1, match_reg0(0), flow_output_action(label)) :-
-    transport_node(node, _, _), logical_switch(sw, "beyond"), datapath_label(sw, label);
-"#;
+    transport_node(id: node, ..), logical_switch(sw, "beyond"), datapath_label(sw, label);
+"#
+);
 
 /// Two hosts, two switches, three ports.
 pub(crate) const NETWORK: &str = "
@@ -129,15 +187,23 @@ pub(crate) fn history(rules: &Rules, records: &[Record]) -> History {
     history
 }
 
+/// Objects of the kinds of [`RULES`].
 pub(crate) fn batch(text: &str) -> Batch {
-    let mut batch = Batch::default();
+    static KINDS: LazyLock<Kinds> = LazyLock::new(|| rules(RULES).kinds().clone());
+    batch_of(&KINDS, text)
+}
+
+/// Objects of these kinds.
+pub(crate) fn batch_of(kinds: &Kinds, text: &str) -> Batch {
+    let mut batch = Batch::new(kinds, Cancel::default());
     batch.add_document("net.yaml", text);
     batch
 }
 
 pub(crate) fn apply(core: &mut Core, text: &str) -> AppliedTransaction {
+    let batch = batch_of(core.rules().kinds(), text);
     let Accepted { transaction, .. } =
-        core.apply(batch(text), "test", now()).unwrap_or_else(|error| panic!("{error}"));
+        core.apply(batch, "test", now()).unwrap_or_else(|error| panic!("{error}"));
     transaction.unwrap_or_else(|| panic!("nothing changes with {text}"))
 }
 
