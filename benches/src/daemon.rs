@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use controller::core::{Core, History};
 use controller::journal::Replay;
 use controller::{Client, Config, Rules};
-use network::Batch;
+use network::{Batch, Cancel};
 use ovs_driver::{Report, Vif};
 use serde_json::json;
 
@@ -80,7 +80,7 @@ fn write_journal(folder: &Path, hosts: usize) -> Result<()> {
     let engine = controller::evaluator(&rules, 1).map_err(anyhow::Error::msg)?;
     let now = SystemTime::now();
     let (mut core, _) = Core::restore(engine, rules.clone(), History::new(&rules), now)?;
-    let mut batch = Batch::default();
+    let mut batch = Batch::new(core.rules().kinds(), Cancel::default());
     let mut add = |object: serde_json::Value| batch.add_json("bench", &object.to_string());
     for host in 0..hosts {
         let (id, socket) = (host_name(host), |name: &str| format!("unix:{}/{host}.{name}", folder.display()));

@@ -47,7 +47,7 @@ impl Steps {
 pub(super) fn run(network: &Network, run: Run) -> Result<Figures> {
     let mut engine = start(run.workers)?;
     let schema = engine.schema().clone();
-    let (mut world, step) = World::new(network);
+    let (mut world, step) = World::new(network, &super::program()?.objects);
 
     let clock = Clock::start();
     let transaction = step.transaction(&schema);
@@ -123,7 +123,7 @@ pub(super) fn start(workers: usize) -> Result<Hooked<Fused>> {
 pub(super) fn load(network: &Network) -> Result<Loaded> {
     let mut engine = start(1)?;
     let schema = engine.schema().clone();
-    let (world, step) = World::new(network);
+    let (world, step) = World::new(network, &super::program()?.objects);
     let columns = ColumnTransaction::from_rows(&step.transaction(&schema))?;
     let load = |engine: &mut Fused, columns: &ColumnTransaction| {
         Ok(loaded(&engine.commit_words(columns)?, &schema, world.hosts()))

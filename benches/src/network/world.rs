@@ -1,13 +1,9 @@
 //! A network as objects, with the controller's labels and the reports of switches.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 
-use network::{
-    Address, Change, ChangeSet, Encap, Labels, Object, Role, Rows, Switch, SwitchPort, TransportNode,
-    TransportZone,
-};
-use nlog_data::{Row, Schema, Transaction, Value};
+use nlog_data::{ObjectKind, Row, Schema, Transaction, Value};
 use openflow_rs::MacAddr;
 
 use crate::figure6::workload::Network;
@@ -15,63 +11,42 @@ use crate::figure6::workload::Network;
 /// The name of the tunnel port of each host, which serves all peers.
 pub(super) const TUNNEL: &str = "weft-geneve";
 
-/// A change of objects with the labels and reports that come with it.
-#[derive(Debug, Default)]
+/// A change of objects, with the labels and reports that come with it.
+#[derive(Debug, Default, Clone)]
 pub(super) struct Step {
-    objects: ChangeSet,
-    /// Rows of labels and reports.
-    others: Rows,
+    insert: BTreeMap<&'static str, Vec<Row>>,
+    delete: BTreeMap<&'static str, Vec<Row>>,
 }
 
 impl Step {
-    fn create(&mut self, object: Object) {
-        let change = Change { key: object.key(), before: None, after: Some(Arc::new(object)) };
-        self.objects.changes.push(change);
-    }
-
     fn insert(&mut self, table: &'static str, row: Row) {
-        self.others.insert.entry(table).or_default().push(row);
+        self.insert.entry(table).or_default().push(row);
     }
 
     fn delete(&mut self, table: &'static str, row: Row) {
-        self.others.delete.entry(table).or_default().push(row);
+        self.delete.entry(table).or_default().push(row);
     }
 
     /// The inverse of the step.
     pub(super) fn inverse(&self) -> Step {
-        let changes = self.objects.changes.iter().map(|change| Change {
-            key: change.key.clone(),
-            before: change.after.clone(),
-            after: change.before.clone(),
-        });
-        let Rows { insert, delete } = self.others.clone();
-        Step {
-            objects: ChangeSet { changes: changes.collect() },
-            others: Rows { insert: delete, delete: insert },
-        }
+        let Step { insert, delete } = self.clone();
+        Step { insert: delete, delete: insert }
     }
 
     /// The rows of the tables that the rules have.
     pub(super) fn transaction(&self, schema: &Schema) -> Transaction {
-        let Rows { insert, delete } = self.objects.rows();
-        let mut transaction = Transaction::default();
-        for (side, rows, others) in [
-            (&mut transaction.insert, insert, &self.others.insert),
-            (&mut transaction.delete, delete, &self.others.delete),
-        ] {
-            let others = others.iter().map(|(name, rows)| (*name, rows.clone()));
-            for (name, mut rows) in rows.into_iter().chain(others) {
-                if let Some(table) = schema.find(name) {
-                    side.entry(table).or_default().append(&mut rows);
-                }
-            }
-        }
-        transaction
+        let side = |side: &BTreeMap<&'static str, Vec<Row>>| {
+            let known = side.iter().filter_map(|(name, rows)| Some((schema.find(name)?, rows.clone())));
+            known.collect()
+        };
+        Transaction { insert: side(&self.insert), delete: side(&self.delete) }
     }
 }
 
 /// A network whose ports can be moved and to which ports can be added.
 pub(super) struct World {
+    /// The kinds of objects of the rules.
+    kinds: Vec<ObjectKind>,
     hosts: usize,
     /// By host, the next OpenFlow port number.
     ofports: Vec<i64>,
@@ -111,9 +86,10 @@ fn bytes(number: usize) -> [u8; 4] {
 }
 
 impl World {
-    /// Makes the network, and the step that creates all of it.
-    pub(super) fn new(network: &Network) -> (World, Step) {
+    /// Makes the network of objects of these kinds, and the step that creates all of it.
+    pub(super) fn new(network: &Network, kinds: &[ObjectKind]) -> (World, Step) {
         let mut world = World {
+            kinds: kinds.to_vec(),
             hosts: network.hypervisors,
             // The first is the tunnel's.
             ofports: vec![2; network.hypervisors],
@@ -122,10 +98,8 @@ impl World {
             txn: 1,
         };
         let mut step = Step::default();
-        let (table, row) = TransportZone::default_zone().row();
-        step.insert(table, row);
         for host in 0..world.hosts {
-            World::host(host, &mut step);
+            world.host(host, &mut step);
         }
         for _ in 0..network.switches {
             world.switch(&mut step);
@@ -183,20 +157,21 @@ impl World {
         self.ofports[host] - 1
     }
 
-    fn host(host: usize, step: &mut Step) {
+    /// Creates an object.
+    fn object(&self, kind: &'static str, id: &str, fields: &[(&str, Value)], step: &mut Step) {
+        let declared = self.kinds.iter().find(|declared| declared.name == kind);
+        let row = declared.map(|declared| declared.row(id, fields.iter().cloned()));
+        match row {
+            Some(Ok(row)) => step.insert(kind, row),
+            Some(Err(why)) => panic!("the rules declare other fields: {why}"),
+            None => panic!("the rules declare no {kind}"),
+        }
+    }
+
+    fn host(&self, host: usize, step: &mut Step) {
         let [_, a, b, c] = bytes(host + 1);
-        step.create(Object::TransportNode(TransportNode {
-            id: host_id(host),
-            labels: Labels::new(),
-            role: Role::Hypervisor,
-            ip: IpAddr::V4(Ipv4Addr::new(172, 16 + a, b, c)),
-            encaps: vec![Encap::Geneve],
-            transport_zone: None,
-            bridge_mappings: [].into(),
-            ovsdb: None,
-            openflow: None,
-            datapath_type: None,
-        }));
+        let ip = Value::Ip(IpAddr::V4(Ipv4Addr::new(172, 16 + a, b, c)));
+        self.object("transport_node", &host_id(host), &[("ip", ip)], step);
         step.insert("managed", vec![text(host_id(host))]);
         step.insert("tunnel_port", vec![text(host_id(host)), text(TUNNEL), Value::Int(1)]);
     }
@@ -204,7 +179,7 @@ impl World {
     fn switch(&mut self, step: &mut Step) {
         let switch = switch_id(self.switches);
         self.switches += 1;
-        step.create(Object::Switch(Switch { id: switch, labels: Labels::new(), tenant: None }));
+        self.object("switch", &switch, &[], step);
     }
 
     /// A port that has a number in its switch.
@@ -213,15 +188,14 @@ impl World {
         let [a, b, c, d] = bytes(port.number);
         let mac = MacAddr([0x02, 0, a, b, c, d]);
         let [_, x, y, z] = bytes(in_switch);
-        step.create(Object::SwitchPort(SwitchPort {
-            id: port_id(port.number),
-            labels: Labels::new(),
-            switch: switch_id(switch),
-            addresses: vec![Address { mac, ips: vec![IpAddr::V4(Ipv4Addr::new(10, x, y, z))] }],
-            port_security: true,
-            unknown_addresses: false,
-            trunk_member: None,
-        }));
+        let ip = Value::Ip(IpAddr::V4(Ipv4Addr::new(10, x, y, z)));
+        let address = Value::Record([Value::Mac(mac), Value::list([ip])].into());
+        let fields = [
+            ("switch", text(switch_id(switch))),
+            ("addresses", Value::list([address])),
+            ("port_security", Value::Bool(true)),
+        ];
+        self.object("switch_port", &port_id(port.number), &fields, step);
         step.insert("vif", vif(&port));
         self.ports.push(port);
     }

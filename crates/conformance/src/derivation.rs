@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog_data::{Evaluator, Role, Row, Schema, TableDelta, TableId, Tables, Transaction};
+use nlog_data::{Evaluator, ObjectKind, Role, Row, Schema, TableDelta, TableId, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Options};
 use nlog_hooks::Hooked;
 
@@ -16,6 +16,7 @@ pub type Contents = BTreeMap<String, BTreeSet<Row>>;
 /// An engine and its input rows.
 pub struct Derivation {
     engine: Hooked<Dataflow>,
+    program: Arc<Program>,
     current: Rows,
 }
 
@@ -35,7 +36,12 @@ impl Derivation {
         let program = Arc::new(program);
         let engine = start(Arc::clone(&program), Tables::Outputs)?;
         let engine = Hooked::new(&program, engine, start)?;
-        Ok(Derivation { engine, current: Rows::new() })
+        Ok(Derivation { engine, program, current: Rows::new() })
+    }
+
+    /// The kinds of objects of the rules.
+    pub fn kinds(&self) -> &[ObjectKind] {
+        &self.program.objects
     }
 
     /// The tables.

@@ -148,7 +148,8 @@ impl Generator<'_> {
         self.change(changes);
         for _ in 0..=self.random.below(self.style.size.switches) {
             let name = self.new_name("s");
-            let tenant = format!("t{}", self.random.below(3));
+            // Trunks cannot reach into other tenants, and most of them reach into other switches.
+            let tenant = self.random.pick(&["", "", "t0", "t1"]).to_string();
             self.change(vec![Change::Switch(name.clone(), tenant)]);
             if self.random.chance(self.style.physical) {
                 let localnet = self.localnet(&name);

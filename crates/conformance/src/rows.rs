@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use nlog_data::{Row, Value};
+use nlog_data::{ObjectKind, Row, Value};
 use openflow_rs::MacAddr;
 
-use crate::world::{AUDIENCES, Form, World, audience};
+use crate::world::{AUDIENCES, Form, World, Zone, audience};
 
 /// Rows by table.
 pub type Rows = BTreeMap<&'static str, BTreeSet<Row>>;
@@ -20,10 +20,10 @@ pub struct Reports {
     pub patches: BTreeMap<(String, String), u16>,
 }
 
-/// All rows of a world and of the reports of its switches. Only these hosts are managed.
-pub fn rows(world: &World, reports: &Reports, managed: &dyn Fn(&str) -> bool) -> Rows {
+/// All rows of a world, whose objects are of these kinds, and of the reports of its switches. Only these hosts are managed.
+pub fn rows(world: &World, kinds: &[ObjectKind], reports: &Reports, managed: &dyn Fn(&str) -> bool) -> Rows {
     let mut rows = Rows::new();
-    objects(world, &mut rows);
+    objects(world, kinds, &mut rows);
     labels(world, &mut rows);
     for host in world.nodes.keys().filter(|host| managed(host)) {
         add(&mut rows, "managed", vec![text(host)]);
@@ -40,48 +40,56 @@ pub fn rows(world: &World, reports: &Reports, managed: &dyn Fn(&str) -> bool) ->
     rows
 }
 
-fn objects(world: &World, rows: &mut Rows) {
-    for (name, zone) in &world.zones {
+fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
+    let mut object = |kind: &'static str, id: &str, fields: &[(&str, Value)]| {
+        let declared = kinds.iter().find(|declared| declared.name == kind);
+        // Rules without the kind get no objects of it.
+        let Some(declared) = declared else { return };
+        let row = declared.row(id, fields.iter().cloned());
+        add(rows, kind, row.unwrap_or_else(|why| panic!("the rules declare other fields: {why}")));
+    };
+    for (id, zone) in world.zones.iter().filter_map(|(name, zone)| Some((zone_id(name, *zone)?, zone))) {
         let form = if zone.form == Form::Flow { "flow" } else { "port" };
-        add(rows, "transport_zone", vec![text(name), text(form), int(zone.mtu)]);
+        object("transport_zone", id, &[("tunnels", text(form)), ("mtu", int(zone.mtu))]);
     }
     for (name, node) in &world.nodes {
-        let node_ip = Value::Ip(IpAddr::V4(node.ip));
-        add(rows, "transport_node", vec![text(name), text("hypervisor"), node_ip]);
-        add(rows, "transport_node_zone", vec![text(name), text(&node.zone)]);
-        for (rank, encap) in node.encaps.iter().enumerate() {
-            let row = vec![text(name), Value::Int(rank as i64), text(encap.name())];
-            add(rows, "transport_node_encap", row);
-        }
-        for (network, bridge) in &node.mappings {
-            add(rows, "bridge_mapping", vec![text(name), text(network), text(bridge)]);
-        }
+        let encaps = node.encaps.iter().map(|encap| text(encap.name()));
+        let mappings = node.mappings.iter().map(|(network, bridge)| record([text(network), text(bridge)]));
+        let fields = [
+            ("ip", Value::Ip(IpAddr::V4(node.ip))),
+            ("encaps", list(encaps)),
+            ("transport_zone", zone_of(world, &node.zone).map_or(Value::None, text)),
+            ("bridge_mappings", Value::set(mappings)),
+        ];
+        object("transport_node", name, &fields);
     }
     for (name, tenant) in &world.switches {
-        add(rows, "logical_switch", vec![text(name), text(tenant)]);
+        let tenant = if tenant.is_empty() { Value::None } else { text(tenant) };
+        object("switch", name, &[("tenant", tenant)]);
     }
     for (name, port) in &world.ports {
-        add(rows, "logical_switch_port", vec![text(name), text(&port.switch)]);
+        let addresses = port
+            .addresses
+            .iter()
+            .map(|(mac, ips)| record([Value::Mac(MacAddr(*mac)), list(ips.iter().map(|ip| Value::Ip(*ip)))]));
+        let mut fields = vec![
+            ("switch", text(&port.switch)),
+            ("addresses", list(addresses)),
+            ("port_security", Value::Bool(port.security)),
+            ("unknown_addresses", Value::Bool(port.unknown)),
+        ];
         if let Some((parent, tag)) = &port.parent {
-            add(rows, "port_parent", vec![text(name), text(parent), int(*tag)]);
+            fields.extend([("parent", text(parent)), ("tag", int(*tag))]);
         }
-        if port.security {
-            add(rows, "port_security", vec![text(name)]);
-        }
-        if port.unknown {
-            add(rows, "unknown_addresses", vec![text(name)]);
-        }
-        for (mac, ips) in &port.addresses {
-            let mac = Value::Mac(MacAddr(*mac));
-            add(rows, "port_mac", vec![text(name), mac.clone()]);
-            for ip in ips {
-                add(rows, "port_ip", vec![text(name), Value::Ip(*ip), mac.clone()]);
-            }
-        }
+        object("switch_port", name, &fields);
     }
     for (name, localnet) in &world.localnets {
-        let row = vec![text(name), text(&localnet.switch), text(&localnet.network), int(localnet.tag)];
-        add(rows, "localnet_port", row);
+        let fields = [
+            ("switch", text(&localnet.switch)),
+            ("physical_network", text(&localnet.network)),
+            ("tag", int(localnet.tag)),
+        ];
+        object("localnet_port", name, &fields);
     }
 }
 
@@ -111,6 +119,29 @@ fn labels(world: &World, rows: &mut Rows) {
 
 fn add(rows: &mut Rows, table: &'static str, row: Row) {
     rows.entry(table).or_default().insert(row);
+}
+
+/// The object that is the zone of a node.
+fn zone_of<'a>(world: &World, name: &'a str) -> Option<&'a str> {
+    zone_id(name, *world.zones.get(name)?)
+}
+
+/// The object that a zone is. The default zone of the rules is none; if that of the world is another, its nodes are in an
+/// object.
+fn zone_id(name: &str, zone: Zone) -> Option<&str> {
+    match name {
+        "" if zone == Zone::DEFAULT => None,
+        "" => Some("default"),
+        name => Some(name),
+    }
+}
+
+fn list(values: impl Iterator<Item = Value>) -> Value {
+    Value::List(values.collect())
+}
+
+fn record(values: [Value; 2]) -> Value {
+    Value::Record(values.into())
 }
 
 fn text(text: &str) -> Value {

@@ -92,7 +92,7 @@ impl Simulation {
     pub fn change(&mut self, world: &World, managed: &dyn Fn(&str) -> bool) -> Result<(), String> {
         self.hosts.update(world);
         for _ in 0..ROUNDS {
-            let wanted = rows(world, self.hosts.reports(), managed);
+            let wanted = rows(world, self.rules.kinds(), self.hosts.reports(), managed);
             let Some(mut delta) = self.rules.replace(wanted)? else {
                 return self.hosts.check_requests(world);
             };
@@ -137,7 +137,7 @@ impl Simulation {
 
     /// The MTU of a switch that the rules report.
     pub fn mtu(&self, switch: &str) -> Option<i64> {
-        let table = self.rules.schema().find("switch_mtu")?;
+        let table = self.rules.schema().find("switch_state")?;
         self.status.iter().find_map(|(id, row)| match &row[..] {
             [nlog_data::Value::String(of), nlog_data::Value::Int(mtu)] if *id == table && **of == *switch => {
                 Some(*mtu)

@@ -29,6 +29,11 @@ pub struct Zone {
     pub mtu: u16,
 }
 
+impl Zone {
+    /// The zone of nodes that name none.
+    pub const DEFAULT: Zone = Zone { form: Form::Flow, mtu: 1500 };
+}
+
 /// A transport node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -149,9 +154,8 @@ pub fn audience(switch: &str, audience: &str, relay: bool) -> String {
 impl World {
     /// A world with nothing but the default zone.
     pub fn new(scattered: bool) -> World {
-        let default = Zone { form: Form::Flow, mtu: 1500 };
         World {
-            zones: BTreeMap::from([(String::new(), default)]),
+            zones: BTreeMap::from([(String::new(), Zone::DEFAULT)]),
             labels: Labels { scattered, ..Labels::default() },
             ..World::default()
         }

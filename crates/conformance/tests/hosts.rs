@@ -43,13 +43,13 @@ fn hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end() {
         let evolved = simulation.contents().unwrap();
         let reports = simulation.hosts().reports();
         let mut scratch = Derivation::new(program.clone()).unwrap();
-        scratch.replace(rows(&world, reports, &|_| true)).unwrap();
+        scratch.replace(rows(&world, &program.objects, reports, &|_| true)).unwrap();
         assert!(
             scratch.contents().unwrap() == evolved,
             "seed {seed}: from scratch it is something else\n{world}"
         );
         for host in world.nodes.keys() {
-            alone.replace(rows(&world, reports, &|managed| managed == host)).unwrap();
+            alone.replace(rows(&world, &program.objects, reports, &|managed| managed == host)).unwrap();
             let contents = alone.contents().unwrap();
             let (own, all) = (of_host(&contents, host), of_host(&evolved, host));
             let differ: Vec<_> = own.symmetric_difference(&all).collect();

@@ -10,6 +10,8 @@ use conformance::{Place, Simulation, World, program};
 use test_random::Random;
 
 const TENANTS: [&str; 3] = ["acme", "coke", "dash"];
+/// A switch of no tenant, with the port whose interface the tenants share.
+const SHARED: &str = "shared";
 const HOSTS: u8 = 3;
 const PORTS: u8 = 4;
 
@@ -41,13 +43,24 @@ fn world(random: &mut Random) -> World {
     }
     let kinds: Vec<(bool, bool)> =
         (0..PORTS).map(|_| *random.pick(&[(true, false), (false, true), (false, false)])).collect();
+    assert!(world.apply(&Change::Switch(SHARED.to_owned(), String::new())));
+    let shared = Port {
+        switch: SHARED.to_owned(),
+        addresses: Vec::new(),
+        security: false,
+        unknown: false,
+        parent: None,
+    };
+    assert!(world.apply(&Change::Port(name(SHARED, 1), shared)));
+    let host = format!("h{}", random.below(HOSTS.into()) + 1);
+    assert!(world.apply(&Change::Plug(host, name(SHARED, 1))));
     for tenant in TENANTS {
         assert!(world.apply(&Change::Switch(tenant.to_owned(), tenant.to_owned())));
         for number in 1..=PORTS {
             let (security, unknown) = kinds[usize::from(number) - 1];
-            // The last port is a trunk member of the first, which all tenants share.
+            // The last port is a trunk member of a port that all tenants share.
             let parent = (number == PORTS)
-                .then(|| (name(TENANTS[0], 1), tenant.len() as u16 + u16::from(tenant.as_bytes()[0])));
+                .then(|| (name(SHARED, 1), tenant.len() as u16 + u16::from(tenant.as_bytes()[0])));
             let port = Port {
                 switch: tenant.to_owned(),
                 addresses: vec![addresses(number)],
@@ -67,8 +80,12 @@ fn world(random: &mut Random) -> World {
 
 /// The tenant of a frame from a vNIC: decided by the tag, if a trunk member has it.
 fn tenant(world: &World, port: &str, bytes: &[u8]) -> String {
-    let tag =
-        (bytes[12] == 0x81 && bytes[13] == 0).then(|| u16::from_be_bytes([bytes[14], bytes[15]]) & 0xfff);
+    let tag = match bytes[12..] {
+        [0x81, 0, high, low, ..] | [0x88, 0xa8, high, low, ..] => {
+            Some(u16::from_be_bytes([high, low]) & 0xfff)
+        }
+        _ => None,
+    };
     let child = world.children(port).find(|(of, _)| Some(*of) == tag).map(|(_, child)| child);
     world.ports[child.unwrap_or(port)].switch.clone()
 }

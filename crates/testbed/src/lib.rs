@@ -20,9 +20,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use controller::Client;
 use controller::client::Flows;
 use controller::pb::{Receipt, StatusResponse};
+use controller::{Client, Rules};
 use lab::{Lab, Link, Options, VmSpec};
 use tokio::runtime::Runtime;
 
@@ -105,7 +105,7 @@ impl Testbed {
         testbed.lab()?.warm_underlay()?;
         testbed.write_configuration()?;
         testbed.start_controller()?;
-        let nodes = testbed.transport_nodes()?;
+        let nodes = testbed.hosts_as_objects()?;
         testbed.apply("transport nodes", &nodes)?;
         let deadline = Instant::now() + DEADLINE;
         while testbed.status()?.switches.iter().any(|switch| !switch.connected) {
@@ -195,14 +195,16 @@ impl Testbed {
         Ok(())
     }
 
-    /// The lab's hosts as `transport_node` objects.
-    pub fn transport_nodes(&self) -> Result<String> {
+    /// The lab's hosts as objects of the kind that the built-in rules have for hosts.
+    pub fn hosts_as_objects(&self) -> Result<String> {
         let mut text = String::new();
         let mappings = self.lab()?.bridge_mappings()?;
+        let rules = Rules::load(None)?;
+        let kind = rules.host_kind().context("the built-in rules say nothing of hosts")?;
         for host in self.lab()?.hosts()? {
             let _ = write!(
                 text,
-                "---\nkind: transport_node\nid: {}\nip: {}\nencaps: [{}]\novsdb: {}\nopenflow: {}\n",
+                "---\nkind: {kind}\nid: {}\nip: {}\nencaps: [{}]\novsdb: {}\nopenflow: {}\n",
                 host.name,
                 host.ip,
                 self.settings.encaps.join(", "),
@@ -269,7 +271,7 @@ impl Testbed {
                 .switches
                 .iter()
                 .filter(|switch| switch.connected && switch.synced && switch.pending == 0)
-                .map(|switch| (switch.transport_node.clone(), switch.vifs))
+                .map(|switch| (switch.node.clone(), switch.vifs))
                 .collect();
             if reported == plugged {
                 lab.flush_datapaths()?;

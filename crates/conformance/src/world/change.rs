@@ -137,7 +137,9 @@ impl World {
                     && self.nodes.iter().all(|(other, there)| other == name || there.ip != node.ip)
             }
             Change::NoNode(name) => self.nodes.contains_key(name),
-            Change::Switch(name, tenant) => self.switches.get(name) != Some(tenant),
+            Change::Switch(name, tenant) => {
+                self.switches.get(name) != Some(tenant) && self.trunks_agree(name, tenant)
+            }
             Change::NoSwitch(name) => {
                 self.switches.contains_key(name)
                     && self.ports_of(name).next().is_none()
@@ -164,10 +166,24 @@ impl World {
         }
     }
 
+    /// Whether no trunk reaches into another tenant once a switch belongs to this one.
+    fn trunks_agree(&self, switch: &str, tenant: &str) -> bool {
+        let tenant_of = |of: &str| -> Option<&str> {
+            if of == switch { Some(tenant) } else { self.switches.get(of).map(String::as_str) }
+        };
+        self.ports.values().all(|port| {
+            let parent = port.parent.as_ref().and_then(|(parent, _)| self.ports.get(parent));
+            parent.is_none_or(|parent| agree(tenant_of(&port.switch), tenant_of(&parent.switch)))
+        })
+    }
+
     fn accepts_port(&self, name: &str, port: &Port) -> bool {
         let behind = port.parent.as_ref().is_none_or(|(parent, tag)| {
             parent != name
-                && self.ports.get(parent).is_some_and(|parent| parent.parent.is_none())
+                && self.ports.get(parent).is_some_and(|parent| {
+                    let tenant_of = |switch: &str| self.switches.get(switch).map(String::as_str);
+                    parent.parent.is_none() && agree(tenant_of(&port.switch), tenant_of(&parent.switch))
+                })
                 && self.children(name).next().is_none()
                 && self.children(parent).all(|(other, child)| child == name || other != *tag)
         });
@@ -184,4 +200,10 @@ impl World {
             && (0..port.addresses.len()).all(distinct)
             && !port.addresses.iter().any(|addresses| self.taken(&port.switch, name, addresses))
     }
+}
+
+/// Whether objects of these tenants can refer to each other: no tenant is no other tenant.
+fn agree(one: Option<&str>, other: Option<&str>) -> bool {
+    let [one, other] = [one, other].map(|tenant| tenant.filter(|tenant| !tenant.is_empty()));
+    one.is_none() || other.is_none() || one == other
 }
