@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use controller::pb::{Accepted, ObjectState, Outcome};
 use controller::{Client, ClientError, Listen};
-use network::{Batch, Kind, ObjectKey};
+use network::ObjectKey;
+use serde_json::{Map, Value as Json};
 
 use crate::exit::{Failure, say};
 use crate::flows;
@@ -52,6 +53,19 @@ impl Address {
             }
         }
     }
+}
+
+/// Asks the controller at the address, or the usual one, if it answers within this time.
+pub(crate) fn ask<T, F: Future<Output = Option<T>>>(
+    address: Option<&str>,
+    within: Duration,
+    question: impl FnOnce(Client) -> F,
+) -> Option<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let usual = || std::env::var("WEFT_CONTROLLER").unwrap_or_else(|_| Listen::default().to_string());
+    let address = address.map_or_else(usual, str::to_owned);
+    let answer = async { question(Client::connect(&address).await.ok()?).await };
+    runtime.block_on(async { tokio::time::timeout(within, answer).await.ok()? })
 }
 
 fn failed(error: ClientError) -> Failure {
@@ -104,7 +118,7 @@ impl Apply {
 }
 
 /// Reads a file: its name and its text.
-fn read_document(path: &PathBuf) -> Result<(String, String), Failure> {
+pub(crate) fn read_document(path: &PathBuf) -> Result<(String, String), Failure> {
     let (name, bytes) = if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
         let read = std::io::stdin().read_to_end(&mut bytes);
@@ -159,8 +173,8 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
 /// Arguments of `weft get`.
 #[derive(Args)]
 pub(crate) struct Get {
-    /// A kind of object (`transport_zone`, `transport_node`, `switch`, `switch_port` or `localnet_port`), `status` (the
-    /// controller and its switches), or `flows` (of a transport node: flows, groups and ports, with the rule of each)
+    /// A kind of object, also in the plural (`weft schema` lists the kinds), `status` (the controller and its switches), or
+    /// `flows` (of a transport node: flows, groups and ports, with the rule of each)
     kind: String,
     /// The id of one object, or of the transport node for `flows` (default: all objects)
     id: Option<String>,
@@ -177,7 +191,7 @@ impl Get {
         match self.kind.as_str() {
             "status" => self.status(),
             "flows" => self.flows(),
-            kind => self.objects(singular(kind).to_owned()),
+            kind => self.objects(kind.to_owned()),
         }
     }
 
@@ -207,14 +221,17 @@ impl Get {
                 .switches
                 .iter()
                 .map(|switch| {
-                    serde_json::json!({
-                        "transport_node": switch.transport_node, "connected": switch.connected, "synced": switch.synced,
+                    let mut shown = serde_json::json!({
+                        "connected": switch.connected, "synced": switch.synced,
                         "last_error": switch.last_error, "pending": switch.pending, "confirmed_txn": switch.confirmed_txn,
                         "flows": switch.flows, "groups": switch.groups, "tunnels": switch.tunnels, "patches": switch.patches, "vifs": switch.vifs,
                         "sync_flow_mods": switch.sync_flow_mods, "refused": switch.refused,
                         "foreign_changes": switch.foreign_changes, "last_foreign_change": switch.last_foreign_change,
                         "driver_restarts": switch.driver_restarts, "last_driver_failure": switch.last_driver_failure,
-                    })
+                    });
+                    // Named like the kind of the object whose switch it is.
+                    shown[&status.host_kind] = switch.node.as_str().into();
+                    shown
                 })
                 .collect();
             let objects: BTreeMap<_, _> = status.objects.iter().collect();
@@ -223,7 +240,9 @@ impl Get {
                 .iter()
                 .map(|problem| {
                     let object = problem.object.clone().unwrap_or_default();
-                    serde_json::json!({"kind": object.kind, "id": object.id, "text": problem.text})
+                    serde_json::json!({
+                        "kind": object.kind, "id": object.id, "code": problem.code, "text": problem.text,
+                    })
                 })
                 .collect();
             text = format!(
@@ -244,7 +263,7 @@ impl Get {
                 };
                 text += &format!(
                     "{}: {state}; {} flows, {} tunnels, {} vNICs",
-                    switch.transport_node, switch.flows, switch.tunnels, switch.vifs
+                    switch.node, switch.flows, switch.tunnels, switch.vifs
                 );
                 if switch.foreign_changes > 0 {
                     text += &format!(", {} changes by others", switch.foreign_changes);
@@ -273,51 +292,45 @@ impl Get {
     }
 }
 
-/// The singular of a kind, since the plural reads better without an id. Other words stay unchanged.
-fn singular(word: &str) -> &str {
-    let is_kind = |word: &&str| word.parse::<Kind>().is_ok();
-    let singulars = ["s", "es"].into_iter().filter_map(|ending| word.strip_suffix(ending));
-    std::iter::once(word).chain(singulars).find(is_kind).unwrap_or(word)
-}
-
 /// The state of an object as comments before it, so that the output can be applied again.
 fn state_comments(state: &ObjectState) -> String {
-    let mtu = state.mtu.iter().map(|mtu| format!("# mtu: {mtu}\n"));
+    let columns = columns(state).into_iter().map(|(name, value)| match value {
+        Json::String(text) => format!("# {name}: {text}\n"),
+        value => format!("# {name}: {value}\n"),
+    });
     let problems = state.problems.iter().map(|problem| format!("# problem: {problem}\n"));
-    mtu.chain(problems).collect()
+    columns.chain(problems).collect()
+}
+
+/// What the rules say of an object, by the names of the columns.
+fn columns(state: &ObjectState) -> Map<String, Json> {
+    // A controller of another version may send none.
+    serde_json::from_str(&state.columns).unwrap_or_default()
 }
 
 /// An object as JSON, with its state as an additional field.
 fn json_with_state(object: &str, state: &ObjectState) -> String {
-    let mut members = Vec::new();
-    members.extend(state.mtu.map(|mtu| format!(r#""mtu":{mtu}"#)));
+    let mut members = columns(state);
     if !state.problems.is_empty() {
-        members.push(format!(r#""problems":{}"#, serde_json::json!(state.problems)));
+        members.insert("problems".to_owned(), serde_json::json!(state.problems));
     }
     match object.strip_suffix('}') {
-        Some(fields) if !members.is_empty() => {
-            format!("{fields},\"state\":{{{}}}}}\n", members.join(","))
-        }
+        Some(fields) if !members.is_empty() => format!("{fields},\"state\":{}}}\n", Json::Object(members)),
         _ => format!("{object}\n"),
     }
 }
 
 /// An object as YAML, the form of files.
 fn yaml(json: &str) -> Result<String, Failure> {
-    let mut batch = Batch::default();
-    batch.add_json("the controller's answer", json);
-    match batch.entries() {
-        [entry] => Ok(entry.object.to_yaml()),
-        _ => Err(Failure::Outside(
-            "the controller returned an object that this version of weft cannot read; use the version of the controller".into(),
-        )),
-    }
+    let yaml = serde_json::from_str::<serde_norway::Value>(json).map_err(|error| error.to_string());
+    let yaml = yaml.and_then(|value| serde_norway::to_string(&value).map_err(|error| error.to_string()));
+    yaml.map_err(|error| Failure::outside("the controller returned an object that is not valid JSON", error))
 }
 
 /// Arguments of `weft delete`.
 #[derive(Args)]
 pub(crate) struct Delete {
-    /// The kind of the object: `transport_zone`, `transport_node`, `switch`, `switch_port` or `localnet_port`
+    /// The kind of the object
     #[arg(required_unless_present = "files")]
     kind: Option<String>,
     /// The id of the object
@@ -338,35 +351,20 @@ pub(crate) struct Delete {
 impl Delete {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let keys = match (&self.kind, &self.id) {
-            (Some(kind), Some(id)) => {
-                let parsed = singular(kind).parse();
-                let kind: Kind =
-                    parsed.map_err(|error| Failure::Rejected(format!("kind {kind:?}: {error}")))?;
-                vec![ObjectKey { kind, id: id.clone() }]
-            }
-            _ => keys_of(&self.files)?,
-        };
+        let documents = self.files.iter().map(read_document).collect::<Result<Vec<_>, Failure>>()?;
+        let key = self.kind.zip(self.id).map(|(kind, id)| ObjectKey::new(kind, id));
         let (wait, json) = (self.wait, self.json);
         self.address.with(|mut client| async move {
-            let accepted = client.delete(&keys, "weft delete").await.map_err(failed)?;
+            let by = "weft delete";
+            let accepted = match &key {
+                Some(key) => client.delete(std::slice::from_ref(key), by).await,
+                None => client.delete_documents(documents, by).await,
+            };
+            let accepted = accepted.map_err(failed)?;
             show_accepted(&accepted, json)?;
             wait.settle(&mut client, &accepted).await
         })
     }
-}
-
-/// The keys of the objects of files.
-fn keys_of(files: &[PathBuf]) -> Result<Vec<ObjectKey>, Failure> {
-    let mut batch = Batch::default();
-    for file in files {
-        let (name, text) = read_document(file)?;
-        batch.add_document(&name, &text);
-    }
-    batch.keys().map_err(|faults| {
-        let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        Failure::Rejected(lines.join("\n"))
-    })
 }
 
 fn print(text: &str) -> Result<(), Failure> {
@@ -384,7 +382,10 @@ mod tests {
         assert_eq!(json_with_state(object, &plain), format!("{object}\n"));
         assert_eq!(state_comments(&plain), "");
 
-        let state = ObjectState { mtu: Some(1442), problems: vec!["no \"way\"".into(), "other".into()] };
+        let state = ObjectState {
+            columns: r#"{"mtu":1442}"#.into(),
+            problems: vec!["no \"way\"".into(), "other".into()],
+        };
         let json = json_with_state(object, &state);
         assert_eq!(
             json,
@@ -392,10 +393,7 @@ mod tests {
         );
         let text = state_comments(&state) + &yaml(object).unwrap();
         assert_eq!(text, "# mtu: 1442\n# problem: no \"way\"\n# problem: other\nkind: switch\nid: blue\n");
-        for printed in [json, text] {
-            let mut batch = Batch::default();
-            batch.add_document("printed", &printed);
-            assert_eq!(batch.entries()[0].object.to_json(), object);
-        }
+        let read: serde_norway::Value = serde_norway::from_str(&text).unwrap();
+        assert_eq!(read, serde_json::from_str::<serde_norway::Value>(object).unwrap());
     }
 }

@@ -171,7 +171,7 @@ fn placement(testbed: &Testbed, before: u64) -> Result<(SystemTime, SystemTime)>
         if receipt.by.contains(DESTINATION) {
             let reported = humantime::parse_rfc3339(&receipt.at).context("a receipt's time")?;
             let confirmed = receipt.switches.iter().map(|switch| {
-                switch.confirmed_us.with_context(|| format!("{} did not confirm it", switch.transport_node))
+                switch.confirmed_us.with_context(|| format!("{} did not confirm it", switch.node))
             });
             let last_us = confirmed.collect::<Result<Vec<_>>>()?.into_iter().max();
             let last_us = last_us.context("the new location changed no switch")?;

@@ -19,6 +19,7 @@ use crate::program::{chosen_tables, compile_sources, load, refuse_hooks};
 
 mod edit;
 mod memory;
+mod objects;
 mod processes;
 mod run;
 mod running;
@@ -26,9 +27,10 @@ mod state;
 mod tick;
 
 use edit::Rules;
+pub(crate) use objects::Source;
 pub(crate) use processes::EvalProcess;
 use processes::Helpers;
-pub(crate) use run::{Run, open_input};
+pub(crate) use run::Run;
 pub(crate) use running::Running;
 pub(crate) use state::Begin;
 
@@ -36,7 +38,8 @@ pub(crate) use state::Begin;
 const EXAMPLE: &str = r#"Each transaction is one line of JSON, and so is its result. A transaction takes effect as a whole or not at all:
   {"insert": {"vm": [["web", "hv1"]]}, "delete": {"vm": [["web", "hv2"]]}}
   {"txn":1,"insert":{"route":[["web","10.0.0.1"]]},"delete":{}}
-The result of a rejected transaction is its error. It changes nothing, and the exit status is 1."#;
+The result of a rejected transaction is its error. It changes nothing, and the exit status is 1.
+A state does not say which objects it has, so `--objects` cannot follow `--state`."#;
 
 /// The program and its transactions: arguments shared with `weft profile`.
 #[derive(Args)]
@@ -44,9 +47,8 @@ pub(crate) struct Given {
     /// `.nlog` files or folders; together they form one program
     #[arg(required = true, value_name = "PROGRAM")]
     pub(crate) programs: Vec<PathBuf>,
-    /// A file of transactions, one JSON object per line; `-` reads standard input
-    #[arg(short, long, value_name = "TXNS")]
-    pub(crate) input: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: Source,
     /// Tables to show: `all`, or names separated by commas (default: the output tables)
     #[arg(long, value_delimiter = ',', value_name = "TABLES")]
     pub(crate) tables: Vec<String>,
@@ -57,7 +59,7 @@ pub(crate) struct Given {
 
 /// Arguments of `weft eval`.
 #[derive(Args)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = EXAMPLE, mut_arg("objects", |objects| objects.num_args(1..)))]
 pub(crate) struct Eval {
     #[command(flatten)]
     given: Given,
@@ -75,7 +77,7 @@ pub(crate) struct Eval {
     #[arg(long)]
     reference: bool,
     /// Start from a state saved by `--save-state`, as if the earlier run had continued
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "objects")]
     state: Option<PathBuf>,
     /// Save the state after the last transaction: the rows of the input tables, the memories of hooks, and statistics of all tables
     #[arg(long, value_name = "FILE")]
@@ -104,21 +106,22 @@ impl Eval {
         let program = compile_sources(&sources)?;
         let tables = chosen_tables(&self.given.tables, &program.schema)?;
         let begin = self.state.as_ref().map(|file| Begin::read(file, &program)).transpose()?;
-        let input = open_input(&self.given.input)?;
+        let transactions = self.given.source.open()?;
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
         let pinned = self.plan.as_deref().map(read_pinned).transpose()?;
         let planning = Settings { statistics, pinned, ..Settings::default() };
         // Dropped after what runs.
         let mut helpers = Helpers::default();
         let mut running = self.start(&program, Tables::These(tables), planning, &mut helpers)?;
-        let mut run = Run::new(&self.given.input, program);
+        let mut run = Run::new(&self.given.source, program);
         run.rules = Some(Rules::new(sources, self.given.tables.clone()));
         if let Some(begin) = begin {
             run.progress = begin.progress;
             begin.load(running.evaluator())?;
         }
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-        run.lines(input, &mut running, (!self.final_contents).then_some(&mut out), &mut |_, _| {})?;
+        let shown = (!self.final_contents).then_some(&mut out);
+        run.transactions(transactions, &mut running, shown, &mut |_, _| {})?;
         // Edits may have changed the set of tables.
         let tables = run.observed();
         if self.final_contents {

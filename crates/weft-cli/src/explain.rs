@@ -15,7 +15,7 @@ use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::{Obstacle, ObstacleKind, Reference, WhyNot, explanation};
 use serde_json::{Value as Json, json};
 
-use crate::eval::{Run, Running, open_input};
+use crate::eval::{Run, Running, Source};
 use crate::exit::Failure;
 use crate::program::{load, show};
 
@@ -25,9 +25,8 @@ struct Question {
     /// An `.nlog` file or a folder
     #[arg(value_name = "PROGRAM")]
     program: PathBuf,
-    /// A file of transactions, one JSON object per line; `-` reads standard input
-    #[arg(short, long, value_name = "TXNS")]
-    input: PathBuf,
+    #[command(flatten)]
+    source: Source,
     /// A row, written as in a rule; `_` and `..` match any value: 'location("p1", _)'
     #[arg(value_name = "ATOM")]
     atom: String,
@@ -134,9 +133,9 @@ impl Question {
         let evaluator = nlog_hooks::start(&program, Tables::All, make).map_err(Failure::Outside)?;
         let mut running = Running::Fixed(evaluator);
         let mut origins: BTreeMap<(TableId, Row), u64> = BTreeMap::new();
-        let mut run = Run::new(&self.input, program.clone());
+        let mut run = Run::new(&self.source, program.clone());
         let nowhere: Option<&mut Vec<u8>> = None;
-        run.lines(open_input(&self.input)?, &mut running, nowhere, &mut |txn, delta: &ColumnDelta| {
+        run.transactions(self.source.open()?, &mut running, nowhere, &mut |txn, delta: &ColumnDelta| {
             for (&table, changes) in &delta.to_rows().tables {
                 if program.schema.table(table).role == Role::Input {
                     for row in &changes.delete {

@@ -10,6 +10,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use controller::Rules;
 use lab::{Error, Lab as Network, Link, Migration, Options, Order, PingOptions, VmSpec};
 
 use crate::exit::Failure;
@@ -309,10 +310,12 @@ impl Lab {
     fn nodes(&self, network: &Network, encaps: &[String]) -> Result<(), Failure> {
         let mut text = String::new();
         let mappings = network.bridge_mappings().map_err(failed)?;
+        let rules = Rules::load(None).map_err(|error| Failure::Rejected(error.to_string()))?;
+        let kind = rules.host_kind().unwrap_or_default();
         for host in network.hosts().map_err(failed)? {
             if self.json {
                 let mut node = serde_json::json!({
-                    "kind": "transport_node", "id": host.name, "role": "hypervisor", "ip": host.ip.to_string(),
+                    "kind": kind, "id": host.name, "role": "hypervisor", "ip": host.ip.to_string(),
                     "encaps": encaps, "ovsdb": host.ovsdb_endpoint(), "openflow": host.openflow_endpoint(),
                 });
                 if !mappings.is_empty() {
@@ -322,7 +325,7 @@ impl Lab {
             } else {
                 let _ = writeln!(
                     text,
-                    "---\nkind: transport_node\nid: {}\nrole: hypervisor\nip: {}\nencaps: [{}]\novsdb: {}\nopenflow: {}",
+                    "---\nkind: {kind}\nid: {}\nrole: hypervisor\nip: {}\nencaps: [{}]\novsdb: {}\nopenflow: {}",
                     host.name,
                     host.ip,
                     encaps.join(", "),

@@ -8,6 +8,7 @@
 
 mod check;
 mod client;
+mod completions;
 mod daemon;
 #[cfg(feature = "lab")]
 mod demo;
@@ -23,6 +24,7 @@ mod plan;
 mod profile;
 mod program;
 mod replacement;
+mod schema;
 mod test;
 mod wait;
 
@@ -59,6 +61,8 @@ enum Command {
     Explain(explain::Explain),
     /// Explain why a row does not exist: for each rule, the first atom without a match
     WhyNot(explain::WhyNotCommand),
+    /// Print the JSON Schema of network objects, or the kinds that rules declare
+    Schema(schema::Schema),
     /// Run the controller
     Controller(daemon::Controller),
     /// Create, update or delete network objects as YAML or JSON files say, in one transaction
@@ -67,6 +71,11 @@ enum Command {
     Get(client::Get),
     /// Delete a network object, or the objects of files
     Delete(client::Delete),
+    /// Print a script with which a shell completes commands, options, files, kinds and ids
+    Completions(completions::Completions),
+    /// The candidates that the scripts of `weft completions` ask for
+    #[command(hide = true)]
+    Complete(completions::Complete),
     /// Manage a lab: virtual hosts with real Open vSwitch in network namespaces
     #[cfg(feature = "lab")]
     Lab(lab::Lab),
@@ -93,10 +102,13 @@ fn main() -> ExitCode {
         Command::Profile(profile) => profile.run(),
         Command::Explain(explain) => explain.run(),
         Command::WhyNot(why_not) => why_not.run(),
+        Command::Schema(schema) => schema.run(),
         Command::Controller(controller) => controller.run(),
         Command::Apply(apply) => apply.run(),
         Command::Get(get) => get.run(),
         Command::Delete(delete) => delete.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Complete(complete) => complete.run(),
         #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),
         #[cfg(feature = "lab")]

@@ -15,7 +15,7 @@ use nlog_dataflow::fused::{PipelineProfile, Profile as Figures, RuleProfile};
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_plan::Settings;
 
-use crate::eval::{Begin, Given, Run, Running, open_input};
+use crate::eval::{Begin, Given, Run, Running};
 use crate::exit::Failure;
 use crate::program::{chosen_tables, compile, refuse_hooks};
 
@@ -30,13 +30,14 @@ const SHOWN: usize = 20;
 #[command(
     after_help = "Times of rules are the times of their joins. The rest of the total is spent on reading transactions \
                         and on deriving sets.\n\
-                        With several workers, the figures of rules, tables and indexes are those of the first worker."
+                        With several workers, the figures of rules, tables and indexes are those of the first worker.",
+    mut_arg("objects", |objects| objects.num_args(1..))
 )]
 pub(crate) struct Profile {
     #[command(flatten)]
     given: Given,
     /// Start from a state saved by `weft eval --save-state`; loading it is part of the profile
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "objects")]
     state: Option<PathBuf>,
     /// Number of rules, tables and indexes to show (default: 20; with `--json` all)
     #[arg(long, value_name = "N")]
@@ -56,7 +57,7 @@ impl Profile {
         refuse_hooks(&program, "weft profile")?;
         let observe = Tables::These(chosen_tables(&self.given.tables, &program.schema)?);
         let begin = self.state.as_ref().map(|file| Begin::read(file, &program)).transpose()?;
-        let input = open_input(&self.given.input)?;
+        let transactions = self.given.source.open()?;
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
         let options = Options {
             engine: Kind::Fused,
@@ -68,14 +69,14 @@ impl Profile {
         let outside = |error: &dyn std::fmt::Display| Failure::Outside(error.to_string());
         let dataflow = Dataflow::new(program.clone(), options.clone()).map_err(|error| outside(&error))?;
         let mut running = Running::Dataflow(Box::new(dataflow), options);
-        let mut run = Run::new(&self.given.input, program.clone());
+        let mut run = Run::new(&self.given.source, program.clone());
         let start = Instant::now();
         if let Some(begin) = begin {
             run.progress = begin.progress;
             begin.load(running.evaluator())?;
         }
         let nowhere: Option<&mut Vec<u8>> = None;
-        run.lines(input, &mut running, nowhere, &mut |_, _| {})?;
+        run.transactions(transactions, &mut running, nowhere, &mut |_, _| {})?;
         let elapsed = start.elapsed();
         let figures = running.profile().map_err(|error| outside(&error))?;
         let figures = figures.ok_or_else(|| outside(&"the engine does not count"))?;

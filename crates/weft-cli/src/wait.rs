@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use controller::pb::switch_receipt::State;
-use controller::pb::{Accepted, Outcome, Receipt};
+use controller::pb::{Accepted, Receipt};
 use controller::{Client, ClientError};
-use network::Kind;
 
 use crate::exit::{Failure, say};
 
@@ -60,11 +59,11 @@ impl Wait {
         if let Some(why) = refusals(&receipt) {
             return Err(fault(why));
         }
-        let mut new = nodes(accepted, Outcome::Created);
-        new.extend(accepted.reconnecting.iter().cloned());
-        let gone = nodes(accepted, Outcome::Deleted);
+        // The switch of a new node cannot have been connected when the transaction was pushed.
+        let new: Vec<String> = accepted.connecting.iter().chain(&accepted.reconnecting).cloned().collect();
+        let gone = &accepted.leaving;
         for switch in receipt.switches.iter().filter(|switch| switch.state() == State::Offline) {
-            let node = &switch.transport_node;
+            let node = &switch.node;
             // The answer's warnings cover the switches of deleted nodes.
             if !new.contains(node) && !gone.contains(node) {
                 say(format_args!(
@@ -79,18 +78,8 @@ impl Wait {
 /// The refusals of switches, one per line.
 fn refusals(receipt: &Receipt) -> Option<String> {
     let refused = receipt.switches.iter().filter(|switch| switch.state() == State::Refused);
-    let texts: Vec<String> =
-        refused.map(|switch| format!("{}: {}", switch.transport_node, switch.error)).collect();
+    let texts: Vec<String> = refused.map(|switch| format!("{}: {}", switch.node, switch.error)).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
-}
-
-/// The transport nodes with this outcome. The switch of a new node cannot have been connected when the transaction
-/// was pushed.
-fn nodes(accepted: &Accepted, outcome: Outcome) -> Vec<String> {
-    let results = accepted.objects.iter().filter(|result| result.outcome() == outcome);
-    let objects = results.filter_map(|result| result.object.as_ref());
-    let nodes = objects.filter(|object| object.kind == Kind::TransportNode.name());
-    nodes.map(|object| object.id.clone()).collect()
 }
 
 /// Waits until these transport nodes are connected and in sync, and warns about those that are not in time.
@@ -101,7 +90,7 @@ async fn until_in_sync(
 ) -> Result<(), String> {
     while !nodes.is_empty() {
         let status = client.status_of(nodes.clone()).await.map_err(|error| error.to_string())?;
-        let switch = |node: &String| status.switches.iter().find(|switch| switch.transport_node == *node);
+        let switch = |node: &String| status.switches.iter().find(|switch| switch.node == *node);
         nodes.retain(|node| switch(node).is_some_and(|switch| !(switch.connected && switch.synced)));
         if left().is_zero() {
             for node in &nodes {

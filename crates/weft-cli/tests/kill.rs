@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use controller::{Client, ClientError};
-use network::{Kind, ObjectKey};
+use network::ObjectKey;
 use test_random::Random;
 
 use crate::support::Folder;
@@ -113,8 +113,8 @@ async fn write(socket: String, seed: u64, known: Arc<Mutex<Known>>, answers: Arc
             known.open.insert(number);
         }
         let answer = if delete {
-            let key = |kind, letter: char| ObjectKey::new(kind, format!("{letter}{number}"));
-            client.delete(&[key(Kind::SwitchPort, 'p'), key(Kind::Switch, 's')], "test").await
+            let key = |kind: &str, letter: char| ObjectKey::new(kind, format!("{letter}{number}"));
+            client.delete(&[key("switch_port", 'p'), key("switch", 's')], "test").await
         } else {
             client.apply_objects(pair(number).to_vec(), "test").await
         };

@@ -20,6 +20,7 @@ mod kill;
 mod language;
 mod limits;
 mod literals;
+mod objects;
 mod open_vswitch;
 mod plan;
 mod profile;

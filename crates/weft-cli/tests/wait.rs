@@ -44,8 +44,10 @@ impl Controller for Fake {
             outcome: (*outcome).into(),
         };
         let objects = self.script.nodes.iter().map(result).collect();
-        let accepted =
-            pb::Accepted { txn: (!self.script.unchanged).then_some(7), objects, ..pb::Accepted::default() };
+        let created = self.script.nodes.iter().filter(|(_, outcome)| *outcome == Outcome::Created);
+        let connecting = created.map(|(node, _)| (*node).to_owned()).collect();
+        let txn = (!self.script.unchanged).then_some(7);
+        let accepted = pb::Accepted { txn, objects, connecting, ..pb::Accepted::default() };
         let result = Some(pb::apply_response::Result::Accepted(accepted));
         Ok(Response::new(pb::ApplyResponse { result }))
     }
@@ -73,7 +75,7 @@ impl Controller for Fake {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst);
         let synced = self.script.in_order_after.is_some_and(|after| asked >= after);
         let switch = pb::SwitchStatus {
-            transport_node: "hv1".to_owned(),
+            node: "hv1".to_owned(),
             connected: true,
             synced,
             last_error: if synced { String::new() } else { "connection refused".to_owned() },
@@ -101,7 +103,7 @@ impl Controller for Fake {
 
 fn receipt(switches: &[(&str, State, &str)]) -> pb::Receipt {
     let switch = |&(node, state, error): &(&str, State, &str)| pb::SwitchReceipt {
-        transport_node: node.to_owned(),
+        node: node.to_owned(),
         state: state.into(),
         error: error.to_owned(),
         ..pb::SwitchReceipt::default()
@@ -196,14 +198,4 @@ fn new_transport_nodes_are_waited_for() {
     assert_eq!(status, Some(0), "{stderr}");
     assert_eq!(stderr, "warning: hv1 is not in sync yet: connection refused\n");
     assert!(asked > 1);
-}
-
-#[test]
-fn delete_takes_plurals_and_names_a_faulty_word() {
-    let folder = Folder::new();
-    let outcome = folder.weft(&["delete", "swiches", "x"]);
-    assert!(outcome.has_status(1).stderr.contains("kind \"swiches\": unknown kind"), "{}", outcome.stderr);
-    // No controller is running, but the kind is understood.
-    let outcome = folder.weft(&["delete", "switches", "x", "--controller", "unix:/nowhere/weft.sock"]);
-    assert!(outcome.has_status(3).stderr.contains("no controller answers"), "{}", outcome.stderr);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use controller::rules::Rules;
-use network::{Batch, ObjectStore, TransportZone};
+use network::{Batch, Cancel, Kinds, ObjectStore};
 use nlog::Program;
 use nlog_data::{Delta, Evaluator, Row, TableId, Tables, Transaction, Value, json};
 use nlog_dataflow::{Dataflow, Options};
@@ -52,7 +52,7 @@ pub(super) fn run() -> Result<()> {
         Ok(())
     };
 
-    show("Two hypervisors and two tenants' switches are applied", objects()?)?;
+    show("Two hypervisors and two tenants' switches are applied", objects(rules.kinds())?)?;
     let mut rows = Rows::default();
     for host in ["hv1", "hv2"] {
         rows.insert("tunnel_port", vec![text(host), text("weft-geneve"), Value::Int(TUNNEL_OFPORT)]);
@@ -100,21 +100,19 @@ impl Rows {
 }
 
 /// The rows of the demo's objects.
-fn objects() -> Result<Rows> {
-    let mut batch = Batch::default();
+fn objects(kinds: &Kinds) -> Result<Rows> {
+    let mut batch = Batch::new(kinds, Cancel::default());
     batch.add_document("hosts.yaml", HOSTS);
     batch.add_document("two-tenants.yaml", NETWORK);
-    let changes = ObjectStore::default()
+    let changes = ObjectStore::new(kinds)
         .plan(batch)
         .map_err(|faults| anyhow!(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
     let mut rows = Rows::default();
     for (table, table_rows) in changes.rows().insert {
         for row in table_rows {
-            rows.insert(table, row);
+            rows.insert(&table, row);
         }
     }
-    let (table, row) = TransportZone::default_zone().row();
-    rows.insert(table, row);
     for host in ["hv1", "hv2"] {
         rows.insert("managed", vec![text(host)]);
     }

@@ -6,6 +6,7 @@ use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use network::ObjectError;
 use nlog::Program;
 use nlog::program::Place;
 use nlog_data::encoding::{other_than_utf8, without_mark};
@@ -17,6 +18,7 @@ use nlog_data::{
 
 use super::edit::{self, BAD_RULES, Edit, Rules};
 use super::memory::memory;
+use super::objects::{BAD_OBJECT, Source};
 use super::running::{Running, Unchanged};
 use super::state::Progress;
 use super::tick::tick;
@@ -37,7 +39,7 @@ fn input_name(input: &Path) -> String {
 }
 
 /// Opens the file, or standard input for `-`.
-pub(crate) fn open_input(input: &Path) -> Result<Lines, Failure> {
+pub(super) fn open_input(input: &Path) -> Result<Lines, Failure> {
     let from: Box<dyn Read> = if input.as_os_str() == "-" {
         Box::new(io::stdin().lock())
     } else {
@@ -47,8 +49,8 @@ pub(crate) fn open_input(input: &Path) -> Result<Lines, Failure> {
     Ok(BufReader::with_capacity(READ, from))
 }
 
-/// The result of an accepted line.
-struct Answer {
+/// The result of an accepted transaction.
+pub(super) struct Answer {
     delta: ColumnDelta,
     /// The tables of the delta.
     schema: Arc<Schema>,
@@ -56,12 +58,23 @@ struct Answer {
     dry_run: bool,
 }
 
-/// Why a line changes nothing.
-enum Refusal {
+/// Why a transaction changes nothing.
+pub(super) enum Refusal {
     /// An error of a transaction, with the rule involved.
     Transaction(TransactionError, Option<Place>),
     /// An edit of rules that is refused.
     Rules(String),
+    /// Objects with faults, at least one. If rules refuse them, the error of the transaction.
+    Objects(Vec<ObjectError>, Option<TransactionError>),
+}
+
+/// Where a transaction comes from.
+#[derive(Clone, Copy)]
+pub(super) enum Origin<'a> {
+    /// A line of the input.
+    Line(u64),
+    /// A file of objects.
+    File(&'a str),
 }
 
 impl From<TransactionError> for Refusal {
@@ -70,8 +83,11 @@ impl From<TransactionError> for Refusal {
     }
 }
 
+/// Takes the number and the delta of an accepted transaction.
+pub(crate) type Each<'a> = dyn FnMut(u64, &ColumnDelta) + 'a;
+
 /// An answer, a refusal, or the end of the run.
-type Taken<T> = Result<Result<T, Refusal>, Failure>;
+pub(super) type Taken<T> = Result<Result<T, Refusal>, Failure>;
 
 /// The state of a run.
 pub(crate) struct Run {
@@ -88,9 +104,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(input: &Path, program: Arc<Program>) -> Self {
+    pub(crate) fn new(source: &Source, program: Arc<Program>) -> Self {
         Run {
-            input: input_name(input),
+            input: source.input.as_deref().map(input_name).unwrap_or_default(),
             program,
             rules: None,
             progress: Progress::default(),
@@ -105,12 +121,12 @@ impl Run {
     ///
     /// Keeps one line and one delta in memory at a time. Flushes the output before waiting for input, because a
     /// sender that writes line by line waits for each answer.
-    pub(crate) fn lines(
+    pub(super) fn lines(
         &mut self,
         mut input: Lines,
         running: &mut Running,
         mut out: Option<&mut impl Write>,
-        each: &mut dyn FnMut(u64, &ColumnDelta),
+        each: &mut Each<'_>,
     ) -> Result<(), Failure> {
         let (mut line, mut number) = (Vec::new(), 0);
         loop {
@@ -153,28 +169,42 @@ impl Run {
             };
             let txn = txn.unwrap_or(self.progress.last_number.saturating_add(1));
             self.progress.last_number = txn;
-            match self.take(number, parsed, running)? {
-                Ok(answer) => {
-                    if !answer.dry_run {
-                        each(txn, &answer.delta);
-                    }
-                    if let Some(out) = out.as_mut() {
-                        answer.write(*out, txn).map_err(Failure::output)?;
-                    }
+            let taken = self.take(number, parsed, running)?;
+            self.answer(Origin::Line(number), txn, taken, &mut out, each)?;
+        }
+    }
+
+    /// Prints the answer to a transaction, and passes on the delta of an accepted one.
+    pub(super) fn answer(
+        &mut self,
+        from: Origin<'_>,
+        txn: u64,
+        taken: Result<Answer, Refusal>,
+        out: &mut Option<&mut impl Write>,
+        each: &mut Each<'_>,
+    ) -> Result<(), Failure> {
+        match taken {
+            Ok(answer) => {
+                if !answer.dry_run {
+                    each(txn, &answer.delta);
                 }
-                Err(refusal) => {
-                    self.refused += 1;
-                    // A terminal shows both outputs in chronological order.
-                    if let Some(out) = out.as_mut() {
-                        out.flush().map_err(Failure::output)?;
-                    }
-                    say(self.complaint(number, txn, &refusal));
-                    if let Some(out) = out.as_mut() {
-                        out.write_all(&refusal.line(txn)).map_err(Failure::output)?;
-                    }
+                if let Some(out) = out.as_mut() {
+                    answer.write(*out, txn).map_err(Failure::output)?;
+                }
+            }
+            Err(refusal) => {
+                self.refused += 1;
+                // A terminal shows both outputs in chronological order.
+                if let Some(out) = out.as_mut() {
+                    out.flush().map_err(Failure::output)?;
+                }
+                say(self.complaint(from, txn, &refusal));
+                if let Some(out) = out.as_mut() {
+                    out.write_all(&refusal.line(txn)).map_err(Failure::output)?;
                 }
             }
         }
+        Ok(())
     }
 
     /// Executes a line. Returns its result, or the refusal.
@@ -201,6 +231,11 @@ impl Run {
                 (Ok(()), _) => self.commit(&parsed.transaction, evaluator),
             },
         };
+        self.committed(result)
+    }
+
+    /// The answer to a commit, or its refusal.
+    pub(super) fn committed(&self, result: Result<ColumnDelta, CommitError>) -> Taken<Answer> {
         match result {
             Ok(delta) => Ok(Ok(Answer { delta, schema: Arc::clone(&self.program.schema), dry_run: false })),
             Err(CommitError::Refused(error)) => {
@@ -240,7 +275,7 @@ impl Run {
         }
     }
 
-    fn commit(
+    pub(super) fn commit(
         &mut self,
         transaction: &ColumnTransaction,
         evaluator: &mut dyn Evaluator,
@@ -293,22 +328,27 @@ impl Run {
     }
 
     /// The message about a refused transaction: place, reason and the rule involved.
-    fn complaint(&self, line: u64, txn: u64, refusal: &Refusal) -> String {
+    fn complaint(&self, from: Origin<'_>, txn: u64, refusal: &Refusal) -> String {
         let (code, message, rule) = match refusal {
+            Refusal::Objects(faults, _) => {
+                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                return format!("error: {}", faults.join("\n"));
+            }
             Refusal::Transaction(error, rule) => (error.code.name(), &error.message, rule.as_ref()),
             Refusal::Rules(why) => (BAD_RULES, why, None),
         };
-        // The message about a line that is not JSON begins with its place.
-        let place = format!("line {line}, column ");
-        let (column, message) = message
-            .strip_prefix(&place)
-            .and_then(|rest| rest.split_once(": "))
-            .unwrap_or(("1", message.as_str()));
+        let (place, message) = match from {
+            Origin::File(name) => (name.to_owned(), message.as_str()),
+            Origin::Line(line) => {
+                // The message about a line that is not JSON begins with its place.
+                let own = message.strip_prefix(&format!("line {line}, column "));
+                let own = own.and_then(|rest| rest.split_once(": "));
+                let (column, message) = own.unwrap_or(("1", message.as_str()));
+                (format!("{}:{line}:{column}", self.input), message)
+            }
+        };
         let rule = rule.map(|place| format!(" (the rule at {place})")).unwrap_or_default();
-        format!(
-            "{}:{line}:{column}: error[{code}]: {message}{rule}; transaction {txn} changes nothing",
-            self.input
-        )
+        format!("{place}: error[{code}]: {message}{rule}; transaction {txn} changes nothing")
     }
 
     /// Prints the summary, and returns whether all lines were accepted.
@@ -352,16 +392,29 @@ impl Refusal {
     /// The line of this refusal.
     fn line(&self, txn: u64) -> Vec<u8> {
         match self {
-            Refusal::Transaction(error, _) => {
+            Refusal::Transaction(error, _) | Refusal::Objects(_, Some(error)) => {
                 let mut line = Vec::new();
                 write_error_line(&mut line, txn, error);
                 line
             }
-            Refusal::Rules(why) => {
-                let why = serde_json::Value::from(why.as_str());
-                format!("{{\"txn\":{txn},\"error\":{{\"code\":\"{BAD_RULES}\",\"message\":{why}}}}}\n")
-                    .into_bytes()
-            }
+            Refusal::Objects(faults, None) => error_line(txn, BAD_OBJECT, &summary(faults)),
+            Refusal::Rules(why) => error_line(txn, BAD_RULES, why),
         }
+    }
+}
+
+/// The line of a refusal that is no error of a transaction.
+fn error_line(txn: u64, code: &str, message: &str) -> Vec<u8> {
+    let message = serde_json::Value::from(message);
+    format!("{{\"txn\":{txn},\"error\":{{\"code\":\"{code}\",\"message\":{message}}}}}\n").into_bytes()
+}
+
+/// The first fault, and the number of others.
+fn summary(faults: &[ObjectError]) -> String {
+    let first = faults.first().map(ToString::to_string).unwrap_or_default();
+    match faults.len() {
+        0 | 1 => first,
+        2 => format!("{first} and 1 more fault"),
+        count => format!("{first} and {} more faults", count - 1),
     }
 }

@@ -73,6 +73,51 @@ fn gre_carries_each_tenant_and_nobody_else() {
     reaches_all_and_none_across("gre");
 }
 
+/// The example of the book: a kind of object, a refusal, a number and a state, all from a folder of rules.
+#[test]
+fn a_feature_of_ones_own_is_a_folder_of_rules() {
+    let rules =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-feature").canonicalize().unwrap();
+    let testbed = testbed("own-feature", &["geneve"], Some(&rules));
+    bring_up(&testbed);
+    assert_eq!(departures(&testbed), Departures::default());
+
+    let labelled =
+        |labels: &str| NETWORK.replace("id: acme-1\n", &format!("id: acme-1\nlabels: {{{labels}}}\n"));
+    testbed.apply("infected.yaml", &labelled("state: infected")).unwrap();
+    let quarantine = fs::read_to_string(rules.join("quarantine.yaml")).unwrap();
+    testbed.apply("quarantine.yaml", &quarantine).unwrap();
+    testbed.wait_in_sync().unwrap();
+    // It neither sends nor receives; all others are as before.
+    let cut: BTreeSet<String> = ["acme-2", "acme-3"]
+        .iter()
+        .flat_map(|other| [format!("acme-1 to {other}"), format!("{other} to acme-1")])
+        .collect();
+    let found = departures_once(&testbed, |departures| departures.missing == cut);
+    assert_eq!(found, Departures { missing: cut, leaks: BTreeSet::new() });
+    let weft = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_weft"));
+        let output = command.args(arguments).args(["--controller", &testbed.controller_address()]).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shown = weft(&["get", "quarantine", "infected"]);
+    assert_eq!(
+        shown,
+        "# number: 1\n# ports: 1\nkind: quarantine\nid: infected\nlabel: state\nvalue: infected\n"
+    );
+    // A label protects a port from quarantines; the request that gives it changes nothing else either.
+    let protected = labelled("state: infected, protected: 'yes'");
+    let refusal = testbed.apply("protected.yaml", &protected).unwrap_err();
+    let said = "quarantine infected: label: would cut off switch_port acme-1, which has the label protected";
+    assert!(format!("{refusal:#}").contains(said), "{refusal:#}");
+
+    weft(&["delete", "quarantine", "infected"]);
+    testbed.wait_in_sync().unwrap();
+    assert_eq!(departures(&testbed), Departures::default());
+}
+
 #[test]
 fn hosts_use_the_first_encapsulation_that_both_switches_have() {
     // The userspace datapath does not support stt: although preferred, it must not be waited for.

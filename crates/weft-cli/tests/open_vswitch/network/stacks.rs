@@ -49,7 +49,7 @@ fn carries_everything(encap: &str, form: &str, overhead: u16, underlay_mtu: u16)
     let hosts = Settings { hosts: 3, underlay_mtu, encaps: vec![encap.to_owned()], ..settings(encap) };
     let testbed = Testbed::start(hosts).unwrap();
     let zone = format!("{{kind: transport_zone, id: rack, tunnels: {form}, mtu: {underlay_mtu}}}\n");
-    let nodes = testbed.transport_nodes().unwrap().replace("role:", "transport_zone: rack\nrole:");
+    let nodes = testbed.hosts_as_objects().unwrap().replace("role:", "transport_zone: rack\nrole:");
     let nodes = nodes.replace("\nip:", "\ntransport_zone: rack\nip:");
     testbed.apply("zone.yaml", &(zone + &nodes)).unwrap();
     let mtu = underlay_mtu - overhead;

@@ -1,0 +1,150 @@
+//! `weft completions`: completion of commands, options, files, kinds and ids in shells.
+//!
+//! The scripts know nothing: they ask `weft complete`, which `--help` does not show. It prints one candidate per line,
+//! with its description after a tab, or `:files` where a file is wanted.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::{Args, Command, CommandFactory as _, ValueEnum};
+use serde_json::Value as Json;
+
+use crate::client::ask;
+use crate::exit::Failure;
+use crate::schema::built_in;
+
+mod wanted;
+
+use wanted::Wanted;
+
+/// How long a shell waits for the controller.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Arguments of `weft completions`.
+#[derive(Args)]
+#[command(after_help = "For the running shell:\n  \
+        bash:  source <(weft completions bash)\n  \
+        zsh:   source <(weft completions zsh)\n  \
+        fish:  weft completions fish | source\n\
+        Kinds and ids are those of the running controller. Without one, kinds are those of the built-in rules.")]
+pub(crate) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+/// A shell.
+#[derive(ValueEnum, Clone, Copy)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+impl Completions {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        print(match self.shell {
+            Shell::Bash => include_str!("completions/weft.bash"),
+            Shell::Zsh => include_str!("completions/weft.zsh"),
+            Shell::Fish => include_str!("completions/weft.fish"),
+        })
+    }
+}
+
+/// Arguments of `weft complete`.
+#[derive(Args)]
+pub(crate) struct Complete {
+    /// The words after `weft`; the last one, which can be empty, is to be completed
+    #[arg(last = true)]
+    words: Vec<String>,
+}
+
+/// A value, and its description.
+type Candidate = (String, String);
+
+impl Complete {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let mut root = crate::Arguments::command();
+        root.build();
+        let (wanted, typed) = Wanted::of(&root, &self.words);
+        let Some(candidates) = candidates(&wanted) else { return print(":files\n") };
+        let line = |(value, about): Candidate| format!("{value}\t{about}\n");
+        let fits = candidates.into_iter().filter(|(value, _)| value.starts_with(typed));
+        print(&fits.map(line).collect::<String>())
+    }
+}
+
+/// The candidates; none if files are wanted.
+fn candidates(wanted: &Wanted) -> Option<Vec<Candidate>> {
+    Some(match wanted {
+        Wanted::Nothing => Vec::new(),
+        Wanted::Commands(command) => subcommands(command),
+        Wanted::Options(command) => options(command),
+        Wanted::Values(values, prefix) => {
+            values.iter().map(|(value, about)| (format!("{prefix}{value}"), about.clone())).collect()
+        }
+        Wanted::Files => return None,
+        Wanted::Kinds { address, flows } => kinds(address.as_deref(), *flows),
+        Wanted::Ids { address, kind } => ids(address.as_deref(), kind),
+    })
+}
+
+fn subcommands(command: &Command) -> Vec<Candidate> {
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let about = |command: &Command| command.get_about().map(ToString::to_string).unwrap_or_default();
+    shown.map(|command| (command.get_name().to_owned(), about(command))).collect()
+}
+
+fn options(command: &Command) -> Vec<Candidate> {
+    let shown = command.get_arguments().filter(|option| !option.is_hide_set());
+    let long = shown.filter_map(|option| Some((format!("--{}", option.get_long()?), option)));
+    long.map(|(long, option)| (long, option.get_help().map(ToString::to_string).unwrap_or_default()))
+        .collect()
+}
+
+/// The kinds of the controller, or else of the built-in rules.
+fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
+    let built_in = built_in().ok();
+    let about = |name: &str| {
+        let kind = built_in.as_ref().and_then(|kinds| kinds.get(name));
+        kind.map(|kind| kind.summary()).unwrap_or_default()
+    };
+    let asked = ask(address, PATIENCE, |mut client| async move { client.status().await.ok() });
+    let names: Vec<String> = match asked {
+        Some(status) => {
+            status.objects.into_keys().collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+        }
+        None => built_in.iter().flat_map(|kinds| kinds.names().map(str::to_owned)).collect(),
+    };
+    let mut found: Vec<Candidate> = names.into_iter().map(|name| (name.clone(), about(&name))).collect();
+    if with_flows {
+        found.push(("status".to_owned(), "The controller and its switches".to_owned()));
+        found.push(("flows".to_owned(), "The flows, groups and ports of a transport node".to_owned()));
+    }
+    found
+}
+
+/// The ids of a kind, or of the transport nodes with flows; none without a controller.
+fn ids(address: Option<&str>, kind: &str) -> Vec<Candidate> {
+    let of_flows = kind == "flows";
+    let kind = kind.to_owned();
+    let found = ask(address, PATIENCE, |mut client| async move {
+        if of_flows {
+            let status = client.status().await.ok()?;
+            return Some(status.switches.into_iter().map(|switch| switch.node).collect());
+        }
+        let objects = client.get_with_states(&kind, None).await.ok()?;
+        let id = |object: &str| -> Option<String> {
+            let members: BTreeMap<String, Json> = serde_json::from_str(object).ok()?;
+            Some(members.get("id")?.as_str()?.to_owned())
+        };
+        Some(objects.iter().filter_map(|(object, _)| id(object)).collect::<Vec<_>>())
+    });
+    found.unwrap_or_default().into_iter().map(|id| (id, String::new())).collect()
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    std::io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
+}

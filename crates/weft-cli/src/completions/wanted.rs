@@ -1,0 +1,134 @@
+//! What the last word of a command line can be.
+
+use clap::{Arg, Command, ValueHint};
+
+/// What a word can be.
+pub(super) enum Wanted<'a> {
+    /// Nothing is known of it.
+    Nothing,
+    /// A command of this one.
+    Commands(&'a Command),
+    /// An option of this command.
+    Options(&'a Command),
+    /// A value, with its description, after this text.
+    Values(Vec<(String, String)>, String),
+    /// The path of a file or a folder.
+    Files,
+    /// A kind of objects of the controller at this address; with `flows`, also the other things that `weft get` prints.
+    Kinds { address: Option<String>, flows: bool },
+    /// The id of an object of this kind.
+    Ids { address: Option<String>, kind: String },
+}
+
+/// The words before the last one, as understood so far.
+struct Before<'a> {
+    command: &'a Command,
+    /// The option whose value comes next.
+    option: Option<&'a Arg>,
+    /// The values of positional arguments.
+    positional: Vec<&'a str>,
+    /// The address of the controller.
+    address: Option<String>,
+    /// Whether `--` was given, after which no word is an option.
+    is_ended: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// What the last of the words can be, and the part of it that is typed already.
+    pub(super) fn of(root: &'a Command, words: &'a [String]) -> (Self, &'a str) {
+        let (last, words) = words.split_last().map_or(("", &[][..]), |(last, words)| (last.as_str(), words));
+        let mut before =
+            Before { command: root, option: None, positional: Vec::new(), address: None, is_ended: false };
+        for word in words {
+            before.read(word);
+        }
+        (before.wanted(last), last)
+    }
+}
+
+impl<'a> Before<'a> {
+    fn read(&mut self, word: &'a str) {
+        if let Some(option) = self.option
+            && (self.is_ended || !word.starts_with('-'))
+        {
+            self.value(option, word);
+            let takes_more = option.get_num_args().is_some_and(|count| count.max_values() > 1);
+            self.option = self.option.filter(|_| takes_more);
+        } else if !self.is_ended && word == "--" {
+            (self.is_ended, self.option) = (true, None);
+        } else if !self.is_ended && word.starts_with('-') && word != "-" {
+            let (name, value) =
+                word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+            let option = self.find(name).filter(|option| option.get_action().takes_values());
+            match (option, value) {
+                (Some(option), Some(value)) => self.value(option, value),
+                (option, _) => self.option = option,
+            }
+        } else if let Some(command) = self.command.find_subcommand(word) {
+            self.command = command;
+        } else {
+            self.positional.push(word);
+        }
+    }
+
+    fn value(&mut self, option: &Arg, value: &str) {
+        if option.get_long() == Some("controller") {
+            self.address = Some(value.to_owned());
+        }
+    }
+
+    /// The option of this name, with its dashes.
+    fn find(&self, name: &str) -> Option<&'a Arg> {
+        let is_named = |option: &&Arg| match name.strip_prefix("--") {
+            Some(long) => option.get_long() == Some(long),
+            None => option.get_short().is_some_and(|short| name[1..].starts_with(short)),
+        };
+        self.command.get_arguments().find(is_named)
+    }
+
+    fn wanted(&self, last: &str) -> Wanted<'a> {
+        if let Some(option) = self.option.filter(|_| !last.starts_with('-')) {
+            return self.of(option, "");
+        }
+        if last.starts_with('-') && !self.is_ended {
+            return match last.split_once('=') {
+                Some((name, _)) => {
+                    self.find(name).map_or(Wanted::Nothing, |option| self.of(option, &format!("{name}=")))
+                }
+                None => Wanted::Options(self.command),
+            };
+        }
+        if self.command.has_subcommands() {
+            let is_known = self.positional.is_empty();
+            return if is_known { Wanted::Commands(self.command) } else { Wanted::Nothing };
+        }
+        let positionals: Vec<&Arg> = self.command.get_positionals().collect();
+        let is_open = |last: &&&Arg| last.get_num_args().is_some_and(|count| count.max_values() > 1);
+        let next = positionals.get(self.positional.len()).or_else(|| positionals.last().filter(is_open));
+        next.map_or(Wanted::Nothing, |next| self.of(next, ""))
+    }
+
+    /// What a value of an argument can be, after a text that is typed already.
+    fn of(&self, argument: &Arg, typed: &str) -> Wanted<'a> {
+        let address = self.address.clone();
+        let values: Vec<(String, String)> = (argument.get_possible_values().iter())
+            .filter(|value| !value.is_hide_set())
+            .map(|value| {
+                let about = value.get_help().map(ToString::to_string).unwrap_or_default();
+                (value.get_name().to_owned(), about)
+            })
+            .collect();
+        if !values.is_empty() {
+            return Wanted::Values(values, typed.to_owned());
+        }
+        match (self.command.get_name(), argument.get_id().as_str()) {
+            (command @ ("get" | "delete"), "kind") => Wanted::Kinds { address, flows: command == "get" },
+            ("get" | "delete", "id") => match self.positional.first() {
+                Some(kind) => Wanted::Ids { address, kind: (*kind).to_owned() },
+                None => Wanted::Nothing,
+            },
+            _ if argument.get_value_hint() == ValueHint::AnyPath => Wanted::Files,
+            _ => Wanted::Nothing,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The transactions of a run: files of network objects, then lines.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use network::{Batch, Cancel, Kinds, ObjectStore};
+use nlog_data::{ColumnTransaction, CommitError};
+
+use super::run::{Answer, Each, Lines, Origin, Refusal, Run, Taken, open_input};
+use super::running::Running;
+use crate::client::read_document;
+use crate::exit::Failure;
+
+/// The code of a file of objects with faults.
+pub(super) const BAD_OBJECT: &str = "bad-object";
+
+/// The transactions: arguments shared by the commands that run some.
+#[derive(Args)]
+pub(crate) struct Source {
+    /// A file of transactions, one JSON object per line; `-` reads standard input
+    #[arg(short, long, value_name = "TXNS", required_unless_present = "objects")]
+    pub(super) input: Option<PathBuf>,
+    /// A file of network objects (YAML or JSON), as `weft apply` takes them; `-` reads standard input. Each file is one
+    /// transaction, before those of `--input`
+    #[arg(long, value_name = "FILE")]
+    objects: Vec<PathBuf>,
+}
+
+/// The transactions, ready to be read.
+pub(crate) struct Opened {
+    /// Name and text of each file of objects.
+    documents: Vec<(String, String)>,
+    lines: Option<Lines>,
+}
+
+impl Source {
+    /// Reads the files of objects, and opens the file of transactions.
+    pub(crate) fn open(&self) -> Result<Opened, Failure> {
+        let readers = self.input.iter().chain(&self.objects);
+        if readers.filter(|path| path.as_os_str() == "-").count() > 1 {
+            let why = "`-` is given twice, and standard input can be read once; write one of them to a file";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+        let documents = self.objects.iter().map(read_document).collect::<Result<_, Failure>>()?;
+        Ok(Opened { documents, lines: self.input.as_deref().map(open_input).transpose()? })
+    }
+}
+
+impl Run {
+    /// Runs each transaction through the evaluator and prints the answer. Passes the number and the delta of each
+    /// accepted one to `each`.
+    pub(crate) fn transactions(
+        &mut self,
+        opened: Opened,
+        running: &mut Running,
+        mut out: Option<&mut impl Write>,
+        each: &mut Each<'_>,
+    ) -> Result<(), Failure> {
+        let kinds = Kinds::new(self.program.objects.clone());
+        let mut store = ObjectStore::new(&kinds);
+        for (name, text) in opened.documents {
+            let mut batch = Batch::new(&kinds, Cancel::default());
+            batch.add_document(&name, &text);
+            let txn = self.progress.last_number.saturating_add(1);
+            self.progress.last_number = txn;
+            let taken = self.apply(&mut store, batch, running)?;
+            self.answer(Origin::File(&name), txn, taken, &mut out, each)?;
+        }
+        match opened.lines {
+            Some(lines) => self.lines(lines, running, out, each),
+            None => Ok(()),
+        }
+    }
+
+    /// Applies the objects of a file. Refused objects leave the store as it was.
+    fn apply(&mut self, store: &mut ObjectStore, batch: Batch, running: &mut Running) -> Taken<Answer> {
+        let changes = match store.plan(batch) {
+            Ok(changes) => changes,
+            Err(faults) => return Ok(Err(Refusal::Objects(faults, None))),
+        };
+        let rows = changes.rows().transaction(&self.program.schema);
+        let transaction = ColumnTransaction::from_rows(&rows);
+        let transaction = transaction.map_err(|error| Failure::Outside(error.to_string()))?;
+        let result = self.commit(&transaction, running.evaluator());
+        if let Err(CommitError::Refused(error)) = &result
+            && let Some(faults) = changes.refused_by(error)
+        {
+            return Ok(Err(Refusal::Objects(faults, Some(error.clone()))));
+        }
+        if result.is_ok() {
+            store.commit(&changes);
+        }
+        self.committed(result)
+    }
+}

@@ -1,0 +1,60 @@
+//! `weft schema`: the kinds of network objects that rules declare.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use controller::Rules;
+use network::Kinds;
+use serde_json::json;
+
+use crate::exit::Failure;
+use crate::program::compile;
+
+/// Arguments of `weft schema`.
+#[derive(Args)]
+#[command(
+    after_help = "The JSON Schema (draft 2020-12) describes one object: a YAML document of a file for `weft apply`. An editor that \
+                  has it completes fields and marks faults."
+)]
+pub(crate) struct Schema {
+    /// `.nlog` files or folders that declare the kinds (default: the built-in rules)
+    #[arg(value_name = "RULES")]
+    rules: Vec<PathBuf>,
+    /// Print the kinds instead, one per line, with the first sentence of their documentation
+    #[arg(long)]
+    kinds: bool,
+    /// Print JSON, also with `--kinds`: one object per line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Schema {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let kinds = if self.rules.is_empty() {
+            built_in()?
+        } else {
+            Kinds::new(compile(&self.rules)?.objects.clone())
+        };
+        let text = match (self.kinds, self.json) {
+            (false, _) => format!("{:#}\n", kinds.json_schema()),
+            (true, true) => {
+                let line = |kind: &network::Kind| json!({"kind": kind.name(), "summary": kind.summary()});
+                kinds.iter().map(|kind| line(kind).to_string() + "\n").collect()
+            }
+            (true, false) => {
+                let width = kinds.names().map(str::len).max().unwrap_or_default();
+                let line = |kind: &network::Kind| format!("{:width$}  {}", kind.name(), kind.summary());
+                kinds.iter().map(|kind| line(kind).trim_end().to_owned() + "\n").collect()
+            }
+        };
+        std::io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
+    }
+}
+
+/// The kinds of the built-in rules.
+pub(crate) fn built_in() -> Result<Kinds, Failure> {
+    let rules = Rules::load(None).map_err(|error| Failure::outside("the built-in rules", error))?;
+    Ok(rules.kinds().clone())
+}
