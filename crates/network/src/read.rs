@@ -57,10 +57,10 @@ pub(crate) fn read(
     let fields = &kind.declared().fields;
     let values: Vec<Value> = fields.iter().filter_map(|field| document.field(field)).collect();
     document.finish(fields);
-    let is_whole = values.len() == fields.len();
-    is_whole
-        .then_some(())
-        .and_then(|()| Some(Given::Object(Object::new(kind.clone(), id?.into(), values, labels))))
+    if values.len() < fields.len() {
+        return None;
+    }
+    Some(Given::Object(Object::new(kind.clone(), id?.into(), values, labels)))
 }
 
 impl<'a> Document<'a> {

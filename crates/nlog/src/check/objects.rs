@@ -204,7 +204,7 @@ fn field_path(
     let Some(at) = columns.find(&first.name).filter(|at| *at > 0) else {
         let names = columns.iter().skip(1).map(|column| column.name.name.as_str());
         let message = format!("object `{}` has no field `{}`", table.name.name, first.name);
-        reports.push(Report::new(Code::Object, first.span, message, meant(&first.name, names)));
+        reports.push(Report::new(Code::Object, first.span, message, meant(&first.name, names, fields_are)));
         return None;
     };
     let mut steps = vec![at - 1];
@@ -242,16 +242,24 @@ fn step<'t>(ty: &'t Type, name: &str) -> Result<(usize, &'t Type), (String, Stri
     };
     record.field(name).ok_or_else(|| {
         let names = record.fields.iter().map(|(own, _)| own.as_str());
-        (format!("record `{}` has no field `{name}`", record.name), meant(name, names))
+        (format!("record `{}` has no field `{name}`", record.name), meant(name, names, fields_are))
     })
 }
 
-/// The field that a wrong name means, or all fields.
-fn meant<'n>(name: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
+/// The name that a wrong name means; else `list` says all the names there are.
+fn meant<'n>(
+    name: &str,
+    names: impl Iterator<Item = &'n str> + Clone,
+    list: impl FnOnce(String) -> String,
+) -> String {
     match suggest::nearest(name, names.clone()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("its fields are {}", quoted(names)),
+        None => list(quoted(names)),
     }
+}
+
+fn fields_are(all: String) -> String {
+    format!("its fields are {all}")
 }
 
 /// The type of the single values in a type.
@@ -334,11 +342,8 @@ fn names_a_field(rule: &CheckedRule<'_>, declarations: &Declarations<'_>, report
     let Some(kind) = text(0) else { return };
     let kinds = declarations.tables.iter().filter(|table| table.object.is_some());
     let Some(table) = kinds.clone().find(|table| table.name.name == kind) else {
-        let names: Vec<&str> = kinds.map(|table| table.name.name.as_str()).collect();
-        let help = match suggest::nearest(&kind, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the kinds are {}", quoted(names)),
-        };
+        let names = kinds.map(|table| table.name.name.as_str());
+        let help = meant(&kind, names, |all| format!("the kinds are {all}"));
         reports.push(Report::new(
             Code::Refuse,
             span(0),
@@ -354,10 +359,7 @@ fn names_a_field(rule: &CheckedRule<'_>, declarations: &Declarations<'_>, report
     }
     let Some(column) = columns.find(field) else {
         let names = columns.iter().map(|column| column.name.name.as_str());
-        let help = match suggest::nearest(field, names.clone()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("its fields are {}; \"\" means the whole object", quoted(names)),
-        };
+        let help = meant(field, names, |all| format!("its fields are {all}; \"\" means the whole object"));
         reports.push(Report::new(
             Code::Refuse,
             span(2),
