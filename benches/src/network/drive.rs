@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
+use network::{Kinds, ObjectStore};
 use nlog_data::{ColumnTransaction, Evaluator as _, Schema, TableId, Value};
 use nlog_dataflow::Options;
 use nlog_dataflow::fused::{Engine as Fused, RawDelta};
@@ -47,10 +48,11 @@ impl Steps {
 pub(super) fn run(network: &Network, run: Run) -> Result<Figures> {
     let mut engine = start(run.workers)?;
     let schema = engine.schema().clone();
-    let (mut world, step) = World::new(network, &super::program()?.objects);
+    let mut store = store()?;
+    let (mut world, step) = World::new(network);
 
     let clock = Clock::start();
-    let transaction = step.transaction(&schema);
+    let transaction = step.transaction(&mut store, &schema)?;
     let columns = ColumnTransaction::from_rows(&transaction)?;
     drop(transaction);
     let (took, cpu, peak_mib, loaded) = engine.commit_columns_by(&columns, |engine, columns| {
@@ -65,7 +67,7 @@ pub(super) fn run(network: &Network, run: Run) -> Result<Figures> {
     let mut random = Random::new(0x6e65_7477_6f72_6b73);
     let mut commit = |step: &Step, to: &mut Steps| -> Result<()> {
         let clock = Clock::start();
-        let committed = engine.commit(&step.transaction(&schema))?;
+        let committed = engine.commit(&step.transaction(&mut store, &schema)?)?;
         let (took, cpu) = clock.stop();
         let tables = committed.delta.tables.values();
         let rows = tables.map(|table| table.insert.len() + table.delete.len()).sum();
@@ -119,12 +121,17 @@ pub(super) fn start(workers: usize) -> Result<Hooked<Fused>> {
     Hooked::new(&program, engine, start).map_err(anyhow::Error::msg)
 }
 
+/// No objects, of the kinds that the rules declare.
+fn store() -> Result<ObjectStore> {
+    Ok(ObjectStore::new(&Kinds::new(super::program()?.objects.clone())))
+}
+
 /// Loads a network alone.
 pub(super) fn load(network: &Network) -> Result<Loaded> {
     let mut engine = start(1)?;
     let schema = engine.schema().clone();
-    let (world, step) = World::new(network, &super::program()?.objects);
-    let columns = ColumnTransaction::from_rows(&step.transaction(&schema))?;
+    let (world, step) = World::new(network);
+    let columns = ColumnTransaction::from_rows(&step.transaction(&mut store()?, &schema)?)?;
     let load = |engine: &mut Fused, columns: &ColumnTransaction| {
         Ok(loaded(&engine.commit_words(columns)?, &schema, world.hosts()))
     };

@@ -1,5 +1,5 @@
-//! The network's own rules (`rules/`) on `nvp-eval`: from network objects and reports as the controller has them, with the
-//! hooks that give labels, to the flows of all hosts, in one process.
+//! The network's own rules (`rules/`) on `nvp-eval`: from the JSON texts of network objects, which are read and checked, and
+//! reports, with the hooks that give labels, to the flows of all hosts, in one process.
 //!
 //! Each port has a MAC address and an IPv4 address, and port security. [`world`] makes the objects, [`drive`] loads them
 //! and then changes some, [`growth`] counts flows of networks of several shapes.
@@ -34,7 +34,7 @@ pub(crate) struct Run {
 /// The measurements of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Figures {
-    /// From objects in memory to deltas in memory, in seconds.
+    /// From JSON texts in memory to deltas in memory, in seconds.
     load_s: f64,
     /// Processor time for it.
     load_cpu_s: f64,
@@ -122,7 +122,7 @@ pub(crate) fn lines(runs: usize, run: Run) -> Result<Vec<Line>> {
     let mut add = |what: &str, digits, aim, of: fn(&Figures) -> f64| {
         lines.push(Line::alone(what, digits, all.iter().map(of).collect(), aim));
     };
-    add("network rules, objects to deltas, cold, s", 2, Aim::AtMost(12.0), |run| run.load_s);
+    add("network rules, JSON objects to deltas, cold, s", 2, Aim::AtMost(12.0), |run| run.load_s);
     add("… processor time, s", 2, Aim::None, |run| run.load_cpu_s);
     add("… peak memory, MiB", 0, Aim::AtMost(2000.0), |run| run.peak_mib);
     add("… memory at rest, MiB", 0, Aim::None, |run| run.rest_mib);

@@ -1,19 +1,28 @@
-//! A network as objects, with the controller's labels and the reports of switches.
+//! A network as JSON texts of objects, with the reports of switches.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
-use nlog_data::{ObjectKind, Row, Schema, Transaction, Value};
+use anyhow::{Result, anyhow};
+use network::{Batch, Cancel, ObjectKey, ObjectStore};
+use nlog_data::{Row, Schema, Transaction, Value};
 use openflow_rs::MacAddr;
+use serde_json::json;
 
 use crate::figure6::workload::Network;
 
 /// The name of the tunnel port of each host, which serves all peers.
 pub(super) const TUNNEL: &str = "weft-geneve";
 
-/// A change of objects, with the labels and reports that come with it.
+/// A change of objects, with the reports that come with it.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Step {
+    /// The JSON texts of objects that are created, a line each.
+    documents: String,
+    /// The objects that are created.
+    created: Vec<ObjectKey>,
+    /// Whether the objects are deleted instead.
+    delete_objects: bool,
     insert: BTreeMap<&'static str, Vec<Row>>,
     delete: BTreeMap<&'static str, Vec<Row>>,
 }
@@ -27,26 +36,40 @@ impl Step {
         self.delete.entry(table).or_default().push(row);
     }
 
-    /// The inverse of the step.
-    pub(super) fn inverse(&self) -> Step {
-        let Step { insert, delete } = self.clone();
-        Step { insert: delete, delete: insert }
+    fn object(&mut self, kind: &str, id: String, document: &serde_json::Value) {
+        self.documents.push_str(&document.to_string());
+        self.documents.push('\n');
+        self.created.push(ObjectKey::new(kind, id));
     }
 
-    /// The rows of the tables that the rules have.
-    pub(super) fn transaction(&self, schema: &Schema) -> Transaction {
-        let side = |side: &BTreeMap<&'static str, Vec<Row>>| {
-            let known = side.iter().filter_map(|(name, rows)| Some((schema.find(name)?, rows.clone())));
-            known.collect()
+    /// The inverse of the step.
+    pub(super) fn inverse(&self) -> Step {
+        let Step { documents, created, delete_objects, insert, delete } = self.clone();
+        Step { documents, created, delete_objects: !delete_objects, insert: delete, delete: insert }
+    }
+
+    /// Reads the objects, checks them, and commits them to the store. Returns the rows of the tables that the rules have.
+    pub(super) fn transaction(&self, store: &mut ObjectStore, schema: &Schema) -> Result<Transaction> {
+        let changes = if self.delete_objects {
+            store.plan_delete(&self.created)
+        } else {
+            let mut batch = Batch::new(store.kinds(), Cancel::default());
+            batch.add_json("bench", &self.documents);
+            store.plan(batch)
         };
-        Transaction { insert: side(&self.insert), delete: side(&self.delete) }
+        let changes = changes.map_err(|faults| anyhow!("the objects have faults: {faults:?}"))?;
+        let mut transaction = changes.rows().transaction(schema);
+        store.commit(&changes);
+        for (to, rows) in [(&mut transaction.insert, &self.insert), (&mut transaction.delete, &self.delete)] {
+            let known = rows.iter().filter_map(|(name, rows)| Some((schema.find(name)?, rows)));
+            known.for_each(|(table, rows)| to.entry(table).or_default().extend_from_slice(rows));
+        }
+        Ok(transaction)
     }
 }
 
 /// A network whose ports can be moved and to which ports can be added.
 pub(super) struct World {
-    /// The kinds of objects of the rules.
-    kinds: Vec<ObjectKind>,
     hosts: usize,
     /// By host, the next OpenFlow port number.
     ofports: Vec<i64>,
@@ -86,10 +109,9 @@ fn bytes(number: usize) -> [u8; 4] {
 }
 
 impl World {
-    /// Makes the network of objects of these kinds, and the step that creates all of it.
-    pub(super) fn new(network: &Network, kinds: &[ObjectKind]) -> (World, Step) {
+    /// Makes the network, and the step that creates all of it.
+    pub(super) fn new(network: &Network) -> (World, Step) {
         let mut world = World {
-            kinds: kinds.to_vec(),
             hosts: network.hypervisors,
             // The first is the tunnel's.
             ofports: vec![2; network.hypervisors],
@@ -99,7 +121,7 @@ impl World {
         };
         let mut step = Step::default();
         for host in 0..world.hosts {
-            world.host(host, &mut step);
+            World::host(host, &mut step);
         }
         for _ in 0..network.switches {
             world.switch(&mut step);
@@ -157,45 +179,34 @@ impl World {
         self.ofports[host] - 1
     }
 
-    /// Creates an object.
-    fn object(&self, kind: &'static str, id: &str, fields: &[(&str, Value)], step: &mut Step) {
-        let declared = self.kinds.iter().find(|declared| declared.name == kind);
-        let row = declared.map(|declared| declared.row(id, fields.iter().cloned()));
-        match row {
-            Some(Ok(row)) => step.insert(kind, row),
-            Some(Err(why)) => panic!("the rules declare other fields: {why}"),
-            None => panic!("the rules declare no {kind}"),
-        }
-    }
-
-    fn host(&self, host: usize, step: &mut Step) {
-        let [_, a, b, c] = bytes(host + 1);
-        let ip = Value::Ip(IpAddr::V4(Ipv4Addr::new(172, 16 + a, b, c)));
-        self.object("transport_node", &host_id(host), &[("ip", ip)], step);
-        step.insert("managed", vec![text(host_id(host))]);
-        step.insert("tunnel_port", vec![text(host_id(host)), text(TUNNEL), Value::Int(1)]);
+    fn host(host: usize, step: &mut Step) {
+        let (id, [_, a, b, c]) = (host_id(host), bytes(host + 1));
+        let ip = Ipv4Addr::new(172, 16 + a, b, c);
+        step.object("transport_node", id.clone(), &json!({"kind": "transport_node", "id": id, "ip": ip}));
+        step.insert("managed", vec![text(&id)]);
+        step.insert("tunnel_port", vec![text(&id), text(TUNNEL), Value::Int(1)]);
     }
 
     fn switch(&mut self, step: &mut Step) {
-        let switch = switch_id(self.switches);
+        let id = switch_id(self.switches);
         self.switches += 1;
-        self.object("switch", &switch, &[], step);
+        step.object("switch", id.clone(), &json!({"kind": "switch", "id": id}));
     }
 
     /// A port that has a number in its switch.
     fn port(&mut self, switch: usize, in_switch: usize, host: usize, step: &mut Step) {
         let port = Port { number: self.ports.len(), host, ofport: self.ofport(host), since: self.txn };
         let [a, b, c, d] = bytes(port.number);
-        let mac = MacAddr([0x02, 0, a, b, c, d]);
         let [_, x, y, z] = bytes(in_switch);
-        let ip = Value::Ip(IpAddr::V4(Ipv4Addr::new(10, x, y, z)));
-        let address = Value::Record([Value::Mac(mac), Value::list([ip])].into());
-        let fields = [
-            ("switch", text(switch_id(switch))),
-            ("addresses", Value::list([address])),
-            ("port_security", Value::Bool(true)),
-        ];
-        self.object("switch_port", &port_id(port.number), &fields, step);
+        let id = port_id(port.number);
+        let document = json!({
+            "kind": "switch_port",
+            "id": id,
+            "switch": switch_id(switch),
+            "addresses": [{"mac": MacAddr([0x02, 0, a, b, c, d]).to_string(), "ips": [Ipv4Addr::new(10, x, y, z)]}],
+            "port_security": true,
+        });
+        step.object("switch_port", id, &document);
         step.insert("vif", vif(&port));
         self.ports.push(port);
     }
