@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use network::{Batch, ChangeSet, ObjectError, ObjectKey, ObjectStore, Outcome, Rows};
-use nlog_data::{CommitError, Evaluator, Memories, TransactionError};
+use nlog_data::{CommitError, Evaluator, Memories, Transaction, TransactionError};
 use ovs_driver::{Changes, Desired};
 use serde_json::{Map, Value as Json};
 
@@ -21,7 +21,7 @@ use crate::input_rows::{managed_rows, merge, objects_rows};
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
 use crate::provenance::Provenance;
-use crate::record::{ObjectChanges, Record, RowChanges, UPGRADE, rfc3339, rows_to_json};
+use crate::record::{NewRecord, ObjectChanges, Record, UPGRADE, rfc3339};
 pub use crate::refused_reports::Verdict;
 use crate::refused_reports::{Entry, RefusedReports};
 use crate::reports::{NodeReport, Reports};
@@ -107,7 +107,7 @@ pub struct Accepted {
 #[derive(Debug)]
 pub struct AppliedTransaction {
     /// The record for the journal.
-    pub record: Record,
+    pub record: NewRecord,
     /// The changes of the switches, by transport node.
     pub changes: BTreeMap<String, Changes>,
     /// Problems that operators should know about.
@@ -117,11 +117,16 @@ pub struct AppliedTransaction {
     undo: Box<Undo>,
 }
 
-/// The information needed to undo a transaction.
+impl AppliedTransaction {
+    /// Its record as the next start reads it from the journal.
+    pub fn journalled(&self) -> Record {
+        self.record.journalled()
+    }
+}
+
+/// The information needed to undo a transaction, besides its record.
 #[derive(Debug, Default)]
 struct Undo {
-    /// The rows of the transaction.
-    rows: Rows,
     objects: ChangeSet,
     /// The previous reports, by transport node.
     reports: Vec<(String, Option<NodeReport>)>,
@@ -171,8 +176,9 @@ impl Core {
         now: SystemTime,
     ) -> Result<(Core, Option<Record>), RestoreError> {
         let Restored { objects, reports, rows, memories, last_txn } = history.finish(rules.kinds())?;
-        let mut all = rules.used(objects_rows(&objects, &rules));
-        merge(&mut all, rules.used(reports.rows()));
+        let mut all = objects_rows(&objects, &rules);
+        merge(&mut all, reports.rows());
+        let all = rules.transaction(all);
 
         let mut derived = Derived::default();
         evaluator.restore(&memories).map_err(RestoreError::Rules)?;
@@ -187,7 +193,7 @@ impl Core {
         let memory = Some(evaluator.memories()).filter(|now| *now != memories).unwrap_or_default();
         let (memory, unrecorded) =
             if last_txn == 0 { (Memories::new(), memory) } else { (memory, Memories::new()) };
-        let differs = rows.correction(&all);
+        let differs = rows.correction(&rules.named(all));
         let correct = differs.is_some() || !memory.is_empty();
         let correction = correct.then(|| {
             let (insert, delete) = differs.unwrap_or_default();
@@ -298,15 +304,15 @@ impl Core {
         if reported == Rows::default() {
             return Ok(None);
         }
-        let rows = self.rules.used(reported.clone());
-        let Ran { changes, problems, addresses, filled } = self.run(&rows)?;
+        let transaction = self.rules.transaction(reported.clone());
+        let Ran { changes, problems, addresses, filled } = self.run(&transaction)?;
         let before = self.reports.commit(node, state);
         self.refused.retry_later();
         self.change_desired(&changes);
-        let mut record = self.record(&rows, format!("switch {node}").into(), now);
+        let mut record = self.record(transaction, format!("switch {node}").into(), now);
         record.filled = filled;
-        record.reports = (rows != reported).then(|| RowChanges::of(&reported));
-        let undo = Undo { rows, reports: vec![(node.to_owned(), before)], ..Undo::default() };
+        record.reports = (!self.rules.use_all(&reported)).then(|| reported.into());
+        let undo = Undo { reports: vec![(node.to_owned(), before)], ..Undo::default() };
         Ok(Some(AppliedTransaction { record, changes, problems, addresses, undo: Box::new(undo) }))
     }
 
@@ -393,17 +399,15 @@ impl Core {
         if objects.is_empty() {
             return Ok(Accepted { objects, transaction: None });
         }
-        let mut rows = objects.rows();
-        merge(&mut rows, managed_rows(&objects, &self.rules));
-        let mut rows = self.rules.used(rows);
         let host_kind = self.rules.host_kind();
         let deleted = objects
             .effective()
             .filter(|change| change.outcome() == Outcome::Deleted && host_kind == Some(&*change.key.kind));
         let mut gone: BTreeSet<String> = deleted.map(|change| change.key.id.to_string()).collect();
         let mut reported = self.removal(&gone);
+        let mut transaction = self.transaction(&objects, &reported);
         let refused = |error| self::refused(error, &objects);
-        let mut ran = self.run_with(&rows, &reported).map_err(refused)?;
+        let mut ran = self.run(&transaction).map_err(refused)?;
         let others = |ran: &Ran| -> Vec<String> {
             let others = ran.addresses.iter().filter(|(_, change)| change.is_other_switch());
             others.map(|(node, _)| node.clone()).collect()
@@ -411,15 +415,13 @@ impl Core {
         // Only the rules know which switches are others now. Their reports go in the same transaction.
         let more: Vec<String> = others(&ran).into_iter().filter(|node| !gone.contains(node)).collect();
         if more.iter().any(|node| self.reports.has(node)) {
-            self.undo_rows(&with(&rows, &self.rules.used(reported.clone())))?;
+            self.undo_rows(&transaction)?;
             gone.extend(more);
             reported = self.removal(&gone);
-            ran = self.run_with(&rows, &reported).map_err(refused)?;
+            transaction = self.transaction(&objects, &reported);
+            ran = self.run(&transaction).map_err(refused)?;
         }
         let Ran { changes, problems, addresses, filled } = ran;
-        let used = self.rules.used(reported.clone());
-        let all_used = used == reported;
-        merge(&mut rows, used);
 
         self.objects.commit(&objects);
         let mut undo = Undo { objects: objects.clone(), ..Undo::default() };
@@ -430,11 +432,10 @@ impl Core {
         }
         self.refused.retry_later();
         self.change_desired(&changes);
-        let mut record = self.record(&rows, by, now);
+        let mut record = self.record(transaction, by, now);
         record.filled = filled;
         record.objects = ObjectChanges::of(&objects);
-        record.reports = (!all_used).then(|| RowChanges::of(&reported));
-        undo.rows = rows;
+        record.reports = (!self.rules.use_all(&reported)).then(|| reported.into());
         let undo = Box::new(undo);
         let transaction = AppliedTransaction { record, changes, problems, addresses, undo };
         Ok(Accepted { objects, transaction: Some(transaction) })
@@ -449,10 +450,11 @@ impl Core {
     /// must not be used any more.
     pub fn undo(&mut self, applied: AppliedTransaction) -> Result<(), CoreError> {
         let AppliedTransaction { record, undo, .. } = applied;
-        let Undo { rows, objects, reports, refused } = *undo;
-        let ran = self.undo_rows(&rows)?;
+        let Undo { objects, reports, refused } = *undo;
+        let Record { txn, insert, delete, memory, .. } = record;
+        let ran = self.undo_rows(&self.rules.transaction(Rows { insert, delete }))?;
         self.change_desired(&ran.changes);
-        self.unrecorded = record.memory;
+        self.unrecorded = memory;
         self.objects.commit(&objects.inverse());
         for (node, before) in reports {
             match before {
@@ -463,7 +465,7 @@ impl Core {
         for (node, entry) in refused {
             self.refused.remember(&node, entry);
         }
-        self.last_txn = record.txn - 1;
+        self.last_txn = txn - 1;
         Ok(())
     }
 
@@ -486,9 +488,9 @@ impl Core {
     }
 
     /// The next record.
-    fn record(&mut self, rows: &Rows, origin: Origin, now: SystemTime) -> Record {
+    fn record(&mut self, transaction: Transaction, origin: Origin, now: SystemTime) -> NewRecord {
         self.last_txn += 1;
-        let (insert, delete) = rows_to_json(rows);
+        let Rows { insert, delete } = self.rules.named(transaction);
         let (txn, at) = (self.last_txn, rfc3339(now));
         let Origin { by, peer } = origin;
         let (objects, labels, reports, filled) = (ObjectChanges::default(), Vec::new(), None, None);
@@ -505,19 +507,22 @@ impl Core {
         reported
     }
 
-    /// Runs rows, and those of reports as far as the rules use them.
-    fn run_with(&mut self, rows: &Rows, reported: &Rows) -> Result<Ran, CoreError> {
-        self.run(&with(rows, &self.rules.used(reported.clone())))
+    /// The transaction of changed objects and removed reports.
+    fn transaction(&self, objects: &ChangeSet, reported: &Rows) -> Transaction {
+        let mut rows = objects.rows();
+        merge(&mut rows, managed_rows(objects, &self.rules));
+        merge(&mut rows, reported.clone());
+        self.rules.transaction(rows)
     }
 
-    fn run(&mut self, rows: &Rows) -> Result<Ran, CoreError> {
-        run(&mut *self.evaluator, &self.rules, &mut self.derived, rows)
+    fn run(&mut self, transaction: &Transaction) -> Result<Ran, CoreError> {
+        run(&mut *self.evaluator, &self.rules, &mut self.derived, transaction)
     }
 
     /// Undoes the last transaction in the rules and what is kept of their output.
-    fn undo_rows(&mut self, rows: &Rows) -> Result<Ran, CoreError> {
+    fn undo_rows(&mut self, transaction: &Transaction) -> Result<Ran, CoreError> {
         let failed = |why: &dyn fmt::Display| CoreError::Failed(format!("cannot undo a transaction: {why}"));
-        let undone = self.evaluator.undo(&self.rules.transaction(rows)).map_err(|error| failed(&error))?;
+        let undone = self.evaluator.undo(transaction).map_err(|error| failed(&error))?;
         take_in(&undone, &self.rules, &mut self.derived).map_err(|error| failed(&error))
     }
 
@@ -540,13 +545,6 @@ impl Core {
 
 fn has_group(state: &Desired, group: u32) -> bool {
     state.groups.range((group, 0)..=(group, u32::MAX)).next().is_some()
-}
-
-/// Rows and more rows.
-fn with(rows: &Rows, more: &Rows) -> Rows {
-    let mut all = rows.clone();
-    merge(&mut all, more.clone());
-    all
 }
 
 /// The refusal of a change of objects. What rules refuse about objects becomes faults of these.

@@ -22,6 +22,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use self::acknowledged::{Acknowledged, Position};
 use self::files::Lock;
 pub use self::replay::Replay;
@@ -136,7 +138,14 @@ impl<F: JournalFile> Journal<F> {
     ///
     /// After [`JournalError::Unwritten`] the journal is unchanged and can be used. After any other error the end of
     /// the file is unknown, and the journal must not be used any more.
-    pub fn append<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) -> Result<(), JournalError> {
+    pub fn append<'a, R, O>(
+        &mut self,
+        records: impl IntoIterator<Item = &'a Record<R, O>>,
+    ) -> Result<(), JournalError>
+    where
+        R: Serialize + 'a,
+        O: Serialize + 'a,
+    {
         let mut bytes = Vec::new();
         let mut end = Position { group: self.end.txn + 1, ..self.end };
         for record in records {

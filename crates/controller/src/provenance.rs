@@ -3,11 +3,12 @@
 //! The cookie of a flow identifies the rule that derived it. For universal flows that is always the rule that places
 //! them, but readers want the logical rule. A universal row and its flows share table, priority and match.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use nlog_data::{Committed, Row, Value};
+use nlog_data::{Canonical, Committed, Row, Value};
+use openflow_rs::Match;
 use ovs_driver::FlowKey;
 
 use crate::rules::Rules;
@@ -22,8 +23,49 @@ pub(crate) struct Provenance {
     parts: Vec<Arc<Part>>,
 }
 
-/// For each key, the fingerprint of the rule for each logical switch.
-type Part = BTreeMap<FlowKey, BTreeMap<String, u64>>;
+type Part = HashMap<Key, Origins>;
+
+/// Table, priority and match of a universal flow. The match is shared with the engine: encoded again as a [`FlowKey`], the
+/// matches of a large network would take twice the memory.
+type Key = (u8, u16, Arc<Canonical<Match>>);
+
+/// The fingerprint of the rule for each logical switch with such a flow.
+#[derive(Debug, Clone)]
+enum Origins {
+    /// Almost always, because matches include the datapath.
+    One(Arc<str>, u64),
+    More(BTreeMap<Arc<str>, u64>),
+}
+
+impl Origins {
+    fn insert(&mut self, switch: Arc<str>, rule: u64) {
+        match self {
+            Origins::One(own, own_rule) if *own == switch => *own_rule = rule,
+            Origins::One(own, own_rule) => {
+                *self = Origins::More(BTreeMap::from([(own.clone(), *own_rule), (switch, rule)]));
+            }
+            Origins::More(switches) => drop(switches.insert(switch, rule)),
+        }
+    }
+
+    /// Removes a switch. Returns whether none is left.
+    fn remove(&mut self, switch: &str) -> bool {
+        match self {
+            Origins::One(own, _) => **own == *switch,
+            Origins::More(switches) => {
+                switches.remove(switch);
+                switches.is_empty()
+            }
+        }
+    }
+
+    fn first(&self) -> Option<u64> {
+        match self {
+            Origins::One(_, rule) => Some(*rule),
+            Origins::More(switches) => switches.values().next().copied(),
+        }
+    }
+}
 
 impl Default for Provenance {
     fn default() -> Self {
@@ -37,11 +79,8 @@ impl Provenance {
         for delta in rules.universal.iter().filter_map(|table| committed.delta.tables.get(table)) {
             for (key, switch) in delta.delete.iter().filter_map(universal) {
                 let part = Arc::make_mut(&mut self.parts[part(&key)]);
-                if let Some(switches) = part.get_mut(&key) {
-                    switches.remove(&switch);
-                    if switches.is_empty() {
-                        part.remove(&key);
-                    }
+                if part.get_mut(&key).is_some_and(|origins| origins.remove(&switch)) {
+                    part.remove(&key);
                 }
             }
             let inserted = delta.insert.iter().zip(&delta.rules);
@@ -49,7 +88,10 @@ impl Provenance {
             for (row, rule) in inserted.chain(reattributed) {
                 if let Some((key, switch)) = universal(row) {
                     let part = Arc::make_mut(&mut self.parts[part(&key)]);
-                    part.entry(key).or_default().insert(switch, rules.fingerprint(*rule));
+                    let rule = rules.fingerprint(*rule);
+                    part.entry(key)
+                        .and_modify(|origins| origins.insert(switch.clone(), rule))
+                        .or_insert_with(|| Origins::One(switch.clone(), rule));
                 }
             }
         }
@@ -58,11 +100,13 @@ impl Provenance {
     /// The logical rule behind a universal flow. Switches that share a key share the rule, since matches include the
     /// datapath.
     pub(crate) fn logical_rule(&self, key: &FlowKey) -> Option<u64> {
-        self.parts[part(key)].get(key)?.values().next().copied()
+        let matching = Arc::new(Canonical::new(key.matching().ok()?));
+        let key = (key.table(), key.priority(), matching);
+        self.parts[part(&key)].get(&key)?.first()
     }
 }
 
-fn part(key: &FlowKey) -> usize {
+fn part(key: &Key) -> usize {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish() as usize % PARTS
@@ -70,14 +114,14 @@ fn part(key: &FlowKey) -> usize {
 
 /// The key that a universal row shares with its flows, and its switch. A row that no switch supports yields no flow
 /// either; the transaction that inserts it is refused elsewhere.
-fn universal(row: &Row) -> Option<(FlowKey, String)> {
+fn universal(row: &Row) -> Option<(Key, Arc<str>)> {
     let [Value::String(switch), Value::Int(table), Value::Int(priority), Value::Match(matching), _] =
         row.as_slice()
     else {
         return None;
     };
     let (table, priority) = (u8::try_from(*table).ok()?, u16::try_from(*priority).ok()?);
-    Some((FlowKey::new(table, priority, &matching.get()).ok()?, switch.to_string()))
+    Some(((table, priority, matching.clone()), switch.clone()))
 }
 
 #[cfg(test)]

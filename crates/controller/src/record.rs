@@ -10,17 +10,20 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use network::{ChangeSet, Object, Rows};
-use nlog_data::json::to_json;
-use nlog_data::{Delta, Memories, Schema, TableDelta, TableId};
+use nlog_data::{Delta, Memories, Row, Schema, TableDelta, TableId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::peer::Peer;
 
-/// An accepted transaction.
+/// An accepted transaction, as read from the journal.
+///
+/// A row is of type `R` and an object of type `O`. A transaction that the controller has just accepted is a [`NewRecord`]:
+/// it shares rows and objects with the rest of the controller, because as JSON values they would take several times as much
+/// memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct Record<R = Vec<Json>, O = Json> {
     /// The transaction number: 1 for the first record, then one more than the previous record's.
     pub txn: u64,
     /// The time of acceptance: RFC 3339, UTC.
@@ -32,72 +35,83 @@ pub struct Record {
     pub peer: Option<Peer>,
     /// Inserted rows, by input table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub insert: BTreeMap<String, Vec<Vec<Json>>>,
+    pub insert: BTreeMap<Arc<str>, Vec<R>>,
     /// Deleted rows, by input table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub delete: BTreeMap<String, Vec<Vec<Json>>>,
+    pub delete: BTreeMap<Arc<str>, Vec<R>>,
     /// Created, changed and deleted objects.
     #[serde(default, skip_serializing_if = "ObjectChanges::is_empty")]
-    pub objects: ObjectChanges,
+    pub objects: ObjectChanges<O>,
     /// Labels that an earlier version allocated outside the rules, in the order of allocation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelRecord>,
     /// The complete report of a switch, if the rules lack a table for its rows in `insert` and `delete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reports: Option<RowChanges>,
+    pub reports: Option<RowChanges<R>>,
     /// The changes of tables that hooks with a memory fill. A restart follows them instead of the whole history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filled: Option<RowChanges>,
+    pub filled: Option<RowChanges<R>>,
     /// What hooks remember before this transaction, by the table that each fills, if that does not follow from the records
     /// before.
     #[serde(default, skip_serializing_if = "Memories::is_empty")]
     pub memory: Memories,
 }
 
+/// A transaction that was accepted just now.
+pub type NewRecord = Record<Row, Arc<Object>>;
+
+impl NewRecord {
+    /// The record as the next start reads it from the journal.
+    pub fn journalled(&self) -> Record {
+        let text = serde_json::to_value(self);
+        let record = text.and_then(serde_json::from_value);
+        record.unwrap_or_else(|error| unreachable!("a record can be read back: {error}"))
+    }
+}
+
 /// Changes of tables.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RowChanges {
+pub struct RowChanges<R = Vec<Json>> {
     /// Inserted rows, by table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub insert: BTreeMap<String, Vec<Vec<Json>>>,
+    pub insert: BTreeMap<Arc<str>, Vec<R>>,
     /// Deleted rows, by table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub delete: BTreeMap<String, Vec<Vec<Json>>>,
+    pub delete: BTreeMap<Arc<str>, Vec<R>>,
 }
 
-impl RowChanges {
-    pub(crate) fn of(rows: &Rows) -> Self {
-        let (insert, delete) = rows_to_json(rows);
-        RowChanges { insert, delete }
-    }
-
+impl RowChanges<Row> {
     /// The changes of these tables in a delta; `None` if there are none.
     pub(crate) fn of_tables(delta: &Delta, tables: &[TableId], schema: &Schema) -> Option<Self> {
-        let mut changes = RowChanges::default();
+        let mut changes = Self::default();
         for (table, TableDelta { insert, delete, .. }) in &delta.tables {
             if tables.contains(table) {
                 let name = &schema.table(*table).name;
-                let json = |rows: &[nlog_data::Row]| rows.iter().map(cells).collect();
                 for (side, rows) in [(&mut changes.insert, insert), (&mut changes.delete, delete)] {
                     if !rows.is_empty() {
-                        side.insert(name.clone(), json(rows));
+                        let mut rows = rows.clone();
+                        // Hooks follow them in this order.
+                        rows.sort_unstable();
+                        side.insert(name.as_str().into(), rows);
                     }
                 }
             }
         }
-        (changes != RowChanges::default()).then_some(changes)
+        (changes != Self::default()).then_some(changes)
     }
 }
 
-fn cells(row: &nlog_data::Row) -> Vec<Json> {
-    row.iter().map(to_json).collect()
+impl From<Rows> for RowChanges<Row> {
+    fn from(Rows { insert, delete }: Rows) -> Self {
+        RowChanges { insert, delete }
+    }
 }
 
 /// The requester of a record that adapts the journal's rows to other rules or another version.
 pub(crate) const UPGRADE: &str = "upgrade";
 
-impl Record {
+impl<R, O> Record<R, O> {
     /// Whether the record only corrects rows. Requests have objects, and reports come from a switch.
     pub(crate) fn is_correction(&self) -> bool {
         self.by == UPGRADE && self.objects.is_empty()
@@ -105,33 +119,42 @@ impl Record {
 }
 
 /// The objects that a transaction creates, changes and deletes.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ObjectChanges {
+pub struct ObjectChanges<O = Json> {
     /// Created and changed objects, in canonical form.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub put: Vec<Json>,
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    pub put: Vec<O>,
     /// Kinds and ids of deleted objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delete: Vec<(String, String)>,
+}
+
+/// No change.
+impl<O> Default for ObjectChanges<O> {
+    fn default() -> Self {
+        ObjectChanges { put: Vec::new(), delete: Vec::new() }
+    }
 }
 
 /// A label of an object: the object's kind and id, and the label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelRecord(pub String, pub String, pub u32);
 
-impl ObjectChanges {
+impl<O> ObjectChanges<O> {
     /// Whether no object changes.
     pub(crate) fn is_empty(&self) -> bool {
         self.put.is_empty() && self.delete.is_empty()
     }
+}
 
+impl ObjectChanges<Arc<Object>> {
     /// A change of objects in the journal's form.
     pub(crate) fn of(changes: &ChangeSet) -> Self {
         let mut objects = ObjectChanges::default();
         for change in changes.effective() {
             match &change.after {
-                Some(object) => objects.put.push(object_json(object)),
+                Some(object) => objects.put.push(object.clone()),
                 None => objects.delete.push((change.key.kind.to_string(), change.key.id.to_string())),
             }
         }
@@ -139,21 +162,8 @@ impl ObjectChanges {
     }
 }
 
-fn object_json(object: &Object) -> Json {
-    serde_json::to_value(object)
-        .unwrap_or_else(|error| unreachable!("objects are maps of text keys: {error}"))
-}
-
-/// Rows in their JSON form.
-pub(crate) type JsonRows = BTreeMap<String, Vec<Vec<Json>>>;
-
-/// Inserted and deleted rows in their JSON form.
-pub(crate) fn rows_to_json(rows: &Rows) -> (JsonRows, JsonRows) {
-    let side = |side: &BTreeMap<Arc<str>, Vec<nlog_data::Row>>| -> JsonRows {
-        side.iter().map(|(table, rows)| (table.to_string(), rows.iter().map(cells).collect())).collect()
-    };
-    (side(&rows.insert), side(&rows.delete))
-}
+/// Rows in their JSON form, by table.
+pub(crate) type JsonRows = BTreeMap<Arc<str>, Vec<Vec<Json>>>;
 
 /// A time in the journal's form: RFC 3339, UTC, microseconds.
 pub(crate) fn rfc3339(time: SystemTime) -> String {

@@ -1,15 +1,17 @@
 //! Restores the state of a controller from the records of its journal, and finds rows that differ from the present rules.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use network::{Batch, Cancel, Kinds, ObjectStore, Rows};
 use nlog_data::Memories;
+use nlog_data::json::to_json;
 use nlog_hooks::Recorded;
 use serde_json::Value as Json;
 
 use crate::core::{Refusal, RestoreError};
 use crate::former_labels::{self, FormerLabels};
-use crate::record::{JsonRows, Record, RowChanges, rows_to_json};
+use crate::record::{JsonRows, Record, RowChanges};
 use crate::reports::Reports;
 use crate::rules::Rules;
 
@@ -92,13 +94,13 @@ impl History {
 impl JournalRows {
     /// The rows to insert and to delete so that the journal yields the wanted rows; `None` if it does already.
     pub(crate) fn correction(mut self, wanted: &Rows) -> Option<(JsonRows, JsonRows)> {
-        let (wanted, _) = rows_to_json(wanted);
         let mut insert = JsonRows::new();
-        for (table, rows) in wanted {
-            let there = self.0.entry(table.clone()).or_default();
-            let missing: Vec<_> = rows.into_iter().filter(|row| !there.remove(&text(row))).collect();
+        for (table, rows) in &wanted.insert {
+            let there = self.0.entry(table.to_string()).or_default();
+            let rows = rows.iter().map(|row| row.iter().map(to_json).collect::<Vec<_>>());
+            let missing: Vec<_> = rows.filter(|row| !there.remove(&text(row))).collect();
             if !missing.is_empty() {
-                insert.insert(table, missing);
+                insert.insert(table.clone(), missing);
             }
         }
         let row = |text: String| -> Vec<Json> {
@@ -107,7 +109,7 @@ impl JournalRows {
         };
         let left = self.0.into_iter().filter(|(_, rows)| !rows.is_empty());
         let delete: JsonRows =
-            left.map(|(table, rows)| (table, rows.into_iter().map(row).collect())).collect();
+            left.map(|(table, rows)| (table.into(), rows.into_iter().map(row).collect())).collect();
         (!insert.is_empty() || !delete.is_empty()).then_some((insert, delete))
     }
 }
@@ -120,7 +122,7 @@ fn follow_hooks(hooks: &mut Recorded, record: &Record) -> Result<(), String> {
         }
     }
     let Some(RowChanges { insert, delete }) = &record.filled else { return Ok(()) };
-    let tables: BTreeSet<&String> = insert.keys().chain(delete.keys()).collect();
+    let tables: BTreeSet<&Arc<str>> = insert.keys().chain(delete.keys()).collect();
     for table in tables {
         if hooks.has(table) {
             let [delete, insert] =
@@ -132,9 +134,9 @@ fn follow_hooks(hooks: &mut Recorded, record: &Record) -> Result<(), String> {
 }
 
 fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
-    let current = |(table, _): &(&String, &Vec<Vec<Json>>)| !former_labels::TABLES.contains(&table.as_str());
+    let current = |(table, _): &(&Arc<str>, &Vec<Vec<Json>>)| !former_labels::TABLES.contains(&&***table);
     for (table, list) in record.delete.iter().filter(current) {
-        let there = rows.entry(table.clone()).or_default();
+        let there = rows.entry(table.to_string()).or_default();
         for row in list {
             let text = text(row);
             if !there.remove(&text) {
@@ -143,7 +145,7 @@ fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
         }
     }
     for (table, list) in record.insert.iter().filter(current) {
-        let there = rows.entry(table.clone()).or_default();
+        let there = rows.entry(table.to_string()).or_default();
         for row in list {
             if !there.insert(text(row)) {
                 return Err(format!("row {} of {table} is inserted, but already exists", text(row)));

@@ -11,7 +11,7 @@ use nlog::diagnostic::{Style, to_text};
 use nlog::program::Place;
 use nlog::source::{is_nlog, is_test_file};
 use nlog::{LoadError, Program, Severity, Sources};
-use nlog_data::{Meaning, Role, RuleId, Schema, TableId, Transaction, Type, Value};
+use nlog_data::{Meaning, Role, Row, RuleId, Schema, TableId, Transaction, Type, Value};
 use ovs_driver::TlvMapping;
 use tracing::warn;
 use tunnel_encap::Encap;
@@ -380,30 +380,36 @@ impl Rules {
         self.fingerprints.get(rule.0 as usize).copied().unwrap_or(0)
     }
 
-    /// Drops the rows of tables that the rules lack, and logs each such table once.
-    pub(crate) fn used(&self, mut rows: Rows) -> Rows {
-        let has_none = |table: &&Arc<str>| !self.inputs.contains_key(&***table);
-        let said = rows.insert.iter().filter(|(_, list)| !list.is_empty()).map(|(table, _)| table);
-        for table in said.filter(has_none) {
+    /// A transaction of these rows. Drops the rows of tables that the rules lack, and logs each such table once.
+    pub(crate) fn transaction(&self, rows: Rows) -> Transaction {
+        for table in rows.insert.iter().filter(|(_, list)| !list.is_empty()).map(|(table, _)| table) {
+            if self.inputs.contains_key(table) {
+                continue;
+            }
             let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
             if unused.insert(table.clone()) {
                 warn!(%table, "the rules do not have this input table; its rows are ignored");
             }
         }
-        rows.insert.retain(|table, list| self.inputs.contains_key(table) && !list.is_empty());
-        rows.delete.retain(|table, list| self.inputs.contains_key(table) && !list.is_empty());
-        rows
+        let side = |side: BTreeMap<Arc<str>, Vec<Row>>| {
+            let filled = side.into_iter().filter(|(_, rows)| !rows.is_empty());
+            filled.filter_map(|(table, rows)| Some((*self.inputs.get(&table)?, rows))).collect()
+        };
+        Transaction { insert: side(rows.insert), delete: side(rows.delete) }
     }
 
-    /// A transaction of these rows, without tables that the rules lack.
-    pub(crate) fn transaction(&self, rows: &Rows) -> Transaction {
-        let side = |side: &BTreeMap<Arc<str>, Vec<nlog_data::Row>>| {
-            let known = |(table, rows): (&Arc<str>, &Vec<nlog_data::Row>)| {
-                self.inputs.get(table).map(|id| (*id, rows.clone()))
-            };
-            side.iter().filter_map(known).collect()
+    /// The rows of a transaction by the names of their tables.
+    pub(crate) fn named(&self, transaction: Transaction) -> Rows {
+        let side = |mut side: BTreeMap<TableId, Vec<Row>>| {
+            let tables = self.inputs.iter();
+            tables.filter_map(|(name, table)| Some((name.clone(), side.remove(table)?))).collect()
         };
-        Transaction { insert: side(&rows.insert), delete: side(&rows.delete) }
+        Rows { insert: side(transaction.insert), delete: side(transaction.delete) }
+    }
+
+    /// Whether the rules have the tables of all these rows.
+    pub(crate) fn use_all(&self, rows: &Rows) -> bool {
+        rows.insert.keys().chain(rows.delete.keys()).all(|table| self.inputs.contains_key(table))
     }
 }
 

@@ -79,29 +79,29 @@ fn the_engine_gives_switches_what_the_reference_gives_them() {
         }
         cores[0].desired("hv1").flows.len()
     };
-    step("apply", &|core| apply(core, NETWORK).record);
+    step("apply", &|core| apply(core, NETWORK).journalled());
     let tunnels = [("weft-geneve", 1), ("weft-vxlan", 2), ("weft-gre", 3)];
     let plugged = step("hv1 reports", &|core| {
         core.report("hv1", &report(&[("blue-1", 101), ("red-1", 102)], &tunnels), now())
             .unwrap()
             .unwrap()
-            .record
+            .journalled()
     });
     let with_remote = step("hv2 reports", &|core| {
-        core.report("hv2", &report(&[("blue-2", 101)], &tunnels), now()).unwrap().unwrap().record
+        core.report("hv2", &report(&[("blue-2", 101)], &tunnels), now()).unwrap().unwrap().journalled()
     });
     assert!(with_remote > 0 && plugged > 0);
     step("blue-2 migrates", &|core| {
         let vifs = [("blue-1", 101), ("red-1", 102), ("blue-2", 103)];
-        core.report("hv1", &report(&vifs, &tunnels), now()).unwrap().unwrap().record
+        core.report("hv1", &report(&vifs, &tunnels), now()).unwrap().unwrap().journalled()
     });
     step("blue-2 is gone where it was", &|core| {
-        core.report("hv2", &report(&[], &tunnels), now()).unwrap().unwrap().record
+        core.report("hv2", &report(&[], &tunnels), now()).unwrap().unwrap().journalled()
     });
     step("all ports go", &|core| {
         let ports = ["blue-1", "blue-2", "red-1"];
         let keys = ports.map(|id| network::ObjectKey::new("switch_port", id));
-        core.delete(&keys, "test", now()).unwrap().transaction.unwrap().record
+        core.delete(&keys, "test", now()).unwrap().transaction.unwrap().journalled()
     });
 }
 
@@ -128,14 +128,14 @@ of_flow(node, 0, 1, match{metadata: label}, actions[set(reg0, name)]) :-
 fn the_controller_runs_the_hooks_of_its_rules() {
     let rules = rules(ISLANDS);
     let mut core = core_on(dataflow(&rules, 1), &rules, &[]);
-    let mut records = vec![apply(&mut core, NETWORK).record];
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
     let apart = core.desired("hv1");
     assert_eq!(apart.flows.len(), 2);
     let joined = apply(&mut core, "{kind: switch, id: red, tenant: acme}");
     assert_ne!(core.desired("hv1"), apart, "red is on the island of blue");
     core.undo(joined).unwrap();
     assert_eq!(core.desired("hv1"), apart);
-    records.push(apply(&mut core, "{kind: switch, id: red, tenant: acme}").record);
+    records.push(apply(&mut core, "{kind: switch, id: red, tenant: acme}").journalled());
     let restored = core_on(dataflow(&rules, 2), &rules, &records);
     assert_eq!(core.desired("hv1"), restored.desired("hv1"));
 }

@@ -50,7 +50,7 @@ fn a_network_becomes_flows_and_tunnels() {
         .unwrap();
     assert_eq!(reported.record.by, "switch hv1");
     assert_eq!(
-        reported.record.insert["vif"][0],
+        reported.journalled().insert["vif"][0],
         [json!("hv1"), json!("blue-1"), json!(5), json!(""), json!(2)]
     );
     assert_eq!(reported.changes.keys().collect::<Vec<_>>(), ["hv1"]);
@@ -78,7 +78,7 @@ fn an_interface_keeps_its_since_until_its_port_number_changes() {
     apply(&mut core, NETWORK);
     let since = |core: &mut Core, vifs: &[(&str, u16)]| {
         let applied = core.report("hv1", &report(vifs, &[]), now()).unwrap()?;
-        let rows = applied.record.insert.get("vif").cloned().unwrap_or_default();
+        let rows = applied.journalled().insert.get("vif").cloned().unwrap_or_default();
         Some(rows.iter().map(|row| format!("{}@{}", row[1].as_str().unwrap(), row[4])).collect::<Vec<_>>())
     };
     assert_eq!(since(&mut core, &[("blue-1", 5)]), Some(vec!["blue-1@2".to_owned()]));
@@ -96,7 +96,7 @@ fn an_interface_keeps_its_since_until_its_port_number_changes() {
 fn a_refused_request_leaves_no_trace() {
     let rules = rules(RULES);
     let (mut core, _) = core(&rules, &[]);
-    let mut records = vec![apply(&mut core, NETWORK).record];
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
     let before = state(&core);
 
     let conflict = "{kind: switch, id: c1, tenant: clash}\n---\n{kind: switch, id: c2, tenant: clash}";
@@ -132,8 +132,8 @@ fn a_refused_request_leaves_no_trace() {
     // The refused took no labels, no number and nothing in the engine: the next is as if they had never been.
     let applied = apply(&mut core, "{kind: switch, id: c1, tenant: clash}");
     assert_eq!(applied.record.txn, 2);
-    assert_eq!(filled(&applied.record, "datapath_label"), [[json!("c1"), json!(3)]]);
-    records.push(applied.record);
+    assert_eq!(filled(&applied.journalled(), "datapath_label"), [[json!("c1"), json!(3)]]);
+    records.push(applied.journalled());
     assert_eq!(state(&crate::support::core(&rules, &records).0), state(&core));
 }
 
@@ -145,8 +145,8 @@ fn a_deleted_transport_node_takes_its_reports_and_flows_with_it() {
     core.report("hv1", &report(&[("blue-1", 5)], &[("weft-geneve", 1)]), now()).unwrap();
     let gone = core.delete(&[key("transport_node", "hv1")], "test", now()).unwrap().transaction.unwrap();
     assert_eq!(gone.changes["hv1"].flows_delete.len(), 4);
-    assert_eq!(gone.record.delete["vif"].len(), 1);
-    assert_eq!(gone.record.delete["tunnel_port"].len(), 1);
+    assert_eq!(gone.journalled().delete["vif"].len(), 1);
+    assert_eq!(gone.journalled().delete["tunnel_port"].len(), 1);
     assert!(shown(&core.desired("hv1")).is_empty());
     assert_eq!(core.vif_count("hv1"), 0);
 }
@@ -155,14 +155,14 @@ fn a_deleted_transport_node_takes_its_reports_and_flows_with_it() {
 fn a_transport_node_with_other_end_points_has_none_of_the_old_switchs_port_numbers() {
     let rules = rules(RULES);
     let (mut core, _) = core(&rules, &[]);
-    let mut records = vec![apply(&mut core, NETWORK).record];
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
     let said = report(&[("blue-1", 5)], &[("weft-geneve", 1)]);
-    records.push(core.report("hv1", &said, now()).unwrap().unwrap().record);
+    records.push(core.report("hv1", &said, now()).unwrap().unwrap().journalled());
     let moved = NETWORK.replace("/run/hv1/db.sock", "/run/new/db.sock");
     let applied = apply(&mut core, &moved);
-    assert_eq!((applied.record.delete["vif"].len(), core.vif_count("hv1")), (1, 0));
-    assert!(applied.record.delete["tunnel_port"].len() == 1);
-    records.push(applied.record);
+    assert_eq!((applied.journalled().delete["vif"].len(), core.vif_count("hv1")), (1, 0));
+    assert!(applied.journalled().delete["tunnel_port"].len() == 1);
+    records.push(applied.journalled());
     assert_eq!(state(&crate::support::core(&rules, &records).0), state(&core));
     // Another tunnel address is no other switch.
     core.report("hv1", &said, now()).unwrap().unwrap();
@@ -174,7 +174,7 @@ fn a_transport_node_with_other_end_points_has_none_of_the_old_switchs_port_numbe
 fn retry(core: &mut Core, records: &mut Vec<Record>) -> Option<String> {
     let mut verdict = core.verdict("hv1");
     while let Some(retried) = core.retry(now()).unwrap_or_else(|error| panic!("{error}")) {
-        records.extend(retried.transaction.map(|done| done.record));
+        records.extend(retried.transaction.map(|done| done.journalled()));
         verdict = core.verdict(&retried.node).or(verdict);
     }
     assert!(!core.is_retry_due());
@@ -185,12 +185,12 @@ fn retry(core: &mut Core, records: &mut Vec<Record>) -> Option<String> {
 fn one_bad_interface_does_not_hinder_the_others_and_comes_when_the_objects_are_mended() {
     let rules = rules(RULES);
     let (mut core, _) = core(&rules, &[]);
-    let mut records = vec![apply(&mut core, NETWORK).record];
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
     let single = "{kind: switch, id: red, tenant: single}\n---\n{kind: switch_port, id: red-2, switch: red}";
-    records.push(apply(&mut core, single).record);
+    records.push(apply(&mut core, single).journalled());
     let mut tell = |core: &mut Core, vifs: &[(&str, u16)]| {
         let done = core.report("hv1", &report(vifs, &[("weft-geneve", 1)]), now()).unwrap();
-        records.extend(done.map(|done| done.record));
+        records.extend(done.map(|done| done.journalled()));
         retry(core, &mut records)
     };
     assert_eq!(tell(&mut core, &[("blue-1", 5), ("old", 9)]), None);
@@ -204,11 +204,11 @@ fn one_bad_interface_does_not_hinder_the_others_and_comes_when_the_objects_are_m
     assert!(has(&core, "0 100 reg0=0x102 output:6") && !has(&core, "0 100 reg0=0x10c output:8"));
 
     // Another transaction does not help; one that mends the objects does.
-    records.push(apply(&mut core, "{kind: switch, id: green}").record);
+    records.push(apply(&mut core, "{kind: switch, id: green}").journalled());
     assert!(core.is_retry_due());
     while core.retry(now()).unwrap().is_some() {}
     assert_eq!((core.verdict("hv1"), core.vif_count("hv1")), (None, 4), "nothing new to tell");
-    records.push(apply(&mut core, "{kind: switch, id: red, tenant: acme}").record);
+    records.push(apply(&mut core, "{kind: switch, id: red, tenant: acme}").journalled());
     assert_eq!(retry(&mut core, &mut records), None);
     assert_eq!(core.vif_count("hv1"), 5);
     assert!(has(&core, "0 100 reg0=0x10c output:8"));
@@ -218,7 +218,7 @@ fn one_bad_interface_does_not_hinder_the_others_and_comes_when_the_objects_are_m
 #[test]
 fn what_is_gone_goes_even_if_all_that_is_new_is_refused() {
     let (mut core, _) = core(&rules(RULES), &[]);
-    let mut records = vec![apply(&mut core, NETWORK).record];
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
     apply(
         &mut core,
         "{kind: switch, id: red, tenant: single}\n---\n{kind: switch_port, id: red-2, switch: red}",
@@ -259,9 +259,9 @@ fn an_interface_in_the_way_on_another_host_is_waited_for() {
 fn records_that_do_not_add_up_are_errors() {
     let rules = rules(RULES);
     let (mut core, _) = core(&rules, &[]);
-    let first = apply(&mut core, NETWORK).record;
+    let first = apply(&mut core, NETWORK).journalled();
     let second =
-        core.delete(&[key("switch_port", "red-1")], "test", now()).unwrap().transaction.unwrap().record;
+        core.delete(&[key("switch_port", "red-1")], "test", now()).unwrap().transaction.unwrap().journalled();
     let restore = |records: &[Record]| {
         let mut history = History::new(&rules);
         let added = records.iter().try_for_each(|record| history.add(record));
@@ -303,7 +303,7 @@ fn former(record: &Record, labels: &[(&str, &str, u32)]) -> Record {
     let mut record = record.clone();
     let row = |(_, id, label): &(&str, &str, u32)| vec![json!(id), json!(label)];
     let nodes = labels.iter().filter(|label| label.0 == "transport_node").map(row).collect();
-    record.insert.insert("node_label".to_owned(), nodes);
+    record.insert.insert("node_label".into(), nodes);
     let label =
         |(name, id, label): &(&str, &str, u32)| LabelRecord((*name).to_owned(), (*id).to_owned(), *label);
     (record.filled, record.labels) = (None, labels.iter().map(label).collect());
@@ -325,9 +325,9 @@ fn labels_of_a_former_journal_stay() {
         ("switch/all/relay", "blue", 0x104),
         ("transport_node", "hv1", 2),
     ];
-    let mut records = vec![former(&apply(&mut core, NETWORK).record, &labels)];
+    let mut records = vec![former(&apply(&mut core, NETWORK).journalled(), &labels)];
     let delete = core.delete(&[key("switch_port", "blue-2")], "test", now()).unwrap().transaction.unwrap();
-    records.push(former(&delete.record, &[]));
+    records.push(former(&delete.journalled(), &[]));
     let (mut restored, correction) = crate::support::core(&rules, &records);
     let correction = correction.expect("blue and red lack labels of their groups, and hv2 its own");
     assert!(correction.insert.is_empty() && correction.delete.is_empty(), "{correction:?}");
@@ -342,7 +342,7 @@ fn labels_of_a_former_journal_stay() {
     let (again, none) = crate::support::core(&rules, &records);
     assert_eq!((none, state(&again)), (None, state(&restored)));
     // 0x106 to 0x10b went to the groups.
-    let record = apply(&mut restored, "{kind: switch_port, id: new, switch: blue}").record;
+    let record = apply(&mut restored, "{kind: switch_port, id: new, switch: blue}").journalled();
     assert_eq!(filled(&record, "tunnel_label"), [[json!("port"), json!("new"), json!(0x10c)]]);
 
     let impossible =
@@ -355,15 +355,15 @@ fn labels_of_a_former_journal_stay() {
 fn labels_stay_over_restarts_and_come_again_last() {
     let rules = rules(RULES);
     let (mut core, _) = core(&rules, &[]);
-    let mut records = vec![apply(&mut core, NETWORK).record];
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
     let delete = |core: &mut Core, id: &str| {
-        core.delete(&[key("switch_port", id)], "test", now()).unwrap().transaction.unwrap().record
+        core.delete(&[key("switch_port", id)], "test", now()).unwrap().transaction.unwrap().journalled()
     };
     records.push(delete(&mut core, "blue-1"));
     let (mut restored, _) = crate::support::core(&rules, &records);
     for core in [&mut core, &mut restored] {
         let text = "{kind: switch_port, id: blue-1, switch: blue}\n---\n{kind: localnet_port, id: out, switch: blue, network: physnet}";
-        let record = apply(core, text).record;
+        let record = apply(core, text).journalled();
         assert_eq!(
             filled(&record, "tunnel_label"),
             [[json!("port"), json!("blue-1"), json!(0x10c)], [json!("port"), json!("out"), json!(0x10d)]],
@@ -389,7 +389,7 @@ fn problems_come_and_go_with_their_transactions() {
         (core.problems().collect::<Vec<_>>(), mtu(&core, "a"), mtu(&core, "b")),
         (vec![&problem], Some(1442), None)
     );
-    assert_eq!(crate::support::core(&rules, &[first.record]).0.problems().count(), 1);
+    assert_eq!(crate::support::core(&rules, &[first.journalled()]).0.problems().count(), 1);
 
     let mended = apply(&mut core, "{kind: switch, id: a}");
     assert_eq!(mended.problems, ProblemChanges { new: Vec::new(), gone: vec![problem] });
@@ -494,7 +494,7 @@ proptest! {
                 prop_assert_eq!(state(&other), state(&core));
                 restored = Some(other);
             }
-            let run = |core: &mut Core| step.run(core).map(|done| done.record);
+            let run = |core: &mut Core| step.run(core).map(|done| done.journalled());
             let record = run(&mut core);
             if let Some(restored) = &mut restored {
                 prop_assert_eq!(&run(restored), &record);
@@ -502,7 +502,7 @@ proptest! {
             records.extend(record);
             // What a core restored knows nothing of is not tried again, so that the two stay the same.
             while restored.is_none() && let Some(retried) = core.retry(now()).unwrap() {
-                records.extend(retried.transaction.map(|done| done.record));
+                records.extend(retried.transaction.map(|done| done.journalled()));
             }
         }
 
@@ -539,13 +539,13 @@ proptest! {
                 core.pause_retries();
                 prop_assert_eq!(state(&core), before);
             }
-            records.extend(step.run(&mut core).map(|done| done.record));
+            records.extend(step.run(&mut core).map(|done| done.journalled()));
         }
         let (restored, correction) = crate::support::core(&rules, &records);
         prop_assert!(correction.is_none(), "{correction:?}");
         prop_assert_eq!(state(&restored), state(&core));
         let [first, second] = [restored, core].map(|mut core| {
-            other.iter().filter_map(|step| step.run(&mut core)).map(|done| done.record).collect::<Vec<_>>()
+            other.iter().filter_map(|step| step.run(&mut core)).map(|done| done.journalled()).collect::<Vec<_>>()
         });
         prop_assert_eq!(first, second);
     }
@@ -555,8 +555,8 @@ proptest! {
 fn equal_matches_and_actions_of_switches_are_in_memory_once() {
     let rules = rules(RULES);
     let (mut core, _) = core(&rules, &[]);
-    let mut records = vec![apply(&mut core, NETWORK).record];
-    records.push(apply(&mut core, "{kind: transport_node, id: hv3, ip: 172.16.0.3}").record);
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
+    records.push(apply(&mut core, "{kind: transport_node, id: hv3, ip: 172.16.0.3}").journalled());
     // Within a transaction, from one to the next, and after a restart.
     for core in [&core, &crate::support::core(&rules, &records).0] {
         let [one, two, three] = ["hv1", "hv2", "hv3"].map(|node| core.desired(node));

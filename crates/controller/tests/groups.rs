@@ -22,19 +22,19 @@ ovsdb_patch(node, "weft-" ++ mapping.network, mapping.bridge, "to-" ++ mapping.n
 fn buckets_and_patch_ports_go_to_switches_and_their_numbers_come_back() {
     let rules = rules(&format!("{RULES}{GROUPS}"));
     let (mut core, _) = core(&rules, &[]);
-    let mut records = vec![apply(&mut core, NETWORK).record];
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
     assert_eq!(filled(&records[0], "tunnel_label")[0], [json!("port"), json!("blue-1"), json!(0x101)]);
     let local = 0x101;
     let mapped = "{kind: transport_node, id: hv1, ip: 172.16.0.1, bridge_mappings: {phys: br-phys},
         ovsdb: 'unix:/run/hv1/db.sock', openflow: 'unix:/run/hv1/br-int.mgmt'}";
     let applied = apply(&mut core, mapped);
     assert_eq!(applied.changes["hv1"].patches_add.len(), 1);
-    records.push(applied.record);
+    records.push(applied.journalled());
     let mut report = report(&[("blue-1", 5)], &[]);
     report.patches.insert("weft-phys".to_owned(), 9);
     let applied = core.report("hv1", &report, now()).unwrap().unwrap();
-    assert_eq!(applied.record.insert["patch_port"], [[json!("hv1"), json!("weft-phys"), json!(9)]]);
-    records.push(applied.record);
+    assert_eq!(applied.journalled().insert["patch_port"], [[json!("hv1"), json!("weft-phys"), json!(9)]]);
+    records.push(applied.journalled());
     let rule = |line: &str| format!("rule={:#x}", rules_fingerprint(&rules, line));
     assert_eq!(
         shown(&core.desired("hv1"))[4..],

@@ -48,7 +48,7 @@ fn memory(rules: &Rules, records: &[Record]) -> Memories {
             recorded.restore(table, memory).unwrap();
         }
         if let Some(RowChanges { insert, delete }) = filled {
-            let rows = |side: &BTreeMap<String, Vec<_>>| side.get("number").cloned().unwrap_or_default();
+            let rows = |side: &BTreeMap<Arc<str>, Vec<_>>| side.get("number").cloned().unwrap_or_default();
             recorded.follow("number", &rows(delete), &rows(insert)).unwrap();
         }
     }
@@ -150,7 +150,7 @@ fn change(core: &mut Core, pool: &mut Pool, ids: &BTreeSet<u8>, undo: bool) -> V
         *pool = before;
     }
     core.journalled();
-    applied.into_iter().map(|applied| applied.record).collect()
+    applied.into_iter().map(|applied| applied.journalled()).collect()
 }
 
 proptest! {
@@ -161,7 +161,7 @@ proptest! {
         let rules = rules(RULES);
         let (mut core, _) = restored(&rules, 1, &[]);
         let mut pool = Pool { next: (5..=8).collect(), ..Pool::default() };
-        let mut records = vec![apply(&mut core, NODE).record];
+        let mut records = vec![apply(&mut core, NODE).journalled()];
         core.journalled();
         for step in &steps {
             match step {
@@ -206,7 +206,7 @@ fn numbers_stay_when_the_rules_change() {
     let (mut core, none) = restored(&narrow, 1, &[]);
     assert!(none.is_none(), "{none:?}");
     let network = "{kind: switch, id: z, tenant: acme}\n---\n{kind: switch, id: a, tenant: other}";
-    let mut records = vec![apply(&mut core, NODE).record, apply(&mut core, network).record];
+    let mut records = vec![apply(&mut core, NODE).journalled(), apply(&mut core, network).journalled()];
     assert_eq!(records[1].filled.as_ref().unwrap().insert["number"], [[json!("z"), json!(5)]]);
 
     let wide = rules(&RULES.replace("tenant == some(\"acme\")", "tenant == tenant"));
@@ -217,7 +217,7 @@ fn numbers_stay_when_the_rules_change() {
     records.push(correction);
     assert!(restored(&wide, 1, &records).1.is_none());
     core.journalled();
-    records.push(apply(&mut core, "{kind: switch, id: b, tenant: acme}").record);
+    records.push(apply(&mut core, "{kind: switch, id: b, tenant: acme}").journalled());
     assert_eq!(records[3].filled.as_ref().unwrap().insert["number"], [[json!("b"), json!(7)]]);
     assert_eq!(replayed(&wide, 1, &records), memory(&wide, &records));
 
@@ -239,7 +239,7 @@ fn numbers_of_facts_come_before_those_of_the_first_transaction() {
     assert!(none.is_none(), "{none:?}");
     let undone = apply(&mut core, "{kind: switch, id: b, tenant: acme}");
     core.undo(undone).unwrap();
-    let first = apply(&mut core, "{kind: switch, id: a, tenant: acme}").record;
+    let first = apply(&mut core, "{kind: switch, id: a, tenant: acme}").journalled();
     assert_eq!(first.memory["number"]["given"], json!([["z", 5]]));
     let wanted = json!({"given": [["a", 6], ["z", 5]], "next": [[7]]});
     let records = [first];

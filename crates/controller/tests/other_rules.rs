@@ -1,6 +1,7 @@
 //! The start of a controller with other rules than those that wrote its journal.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::core::{key, state};
 use crate::support::*;
@@ -12,9 +13,10 @@ use nlog_data::json;
 fn other_rules_start_from_the_same_journal() {
     let rules_now = rules(RULES);
     let (mut core, _) = core(&rules_now, &[]);
-    let mut records = vec![apply(&mut core, NETWORK).record];
-    records
-        .extend(core.report("hv1", &report(&[("blue-1", 5)], &[]), now()).unwrap().map(|done| done.record));
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
+    records.extend(
+        core.report("hv1", &report(&[("blue-1", 5)], &[]), now()).unwrap().map(|done| done.journalled()),
+    );
 
     // Rules with another field of ports: their rows become others, and everything else is as it was.
     let more = RULES.replace(
@@ -24,18 +26,18 @@ fn other_rules_start_from_the_same_journal() {
     let (other, correction) = crate::support::core(&rules(&more), &records);
     let correction = correction.expect("rows go and come");
     assert_eq!((correction.txn, &*correction.by), (3, "upgrade"));
-    let changed = |rows: &BTreeMap<String, Vec<Vec<serde_json::Value>>>| {
+    let changed = |rows: &BTreeMap<Arc<str>, Vec<Vec<serde_json::Value>>>| {
         rows.iter().map(|(table, rows)| (table.clone(), rows.len())).collect::<Vec<_>>()
     };
-    assert_eq!(changed(&correction.delete), [("switch_port".to_owned(), 3)]);
-    assert_eq!(changed(&correction.insert), [("switch_port".to_owned(), 3)]);
+    assert_eq!(changed(&correction.delete), [("switch_port".into(), 3)]);
+    assert_eq!(changed(&correction.insert), [("switch_port".into(), 3)]);
     assert_eq!(shown(&other.desired("hv1")), shown(&core.desired("hv1")));
 
     // And back.
     records.push(correction);
     let (back, correction) = crate::support::core(&rules_now, &records);
     let correction = correction.expect("rows come");
-    assert_eq!(changed(&correction.insert), [("switch_port".to_owned(), 3)]);
+    assert_eq!(changed(&correction.insert), [("switch_port".into(), 3)]);
     assert_eq!(state(&back)[1..], state(&core)[1..]);
     records.push(correction);
     assert!(crate::support::core(&rules_now, &records).1.is_none());
@@ -46,7 +48,7 @@ fn other_rules_start_from_the_same_journal() {
 fn fields_that_the_rules_have_no_more_are_named() {
     let rules_now = rules(RULES);
     let (mut core, _) = core(&rules_now, &[]);
-    let records = vec![apply(&mut core, NETWORK).record];
+    let records = vec![apply(&mut core, NETWORK).journalled()];
     let restore = |from: &str, to: &str| {
         assert!(RULES.contains(from), "{from}");
         let rules = rules(&RULES.replace(from, to));
@@ -66,10 +68,10 @@ fn fields_that_the_rules_have_no_more_are_named() {
 fn what_switches_reported_outlives_rules_without_a_table_for_it() {
     let whole = rules(RULES);
     let (mut first, _) = core(&whole, &[]);
-    let mut records = vec![apply(&mut first, NETWORK).record];
+    let mut records = vec![apply(&mut first, NETWORK).journalled()];
     let told = |core: &mut Core, records: &mut Vec<Record>, vifs: &[(&str, u16)]| {
         let done = core.report("hv1", &report(vifs, &[("weft-geneve", 1)]), now()).unwrap();
-        records.extend(done.map(|done| done.record));
+        records.extend(done.map(|done| done.journalled()));
     };
     told(&mut first, &mut records, &[("blue-1", 5)]);
     assert_eq!(records[1].reports, None, "the rows say it");
@@ -92,7 +94,7 @@ fn what_switches_reported_outlives_rules_without_a_table_for_it() {
     let line = serde_json::to_vec(last).unwrap();
     json::parse_line(&line, 1, &fewer.program().schema).unwrap_or_else(|error| panic!("{error}"));
     let gone = second.delete(&[key("transport_node", "hv2")], "test", now()).unwrap();
-    records.extend(gone.transaction.map(|done| done.record));
+    records.extend(gone.transaction.map(|done| done.journalled()));
 
     let (back, correction) = core(&whole, &records);
     assert_eq!(correction.as_ref().expect("rows come").insert["vif"].len(), 2);

@@ -17,7 +17,7 @@ fn record(txn: u64) -> Record {
         by: "api".to_owned(),
         peer: None,
         insert: BTreeMap::from([(
-            "logical_switch".to_owned(),
+            "logical_switch".into(),
             vec![vec![json!(format!("s{txn}\n")), json!("")]],
         )]),
         delete: BTreeMap::new(),
@@ -32,7 +32,7 @@ fn record(txn: u64) -> Record {
 /// A record of several pages.
 fn large(txn: u64) -> Record {
     let rows = (0..400).map(|row| vec![json!(format!("s{txn}-{row}")), json!("")]).collect();
-    Record { insert: BTreeMap::from([("logical_switch".to_owned(), rows)]), ..record(txn) }
+    Record { insert: BTreeMap::from([("logical_switch".into(), rows)]), ..record(txn) }
 }
 
 fn open(folder: &Path) -> Result<(Journal, Vec<Record>), JournalError> {
@@ -124,7 +124,7 @@ fn a_journal_gives_back_what_was_appended_and_only_its_owner_can_read_it() {
         let (mut journal, records) = open(&state).unwrap();
         assert!(records.is_empty());
         journal.append(&[record(1), record(2)]).unwrap();
-        journal.append(&[]).unwrap();
+        journal.append(&[] as &[Record]).unwrap();
     }
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&state), 0o700);

@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use serde::{Serialize, Serializer};
+
 use crate::{Delta, Row, Schema, TableDelta, TransactionError, Value};
 
 /// Writes a value in its JSON form.
@@ -61,18 +63,25 @@ pub fn write_contents_line<'a>(out: &mut Vec<u8>, tables: impl IntoIterator<Item
 
 /// A value in its JSON form as a document, for callers that build a larger one.
 pub fn to_json(value: &Value) -> serde_json::Value {
-    match value {
-        Value::None => serde_json::Value::Null,
-        Value::Bool(value) => (*value).into(),
-        Value::Int(value) => (*value).into(),
-        Value::String(value) => (&**value).into(),
-        Value::Mac(value) => value.to_string().into(),
-        Value::Ip(value) => value.to_string().into(),
-        Value::Net(value) => value.to_string().into(),
-        Value::Match(value) => value.text().into_owned().into(),
-        Value::Actions(value) => value.text().into_owned().into(),
-        Value::Set(values) | Value::List(values) | Value::Record(values) => {
-            values.iter().map(to_json).collect()
+    serde_json::to_value(value).unwrap_or_else(|error| unreachable!("a value has no keys: {error}"))
+}
+
+/// In the JSON form.
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::None => serializer.serialize_unit(),
+            Value::Bool(value) => serializer.serialize_bool(*value),
+            Value::Int(value) => serializer.serialize_i64(*value),
+            Value::String(value) => serializer.serialize_str(value),
+            Value::Mac(value) => serializer.collect_str(value),
+            Value::Ip(value) => serializer.collect_str(value),
+            Value::Net(value) => serializer.collect_str(value),
+            Value::Match(value) => serializer.serialize_str(&value.text()),
+            Value::Actions(value) => serializer.serialize_str(&value.text()),
+            Value::Set(values) | Value::List(values) | Value::Record(values) => {
+                serializer.collect_seq(values.iter())
+            }
         }
     }
 }
