@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use network::Rows;
-use nlog_data::{CommitError, Committed, Evaluator, TransactionError};
+use nlog_data::{CommitError, Committed, Evaluator, Row, Transaction, TransactionError};
 use ovs_driver::{Changes, Pool};
 
 use crate::core::{CoreError, Refusal};
@@ -31,23 +30,22 @@ pub(crate) struct Ran {
     pub(crate) problems: ProblemChanges,
     pub(crate) addresses: AddressChanges,
     /// The changes of tables that hooks with a memory fill.
-    pub(crate) filled: Option<RowChanges>,
+    pub(crate) filled: Option<RowChanges<Row>>,
 }
 
-/// Runs rows through the rules. The rows are either accepted and their output decoded, or have no effect.
+/// Runs a transaction through the rules. It is either accepted and its output decoded, or has no effect.
 pub(crate) fn run(
     evaluator: &mut dyn Evaluator,
     rules: &Rules,
     derived: &mut Derived,
-    rows: &Rows,
+    transaction: &Transaction,
 ) -> Result<Ran, CoreError> {
-    let transaction = rules.transaction(rows);
-    let committed = evaluator.commit(&transaction).map_err(|error| match error {
+    let committed = evaluator.commit(transaction).map_err(|error| match error {
         CommitError::Refused(error) => CoreError::Refused(Refusal::Rules(error)),
         CommitError::Engine(why) => CoreError::Failed(why),
     })?;
     // Every inserted row was new and every deleted row existed.
-    take_in(&committed, rules, derived).map_err(|error| match evaluator.undo(&transaction) {
+    take_in(&committed, rules, derived).map_err(|error| match evaluator.undo(transaction) {
         Ok(_) => CoreError::Refused(Refusal::Rules(error)),
         Err(failed) => CoreError::Failed(format!("cannot undo a transaction: {failed}")),
     })
@@ -59,7 +57,12 @@ pub(crate) fn take_in(
     rules: &Rules,
     derived: &mut Derived,
 ) -> Result<Ran, TransactionError> {
-    let changes = split_by_node(committed, rules, &mut derived.pool)?;
+    let changes = split_by_node(committed, rules, &mut derived.pool).or_else(|_| {
+        // The evaluator reports rows in no particular order, but the first error by table and row counts.
+        let mut ascending = committed.clone();
+        ascending.delta.sort();
+        split_by_node(&ascending, rules, &mut derived.pool)
+    })?;
     derived.provenance.apply(committed, rules);
     let problems = derived.status.apply(committed, rules);
     let addresses = derived.addresses.apply(committed, rules);

@@ -59,6 +59,8 @@ impl ObjectStatus {
         if let Some(delta) = rules.problems.and_then(delta) {
             changes.gone = delta.delete.iter().filter_map(problem).collect();
             changes.new = delta.insert.iter().filter_map(problem).collect();
+            changes.gone.sort_unstable();
+            changes.new.sort_unstable();
             for problem in &changes.gone {
                 self.problems.remove(problem);
             }

@@ -82,7 +82,7 @@ fn dataflow(rules: &Arc<Rules>, workers: usize) -> MakeEvaluator {
 /// The dataflow engine, with the hooks of the rules.
 pub fn evaluator(rules: &Rules, workers: usize) -> Result<Box<dyn Evaluator>, String> {
     let make = move |program, observe| {
-        let options = Options { workers, observe, attribute: true, ..Options::default() };
+        let options = Options { workers, observe, attribute: true, ascending: false, ..Options::default() };
         let engine = Dataflow::new(program, options).map_err(|error| error.to_string())?;
         Ok(Box::new(engine) as Box<dyn Evaluator>)
     };

@@ -48,7 +48,28 @@ pub struct Delta {
     pub tables: BTreeMap<TableId, TableDelta>,
 }
 
-/// The changes of one table. Rows are in ascending order, and each is in only one of the lists.
+impl Delta {
+    /// Puts the rows of each table in ascending order, with their rules.
+    pub fn sort(&mut self) {
+        for table in self.tables.values_mut() {
+            table.delete.sort_unstable();
+            table.reattributed.sort_unstable();
+            let insert = std::mem::take(&mut table.insert);
+            if table.rules.is_empty() {
+                table.insert = insert;
+                table.insert.sort_unstable();
+            } else {
+                let mut attributed: Vec<(Row, RuleId)> =
+                    insert.into_iter().zip(std::mem::take(&mut table.rules)).collect();
+                attributed.sort_unstable();
+                (table.insert, table.rules) = attributed.into_iter().unzip();
+            }
+        }
+    }
+}
+
+/// The changes of one table. Rows are in ascending order, unless the evaluator was told that no order is needed, and each is in
+/// only one of the lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableDelta {
     /// Inserted rows.

@@ -27,6 +27,10 @@ pub struct Options {
     pub observe: Tables,
     /// Whether each inserted row names its rule, as in [`TableDelta::rules`](nlog_data::TableDelta::rules).
     pub attribute: bool,
+    /// Whether [`Evaluator::commit`](nlog_data::Evaluator::commit) reports rows in ascending order. Sorting many matches costs
+    /// about as much time as their derivation. Without it, the fused engine reports rows in an order of its own, which
+    /// differs from run to run.
+    pub ascending: bool,
     /// The settings of the planner.
     pub planning: Settings,
     /// Plan for a transaction of at least this many rows before it runs, if it inserts most of the rows that the engine
@@ -53,6 +57,7 @@ impl Default for Options {
             workers: 1,
             observe: Tables::Outputs,
             attribute: false,
+            ascending: true,
             planning: Settings::default(),
             plan_anew_from: fused::WORTH_PLANNING,
         }

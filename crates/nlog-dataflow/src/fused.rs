@@ -323,7 +323,7 @@ impl Engine {
         let mut delta = ValueDelta::default();
         for output in outputs {
             let table = output.table;
-            if let Some(changed) = output.into_rows(&self.state.symbols) {
+            if let Some(changed) = output.into_rows(&self.state.symbols, self.options.ascending) {
                 delta.tables.insert(table, changed);
             }
         }

@@ -147,7 +147,13 @@ impl<E: Evaluator> Stage<E> {
             error @ CommitError::Engine(_) => error,
         })?;
         self.done.committed = Some(Delta::default());
-        Ok(committed.delta)
+        let mut delta = committed.delta;
+        for (_, changed) in delta.tables.iter_mut().filter(|(table, _)| !self.inputs.contains(table)) {
+            // Hooks need an order that does not depend on the evaluator.
+            changed.insert.sort_unstable();
+            changed.delete.sort_unstable();
+        }
+        Ok(delta)
     }
 
     fn in_whole_program(&self, error: TransactionError) -> TransactionError {

@@ -1,6 +1,6 @@
 //! Converts deltas of tables from symbols to values, by rows or by columns, and columns of transactions to symbols.
 //!
-//! Deltas for callers are ascending. Symbols have no meaningful order, so rows are sorted by their values: few rows
+//! Deltas for callers are ascending, unless they do not need it. Symbols have no meaningful order, so rows are sorted by their values: few rows
 //! directly, and many rows by the ranks of each column's values, because values repeat.
 
 use hashbrown::HashMap;
@@ -60,19 +60,29 @@ impl Output {
         &self.rows
     }
 
-    /// The change as rows, ascending; `None` if nothing changed.
-    pub(crate) fn into_rows(self, symbols: &Symbols) -> Option<TableDelta> {
-        let delete = to_rows_of(&self.rows, |diff| diff < 0, symbols);
-        let mut delta = TableDelta { delete, ..TableDelta::default() };
-        match self.rules {
-            Rules::Untold => delta.insert = to_rows_of(&self.rows, |diff| diff > 0, symbols),
-            Rules::One(rule) => {
-                delta.insert = to_rows_of(&self.rows, |diff| diff > 0, symbols);
-                delta.rules = vec![rule; delta.insert.len()];
+    /// The change as rows, ascending if that is wanted; `None` if nothing changed.
+    pub(crate) fn into_rows(self, symbols: &Symbols, ascending: bool) -> Option<TableDelta> {
+        let rows = |keep: fn(i64) -> bool| {
+            if ascending {
+                to_rows_of(&self.rows, keep, symbols)
+            } else {
+                unsorted(&self.rows, keep, symbols)
             }
-            Rules::Each(report) => {
+        };
+        let mut delta = TableDelta { delete: rows(|diff| diff < 0), ..TableDelta::default() };
+        match &self.rules {
+            Rules::Untold => delta.insert = rows(|diff| diff > 0),
+            Rules::One(rule) => {
+                delta.insert = rows(|diff| diff > 0);
+                delta.rules = vec![*rule; delta.insert.len()];
+            }
+            Rules::Each(report) if ascending => {
                 (delta.insert, delta.rules) = with_rules(&report.inserted, symbols).into_iter().unzip();
                 delta.reattributed = with_rules(&report.reattributed, symbols);
+            }
+            Rules::Each(report) => {
+                (delta.insert, delta.rules) = each_with_rule(&report.inserted, symbols).unzip();
+                delta.reattributed = each_with_rule(&report.reattributed, symbols).collect();
             }
         }
         let nothing = delta.insert.is_empty() && delta.delete.is_empty() && delta.reattributed.is_empty();
@@ -107,16 +117,19 @@ pub(crate) fn columns(outputs: &[Output], symbols: &Symbols) -> ColumnDelta {
     ColumnDelta { tables: tables.collect() }
 }
 
-/// The rows as values with their rules, ascending. The last word of each row is its rule.
+/// The rows as values with their rules, ascending.
 fn with_rules(rows: &Delta, symbols: &Symbols) -> Vec<(ValueRow, RuleId)> {
-    let mut found: Vec<(ValueRow, RuleId)> = (rows.rows())
-        .filter_map(|(words, _)| {
-            let (rule, row) = words.split_last()?;
-            Some((row.iter().map(|word| symbols.value(*word)).collect(), RuleId(*rule)))
-        })
-        .collect();
+    let mut found: Vec<(ValueRow, RuleId)> = each_with_rule(rows, symbols).collect();
     found.sort_unstable();
     found
+}
+
+/// The rows as values with their rules. The last word of each row is its rule.
+fn each_with_rule(rows: &Delta, symbols: &Symbols) -> impl Iterator<Item = (ValueRow, RuleId)> {
+    rows.rows().filter_map(|(words, _)| {
+        let (rule, row) = words.split_last()?;
+        Some((row.iter().map(|word| symbols.value(*word)).collect(), RuleId(*rule)))
+    })
 }
 
 /// All rows as values, ascending.
@@ -128,11 +141,14 @@ fn to_rows_of(rows: &Delta, keep: fn(i64) -> bool, symbols: &Symbols) -> Vec<Val
     if rows.len() >= BY_COLUMNS_FROM {
         return columns_of_some(rows, keep, symbols).into_ascending().to_rows();
     }
-    let kept = rows.rows().filter(|(_, diff)| keep(*diff));
-    let mut found: Vec<ValueRow> =
-        kept.map(|(words, _)| words.iter().map(|word| symbols.value(*word)).collect()).collect();
+    let mut found = unsorted(rows, keep, symbols);
     found.sort_unstable();
     found
+}
+
+fn unsorted(rows: &Delta, keep: fn(i64) -> bool, symbols: &Symbols) -> Vec<ValueRow> {
+    let kept = rows.rows().filter(|(_, diff)| keep(*diff));
+    kept.map(|(words, _)| words.iter().map(|word| symbols.value(*word)).collect()).collect()
 }
 
 /// All rows by columns.
