@@ -36,7 +36,8 @@ const EXAMPLE: &str = r#"Tests are in files named NAME.test.nlog. Each file and 
   }
 Steps: given {rows}, given objects "FILE"; and change {insert row; delete row;} are transactions; expect row, expect no
 row, expect exactly {rows}, expect delta {insert row; delete row;} and expect error "key-conflict" check their results.
-FILE has network objects, as `weft apply` takes them. After expect and expect no, `_` matches any value. The facts of the program hold from the start. Each test runs in its own engine.
+FILE has network objects, as `weft apply` takes them. After expect and expect no, `_` matches any value. The facts of the
+program hold from the start. Each test runs in its own engine.
 The exit status is 0 if all tests pass, and 1 if a test fails, a program is rejected, or there are no tests."#;
 
 /// Arguments of `weft test`.
