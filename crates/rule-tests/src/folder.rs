@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use nlog::source::{files_of, is_document, is_test_file};
-use nlog::syntax::{SyntaxKind, SyntaxNode, parse};
+use nlog::syntax::{SyntaxKind, SyntaxNode, SyntaxToken, parse};
 
 /// All files of a folder of rules, with the files of objects that tests give, and which tests use which files.
 #[derive(Clone, Debug, Default)]
@@ -98,8 +98,8 @@ fn uses(name: &str, text: &str) -> Vec<String> {
 
 /// The path of an import or of a file of objects, as written.
 fn path_of(node: &SyntaxNode) -> Option<String> {
-    let mut tokens = node.children_with_tokens().filter_map(|child| child.into_token());
-    let string = tokens.find(|token| token.kind() == SyntaxKind::String)?;
+    let is_string = |token: &SyntaxToken| token.kind() == SyntaxKind::String;
+    let string = node.children_with_tokens().find_map(|child| child.into_token().filter(is_string))?;
     Some(string.text().trim_matches('"').to_owned())
 }
 
