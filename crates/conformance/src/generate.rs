@@ -76,6 +76,9 @@ struct Style {
     secured: u64,
     unknown: u64,
     behind: u64,
+    /// The percentages of ports that are disabled, and that request hosts.
+    disabled: u64,
+    requesting: u64,
     /// The percentage of switches on a physical network.
     physical: u64,
     /// Whether all hosts prefer Geneve, so that receivers learn.
@@ -101,6 +104,8 @@ pub fn history(random: &mut Random, size: Size) -> History {
         secured: *random.pick(&[20, 45, 45, 80]),
         unknown: *random.pick(&[0, 20, 20, 60]),
         behind: *random.pick(&[0, 15, 15, 40]),
+        disabled: *random.pick(&[0, 0, 10, 25]),
+        requesting: *random.pick(&[0, 0, 20, 50]),
         physical: *random.pick(&[0, 25, 25, 60]),
         geneve: random.chance(50),
         one_zone: random.chance(60),

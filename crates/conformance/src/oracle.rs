@@ -75,6 +75,8 @@ fn port(port: &crate::world::Port) -> Port {
         port_security: port.security,
         unknown_addresses: port.unknown,
         parent: port.parent.clone(),
+        enabled: port.enabled,
+        requested_hosts: port.requested.clone(),
     }
 }
 

@@ -30,6 +30,12 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
         Difference::Change(why) => {
             let _ = writeln!(text, "The change is refused: {why}");
         }
+        Difference::Problems { model, rules } => {
+            let _ = writeln!(
+                text,
+                "Reports of hosts that {model:?} do not request: the rules show those of {rules:?}"
+            );
+        }
         Difference::Mtu { switch, model, rules } => {
             let _ = writeln!(text, "MTU of {switch}: the model says {model:?}, the rules say {rules:?}");
         }

@@ -77,6 +77,8 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
             ("addresses", list(addresses)),
             ("port_security", Value::Bool(port.security)),
             ("unknown_addresses", Value::Bool(port.unknown)),
+            ("enabled", Value::Bool(port.enabled)),
+            ("requested_hosts", list(port.requested.iter().map(|host| text(host)))),
         ];
         if let Some((parent, tag)) = &port.parent {
             fields.extend([("parent", text(parent)), ("tag", int(*tag))]);

@@ -25,6 +25,13 @@ pub enum Difference {
         /// The frames that the rules deliver.
         rules: Vec<Out>,
     },
+    /// Rules and model disagree about the ports that a host reports without being requested.
+    Problems {
+        /// The ports by the model.
+        model: Vec<String>,
+        /// The ports by the rules.
+        rules: Vec<String>,
+    },
     /// Rules and model disagree about the MTU of a switch.
     Mtu {
         /// The switch.
@@ -179,7 +186,8 @@ impl Life {
                 simulation.change(&self.world, &|_| true).map_err(Difference::Change)?;
                 let world = oracle::world(&self.world, simulation.hosts());
                 self.model.apply(|now| *now = world);
-                self.compare_mtus(simulation)
+                self.compare_mtus(simulation)?;
+                self.compare_problems(simulation)
             }
             Step::Wait(seconds) => {
                 let time = Duration::from_secs(*seconds);
@@ -212,6 +220,18 @@ impl Life {
         count.out += rules.len() as u64;
         count.dropped += u64::from(rules.is_empty());
         if model == rules { Ok(()) } else { Err(Difference::Frames { model, rules }) }
+    }
+
+    /// The rules must show each report that is ignored because the port requests other hosts.
+    fn compare_problems(&self, simulation: &Simulation) -> Result<(), Difference> {
+        let [model, rules] =
+            [self.model.world().reported_elsewhere(), simulation.problems("unrequested-host")];
+        let list = |ports: std::collections::BTreeSet<&str>| ports.into_iter().map(str::to_owned).collect();
+        if model == rules {
+            Ok(())
+        } else {
+            Err(Difference::Problems { model: list(model), rules: list(rules) })
+        }
     }
 
     /// The rules must report no larger MTU than the model for each switch on several hosts.

@@ -135,6 +135,20 @@ impl Simulation {
         self.hosts.trace(place, bytes)
     }
 
+    /// The ids of the objects with a problem of this code.
+    pub fn problems(&self, code: &str) -> BTreeSet<&str> {
+        let Some(table) = self.rules.schema().find("problem") else { return BTreeSet::new() };
+        let with_code = self.status.iter().filter_map(|(id, row)| match &row[..] {
+            [_, nlog_data::Value::String(object), nlog_data::Value::String(of), _]
+                if *id == table && **of == *code =>
+            {
+                Some(&**object)
+            }
+            _ => None,
+        });
+        with_code.collect()
+    }
+
     /// The MTU of a switch that the rules report.
     pub fn mtu(&self, switch: &str) -> Option<i64> {
         let table = self.rules.schema().find("switch_state")?;

@@ -60,6 +60,10 @@ pub struct Port {
     pub unknown: bool,
     /// The parent port and the VLAN tag there, of a trunk member.
     pub parent: Option<(String, u16)>,
+    /// Whether it sends and receives.
+    pub enabled: bool,
+    /// The hosts that may have its vNIC; all if there are none.
+    pub requested: BTreeSet<String>,
 }
 
 /// A localnet port.
@@ -161,10 +165,16 @@ impl World {
         }
     }
 
-    /// The host whose vNIC carries a port's frames: the host where the port, or its parent port, appeared last.
+    /// The host whose vNIC carries a port's frames: the requested host where the port, or its parent port, appeared last. A
+    /// port that is disabled, or whose parent port is, has none.
     pub fn place(&self, port: &str) -> Option<&str> {
         let outer = self.outer(port);
-        let here = self.vifs.iter().filter(|((_, named), _)| named == outer);
+        let [own, of_outer] = [self.ports.get(port)?, self.ports.get(outer)?];
+        if !own.enabled || !of_outer.enabled {
+            return None;
+        }
+        let requested = |host: &String| of_outer.requested.is_empty() || of_outer.requested.contains(host);
+        let here = self.vifs.iter().filter(|((host, named), _)| named == outer && requested(host));
         here.max_by_key(|(_, vif)| vif.since).map(|((host, _), _)| host.as_str())
     }
 

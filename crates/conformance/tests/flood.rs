@@ -35,6 +35,8 @@ fn world() -> World {
             // Two kinds, so that there are two audiences, both of them wide, and frames carry the ingress label.
             unknown: number % 3 != 0,
             parent: None,
+            enabled: true,
+            requested: BTreeSet::new(),
         };
         assert!(world.apply(&Change::Node(format!("h{number}"), node)));
         assert!(world.apply(&Change::Port(format!("p{number}"), port)));

@@ -50,6 +50,8 @@ fn world(random: &mut Random) -> World {
         security: false,
         unknown: false,
         parent: None,
+        enabled: true,
+        requested: BTreeSet::new(),
     };
     assert!(world.apply(&Change::Port(name(SHARED, 1), shared)));
     let host = format!("h{}", random.below(HOSTS.into()) + 1);
@@ -67,6 +69,8 @@ fn world(random: &mut Random) -> World {
                 security,
                 unknown,
                 parent,
+                enabled: true,
+                requested: BTreeSet::new(),
             };
             assert!(world.apply(&Change::Port(name(tenant, number), port)));
             if number != PORTS {

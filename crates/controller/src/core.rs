@@ -26,7 +26,7 @@ pub use crate::refused_reports::Verdict;
 use crate::refused_reports::{Entry, RefusedReports};
 use crate::reports::{NodeReport, Reports};
 pub use crate::restore::History;
-use crate::restore::Restored;
+use crate::restore::{Restored, refusal_of_state};
 use crate::rules::Rules;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
 
@@ -158,8 +158,8 @@ pub enum RestoreError {
     /// This version refuses the objects in force at the end of the journal.
     #[error("the objects in the journal are invalid for this version: {0}")]
     Objects(Refusal),
-    /// The rules refuse the state.
-    #[error("the rules refuse the journal's state: {0}; start with the rules that wrote it, or repair them")]
+    /// The rules refuse the state. The message has each row that forbids it, one a line.
+    #[error("the rules refuse the journal's state: {}", refusal_of_state(.0))]
     Rules(TransactionError),
     /// The engine failed.
     #[error("the engine failed: {0}")]

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use network::{Batch, Cancel, Kinds, ObjectStore, Rows};
-use nlog_data::Memories;
+use network::{Batch, Cancel, ChangeSet, Kinds, ObjectStore, Rows};
 use nlog_data::json::to_json;
+use nlog_data::{ForbiddenRows, Memories, Row, TransactionError};
 use nlog_hooks::Recorded;
 use serde_json::Value as Json;
 
@@ -165,4 +165,32 @@ fn store(objects: &BTreeMap<(String, String), Json>, kinds: &Kinds) -> Result<Ob
     let changes = store.plan(batch).map_err(|faults| RestoreError::Objects(Refusal::Objects { faults }))?;
     store.commit(&changes);
     Ok(store)
+}
+
+/// What the rules refuse about a state, and the remedy. A row that forbids the state has a line, in the words of a refused
+/// request.
+pub(crate) fn refusal_of_state(error: &TransactionError) -> String {
+    const REMEDY: &str = "start with the rules that wrote it, or repair them";
+    let Some(forbidden) = &error.forbidden else { return format!("{error}; {REMEDY}") };
+    match ChangeSet::default().refused_by(error) {
+        Some(faults) => {
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            format!("they refuse objects; {REMEDY}:\n{}", faults.join("\n"))
+        }
+        None => format!("{error}; {REMEDY}:\n{}", forbidden_rows(forbidden).join("\n")),
+    }
+}
+
+/// The rows of a table that forbids its rows, as atoms, and how many more there are.
+fn forbidden_rows(forbidden: &ForbiddenRows) -> Vec<String> {
+    let atom = |row: &Row| {
+        let values: Vec<String> = row.iter().map(ToString::to_string).collect();
+        format!("{}({})", forbidden.table, values.join(", "))
+    };
+    let mut lines: Vec<String> = forbidden.rows.iter().map(atom).collect();
+    let more = forbidden.count.saturating_sub(lines.len());
+    if more > 0 {
+        lines.push(format!("{more} more rows are not listed"));
+    }
+    lines
 }

@@ -11,4 +11,5 @@ mod hostile;
 mod load;
 mod numbers;
 mod other_rules;
+mod refused_state;
 mod support;

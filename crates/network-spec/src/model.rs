@@ -113,7 +113,8 @@ impl Model {
     /// Sends a frame into the network and returns the delivered frames, sorted.
     ///
     /// A frame is accepted only from the interface on the host where the port is: a host that the VM has left accepts
-    /// nothing, and neither does a host that reports an interface for a trunk member.
+    /// nothing, and neither does a host that the port does not request, nor one that reports an interface for a trunk
+    /// member.
     pub fn inject(&mut self, at: &Tap, bytes: &[u8]) -> Vec<Arrival> {
         let mut out = Vec::new();
         match at {
@@ -129,7 +130,8 @@ impl Model {
     }
 
     /// The logical ingress port of a frame from the interface of `port`, and the frame without its tag: untagged frames
-    /// belong to the port itself, and frames with the tag of a trunk member belong to the member. Others are dropped.
+    /// belong to the port itself, and frames with the tag of an enabled trunk member belong to the member. Others are
+    /// dropped.
     fn classify(&self, host: &str, port: &str, bytes: &[u8]) -> Option<(String, Vec<u8>)> {
         let frame = Frame::read(bytes)?;
         if self.world.owner(port)? != port || self.world.location(port)? != host {
@@ -140,8 +142,8 @@ impl Model {
         };
         let is_child =
             |of: &Port| of.parent.as_ref().is_some_and(|(parent, tag)| parent == port && *tag == vlan);
-        let child = self.world.ports.iter().find(|(_, of)| is_child(of));
-        child.map(|(child, _)| (child.clone(), untagged(bytes)))
+        let (child, of) = self.world.ports.iter().find(|(_, of)| is_child(of))?;
+        of.enabled.then(|| (child.clone(), untagged(bytes)))
     }
 
     /// Receives a frame from the physical network at each host except the sender. On each host, it belongs to the localnet

@@ -114,7 +114,7 @@ pub struct Switch {
 }
 
 /// A port of a logical switch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Its switch.
     pub switch: String,
@@ -126,6 +126,26 @@ pub struct Port {
     pub unknown_addresses: bool,
     /// The parent port, and the VLAN tag of its frames there. The parent has no parent itself.
     pub parent: Option<(String, u16)>,
+    /// Whether it sends and receives at all. A port that does not is on no host, like one whose interface is nowhere; its
+    /// addresses stay its own. The interface of a disabled parent is dead for its trunk members too.
+    pub enabled: bool,
+    /// The hosts that may have its interface; if there are none, all may. Reports of others do not count. For a trunk
+    /// member, those of its parent count.
+    pub requested_hosts: BTreeSet<String>,
+}
+
+impl Default for Port {
+    fn default() -> Port {
+        Port {
+            switch: String::new(),
+            addresses: Vec::new(),
+            port_security: false,
+            unknown_addresses: false,
+            parent: None,
+            enabled: true,
+            requested_hosts: BTreeSet::new(),
+        }
+    }
 }
 
 /// A MAC address of a port, and the IP addresses at it.
@@ -150,12 +170,34 @@ pub struct Localnet {
 
 impl World {
     /// The host that `port` is on: where its interface, or its parent's, appeared last. Reports of hosts that are not nodes
-    /// do not count, nor do reports of a trunk member.
+    /// do not count, nor do reports of a trunk member, nor those of hosts that the interface's port does not request. A
+    /// disabled port is nowhere, and so is a port behind one.
     pub fn location(&self, port: &str) -> Option<&str> {
         let owner = self.owner(port)?;
-        let reported =
-            self.vnics.iter().filter(|((host, of), _)| of == owner && self.nodes.contains_key(host));
+        let of_owner = self.ports.get(owner)?;
+        if !self.ports.get(port)?.enabled || !of_owner.enabled {
+            return None;
+        }
+        let may = |host: &String| {
+            let requested = &of_owner.requested_hosts;
+            self.nodes.contains_key(host) && (requested.is_empty() || requested.contains(host))
+        };
+        let reported = self.vnics.iter().filter(|((host, of), _)| of == owner && may(host));
         reported.max_by_key(|(_, since)| **since).map(|((host, _), _)| host.as_str())
+    }
+
+    /// The ports with a problem: a host that the port does not request reports its interface. The port is enabled, and has
+    /// an interface of its own.
+    pub fn reported_elsewhere(&self) -> BTreeSet<&str> {
+        let elsewhere = |host: &String, port: &Port| {
+            let requested = &port.requested_hosts;
+            port.enabled && port.parent.is_none() && !requested.is_empty() && !requested.contains(host)
+        };
+        let ignored = self
+            .vnics
+            .keys()
+            .filter(|(host, port)| self.ports.get(port).is_some_and(|port| elsewhere(host, port)));
+        ignored.map(|(_, port)| port.as_str()).collect()
     }
 
     /// The switch of a port or localnet port.

@@ -5,8 +5,10 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use nlog_data::{Row, Schema, TableId, Value};
+
 use crate::walk::{Claim, claims, references};
-use crate::{Kind, Kinds, Object, ObjectKey};
+use crate::{Kind, Kinds, Labels, Object, ObjectKey};
 
 mod change;
 mod plan;
@@ -57,6 +59,40 @@ impl ObjectStore {
             claims: HashMap::new(),
             digests: Digests::default(),
         }
+    }
+
+    /// The objects that are rows of a program with these tables; `rows` gives the rows of a table. References need not
+    /// resolve, nor need values be unique: rows are not checked as objects are. Labels of no object are left out.
+    ///
+    /// # Errors
+    /// Those of `rows`.
+    pub fn of_rows<E>(
+        kinds: &Kinds,
+        schema: &Schema,
+        mut rows: impl FnMut(TableId) -> Result<Vec<Row>, E>,
+    ) -> Result<Self, E> {
+        let mut store = ObjectStore::new(kinds);
+        let mut labels: HashMap<ObjectKey, Labels> = HashMap::new();
+        if let Some(table) = change::label_table(schema) {
+            for row in rows(table)? {
+                if let [Value::String(kind), Value::String(id), Value::String(key), Value::String(value)] =
+                    &row[..]
+                {
+                    let object = ObjectKey::new(kind.clone(), id.clone());
+                    labels.entry(object).or_default().insert(key.to_string(), value.to_string());
+                }
+            }
+        }
+        for kind in kinds.iter() {
+            let Some(table) = schema.find(kind.name()) else { continue };
+            for row in rows(table)? {
+                let [Value::String(id), values @ ..] = &row[..] else { continue };
+                let key = ObjectKey { kind: kind.shared_name().clone(), id: id.clone() };
+                let labels = labels.remove(&key).unwrap_or_default();
+                store.link(&Arc::new(Object::new(kind.clone(), id.clone(), values.to_vec(), labels)));
+            }
+        }
+        Ok(store)
     }
 
     /// The kinds of its objects.

@@ -2,6 +2,8 @@
 //!
 //! This is the crate's only I/O.
 
+mod document;
+
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs;
 use std::io::{self, Read as _};
@@ -15,6 +17,9 @@ use crate::limits::MAX_FILE;
 use crate::program::Place;
 use crate::syntax::ast::{self, Span};
 use crate::syntax::{SyntaxError, lower, parse};
+pub(crate) use document::Document;
+use document::Documents;
+pub use document::is_document;
 
 /// The reason why a program could not be read. Mistakes *in* a program are diagnostics instead.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +58,10 @@ pub struct Sources {
     files: Vec<Arc<SourceFile>>,
     /// For each file and each of its imports, the imported file, if it exists.
     imports: Vec<Vec<Option<u32>>>,
+    /// For each file, the files of objects that its tests give.
+    documents: Vec<Documents>,
+    /// The files of objects in memory, by path.
+    texts: BTreeMap<PathBuf, Arc<Document>>,
 }
 
 /// A file of a program.
@@ -132,28 +141,50 @@ impl Sources {
         Loader::default().load(paths).map(|loaded| loaded.sources)
     }
 
-    /// Sources in memory, by name. Imports refer to other sources, relative to the importing one.
+    /// Sources in memory, by name. Imports refer to other sources, relative to the importing one. Texts with names of
+    /// [documents](is_document) are files of objects, for tests.
     pub fn from_texts<N: AsRef<str>, T: Into<String>>(texts: impl IntoIterator<Item = (N, T)>) -> Sources {
         let mut sources = Sources::default();
         for (name, text) in texts {
-            let number = sources.files.len() as u32;
-            sources.add(SourceFile::new(number, name.as_ref(), text.into().into_bytes()));
+            sources.set(name.as_ref(), text.into());
         }
         sources.follow_imports();
         sources
     }
 
-    /// Finds what files import among the others by name.
+    /// Sets a text in memory, of a new file or of one that is there by this name.
+    pub(crate) fn set(&mut self, name: &str, text: String) {
+        let bytes = text.into_bytes();
+        if is_document(Path::new(name)) {
+            let document = Document::new(&normal(Path::new(name)), Ok(bytes));
+            self.texts.insert(normal(Path::new(name)), document.into());
+            return;
+        }
+        let known = self.files.iter().position(|known| *known.name == *name);
+        let file = SourceFile::new(known.unwrap_or(self.files.len()) as u32, name, bytes);
+        match known {
+            Some(_) => self.replace(file),
+            None => self.add(file),
+        }
+    }
+
+    /// Finds what files import, and the objects that their tests give, among the others by name.
     pub(crate) fn follow_imports(&mut self) {
         let mut numbers = BTreeMap::new();
         for (file, number) in self.files.iter().zip(0..) {
             numbers.entry(normal(Path::new(&*file.name))).or_insert(number);
         }
-        for (file, found) in self.files.iter().zip(&mut self.imports) {
+        let document = |path: &Path| {
+            let path = normal(path);
+            let missing = || Document::new(&path, Err(io::ErrorKind::NotFound.into())).into();
+            self.texts.get(&path).cloned().unwrap_or_else(missing)
+        };
+        let found = self.imports.iter_mut().zip(&mut self.documents);
+        for (file, (imports, documents)) in self.files.iter().zip(found) {
             let folder = Path::new(&*file.name).parent().unwrap_or(Path::new(""));
-            let imports = file.ast.imports.iter();
-            *found =
-                imports.map(|import| numbers.get(&normal(&folder.join(&import.path))).copied()).collect();
+            let paths = file.imported().map(|import| normal(&folder.join(import)));
+            *imports = paths.map(|path| numbers.get(&path).copied()).collect();
+            *documents = file.documents(folder, document);
         }
     }
 
@@ -197,13 +228,16 @@ impl Sources {
     /// Whether these are the very same files.
     pub(crate) fn is_same(&self, other: &Sources) -> bool {
         let mut pairs = self.files.iter().zip(&other.files);
-        self.imports == other.imports && pairs.all(|(one, other)| Arc::ptr_eq(one, other))
+        self.imports == other.imports
+            && self.documents == other.documents
+            && pairs.all(|(one, other)| Arc::ptr_eq(one, other))
     }
 
     /// Adds a file, whose number is the next one.
     pub(crate) fn add(&mut self, file: impl Into<Arc<SourceFile>>) {
         self.files.push(file.into());
         self.imports.push(Vec::new());
+        self.documents.push(Documents::new());
     }
 
     /// Replaces the file that has the same number.
@@ -278,14 +312,7 @@ impl<'e> Loader<'e> {
             return Ok(number);
         }
         let edited = self.edited.and_then(|edited| edited.get(&canonical));
-        let bytes = if let Some(text) = edited {
-            text.clone().into_bytes()
-        } else {
-            let mut bytes = Vec::new();
-            // One byte more shows that the file is too long.
-            open(path)?.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
-            bytes
-        };
+        let bytes = if let Some(text) = edited { text.clone().into_bytes() } else { read(open(path)?)? };
         let (number, name) = (self.sources.files.len() as u32, name.to_string_lossy());
         let same = |file: &&&Arc<SourceFile>| {
             file.number == number && *file.name == *name && file.text.as_bytes() == bytes
@@ -318,9 +345,20 @@ impl<'e> Loader<'e> {
                 self.sources.imports[importer as usize].push(found);
                 queue.extend(before as u32..self.sources.files.len() as u32);
             }
+            let read = |path: &Path| Document::read(path).into();
+            self.sources.documents[importer as usize] =
+                self.sources.files[importer as usize].documents(&folder, read);
         }
         Ok(())
     }
+}
+
+/// The contents of a file.
+fn read(file: fs::File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One byte more shows that the file is too long.
+    file.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn any_file(path: &Path) -> io::Result<fs::File> {

@@ -92,7 +92,7 @@ impl Workspace {
         let Some(&number) = self.loaded.numbers.get(&path) else { return Ok(false) };
         let old = self.loaded.sources.file(number);
         let new = SourceFile::new(number, &old.name, text.clone().into_bytes());
-        let same_imports = old.imported().eq(new.imported());
+        let same_imports = old.imported().eq(new.imported()) && old.given_objects().eq(new.given_objects());
         let before = self.edited.insert(path.clone(), text);
         if same_imports {
             self.loaded.sources.replace(new);
@@ -110,15 +110,8 @@ impl Workspace {
     }
 
     fn set_text_in_memory(&mut self, file: &Path, text: String) {
-        let name = file.to_string_lossy();
         let sources = &mut self.loaded.sources;
-        let number = sources.files().iter().position(|known| *known.name == *name);
-        let next = sources.files().len();
-        let new = SourceFile::new(number.unwrap_or(next) as u32, &name, text.into_bytes());
-        match number {
-            Some(_) => sources.replace(new),
-            None => sources.add(new),
-        }
+        sources.set(&file.to_string_lossy(), text);
         sources.follow_imports();
         self.compilation = None;
     }

@@ -189,3 +189,40 @@ fn our_own_rules_have_no_warnings() {
         assert!(found.is_empty(), "{}", found.join("\n"));
     }
 }
+
+#[test]
+fn files_of_objects_are_read_beside_the_test_that_gives_them() {
+    let root = tempfile::tempdir().unwrap();
+    let test = |given: &str| {
+        format!("import \"../s.nlog\"; test \"t\" {{ given objects \"{given}\"; expect no s(..); }}")
+    };
+    write(root.path(), "s.nlog", "object s { x: int = 1; } output table t(id: string); t(id) :- s(id, _);");
+    write(root.path(), "in/a.test.nlog", test("../net.yaml"));
+    write(root.path(), "net.yaml", "kind: s");
+    write(root.path(), "folder.yaml/x", "");
+    write(root.path(), "latin.yaml", b"kind: \xff");
+    let path = root.path().join("in/a.test.nlog");
+    let sources = Sources::load(std::slice::from_ref(&path)).unwrap();
+    let program = compile(&sources).program.unwrap();
+    let nlog::program::TestStepKind::Objects(file) = &program.tests[0].steps[0].kind else {
+        panic!("{program:?}")
+    };
+    assert_eq!(*file.text, *"kind: s");
+    assert_eq!(Path::new(&*file.name), root.path().join("net.yaml"));
+    assert_eq!(sources.objects_files().collect::<Vec<_>>(), [root.path().join("net.yaml")]);
+
+    for (given, why) in [
+        ("net.yaml", "does not exist"),
+        ("../folder.yaml", "does not exist"),
+        ("../s.nlog", "is neither YAML nor JSON, by its name"),
+        ("", "is neither YAML nor JSON, by its name"),
+        ("../latin.yaml", "cannot be read: the file is not valid UTF-8: unexpected byte 0xff"),
+    ] {
+        write(root.path(), "in/a.test.nlog", test(given));
+        let sources = Sources::load(std::slice::from_ref(&path)).unwrap();
+        let mistakes = compile(&sources).diagnostics;
+        assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+        assert_eq!(mistakes[0].message, format!("the file of objects {given:?} {why}"));
+        assert_eq!((mistakes[0].code.name(), mistakes[0].line, mistakes[0].column), ("objects-file", 1, 46));
+    }
+}

@@ -389,6 +389,8 @@ fn tests_have_steps() {
         test "a port's \"MAC\"" {
             given { port("p1", "blue"); given(1,); }
             given {}
+            given objects "net/three-tier.yaml";
+            given { objects(1); }
             change { delete port(name: "p1", ..); insert insert(1); }
             expect flow("blue", L2, _, match{metadata: 5}, "p1");   # there
             expect no flow("red", ..);
@@ -409,6 +411,7 @@ fn tests_have_steps() {
         .iter()
         .map(|step| match &step.kind {
             TestStepKind::Transaction(list) => format!("transaction {}", changes(list)),
+            TestStepKind::Objects(path) => format!("objects {}", path.name),
             TestStepKind::Holds(row) => format!("holds {}", show_call(row)),
             TestStepKind::Lacks(row) => format!("lacks {}", show_call(row)),
             TestStepKind::Exactly(rows) => {
@@ -423,6 +426,8 @@ fn tests_have_steps() {
         [
             r#"transaction +port("p1", "blue") +given(1)"#,
             "transaction ",
+            "objects net/three-tier.yaml",
+            "transaction +objects(1)",
             r#"transaction -port(name: "p1", ..) +insert(1)"#,
             r#"holds flow("blue", L2, _, match{metadata: 5}, "p1")"#,
             r#"lacks flow("red", ..)"#,

@@ -444,3 +444,43 @@ fn an_import_that_is_typed_is_followed() {
     assert!(workspace.set_text(&rules, RULES).unwrap());
     assert!(workspace.compilation().program.is_none());
 }
+
+#[test]
+fn a_changed_file_of_objects_changes_the_program() {
+    let text = |workspace: &mut Workspace| {
+        let compilation = workspace.compilation();
+        let steps = compilation.program.as_ref().map(|program| program.tests[0].steps[0].kind.clone());
+        steps.map(|kind| match kind {
+            nlog::program::TestStepKind::Objects(file) => file.text.to_string(),
+            other => panic!("{other:?}"),
+        })
+    };
+    let program = |given: &str| {
+        format!(
+            "object s {{ x: int = 1; }} output table t(id: string); t(id) :- s(id, _);\n\
+             test \"t\" {{ given objects \"{given}\"; expect no t(..); }}"
+        )
+    };
+    let root = tempfile::tempdir().unwrap();
+    let [test, document] = ["a.test.nlog", "net.yaml"].map(|name| root.path().join(name));
+    fs::write(&test, program("net.yaml")).unwrap();
+    let mut workspace = Workspace::open(&[&test]).unwrap();
+    assert_eq!(text(&mut workspace), None, "it does not exist yet");
+    for content in ["one", "two"] {
+        fs::write(&document, content).unwrap();
+        assert!(workspace.reload().unwrap());
+        assert_eq!(text(&mut workspace).as_deref(), Some(content));
+        assert!(!workspace.reload().unwrap(), "nothing has changed");
+    }
+    assert!(workspace.set_text(&test, program("./gone.yaml")).unwrap());
+    assert_eq!(text(&mut workspace), None);
+    assert!(workspace.set_text(&test, program("./net.yaml")).unwrap());
+    assert_eq!(text(&mut workspace).as_deref(), Some("two"));
+
+    let mut workspace = Workspace::from_texts([("in/a.test.nlog", program("../net.yaml"))]);
+    assert_eq!(text(&mut workspace), None);
+    for content in ["one", "two"] {
+        workspace.set_text("net.yaml", content).unwrap();
+        assert_eq!(text(&mut workspace).as_deref(), Some(content));
+    }
+}

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use network::{Kinds, ObjectError, ObjectStore};
 use nlog::Program;
-use nlog::program::{ExpectedRow, Pattern, Place, Test, TestStep, TestStepKind};
+use nlog::program::{ExpectedRow, ObjectsFile, Pattern, Place, Test, TestStep, TestStepKind};
 use nlog_data::{
     CommitError, Delta, ErrorCode, Evaluator, Row, TableDelta, TableId, Tables, Transaction, TransactionError,
 };
@@ -51,6 +52,18 @@ pub struct Failure {
 impl Failure {
     fn new(place: &Place, message: impl Into<String>) -> Self {
         Failure { place: place.clone(), message: message.into(), comparison: None, reasons: Vec::new() }
+    }
+
+    /// The failure of a step that gives objects with faults.
+    fn of_objects(place: &Place, faults: &[ObjectError]) -> Self {
+        match faults {
+            [fault] => Failure::new(place, format!("the objects are refused: {fault}")),
+            faults => {
+                let message = format!("the objects are refused for {} reasons", faults.len());
+                let lines = faults.iter().map(ToString::to_string).collect();
+                Failure { reasons: vec![("the reasons".to_owned(), lines)], ..Failure::new(place, message) }
+            }
+        }
     }
 }
 
@@ -166,16 +179,9 @@ impl<'a> Stage<'a> {
         match &step.kind {
             TestStepKind::Transaction(transaction) => {
                 self.commit(transaction, place)?;
-                let before_the_next =
-                    rest.iter().take_while(|step| !matches!(step.kind, TestStepKind::Transaction(_)));
-                let refusal_expected =
-                    before_the_next.into_iter().any(|step| matches!(step.kind, TestStepKind::Error(_)));
-                if let Err(error) = self.last.as_ref().map_err(|error| self.refusal(error))
-                    && !refusal_expected
-                {
-                    return Err(Failure::new(place, format!("the transaction is refused: {error}")));
-                }
+                self.accepted_or_expected(rest, place)?;
             }
+            TestStepKind::Objects(file) => self.objects(file, rest, place)?,
             TestStepKind::Holds(pattern) => failures.extend(self.holds(pattern, place)?),
             TestStepKind::Lacks(pattern) => failures.extend(self.lacks(pattern, place)?),
             TestStepKind::Exactly(rows) => self.exactly(rows, place, failures)?,
@@ -183,6 +189,30 @@ impl<'a> Stage<'a> {
             TestStepKind::Error(code) => failures.extend(self.error(*code, place)),
         }
         Ok(())
+    }
+
+    /// Applies a file to the objects that are there.
+    fn objects(&mut self, file: &ObjectsFile, rest: &[TestStep], place: &Place) -> Result<(), Failure> {
+        let kinds = Kinds::new(self.program.objects.clone());
+        // The store is made of the rows, so that rows given by hand are objects too.
+        let store = ObjectStore::of_rows(&kinds, &self.program.schema, |table| self.contents(table, place))?;
+        let changes = store
+            .plan_document(&file.name, &file.text)
+            .map_err(|faults| Failure::of_objects(place, &faults))?;
+        self.commit(&changes.rows().transaction(&self.program.schema), place)?;
+        let faults = self.last.as_ref().err().and_then(|error| changes.refused_by(error));
+        self.accepted_or_expected(rest, place)
+            .map_err(|failure| faults.map_or(failure, |faults| Failure::of_objects(place, &faults)))
+    }
+
+    /// Fails if the last transaction was refused and no expectation before the next one is of an error.
+    fn accepted_or_expected(&self, rest: &[TestStep], place: &Place) -> Result<(), Failure> {
+        let Err(error) = &self.last else { return Ok(()) };
+        let mut before_the_next = rest.iter().take_while(|step| !step.kind.is_transaction());
+        if before_the_next.any(|step| matches!(step.kind, TestStepKind::Error(_))) {
+            return Ok(());
+        }
+        Err(Failure::new(place, format!("the transaction is refused: {}", self.refusal(error))))
     }
 
     /// The error, with the rule that causes it.

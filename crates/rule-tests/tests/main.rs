@@ -1,3 +1,4 @@
 //! The unit tests of the repository's rules.
 
+mod objects;
 mod rules;

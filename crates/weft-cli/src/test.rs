@@ -34,9 +34,10 @@ const EXAMPLE: &str = r#"Tests are in files named NAME.test.nlog. Each file and 
       change { delete machine("web", "hv1"); insert machine("web", "hv2"); }
       expect no route("web", ..);
   }
-Steps: given {rows} and change {insert row; delete row;} are transactions; expect row, expect no row, expect exactly
-{rows}, expect delta {insert row; delete row;} and expect error "key-conflict" check their results. After expect and
-expect no, `_` matches any value. The facts of the program hold from the start. Each test runs in its own engine.
+Steps: given {rows}, given objects "FILE"; and change {insert row; delete row;} are transactions; expect row, expect no
+row, expect exactly {rows}, expect delta {insert row; delete row;} and expect error "key-conflict" check their results.
+FILE has network objects, as `weft apply` takes them. After expect and expect no, `_` matches any value. The facts of the
+program hold from the start. Each test runs in its own engine.
 The exit status is 0 if all tests pass, and 1 if a test fails, a program is rejected, or there are no tests."#;
 
 /// Arguments of `weft test`.
@@ -160,10 +161,12 @@ impl Suite {
         self.sources().files().first().map_or("", |file| &file.name)
     }
 
-    /// The files that the suite consists of, and missing imports.
+    /// The files that the suite consists of, and missing ones that it names.
     fn inputs(&self) -> BTreeSet<PathBuf> {
-        let files = self.sources().files().iter().map(|file| PathBuf::from(&*file.name));
-        files.chain(self.sources().missing_imports()).chain([self.path.clone()]).collect()
+        let sources = self.sources();
+        let files = sources.files().iter().map(|file| PathBuf::from(&*file.name));
+        let named = sources.missing_imports().chain(sources.objects_files());
+        files.chain(named).chain([self.path.clone()]).collect()
     }
 
     /// The numbers of the tests to run: the file's own, not those of imported test files.

@@ -237,6 +237,29 @@ fn watching_runs_what_depends_on_a_change() {
 }
 
 #[test]
+fn watching_notices_files_of_objects() {
+    let rules = "object s { x: int = 1; } output table big(id: string); big(id) :- s(id, x), x > 5;";
+    let test = "import \"../s.nlog\"; test \"t\" { given objects \"net.yaml\"; expect big(\"a\"); }";
+    let folder = Folder::new();
+    folder.write("s.nlog", rules).write("in/s.test.nlog", test);
+    let watch = Watch::start(&folder, &[]);
+    let said = watch.until("after ");
+    assert!(said.contains("the file of objects \"net.yaml\" does not exist"), "{said}");
+    folder.write("in/net.yaml", "{kind: s, id: a, x: 6}");
+    let said = watch.until("after ");
+    assert!(
+        said.contains("--- changed: in/net.yaml\n") && said.contains("1 test in 1 file: all ok"),
+        "{said}"
+    );
+    folder.write("in/net.yaml", "{kind: s, id: a, y: 6}");
+    let said = watch.until("after ");
+    assert!(
+        said.contains("in/s.test.nlog:1:36: the objects are refused: in/net.yaml: document 1: s a: y: "),
+        "{said}"
+    );
+}
+
+#[test]
 fn an_interrupt_ends_watching() {
     let folder = Folder::new();
     folder.write("peers.nlog", PEERS).write("a.test.nlog", counts("a", 1));

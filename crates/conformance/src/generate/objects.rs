@@ -1,5 +1,6 @@
 //! Random objects.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Generator;
@@ -76,7 +77,19 @@ impl Generator<'_> {
             }
         }
         let parent = if self.random.chance(self.style.behind) { self.parent(name) } else { None };
-        Port { switch: switch.to_owned(), addresses, security, unknown, parent }
+        let enabled = !self.random.chance(self.style.disabled);
+        let requested = self.requested();
+        Port { switch: switch.to_owned(), addresses, security, unknown, parent, enabled, requested }
+    }
+
+    /// The hosts that a port requests: none, or about half of them.
+    pub(super) fn requested(&mut self) -> BTreeSet<String> {
+        if !self.random.chance(self.style.requesting) {
+            return BTreeSet::new();
+        }
+        let hosts: Vec<String> = self.world.nodes.keys().cloned().collect();
+        let chosen = hosts.into_iter().filter(|_| self.random.chance(55));
+        chosen.collect()
     }
 
     fn ips(&mut self, number: u8, mac: [u8; 6]) -> Vec<IpAddr> {

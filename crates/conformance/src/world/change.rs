@@ -136,7 +136,10 @@ impl World {
                 self.zones.contains_key(&node.zone)
                     && self.nodes.iter().all(|(other, there)| other == name || there.ip != node.ip)
             }
-            Change::NoNode(name) => self.nodes.contains_key(name),
+            Change::NoNode(name) => {
+                self.nodes.contains_key(name)
+                    && self.ports.values().all(|port| !port.requested.contains(name))
+            }
             Change::Switch(name, tenant) => {
                 self.switches.get(name) != Some(tenant) && self.trunks_agree(name, tenant)
             }
@@ -197,6 +200,7 @@ impl World {
             && !(port.security && port.unknown)
             && !self.localnets.contains_key(name)
             && self.switches.contains_key(&port.switch)
+            && port.requested.iter().all(|host| self.nodes.contains_key(host))
             && (0..port.addresses.len()).all(distinct)
             && !port.addresses.iter().any(|addresses| self.taken(&port.switch, name, addresses))
     }

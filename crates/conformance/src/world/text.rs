@@ -34,7 +34,9 @@ impl fmt::Display for Port {
         self.addresses.iter().try_for_each(|one| write!(f, " {}", addresses(one)))?;
         f.write_str(if self.security { ", secured" } else { "" })?;
         f.write_str(if self.unknown { ", unknown addresses" } else { "" })?;
-        self.parent.iter().try_for_each(|(parent, tag)| write!(f, ", behind {parent} with tag {tag}"))
+        self.parent.iter().try_for_each(|(parent, tag)| write!(f, ", behind {parent} with tag {tag}"))?;
+        f.write_str(if self.enabled { "" } else { ", disabled" })?;
+        self.requested.iter().try_for_each(|host| write!(f, ", may be on {host}"))
     }
 }
 

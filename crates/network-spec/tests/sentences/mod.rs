@@ -1,9 +1,11 @@
 //! Each sentence of the specification, with the smallest world that shows it.
 
+mod disabled;
 mod frames;
 mod learning;
 mod localnet;
 mod neighbours;
+mod requested_hosts;
 mod security;
 mod switching;
 mod trunk;

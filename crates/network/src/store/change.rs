@@ -73,6 +73,11 @@ impl Rows {
     }
 }
 
+/// The table of labels in a program with these tables.
+pub(super) fn label_table(schema: &Schema) -> Option<TableId> {
+    schema.find(LABEL_TABLE).filter(|table| takes_labels(schema.table(*table)))
+}
+
 /// Whether a table is an input table of four texts: kind, id, key and value of a label.
 fn takes_labels(table: &Table) -> bool {
     let is_text = |ty: &Type| *ty.base() == Type::String;

@@ -9,7 +9,7 @@ use super::{Change, ChangeSet, Digest, Name, ObjectStore, name_of};
 use crate::document::Removal;
 use crate::field::Path;
 use crate::walk::{Reference, claims, references};
-use crate::{Batch, Entry, FaultCode, Object, ObjectError, ObjectKey, Place};
+use crate::{Batch, Cancel, Entry, FaultCode, Object, ObjectError, ObjectKey, Place};
 
 /// The most referrers that a fault names.
 const NAMED_MAX: usize = 5;
@@ -32,6 +32,14 @@ struct Request<'a> {
 type Found = (FaultCode, String, String);
 
 impl ObjectStore {
+    /// Plans to apply the text of a file, read as by [`Batch::add_document`]. Returns the changes, or all faults. The store
+    /// stays unchanged: see [`ObjectStore::commit`].
+    pub fn plan_document(&self, name: &str, text: &str) -> Result<ChangeSet, Vec<ObjectError>> {
+        let mut batch = Batch::new(&self.kinds, Cancel::default());
+        batch.add_document(name, text);
+        self.plan(batch)
+    }
+
     /// Plans to create, replace and delete the objects of a batch. Returns the changes, or all faults in the batch's
     /// order. The store stays unchanged: see [`ObjectStore::commit`].
     pub fn plan(&self, batch: Batch) -> Result<ChangeSet, Vec<ObjectError>> {

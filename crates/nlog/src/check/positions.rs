@@ -401,7 +401,7 @@ impl<'a> Walk<'a> {
                 }
                 TestStepKind::Holds(row) | TestStepKind::Lacks(row) => self.row(row),
                 TestStepKind::Exactly(rows) => rows.iter().for_each(|row| self.row(row)),
-                TestStepKind::Error(_) => {}
+                TestStepKind::Objects(_) | TestStepKind::Error(_) => {}
             }
         }
     }

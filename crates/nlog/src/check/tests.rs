@@ -11,7 +11,7 @@ use super::declarations::quoted;
 use super::resolve::{Node, Resolver, Scope, Term};
 use super::suggest;
 use crate::diagnostic::{Code, Report};
-use crate::program::{ExpectedRow, Expr, Pattern, Test, TestStep, TestStepKind};
+use crate::program::{ExpectedRow, Expr, ObjectsFile, Pattern, Test, TestStep, TestStepKind};
 use crate::source::is_test_file;
 use crate::syntax::ast::{self, Call, Change, ExprKind, Ident, Span};
 
@@ -50,7 +50,7 @@ fn check_test(test: &ast::Test, scope: &mut Scope<'_>) -> Option<Test> {
     let (mut transactions, mut expectations) = (0, 0);
     for step in &test.steps {
         match &step.kind {
-            ast::TestStepKind::Transaction(_) => transactions += 1,
+            ast::TestStepKind::Transaction(_) | ast::TestStepKind::Objects(_) => transactions += 1,
             ast::TestStepKind::Delta(_) | ast::TestStepKind::Error(_) if transactions == 0 => {
                 expectations += 1;
                 let message = "no transaction precedes this, so there are no changes and no error to check";
@@ -82,6 +82,7 @@ fn check_step(test: &ast::Test, step: &ast::TestStep, scope: &mut Scope<'_>) -> 
         ast::TestStepKind::Transaction(changes) => {
             TestStepKind::Transaction(transaction(test, changes, scope)?)
         }
+        ast::TestStepKind::Objects(path) => TestStepKind::Objects(objects(path, scope)?),
         ast::TestStepKind::Holds(call) => TestStepKind::Holds(pattern(test, call, scope)?),
         ast::TestStepKind::Lacks(call) => TestStepKind::Lacks(pattern(test, call, scope)?),
         ast::TestStepKind::Exactly(rows) => {
@@ -144,6 +145,20 @@ fn transaction(test: &ast::Test, changes: &[Change], scope: &mut Scope<'_>) -> O
         side.entry(table).or_default().push(row);
     }
     (!faulty).then_some(transaction)
+}
+
+/// The file of objects with this path.
+fn objects(path: &Ident, scope: &mut Scope<'_>) -> Option<ObjectsFile> {
+    let document = scope.sources.document(path.span.file, &path.name)?;
+    match &document.text {
+        Ok(text) => Some(ObjectsFile { name: document.name.clone(), text: text.clone() }),
+        Err(why) => {
+            let message = format!("the file of objects {:?} {why}", path.name);
+            let help = "a path is relative to the folder of the test file, and ends with .yaml, .yml, .json or .jsonl";
+            scope.reports.push(Report::new(Code::ObjectsFile, path.span, message, help));
+            None
+        }
+    }
 }
 
 fn error_code(code: &Ident, scope: &mut Scope<'_>) -> Option<ErrorCode> {
@@ -291,7 +306,7 @@ pub(super) fn renumbered(mut test: Test, number: &impl Fn(TableId) -> TableId) -
             TestStepKind::Delta { insert, delete } => {
                 insert.iter_mut().chain(delete).for_each(|row| row.table = number(row.table));
             }
-            TestStepKind::Error(_) => {}
+            TestStepKind::Objects(_) | TestStepKind::Error(_) => {}
         }
     }
     test

@@ -169,6 +169,8 @@ codes! {
     "no-expectation" NoExpectation Warning,
     /// A transaction of a test changes a table that rules or a hook fill.
     "not-an-input" NotAnInput Error,
+    /// A test gives the objects of a file that does not exist or cannot be read.
+    "objects-file" ObjectsFile Error,
     /// A test expects an error code that does not exist.
     "unknown-error" UnknownError Error,
 }

@@ -34,6 +34,8 @@ pub struct TestStep {
 pub enum TestStepKind {
     /// Changes of input tables, applied atomically.
     Transaction(Transaction),
+    /// The objects of a file, applied atomically to those that are there.
+    Objects(ObjectsFile),
     /// A row like this is there.
     Holds(Pattern),
     /// No row matches the pattern.
@@ -49,6 +51,23 @@ pub enum TestStepKind {
     },
     /// The last transaction was refused with this error.
     Error(ErrorCode),
+}
+
+impl TestStepKind {
+    /// Whether it is a transaction, and no expectation.
+    pub fn is_transaction(&self) -> bool {
+        matches!(self, TestStepKind::Transaction(_) | TestStepKind::Objects(_))
+    }
+}
+
+/// A file of network objects that a test gives, in YAML or JSON. Whether they fit the kinds of the program is found when
+/// the test runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectsFile {
+    /// Its name: the path as the test gives it, after the folder of the test file.
+    pub name: Arc<str>,
+    /// Its text.
+    pub text: Arc<str>,
 }
 
 /// A pattern for rows of a table, by the values of some of their columns.

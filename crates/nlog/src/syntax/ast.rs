@@ -173,6 +173,8 @@ pub struct TestStep {
 pub enum TestStepKind {
     /// `given {rows}` or `change {insert row; delete row;}`: a transaction.
     Transaction(Vec<Change>),
+    /// `given objects "file";`: a transaction that applies the file.
+    Objects(Ident),
     /// `expect row;`: a table contains such a row.
     Holds(Call),
     /// `expect no row;`: a table contains no such row.

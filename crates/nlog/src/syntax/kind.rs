@@ -81,6 +81,8 @@ SyntaxKind {
     TestKw,
     /// `given`
     GivenKw,
+    /// `objects` after `given`
+    ObjectsKw,
     /// `change`
     ChangeKw,
     /// `insert`
@@ -256,7 +258,7 @@ SyntaxKind {
     Parameters,
     /// `test "name" { steps }`
     Test,
-    /// `given { rows }` of a test.
+    /// `given { rows }` or `given objects "file";` of a test.
     Given,
     /// `change { insert row; delete row; }` of a test.
     Change,
@@ -347,6 +349,7 @@ impl SyntaxKind {
         ("actions", SyntaxKind::ActionsKw),
         ("test", SyntaxKind::TestKw),
         ("given", SyntaxKind::GivenKw),
+        ("objects", SyntaxKind::ObjectsKw),
         ("change", SyntaxKind::ChangeKw),
         ("insert", SyntaxKind::InsertKw),
         ("delete", SyntaxKind::DeleteKw),

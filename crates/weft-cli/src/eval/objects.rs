@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use network::{Batch, Cancel, Kinds, ObjectStore};
+use network::{Kinds, ObjectStore};
 use nlog_data::{ColumnTransaction, CommitError};
 
 use super::run::{Answer, Each, Lines, Origin, Refusal, Run, Taken, open_input};
@@ -60,11 +60,9 @@ impl Run {
         let kinds = Kinds::new(self.program.objects.clone());
         let mut store = ObjectStore::new(&kinds);
         for (name, text) in opened.documents {
-            let mut batch = Batch::new(&kinds, Cancel::default());
-            batch.add_document(&name, &text);
             let txn = self.progress.last_number.saturating_add(1);
             self.progress.last_number = txn;
-            let taken = self.apply(&mut store, batch, running)?;
+            let taken = self.apply(&mut store, &name, &text, running)?;
             self.answer(Origin::File(&name), txn, taken, &mut out, each)?;
         }
         match opened.lines {
@@ -74,8 +72,14 @@ impl Run {
     }
 
     /// Applies the objects of a file. Refused objects leave the store as it was.
-    fn apply(&mut self, store: &mut ObjectStore, batch: Batch, running: &mut Running) -> Taken<Answer> {
-        let changes = match store.plan(batch) {
+    fn apply(
+        &mut self,
+        store: &mut ObjectStore,
+        name: &str,
+        text: &str,
+        running: &mut Running,
+    ) -> Taken<Answer> {
+        let changes = match store.plan_document(name, text) {
             Ok(changes) => changes,
             Err(faults) => return Ok(Err(Refusal::Objects(faults, None))),
         };

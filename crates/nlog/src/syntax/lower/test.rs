@@ -16,6 +16,7 @@ impl Lowering {
     fn step(&mut self, node: &SyntaxNode) -> Found<TestStep> {
         let has = |kind| token(node, kind).is_some();
         let kind = match node.kind() {
+            K::Given if has(K::ObjectsKw) => TestStepKind::Objects(self.text(node)?),
             K::Given | K::Change => TestStepKind::Transaction(self.changes(node)?),
             _ if has(K::ExactlyKw) => {
                 let rows = node.children().map(|row| self.row(&row)).collect::<Found<_>>()?;

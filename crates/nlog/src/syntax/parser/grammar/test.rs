@@ -48,7 +48,7 @@ fn step(p: &mut Parser<'_>) -> Parsed {
     match p.word(0) {
         Some("given") => p.node(K::Given, |p| {
             p.bump_as(K::GivenKw);
-            rows(p)
+            given(p)
         }),
         Some("change") => p.node(K::Change, |p| {
             p.bump_as(K::ChangeKw);
@@ -67,6 +67,17 @@ fn step(p: &mut Parser<'_>) -> Parsed {
             "write rows inside a step: given { row; }, change { insert row; delete row; }, expect row;",
         ),
     }
+}
+
+/// What is given: rows, or the objects of a file.
+fn given(p: &mut Parser<'_>) -> Parsed {
+    if p.word(0) != Some("objects") {
+        return rows(p);
+    }
+    let help = "for example: given objects \"three-tier.yaml\";";
+    p.bump_as(K::ObjectsKw);
+    p.expect(K::String, "the path of a file of objects in double quotes", help)?;
+    p.expect(K::Semicolon, "`;`", help)
 }
 
 /// The expectation after `expect`. Before `(`, the contextual words are names of tables.
