@@ -171,7 +171,7 @@ fn components_fit(from: &Table, to: &Table) -> Result<(), Misfit> {
     };
     let tables = [(from, b), (to, node), (to, component)];
     // A constrained type is that of its values here: the engine holds what a hook inserts to the types of the columns.
-    if let Some((table, column)) = tables.into_iter().find(|(_, column)| column.ty.base() != a.ty.base()) {
+    if let Some((table, column)) = tables.into_iter().find(|(_, column)| !column.ty.agrees(&a.ty)) {
         let message = format!(
             "column `{}` of `{}` has type {}, but column `{}` of `{}` has type {}",
             a.name, from.name, a.ty, column.name, table.name, column.ty
@@ -187,7 +187,7 @@ fn components_fit(from: &Table, to: &Table) -> Result<(), Misfit> {
 
 /// Whether columns have the same types, apart from constraints.
 fn same_types(some: &[Column], others: &[Column]) -> bool {
-    some.iter().map(|column| column.ty.base()).eq(others.iter().map(|column| column.ty.base()))
+    some.len() == others.len() && some.iter().zip(others).all(|(some, other)| some.ty.agrees(&other.ty))
 }
 
 /// The types of columns in messages.

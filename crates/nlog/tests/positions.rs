@@ -109,7 +109,9 @@ fn names_of_objects() {
     assert_eq!(at("refuse(\"", "port"), "Table port: ? @ port { switch:");
     assert_eq!(at("p, \"", "pairs"), "Column pairs: map<pair> @ pairs: map<pai");
     assert_eq!(at("pairs[0].", "n"), "Field n: int @ n: int}; const");
-    assert_eq!(at("port(", "id"), "Column id: string @ built in");
+    assert_eq!(at("port(", "id"), "Column id: ref port @ built in");
+    assert_eq!(at("refuse(\"port\", ", "p"), "Variable p: ref port @ p, \"pairs[0].n");
+    assert_eq!(at("switch: ", "s"), "Variable s: ref switch @ s, ..), switch");
     assert_eq!(at("p, ", "switch"), "Column switch: ref switch @ switch: ref sw");
     let (index, _, _) = indexed(text);
     let mtu = index.at(0, text.find("mtu: int").unwrap() as u32).unwrap();

@@ -215,9 +215,9 @@ fn kinds_of_objects() {
     assert_eq!(
         shown,
         [
-            "port(id: string, switch: ref switch | router, was: set<opt<ref where_>>, ref: ref); []  \
+            "port(id: ref port, switch: ref switch | router, was: set<opt<ref where_>>, ref: ref); []  \
              \"Its switch.\\nOr router.\", [\"a\", \"was\"] {f(1)} \"\", [\"b\"]  \"\"; [[\"was.mac\", \"switch\"]] [\"ports\"]",
-            "object(id: string); ; [] []",
+            "object(id: ref object); ; [] []",
             "state state(ref: ref, x: map<ref x>)",
             "t(x: int)",
         ]

@@ -35,7 +35,7 @@ impl Resolver<'_, '_> {
     pub(super) fn note(&mut self) {
         let Some(notes) = &mut self.scope.usage.notes else { return };
         for variable in &self.variables {
-            if let Some(ty) = self.types.resolved(variable.ty) {
+            if let Some(ty) = self.types.exact(variable.ty) {
                 notes.variables.insert(variable.first, ty);
             }
         }
