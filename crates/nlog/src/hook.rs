@@ -33,7 +33,7 @@ pub struct Setting {
 /// The kinds of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingKind {
-    /// A number that a program must give.
+    /// A number of at least 0 that a program must give, as a constant expression.
     Number,
     /// A column of the table that the hook reads, which a program can give.
     Column,

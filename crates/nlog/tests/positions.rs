@@ -76,6 +76,14 @@ fn names_in_declarations() {
         ),
         "Column x: int @ x: int); input"
     );
+    let allocated = |settings: &str| {
+        at(&format!(
+            "const x = 7; table up(x: int); input table a(x: int, n: int) key(x) from allocate(up, {settings});"
+        ))
+    };
+    assert_eq!(allocated("scope: ‹x›, first: x, last: x"), "Column x: int @ x: int); input");
+    assert_eq!(allocated("scope: x, first: ‹x›, last: 9"), "Constant x: int @ x = 7; table u");
+    assert_eq!(allocated("first: 1, last: x * ‹max_of›(x, 8)"), "Function max_of: ? @ built in");
     assert_eq!(at("type a = set<‹b›>; type b = int;"), "Type b: int @ b = int;");
     assert_eq!(at("type a = set<‹int›>;"), "Type int: int @ built in");
     assert_eq!(at("type a = enum {x, ‹y›};"), "Member y: a @ y};");

@@ -120,7 +120,7 @@ pub(crate) fn compile_with(
         recall.end();
     }
     let tests = tests::check(&files, &mut scope);
-    let fillings = hooks::check(&declarations, &mut usage, &mut dependencies, &mut reports);
+    let fillings = hooks::check(&mut scope, &mut dependencies);
     recursion::recursion(&declarations, &dependencies, sources, &mut reports);
     defaults::check(&files, &declarations, &mut reports);
     lints::unused_tables(&declarations, &usage, &mut reports);
