@@ -168,20 +168,17 @@ fn number(known: &Setting, name: &Ident, value: &Expr, scope: &mut Scope<'_>) ->
     if resolver.failed {
         return None;
     }
-    let report = match expr {
-        program::Expr::Constant(Value::Int(number)) => match u64::try_from(number) {
-            Ok(number) => return Some(number),
-            Err(_) => {
-                let message = format!("the setting `{}` is {number}", name.name);
-                let help = format!("write a number of at least 0: {}", known.summary);
-                Report::new(Code::Hook, value.span, message, help)
-            }
-        },
-        _ => {
-            let message = format!("the setting `{}` has no value", name.name);
-            let help = "the function has no result for these arguments; use others";
-            Report::new(Code::ConstantRange, value.span, message, help)
+    let report = if let program::Expr::Constant(Value::Int(number)) = expr {
+        if let Ok(number) = u64::try_from(number) {
+            return Some(number);
         }
+        let message = format!("the setting `{}` is {number}", name.name);
+        let help = format!("write a number of at least 0: {}", known.summary);
+        Report::new(Code::Hook, value.span, message, help)
+    } else {
+        let message = format!("the setting `{}` has no value", name.name);
+        let help = "the function has no result for these arguments; use others";
+        Report::new(Code::ConstantRange, value.span, message, help)
     };
     scope.reports.push(report);
     None
