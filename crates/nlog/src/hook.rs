@@ -148,6 +148,18 @@ impl HookKind {
         }
     }
 
+    /// The columns, besides the key, whose values no two of the rows that it fills share, in ascending order.
+    pub(crate) fn unique(self, to: &[Column], settings: &Settings) -> Option<Vec<usize>> {
+        match self {
+            // The owner's columns come first, as in the table that it reads, so that its scope has the same place.
+            HookKind::Allocate => {
+                let scope = settings.get("scope").and_then(|column| usize::try_from(*column).ok());
+                Some(scope.into_iter().chain(to.len().checked_sub(1)).collect())
+            }
+            HookKind::ConnectedComponents | HookKind::Hysteresis => None,
+        }
+    }
+
     /// Whether it can fill one table from the other.
     pub(crate) fn fits(self, from: &Table, to: &Table, settings: &Settings) -> Result<(), Misfit> {
         match self {

@@ -3,7 +3,7 @@
 use nlog_data::{Role, TableId, Type, Value};
 
 use super::constants::Nowhere;
-use super::declarations::{Table, quoted, unknown_column};
+use super::declarations::{Declarations, Table, quoted, unknown_column};
 use super::recursion::Dependency;
 use super::resolve::{Resolver, Scope};
 use super::suggest;
@@ -23,6 +23,12 @@ pub(super) struct Filling {
 }
 
 impl Filling {
+    /// The table that it fills, and columns that determine a row of it besides the key.
+    pub(super) fn unique(&self, declarations: &Declarations<'_>) -> Option<(usize, Vec<usize>)> {
+        let columns = declarations.tables[self.to].plain().columns;
+        Some((self.to, self.hook.unique(&columns, &self.settings)?))
+    }
+
     /// The same in the assembled program, whose tables have other numbers.
     pub(super) fn wiring(self, number: &impl Fn(TableId) -> TableId, sources: &Sources) -> Wiring {
         let Filling { hook, from, to, settings, span } = self;

@@ -126,7 +126,7 @@ pub(crate) fn compile_with(
     lints::unused_tables(&declarations, &usage, &mut reports);
     unite_duplicates(&mut rules, sources, &mut reports);
     if !reports.has_errors() {
-        lints::whole_program(&declarations, &rules, &dependencies, &mut reports);
+        lints::whole_program(&declarations, &rules, &dependencies, &fillings, &mut reports);
     }
     allowances::apply(&files, &mut reports);
     if let (Some(index), Some(notes)) = (index, &usage.notes) {
