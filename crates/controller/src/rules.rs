@@ -11,7 +11,7 @@ use nlog::diagnostic::{Style, to_text};
 use nlog::program::Place;
 use nlog::source::{is_nlog, is_test_file};
 use nlog::{LoadError, Program, Severity, Sources};
-use nlog_data::{Meaning, Role, Row, RuleId, Schema, TableId, Transaction, Type, Value};
+use nlog_data::{Role, Row, RuleId, Schema, TableId, Transaction, Type, Value};
 use ovs_driver::TlvMapping;
 use tracing::warn;
 use tunnel_encap::Encap;
@@ -44,7 +44,7 @@ impl ColumnType {
             (ColumnType::Name(_), _) => false,
             (ColumnType::OptionalText, Type::Opt(of)) => matches!(of.base(), Type::String | Type::Enum(_)),
             (ColumnType::OptionalText, _) => false,
-            (ColumnType::Reference, ty) => referred(ty).is_some_and(|kinds| kinds.len() == 1),
+            (ColumnType::Reference, ty) => ty.kinds().is_some_and(|kinds| kinds.len() == 1),
         }
     }
 }
@@ -65,17 +65,6 @@ const STRING: ColumnType = ColumnType::Exactly(Type::String);
 const MATCH: ColumnType = ColumnType::Exactly(Type::Match);
 const ACTIONS: ColumnType = ColumnType::Exactly(Type::Actions);
 const ENCAP: ColumnType = ColumnType::Name(|| Encap::ALL.map(Encap::name).to_vec());
-
-/// The kinds of objects that a column refers to.
-fn referred(ty: &Type) -> Option<&[String]> {
-    match ty {
-        Type::Constrained(of) => match &of.meaning {
-            Meaning::Reference(kinds) => Some(kinds),
-            _ => None,
-        },
-        _ => None,
-    }
-}
 
 /// The input tables that the controller fills besides those of objects (`rules/interface/reports.nlog`).
 const INPUTS: &[(&str, &[ColumnType])] = &[
@@ -313,7 +302,7 @@ impl Rules {
         let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
         let addresses = find(schema, ADDRESSES.0, Role::Output, ADDRESSES.1)?;
         let host_kind =
-            addresses.and_then(|table| referred(&schema.table(table).columns[0].ty)?.first().cloned());
+            addresses.and_then(|table| schema.table(table).columns[0].ty.kinds()?.first().cloned());
         let problems = find(schema, PROBLEMS.0, Role::Output, PROBLEMS.1)?;
         let remembered =
             program.hooks.iter().filter(|wiring| wiring.hook.has_memory()).map(|wiring| wiring.to);
@@ -418,7 +407,7 @@ fn states(program: &Program) -> Vec<StateTable> {
     let state = |table: &TableId| {
         let declared = program.schema.table(*table);
         let key = *declared.key.as_ref()?.first()?;
-        let kinds = referred(&declared.columns.get(key)?.ty)?.to_vec();
+        let kinds = declared.columns.get(key)?.ty.kinds()?.to_vec();
         let columns = declared.columns.iter().map(|column| column.name.clone()).collect();
         Some(StateTable { table: *table, key, kinds, columns })
     };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use nlog_data::{Meaning, ObjectKind, TableId, Type};
+use nlog_data::{ObjectKind, TableId};
 use openflow_rs::nearest;
 
 use crate::field::list;
@@ -53,7 +53,8 @@ impl Kinds {
         let relatives: Vec<Vec<usize>> = (0..declared.len()).map(related).collect();
         let kinds: Vec<Arc<Kind>> = (declared.into_iter().zip(relatives).enumerate())
             .map(|(index, (declared, relatives))| {
-                let referring = (0..declared.fields.len()).filter(|at| refers(&declared.fields[*at].ty));
+                let referring = (0..declared.fields.len())
+                    .filter(|at| !declared.fields[*at].ty.kinds_within().is_empty());
                 let (name, referring) = (declared.name.as_str().into(), referring.collect());
                 Arc::new(Kind { name, index, declared, referring, relatives })
             })
@@ -147,15 +148,5 @@ impl Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
-    }
-}
-
-/// Whether a value of the type can contain references.
-fn refers(ty: &Type) -> bool {
-    match ty {
-        Type::Constrained(of) => matches!(of.meaning, Meaning::Reference(_)) || refers(&of.base),
-        Type::Set(of) | Type::List(of) | Type::Opt(of) => refers(of),
-        Type::Record(of) => of.fields.iter().any(|(_, ty)| refers(ty)),
-        _ => false,
     }
 }

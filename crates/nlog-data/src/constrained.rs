@@ -1,5 +1,6 @@
 //! Constrained types: types with fewer values than their base type.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -11,7 +12,7 @@ use crate::{Function, Type, Value};
 /// A declared type of the values of another type that satisfy a constraint, identified by its name, which is unique
 /// in the program.
 ///
-/// Only tables hold values to it: expressions have its base type. Whoever fills an input table checks the rows; rules
+/// Only tables hold values to it: expressions have its base type, with the kinds of objects if the values are ids. Whoever fills an input table checks the rows; rules
 /// check the rows that they derive.
 #[derive(Debug)]
 pub struct Constrained {
@@ -128,6 +129,59 @@ impl Type {
             ty = &of.base;
         }
         ty
+    }
+
+    /// The type of its values in expressions: the [base type](Type::base), but for ids of objects the reference, which
+    /// knows their kinds.
+    pub fn in_expressions(&self) -> &Type {
+        let mut ty = self;
+        while let Type::Constrained(of) = ty {
+            if let Meaning::Reference(_) = of.meaning {
+                break;
+            }
+            ty = &of.base;
+        }
+        ty
+    }
+
+    /// The kinds of objects of which a value is an id; `None` if values are no ids. Parts do not count.
+    pub fn kinds(&self) -> Option<&[String]> {
+        match self.in_expressions() {
+            Type::Constrained(of) => match &of.meaning {
+                Meaning::Reference(kinds) => Some(kinds),
+                Meaning::Value | Meaning::Mapping => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The kinds of objects that a value or its parts can refer to.
+    pub fn kinds_within(&self) -> BTreeSet<&str> {
+        let mut kinds = BTreeSet::new();
+        self.add_kinds(&mut kinds);
+        kinds
+    }
+
+    fn add_kinds<'t>(&'t self, kinds: &mut BTreeSet<&'t str>) {
+        match self.in_expressions() {
+            Type::Set(of) | Type::List(of) | Type::Opt(of) => of.add_kinds(kinds),
+            Type::Record(of) => of.fields.iter().for_each(|(_, ty)| ty.add_kinds(kinds)),
+            ty => kinds.extend(ty.kinds().into_iter().flatten().map(String::as_str)),
+        }
+    }
+
+    /// Whether a value can have both types, apart from constraints: ids of different kinds cannot.
+    pub fn agrees(&self, other: &Type) -> bool {
+        match (self.in_expressions(), other.in_expressions()) {
+            (Type::Set(of), Type::Set(other))
+            | (Type::List(of), Type::List(other))
+            | (Type::Opt(of), Type::Opt(other)) => of.agrees(other),
+            (ty, other) => {
+                let shared = ty.kinds().zip(other.kinds());
+                ty.base() == other.base()
+                    && shared.is_none_or(|(kinds, others)| kinds.iter().any(|kind| others.contains(kind)))
+            }
+        }
     }
 
     /// Whether the type or a part of it is constrained.

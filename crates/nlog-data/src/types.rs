@@ -35,7 +35,7 @@ pub enum Type {
     /// Several named values.
     Record(Arc<Record>),
     /// The values of another type that satisfy a constraint. A type of columns and fields alone: expressions have the
-    /// [base type](Type::base).
+    /// [base type](Type::base) at run time, and while they are checked [`Type::in_expressions`].
     Constrained(Arc<Constrained>),
 }
 

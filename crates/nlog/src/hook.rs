@@ -33,7 +33,7 @@ pub struct Setting {
 /// The kinds of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingKind {
-    /// A number that a program must give.
+    /// A number of at least 0 that a program must give, as a constant expression.
     Number,
     /// A column of the table that the hook reads, which a program can give.
     Column,
@@ -148,6 +148,18 @@ impl HookKind {
         }
     }
 
+    /// The columns, besides the key, whose values no two of the rows that it fills share, in ascending order.
+    pub(crate) fn unique(self, to: &[Column], settings: &Settings) -> Option<Vec<usize>> {
+        match self {
+            // The owner's columns come first, as in the table that it reads, so that its scope has the same place.
+            HookKind::Allocate => {
+                let scope = settings.get("scope").and_then(|column| usize::try_from(*column).ok());
+                Some(scope.into_iter().chain(to.len().checked_sub(1)).collect())
+            }
+            HookKind::ConnectedComponents | HookKind::Hysteresis => None,
+        }
+    }
+
     /// Whether it can fill one table from the other.
     pub(crate) fn fits(self, from: &Table, to: &Table, settings: &Settings) -> Result<(), Misfit> {
         match self {
@@ -171,7 +183,7 @@ fn components_fit(from: &Table, to: &Table) -> Result<(), Misfit> {
     };
     let tables = [(from, b), (to, node), (to, component)];
     // A constrained type is that of its values here: the engine holds what a hook inserts to the types of the columns.
-    if let Some((table, column)) = tables.into_iter().find(|(_, column)| column.ty.base() != a.ty.base()) {
+    if let Some((table, column)) = tables.into_iter().find(|(_, column)| !column.ty.agrees(&a.ty)) {
         let message = format!(
             "column `{}` of `{}` has type {}, but column `{}` of `{}` has type {}",
             a.name, from.name, a.ty, column.name, table.name, column.ty
@@ -187,7 +199,7 @@ fn components_fit(from: &Table, to: &Table) -> Result<(), Misfit> {
 
 /// Whether columns have the same types, apart from constraints.
 fn same_types(some: &[Column], others: &[Column]) -> bool {
-    some.iter().map(|column| column.ty.base()).eq(others.iter().map(|column| column.ty.base()))
+    some.len() == others.len() && some.iter().zip(others).all(|(some, other)| some.ty.agrees(&other.ty))
 }
 
 /// The types of columns in messages.

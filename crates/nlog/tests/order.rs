@@ -117,3 +117,149 @@ fn trailing_commas_and_layout_are_no_other_rule() {
     assert_eq!(&*other.rules[0].text, "out ( x , ) :-\n  x>2, e(x,1,) # yes\n,;");
     assert_eq!((other.rules[0].place.line, other.rules[0].place.column), (2, 1));
 }
+
+/// The kinds of objects in the types of ids below.
+const KINDS: [&str; 3] = ["a", "b", "c"];
+
+/// A subset of the kinds, as bits; none for plain text.
+fn id_type(kinds: usize) -> String {
+    let of: Vec<&str> =
+        (0..KINDS.len()).filter(|kind| kinds >> kind & 1 == 1).map(|kind| KINDS[kind]).collect();
+    if of.is_empty() { "string".to_owned() } else { format!("ref {}", of.join(" | ")) }
+}
+
+/// An item about variables: the first has a type, or both are equal.
+#[derive(Debug, Clone)]
+enum Fact {
+    Column(usize, usize),
+    Id(usize, usize),
+    Element(usize, usize),
+    Present(usize, usize),
+    Same(usize, usize),
+    Differ(usize, usize),
+    Least(usize, usize),
+    Branch(usize, usize),
+    Text(usize),
+}
+
+const NAMES: [&str; 4] = ["w", "x", "y", "z"];
+
+impl Fact {
+    fn text(&self) -> String {
+        match *self {
+            Fact::Column(of, kinds) => format!("t{kinds}({})", NAMES[of]),
+            Fact::Id(of, kind) => format!("{}({}, _)", KINDS[kind], NAMES[of]),
+            Fact::Element(of, kinds) => {
+                format!("lists(k{kinds}: l{kinds}, ..), element(l{kinds}, {})", NAMES[of])
+            }
+            Fact::Present(of, kinds) => format!("options(k{kinds}: some({}), ..)", NAMES[of]),
+            Fact::Same(one, other) => format!("{} == {}", NAMES[one], NAMES[other]),
+            Fact::Differ(one, other) => format!("{} != {}", NAMES[one], NAMES[other]),
+            Fact::Least(one, other) => format!("min_of({}, {}) < \"m\"", NAMES[one], NAMES[other]),
+            Fact::Branch(one, other) => {
+                format!("(if n == 1 then {} else {}) != \"\"", NAMES[one], NAMES[other])
+            }
+            Fact::Text(of) => format!("{} != \"id\"", NAMES[of]),
+        }
+    }
+
+    /// The variables that it makes equal in type, and the kinds that it allows.
+    fn says(&self) -> (usize, usize, usize) {
+        const ALL: usize = 7;
+        match *self {
+            Fact::Column(of, 0) | Fact::Element(of, 0) | Fact::Present(of, 0) | Fact::Text(of) => {
+                (of, of, ALL)
+            }
+            Fact::Column(of, kinds) | Fact::Element(of, kinds) | Fact::Present(of, kinds) => (of, of, kinds),
+            Fact::Id(of, kind) => (of, of, 1 << kind),
+            Fact::Same(one, other)
+            | Fact::Differ(one, other)
+            | Fact::Least(one, other)
+            | Fact::Branch(one, other) => (one, other, ALL),
+        }
+    }
+}
+
+/// Whether every variable can be an id of some kind: those that meet have the kinds that all of them allow.
+fn kinds_remain(facts: &[Fact]) -> bool {
+    let mut class: [usize; 4] = [0, 1, 2, 3];
+    for (one, other, _) in facts.iter().map(Fact::says) {
+        let (from, to) = (class[one], class[other]);
+        class.iter_mut().filter(|of| **of == from).for_each(|of| *of = to);
+    }
+    (0..4).all(|of| {
+        facts.iter().map(Fact::says).filter(|says| class[says.0] == of).fold(7, |all, says| all & says.2) != 0
+    })
+}
+
+fn facts() -> impl Strategy<Value = Vec<Fact>> {
+    let fact = (0..9, 0..4_usize, 0..8_usize).prop_map(|(form, of, number)| {
+        let (kind, other) = (number % KINDS.len(), number % NAMES.len());
+        match form {
+            0 => Fact::Column(of, number),
+            1 => Fact::Id(of, kind),
+            2 => Fact::Element(of, number),
+            3 => Fact::Present(of, number),
+            4 => Fact::Same(of, other),
+            5 => Fact::Differ(of, other),
+            6 => Fact::Least(of, other),
+            7 => Fact::Branch(of, other),
+            _ => Fact::Text(of),
+        }
+    });
+    prop::collection::vec(fact, 1..6)
+}
+
+/// The codes of the errors in rules with these bodies, whose head has this type.
+fn errors(head: usize, rules: &[Vec<Fact>]) -> Vec<&'static str> {
+    let mut text = String::new();
+    for kind in KINDS {
+        writeln!(text, "object {kind} {{ n: int; }}").unwrap();
+    }
+    writeln!(text, "input table bound(w: string, x: string, y: string, z: string, n: int);").unwrap();
+    let columns = |of: &dyn Fn(usize) -> String| (0..8).map(of).collect::<Vec<_>>().join(", ");
+    writeln!(text, "input table lists({});", columns(&|kinds| format!("k{kinds}: list<{}>", id_type(kinds))))
+        .unwrap();
+    writeln!(
+        text,
+        "input table options({});",
+        columns(&|kinds| format!("k{kinds}: opt<{}>", id_type(kinds)))
+    )
+    .unwrap();
+    for kinds in 0..8 {
+        writeln!(text, "input table t{kinds}(id: {});", id_type(kinds)).unwrap();
+    }
+    writeln!(text, "output table out(id: {});", id_type(head)).unwrap();
+    for facts in rules {
+        let items: Vec<String> = facts.iter().map(Fact::text).collect();
+        writeln!(text, "out(w) :- bound(w, x, y, z, n), {};", items.join(", ")).unwrap();
+    }
+    let compilation = compile(&Sources::from_texts([("a.nlog", text)]));
+    let errors =
+        compilation.diagnostics.iter().filter(|found| found.code.severity() == nlog::Severity::Error);
+    let mut codes: Vec<&str> = errors.map(|found| found.code.name()).collect();
+    assert_eq!(compilation.program.is_none(), !codes.is_empty());
+    codes.dedup();
+    codes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Whether the kinds of ids fit follows from the sets of kinds alone, in whatever order the checker meets them.
+    #[test]
+    fn kinds_of_ids_do_not_depend_on_order(
+        head in 0..8_usize,
+        (rules, shuffled) in prop::collection::vec(
+            facts().prop_flat_map(|facts| (Just(facts.clone()), Just(facts).prop_shuffle())),
+            1..4,
+        ).prop_map(|rules| rules.into_iter().unzip::<_, _, Vec<_>, Vec<_>>()),
+    ) {
+        let head_too = |facts: &Vec<Fact>| [&facts[..], &[Fact::Column(0, head)]].concat();
+        let fits = rules.iter().all(|facts| kinds_remain(&head_too(facts)));
+        let wanted: &[&str] = if fits { &[] } else { &["type-mismatch"] };
+        prop_assert_eq!(errors(head, &rules), wanted);
+        let reversed: Vec<Vec<Fact>> = shuffled.into_iter().rev().collect();
+        prop_assert_eq!(errors(head, &reversed), wanted);
+    }
+}

@@ -76,6 +76,14 @@ fn names_in_declarations() {
         ),
         "Column x: int @ x: int); input"
     );
+    let allocated = |settings: &str| {
+        at(&format!(
+            "const x = 7; table up(x: int); input table a(x: int, n: int) key(x) from allocate(up, {settings});"
+        ))
+    };
+    assert_eq!(allocated("scope: ‹x›, first: x, last: x"), "Column x: int @ x: int); input");
+    assert_eq!(allocated("scope: x, first: ‹x›, last: 9"), "Constant x: int @ x = 7; table u");
+    assert_eq!(allocated("first: 1, last: x * ‹max_of›(x, 8)"), "Function max_of: ? @ built in");
     assert_eq!(at("type a = set<‹b›>; type b = int;"), "Type b: int @ b = int;");
     assert_eq!(at("type a = set<‹int›>;"), "Type int: int @ built in");
     assert_eq!(at("type a = enum {x, ‹y›};"), "Member y: a @ y};");
@@ -109,7 +117,9 @@ fn names_of_objects() {
     assert_eq!(at("refuse(\"", "port"), "Table port: ? @ port { switch:");
     assert_eq!(at("p, \"", "pairs"), "Column pairs: map<pair> @ pairs: map<pai");
     assert_eq!(at("pairs[0].", "n"), "Field n: int @ n: int}; const");
-    assert_eq!(at("port(", "id"), "Column id: string @ built in");
+    assert_eq!(at("port(", "id"), "Column id: ref port @ built in");
+    assert_eq!(at("refuse(\"port\", ", "p"), "Variable p: ref port @ p, \"pairs[0].n");
+    assert_eq!(at("switch: ", "s"), "Variable s: ref switch @ s, ..), switch");
     assert_eq!(at("p, ", "switch"), "Column switch: ref switch @ switch: ref sw");
     let (index, _, _) = indexed(text);
     let mtu = index.at(0, text.find("mtu: int").unwrap() as u32).unwrap();

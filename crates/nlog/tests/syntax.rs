@@ -5,8 +5,7 @@
 use std::fmt::Write as _;
 
 use nlog::syntax::ast::{
-    Argument, Call, Change, Expr, ExprKind, File, ItemKind, SettingValue, TestStepKind, TypeDefinition,
-    TypeRef,
+    Argument, Call, Change, Expr, ExprKind, File, ItemKind, TestStepKind, TypeDefinition, TypeRef,
 };
 use nlog::syntax::{SyntaxKind, SyntaxNode, lower, parse};
 
@@ -139,18 +138,10 @@ fn types() {
     assert_eq!(file.types[0].doc, "How tunnels\nare encapsulated.");
 }
 
-fn setting_text(value: &SettingValue) -> String {
-    match value {
-        SettingValue::Number(number) => number.to_string(),
-        SettingValue::Column(column) => column.name.clone(),
-        SettingValue::Malformed => "malformed".to_owned(),
-    }
-}
-
 #[test]
 fn hooks_of_tables() {
     let text =
-        "input table a(x: int) key(x) from held(up, rise: 0x10, fall: from,); input table b() from all(from);
+        "input table a(x: int) key(x) from held(up, rise: 0x10, fall: from + 1,); input table b() from all(from);
          input table c(x: int) from held(up, rise: 1x); table d(); from(x) :- a(x);";
     let file = lower(&parse(text).root(), 0);
     let hooks: Vec<Option<String>> = file
@@ -159,16 +150,19 @@ fn hooks_of_tables() {
         .map(|table| {
             let hook = table.hook.as_ref()?;
             let settings =
-                hook.settings.iter().map(|(name, value)| format!("{}: {}", name.name, setting_text(value)));
+                hook.settings.iter().map(|(name, value)| format!("{}: {}", name.name, show(value)));
             let settings: Vec<String> = settings.collect();
             let written = &text[hook.span.start as usize..hook.span.end as usize];
             Some(format!("{}({}) {settings:?} {written}", hook.name.name, hook.source.name))
         })
         .collect();
     let wanted = [
-        Some("held(up) [\"rise: 16\", \"fall: from\"] from held(up, rise: 0x10, fall: from,)".to_owned()),
+        Some(
+            "held(up) [\"rise: 16\", \"fall: (from + 1)\"] from held(up, rise: 0x10, fall: from + 1,)"
+                .to_owned(),
+        ),
         Some("all(from) [] from all(from)".to_owned()),
-        Some("held(up) [\"rise: malformed\"] from held(up, rise: 1x)".to_owned()),
+        Some("held(up) [\"rise: MALFORMED\"] from held(up, rise: 1x)".to_owned()),
         None,
     ];
     assert_eq!(hooks, wanted);
@@ -215,9 +209,9 @@ fn kinds_of_objects() {
     assert_eq!(
         shown,
         [
-            "port(id: string, switch: ref switch | router, was: set<opt<ref where_>>, ref: ref); []  \
+            "port(id: ref port, switch: ref switch | router, was: set<opt<ref where_>>, ref: ref); []  \
              \"Its switch.\\nOr router.\", [\"a\", \"was\"] {f(1)} \"\", [\"b\"]  \"\"; [[\"was.mac\", \"switch\"]] [\"ports\"]",
-            "object(id: string); ; [] []",
+            "object(id: ref object); ; [] []",
             "state state(ref: ref, x: map<ref x>)",
             "t(x: int)",
         ]

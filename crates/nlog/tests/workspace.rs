@@ -224,7 +224,7 @@ const PARTS: [(usize, &[&str]); 16] = [
             "b(x, 1) :- o(x: x, ..), p(..); forbid table f(x: int); f(x) :- o(x: x, ..), x > K;",
             "state table s(o: ref o, x: int) key(o); s(o, x) :- o(id: o, x: x, ..), p(..);",
             "forbid table refuse(kind: string, id: string, path: string, text: string);
-             refuse(\"o\", id, \"x\", \"\") :- o(id: id, x: x, ..), x < K, p(id: id, ..);",
+             refuse(\"o\", id, \"x\", \"\") :- o(id: id, x: x, ..), x < K, p(id: other, ..), other == id ++ \"\";",
         ],
     ),
     (1, &["", "# é", "\n\n\n"]),

@@ -77,7 +77,7 @@ pub(super) fn evaluate(
     if resolver.failed {
         return None;
     }
-    let Some(ty) = resolver.types.resolved(node.ty) else {
+    let Some(ty) = resolver.types.exact(node.ty) else {
         resolver.unknown_type(value.span);
         return None;
     };

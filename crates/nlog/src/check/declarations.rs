@@ -32,10 +32,15 @@ pub(super) struct Table<'a> {
 impl Table<'_> {
     /// The table without places. Columns of unknown types, which are reported, have any type.
     pub(super) fn plain(&self) -> nlog_data::Table {
-        let columns = self.columns.iter().flat_map(|columns| columns.iter());
-        let columns = columns.map(|column| nlog_data::Column {
+        let columns = self.columns.iter().flat_map(|columns| columns.iter()).enumerate();
+        let columns = columns.map(|(at, column)| nlog_data::Column {
             name: column.name.name.clone(),
-            ty: column.ty.clone().unwrap_or(Type::Bool),
+            ty: match &column.ty {
+                // Only the checker knows the kind of an object's own id: the object refers to nothing by it.
+                Some(ty) if at == 0 && self.object.is_some() => ty.base().clone(),
+                Some(ty) => ty.clone(),
+                None => Type::Bool,
+            },
         });
         nlog_data::Table {
             name: self.name.name.clone(),

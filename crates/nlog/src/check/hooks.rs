@@ -1,14 +1,17 @@
 //! Hooks: which hook fills an input table, from which table, with which settings.
 
-use nlog_data::{Role, TableId};
+use nlog_data::{Role, TableId, Type, Value};
 
-use super::declarations::{Declarations, Table, Usage, quoted, unknown_column};
+use super::constants::Nowhere;
+use super::declarations::{Declarations, Table, quoted, unknown_column};
 use super::recursion::Dependency;
+use super::resolve::{Resolver, Scope};
 use super::suggest;
 use crate::diagnostic::{Code, Report, Reports};
 use crate::hook::{HookKind, Setting, SettingKind, Settings, Wiring};
+use crate::program;
 use crate::source::Sources;
-use crate::syntax::ast::{self, Ident, SettingValue, Span};
+use crate::syntax::ast::{self, Expr, ExprKind, Ident, Span};
 
 /// A hook without mistakes, by the numbers of tables among the declarations.
 pub(super) struct Filling {
@@ -20,6 +23,12 @@ pub(super) struct Filling {
 }
 
 impl Filling {
+    /// The table that it fills, and columns that determine a row of it besides the key.
+    pub(super) fn unique(&self, declarations: &Declarations<'_>) -> Option<(usize, Vec<usize>)> {
+        let columns = declarations.tables[self.to].plain().columns;
+        Some((self.to, self.hook.unique(&columns, &self.settings)?))
+    }
+
     /// The same in the assembled program, whose tables have other numbers.
     pub(super) fn wiring(self, number: &impl Fn(TableId) -> TableId, sources: &Sources) -> Wiring {
         let Filling { hook, from, to, settings, span } = self;
@@ -30,29 +39,25 @@ impl Filling {
 
 /// Checks the hooks of all tables. What a hook reads is used, and what it fills depends on it, even if it contains a
 /// mistake.
-pub(super) fn check(
-    declarations: &Declarations<'_>,
-    usage: &mut Usage,
-    dependencies: &mut Vec<Dependency>,
-    reports: &mut Reports,
-) -> Vec<Filling> {
+pub(super) fn check(scope: &mut Scope<'_>, dependencies: &mut Vec<Dependency>) -> Vec<Filling> {
+    let declarations = scope.declarations;
     let mut fillings = Vec::new();
     for (number, table) in declarations.tables.iter().enumerate() {
         let Some(hook) = table.hook else { continue };
-        let from = source(hook, declarations, usage, reports);
-        let kind = kind(hook, reports);
+        let from = source(hook, scope);
+        let kind = kind(hook, scope.reports);
         if table.role != Role::Input {
             let message =
                 format!("hook `{}` fills `{}`, which is not an input table", hook.name.name, table.name.name);
             let help = format!("declare it as `input table {}`, and write no rules for it", table.name.name);
-            reports.push(Report::new(Code::Hook, hook.span, message, help));
+            scope.reports.push(Report::new(Code::Hook, hook.span, message, help));
             continue;
         }
         dependencies.extend(from.map(|reads| Dependency { head: number, reads, atom: hook.source.span }));
         let (Some(kind), Some(from)) = (kind, from) else { continue };
-        let settings = settings(kind, hook, &declarations.tables[from], reports);
+        let settings = settings(kind, hook, &declarations.tables[from], scope);
         let Some(settings) = settings else { continue };
-        if fits(kind, hook, (&declarations.tables[from], table), &settings, reports) {
+        if fits(kind, hook, (&declarations.tables[from], table), &settings, scope.reports) {
             fillings.push(Filling { hook: kind, from, to: number, settings, span: hook.span });
         }
     }
@@ -60,12 +65,8 @@ pub(super) fn check(
 }
 
 /// The table that a hook reads.
-fn source(
-    hook: &ast::Hook,
-    declarations: &Declarations<'_>,
-    usage: &mut Usage,
-    reports: &mut Reports,
-) -> Option<usize> {
+fn source(hook: &ast::Hook, scope: &mut Scope<'_>) -> Option<usize> {
+    let Scope { declarations, usage, reports, .. } = scope;
     let name = &hook.source;
     let found = declarations.table(&name.name);
     if found.is_none() && !declarations.excuses(&name.name) {
@@ -109,35 +110,35 @@ fn kind(hook: &ast::Hook, reports: &mut Reports) -> Option<HookKind> {
 }
 
 /// The values of the settings; reports those that are unknown, missing, given twice or of another kind.
-fn settings(kind: HookKind, hook: &ast::Hook, from: &Table<'_>, reports: &mut Reports) -> Option<Settings> {
-    let before = reports.len();
+fn settings(kind: HookKind, hook: &ast::Hook, from: &Table<'_>, scope: &mut Scope<'_>) -> Option<Settings> {
+    let before = scope.reports.len();
     let mut settings = Settings::new();
     let mut seen: Vec<&str> = Vec::new();
     let mut whole = true;
     for (name, value) in &hook.settings {
         if seen.contains(&name.name.as_str()) {
             let message = format!("duplicate setting `{}`", name.name);
-            reports.push(Report::new(Code::Hook, name.span, message, "remove all but one"));
+            scope.reports.push(Report::new(Code::Hook, name.span, message, "remove all but one"));
             continue;
         }
         seen.push(&name.name);
         let Some(known) = kind.settings().iter().find(|known| known.name == name.name) else {
-            reports.push(unknown_setting(kind, name));
+            scope.reports.push(unknown_setting(kind, name));
             continue;
         };
-        let value = setting(known, name, value, from, reports);
+        let value = setting(known, name, value, from, scope);
         whole &= value.is_some();
         settings.extend(value.map(|value| (known.name, value)));
     }
     // A misspelt setting is probably the one that is missing.
-    let faulty = reports.len() > before;
+    let faulty = scope.reports.len() > before;
     let required = kind.settings().iter().filter(|setting| setting.kind == SettingKind::Number);
     for setting in required.filter(|setting| !faulty && !seen.contains(&setting.name)) {
         let message = format!("hook `{}` needs the setting `{}`", kind.name(), setting.name);
         let help = format!("add `{}: NUMBER`: {}", setting.name, setting.summary);
-        reports.push(Report::new(Code::Hook, hook.name.span, message, help));
+        scope.reports.push(Report::new(Code::Hook, hook.name.span, message, help));
     }
-    (whole && reports.len() == before).then_some(settings)
+    (whole && scope.reports.len() == before).then_some(settings)
 }
 
 fn unknown_setting(kind: HookKind, name: &Ident) -> Report {
@@ -151,38 +152,66 @@ fn unknown_setting(kind: HookKind, name: &Ident) -> Report {
     Report::new(Code::Hook, name.span, message, help)
 }
 
-/// The value of a setting. A malformed number is already reported.
+/// The value of a setting, or `None` after a report.
 fn setting(
     known: &Setting,
     name: &Ident,
-    value: &SettingValue,
+    value: &Expr,
+    from: &Table<'_>,
+    scope: &mut Scope<'_>,
+) -> Option<u64> {
+    match known.kind {
+        SettingKind::Number => number(known, name, value, scope),
+        SettingKind::Column => column(known, name, value, from, scope.reports),
+    }
+}
+
+/// The value of a constant expression.
+fn number(known: &Setting, name: &Ident, value: &Expr, scope: &mut Scope<'_>) -> Option<u64> {
+    let what = format!("the setting `{}`", name.name);
+    let mut resolver = Resolver { subject: what.clone(), ..Resolver::of_constant(scope, &name.name) };
+    let expr = resolver.value(value, (&Type::Int, None), &what, &mut Nowhere)?;
+    if resolver.failed {
+        return None;
+    }
+    let report = if let program::Expr::Constant(Value::Int(number)) = expr {
+        if let Ok(number) = u64::try_from(number) {
+            return Some(number);
+        }
+        let message = format!("the setting `{}` is {number}", name.name);
+        let help = format!("write a number of at least 0: {}", known.summary);
+        Report::new(Code::Hook, value.span, message, help)
+    } else {
+        let message = format!("the setting `{}` has no value", name.name);
+        let help = "the function has no result for these arguments; use others";
+        Report::new(Code::ConstantRange, value.span, message, help)
+    };
+    scope.reports.push(report);
+    None
+}
+
+/// The number of a column of the table that the hook reads.
+fn column(
+    known: &Setting,
+    name: &Ident,
+    value: &Expr,
     from: &Table<'_>,
     reports: &mut Reports,
 ) -> Option<u64> {
-    let mut wrong = |what: &str, example: &str| {
-        let message = format!("the setting `{}` is {what}", name.name);
-        let help = format!("write {example}: {}", known.summary);
-        reports.push(Report::new(Code::Hook, name.span, message, help));
-        None
+    let ExprKind::Name(column) = &value.kind else {
+        let message = format!("the setting `{}` is a column", name.name);
+        let help = format!("write the name of a column: {}", known.summary);
+        reports.push(Report::new(Code::Hook, value.span, message, help));
+        return None;
     };
-    match (known.kind, value) {
-        (_, SettingValue::Malformed) => None,
-        (SettingKind::Number, SettingValue::Number(number)) => Some(*number),
-        (SettingKind::Number, SettingValue::Column(_)) => wrong("a number", "a number of at least 0"),
-        (SettingKind::Column, SettingValue::Number(_)) => wrong("a column", "the name of a column"),
-        (SettingKind::Column, SettingValue::Column(column)) => {
-            let columns = from.columns.as_ref()?;
-            let found = columns.find(&column.name);
-            if found.is_none() {
-                let table = &from.name.name;
-                reports.push_unknown(
-                    &format!("{table}.{}", column.name),
-                    unknown_column(column, table, columns),
-                );
-            }
-            found.map(|column| column as u64)
-        }
+    let columns = from.columns.as_ref()?;
+    let found = columns.find(column);
+    if found.is_none() {
+        let (table, column) = (&from.name.name, Ident { name: column.clone(), span: value.span });
+        let report = unknown_column(&column, table, columns);
+        reports.push_unknown(&format!("{table}.{}", column.name), report);
     }
+    found.map(|column| column as u64)
 }
 
 /// Whether the tables fit the hook. A table with mistakes in its columns is already reported.

@@ -186,6 +186,15 @@ impl Resolver<'_, '_> {
 
     /// The conversion from one type to the other, as help.
     fn conversion_help(&self, found: &str, wanted: &str) -> String {
+        if is_id(found) && is_id(wanted) {
+            return format!(
+                "an object has one kind: use a value of type {wanted} here, or relate the two by a table that has both"
+            );
+        }
+        // Between two ids, the kinds matter; else an id is a string.
+        let fits =
+            |one: &str, other: &str| one == other || is_id(one) != is_id(other) && text(one) == text(other);
+        let (id, found) = (found, text(found));
         let parse = format!("parse_{wanted}");
         let option_of =
             |ty: &str| ty.strip_prefix("opt<").and_then(|of| of.strip_suffix('>')).map(str::to_owned);
@@ -200,10 +209,10 @@ impl Resolver<'_, '_> {
                     `{wanted}`, or compare `to_string(…)`"
                 )
             }
-            (found, wanted) if option_of(wanted).is_some_and(|of| of == found || of == "…") => {
+            (_, wanted) if option_of(wanted).is_some_and(|of| fits(&of, id) || of == "…") => {
                 "wrap it in `some(…)`".to_owned()
             }
-            (found, wanted) if option_of(found).is_some_and(|of| of == wanted) => {
+            (found, wanted) if option_of(found).is_some_and(|of| fits(&of, wanted)) => {
                 "`value(…)` unwraps it where it is present, `or_else(…, other)` supplies a default".to_owned()
             }
             (found, "string") if self.scope.declarations.has_text(found) => {
@@ -255,4 +264,14 @@ pub(super) fn literal_help(ty: &Type) -> &'static str {
         }
         _ => "write it as `ovs-ofctl dump-flows --no-names` prints it, for example: actions\"output:3\"",
     }
+}
+
+/// Whether a type in a message is that of ids.
+fn is_id(ty: &str) -> bool {
+    ty.starts_with("ref ")
+}
+
+/// The type of the text of an id.
+fn text(ty: &str) -> &str {
+    if is_id(ty) { "string" } else { ty }
 }

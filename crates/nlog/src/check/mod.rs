@@ -120,13 +120,13 @@ pub(crate) fn compile_with(
         recall.end();
     }
     let tests = tests::check(&files, &mut scope);
-    let fillings = hooks::check(&declarations, &mut usage, &mut dependencies, &mut reports);
+    let fillings = hooks::check(&mut scope, &mut dependencies);
     recursion::recursion(&declarations, &dependencies, sources, &mut reports);
     defaults::check(&files, &declarations, &mut reports);
     lints::unused_tables(&declarations, &usage, &mut reports);
     unite_duplicates(&mut rules, sources, &mut reports);
     if !reports.has_errors() {
-        lints::whole_program(&declarations, &rules, &dependencies, &mut reports);
+        lints::whole_program(&declarations, &rules, &dependencies, &fillings, &mut reports);
     }
     allowances::apply(&files, &mut reports);
     if let (Some(index), Some(notes)) = (index, &usage.notes) {

@@ -35,8 +35,8 @@ pub(super) fn check(
     let mut kinds = Vec::new();
     for (number, table) in declarations.tables.iter().enumerate() {
         let (Some(object), Some(columns)) = (table.object, &table.columns) else { continue };
-        for column in columns.iter() {
-            column.ty.iter().for_each(|ty| refers(ty, declarations, usage));
+        for ty in columns.iter().skip(1).filter_map(|column| column.ty.as_ref()) {
+            usage.read.extend(ty.kinds_within().into_iter().filter_map(|kind| declarations.table(kind)));
         }
         let mut scope = Scope::new(sources, declarations, reports, usage);
         let fields = fields(table, object, columns, &mut scope);
@@ -50,21 +50,6 @@ pub(super) fn check(
         }
     }
     kinds
-}
-
-/// Counts the tables of the kinds that values of a type refer to as read.
-fn refers(ty: &Type, declarations: &Declarations<'_>, usage: &mut Usage) {
-    match ty {
-        Type::Constrained(of) => {
-            if let Meaning::Reference(kinds) = &of.meaning {
-                usage.read.extend(kinds.iter().filter_map(|kind| declarations.table(kind)));
-            }
-            refers(&of.base, declarations, usage);
-        }
-        Type::Set(of) | Type::List(of) | Type::Opt(of) => refers(of, declarations, usage),
-        Type::Record(record) => record.fields.iter().for_each(|(_, ty)| refers(ty, declarations, usage)),
-        _ => {}
-    }
 }
 
 fn id_space(table: &Table<'_>, object: &ast::Object, reports: &mut Reports) -> String {
@@ -277,7 +262,7 @@ pub(super) fn states(declarations: &Declarations<'_>, reports: &mut Reports) {
         let of_object = match table.key.as_deref() {
             // Unknown columns are already reported.
             Some([]) => true,
-            Some([key]) => columns[*key].ty.as_ref().is_none_or(is_reference),
+            Some([key]) => columns[*key].ty.as_ref().is_none_or(|ty| ty.kinds().is_some()),
             _ => false,
         };
         if !of_object {
@@ -286,10 +271,6 @@ pub(super) fn states(declarations: &Declarations<'_>, reports: &mut Reports) {
             reports.push(Report::new(Code::Object, table.name.span, message, help));
         }
     }
-}
-
-fn is_reference(ty: &Type) -> bool {
-    matches!(ty, Type::Constrained(of) if matches!(of.meaning, Meaning::Reference(_)))
 }
 
 /// Checks what rules refuse: each refusal names a kind and a field, and depends on objects alone.

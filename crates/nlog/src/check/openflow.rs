@@ -269,9 +269,10 @@ impl Resolver<'_, '_> {
                 choice.kinds.iter().filter_map(|kind| type_of(*kind)).map(|ty| ty.to_string()).collect();
             let names = names.join(" or ");
             let text = self.quote(choice.span);
-            let message = format!("{text} has type {ty}, but {} takes {names}", choice.taker);
+            let found = self.types.show(choice.ty);
+            let message = format!("{text} has type {found}, but {} takes {names}", choice.taker);
             let node = self.node_at(choice.ty, choice.span);
-            self.mismatch(&node, message, &ty.to_string(), &names, None);
+            self.mismatch(&node, message, &found, &names, None);
         }
         changed
     }

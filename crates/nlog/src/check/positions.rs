@@ -16,9 +16,10 @@ use super::declarations::Declarations;
 use super::objects;
 use super::openflow;
 use super::resolve::Resolver;
+use crate::hook::{HookKind, SettingKind};
 use crate::index::{Index, Symbol, SymbolKind as Kind};
 use crate::syntax::ast::{
-    self, Call, Expr, ExprKind, Ident, ItemKind, SettingValue, Span, TestStepKind, TypeDefinition, TypeRef,
+    self, Call, Expr, ExprKind, Ident, ItemKind, Span, TestStepKind, TypeDefinition, TypeRef,
 };
 
 /// Facts that only the check of rules, functions and constants determines.
@@ -35,7 +36,7 @@ impl Resolver<'_, '_> {
     pub(super) fn note(&mut self) {
         let Some(notes) = &mut self.scope.usage.notes else { return };
         for variable in &self.variables {
-            if let Some(ty) = self.types.resolved(variable.ty) {
+            if let Some(ty) = self.types.exact(variable.ty) {
                 notes.variables.insert(variable.first, ty);
             }
         }
@@ -123,10 +124,22 @@ impl<'a> Walk<'a> {
         }
         if let Some(hook) = &table.hook {
             self.table_name(&hook.source);
-            for (_, value) in &hook.settings {
-                if let SettingValue::Column(name) = value {
-                    self.column(&hook.source.name, name, None);
+            self.settings(hook);
+        }
+    }
+
+    /// The columns and constants in the settings of a hook.
+    fn settings(&mut self, hook: &'a ast::Hook) {
+        self.scope = Scope::None;
+        let known = HookKind::by_name(&hook.name.name).map_or(&[][..], HookKind::settings);
+        for (name, value) in &hook.settings {
+            let kind = known.iter().find(|setting| setting.name == name.name).map(|setting| setting.kind);
+            match (kind, &value.kind) {
+                (Some(SettingKind::Column), ExprKind::Name(name)) => {
+                    let column = Ident { name: name.clone(), span: value.span };
+                    self.column(&hook.source.name, &column, None);
                 }
+                _ => self.expr(value),
             }
         }
     }

@@ -151,7 +151,7 @@ impl Resolver<'_, '_> {
         if self.types.is_anything(record) {
             self.types.forgive(ty);
         } else {
-            match self.types.resolved(record) {
+            match self.types.exact(record) {
                 Some(Type::Record(record)) => self.read_field(site, &record),
                 Some(other) => {
                     let text = self.quote(record_span);

@@ -2,9 +2,14 @@
 //!
 //! Every variable and expression of a rule has a type variable, which tables and functions determine. Each known
 //! type remembers the place that made it known, so that a mismatch can name both sides.
+//!
+//! A string that is the id of an object also has the kinds that the object can have. They are only checked: at run time
+//! an id is a string.
 
-use nlog_data::Type;
+use std::sync::Arc;
+
 use nlog_data::function::Shape;
+use nlog_data::{Constrained, Type};
 
 use crate::syntax::ast::Span;
 
@@ -20,6 +25,7 @@ enum Slot {
     Free,
     /// The type of a string literal: string, mac, ip or net.
     Text,
+    /// As [`Type::in_expressions`]: ids of objects have their kinds.
     Known(Type),
     Set(TypeVar),
     List(TypeVar),
@@ -65,7 +71,7 @@ impl Types {
     }
 
     pub(super) fn known(&mut self, ty: &Type, origin: Span) -> TypeVar {
-        let slot = match ty.base() {
+        let slot = match ty.in_expressions() {
             Type::Set(of) => Slot::Set(self.known(of, origin)),
             Type::List(of) => Slot::List(self.known(of, origin)),
             Type::Opt(of) => Slot::Opt(self.known(of, origin)),
@@ -141,12 +147,40 @@ impl Types {
             (_, Slot::Free) => self.link(b, a),
             (Slot::Text, Slot::Known(ty)) if is_textual(&ty) => self.link(a, b),
             (Slot::Known(ty), Slot::Text) if is_textual(&ty) => self.link(b, a),
-            (Slot::Known(left), Slot::Known(right)) if left == right => Ok(()),
+            (Slot::Known(left), Slot::Known(right)) => self.meet((a, &left), (b, &right)),
             (Slot::Set(left), Slot::Set(right))
             | (Slot::List(left), Slot::List(right))
             | (Slot::Opt(left), Slot::Opt(right)) => self.unify(left, right),
             _ => Err(Mismatch),
         }
+    }
+
+    /// Unifies known types. A plain string may be an id of any kind; an id has a kind that both sides allow. So only
+    /// the sides decide, not the order in which they meet.
+    fn meet(&mut self, (a, left): (TypeVar, &Type), (b, right): (TypeVar, &Type)) -> Result<(), Mismatch> {
+        if left.base() != right.base() {
+            return Err(Mismatch);
+        }
+        let (kinds, others) = match (left.kinds(), right.kinds()) {
+            (Some(kinds), Some(others)) => (kinds, others),
+            (Some(_), None) => return self.link(b, a),
+            (None, Some(_)) => return self.link(a, b),
+            // The kinds of one string may become known later, and then are those of the other.
+            (None, None) if *left == Type::String => return self.link(b, a),
+            (None, None) => return Ok(()),
+        };
+        let shared: Vec<String> = kinds.iter().filter(|kind| others.contains(kind)).cloned().collect();
+        if shared.is_empty() {
+            // Trials select functions, and no function is selected for the kind of an id.
+            return if self.undo.is_some() { Ok(()) } else { Err(Mismatch) };
+        }
+        let (from, to) = if shared.len() == kinds.len() { (b, a) } else { (a, b) };
+        if shared.len() < kinds.len().min(others.len()) {
+            let origin = self.origins[to.0 as usize];
+            let shared = Type::Constrained(Arc::new(Constrained::reference(shared)));
+            self.change(to, Slot::Known(shared), origin);
+        }
+        self.link(from, to)
     }
 
     fn link(&mut self, from: TypeVar, to: TypeVar) -> Result<(), Mismatch> {
@@ -226,14 +260,23 @@ impl Types {
         matches!(self.slots[self.root(var).0 as usize], Slot::Text)
     }
 
-    /// The type, if it is known; an unconstrained string literal is a string.
+    /// The type at run time, if it is known: ids of objects are strings, like an unconstrained string literal.
     pub(super) fn resolved(&self, var: TypeVar) -> Option<Type> {
+        self.read(var, |ty| ty.base().clone())
+    }
+
+    /// The type with the kinds of ids, if it is known.
+    pub(super) fn exact(&self, var: TypeVar) -> Option<Type> {
+        self.read(var, Type::clone)
+    }
+
+    fn read(&self, var: TypeVar, known: fn(&Type) -> Type) -> Option<Type> {
         match &self.slots[self.root(var).0 as usize] {
-            Slot::Known(ty) => Some(ty.clone()),
+            Slot::Known(ty) => Some(known(ty)),
             Slot::Text => Some(Type::String),
-            Slot::Set(of) => self.resolved(*of).map(Type::set),
-            Slot::List(of) => self.resolved(*of).map(Type::list),
-            Slot::Opt(of) => self.resolved(*of).map(Type::opt),
+            Slot::Set(of) => self.read(*of, known).map(Type::set),
+            Slot::List(of) => self.read(*of, known).map(Type::list),
+            Slot::Opt(of) => self.read(*of, known).map(Type::opt),
             Slot::Link(_) | Slot::Free | Slot::Anything => None,
         }
     }
@@ -258,7 +301,7 @@ impl Types {
 
 /// Whether a string literal can stand for a value of the type.
 fn is_textual(ty: &Type) -> bool {
-    matches!(ty, Type::String | Type::Mac | Type::Ip | Type::Net | Type::Enum(_))
+    matches!(ty.base(), Type::String | Type::Mac | Type::Ip | Type::Net | Type::Enum(_))
 }
 
 #[cfg(test)]
@@ -295,5 +338,46 @@ mod tests {
         assert_eq!(types.resolved(text), Some(Type::String));
         types.unify(text, ip).unwrap();
         assert_eq!(types.resolved(text), Some(Type::Ip));
+    }
+
+    fn ids(kinds: &[&str]) -> Type {
+        let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        Type::Constrained(Arc::new(Constrained::reference(kinds)))
+    }
+
+    #[test]
+    fn an_id_has_the_kinds_that_all_sides_allow() {
+        let sides = [ids(&["a", "b"]), Type::String, ids(&["b", "c"]), ids(&["a", "b", "c"])];
+        for turn in 0..sides.len() {
+            let mut types = Types::default();
+            let id = types.free();
+            for side in sides.iter().cycle().skip(turn).take(sides.len()) {
+                let side = types.known(side, HERE);
+                types.unify(id, side).unwrap();
+            }
+            assert_eq!(types.show(id), "ref b");
+            assert_eq!((types.exact(id), types.resolved(id)), (Some(ids(&["b"])), Some(Type::String)));
+            let other = types.known(&ids(&["a", "c"]), HERE);
+            assert!(types.unify(other, id).is_err());
+        }
+    }
+
+    #[test]
+    fn strings_that_met_have_the_kinds_that_one_gets_later() {
+        let mut types = Types::default();
+        let (one, other) = (types.known(&Type::String, HERE), types.known(&Type::String, HERE));
+        types.unify(one, other).unwrap();
+        let id = types.known(&ids(&["a"]), HERE);
+        types.unify(one, id).unwrap();
+        assert_eq!(types.show(other), "ref a");
+    }
+
+    #[test]
+    fn kinds_select_no_function() {
+        let mut types = Types::default();
+        let (one, other) = (types.known(&ids(&["a"]), HERE), types.known(&ids(&["b"]), HERE));
+        assert!(types.would(|types| types.unify(one, other)));
+        assert!(types.unify(one, other).is_err());
+        assert_eq!((types.show(one), types.show(other)), ("ref a".to_owned(), "ref b".to_owned()));
     }
 }

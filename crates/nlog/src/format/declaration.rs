@@ -107,13 +107,13 @@ impl Printer<'_> {
             if self.fits(&(bracket..range.end), 1) {
                 self.tokens_until(range.end);
             } else {
-                self.names(range.end);
+                self.names(&part, range.end);
             }
         }
     }
 
-    /// `(name, …)` of a key or a hook that fits on no line, or has comments.
-    fn names(&mut self, end: usize) {
+    /// `(name, setting: value, …)` of a key or a hook that fits on no line, or has comments.
+    fn names(&mut self, part: &SyntaxNode, end: usize) {
         let (outer, indent) = (self.line_indent(), self.line_indent() + STEP);
         self.indent = indent;
         self.token();
@@ -123,7 +123,10 @@ impl Printer<'_> {
             if begins && !comma {
                 self.line(indent, Blanks::Drop);
             }
-            self.token();
+            match part.children().find(|setting| self.tokens.range(setting).start == self.at()) {
+                Some(setting) => self.labelled(&setting, indent, 1),
+                None => self.token(),
+            }
             begins = comma;
         }
         self.comma();
@@ -206,7 +209,7 @@ impl Printer<'_> {
                     K::Unique => {
                         self.tokens_until(range.start + 1);
                         // Only the semicolon follows.
-                        self.names(range.end - 1);
+                        self.names(&element, range.end - 1);
                     }
                     _ => {}
                 }

@@ -82,8 +82,11 @@ impl Printer<'_> {
     }
 
     /// `name: value` or a value.
-    fn labelled(&mut self, node: &SyntaxNode, indent: usize, after: usize) {
-        if !matches!(node.kind(), K::Argument | K::RecordField | K::MatchTerm | K::Column | K::Member) {
+    pub(super) fn labelled(&mut self, node: &SyntaxNode, indent: usize, after: usize) {
+        if !matches!(
+            node.kind(),
+            K::Argument | K::RecordField | K::MatchTerm | K::Column | K::Member | K::Setting
+        ) {
             return self.expression(node, indent, after);
         }
         let range = self.tokens.range(node);

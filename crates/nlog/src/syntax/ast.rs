@@ -248,21 +248,10 @@ pub struct Hook {
     pub name: Ident,
     /// The table that it reads.
     pub source: Ident,
-    /// Its settings.
-    pub settings: Vec<(Ident, SettingValue)>,
+    /// Its settings: a name is that of a constant or of a column.
+    pub settings: Vec<(Ident, Expr)>,
     /// All of it.
     pub span: Span,
-}
-
-/// The value of a hook's setting.
-#[derive(Debug, Clone)]
-pub enum SettingValue {
-    /// A number.
-    Number(u64),
-    /// The name of a column.
-    Column(Ident),
-    /// An invalid number; the error is recorded.
-    Malformed,
 }
 
 /// A type where it is written.

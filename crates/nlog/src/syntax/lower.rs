@@ -9,8 +9,8 @@
 use nlog_data::Role;
 
 use super::ast::{
-    Condition, Constant, ConstrainedType, ExprKind, File, FunctionDeclaration, Hook, Ident, Import, Item,
-    ItemKind, Range, Rule, SettingValue, Span, Table, TypeDeclaration, TypeDefinition, TypeRef,
+    Condition, Constant, ConstrainedType, File, FunctionDeclaration, Hook, Ident, Import, Item, ItemKind,
+    Range, Rule, Span, Table, TypeDeclaration, TypeDefinition, TypeRef,
 };
 use super::{SyntaxKind as K, SyntaxNode, SyntaxToken};
 pub(crate) use expression::is_mask;
@@ -109,16 +109,8 @@ impl Lowering {
         let (name, source) = (self.ident(&names.next()?), self.ident(&names.next()?));
         let mut settings = Vec::new();
         for setting in node.children().filter(|child| child.kind() == K::Setting) {
-            let mut names = tokens(&setting).filter(|token| token.kind() == K::Ident);
-            let name = self.ident(&names.next()?);
-            let value = match token(&setting, K::Number) {
-                None => SettingValue::Column(self.ident(&names.next()?)),
-                Some(number) => match self.literal(&number, false) {
-                    ExprKind::Int(number) => SettingValue::Number(number.unsigned_abs()),
-                    _ => SettingValue::Malformed,
-                },
-            };
-            settings.push((name, value));
+            let value = setting.children().next()?;
+            settings.push((self.name(&setting)?, self.expr(&value)?));
         }
         Some(Hook { name, source, settings, span: self.span(node) })
     }

@@ -37,9 +37,10 @@ struct Application {
     result: Node,
 }
 
-/// An atom of a keyed table.
+/// An atom of a keyed table, for one of the table's keys.
 struct KeyedAtom {
-    table: usize,
+    /// The table, and the number of the key.
+    by: (usize, usize),
     key: Vec<Node>,
     rest: Vec<Node>,
 }
@@ -136,12 +137,12 @@ impl<'w, 'a> Chase<'w, 'a> {
     }
 
     fn atom(&mut self, table: usize, nodes: &[Node], depth: usize) {
-        if let Some(key) = self.whole.key(table) {
+        for (number, key) in self.whole.keys(table).enumerate() {
             let is_key = |index: &usize| key.contains(index);
             let pick = |wanted: bool| {
                 (0..nodes.len()).filter(|index| is_key(index) == wanted).map(|index| nodes[index]).collect()
             };
-            self.atoms.push(KeyedAtom { table, key: pick(true), rest: pick(false) });
+            self.atoms.push(KeyedAtom { by: (table, number), key: pick(true), rest: pick(false) });
         }
         let &[rule] = self.whole.rules_of[table].as_slice() else { return };
         let inner = &self.whole.rules[rule];
@@ -260,11 +261,11 @@ impl<'w, 'a> Chase<'w, 'a> {
     }
 
     fn rows_of_one_key(&mut self) {
-        let mut first: HashMap<(usize, Vec<Node>), usize> = HashMap::new();
+        let mut first: HashMap<((usize, usize), Vec<Node>), usize> = HashMap::new();
         for index in 0..self.atoms.len() {
             let atom = &self.atoms[index];
             let key = atom.key.iter().map(|&node| self.root(node)).collect();
-            let earlier = *first.entry((atom.table, key)).or_insert(index);
+            let earlier = *first.entry((atom.by, key)).or_insert(index);
             if earlier != index {
                 for (a, b) in self.atoms[earlier].rest.clone().into_iter().zip(self.atoms[index].rest.clone())
                 {

@@ -27,6 +27,7 @@ use nlog_data::Role;
 use super::CheckedRule;
 use super::cycles;
 use super::declarations::Declarations;
+use super::hooks::Filling;
 use super::recursion::Dependency;
 use crate::diagnostic::Reports;
 use crate::program::{BodyItem, HeadTerm};
@@ -47,6 +48,8 @@ struct WholeProgram<'a> {
     order: Vec<usize>,
     /// The group columns of tables that one rule with aggregates fills: each group has one row.
     groups: BTreeMap<usize, Vec<usize>>,
+    /// The columns that a hook keeps unique in the table that it fills.
+    uniques: BTreeMap<usize, Vec<usize>>,
 }
 
 /// Runs the lints on a program without errors and recursion.
@@ -54,9 +57,10 @@ pub(super) fn whole_program<'a>(
     declarations: &'a Declarations<'a>,
     rules: &'a [CheckedRule<'a>],
     dependencies: &[Dependency],
+    fillings: &[Filling],
     reports: &mut Reports,
 ) {
-    let whole = WholeProgram::new(declarations, rules, dependencies);
+    let whole = WholeProgram::new(declarations, rules, dependencies, fillings);
     let firing = firing::check(&whole, reports);
     let mut injective = Injective::default();
     keys::check(&whole, &firing, &mut injective, reports);
@@ -73,6 +77,7 @@ impl<'a> WholeProgram<'a> {
         declarations: &'a Declarations<'a>,
         rules: &'a [CheckedRule<'a>],
         dependencies: &[Dependency],
+        fillings: &[Filling],
     ) -> Self {
         let count = declarations.tables.len();
         let mut rules_of = vec![Vec::new(); count];
@@ -105,12 +110,14 @@ impl<'a> WholeProgram<'a> {
         });
         let groups = groups.collect();
         let order = cycles::dependencies_first(&edges);
-        WholeProgram { declarations, rules, rules_of, readers, order, groups }
+        let uniques = fillings.iter().filter_map(|filling| filling.unique(declarations)).collect();
+        WholeProgram { declarations, rules, rules_of, readers, order, groups, uniques }
     }
 
-    /// Columns that identify a row of the table.
-    fn key(&self, table: usize) -> Option<&[usize]> {
+    /// The sets of columns that each identify a row of the table.
+    fn keys(&self, table: usize) -> impl Iterator<Item = &[usize]> {
         let declared = self.declarations.tables[table].key.as_deref();
-        declared.or_else(|| self.groups.get(&table).map(Vec::as_slice))
+        let key = declared.or_else(|| self.groups.get(&table).map(Vec::as_slice));
+        key.into_iter().chain(self.uniques.get(&table).map(Vec::as_slice))
     }
 }

@@ -13,9 +13,9 @@ impl Lowering {
     pub(super) fn object(&mut self, item: &SyntaxNode, broken: bool) {
         let Some(name) = self.name(item) else { return self.nameless(item) };
         let id = Ident { name: ID.to_owned(), span: name.span };
-        let text = Ident { name: "string".to_owned(), span: name.span };
-        let text = TypeRef { name: text, of: None, kinds: Vec::new(), span: name.span };
-        let mut columns = vec![(id.clone(), text)];
+        let word = Ident { name: "ref".to_owned(), span: name.span };
+        let own = TypeRef { name: word, of: None, kinds: vec![name.clone()], span: name.span };
+        let mut columns = vec![(id.clone(), own)];
         let mut object = Object { fields: Vec::new(), uniques: Vec::new(), id_spaces: Vec::new() };
         for node in item.children() {
             match node.kind() {

@@ -225,14 +225,7 @@ fn hook(p: &mut Parser<'_>) -> Parsed {
         p.node(K::Setting, |p| {
             name(p, "a setting's name", help)?;
             p.expect(K::Colon, "`:` and the setting's value", help)?;
-            if p.eat(K::Number) {
-                return Ok(());
-            }
-            name(
-                p,
-                "a number",
-                "the settings of hooks are numbers of at least 0 (26, 0x1a) and names of columns",
-            )
+            expression(p).map(drop)
         })
     })
 }
