@@ -56,6 +56,7 @@ pub(crate) fn text_of(value: &Value) -> String {
         Value::Mac(value) => value.to_string(),
         Value::Ip(value) => value.to_string(),
         Value::Net(value) => value.to_string(),
+        Value::InterfaceAddress(value) => value.to_string(),
         Value::Match(value) => value.text().into_owned(),
         Value::Actions(value) => value.text().into_owned(),
         Value::None | Value::Set(_) | Value::List(_) | Value::Record(_) => value.to_string(),
@@ -86,6 +87,7 @@ impl Serialize for Printed<'_> {
             (_, Value::Mac(value)) => serializer.collect_str(value),
             (_, Value::Ip(value)) => serializer.collect_str(value),
             (_, Value::Net(value)) => serializer.collect_str(value),
+            (_, Value::InterfaceAddress(value)) => serializer.collect_str(value),
             (_, Value::Match(value)) => serializer.serialize_str(&value.text()),
             (_, Value::Actions(value)) => serializer.serialize_str(&value.text()),
             (Type::Set(of), Value::Set(values)) | (Type::List(of), Value::List(values)) => {

@@ -9,6 +9,9 @@ use crate::print::{Printed, pair, single};
 use crate::read::{DELETE, ID, KIND, LABELS, STATE};
 use crate::value::{absent, range};
 
+/// The form of an IP address with the length of its prefix.
+const INTERFACE_ADDRESS_PATTERN: &str = "^[0-9A-Fa-f:.]+/[0-9]{1,3}$";
+
 /// The form of six pairs of hexadecimal digits; a pair can be one digit.
 const MAC_PATTERN: &str = "^([0-9A-Fa-f]{1,2}:){5}[0-9A-Fa-f]{1,2}$";
 
@@ -167,6 +170,7 @@ fn of_type(ty: &Type) -> Json {
         Type::Mac => json!({"type": "string", "pattern": MAC_PATTERN}),
         Type::Ip => json!({"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}),
         Type::Net => json!({"type": "string"}),
+        Type::InterfaceAddress => json!({"type": "string", "pattern": INTERFACE_ADDRESS_PATTERN}),
         Type::Enum(of) => json!({"enum": of.members}),
         Type::Opt(of) => nullable(of_type(of)),
         Type::List(of) | Type::Set(of) => json!({"type": "array", "items": of_type(of)}),

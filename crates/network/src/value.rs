@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use nlog_data::quotation::{quote, quote_text};
-use nlog_data::{Constrained, Enumeration, Meaning, Record, Type, Value};
+use nlog_data::{Constrained, Enumeration, InterfaceAddress, Meaning, Record, Type, Value};
 use openflow_rs::{MacAddr, nearest};
 use serde_json::{Map, Value as Json};
 
@@ -61,6 +61,7 @@ impl<'a> Reader<'a> {
             Type::Mac => self.parsed(json, mac),
             Type::Ip => self.parsed(json, ip),
             Type::Net => self.parsed(json, net),
+            Type::InterfaceAddress => self.parsed(json, interface_address),
             Type::Match => self.parsed(json, |text| openflow(&Type::Match, "an OpenFlow match", text)),
             Type::Actions => self.parsed(json, |text| openflow(&Type::Actions, "OpenFlow actions", text)),
             Type::Enum(of) => self.member(of, json),
@@ -269,7 +270,7 @@ pub(crate) fn range(ty: &Type) -> Option<(i64, i64)> {
 /// A value in a message: texts are quoted.
 fn shown(value: &Value) -> String {
     match value {
-        Value::Mac(_) | Value::Ip(_) | Value::Net(_) => text_of(value),
+        Value::Mac(_) | Value::Ip(_) | Value::Net(_) | Value::InterfaceAddress(_) => text_of(value),
         value => quote(value),
     }
 }
@@ -298,6 +299,11 @@ fn net(text: &str) -> Result<Value, String> {
     } else {
         Err(format!("{} has host bits; write it as \"{}\"", quote_text(text), net.trunc()))
     }
+}
+
+fn interface_address(text: &str) -> Result<Value, String> {
+    let address = text.parse::<InterfaceAddress>().map(Value::InterfaceAddress);
+    address.map_err(|error| format!("{} is not the address of an interface: {error}", quote_text(text)))
 }
 
 fn openflow(ty: &Type, noun: &str, text: &str) -> Result<Value, String> {

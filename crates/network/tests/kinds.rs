@@ -85,6 +85,38 @@ fn a_text_that_is_no_value_of_its_type_says_how_to_write_one() {
 }
 
 #[test]
+fn the_address_of_an_interface_has_one_form_and_needs_its_length() {
+    let port = || only(vec![field("networks", Type::list(Type::InterfaceAddress), None)], &["networks"]);
+    let mut store = store_of(vec![port()]);
+    assert_eq!(
+        apply(
+            &mut store,
+            "{kind: thing, id: a, networks: [10.0.0.254, 'fd00::1', 10.0.0.254/33, gateway, 7, 10.0.0.254/24]}"
+        ),
+        Err([
+            "networks[0]: \"10.0.0.254\" is not the address of an interface: the length of the prefix is missing; write it as 10.0.0.254/24",
+            "networks[1]: \"fd00::1\" is not the address of an interface: the length of the prefix is missing; write it as fd00::1/64",
+            "networks[2]: \"10.0.0.254/33\" is not the address of an interface: the length of the prefix must be a number from 0 to 32",
+            "networks[3]: \"gateway\" is not the address of an interface: not an IP address with the length of its prefix, such as 10.0.0.254/24",
+            "networks[4]: must be text, not a number; write it in quotes",
+        ]
+        .map(|fault| format!("net.yaml: document 1: thing a: {fault}"))
+        .to_vec())
+    );
+    apply(&mut store, "{kind: thing, id: a, networks: [10.0.0.254/24, 'FD00:0:0::1/64']}").unwrap();
+    let json = store.list("thing").next().unwrap().to_json();
+    assert_eq!(json, r#"{"kind":"thing","id":"a","networks":["10.0.0.254/24","fd00::1/64"]}"#);
+    // Another spelling is the same value, and another address in the same prefix is not.
+    assert_eq!(
+        apply(&mut store, "{kind: thing, id: b, networks: [10.0.0.253/24, 'fd00::0:1/64']}"),
+        Err(vec![
+            "net.yaml: document 1: thing b: networks[1]: networks fd00::1/64 already belongs to thing a"
+                .to_owned()
+        ])
+    );
+}
+
+#[test]
 fn parts_of_values_have_paths() {
     let port = constrained("port", Type::Int, Some((1, 9)), &[]);
     let part = || {

@@ -1,6 +1,7 @@
 //! Reads nlog literals as values: the inverse of a value's `Display`.
 //!
-//! `12`, `-3`, `0x1f`, `"text"`, `true`, `ip"10.0.0.1"`, `net"10.0.0.0/24"`, `mac"02:00:00:00:00:01"`,
+//! `12`, `-3`, `0x1f`, `"text"`, `true`, `ip"10.0.0.1"`, `net"10.0.0.0/24"`,
+//! `interface_address"10.0.0.254/24"`, `mac"02:00:00:00:00:01"`,
 //! `match"reg1=0x1a"`, `actions"output:3"`, sets as `{1, 2}`, lists as `[1, 2]`, records as `(1, 2)`,
 //! an absent value as `none`. Quoted text has the escapes `\"`, `\\`, `\n`, `\r`, `\t` and `\u{1f}`.
 
@@ -170,6 +171,7 @@ impl<'a> Reader<'a> {
                     "mac" => Type::Mac,
                     "ip" => Type::Ip,
                     "net" => Type::Net,
+                    "interface_address" => Type::InterfaceAddress,
                     "match" => Type::Match,
                     "actions" => Type::Actions,
                     _ => {
@@ -233,6 +235,8 @@ mod tests {
             "true",
             r#"ip"::1""#,
             r#"net"10.0.0.0/24""#,
+            r#"interface_address"10.0.0.254/24""#,
+            r#"interface_address"10.0.0.0/24""#,
             r#"mac"02:00:00:00:00:01""#,
             r#"match"reg1=0x1a""#,
             r#"actions"output:3""#,
@@ -267,6 +271,7 @@ mod tests {
             ("[,]", 1),
             ("ip \"::1\"", 2),
             ("net\"10.0.0.1/24\"", 0),
+            ("interface_address\"10.0.0.1\"", 0),
             ("[1", 2),
         ] {
             assert_eq!(parse(text).map_err(|error| error.at), Err(at), "{text}");

@@ -20,6 +20,8 @@ pub enum Type {
     Ip,
     /// A CIDR prefix without host bits.
     Net,
+    /// An IP address with the length of its prefix, host bits kept.
+    InterfaceAddress,
     /// An OpenFlow match.
     Match,
     /// A list of OpenFlow actions and instructions.
@@ -90,6 +92,7 @@ impl Type {
             | (Type::Mac, Value::Mac(_))
             | (Type::Ip, Value::Ip(_))
             | (Type::Net, Value::Net(_))
+            | (Type::InterfaceAddress, Value::InterfaceAddress(_))
             | (Type::Match, Value::Match(_))
             | (Type::Actions, Value::Actions(_)) => true,
             (Type::Set(of), Value::Set(values)) | (Type::List(of), Value::List(values)) => {
@@ -117,6 +120,7 @@ impl fmt::Display for Type {
             Type::Mac => f.write_str("mac"),
             Type::Ip => f.write_str("ip"),
             Type::Net => f.write_str("net"),
+            Type::InterfaceAddress => f.write_str("interface_address"),
             Type::Match => f.write_str("match"),
             Type::Actions => f.write_str("actions"),
             Type::Set(of) => write!(f, "set<{of}>"),

@@ -10,6 +10,8 @@ use std::sync::{Arc, OnceLock};
 use ipnet::IpNet;
 use openflow_rs::{Actions, MacAddr, Match, Pack, Packed};
 
+use crate::InterfaceAddress;
+
 /// A value of one of the [types](crate::Type).
 ///
 /// Values of one type are ordered as the language's `<` orders them: integers and addresses by number (every IPv4
@@ -30,6 +32,8 @@ pub enum Value {
     Ip(IpAddr),
     /// A `net` without host bits.
     Net(IpNet),
+    /// An `interface_address`.
+    InterfaceAddress(InterfaceAddress),
     /// A `match`.
     Match(Arc<Canonical<Match>>),
     /// `actions`.
@@ -193,6 +197,12 @@ impl From<IpNet> for Value {
     }
 }
 
+impl From<InterfaceAddress> for Value {
+    fn from(value: InterfaceAddress) -> Value {
+        Value::InterfaceAddress(value)
+    }
+}
+
 impl From<Match> for Value {
     fn from(value: Match) -> Value {
         Value::Match(Arc::new(Canonical::new(value)))
@@ -216,6 +226,7 @@ impl fmt::Display for Value {
             Value::Mac(value) => write!(f, "mac\"{value}\""),
             Value::Ip(value) => write!(f, "ip\"{value}\""),
             Value::Net(value) => write!(f, "net\"{value}\""),
+            Value::InterfaceAddress(value) => write!(f, "interface_address\"{value}\""),
             Value::Match(value) => f.write_str("match").and_then(|()| write_quoted(f, &value.text())),
             Value::Actions(value) => f.write_str("actions").and_then(|()| write_quoted(f, &value.text())),
             Value::Set(values) => write_sequence(f, '{', values, '}'),

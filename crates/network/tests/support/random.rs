@@ -1,7 +1,7 @@
 //! Random kinds, and random documents of their objects.
 
 use network::Kinds;
-use nlog_data::{Meaning, ObjectField, ObjectKind, Type, Value};
+use nlog_data::{InterfaceAddress, Meaning, ObjectField, ObjectKind, Type, Value};
 use openflow_rs::MacAddr;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -24,9 +24,18 @@ fn plain_type() -> impl Strategy<Value = Type> {
         reference(&["k1", "k2"]),
         enumeration("colour", &["red", "light \"blue\"", "null", "7"]),
     ];
-    let plain =
-        [Type::Bool, Type::Int, Type::String, Type::Mac, Type::Ip, Type::Net, Type::Match, Type::Actions];
-    prop_oneof![select(plain.to_vec()), select(special)]
+    let plain = vec![
+        Type::Bool,
+        Type::Int,
+        Type::String,
+        Type::Mac,
+        Type::Ip,
+        Type::Net,
+        Type::InterfaceAddress,
+        Type::Match,
+        Type::Actions,
+    ];
+    prop_oneof![select(plain), select(special)]
 }
 
 pub(crate) fn any_type() -> impl Strategy<Value = Type> {
@@ -61,6 +70,12 @@ pub(crate) fn any_value(ty: &Type) -> BoxedStrategy<Value> {
         Type::Mac => any::<[u8; 6]>().prop_map(|bytes| Value::Mac(MacAddr(bytes))).boxed(),
         Type::Ip => any::<std::net::IpAddr>().prop_map(Value::Ip).boxed(),
         Type::Net => (any::<std::net::IpAddr>(), 0..=128u8).prop_map(|(ip, length)| net(ip, length)).boxed(),
+        Type::InterfaceAddress => (any::<std::net::IpAddr>(), 0..=128u8)
+            .prop_map(|(ip, length)| {
+                let length = if ip.is_ipv4() { length / 4 } else { length };
+                InterfaceAddress::new(ip, length).expect("a length that fits").into()
+            })
+            .boxed(),
         Type::Match => (0..16u8, any::<u32>())
             .prop_map(|(register, value)| text_value(&Type::Match, &format!("reg{register}={value:#x}")))
             .boxed(),
@@ -130,6 +145,7 @@ pub(crate) fn document(ty: &Type, value: &Value) -> Json {
         Value::Mac(value) => value.to_string(),
         Value::Ip(value) => value.to_string(),
         Value::Net(value) => value.to_string(),
+        Value::InterfaceAddress(value) => value.to_string(),
         Value::Match(value) => value.text().into_owned(),
         Value::Actions(value) => value.text().into_owned(),
         other => panic!("{other} has no text"),
@@ -234,8 +250,17 @@ fn any_json() -> impl Strategy<Value = Json> {
         Just(json!(1.0)),
         Just(json!(0.5)),
         any_text().prop_map(Json::from),
-        select(vec!["k0", "o1", "10.0.0.1", "10.0.0.1/8", "02:00:00:00:00:01", "reg0=1", "red"])
-            .prop_map(Json::from),
+        select(vec![
+            "k0",
+            "o1",
+            "10.0.0.1",
+            "10.0.0.1/8",
+            "fd00::1/64",
+            "02:00:00:00:00:01",
+            "reg0=1",
+            "red"
+        ])
+        .prop_map(Json::from),
     ];
     leaf.prop_recursive(2, 6, 3, |inner| {
         let names = select(vec!["a", "b", "key", "f0", "old_f0", "delete", "1"]).prop_map(String::from);

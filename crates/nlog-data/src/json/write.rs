@@ -14,6 +14,7 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value) {
         Value::Mac(value) => write_plain(out, format_args!("\"{value}\"")),
         Value::Ip(value) => write_plain(out, format_args!("\"{value}\"")),
         Value::Net(value) => write_plain(out, format_args!("\"{value}\"")),
+        Value::InterfaceAddress(value) => write_plain(out, format_args!("\"{value}\"")),
         Value::Match(value) => write_text(out, &value.text()),
         Value::Actions(value) => write_text(out, &value.text()),
         Value::Set(values) | Value::List(values) | Value::Record(values) => write_row(out, values),
@@ -69,6 +70,7 @@ pub fn to_json(value: &Value) -> serde_json::Value {
         Value::Mac(value) => value.to_string().into(),
         Value::Ip(value) => value.to_string().into(),
         Value::Net(value) => value.to_string().into(),
+        Value::InterfaceAddress(value) => value.to_string().into(),
         Value::Match(value) => value.text().into_owned().into(),
         Value::Actions(value) => value.text().into_owned().into(),
         Value::Set(values) | Value::List(values) | Value::Record(values) => {

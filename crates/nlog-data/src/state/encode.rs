@@ -77,6 +77,8 @@ fn value(out: &mut Vec<u8>, value: &Value, form: Form) {
         Value::Set(_) => Kind::Set,
         Value::List(_) => Kind::List,
         Value::Record(_) => Kind::Record,
+        Value::InterfaceAddress(address) if address.ip().is_ipv4() => Kind::Interface4,
+        Value::InterfaceAddress(_) => Kind::Interface6,
     };
     out.push(kind as u8);
     match value {
@@ -89,6 +91,10 @@ fn value(out: &mut Vec<u8>, value: &Value, form: Form) {
         Value::Net(value) => {
             address(out, value.addr());
             out.push(value.prefix_len());
+        }
+        Value::InterfaceAddress(value) => {
+            address(out, value.ip());
+            out.push(value.length());
         }
         Value::Match(value) => text(out, &value.text()),
         Value::Actions(value) => text(out, &value.text()),

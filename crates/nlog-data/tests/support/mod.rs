@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use nlog_data::{Enumeration, Record, Row, Type, Value};
+use nlog_data::{Enumeration, InterfaceAddress, Record, Row, Type, Value};
 use openflow_rs::{Actions, MacAddr, Match};
 use proptest::prelude::*;
 
@@ -23,6 +23,7 @@ pub fn any_type() -> impl Strategy<Value = Type> {
         Type::Mac,
         Type::Ip,
         Type::Net,
+        Type::InterfaceAddress,
         Type::Match,
         Type::Actions,
         Type::Enum(Arc::new(Enumeration {
@@ -75,6 +76,12 @@ pub fn value_of(ty: &Type) -> BoxedStrategy<Value> {
             .prop_map(|(ip, length)| {
                 let length = if ip.is_ipv4() { length % 33 } else { length };
                 Value::from(IpNet::new(ip, length).expect("a prefix length"))
+            })
+            .boxed(),
+        Type::InterfaceAddress => (any::<IpAddr>(), 0..=128u8)
+            .prop_map(|(ip, length)| {
+                let length = if ip.is_ipv4() { length % 33 } else { length };
+                InterfaceAddress::new(ip, length).expect("a prefix length").into()
             })
             .boxed(),
         Type::Match => any_match().prop_map(Value::from).boxed(),

@@ -257,8 +257,9 @@ impl Types {
 }
 
 /// Whether a string literal can stand for a value of the type.
-fn is_textual(ty: &Type) -> bool {
-    matches!(ty, Type::String | Type::Mac | Type::Ip | Type::Net | Type::Enum(_))
+pub(super) fn is_textual(ty: &Type) -> bool {
+    use Type::{Enum, InterfaceAddress, Ip, Mac, Net, String};
+    matches!(ty, String | Mac | Ip | Net | InterfaceAddress | Enum(_))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ const INTEGERS: [i64; 12] = [0, 0, 1, 1, 2, 2, 3, 3, -1, 1 << 30, i64::MAX, i64:
 const MACS: [&str; 3] = ["02:00:00:00:00:01", "02:00:00:00:00:02", "ff:ff:ff:ff:ff:ff"];
 const IPS: [&str; 4] = ["10.0.0.1", "10.0.0.2", "10.0.1.255", "fd00::1"];
 const NETS: [&str; 4] = ["10.0.0.0/24", "10.0.0.0/8", "10.0.0.1/32", "fd00::/64"];
+const INTERFACES: [&str; 4] = ["10.0.0.0/24", "10.0.0.1/24", "10.0.0.1/32", "fd00::1/64"];
 const MATCHES: [&str; 4] = ["", "reg0=0x1", "tcp,tp_dst=80", "in_port=1"];
 const ACTIONS: [&str; 3] = ["drop", "output:1", "set_field:0x1->reg0,resubmit(,5)"];
 
@@ -79,7 +80,8 @@ impl Declared {
             65..69 => Type::Bool,
             69..72 => Type::Ip,
             72..74 => Type::Mac,
-            74..76 => Type::Net,
+            74..75 => Type::Net,
+            75..76 => Type::InterfaceAddress,
             76..80 => Type::Match,
             80..84 => Type::Actions,
             84..87 => one_of(random, &self.enumerations),
@@ -126,6 +128,7 @@ pub(crate) fn value(random: &mut Random, ty: &Type) -> Value {
         Type::Mac => parsed("mac", &MACS),
         Type::Ip => parsed("ip", &IPS),
         Type::Net => parsed("net", &NETS),
+        Type::InterfaceAddress => parsed("interface_address", &INTERFACES),
         Type::Match => parsed("match", &MATCHES),
         Type::Actions => parsed("actions", &ACTIONS),
         Type::Enum(of) => Value::String(random.pick(&of.members).as_str().into()),
