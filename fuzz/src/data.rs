@@ -14,12 +14,12 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
         type colour = enum { red, green };
         type pair = record { left: int, right: opt<string> };
         input table a(n: int, s: string) key(n);
-        input table b(i: set<ip>, p: net, m: opt<mac>, n: interface_address);
+        input table b(i: set<ip>, p: net, m: opt<mac>, n: interface_address, f: packet_filter);
         input table c(t: bool, m: match, x: actions) key(t, m);
         input table d(k: colour, p: pair, l: list<list<int>>);
         output table o(n: int);
         o(n) :- a(n, _);
-        o(1) :- b(_, _, _, _);
+        o(1) :- b(_, _, _, _, _);
         o(2) :- c(_, _, _);
         o(3) :- d(_, _, _);
     ";
@@ -62,7 +62,8 @@ pub fn literal(text: &str) {
         assert_eq!(literal::parse(&value.to_string()).as_ref(), Ok(&value));
         value_as_bytes(&value);
     }
-    for ty in [Type::Match, Type::Actions, Type::Mac, Type::Ip, Type::Net, Type::InterfaceAddress] {
+    let plain = [Type::Mac, Type::Ip, Type::Net, Type::InterfaceAddress];
+    for ty in plain.into_iter().chain([Type::Match, Type::Actions, Type::PacketFilter]) {
         match ty.parse_text(text) {
             Ok(value) => {
                 let printed = literal::parse(&value.to_string());

@@ -59,6 +59,7 @@ pub(crate) fn text_of(value: &Value) -> String {
         Value::InterfaceAddress(value) => value.to_string(),
         Value::Match(value) => value.text().into_owned(),
         Value::Actions(value) => value.text().into_owned(),
+        Value::PacketFilter(value) => value.text().to_owned(),
         Value::None | Value::Set(_) | Value::List(_) | Value::Record(_) => value.to_string(),
     }
 }
@@ -90,6 +91,16 @@ impl Serialize for Printed<'_> {
             (_, Value::InterfaceAddress(value)) => serializer.collect_str(value),
             (_, Value::Match(value)) => serializer.serialize_str(&value.text()),
             (_, Value::Actions(value)) => serializer.serialize_str(&value.text()),
+            (_, Value::PacketFilter(filter)) => {
+                let mut map = serializer.serialize_map(None)?;
+                for (name, text) in filter.items() {
+                    match text.parse::<u64>() {
+                        Ok(number) => map.serialize_entry(name, &number)?,
+                        Err(_) => map.serialize_entry(name, &text)?,
+                    }
+                }
+                map.end()
+            }
             (Type::Set(of), Value::Set(values)) | (Type::List(of), Value::List(values)) => {
                 serializer.collect_seq(values.iter().map(|value| Printed { ty: of, value }))
             }

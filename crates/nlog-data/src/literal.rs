@@ -2,7 +2,7 @@
 //!
 //! `12`, `-3`, `0x1f`, `"text"`, `true`, `ip"10.0.0.1"`, `net"10.0.0.0/24"`,
 //! `interface_address"10.0.0.254/24"`, `mac"02:00:00:00:00:01"`,
-//! `match"reg1=0x1a"`, `actions"output:3"`, sets as `{1, 2}`, lists as `[1, 2]`, records as `(1, 2)`,
+//! `match"reg1=0x1a"`, `actions"output:3"`, `packet_filter"ip_proto=tcp,tp_dst=22"`, sets as `{1, 2}`, lists as `[1, 2]`, records as `(1, 2)`,
 //! an absent value as `none`. Quoted text has the escapes `\"`, `\\`, `\n`, `\r`, `\t` and `\u{1f}`.
 
 use crate::{Type, Value};
@@ -174,6 +174,7 @@ impl<'a> Reader<'a> {
                     "interface_address" => Type::InterfaceAddress,
                     "match" => Type::Match,
                     "actions" => Type::Actions,
+                    "packet_filter" => Type::PacketFilter,
                     _ => {
                         self.at = start;
                         return self.error("invalid literal");
@@ -240,6 +241,7 @@ mod tests {
             r#"mac"02:00:00:00:00:01""#,
             r#"match"reg1=0x1a""#,
             r#"actions"output:3""#,
+            r#"packet_filter"ip_proto=tcp,tp_dst=22""#,
             "{1, 2}",
             r#"[["b"], [], ["a", "b"]]"#,
         ] {

@@ -26,6 +26,8 @@ pub enum Type {
     Match,
     /// A list of OpenFlow actions and instructions.
     Actions,
+    /// What a user says of packets: values of header fields.
+    PacketFilter,
     /// A set of values of one type.
     Set(Arc<Type>),
     /// A list of values of one type.
@@ -94,7 +96,8 @@ impl Type {
             | (Type::Net, Value::Net(_))
             | (Type::InterfaceAddress, Value::InterfaceAddress(_))
             | (Type::Match, Value::Match(_))
-            | (Type::Actions, Value::Actions(_)) => true,
+            | (Type::Actions, Value::Actions(_))
+            | (Type::PacketFilter, Value::PacketFilter(_)) => true,
             (Type::Set(of), Value::Set(values)) | (Type::List(of), Value::List(values)) => {
                 values.iter().all(|value| of.admits(value))
             }
@@ -123,6 +126,7 @@ impl fmt::Display for Type {
             Type::InterfaceAddress => f.write_str("interface_address"),
             Type::Match => f.write_str("match"),
             Type::Actions => f.write_str("actions"),
+            Type::PacketFilter => f.write_str("packet_filter"),
             Type::Set(of) => write!(f, "set<{of}>"),
             Type::List(of) => write!(f, "list<{of}>"),
             Type::Opt(of) => write!(f, "opt<{of}>"),

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use ipnet::IpNet;
+use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Actions, MacAddr, Match, Pack, Packed};
 
 use crate::InterfaceAddress;
@@ -15,7 +16,8 @@ use crate::InterfaceAddress;
 /// A value of one of the [types](crate::Type).
 ///
 /// Values of one type are ordered as the language's `<` orders them: integers and addresses by number (every IPv4
-/// address before every IPv6 one), text by Unicode scalar values, matches and actions by their canonical text.
+/// address before every IPv6 one), text by Unicode scalar values, matches, actions
+/// and packet filters by their canonical text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Value {
     /// An `opt<T>` without a value. An `opt<T>` with a value is represented by that value.
@@ -38,6 +40,8 @@ pub enum Value {
     Match(Arc<Canonical<Match>>),
     /// `actions`.
     Actions(Arc<Canonical<Actions>>),
+    /// A `packet_filter`.
+    PacketFilter(Arc<PacketFilter>),
     /// A `set<T>`: ascending, each value once.
     Set(Arc<[Value]>),
     /// A `list<T>`.
@@ -215,6 +219,12 @@ impl From<Actions> for Value {
     }
 }
 
+impl From<PacketFilter> for Value {
+    fn from(value: PacketFilter) -> Value {
+        Value::PacketFilter(Arc::new(value))
+    }
+}
+
 /// The value as an nlog literal, which [`literal`](crate::literal) can parse.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -229,6 +239,9 @@ impl fmt::Display for Value {
             Value::InterfaceAddress(value) => write!(f, "interface_address\"{value}\""),
             Value::Match(value) => f.write_str("match").and_then(|()| write_quoted(f, &value.text())),
             Value::Actions(value) => f.write_str("actions").and_then(|()| write_quoted(f, &value.text())),
+            Value::PacketFilter(value) => {
+                f.write_str("packet_filter").and_then(|()| write_quoted(f, value.text()))
+            }
             Value::Set(values) => write_sequence(f, '{', values, '}'),
             Value::List(values) => write_sequence(f, '[', values, ']'),
             Value::Record(values) => write_sequence(f, '(', values, ')'),

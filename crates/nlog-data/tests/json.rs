@@ -119,6 +119,7 @@ fn values_in_another_spelling_become_canonical() {
         (Type::Ip, r#""2001:DB8:0:0::1""#, r#""2001:db8::1""#),
         (Type::Net, r#""FE80::/10""#, r#""fe80::/10""#),
         (Type::InterfaceAddress, r#""FD00:0::1/64""#, r#""fd00::1/64""#),
+        (Type::PacketFilter, r#""tp_dst=22,nw_proto=6""#, r#""ip_proto=tcp,tp_dst=22""#),
         (Type::Match, r#""reg1=26""#, r#""reg1=0x1a""#),
         (Type::Match, r#""""#, r#""""#),
         (Type::Actions, r#""load:5->NXM_NX_REG0[]""#, r#""set_field:0x5->reg0""#),

@@ -39,7 +39,9 @@ fn plain_type() -> impl Strategy<Value = Type> {
 }
 
 pub(crate) fn any_type() -> impl Strategy<Value = Type> {
-    plain_type().prop_recursive(3, 8, 3, |inner| {
+    // No key of a mapping can be a filter.
+    let leaf = prop_oneof![9 => plain_type(), 1 => Just(Type::PacketFilter)];
+    leaf.prop_recursive(3, 8, 3, |inner| {
         let optional = inner.clone().prop_map(|ty| match ty.base() {
             Type::Opt(_) => ty,
             _ => Type::opt(ty),
@@ -81,6 +83,14 @@ pub(crate) fn any_value(ty: &Type) -> BoxedStrategy<Value> {
             .boxed(),
         Type::Actions => {
             (1..10u16).prop_map(|port| text_value(&Type::Actions, &format!("output:{port}"))).boxed()
+        }
+        Type::PacketFilter => {
+            let texts = vec!["", "ip_proto=tcp,tp_dst=22", "ip_src=10.0.9.0/24,tcp_src=0x50-90", "arp_op=1"];
+            let texts = prop_oneof![
+                select(texts).prop_map(String::from),
+                any::<std::net::IpAddr>().prop_map(|ip| format!("ip_dst={ip},nw_ttl=1"))
+            ];
+            texts.prop_map(|text| text_value(&Type::PacketFilter, &text)).boxed()
         }
         Type::Enum(of) => select(of.members.clone()).prop_map(Value::from).boxed(),
         Type::Opt(of) => prop_oneof![Just(Value::None), any_value(of)].boxed(),
@@ -162,6 +172,10 @@ pub(crate) fn document(ty: &Type, value: &Value) -> Json {
         }
         (Type::Constrained(of), value) => document(&of.base, value),
         (_, Value::None) => Json::Null,
+        (_, Value::PacketFilter(filter)) => {
+            let items = filter.items().map(|(name, text)| (name.to_owned(), Json::String(text)));
+            items.collect::<Map<_, _>>().into()
+        }
         (Type::Opt(of), value) => document(of, value),
         (_, Value::Bool(value)) => json!(value),
         (_, Value::Int(value)) => json!(value),
@@ -258,12 +272,15 @@ fn any_json() -> impl Strategy<Value = Json> {
             "fd00::1/64",
             "02:00:00:00:00:01",
             "reg0=1",
+            "80-90",
             "red"
         ])
         .prop_map(Json::from),
     ];
     leaf.prop_recursive(2, 6, 3, |inner| {
-        let names = select(vec!["a", "b", "key", "f0", "old_f0", "delete", "1"]).prop_map(String::from);
+        let names =
+            select(vec!["tp_dst", "ip_proto", "reg0", "a", "b", "key", "f0", "old_f0", "delete", "1"])
+                .prop_map(String::from);
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Json::from),
             prop::collection::btree_map(names, inner, 0..3)

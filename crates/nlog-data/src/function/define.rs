@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Actions, MacAddr, Match};
 
 use super::{Evaluate, Example, Failure, Function, Multiplicity, Parameter, Results, Shape};
@@ -59,6 +60,7 @@ scalar! {
     IpAddr => Ip;
     IpNet => Net;
     InterfaceAddress => InterfaceAddress;
+    Arc<PacketFilter> => PacketFilter;
     Arc<Canonical<Match>> => Match;
     Arc<Canonical<Actions>> => Actions;
 }

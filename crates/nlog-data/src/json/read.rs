@@ -536,6 +536,10 @@ impl Type {
                 .parse::<openflow_rs::Actions>()
                 .map(Value::from)
                 .map_err(|error| wrong(cut(&error.to_string()).into_owned())),
+            Type::PacketFilter => text
+                .parse::<openflow_rs::filter::PacketFilter>()
+                .map(Value::from)
+                .map_err(|faults| wrong(cut(&faults.to_string()).into_owned())),
             Type::Enum(of) if of.members.iter().any(|member| member == text) => Ok(text.into()),
             Type::Enum(of) => {
                 let members = names(of.members.iter().map(|member| quote_text(member)));

@@ -17,6 +17,7 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value) {
         Value::InterfaceAddress(value) => write_plain(out, format_args!("\"{value}\"")),
         Value::Match(value) => write_text(out, &value.text()),
         Value::Actions(value) => write_text(out, &value.text()),
+        Value::PacketFilter(value) => write_text(out, value.text()),
         Value::Set(values) | Value::List(values) | Value::Record(values) => write_row(out, values),
     }
 }
@@ -73,6 +74,7 @@ pub fn to_json(value: &Value) -> serde_json::Value {
         Value::InterfaceAddress(value) => value.to_string().into(),
         Value::Match(value) => value.text().into_owned().into(),
         Value::Actions(value) => value.text().into_owned().into(),
+        Value::PacketFilter(value) => value.text().into(),
         Value::Set(values) | Value::List(values) | Value::Record(values) => {
             values.iter().map(to_json).collect()
         }

@@ -199,7 +199,8 @@ impl<'a> Bytes<'a> {
             }
             (Type::String | Type::Enum(_), Kind::String)
             | (Type::Match, Kind::Match)
-            | (Type::Actions, Kind::Actions) => ty.parse_text(self.text()?).map_err(|_| {
+            | (Type::Actions, Kind::Actions)
+            | (Type::PacketFilter, Kind::PacketFilter) => ty.parse_text(self.text()?).map_err(|_| {
                 damaged(
                     "a string does not have the type of its \
                 column",
@@ -251,6 +252,7 @@ impl<'a> Bytes<'a> {
             Kind::Interface4 | Kind::Interface6 => Type::InterfaceAddress,
             Kind::Match => Type::Match,
             Kind::Actions => Type::Actions,
+            Kind::PacketFilter => Type::PacketFilter,
         };
         self.value_of(kind, &ty)
     }

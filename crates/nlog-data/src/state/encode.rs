@@ -79,6 +79,7 @@ fn value(out: &mut Vec<u8>, value: &Value, form: Form) {
         Value::Record(_) => Kind::Record,
         Value::InterfaceAddress(address) if address.ip().is_ipv4() => Kind::Interface4,
         Value::InterfaceAddress(_) => Kind::Interface6,
+        Value::PacketFilter(_) => Kind::PacketFilter,
     };
     out.push(kind as u8);
     match value {
@@ -98,6 +99,7 @@ fn value(out: &mut Vec<u8>, value: &Value, form: Form) {
         }
         Value::Match(value) => text(out, &value.text()),
         Value::Actions(value) => text(out, &value.text()),
+        Value::PacketFilter(value) => text(out, value.text()),
         Value::Set(values) | Value::List(values) => {
             number(out, values.len() as u64);
             fields(out, values, form);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use nlog_data::{Enumeration, InterfaceAddress, Record, Row, Type, Value};
+use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Actions, MacAddr, Match};
 use proptest::prelude::*;
 
@@ -26,6 +27,7 @@ pub fn any_type() -> impl Strategy<Value = Type> {
         Type::InterfaceAddress,
         Type::Match,
         Type::Actions,
+        Type::PacketFilter,
         Type::Enum(Arc::new(Enumeration {
             name: "encap".into(),
             members: vec!["geneve".into(), "vx \"lan\"".into()],
@@ -64,6 +66,14 @@ pub fn any_actions() -> impl Strategy<Value = Actions> {
     })
 }
 
+pub fn any_filter() -> impl Strategy<Value = PacketFilter> {
+    let port = (any::<u16>(), any::<u16>()).prop_map(|(a, b)| format!("{}-{}", a.min(b), a.max(b)));
+    let tcp = port.prop_map(|ports| format!("ip_proto=tcp,tp_dst={ports}"));
+    let net = any::<IpAddr>().prop_map(|ip| format!("ip_src={ip}"));
+    let text = prop_oneof![Just(String::new()), tcp, net, Just("eth_type=arp,arp_op=1".to_string())];
+    text.prop_map(|text| text.parse().expect("a filter"))
+}
+
 /// A value of the type; small values are likely to meet again.
 pub fn value_of(ty: &Type) -> BoxedStrategy<Value> {
     match ty {
@@ -86,6 +96,7 @@ pub fn value_of(ty: &Type) -> BoxedStrategy<Value> {
             .boxed(),
         Type::Match => any_match().prop_map(Value::from).boxed(),
         Type::Actions => any_actions().prop_map(Value::from).boxed(),
+        Type::PacketFilter => any_filter().prop_map(Value::from).boxed(),
         Type::Set(of) => prop::collection::vec(value_of(of), 0..4).prop_map(Value::set).boxed(),
         Type::List(of) => prop::collection::vec(value_of(of), 0..4).prop_map(Value::list).boxed(),
         Type::Opt(of) => prop_oneof![Just(Value::None), value_of(of)].boxed(),

@@ -251,6 +251,7 @@ pub(super) fn literal_help(ty: &Type) -> &'static str {
     match ty {
         Type::Mac => "for example: mac\"02:00:00:00:00:01\"",
         Type::Ip => "for example: ip\"10.0.0.1\" or ip\"fd00::1\"",
+        Type::PacketFilter => "for example: packet_filter\"ip_proto=tcp,tp_dst=22\"",
         Type::InterfaceAddress => "for example: interface_address\"10.0.0.254/24\"",
         Type::Net => "for example: net\"10.0.0.0/24\", with all host bits zero",
         Type::Match => {

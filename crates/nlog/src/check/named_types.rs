@@ -65,7 +65,7 @@ impl<'a> Hidden<'a> {
     }
 }
 
-const SCALARS: [(&str, Type); 9] = [
+const SCALARS: [(&str, Type); 10] = [
     ("bool", Type::Bool),
     ("int", Type::Int),
     ("string", Type::String),
@@ -75,6 +75,7 @@ const SCALARS: [(&str, Type); 9] = [
     ("interface_address", Type::InterfaceAddress),
     ("match", Type::Match),
     ("actions", Type::Actions),
+    ("packet_filter", Type::PacketFilter),
 ];
 
 type Make = fn(Type) -> Type;
@@ -344,7 +345,7 @@ impl<'a> NamedTypes<'a> {
         let fits = match &pair {
             Type::Record(record) => match record.fields.as_slice() {
                 // Documents write the keys as texts.
-                [(_, key), _] => is_textual(key.base()),
+                [(_, key), _] => is_textual(key.base()) && key.base() != &Type::PacketFilter,
                 _ => false,
             },
             _ => false,
@@ -378,8 +379,8 @@ impl<'a> NamedTypes<'a> {
                 .to_owned(),
             ("ref", _) => "name a kind of object after it: ref switch".to_owned(),
             (_, Some(near)) => format!("did you mean `{near}`?"),
-            (_, None) => "the types are bool, int, string, mac, ip, net, interface_address, match, actions, set<…>, list<…>, \
-                opt<…>, map<…>, ref KIND and those the program declares"
+            (_, None) => "the types are bool, int, string, mac, ip, net, interface_address, match, actions, \
+                packet_filter, set<…>, list<…>, opt<…>, map<…>, ref KIND and those the program declares"
                 .to_owned(),
         };
         let report = Report::new(Code::UnknownType, name.span, format!("unknown type `{}`", name.name), help);

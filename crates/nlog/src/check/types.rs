@@ -258,8 +258,8 @@ impl Types {
 
 /// Whether a string literal can stand for a value of the type.
 pub(super) fn is_textual(ty: &Type) -> bool {
-    use Type::{Enum, InterfaceAddress, Ip, Mac, Net, String};
-    matches!(ty, String | Mac | Ip | Net | InterfaceAddress | Enum(_))
+    use Type::{Enum, InterfaceAddress, Ip, Mac, Net, PacketFilter, String};
+    matches!(ty, String | Mac | Ip | Net | InterfaceAddress | PacketFilter | Enum(_))
 }
 
 #[cfg(test)]
