@@ -14,14 +14,16 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
         type colour = enum { red, green };
         type pair = record { left: int, right: opt<string> };
         input table a(n: int, s: string) key(n);
-        input table b(i: set<ip>, p: net, m: opt<mac>, n: interface_address, f: packet_filter);
+        input table b(i: set<ip>, p: net, m: opt<mac>);
         input table c(t: bool, m: match, x: actions) key(t, m);
         input table d(k: colour, p: pair, l: list<list<int>>);
+        input table e(a: interface_address, f: packet_filter);
         output table o(n: int);
         o(n) :- a(n, _);
-        o(1) :- b(_, _, _, _, _);
+        o(1) :- b(_, _, _);
         o(2) :- c(_, _, _);
         o(3) :- d(_, _, _);
+        o(4) :- e(_, _);
     ";
     let sources = nlog::Sources::from_texts([("tables.nlog", text)]);
     let compilation = nlog::compile(&sources);
