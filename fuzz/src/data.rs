@@ -17,11 +17,13 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
         input table b(i: set<ip>, p: net, m: opt<mac>);
         input table c(t: bool, m: match, x: actions) key(t, m);
         input table d(k: colour, p: pair, l: list<list<int>>);
+        input table e(a: interface_address, f: packet_filter);
         output table o(n: int);
         o(n) :- a(n, _);
         o(1) :- b(_, _, _);
         o(2) :- c(_, _, _);
         o(3) :- d(_, _, _);
+        o(4) :- e(_, _);
     ";
     let sources = nlog::Sources::from_texts([("tables.nlog", text)]);
     let compilation = nlog::compile(&sources);
@@ -62,7 +64,8 @@ pub fn literal(text: &str) {
         assert_eq!(literal::parse(&value.to_string()).as_ref(), Ok(&value));
         value_as_bytes(&value);
     }
-    for ty in [Type::Match, Type::Actions, Type::Mac, Type::Ip, Type::Net] {
+    let plain = [Type::Mac, Type::Ip, Type::Net, Type::InterfaceAddress];
+    for ty in plain.into_iter().chain([Type::Match, Type::Actions, Type::PacketFilter]) {
         match ty.parse_text(text) {
             Ok(value) => {
                 let printed = literal::parse(&value.to_string());

@@ -1,3 +1,4 @@
-//! Random tables and frames, in real Open vSwitch and in the simulator.
+//! Random tables and frames, in real Open vSwitch and in the simulator; packet filters, in the simulator.
 
 mod open_vswitch;
+mod packet_filter;

@@ -56,8 +56,10 @@ pub(crate) fn text_of(value: &Value) -> String {
         Value::Mac(value) => value.to_string(),
         Value::Ip(value) => value.to_string(),
         Value::Net(value) => value.to_string(),
+        Value::InterfaceAddress(value) => value.to_string(),
         Value::Match(value) => value.text().into_owned(),
         Value::Actions(value) => value.text().into_owned(),
+        Value::PacketFilter(value) => value.text().to_owned(),
         Value::None | Value::Set(_) | Value::List(_) | Value::Record(_) => value.to_string(),
     }
 }
@@ -86,8 +88,19 @@ impl Serialize for Printed<'_> {
             (_, Value::Mac(value)) => serializer.collect_str(value),
             (_, Value::Ip(value)) => serializer.collect_str(value),
             (_, Value::Net(value)) => serializer.collect_str(value),
+            (_, Value::InterfaceAddress(value)) => serializer.collect_str(value),
             (_, Value::Match(value)) => serializer.serialize_str(&value.text()),
             (_, Value::Actions(value)) => serializer.serialize_str(&value.text()),
+            (_, Value::PacketFilter(filter)) => {
+                let mut map = serializer.serialize_map(None)?;
+                for (name, text) in filter.items() {
+                    match text.parse::<u64>() {
+                        Ok(number) => map.serialize_entry(name, &number)?,
+                        Err(_) => map.serialize_entry(name, &text)?,
+                    }
+                }
+                map.end()
+            }
             (Type::Set(of), Value::Set(values)) | (Type::List(of), Value::List(values)) => {
                 serializer.collect_seq(values.iter().map(|value| Printed { ty: of, value }))
             }

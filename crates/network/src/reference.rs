@@ -140,8 +140,12 @@ fn in_words(ty: &Type) -> String {
         Type::Mac => "a MAC address".to_owned(),
         Type::Ip => "an IP address".to_owned(),
         Type::Net => "a prefix, or an IP address".to_owned(),
+        Type::InterfaceAddress => "an IP address with the length of its prefix".to_owned(),
         Type::Match => "an OpenFlow match".to_owned(),
         Type::Actions => "OpenFlow actions".to_owned(),
+        Type::PacketFilter => {
+            "a mapping of header fields: a [packet filter](language.md#packet-filters)".to_owned()
+        }
         Type::Enum(of) => {
             let members: Vec<String> = of.members.iter().map(|member| format!("`{member}`")).collect();
             joined(&members, "or")

@@ -1,6 +1,7 @@
 //! The kinds as JSON Schema, for editors.
 
 use nlog_data::{Constrained, Meaning, ObjectField, ObjectKind, Record, Type, Value};
+use openflow_rs::filter;
 use serde_json::{Map, Value as Json, json};
 
 use crate::Kinds;
@@ -8,6 +9,9 @@ use crate::field::{LABEL_CHARS_MAX, NAME_BYTES_MAX};
 use crate::print::{Printed, pair, single};
 use crate::read::{DELETE, ID, KIND, LABELS, STATE};
 use crate::value::{absent, range};
+
+/// The form of an IP address with the length of its prefix.
+const INTERFACE_ADDRESS_PATTERN: &str = "^[0-9A-Fa-f:.]+/[0-9]{1,3}$";
 
 /// The form of six pairs of hexadecimal digits; a pair can be one digit.
 const MAC_PATTERN: &str = "^([0-9A-Fa-f]{1,2}:){5}[0-9A-Fa-f]{1,2}$";
@@ -167,12 +171,22 @@ fn of_type(ty: &Type) -> Json {
         Type::Mac => json!({"type": "string", "pattern": MAC_PATTERN}),
         Type::Ip => json!({"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}),
         Type::Net => json!({"type": "string"}),
+        Type::InterfaceAddress => json!({"type": "string", "pattern": INTERFACE_ADDRESS_PATTERN}),
+        Type::PacketFilter => packet_filter(),
         Type::Enum(of) => json!({"enum": of.members}),
         Type::Opt(of) => nullable(of_type(of)),
         Type::List(of) | Type::Set(of) => json!({"type": "array", "items": of_type(of)}),
         Type::Record(of) => of_record(of),
         Type::Constrained(of) => of_constrained(of, ty),
     }
+}
+
+/// The schema of a mapping of header fields, whose values are numbers or texts.
+fn packet_filter() -> Json {
+    let value = json!({"type": ["integer", "string", "null"]});
+    let properties: Map<String, Json> =
+        filter::field_names().map(|name| (name.to_owned(), value.clone())).collect();
+    json!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 
 fn of_constrained(of: &Constrained, ty: &Type) -> Json {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use nlog_data::quotation::{quote, quote_text};
-use nlog_data::{Constrained, Enumeration, Meaning, Record, Type, Value};
+use nlog_data::{Constrained, Enumeration, InterfaceAddress, Meaning, Record, Type, Value};
+use openflow_rs::filter::{self, PacketFilter};
 use openflow_rs::{MacAddr, nearest};
 use serde_json::{Map, Value as Json};
 
@@ -61,8 +62,10 @@ impl<'a> Reader<'a> {
             Type::Mac => self.parsed(json, mac),
             Type::Ip => self.parsed(json, ip),
             Type::Net => self.parsed(json, net),
+            Type::InterfaceAddress => self.parsed(json, interface_address),
             Type::Match => self.parsed(json, |text| openflow(&Type::Match, "an OpenFlow match", text)),
             Type::Actions => self.parsed(json, |text| openflow(&Type::Actions, "OpenFlow actions", text)),
+            Type::PacketFilter => self.packet_filter(json),
             Type::Enum(of) => self.member(of, json),
             Type::Opt(_) if json.is_null() => Some(Value::None),
             Type::Opt(of) => self.value(of, json),
@@ -208,6 +211,42 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads a mapping of header fields.
+    fn packet_filter(&mut self, json: &'a Json) -> Option<Value> {
+        let Json::Object(map) = json else {
+            return self.bad(format!("must be a mapping of header fields, not {}", form(json)));
+        };
+        let names: Vec<&str> = filter::field_names().collect();
+        let is_refused = |name: &str| filter::refused_names().any(|refused| refused == name);
+        let mut texts = Vec::with_capacity(map.len());
+        let faults = self.faults.len();
+        // A field without a value is absent.
+        for (name, item) in map.iter().filter(|(_, item)| !item.is_null()) {
+            let read = |reader: &mut Self| {
+                let text = reader.result(number_or_text(item))?;
+                let is_known = names.contains(&name.as_str()) || is_refused(name);
+                (!is_known || reader.result(filter::check(name, &text)).is_some()).then_some(text)
+            };
+            texts.extend(self.part(Step::Member(name), read).map(|text| (name, text)));
+        }
+        self.unknown(map, &names, is_refused);
+        if self.faults.len() > faults {
+            return None;
+        }
+        let items = texts.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        match PacketFilter::new(items) {
+            Ok(filter) => Some(filter.into()),
+            Err(faults) => {
+                for fault in faults {
+                    let name = map.keys().find(|name| **name == fault.field);
+                    let name = name.map_or("", String::as_str);
+                    self.part(Step::Member(name), |reader| reader.bad::<()>(fault.message));
+                }
+                None
+            }
+        }
+    }
+
     /// Reads a mapping as a set of pairs.
     fn mapping(&mut self, of: &'a Constrained, json: &'a Json) -> Option<Value> {
         let Json::Object(map) = json else {
@@ -269,8 +308,25 @@ pub(crate) fn range(ty: &Type) -> Option<(i64, i64)> {
 /// A value in a message: texts are quoted.
 fn shown(value: &Value) -> String {
     match value {
-        Value::Mac(_) | Value::Ip(_) | Value::Net(_) => text_of(value),
+        Value::Mac(_) | Value::Ip(_) | Value::Net(_) | Value::InterfaceAddress(_) => text_of(value),
         value => quote(value),
+    }
+}
+
+/// A text, or a whole number as text.
+fn number_or_text(json: &Json) -> Result<String, String> {
+    // The greatest number that JSON texts and `f64` agree on.
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    match json {
+        Json::String(text) => Ok(text.clone()),
+        Json::Number(number) => match number.as_f64() {
+            Some(whole) if number.is_f64() && whole.fract() == 0.0 && whole.abs() < MOST => {
+                Ok((whole as i64).to_string())
+            }
+            _ if number.is_f64() => Err(format!("{number} is not a whole number")),
+            _ => Ok(number.to_string()),
+        },
+        json => Err(format!("must be a number or text, not {}", form(json))),
     }
 }
 
@@ -298,6 +354,11 @@ fn net(text: &str) -> Result<Value, String> {
     } else {
         Err(format!("{} has host bits; write it as \"{}\"", quote_text(text), net.trunc()))
     }
+}
+
+fn interface_address(text: &str) -> Result<Value, String> {
+    let address = text.parse::<InterfaceAddress>().map(Value::InterfaceAddress);
+    address.map_err(|error| format!("{} is not the address of an interface: {error}", quote_text(text)))
 }
 
 fn openflow(ty: &Type, noun: &str, text: &str) -> Result<Value, String> {

@@ -85,6 +85,93 @@ fn a_text_that_is_no_value_of_its_type_says_how_to_write_one() {
 }
 
 #[test]
+fn the_address_of_an_interface_has_one_form_and_needs_its_length() {
+    let port = || only(vec![field("networks", Type::list(Type::InterfaceAddress), None)], &["networks"]);
+    let mut store = store_of(vec![port()]);
+    assert_eq!(
+        apply(
+            &mut store,
+            "{kind: thing, id: a, networks: [10.0.0.254, 'fd00::1', 10.0.0.254/33, gateway, 7, 10.0.0.254/24]}"
+        ),
+        Err([
+            "networks[0]: \"10.0.0.254\" is not the address of an interface: the length of the prefix is missing; write it as 10.0.0.254/24",
+            "networks[1]: \"fd00::1\" is not the address of an interface: the length of the prefix is missing; write it as fd00::1/64",
+            "networks[2]: \"10.0.0.254/33\" is not the address of an interface: the length of the prefix must be a number from 0 to 32",
+            "networks[3]: \"gateway\" is not the address of an interface: not an IP address with the length of its prefix, such as 10.0.0.254/24",
+            "networks[4]: must be text, not a number; write it in quotes",
+        ]
+        .map(|fault| format!("net.yaml: document 1: thing a: {fault}"))
+        .to_vec())
+    );
+    apply(&mut store, "{kind: thing, id: a, networks: [10.0.0.254/24, 'FD00:0:0::1/64']}").unwrap();
+    let json = store.list("thing").next().unwrap().to_json();
+    assert_eq!(json, r#"{"kind":"thing","id":"a","networks":["10.0.0.254/24","fd00::1/64"]}"#);
+    // Another spelling is the same value, and another address in the same prefix is not.
+    assert_eq!(
+        apply(&mut store, "{kind: thing, id: b, networks: [10.0.0.253/24, 'fd00::0:1/64']}"),
+        Err(vec![
+            "net.yaml: document 1: thing b: networks[1]: networks fd00::1/64 already belongs to thing a"
+                .to_owned()
+        ])
+    );
+}
+
+#[test]
+fn a_packet_filter_is_a_mapping_of_header_fields() {
+    let fields = || vec![field("match", Type::PacketFilter, None)];
+    let mut store = store_of(vec![only(fields(), &["match"])]);
+    for (id, given, json) in [
+        ("a", "{tp_dst: 22, ip_proto: tcp}", r#"{"ip_proto":"tcp","tp_dst":22}"#),
+        ("b", "{ip_src: 10.0.9.0/24}", r#"{"ip_src":"10.0.9.0/24"}"#),
+        ("c", "{udp_src: 8000-8999, nw_ttl: 0x40}", r#"{"ip_proto":"udp","nw_ttl":64,"tp_src":"8000-8999"}"#),
+        ("d", "{}", "{}"),
+        ("e", "{ip_proto: 47, tp_dst: null}", r#"{"ip_proto":47}"#),
+        ("f", "{icmp_type: 8.0, icmp_code: '0'}", r#"{"icmp_type":8,"icmp_code":0}"#),
+    ] {
+        apply(&mut store, &format!("{{kind: thing, id: {id}, match: {given}}}")).unwrap();
+        let object = store.list("thing").find(|object| **object.id() == *id).unwrap();
+        let printed = object.to_json();
+        assert_eq!(printed, format!(r#"{{"kind":"thing","id":"{id}","match":{json}}}"#));
+        let yaml = object.to_yaml();
+        assert_eq!(apply(&mut store, &yaml).unwrap(), [Outcome::Unchanged], "{yaml}");
+    }
+    // Another spelling is the same value.
+    let again = apply(&mut store, "{kind: thing, id: g, match: {nw_proto: 6, tcp_dst: 22}}").unwrap_err();
+    assert!(again[0].contains("already belongs to thing a"), "{again:?}");
+}
+
+#[test]
+fn faults_of_a_packet_filter_have_paths() {
+    let fields = || vec![field("match", Type::PacketFilter, None)];
+    for (given, faults) in [
+        ("tcp", &["match: must be a mapping of header fields, not text"][..]),
+        (
+            "{tp_dts: 22, ip_proto: [tcp], in_port: 1, tp_dst: 0.5, tp_src: 70000}",
+            &[
+                "match.in_port: cannot be matched: numbers of ports differ from host to host; write `eth_src` or `ip_src`",
+                "match.ip_proto: must be a number or text, not a list",
+                "match.tp_dst: 0.5 is not a whole number",
+                "match.tp_src: `70000` is not a port or a range of ports; write 22 or 8000-8999",
+                "match.tp_dts: unknown field; did you mean `tp_dst`?",
+            ],
+        ),
+        ("{tp_dst: 22}", &["match.tp_dst: needs a protocol: add `ip_proto`, tcp, udp or sctp"]),
+        (
+            "{ip_src: 10.0.0.1, ip_dst: 'fd00::1'}",
+            &[
+                "match.ip_dst: is about IPv6 packets, but `ip_src` is about IPv4 packets; remove one of the two",
+            ],
+        ),
+        (
+            "{nw_src: 10.0.0.1, ip_src: 10.0.0.1}",
+            &["match.nw_src: says the same field as `ip_src`; remove one of the two"],
+        ),
+    ] {
+        check(fields(), &format!("match: {given}"), faults);
+    }
+}
+
+#[test]
 fn parts_of_values_have_paths() {
     let port = constrained("port", Type::Int, Some((1, 9)), &[]);
     let part = || {

@@ -23,6 +23,7 @@ mod openflow_examples;
 mod openflow_field;
 mod openflow_match;
 mod optional;
+mod packet_filter;
 mod pattern;
 mod prefix;
 mod reference;
@@ -250,7 +251,7 @@ impl fmt::Debug for Function {
 type Subject = (&'static str, fn() -> Vec<Function>);
 
 /// All functions except the generated ones for OpenFlow fields.
-const SUBJECTS: [Subject; 13] = [
+const SUBJECTS: [Subject; 14] = [
     ("Integers", integer::functions),
     ("Truth values", logic::functions),
     ("Text", text::functions),
@@ -262,6 +263,7 @@ const SUBJECTS: [Subject; 13] = [
     ("Optional values", optional::functions),
     ("Comparisons", comparison::functions),
     ("Hashes", hash::functions),
+    ("Packet filters", packet_filter::functions),
     ("OpenFlow matches", openflow_match::functions),
     ("OpenFlow actions", openflow_actions::functions),
 ];

@@ -3,7 +3,8 @@
 //! The crates that evaluate rules, check rules or carry their rows all share this crate, so that a value has one
 //! order, one canonical text and one meaning everywhere.
 //!
-//! In reading order: [`types`] with [`constrained`], [`value`] (values, their order and text), [`literal`] (values as nlog text),
+//! In reading order: [`types`] with [`constrained`], [`value`] (values, their order and text) with
+//! [`interface_address`], [`literal`] (values as nlog text),
 //! [`schema`] (tables), [`function`] (the one table of functions and operators), [`transaction`] (transactions and
 //! their results), [`merge`] (several transactions as one), [`columns`] (large transactions, by columns), [`json`]
 //! (transactions and deltas as JSON Lines), [`encoding`] (texts from outside), [`quotation`] (data in messages),
@@ -38,6 +39,7 @@ pub mod constrained;
 pub mod encoding;
 pub mod function;
 pub mod inputs;
+pub mod interface_address;
 pub mod json;
 pub mod literal;
 pub mod merge;
@@ -53,6 +55,7 @@ pub use columns::{ColumnDelta, ColumnTransaction, Columns, ColumnsError, Committ
 pub use constrained::{Condition, Constrained, Constraint, Meaning};
 pub use function::{Failure, FailureCode, Function, Results};
 pub use inputs::{Changes, Inputs};
+pub use interface_address::{InterfaceAddress, InterfaceAddressError};
 pub use merge::CommittedBatch;
 pub use object::{FieldPath, ObjectField, ObjectKind, Unique};
 pub use schema::{Column, Role, Schema, Table, TableId};

@@ -1,7 +1,8 @@
 //! Reads nlog literals as values: the inverse of a value's `Display`.
 //!
-//! `12`, `-3`, `0x1f`, `"text"`, `true`, `ip"10.0.0.1"`, `net"10.0.0.0/24"`, `mac"02:00:00:00:00:01"`,
-//! `match"reg1=0x1a"`, `actions"output:3"`, sets as `{1, 2}`, lists as `[1, 2]`, records as `(1, 2)`,
+//! `12`, `-3`, `0x1f`, `"text"`, `true`, `ip"10.0.0.1"`, `net"10.0.0.0/24"`,
+//! `interface_address"10.0.0.254/24"`, `mac"02:00:00:00:00:01"`,
+//! `match"reg1=0x1a"`, `actions"output:3"`, `packet_filter"ip_proto=tcp,tp_dst=22"`, sets as `{1, 2}`, lists as `[1, 2]`, records as `(1, 2)`,
 //! an absent value as `none`. Quoted text has the escapes `\"`, `\\`, `\n`, `\r`, `\t` and `\u{1f}`.
 
 use crate::{Type, Value};
@@ -170,8 +171,10 @@ impl<'a> Reader<'a> {
                     "mac" => Type::Mac,
                     "ip" => Type::Ip,
                     "net" => Type::Net,
+                    "interface_address" => Type::InterfaceAddress,
                     "match" => Type::Match,
                     "actions" => Type::Actions,
+                    "packet_filter" => Type::PacketFilter,
                     _ => {
                         self.at = start;
                         return self.error("invalid literal");
@@ -233,9 +236,12 @@ mod tests {
             "true",
             r#"ip"::1""#,
             r#"net"10.0.0.0/24""#,
+            r#"interface_address"10.0.0.254/24""#,
+            r#"interface_address"10.0.0.0/24""#,
             r#"mac"02:00:00:00:00:01""#,
             r#"match"reg1=0x1a""#,
             r#"actions"output:3""#,
+            r#"packet_filter"ip_proto=tcp,tp_dst=22""#,
             "{1, 2}",
             r#"[["b"], [], ["a", "b"]]"#,
         ] {
@@ -267,6 +273,7 @@ mod tests {
             ("[,]", 1),
             ("ip \"::1\"", 2),
             ("net\"10.0.0.1/24\"", 0),
+            ("interface_address\"10.0.0.1\"", 0),
             ("[1", 2),
         ] {
             assert_eq!(parse(text).map_err(|error| error.at), Err(at), "{text}");

@@ -33,7 +33,7 @@
 //! the number of sections, and for each section its name, its length and its bytes.
 //!
 //! A value is a byte for its kind ([`Kind`]), then: for an int, the signed number; for an address, its bytes; for a
-//! prefix, its address and length; for a text, a match and actions, the text; for sets and lists, the number of
+//! prefix and the address of an interface, its address and length; for a text, a match, actions and a packet filter, the text; for sets and lists, the number of
 //! values and the values; for a record, its fields.
 
 mod decode;
@@ -72,10 +72,13 @@ enum Kind {
     Set,
     List,
     Record,
+    Interface4,
+    Interface6,
+    PacketFilter,
 }
 
 impl Kind {
-    const ALL: [Kind; 15] = [
+    const ALL: [Kind; 18] = [
         Kind::None,
         Kind::False,
         Kind::True,
@@ -91,6 +94,9 @@ impl Kind {
         Kind::Set,
         Kind::List,
         Kind::Record,
+        Kind::Interface4,
+        Kind::Interface6,
+        Kind::PacketFilter,
     ];
 }
 

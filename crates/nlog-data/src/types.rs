@@ -20,10 +20,14 @@ pub enum Type {
     Ip,
     /// A CIDR prefix without host bits.
     Net,
+    /// An IP address with the length of its prefix, host bits kept.
+    InterfaceAddress,
     /// An OpenFlow match.
     Match,
     /// A list of OpenFlow actions and instructions.
     Actions,
+    /// What a user says of packets: values of header fields.
+    PacketFilter,
     /// A set of values of one type.
     Set(Arc<Type>),
     /// A list of values of one type.
@@ -90,8 +94,10 @@ impl Type {
             | (Type::Mac, Value::Mac(_))
             | (Type::Ip, Value::Ip(_))
             | (Type::Net, Value::Net(_))
+            | (Type::InterfaceAddress, Value::InterfaceAddress(_))
             | (Type::Match, Value::Match(_))
-            | (Type::Actions, Value::Actions(_)) => true,
+            | (Type::Actions, Value::Actions(_))
+            | (Type::PacketFilter, Value::PacketFilter(_)) => true,
             (Type::Set(of), Value::Set(values)) | (Type::List(of), Value::List(values)) => {
                 values.iter().all(|value| of.admits(value))
             }
@@ -117,8 +123,10 @@ impl fmt::Display for Type {
             Type::Mac => f.write_str("mac"),
             Type::Ip => f.write_str("ip"),
             Type::Net => f.write_str("net"),
+            Type::InterfaceAddress => f.write_str("interface_address"),
             Type::Match => f.write_str("match"),
             Type::Actions => f.write_str("actions"),
+            Type::PacketFilter => f.write_str("packet_filter"),
             Type::Set(of) => write!(f, "set<{of}>"),
             Type::List(of) => write!(f, "list<{of}>"),
             Type::Opt(of) => write!(f, "opt<{of}>"),

@@ -8,12 +8,16 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use ipnet::IpNet;
+use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Actions, MacAddr, Match, Pack, Packed};
+
+use crate::InterfaceAddress;
 
 /// A value of one of the [types](crate::Type).
 ///
 /// Values of one type are ordered as the language's `<` orders them: integers and addresses by number (every IPv4
-/// address before every IPv6 one), text by Unicode scalar values, matches and actions by their canonical text.
+/// address before every IPv6 one), text by Unicode scalar values, matches, actions
+/// and packet filters by their canonical text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Value {
     /// An `opt<T>` without a value. An `opt<T>` with a value is represented by that value.
@@ -30,10 +34,14 @@ pub enum Value {
     Ip(IpAddr),
     /// A `net` without host bits.
     Net(IpNet),
+    /// An `interface_address`.
+    InterfaceAddress(InterfaceAddress),
     /// A `match`.
     Match(Arc<Canonical<Match>>),
     /// `actions`.
     Actions(Arc<Canonical<Actions>>),
+    /// A `packet_filter`.
+    PacketFilter(Arc<PacketFilter>),
     /// A `set<T>`: ascending, each value once.
     Set(Arc<[Value]>),
     /// A `list<T>`.
@@ -193,6 +201,12 @@ impl From<IpNet> for Value {
     }
 }
 
+impl From<InterfaceAddress> for Value {
+    fn from(value: InterfaceAddress) -> Value {
+        Value::InterfaceAddress(value)
+    }
+}
+
 impl From<Match> for Value {
     fn from(value: Match) -> Value {
         Value::Match(Arc::new(Canonical::new(value)))
@@ -202,6 +216,12 @@ impl From<Match> for Value {
 impl From<Actions> for Value {
     fn from(value: Actions) -> Value {
         Value::Actions(Arc::new(Canonical::new(value)))
+    }
+}
+
+impl From<PacketFilter> for Value {
+    fn from(value: PacketFilter) -> Value {
+        Value::PacketFilter(Arc::new(value))
     }
 }
 
@@ -216,8 +236,12 @@ impl fmt::Display for Value {
             Value::Mac(value) => write!(f, "mac\"{value}\""),
             Value::Ip(value) => write!(f, "ip\"{value}\""),
             Value::Net(value) => write!(f, "net\"{value}\""),
+            Value::InterfaceAddress(value) => write!(f, "interface_address\"{value}\""),
             Value::Match(value) => f.write_str("match").and_then(|()| write_quoted(f, &value.text())),
             Value::Actions(value) => f.write_str("actions").and_then(|()| write_quoted(f, &value.text())),
+            Value::PacketFilter(value) => {
+                f.write_str("packet_filter").and_then(|()| write_quoted(f, value.text()))
+            }
             Value::Set(values) => write_sequence(f, '{', values, '}'),
             Value::List(values) => write_sequence(f, '[', values, ']'),
             Value::Record(values) => write_sequence(f, '(', values, ')'),

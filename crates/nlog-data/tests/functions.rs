@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use nlog_data::function::lookup;
-use nlog_data::{FailureCode, Results, Type, Value};
+use nlog_data::{FailureCode, InterfaceAddress, Results, Type, Value};
 use openflow_rs::MacAddr;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -23,6 +23,7 @@ fn type_of(value: &Value, of: &Type) -> Type {
         Value::Mac(_) => Type::Mac,
         Value::Ip(_) => Type::Ip,
         Value::Net(_) => Type::Net,
+        Value::InterfaceAddress(_) => Type::InterfaceAddress,
         Value::Set(_) => Type::set(of.clone()),
         Value::List(_) => Type::list(of.clone()),
         other => panic!("{other} is in no property"),
@@ -269,6 +270,18 @@ proptest! {
         let Value::Ip(mask) = gives("netmask", &[net.into()]) else { panic!("no mask") };
         prop_assert_eq!(i64::from(bits(mask).count_ones()), i64::from(net.prefix_len()));
         prop_assert_eq!(bits(mask) & bits(net.network()), bits(net.network()));
+    }
+
+    #[test]
+    fn the_address_of_an_interface_has_two_parts_and_one_text(net in nets(), ip in ips()) {
+        let length = if ip.is_ipv4() { net.prefix_len() % 33 } else { net.prefix_len() };
+        let address: Value = InterfaceAddress::new(ip, length).expect("a length that fits").into();
+        let parts = ["interface_ip", "interface_net"].map(|name| gives(name, std::slice::from_ref(&address)));
+        prop_assert_eq!(&parts[0], &ip.into());
+        prop_assert!(holds("in_net", &parts));
+        prop_assert_eq!(gives("prefix_length", &parts[1..]), i64::from(length).into());
+        let text = gives("to_string", std::slice::from_ref(&address));
+        prop_assert_eq!(gives("parse_interface_address", &[text]), address);
     }
 
     #[test]

@@ -118,6 +118,8 @@ fn values_in_another_spelling_become_canonical() {
         (Type::Mac, r#""0A:00:00:00:00:FF""#, r#""0a:00:00:00:00:ff""#),
         (Type::Ip, r#""2001:DB8:0:0::1""#, r#""2001:db8::1""#),
         (Type::Net, r#""FE80::/10""#, r#""fe80::/10""#),
+        (Type::InterfaceAddress, r#""FD00:0::1/64""#, r#""fd00::1/64""#),
+        (Type::PacketFilter, r#""tp_dst=22,nw_proto=6""#, r#""ip_proto=tcp,tp_dst=22""#),
         (Type::Match, r#""reg1=26""#, r#""reg1=0x1a""#),
         (Type::Match, r#""""#, r#""""#),
         (Type::Actions, r#""load:5->NXM_NX_REG0[]""#, r#""set_field:0x5->reg0""#),
@@ -166,6 +168,11 @@ fn values_of_other_types_are_told_apart() {
             Type::Net,
             r#""10.0.0.1/24""#,
             r#"expected a value of type net, found "10.0.0.1/24": host bits are set; write 10.0.0.0/24"#,
+        ),
+        (
+            Type::InterfaceAddress,
+            r#""10.0.0.254""#,
+            r#"expected a value of type interface_address, found "10.0.0.254": the length of the prefix is missing; write it as 10.0.0.254/24"#,
         ),
         (
             Type::Mac,

@@ -9,11 +9,11 @@ use crate::field::{Field, Prerequisite, VLAN_PCP, VLAN_PRESENT};
 pub(crate) use text::{KEYWORDS, SHARED_NAMES, items};
 
 pub(crate) const ETH_TYPE_IP: u128 = 0x0800;
-const ETH_TYPE_ARP: u128 = 0x0806;
-const ETH_TYPE_RARP: u128 = 0x8035;
+pub(crate) const ETH_TYPE_ARP: u128 = 0x0806;
+pub(crate) const ETH_TYPE_RARP: u128 = 0x8035;
 pub(crate) const ETH_TYPE_IPV6: u128 = 0x86dd;
-const ETH_TYPE_MPLS: u128 = 0x8847;
-const ETH_TYPE_MPLS_MCAST: u128 = 0x8848;
+pub(crate) const ETH_TYPE_MPLS: u128 = 0x8847;
+pub(crate) const ETH_TYPE_MPLS_MCAST: u128 = 0x8848;
 const PROTO_ICMP: u128 = 1;
 const PROTO_TCP: u128 = 6;
 const PROTO_UDP: u128 = 17;

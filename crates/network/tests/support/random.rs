@@ -1,7 +1,7 @@
 //! Random kinds, and random documents of their objects.
 
 use network::Kinds;
-use nlog_data::{Meaning, ObjectField, ObjectKind, Type, Value};
+use nlog_data::{InterfaceAddress, Meaning, ObjectField, ObjectKind, Type, Value};
 use openflow_rs::MacAddr;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -24,13 +24,24 @@ fn plain_type() -> impl Strategy<Value = Type> {
         reference(&["k1", "k2"]),
         enumeration("colour", &["red", "light \"blue\"", "null", "7"]),
     ];
-    let plain =
-        [Type::Bool, Type::Int, Type::String, Type::Mac, Type::Ip, Type::Net, Type::Match, Type::Actions];
-    prop_oneof![select(plain.to_vec()), select(special)]
+    let plain = vec![
+        Type::Bool,
+        Type::Int,
+        Type::String,
+        Type::Mac,
+        Type::Ip,
+        Type::Net,
+        Type::InterfaceAddress,
+        Type::Match,
+        Type::Actions,
+    ];
+    prop_oneof![select(plain), select(special)]
 }
 
 pub(crate) fn any_type() -> impl Strategy<Value = Type> {
-    plain_type().prop_recursive(3, 8, 3, |inner| {
+    // No key of a mapping can be a filter.
+    let leaf = prop_oneof![9 => plain_type(), 1 => Just(Type::PacketFilter)];
+    leaf.prop_recursive(3, 8, 3, |inner| {
         let optional = inner.clone().prop_map(|ty| match ty.base() {
             Type::Opt(_) => ty,
             _ => Type::opt(ty),
@@ -61,11 +72,25 @@ pub(crate) fn any_value(ty: &Type) -> BoxedStrategy<Value> {
         Type::Mac => any::<[u8; 6]>().prop_map(|bytes| Value::Mac(MacAddr(bytes))).boxed(),
         Type::Ip => any::<std::net::IpAddr>().prop_map(Value::Ip).boxed(),
         Type::Net => (any::<std::net::IpAddr>(), 0..=128u8).prop_map(|(ip, length)| net(ip, length)).boxed(),
+        Type::InterfaceAddress => (any::<std::net::IpAddr>(), 0..=128u8)
+            .prop_map(|(ip, length)| {
+                let length = if ip.is_ipv4() { length / 4 } else { length };
+                InterfaceAddress::new(ip, length).expect("a length that fits").into()
+            })
+            .boxed(),
         Type::Match => (0..16u8, any::<u32>())
             .prop_map(|(register, value)| text_value(&Type::Match, &format!("reg{register}={value:#x}")))
             .boxed(),
         Type::Actions => {
             (1..10u16).prop_map(|port| text_value(&Type::Actions, &format!("output:{port}"))).boxed()
+        }
+        Type::PacketFilter => {
+            let texts = vec!["", "ip_proto=tcp,tp_dst=22", "ip_src=10.0.9.0/24,tcp_src=0x50-90", "arp_op=1"];
+            let texts = prop_oneof![
+                select(texts).prop_map(String::from),
+                any::<std::net::IpAddr>().prop_map(|ip| format!("ip_dst={ip},nw_ttl=1"))
+            ];
+            texts.prop_map(|text| text_value(&Type::PacketFilter, &text)).boxed()
         }
         Type::Enum(of) => select(of.members.clone()).prop_map(Value::from).boxed(),
         Type::Opt(of) => prop_oneof![Just(Value::None), any_value(of)].boxed(),
@@ -130,6 +155,7 @@ pub(crate) fn document(ty: &Type, value: &Value) -> Json {
         Value::Mac(value) => value.to_string(),
         Value::Ip(value) => value.to_string(),
         Value::Net(value) => value.to_string(),
+        Value::InterfaceAddress(value) => value.to_string(),
         Value::Match(value) => value.text().into_owned(),
         Value::Actions(value) => value.text().into_owned(),
         other => panic!("{other} has no text"),
@@ -146,6 +172,10 @@ pub(crate) fn document(ty: &Type, value: &Value) -> Json {
         }
         (Type::Constrained(of), value) => document(&of.base, value),
         (_, Value::None) => Json::Null,
+        (_, Value::PacketFilter(filter)) => {
+            let items = filter.items().map(|(name, text)| (name.to_owned(), Json::String(text)));
+            items.collect::<Map<_, _>>().into()
+        }
         (Type::Opt(of), value) => document(of, value),
         (_, Value::Bool(value)) => json!(value),
         (_, Value::Int(value)) => json!(value),
@@ -234,11 +264,23 @@ fn any_json() -> impl Strategy<Value = Json> {
         Just(json!(1.0)),
         Just(json!(0.5)),
         any_text().prop_map(Json::from),
-        select(vec!["k0", "o1", "10.0.0.1", "10.0.0.1/8", "02:00:00:00:00:01", "reg0=1", "red"])
-            .prop_map(Json::from),
+        select(vec![
+            "k0",
+            "o1",
+            "10.0.0.1",
+            "10.0.0.1/8",
+            "fd00::1/64",
+            "02:00:00:00:00:01",
+            "reg0=1",
+            "80-90",
+            "red"
+        ])
+        .prop_map(Json::from),
     ];
     leaf.prop_recursive(2, 6, 3, |inner| {
-        let names = select(vec!["a", "b", "key", "f0", "old_f0", "delete", "1"]).prop_map(String::from);
+        let names =
+            select(vec!["tp_dst", "ip_proto", "reg0", "a", "b", "key", "f0", "old_f0", "delete", "1"])
+                .prop_map(String::from);
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Json::from),
             prop::collection::btree_map(names, inner, 0..3)

@@ -6,10 +6,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Actions, MacAddr, Match};
 
 use super::{Evaluate, Example, Failure, Function, Multiplicity, Parameter, Results, Shape};
-use crate::{Canonical, Type, Value};
+use crate::{Canonical, InterfaceAddress, Type, Value};
 
 /// A Rust type that an argument can be read as.
 pub(super) trait Argument: Sized + 'static {
@@ -58,6 +59,8 @@ scalar! {
     MacAddr => Mac;
     IpAddr => Ip;
     IpNet => Net;
+    InterfaceAddress => InterfaceAddress;
+    Arc<PacketFilter> => PacketFilter;
     Arc<Canonical<Match>> => Match;
     Arc<Canonical<Actions>> => Actions;
 }

@@ -14,6 +14,8 @@
 //! | `set`, `list` | 11, 12 | count, then the elements |
 //! | record | 13 | count, then the fields |
 //! | `opt` without a value | 14 | nothing |
+//! | `interface_address` | 15 or 16 | as a `net`, with host bits |
+//! | `packet_filter` | 17 | as a string: the canonical text |
 //!
 //! with every number highest byte first, lengths and counts as 8 bytes. An `opt` with a value is written as the
 //! value, a member of an enumeration as a string. The bytes go through FNV-1a of 64 bits (offset basis
@@ -74,6 +76,14 @@ impl Fnv {
             Value::List(values) => self.values(12, values),
             Value::Record(values) => self.values(13, values),
             Value::None => self.write(&[14]),
+            Value::PacketFilter(value) => self.text(17, value.text()),
+            Value::InterfaceAddress(address) => {
+                match address.ip() {
+                    IpAddr::V4(ip) => self.tagged(15, &ip.octets()),
+                    IpAddr::V6(ip) => self.tagged(16, &ip.octets()),
+                }
+                self.write(&[address.length()]);
+            }
         }
     }
 }

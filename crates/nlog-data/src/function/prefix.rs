@@ -1,7 +1,6 @@
 //! Prefixes of IP addresses (CIDR, RFC 4632).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
 
 use ipnet::IpNet;
 use openflow_rs::MacAddr;
@@ -10,6 +9,7 @@ use super::address::step;
 use super::define::entry;
 use super::ethernet::interface_identifier;
 use super::{Failure, Function};
+use crate::InterfaceAddress;
 
 fn net_of(ip: IpAddr, length: i64) -> Result<IpNet, Failure> {
     let net = u8::try_from(length).ok().and_then(|length| IpNet::new(ip, length).ok());
@@ -133,38 +133,23 @@ fn parts() -> Vec<Function> {
     ]
 }
 
-/// The address of an interface, with the length of its prefix and its host bits.
-fn interface(text: &str) -> Option<IpNet> {
-    text.parse().ok()
-}
-
 fn interfaces() -> Vec<Function> {
     vec![
+        entry("interface_ip(address) -> ip", "The address of an interface without the length of its prefix.")
+            .example(r#"interface_address"10.0.0.254/24""#, r#"ip"10.0.0.254""#)
+            .example(r#"interface_address"fd00::1/64""#, r#"ip"fd00::1""#)
+            .unary(InterfaceAddress::ip),
+        entry("interface_net(address) -> net", "The prefix that contains the address of an interface.")
+            .example(r#"interface_address"10.0.0.254/24""#, r#"net"10.0.0.0/24""#)
+            .example(r#"interface_address"fd00::1/64""#, r#"net"fd00::/64""#)
+            .unary(InterfaceAddress::net),
         entry(
-            "is_interface_address(text) -> holds",
-            "True if the string is the address of an interface with the length of its prefix, such as `10.0.0.254/24`.",
+            "to_string(address) -> text",
+            "The address of an interface as a string, in the form of RFC 5952.",
         )
-        .example(r#""10.0.0.254/24""#, "true")
-        .example(r#""fd00::1/64""#, "true")
-        .example(r#""10.0.0.254""#, "false")
-        .example(r#""10.0.0.254/33""#, "false")
-        .unary(|text: Arc<str>| interface(&text).is_some()),
-        entry(
-            "interface_ip(text) -> ip",
-            "The address in the address of an interface. No result if the string is none.",
-        )
-        .example(r#""10.0.0.254/24""#, r#"ip"10.0.0.254""#)
-        .example(r#""fd00::1/64""#, r#"ip"fd00::1""#)
-        .example(r#""10.0.0.254""#, "none")
-        .unary(|text: Arc<str>| interface(&text).map(|interface| interface.addr())),
-        entry(
-            "interface_net(text) -> net",
-            "The prefix of the address of an interface. No result if the string is none.",
-        )
-        .example(r#""10.0.0.254/24""#, r#"net"10.0.0.0/24""#)
-        .example(r#""fd00::1/64""#, r#"net"fd00::/64""#)
-        .example(r#""10.0.0.254""#, "none")
-        .unary(|text: Arc<str>| interface(&text).map(|interface| interface.trunc())),
+        .example(r#"interface_address"10.0.0.254/24""#, r#""10.0.0.254/24""#)
+        .example(r#"interface_address"FD00:0::1/64""#, r#""fd00::1/64""#)
+        .unary(|address: InterfaceAddress| address.to_string()),
     ]
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::define::{Argument, Give, entry};
 use super::{Failure, Function, Shape, pattern};
 use crate::quotation::{grouped, quote_text};
-use crate::{Type, Value};
+use crate::{InterfaceAddress, Type, Value};
 
 /// A list of `string`.
 struct Texts(Vec<Arc<str>>);
@@ -291,6 +291,15 @@ fn parsers() -> Vec<Function> {
             Ok(Value::Net(net)) => Some(net),
             _ => None,
         }),
+        entry(
+            "parse_interface_address(text) -> address",
+            "The address of an interface written in the string. No result if it is not an IP address with the \
+            length of its prefix.",
+        )
+        .example(r#""10.0.0.254/24""#, r#"interface_address"10.0.0.254/24""#)
+        .example(r#""FD00:0::1/64""#, r#"interface_address"fd00::1/64""#)
+        .example(r#""10.0.0.254""#, "none")
+        .unary(|text: Arc<str>| text.parse::<InterfaceAddress>().ok()),
         entry(
             "parse_mac(text) -> mac",
             "The Ethernet address written in the string. No result if it is not \

@@ -8,7 +8,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 
 use crate::quotation::{cut, names, quote_text};
 use crate::types::Record;
-use crate::{Column, ErrorCode, Role, Row, Schema, TableId, Transaction, TransactionError, Type, Value};
+use crate::{
+    Column, ErrorCode, InterfaceAddressError, Role, Row, Schema, TableId, Transaction, TransactionError,
+    Type, Value,
+};
 
 /// The contents of a line that is a transaction.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -521,6 +524,10 @@ impl Type {
                 text.parse().map(Value::Ip).map_err(|_| wrong("not an IPv4 or IPv6 address".to_string()))
             }
             Type::Net => parse_net(text).map_err(wrong),
+            Type::InterfaceAddress => text
+                .parse()
+                .map(Value::InterfaceAddress)
+                .map_err(|error: InterfaceAddressError| wrong(error.to_string())),
             Type::Match => text
                 .parse::<openflow_rs::Match>()
                 .map(Value::from)
@@ -529,6 +536,10 @@ impl Type {
                 .parse::<openflow_rs::Actions>()
                 .map(Value::from)
                 .map_err(|error| wrong(cut(&error.to_string()).into_owned())),
+            Type::PacketFilter => text
+                .parse::<openflow_rs::filter::PacketFilter>()
+                .map(Value::from)
+                .map_err(|faults| wrong(cut(&faults.to_string()).into_owned())),
             Type::Enum(of) if of.members.iter().any(|member| member == text) => Ok(text.into()),
             Type::Enum(of) => {
                 let members = names(of.members.iter().map(|member| quote_text(member)));

@@ -16,8 +16,10 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value) {
         Value::Mac(value) => write_plain(out, format_args!("\"{value}\"")),
         Value::Ip(value) => write_plain(out, format_args!("\"{value}\"")),
         Value::Net(value) => write_plain(out, format_args!("\"{value}\"")),
+        Value::InterfaceAddress(value) => write_plain(out, format_args!("\"{value}\"")),
         Value::Match(value) => write_text(out, &value.text()),
         Value::Actions(value) => write_text(out, &value.text()),
+        Value::PacketFilter(value) => write_text(out, value.text()),
         Value::Set(values) | Value::List(values) | Value::Record(values) => write_row(out, values),
     }
 }
@@ -77,8 +79,10 @@ impl Serialize for Value {
             Value::Mac(value) => serializer.collect_str(value),
             Value::Ip(value) => serializer.collect_str(value),
             Value::Net(value) => serializer.collect_str(value),
+            Value::InterfaceAddress(value) => serializer.collect_str(value),
             Value::Match(value) => serializer.serialize_str(&value.text()),
             Value::Actions(value) => serializer.serialize_str(&value.text()),
+            Value::PacketFilter(value) => serializer.serialize_str(value.text()),
             Value::Set(values) | Value::List(values) | Value::Record(values) => {
                 serializer.collect_seq(values.iter())
             }

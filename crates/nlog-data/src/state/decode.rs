@@ -9,7 +9,7 @@ use openflow_rs::MacAddr;
 
 use super::encode::cell_bytes;
 use super::{Kind, MAGIC, SavedState, StateError, VERSION, signature};
-use crate::{Columns, Role, Schema, Table, TableId, Type, Value};
+use crate::{Columns, InterfaceAddress, Role, Schema, Table, TableId, Type, Value};
 
 /// The size of the checksum in bytes.
 const SUM: usize = 4;
@@ -199,7 +199,8 @@ impl<'a> Bytes<'a> {
             }
             (Type::String | Type::Enum(_), Kind::String)
             | (Type::Match, Kind::Match)
-            | (Type::Actions, Kind::Actions) => ty.parse_text(self.text()?).map_err(|_| {
+            | (Type::Actions, Kind::Actions)
+            | (Type::PacketFilter, Kind::PacketFilter) => ty.parse_text(self.text()?).map_err(|_| {
                 damaged(
                     "a string does not have the type of its \
                 column",
@@ -212,6 +213,10 @@ impl<'a> Bytes<'a> {
                 let net = IpNet::new(address, self.byte()?);
                 let net = net.ok().filter(|net| net.trunc() == *net);
                 Value::Net(net.ok_or(damaged("a prefix is too long for its address"))?)
+            }
+            (Type::InterfaceAddress, Kind::Interface4 | Kind::Interface6) => {
+                let address = InterfaceAddress::new(self.address(kind)?, self.byte()?);
+                address.ok_or(damaged("a prefix is too long for its address"))?.into()
             }
             (Type::Set(of), Kind::Set) => Value::set(self.values(of)?),
             (Type::List(of), Kind::List) => Value::list(self.values(of)?),
@@ -244,8 +249,10 @@ impl<'a> Bytes<'a> {
             Kind::Mac => Type::Mac,
             Kind::Ipv4 | Kind::Ipv6 => Type::Ip,
             Kind::Net4 | Kind::Net6 => Type::Net,
+            Kind::Interface4 | Kind::Interface6 => Type::InterfaceAddress,
             Kind::Match => Type::Match,
             Kind::Actions => Type::Actions,
+            Kind::PacketFilter => Type::PacketFilter,
         };
         self.value_of(kind, &ty)
     }
@@ -256,7 +263,7 @@ impl<'a> Bytes<'a> {
 
     fn address(&mut self, kind: Kind) -> Result<IpAddr, StateError> {
         Ok(match kind {
-            Kind::Ipv4 | Kind::Net4 => IpAddr::V4(Ipv4Addr::from(self.array::<4>()?)),
+            Kind::Ipv4 | Kind::Net4 | Kind::Interface4 => IpAddr::V4(Ipv4Addr::from(self.array::<4>()?)),
             _ => IpAddr::V6(Ipv6Addr::from(self.array::<16>()?)),
         })
     }

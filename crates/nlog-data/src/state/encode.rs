@@ -77,6 +77,9 @@ fn value(out: &mut Vec<u8>, value: &Value, form: Form) {
         Value::Set(_) => Kind::Set,
         Value::List(_) => Kind::List,
         Value::Record(_) => Kind::Record,
+        Value::InterfaceAddress(address) if address.ip().is_ipv4() => Kind::Interface4,
+        Value::InterfaceAddress(_) => Kind::Interface6,
+        Value::PacketFilter(_) => Kind::PacketFilter,
     };
     out.push(kind as u8);
     match value {
@@ -90,8 +93,13 @@ fn value(out: &mut Vec<u8>, value: &Value, form: Form) {
             address(out, value.addr());
             out.push(value.prefix_len());
         }
+        Value::InterfaceAddress(value) => {
+            address(out, value.ip());
+            out.push(value.length());
+        }
         Value::Match(value) => text(out, &value.text()),
         Value::Actions(value) => text(out, &value.text()),
+        Value::PacketFilter(value) => text(out, value.text()),
         Value::Set(values) | Value::List(values) => {
             number(out, values.len() as u64);
             fields(out, values, form);

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use nlog_data::{Enumeration, Record, Row, Type, Value};
+use nlog_data::{Enumeration, InterfaceAddress, Record, Row, Type, Value};
+use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Actions, MacAddr, Match};
 use proptest::prelude::*;
 
@@ -23,8 +24,10 @@ pub fn any_type() -> impl Strategy<Value = Type> {
         Type::Mac,
         Type::Ip,
         Type::Net,
+        Type::InterfaceAddress,
         Type::Match,
         Type::Actions,
+        Type::PacketFilter,
         Type::Enum(Arc::new(Enumeration {
             name: "encap".into(),
             members: vec!["geneve".into(), "vx \"lan\"".into()],
@@ -63,6 +66,14 @@ pub fn any_actions() -> impl Strategy<Value = Actions> {
     })
 }
 
+pub fn any_filter() -> impl Strategy<Value = PacketFilter> {
+    let port = (any::<u16>(), any::<u16>()).prop_map(|(a, b)| format!("{}-{}", a.min(b), a.max(b)));
+    let tcp = port.prop_map(|ports| format!("ip_proto=tcp,tp_dst={ports}"));
+    let net = any::<IpAddr>().prop_map(|ip| format!("ip_src={ip}"));
+    let text = prop_oneof![Just(String::new()), tcp, net, Just("eth_type=arp,arp_op=1".to_string())];
+    text.prop_map(|text| text.parse().expect("a filter"))
+}
+
 /// A value of the type; small values are likely to meet again.
 pub fn value_of(ty: &Type) -> BoxedStrategy<Value> {
     match ty {
@@ -77,8 +88,15 @@ pub fn value_of(ty: &Type) -> BoxedStrategy<Value> {
                 Value::from(IpNet::new(ip, length).expect("a prefix length"))
             })
             .boxed(),
+        Type::InterfaceAddress => (any::<IpAddr>(), 0..=128u8)
+            .prop_map(|(ip, length)| {
+                let length = if ip.is_ipv4() { length % 33 } else { length };
+                InterfaceAddress::new(ip, length).expect("a prefix length").into()
+            })
+            .boxed(),
         Type::Match => any_match().prop_map(Value::from).boxed(),
         Type::Actions => any_actions().prop_map(Value::from).boxed(),
+        Type::PacketFilter => any_filter().prop_map(Value::from).boxed(),
         Type::Set(of) => prop::collection::vec(value_of(of), 0..4).prop_map(Value::set).boxed(),
         Type::List(of) => prop::collection::vec(value_of(of), 0..4).prop_map(Value::list).boxed(),
         Type::Opt(of) => prop_oneof![Just(Value::None), value_of(of)].boxed(),

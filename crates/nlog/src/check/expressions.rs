@@ -151,12 +151,16 @@ impl Resolver<'_, '_> {
             return self.faulty(span);
         }
         let ty = declarations.types.of_word(prefix).filter(|ty| {
-            use Type::{Actions, Enum, Ip, Mac, Match, Net, String};
-            matches!(ty, String | Mac | Ip | Net | Match | Actions | Enum(_))
+            use Type::{Actions, Enum, InterfaceAddress, Ip, Mac, Match, Net, PacketFilter, String};
+            matches!(
+                ty,
+                String | Mac | Ip | Net | InterfaceAddress | Match | Actions | PacketFilter | Enum(_)
+            )
         });
         let Some(ty) = ty else {
-            let help = "the literal prefixes are ip\"…\", net\"…\", mac\"…\", match\"…\", actions\"…\", and \
-            the names of declared enumerations";
+            let help = "the literal prefixes are ip\"…\", net\"…\", interface_address\"…\", mac\"…\", \
+            match\"…\", actions\"…\", \
+            packet_filter\"…\", and the names of declared enumerations";
             self.report(Code::UnknownType, span, format!("unknown literal prefix `{prefix}`"), help);
             return self.faulty(span);
         };

@@ -4,6 +4,7 @@
 use nlog_data::{Role, TableId, Type, Value};
 
 use super::declarations::{Column, Declarations};
+use super::types::is_textual;
 use crate::program::{Expr, HeadTerm, Rule};
 use crate::source::Sources;
 use crate::syntax::ast::{self, Argument, ExprKind};
@@ -44,9 +45,7 @@ fn literal(argument: &Argument, ty: &Type) -> Option<Value> {
     match (&argument.value.kind, ty) {
         (ExprKind::Int(number), Type::Int) => Some(Value::Int(*number)),
         (ExprKind::Bool(value), Type::Bool) => Some(Value::Bool(*value)),
-        (ExprKind::String(text), Type::String | Type::Mac | Type::Ip | Type::Net | Type::Enum(_)) => {
-            ty.parse_text(text).ok()
-        }
+        (ExprKind::String(text), ty) if is_textual(ty) => ty.parse_text(text).ok(),
         _ => None,
     }
 }

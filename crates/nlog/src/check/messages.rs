@@ -200,7 +200,9 @@ impl Resolver<'_, '_> {
             |ty: &str| ty.strip_prefix("opt<").and_then(|of| of.strip_suffix('>')).map(str::to_owned);
         let is_enumeration = || matches!(self.scope.declarations.types.of_word(wanted), Some(Type::Enum(_)));
         match (found, wanted) {
-            ("string", "int" | "ip" | "net" | "mac") if !function::lookup(&parse).is_empty() => {
+            ("string", "int" | "ip" | "net" | "mac" | "interface_address")
+                if !function::lookup(&parse).is_empty() =>
+            {
                 format!("convert the string with `{parse}(…)`")
             }
             ("string", wanted) if is_enumeration() => {
@@ -258,6 +260,8 @@ pub(super) fn literal_help(ty: &Type) -> &'static str {
     match ty {
         Type::Mac => "for example: mac\"02:00:00:00:00:01\"",
         Type::Ip => "for example: ip\"10.0.0.1\" or ip\"fd00::1\"",
+        Type::PacketFilter => "for example: packet_filter\"ip_proto=tcp,tp_dst=22\"",
+        Type::InterfaceAddress => "for example: interface_address\"10.0.0.254/24\"",
         Type::Net => "for example: net\"10.0.0.0/24\", with all host bits zero",
         Type::Match => {
             "write it as `ovs-ofctl dump-flows --no-names` prints it, for example: match\"reg1=0x1a\""

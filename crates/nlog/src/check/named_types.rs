@@ -10,6 +10,7 @@ use nlog_data::{Constrained, Enumeration, Failure, Record, Type, Value, function
 use super::cycles::{dependencies_first, tangles};
 use super::declarations::quoted;
 use super::suggest;
+use super::types::is_textual;
 use crate::diagnostic::{Code, Report, Reports};
 use crate::source::Sources;
 use crate::syntax::MAX_NESTING;
@@ -64,15 +65,17 @@ impl<'a> Hidden<'a> {
     }
 }
 
-const SCALARS: [(&str, Type); 8] = [
+const SCALARS: [(&str, Type); 10] = [
     ("bool", Type::Bool),
     ("int", Type::Int),
     ("string", Type::String),
     ("mac", Type::Mac),
     ("ip", Type::Ip),
     ("net", Type::Net),
+    ("interface_address", Type::InterfaceAddress),
     ("match", Type::Match),
     ("actions", Type::Actions),
+    ("packet_filter", Type::PacketFilter),
 ];
 
 type Make = fn(Type) -> Type;
@@ -341,7 +344,8 @@ impl<'a> NamedTypes<'a> {
         let pair = self.read(of, hidden, reports)?;
         let fits = match &pair {
             Type::Record(record) => match record.fields.as_slice() {
-                [(_, key), _] => is_text(key.base()),
+                // Documents write the keys as texts.
+                [(_, key), _] => is_textual(key.base()) && key.base() != &Type::PacketFilter,
                 _ => false,
             },
             _ => false,
@@ -375,8 +379,8 @@ impl<'a> NamedTypes<'a> {
                 .to_owned(),
             ("ref", _) => "name a kind of object after it: ref switch".to_owned(),
             (_, Some(near)) => format!("did you mean `{near}`?"),
-            (_, None) => "the types are bool, int, string, mac, ip, net, match, actions, set<…>, list<…>, opt<…>, \
-                map<…>, ref KIND and those the program declares"
+            (_, None) => "the types are bool, int, string, mac, ip, net, interface_address, match, actions, \
+                packet_filter, set<…>, list<…>, opt<…>, map<…>, ref KIND and those the program declares"
                 .to_owned(),
         };
         let report = Report::new(Code::UnknownType, name.span, format!("unknown type `{}`", name.name), help);
@@ -386,11 +390,6 @@ impl<'a> NamedTypes<'a> {
 
 /// The container whose values documents write as mappings.
 const MAP: &str = "map";
-
-/// Whether documents write the values of a type as texts, so that they can be keys of mappings.
-fn is_text(ty: &Type) -> bool {
-    matches!(ty, Type::String | Type::Mac | Type::Ip | Type::Net | Type::Enum(_))
-}
 
 /// The source text of a type, without layout.
 fn show(ty: &TypeRef) -> String {

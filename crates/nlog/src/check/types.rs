@@ -145,8 +145,8 @@ impl Types {
             }
             (Slot::Free, _) => self.link(a, b),
             (_, Slot::Free) => self.link(b, a),
-            (Slot::Text, Slot::Known(ty)) if is_textual(&ty) => self.link(a, b),
-            (Slot::Known(ty), Slot::Text) if is_textual(&ty) => self.link(b, a),
+            (Slot::Text, Slot::Known(ty)) if is_textual(ty.base()) => self.link(a, b),
+            (Slot::Known(ty), Slot::Text) if is_textual(ty.base()) => self.link(b, a),
             (Slot::Known(left), Slot::Known(right)) => self.meet((a, &left), (b, &right)),
             (Slot::Set(left), Slot::Set(right))
             | (Slot::List(left), Slot::List(right))
@@ -300,8 +300,9 @@ impl Types {
 }
 
 /// Whether a string literal can stand for a value of the type.
-fn is_textual(ty: &Type) -> bool {
-    matches!(ty.base(), Type::String | Type::Mac | Type::Ip | Type::Net | Type::Enum(_))
+pub(super) fn is_textual(ty: &Type) -> bool {
+    use Type::{Enum, InterfaceAddress, Ip, Mac, Net, PacketFilter, String};
+    matches!(ty, String | Mac | Ip | Net | InterfaceAddress | PacketFilter | Enum(_))
 }
 
 #[cfg(test)]

@@ -51,6 +51,9 @@ fn values_have_one_form_in_json() {
     passes("ip", r#""::ffff:10.0.0.1""#, r#""::ffff:10.0.0.1""#);
     passes("net", r#""10.0.0.0/8""#, r#""10.0.0.0/8""#);
     passes("net", r#""FE80::/10""#, r#""fe80::/10""#);
+    passes("interface_address", r#""10.0.0.254/24""#, r#""10.0.0.254/24""#);
+    passes("interface_address", r#""FD00:0::1/64""#, r#""fd00::1/64""#);
+    passes("packet_filter", r#""tp_dst=22,nw_proto=6""#, r#""ip_proto=tcp,tp_dst=22""#);
     passes("match", r#""reg1=26""#, r#""reg1=0x1a""#);
     passes("match", r#""reg1=0x0""#, r#""reg1=0""#);
     passes("actions", r#""output:65534""#, r#""LOCAL""#);
@@ -86,6 +89,10 @@ fn values_of_other_forms_are_mismatches() {
         ("net", "\"10.0.0.1/8\""),
         ("net", "\"10.0.0.0/33\""),
         ("net", "\"10.0.0.0\""),
+        ("interface_address", "\"10.0.0.254\""),
+        ("interface_address", "\"10.0.0.254/33\""),
+        ("packet_filter", "\"tp_dst=22\""),
+        ("packet_filter", "{}"),
         ("match", "\"nonsense=1\""),
         ("actions", "\"nonsense:1\""),
         ("set<int>", "1"),

@@ -13,7 +13,9 @@ const INTEGERS: [i64; 12] = [0, 0, 1, 1, 2, 2, 3, 3, -1, 1 << 30, i64::MAX, i64:
 const MACS: [&str; 3] = ["02:00:00:00:00:01", "02:00:00:00:00:02", "ff:ff:ff:ff:ff:ff"];
 const IPS: [&str; 4] = ["10.0.0.1", "10.0.0.2", "10.0.1.255", "fd00::1"];
 const NETS: [&str; 4] = ["10.0.0.0/24", "10.0.0.0/8", "10.0.0.1/32", "fd00::/64"];
+const INTERFACES: [&str; 4] = ["10.0.0.0/24", "10.0.0.1/24", "10.0.0.1/32", "fd00::1/64"];
 const MATCHES: [&str; 4] = ["", "reg0=0x1", "tcp,tp_dst=80", "in_port=1"];
+const FILTERS: [&str; 4] = ["", "ip_proto=tcp,tp_dst=22", "ip_proto=udp,tp_dst=53-54", "ip_src=10.0.0.0/24"];
 const ACTIONS: [&str; 3] = ["drop", "output:1", "set_field:0x1->reg0,resubmit(,5)"];
 
 /// The types that a program declares.
@@ -79,9 +81,11 @@ impl Declared {
             65..69 => Type::Bool,
             69..72 => Type::Ip,
             72..74 => Type::Mac,
-            74..76 => Type::Net,
+            74..75 => Type::Net,
+            75..76 => Type::InterfaceAddress,
             76..80 => Type::Match,
-            80..84 => Type::Actions,
+            80..83 => Type::Actions,
+            83..84 => Type::PacketFilter,
             84..87 => one_of(random, &self.enumerations),
             87..91 => one_of(random, &self.records),
             91..95 => match self.column(random) {
@@ -126,8 +130,10 @@ pub(crate) fn value(random: &mut Random, ty: &Type) -> Value {
         Type::Mac => parsed("mac", &MACS),
         Type::Ip => parsed("ip", &IPS),
         Type::Net => parsed("net", &NETS),
+        Type::InterfaceAddress => parsed("interface_address", &INTERFACES),
         Type::Match => parsed("match", &MATCHES),
         Type::Actions => parsed("actions", &ACTIONS),
+        Type::PacketFilter => parsed("packet_filter", &FILTERS),
         Type::Enum(of) => Value::String(random.pick(&of.members).as_str().into()),
         Type::Record(of) => Value::record(of.fields.iter().map(|(_, ty)| value(random, ty))),
         Type::Opt(_) if random.chance(40) => Value::None,

@@ -264,8 +264,8 @@ fn type_name(p: &mut Parser<'_>) -> Parsed {
         name(
             p,
             "a type",
-            "the types are bool, int, string, mac, ip, net, match, actions, set<…>, list<…>, opt<…>, \
-            map<…>, ref KIND and declared types",
+            "the types are bool, int, string, mac, ip, net, interface_address, match, actions, \
+            packet_filter, set<…>, list<…>, opt<…>, map<…>, ref KIND and declared types",
         )?;
         if p.eat(K::Lt) {
             p.nested(type_name)?;
