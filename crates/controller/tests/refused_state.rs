@@ -15,7 +15,7 @@ fn rules_that_refuse_the_journal_s_state_say_every_row_and_the_remedy() {
     for number in 0..103 {
         text += &format!("{{kind: switch, id: s{number:03}, tenant: reserved}}\n---\n");
     }
-    let records = [apply(&mut core, &text).record];
+    let records = [apply(&mut core, &text).journalled()];
     let refused = |text: &str| {
         let rules = rules(text);
         let restored = Core::restore(reference(&rules), rules.clone(), history(&rules, &records), now());
