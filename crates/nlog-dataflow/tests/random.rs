@@ -206,7 +206,7 @@ fn fail(case: Case, seed: u64, what: &dyn Fn(&Case) -> Result<(), String>) -> ! 
 
 /// The seeds of the tests below, which divide them so that they run in parallel.
 fn all_seeds() -> Seeds {
-    seeds!("dataflow_and_reference_agree", 250)
+    seeds!("dataflow_and_reference_agree", 160)
 }
 
 fn dataflow_and_reference_agree(part: usize) {

@@ -177,7 +177,7 @@ impl Watch {
         Watch { child, lines }
     }
 
-    /// Reads all lines up to one with this beginning.
+    /// Reads all lines up to one that, after its indentation, begins like this.
     #[track_caller]
     fn until(&self, wanted: &str) -> String {
         let (end, mut said) = (Instant::now() + DEADLINE, String::new());
@@ -187,7 +187,7 @@ impl Watch {
                 self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("no line `{wanted}` in\n{said}"));
             said += &line;
             said.push('\n');
-            if line.starts_with(wanted) {
+            if line.trim_start().starts_with(wanted) {
                 return said;
             }
         }
@@ -245,18 +245,12 @@ fn watching_notices_files_of_objects() {
     let watch = Watch::start(&folder, &[]);
     let said = watch.until("after ");
     assert!(said.contains("the file of objects \"net.yaml\" does not exist"), "{said}");
+    // A run between the creation of the file and its last byte sees another file.
     folder.write("in/net.yaml", "{kind: s, id: a, x: 6}");
-    let said = watch.until("after ");
-    assert!(
-        said.contains("--- changed: in/net.yaml\n") && said.contains("1 test in 1 file: all ok"),
-        "{said}"
-    );
+    let said = watch.until("1 test in 1 file: all ok");
+    assert!(said.contains("in/net.yaml\n"), "{said}");
     folder.write("in/net.yaml", "{kind: s, id: a, y: 6}");
-    let said = watch.until("after ");
-    assert!(
-        said.contains("in/s.test.nlog:1:36: the objects are refused: in/net.yaml: document 1: s a: y: "),
-        "{said}"
-    );
+    watch.until("in/s.test.nlog:1:32: the objects are refused: in/net.yaml: document 1: s a: y: ");
 }
 
 #[test]
