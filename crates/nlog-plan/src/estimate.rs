@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nlog::program::{Expr, HeadTerm};
-use nlog_data::Table;
+use nlog_data::{Table, Type};
 
 use crate::body::Body;
 use crate::query::RelationId;
@@ -116,6 +116,20 @@ impl Estimate {
         self
     }
 
+    /// Limits the values of each column to those that its type has, if these are few. Nothing is known of the results of
+    /// functions, which otherwise count as all different.
+    pub(crate) fn of_types(mut self, table: &Table) -> Self {
+        for (distinct, column) in self.distinct.iter_mut().zip(&table.columns) {
+            let values = match column.ty.base() {
+                Type::Bool => 2,
+                Type::Enum(of) => of.members.len(),
+                _ => continue,
+            };
+            *distinct = distinct.min(values as f64).max(1.0);
+        }
+        self
+    }
+
     /// Limits the values of each column to at least one and at most the number of rows.
     pub(crate) fn bounded(mut self) -> Self {
         for distinct in &mut self.distinct {
@@ -201,6 +215,16 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_column_has_no_more_values_than_its_type() {
+        let text = "type color = enum {red, green, blue}; input table t(c: color, b: bool, s: string);";
+        let program = nlog::compile(&nlog::Sources::from_texts([("types.nlog", text)])).program.unwrap();
+        let table = program.schema.table(program.schema.find("t").unwrap());
+        let of = |distinct: [f64; 3]| Estimate::even(9.0, distinct.to_vec(), true).of_types(table).distinct;
+        assert_eq!(of([9.0, 9.0, 9.0]), [3.0, 2.0, 9.0]);
+        assert_eq!(of([2.0, 1.0, 4.0]), [2.0, 1.0, 4.0]);
+    }
 
     #[test]
     fn facts_are_estimated_together_as_one_by_one() {

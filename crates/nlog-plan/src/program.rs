@@ -155,7 +155,7 @@ impl<'a> Planner<'a> {
             };
             if let Some(derived) = derived {
                 let declared = self.program.schema.table(*table);
-                self.estimates[table.0 as usize] = derived.corrected(declared, statistics);
+                self.estimates[table.0 as usize] = derived.of_types(declared).corrected(declared, statistics);
             }
         }
     }
