@@ -304,14 +304,16 @@ impl Core {
         if reported == Rows::default() {
             return Ok(None);
         }
-        let transaction = self.rules.transaction(reported.clone());
+        // A report with rows that no rule reads is in the record as it came, beside the rows of the transaction.
+        let whole = (!self.rules.use_all(&reported)).then(|| reported.clone().into());
+        let transaction = self.rules.transaction(reported);
         let Ran { changes, problems, addresses, filled } = self.run(&transaction)?;
         let before = self.reports.commit(node, state);
         self.refused.retry_later();
         self.change_desired(&changes);
         let mut record = self.record(transaction, format!("switch {node}").into(), now);
         record.filled = filled;
-        record.reports = (!self.rules.use_all(&reported)).then(|| reported.into());
+        record.reports = whole;
         let undo = Undo { reports: vec![(node.to_owned(), before)], ..Undo::default() };
         Ok(Some(AppliedTransaction { record, changes, problems, addresses, undo: Box::new(undo) }))
     }

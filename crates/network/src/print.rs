@@ -81,16 +81,6 @@ impl Serialize for Printed<'_> {
             (Type::Opt(of), value) if *value != Value::None => {
                 Printed { ty: of, value }.serialize(serializer)
             }
-            (_, Value::None) => serializer.serialize_unit(),
-            (_, Value::Bool(value)) => serializer.serialize_bool(*value),
-            (_, Value::Int(value)) => serializer.serialize_i64(*value),
-            (_, Value::String(value)) => serializer.serialize_str(value),
-            (_, Value::Mac(value)) => serializer.collect_str(value),
-            (_, Value::Ip(value)) => serializer.collect_str(value),
-            (_, Value::Net(value)) => serializer.collect_str(value),
-            (_, Value::InterfaceAddress(value)) => serializer.collect_str(value),
-            (_, Value::Match(value)) => serializer.serialize_str(&value.text()),
-            (_, Value::Actions(value)) => serializer.serialize_str(&value.text()),
             (_, Value::PacketFilter(filter)) => {
                 let mut map = serializer.serialize_map(None)?;
                 for (name, text) in filter.items() {
@@ -113,8 +103,7 @@ impl Serialize for Printed<'_> {
                 }
                 map.end()
             }
-            // No row of a table has a value of another type than its column's.
-            (_, Value::Set(_) | Value::List(_) | Value::Record(_)) => serializer.collect_str(&self.value),
+            (_, value) => value.serialize(serializer),
         }
     }
 }

@@ -86,8 +86,12 @@ impl fmt::Display for Ipv6Text {
 /// The number of leading ones of a `bits` wide mask if all its ones are leading.
 fn prefix_len(mask: u128, bits: u16) -> Option<u16> {
     let ones = mask.count_ones() as u16;
-    let cidr = if ones == 0 { 0 } else { (u128::MAX >> (128 - ones)) << (bits - ones) };
-    (mask == cidr).then_some(ones)
+    (mask == prefix_mask(bits, ones)).then_some(ones)
+}
+
+/// The mask of a prefix of `length` bits in a field of `bits`.
+pub(crate) fn prefix_mask(bits: u16, length: u16) -> u128 {
+    if length == 0 { 0 } else { (u128::MAX >> (128 - length)) << (bits - length) }
 }
 
 fn flags(f: &mut impl Write, names: &[(u32, &str)], value: u128, mask: u128) -> fmt::Result {
@@ -258,8 +262,7 @@ fn read_prefixed(
         return Ok((address(text)?, all));
     };
     let mask = if mask.bytes().all(|c| c.is_ascii_digit()) {
-        let len = number_up_to(mask, u128::from(bits), "prefix length")? as u16;
-        if len == 0 { 0 } else { all >> (bits - len) << (bits - len) }
+        prefix_mask(bits, number_up_to(mask, u128::from(bits), "prefix length")? as u16)
     } else {
         address(mask)?
     };

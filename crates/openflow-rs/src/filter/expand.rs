@@ -1,7 +1,8 @@
 //! A filter as matches: for each Ethernet type and port prefix that it means, one.
 
-use super::value::{FilterValue, Protocol, prefix_mask};
+use super::value::{FilterValue, Protocol};
 use super::{FilterFault, Item, Named};
+use crate::field::text::prefix_mask;
 use crate::flow_match::{
     ETH_TYPE_ARP, ETH_TYPE_IP, ETH_TYPE_IPV6, ETH_TYPE_MPLS, ETH_TYPE_MPLS_MCAST, ETH_TYPE_RARP,
 };
@@ -185,7 +186,7 @@ fn parts((item, _): &Named<'_>, eth: Option<u128>, protocol: Option<Protocol>) -
                 std::net::IpAddr::V4(ip) => ip.to_bits().into(),
                 std::net::IpAddr::V6(ip) => ip.to_bits(),
             };
-            vec![(field, bits, prefix_mask(field.bits() as u8, length))]
+            vec![(field, bits, prefix_mask(field.bits(), length.into()))]
         }
         (Field::VlanVid, FilterValue::Bits(id, _)) => vec![(Field::VlanVid, 0x1000 | id, 0x1fff)],
         (Field::IcmpType, FilterValue::Bits(value, mask)) if six => vec![(Field::Icmpv6Type, value, mask)],

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::field::Format;
-use crate::field::text::number;
+use crate::field::text::{number, prefix_mask};
 use crate::flow_match::KEYWORDS;
 use crate::{Field, Match, nearest};
 
@@ -122,20 +122,13 @@ fn address(text: &str) -> Result<FilterValue, String> {
         }
     };
     let first = match ip {
-        IpAddr::V4(ip) => IpAddr::V4((ip.to_bits() & prefix_mask(32, length) as u32).into()),
-        IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() & prefix_mask(128, length)).into()),
+        IpAddr::V4(ip) => IpAddr::V4((ip.to_bits() & prefix_mask(32, length.into()) as u32).into()),
+        IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() & prefix_mask(128, length.into())).into()),
     };
     if first != ip {
         return Err(format!("`{text}` has host bits; write it as {first}/{length}"));
     }
     Ok(FilterValue::Address(ip, length))
-}
-
-/// The mask of a prefix in a field of `width` bits.
-pub(super) fn prefix_mask(width: u8, length: u8) -> u128 {
-    let all = u128::MAX >> (128 - width);
-    let host = width - length;
-    if host >= 128 { 0 } else { all >> host << host }
 }
 
 fn ports(text: &str) -> Result<FilterValue, String> {
