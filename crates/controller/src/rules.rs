@@ -25,6 +25,10 @@ const UNIVERSAL: &[(&str, &[ColumnType])] = &[
     ("logical_delivery", &[STRING, INT, INT, MATCH, STRING]),
 ];
 
+/// The table with the number of each datapath in metadata (`rules/interface/labels.nlog`), from which the datapath of a
+/// flow is known.
+const DATAPATH_LABELS: (&str, &[ColumnType]) = ("datapath_label", &[STRING, INT]);
+
 /// A program, and the ids of the controller's tables in it.
 #[derive(Debug)]
 pub struct Rules {
@@ -43,6 +47,7 @@ pub struct Rules {
     pub(crate) states: Vec<StateTable>,
     pub(crate) problems: Option<TableId>,
     pub(crate) universal: Vec<TableId>,
+    pub(crate) datapath_labels: Option<TableId>,
     /// The tables that hooks with a memory fill.
     pub(crate) remembered: Vec<TableId>,
     conventions: Conventions,
@@ -177,7 +182,7 @@ impl Rules {
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
-        let universal = UNIVERSAL.iter().filter_map(|(name, types)| universal(schema, name, types)).collect();
+        let universal = UNIVERSAL.iter().filter_map(|(name, types)| fitting(schema, name, Role::Internal, types)).collect();
         let source = |rule: &nlog::program::Rule| RuleSource {
             fingerprint: rule.fingerprint,
             file: rule.place.file.clone(),
@@ -187,6 +192,7 @@ impl Rules {
         };
         let fingerprints = program.rules.iter().map(|rule| rule.fingerprint).collect();
         let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
+        let datapath_labels = fitting(schema, DATAPATH_LABELS.0, Role::Input, DATAPATH_LABELS.1);
         let host_kind =
             addresses.and_then(|table| schema.table(table).columns[0].ty.kinds()?.first().cloned());
         let remembered =
@@ -209,6 +215,7 @@ impl Rules {
             states,
             problems,
             universal,
+            datapath_labels,
             remembered,
             conventions,
             fingerprints,
@@ -245,7 +252,7 @@ impl Rules {
     /// The tables whose changes the controller observes.
     pub fn observed(&self) -> BTreeSet<TableId> {
         let of_switches = [self.flows, self.buckets, self.tunnels, self.patches];
-        let others = [self.addresses, self.problems];
+        let others = [self.addresses, self.problems, self.datapath_labels];
         let states = self.states.iter().map(|state| state.table);
         let single = of_switches.into_iter().chain(others).flatten().chain(states);
         single.chain(self.universal.iter().chain(&self.remembered).copied()).collect()
@@ -351,11 +358,11 @@ fn placed(error: RulesError, sources: &Sources) -> RulesError {
     }
 }
 
-/// A table of universal flows, if the rules have it with these columns.
-fn universal(schema: &Schema, name: &str, ours: &[ColumnType]) -> Option<TableId> {
+/// A table on which nothing depends, if the rules have it with these columns.
+fn fitting(schema: &Schema, name: &str, role: Role, ours: &[ColumnType]) -> Option<TableId> {
     let id = schema.find(name)?;
     let table = schema.table(id);
     let mut pairs = ours.iter().zip(&table.columns);
     let fits = table.columns.len() == ours.len() && pairs.all(|(own, column)| own.accepts(&column.ty));
-    (table.role == Role::Internal && fits).then_some(id)
+    (table.role == role && fits).then_some(id)
 }
