@@ -172,6 +172,10 @@ mod tests {
 
     const RULES: &str = r#"
         object switch { tenant: opt<string>; }
+        object node { }
+        output table switch_address(
+            hv: ref node, ovsdb: opt<string>, openflow: opt<string>, datapath_type: opt<string>,
+        ) key(hv);
         table wants(sw: string);
         wants(sw) :- switch(sw, _);
         input table datapath_label(sw: string, label: int) key(sw) from allocate(wants, first: 1, last: 9);

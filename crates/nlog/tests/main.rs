@@ -4,6 +4,7 @@ mod diagnostics;
 mod files;
 mod format;
 mod functions;
+mod libraries;
 mod normal_form;
 mod order;
 mod pages;

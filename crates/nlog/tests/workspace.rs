@@ -19,7 +19,7 @@ fn fresh(files: &[(String, String)]) -> String {
 }
 
 /// Declarations and rules that interact in many ways; some contain mistakes, alone or together.
-const PIECES: [&str; 77] = [
+const PIECES: [&str; 83] = [
     "input table a(x: int, y: int);",
     "input table a(x: int, y: string) key(x);",
     "input table a(x: int, other: int) key(x);",
@@ -74,6 +74,12 @@ const PIECES: [&str; 77] = [
     "e(m & match_reg0(x), set_reg0(x) ++ resubmit(1)) :- a(x, _), match_metadata(x, m);",
     "e(match{metadata: x}, actions[resubmit(K)]) :- a(x, _);",
     "type t = enum {one, two};",
+    "field x = reg1;",
+    "field x = reg2[0..15];",
+    "stage K = 3;",
+    "priority L of K = 4..9;",
+    "## Told.\ne(match{x: 1}, actions[set(x, 2)]) :- a(_, _);",
+    "e(match{x: 1}, actions[set(x, 2)]) :- a(_, _);",
     "type t = record {x: int, y: int};",
     "type t = int;",
     "table b(x: t, y: int);",
@@ -174,7 +180,7 @@ proptest! {
 
 /// The parts of programs without errors, by file: each part has several forms, and all forms are
 /// compatible.
-const PARTS: [(usize, &[&str]); 16] = [
+const PARTS: [(usize, &[&str]); 19] = [
     (
         0,
         &[
@@ -236,6 +242,16 @@ const PARTS: [(usize, &[&str]); 16] = [
         &["d(count(x)) :- a(x, y),\n    b(y, _);", "d(max(y)) :- b(_, y);", "d(K);", "d(n) :- a(n, unused);"],
     ),
     (2, &["", "# weft: allow(unused-variable)", "\n# é\n"]),
+    (0, &["field port = reg1;", "field port = reg2[0..15];", "## Told.\nfield port = reg1; field other = reg2[0..3];"]),
+    (
+        1,
+        &[
+            "output table flow(m: match, a: actions); flow(match{port: n, reg2: 5}, actions[set(port, 7)]) :- a(n, _);",
+            "output table flow(m: match, a: actions); ## Told.\nflow(match{port: n, reg2: 5}, actions[set(port, 7)]) :- a(n, _);",
+            "output table flow(m: match, a: actions); flow(match{port[1]: 1}, actions[set(reg2[0], 1)]) :- a(_, _);",
+        ],
+    ),
+    (2, &["", "stage S = 4; priority P of S = 1..K;", "## Told.\nstage S = K; priority P of S = K; d(S + P);"]),
     (2, &["", "d(n) :- a(m, _), b(m, m), n = m * K;", "d(n) :- a(m, _), b(m, m), n = m + 1;"]),
     (2, &["d(n) :- b(n, n);", "d(n) :- b(n, n), n != K;", "d(n) :-\n    b(n, n),\n    n != K;"]),
 ];

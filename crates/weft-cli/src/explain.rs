@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -22,13 +22,13 @@ use crate::program::{load, show};
 /// The arguments of both commands.
 #[derive(Args)]
 struct Question {
-    /// An `.nlog` file or a folder
-    #[arg(value_name = "PROGRAM")]
-    program: PathBuf,
+    /// `.nlog` files or folders; together they form one program. `builtin` is the built-in rules
+    #[arg(required = true, value_name = "PROGRAM")]
+    programs: Vec<PathBuf>,
     #[command(flatten)]
     source: Source,
     /// A row, written as in a rule; `_` and `..` match any value: 'location("p1", _)'
-    #[arg(value_name = "ATOM")]
+    #[arg(required = true, value_name = "ATOM")]
     atom: String,
     /// Print one JSON object
     #[arg(long)]
@@ -125,7 +125,7 @@ impl Question {
     /// Runs the transactions in the dataflow engine, and loads the resulting input rows into the reference evaluator,
     /// which can explain. There may be many transactions, and only the dataflow engine is fast.
     fn case(&self) -> Result<Case, Failure> {
-        let (program, pattern) = compile_with_atom(&self.program, &self.atom)?;
+        let (program, pattern) = compile_with_atom(&self.programs, &self.atom)?;
         let make = |program, observe| -> Result<Box<dyn Evaluator>, String> {
             let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
             Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
@@ -156,8 +156,8 @@ impl Question {
 }
 
 /// Compiles the program and the pattern of the row.
-fn compile_with_atom(program: &Path, atom: &str) -> Result<(Arc<Program>, Pattern), Failure> {
-    let sources = load(&[program.to_owned()])?;
+fn compile_with_atom(programs: &[PathBuf], atom: &str) -> Result<(Arc<Program>, Pattern), Failure> {
+    let sources = load(programs)?;
     let (sources, compilation, pattern) = nlog::compile_with_atom(&sources, atom);
     let errors = compilation.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     show(errors, &sources);

@@ -5,7 +5,7 @@
 //! `expressions`, `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types`
 //! (unification) and `calls` (which function is meant); `binding` (which variables get a value), `normalise` (in
 //! which order) and `constant_folding` with `sequence` and `size` (limits); `facts` (the short way for most facts);
-//! `tests`; `lints`; `hooks`; `objects` (kinds, state and refusals of objects); `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
+//! `tests`; `lints`; `hooks`; `objects` (kinds, state and refusals of objects); `pipeline` (names of fields, stages and priorities); `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
 //! `messages` (shared error messages) with `suggest` (similar names).
 
 mod aggregate;
@@ -34,6 +34,7 @@ mod named_types;
 mod normalise;
 mod objects;
 mod openflow;
+mod pipeline;
 mod positions;
 mod records;
 mod recursion;
@@ -60,6 +61,7 @@ use defaults::Checked;
 use hooks::Filling;
 pub(crate) use memo::Memo;
 use memo::Recall;
+use pipeline::Pipeline;
 use positions::Notes;
 use recursion::Dependency;
 use resolve::{ItemIr, Resolver, Scope};
@@ -95,7 +97,11 @@ pub(crate) fn compile_with(
 ) -> Compilation {
     let mut reports = Reports::default();
     let mut order: Vec<usize> = (0..sources.files().len()).collect();
-    order.sort_by(|&a, &b| sources.files()[a].name.cmp(&sources.files()[b].name));
+    // Of two declarations of a name, that of a library is the first: the other one can be mended.
+    order.sort_by_cached_key(|&number| {
+        let file = &sources.files()[number];
+        (!sources.is_of_library(file), file.name.clone())
+    });
     let files: Vec<&ast::File> = order.iter().map(|&file| &sources.files()[file].ast).collect();
     report_files(sources, &mut reports);
     recursion::imports(sources, &order, &mut reports);
@@ -103,6 +109,7 @@ pub(crate) fn compile_with(
     let mut usage = Usage { notes: index.is_some().then(Notes::default), ..Usage::default() };
     definitions::define(&files, &mut declarations, &mut usage, sources, &mut reports);
     declarations.objects = objects::check(&declarations, &mut usage, sources, &mut reports);
+    let pipeline = Pipeline::check(&files, &declarations, &mut usage, sources, &mut reports);
     let mentions = files.iter().flat_map(|file| &file.mentions);
     usage.read.extend(mentions.filter_map(|name| declarations.table(name)));
 
@@ -139,7 +146,7 @@ pub(crate) fn compile_with(
     let program = if reports.has_errors() {
         None
     } else {
-        let parts = Parts { rules, tests, fillings, dependencies };
+        let parts = Parts { rules, tests, fillings, dependencies, pipeline };
         Some(Arc::new(assemble(&declarations, parts, sources)))
     };
     Compilation { program, diagnostics: reports.finish(sources) }
@@ -159,7 +166,13 @@ fn report_files(sources: &Sources, reports: &mut Reports) {
         for (import, found) in file.ast.imports.iter().zip(sources.imports(number)) {
             if found.is_none() {
                 let message = format!("the imported file {:?} does not exist", import.path);
-                let help = "an import path is relative to the importing file";
+                let help = match sources.library_of_import(file, &import.path) {
+                    Some(library) => format!(
+                        "this path names a file of {library}; ./{} is one beside this file",
+                        import.path
+                    ),
+                    None => "an import path is relative to the importing file".to_owned(),
+                };
                 reports.push(Report::new(Code::MissingImport, import.span, message, help));
             }
         }
@@ -230,6 +243,7 @@ fn check_rule<'a>(
         fingerprint: rule.fingerprint,
         place: sources.place(rule.span),
         text: sources.text(rule.span).into(),
+        docs: pipeline::docs(&rule.doc),
     };
     Some(CheckedRule { source: rule, rule: meaning, spans: normal.spans })
 }
@@ -261,10 +275,11 @@ struct Parts<'a> {
     tests: Vec<Test>,
     fillings: Vec<Filling>,
     dependencies: Vec<Dependency>,
+    pipeline: Pipeline,
 }
 
 fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources) -> Program {
-    let Parts { rules, tests, fillings, dependencies } = parts;
+    let Parts { rules, tests, fillings, dependencies, pipeline } = parts;
     let tables = declarations.tables.iter().map(declarations::Table::plain);
     let mut edges = vec![Vec::new(); declarations.tables.len()];
     for dependency in dependencies {
@@ -298,5 +313,18 @@ fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources
     let objects = objects.map(|kind| ObjectKind { table: number(kind.table), ..kind }).collect();
     let states = declarations.tables.iter().zip(0..).filter(|(table, _)| table.state);
     let states = states.map(|(_, at)| number(TableId(at))).collect();
-    Program { schema: Arc::new(schema), rules, order, hooks, tests, constants, objects, states }
+    let (stages, priorities, fields) = pipeline.parts(declarations, sources);
+    Program {
+        schema: Arc::new(schema),
+        rules,
+        order,
+        hooks,
+        tests,
+        constants,
+        objects,
+        states,
+        stages,
+        priorities,
+        fields,
+    }
 }
