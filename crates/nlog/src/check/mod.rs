@@ -34,6 +34,7 @@ mod named_types;
 mod normalise;
 mod objects;
 mod openflow;
+mod packets;
 mod positions;
 mod records;
 mod recursion;
