@@ -52,13 +52,13 @@ impl fmt::Display for Mutant {
 /// All mistakes made in a file, in the order of their places.
 ///
 /// Each rule is left out, and so is each item of a body, each field of a match, each action, and each side of `&` and `++`.
-/// Each number, truth value, address and named constant is replaced by another; comparisons and aggregates are reversed; an
+/// Each number, truth value, address, named constant and priority is replaced by another; comparisons and aggregates are reversed; an
 /// `if` always takes one branch. Further mutants are mistakes that people make: another variable of the same type, another
 /// table with the same column types, swapped fields (source and destination), and a wider mask or prefix. Declarations of
-/// tables and types stay unchanged.
+/// tables, types, fields, stages and priorities stay unchanged.
 pub(crate) fn mutants(names: &Names, file: &str, text: &str) -> Vec<Mutant> {
     let root = parse(text).root();
-    let mut found = Found { text, in_function: false, mutants: Vec::new() };
+    let mut found = Found { text, names, in_function: false, mutants: Vec::new() };
     for item in root.children().filter(|item| matches!(item.kind(), K::Rule | K::Function | K::Const)) {
         found.in_function = item.kind() == K::Function;
         if item.kind() == K::Rule {
@@ -82,6 +82,7 @@ pub(crate) fn mutants(names: &Names, file: &str, text: &str) -> Vec<Mutant> {
 
 struct Found<'a> {
     text: &'a str,
+    names: &'a Names,
     in_function: bool,
     mutants: Vec<Mutant>,
 }
@@ -144,10 +145,14 @@ impl Found<'_> {
         }
     }
 
-    /// Constants are named in capitals.
+    /// Constants are named in capitals. The next number is another stage, but seldom another order of priorities.
     fn name(&mut self, node: &SyntaxNode) {
         let text = self.text;
         let name = &text[range(node)];
+        if let Some(value) = self.names.priority(name) {
+            let other = other_number(&value.to_string(), true);
+            return other.iter().for_each(|other| self.replace(range(node), other));
+        }
         if name.len() > 1 && name.chars().all(|letter| !letter.is_lowercase()) && name != "_" {
             self.replace(range(node), &format!("({name} + 1)"));
         }
@@ -244,8 +249,15 @@ input table spare(name: string, vlan: int);
 input table host(name: string, address: ip);
 output table flow(name: string, host: string, match: match);
 const TAG = 4;
-flow(p, h, match{eth_src: "02:00:00:00:00:00"/"fe:00:00:00:00:00", ip_dst: net"10.0.0.0/8", ip, reg0: v}) :-
+field inport = reg0;
+field outport = reg1;
+field mark = reg2[5];
+stage L2 = 20;
+priority UNICAST of L2 = 50;
+output table placed(name: string, stage: int, priority: int);
+flow(p, h, match{eth_src: "02:00:00:00:00:00"/"fe:00:00:00:00:00", ip_dst: net"10.0.0.0/8", ip, inport: v, mark: 1}) :-
     port(p, v), host(h, _), v > TAG;
+placed(p, L2, UNICAST) :- port(p, _);
 "#;
 
     /// Every mutant of a small program. `UPDATE_EXPECT=1` writes the list; review the difference like code.

@@ -60,6 +60,9 @@ impl<E: Evaluator> Stage<E> {
             constants: whole.constants.clone(),
             objects: Vec::new(),
             states: Vec::new(),
+            stages: Vec::new(),
+            priorities: Vec::new(),
+            fields: Vec::new(),
         });
         let is_input = |table: &TableId| whole.schema.table(*table).role == Role::Input;
         let inputs: BTreeSet<TableId> = tables.into_iter().filter(is_input).collect();

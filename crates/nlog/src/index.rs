@@ -45,6 +45,8 @@ pub enum SymbolKind {
     Member,
     /// A field of a record.
     Field,
+    /// A field of packets that the program names.
+    PacketField,
     /// A field, or a word, of OpenFlow matches.
     OpenFlowField,
     /// An OpenFlow action.
@@ -56,8 +58,8 @@ pub enum SymbolKind {
 impl SymbolKind {
     /// Whether it belongs in the outline of a file: declarations and their parts, but not variables of rules.
     pub fn is_declared(self) -> bool {
-        use SymbolKind::{Column, Constant, Field, Function, Member, Table, Test, Type};
-        matches!(self, Table | Column | Constant | Function | Type | Member | Field | Test)
+        use SymbolKind::{Column, Constant, Field, Function, Member, PacketField, Table, Test, Type};
+        matches!(self, Table | Column | Constant | Function | Type | Member | Field | PacketField | Test)
     }
 }
 

@@ -4,6 +4,7 @@
 //! functions, and an expression in a term of an atom is a variable and a condition. [`Rule`] documents the meaning of
 //! a rule.
 
+mod pipeline;
 mod test;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use nlog_data::{Function, ObjectKind, RuleId, Schema, TableId, Type, Value};
 
 pub use crate::hook::Wiring;
+pub use pipeline::{NamedField, Priority, Stage};
 pub use test::{ExpectedRow, ObjectsFile, Packet, Pattern, Test, TestStep, TestStepKind};
 
 /// A checked program.
@@ -36,6 +38,12 @@ pub struct Program {
     pub objects: Vec<ObjectKind>,
     /// The output tables with the state of objects, in name order. The key of each is a reference.
     pub states: Vec<TableId>,
+    /// The stages of the pipeline, by number.
+    pub stages: Vec<Stage>,
+    /// The priorities of the stages, by the number of the stage, the greatest first.
+    pub priorities: Vec<Priority>,
+    /// The named fields of packets, in name order. Rules contain the fields that they stand for.
+    pub fields: Vec<NamedField>,
 }
 
 impl Program {
@@ -119,6 +127,8 @@ pub struct Rule {
     pub place: Place,
     /// Its source, from head to semicolon.
     pub text: Arc<str>,
+    /// The text of the `##` comments before it.
+    pub docs: Option<Arc<str>>,
 }
 
 /// A column of a rule's head.

@@ -219,10 +219,55 @@ fn kinds_of_objects() {
     assert_eq!(file.tables[0].doc, "Doc.");
 }
 
-/// A program from before there were objects may have these names.
 #[test]
-fn words_of_objects_are_names_of_everything() {
-    for word in ["object", "state", "ref", "was", "unique", "id_space", "map"] {
+fn names_of_the_pipeline() {
+    let text = "## Egress.\n## Port.\nfield outport = reg1; field stage = reg2[5]; field field = reg3[0..0xf];
+                ## Learned.\nstage FDB = 20; stage stage = (FDB + 1); ## Known.\npriority KNOWN of FDB = 50;
+                priority of of of = 1000..(1000 + MORE); priority priority of stage = LEAST..-1; ## Told.\nrule(of);";
+    let file = read(text);
+    let fields = file.fields.iter().map(|field| {
+        let of = field.of.as_ref().map(|of| of.name.as_str());
+        format!("{} = {of:?} {:?} {:?}", field.name.name, field.bits, field.doc)
+    });
+    let value = |name: &str| {
+        let constant = file.constants.iter().find(|constant| constant.name.name == name).unwrap();
+        let value = constant.value.as_ref().unwrap();
+        (show(value), value.span, constant.doc.clone())
+    };
+    let stages = file.stages.iter().map(|stage| {
+        let (shown, span, doc) = value(&stage.name.name);
+        assert_eq!((stage.number, &stage.doc), (Some(span), &doc));
+        format!("{} = {shown} {doc:?}", stage.name.name)
+    });
+    let priorities = file.priorities.iter().map(|priority| {
+        let (shown, span, doc) = value(&priority.name.name);
+        assert_eq!((priority.least, &priority.doc), (Some(span), &doc));
+        let (stage, greatest) = (priority.stage.as_ref().unwrap(), priority.greatest.as_ref().map(show));
+        format!("{} of {} = {shown}..{greatest:?} {doc:?}", priority.name.name, stage.name)
+    });
+    let shown: Vec<String> = fields.chain(stages).chain(priorities).collect();
+    assert_eq!(
+        shown,
+        [
+            "outport = Some(\"reg1\") None \"Egress.\\nPort.\"",
+            "stage = Some(\"reg2\") Some((5, 5)) \"\"",
+            "field = Some(\"reg3\") Some((0, 15)) \"\"",
+            "FDB = 20 \"Learned.\"",
+            "stage = (FDB + 1) \"\"",
+            "KNOWN of FDB = 50..None \"Known.\"",
+            "of of of = 1000..Some(\"(1000 + MORE)\") \"\"",
+            "priority of stage = LEAST..Some(\"-1\") \"\"",
+        ]
+    );
+    assert_eq!(file.rules[0].doc, "Told.");
+}
+
+/// A program from before there were objects, or names of the pipeline, may have these names.
+#[test]
+fn words_of_declarations_are_names_of_everything() {
+    for word in
+        ["object", "state", "ref", "was", "unique", "id_space", "map", "field", "stage", "priority", "of"]
+    {
         let text = format!(
             "type {word} = int 1..5 where value > 0; input table {word}({word}: {word}, x: opt<{word}>) key({word});
              function f({word}: {word}) -> {word} = {word} + 1; const c: {word} = 3;

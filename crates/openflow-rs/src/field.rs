@@ -211,6 +211,18 @@ impl Field {
         }
     }
 
+    /// Where these bits of the field are stored: other fields may contain the same bits.
+    pub(crate) fn storage(self, mask: u128) -> Slots {
+        match (self, self.registers()) {
+            (_, Some(registers)) => Slots::registers(registers, 0, mask),
+            (Field::InPortOxm, _) => Slots::one(Field::InPort, 0, mask),
+            (Field::VlanVid, _) => Slots::one(Field::VlanTci, 0, mask),
+            (Field::VlanPcp, _) => Slots::one(Field::VlanTci, 0, mask << 13),
+            (Field::IpTos, _) => Slots::one(Field::IpDscp, 0, mask >> 2),
+            _ => Slots::one(self, 0, mask),
+        }
+    }
+
     fn port_slot(self, value: u128) -> Result<Slots, MatchError> {
         let port = match self {
             Field::InPort | Field::ActsetOutput if value < 0x1_0000 => Some(crate::PortNo(value as u16)),

@@ -54,7 +54,7 @@ pub(crate) use arguments::{Arguments, Part, Refusal, placed};
 pub use call::{Call, Shape, Wants};
 pub use error::{FillError, Problem, TemplateError, Where};
 pub(crate) use field::written;
-pub use field::{FieldName, Wanted, field_names, kinds, match_item};
+pub use field::{FieldName, Wanted, bits_named, field_names, kinds, match_item};
 pub use matches::{MatchTemplate, matches};
 pub use table::{Accepts, ActionInfo, Context, Parameter};
 

@@ -9,7 +9,7 @@ use nlog::index::{Index, Symbol, SymbolKind};
 use nlog_data::{Role, Type};
 
 /// Pairs of fields that can be swapped without a type error.
-const FIELDS: [(&str, &str); 14] = [
+const FIELDS: [(&str, &str); 12] = [
     ("eth_src", "eth_dst"),
     ("ip_src", "ip_dst"),
     ("nw_src", "nw_dst"),
@@ -22,9 +22,6 @@ const FIELDS: [(&str, &str); 14] = [
     ("tp_src", "tp_dst"),
     ("tun_src", "tun_dst"),
     ("tun_ipv6_src", "tun_ipv6_dst"),
-    // Labels of the ingress and the egress port; egress port and VLAN.
-    ("reg0", "reg1"),
-    ("reg12", "reg13"),
 ];
 
 /// The names in a program's files, with their types.
@@ -34,6 +31,10 @@ pub(crate) struct Names {
     index: Index,
     /// For each table the next one with the same column types, if any; inputs apart from tables that rules fill.
     siblings: BTreeMap<String, Sibling>,
+    /// The names that the program gives to fields, each with its width in bits, in name order.
+    fields: Vec<(String, u16)>,
+    /// The named priorities, each with its value.
+    priorities: BTreeMap<String, u16>,
 }
 
 /// Tables with the same column types as another.
@@ -73,7 +74,9 @@ impl Names {
             };
             siblings.insert((*name).to_owned(), sibling);
         }
-        Some(Names { sources, index, siblings })
+        let fields = program.fields.iter().map(|named| (named.name.clone(), named.field.bits())).collect();
+        let priorities = program.priorities.iter().map(|named| (named.name.clone(), named.least)).collect();
+        Some(Names { sources, index, siblings, fields, priorities })
     }
 
     /// The mistaken names in place of those in a range of a file.
@@ -94,11 +97,25 @@ impl Names {
                     if head { sibling.derived.clone()? } else { sibling.any.clone()? }
                 }
                 SymbolKind::OpenFlowField => other_field(&symbol.name)?.to_owned(),
+                SymbolKind::PacketField => self.same_width(&symbol.name)?,
                 _ => return None,
             };
             Some((at, other))
         });
         mistaken.collect()
+    }
+
+    /// The value of the priority with this name.
+    pub(crate) fn priority(&self, name: &str) -> Option<u16> {
+        self.priorities.get(name).copied()
+    }
+
+    /// Another named field of the same width: the next one.
+    fn same_width(&self, name: &str) -> Option<String> {
+        let (_, width) = self.fields.iter().find(|(known, _)| known == name)?;
+        let alike = self.fields.iter().filter(|(other, bits)| other != name && bits == width);
+        let alike: Vec<&str> = alike.map(|(other, _)| other.as_str()).collect();
+        following(&alike, name).map(str::to_owned)
     }
 }
 

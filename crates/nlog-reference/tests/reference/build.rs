@@ -106,6 +106,9 @@ impl Builder {
             constants: BTreeMap::new(),
             objects: Vec::new(),
             states: Vec::new(),
+            stages: Vec::new(),
+            priorities: Vec::new(),
+            fields: Vec::new(),
         })
     }
 
@@ -158,6 +161,7 @@ fn build_rule(schema: &Schema, number: u64, head: &str, terms: &[T], body: &[B])
         fingerprint: number,
         place,
         text: head.into(),
+        docs: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod build;
 mod defaults;
+mod fields;
 mod random;
 mod semantics;
 mod source;

@@ -8,6 +8,7 @@ use nlog_data::{Function, ObjectKind, Role, Type, Value, function};
 
 use super::functions::OwnFunctions;
 use super::named_types::{Hidden, NamedTypes};
+use super::pipeline::Fields;
 use super::positions::Notes;
 use super::suggest;
 use crate::diagnostic::{Code, Report, Reports};
@@ -101,6 +102,7 @@ pub(super) struct Declarations<'a> {
     pub(super) constants: BTreeMap<&'a str, Constant>,
     pub(super) types: NamedTypes<'a>,
     pub(super) own_functions: OwnFunctions<'a>,
+    pub(super) fields: Fields<'a>,
     /// The kinds of objects without mistakes, in name order.
     pub(super) objects: Vec<ObjectKind>,
     /// Names whose declarations may be hidden by syntax errors.
@@ -129,7 +131,8 @@ impl<'a> Declarations<'a> {
                 first.insert(name, table);
             }
         }
-        let mut declarations = Declarations { types, hidden, ..Declarations::default() };
+        let fields = Fields::collect(files, sources, reports);
+        let mut declarations = Declarations { types, fields, hidden, ..Declarations::default() };
         for (index, (name, table)) in first.into_iter().enumerate() {
             let table = declare(table, &declarations, reports);
             declarations.tables.push(table);

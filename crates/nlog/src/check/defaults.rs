@@ -367,6 +367,7 @@ fn level_rule(of: &OfTable, tables: &[Table]) -> Rule {
         fingerprint: derived(of.witness.fingerprint, "level"),
         place: of.witness.place.clone(),
         text: of.witness.text.clone(),
+        docs: None,
     }
 }
 

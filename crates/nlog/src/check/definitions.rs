@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::constants;
 use super::cycles::{Tangle, dependencies_first, tangles};
 use super::declarations::{Constant, Declarations, Usage, quoted};
+use super::pipeline::Fields;
 use super::{constraints, functions, openflow};
 use crate::diagnostic::{Code, Report, Reports};
 use crate::source::Sources;
@@ -33,7 +34,7 @@ pub(super) fn define<'a>(
         .map(Definition::Constant)
         .chain(functions.into_iter().map(Definition::Function))
         .collect();
-    let edges = edges(&definitions);
+    let edges = edges(&definitions, &declarations.fields);
     let mut circular = vec![false; definitions.len()];
     for tangle in tangles(&edges) {
         report_cycle(&tangle, &definitions, reports);
@@ -70,14 +71,14 @@ impl<'a> Definition<'a> {
 }
 
 /// The definitions that each one uses.
-fn edges(definitions: &[Definition<'_>]) -> Vec<Vec<usize>> {
+fn edges(definitions: &[Definition<'_>], fields: &Fields<'_>) -> Vec<Vec<usize>> {
     let (mut constants, mut functions) = (HashMap::new(), HashMap::new());
     for (number, definition) in definitions.iter().enumerate() {
         let numbers = if definition.is_function() { &mut functions } else { &mut constants };
         numbers.insert(definition.name().name.as_str(), number);
     }
     let uses = |definition: &Definition<'_>| {
-        let mut names = Names::default();
+        let mut names = Names { fields, values: Vec::new(), calls: Vec::new() };
         let mut parameters: HashSet<&str> = HashSet::new();
         match definition {
             Definition::Constant(constant) => constant.value.iter().for_each(|value| names.add(value)),
@@ -98,20 +99,21 @@ fn edges(definitions: &[Definition<'_>]) -> Vec<Vec<usize>> {
 }
 
 /// The names in an expression.
-#[derive(Default)]
-struct Names<'e> {
+struct Names<'e, 'f> {
+    fields: &'e Fields<'f>,
     values: Vec<&'e str>,
     calls: Vec<&'e str>,
 }
 
-impl<'e> Names<'e> {
+impl<'e> Names<'e, '_> {
     fn add(&mut self, expr: &'e Expr) {
         match &expr.kind {
             ExprKind::Name(name) => self.values.push(name),
             ExprKind::Call(call) => self.calls.push(&call.name.name),
             // The names of actions and fields are not names of functions or constants.
             ExprKind::Actions(actions) => {
-                return openflow::values_of(actions).into_iter().for_each(|value| self.add(value));
+                let values = openflow::values_of(actions, self.fields);
+                return values.into_iter().for_each(|value| self.add(value));
             }
             _ => {}
         }
@@ -122,8 +124,8 @@ impl<'e> Names<'e> {
 }
 
 /// The names in an expression that may be names of constants.
-pub(super) fn value_names(expr: &Expr) -> Vec<&str> {
-    let mut names = Names::default();
+pub(super) fn value_names<'e>(expr: &'e Expr, fields: &'e Fields<'_>) -> Vec<&'e str> {
+    let mut names = Names { fields, values: Vec::new(), calls: Vec::new() };
     names.add(expr);
     names.values
 }

@@ -4,6 +4,7 @@
 use nlog_data::{Role, TableId, Type, Value};
 
 use super::declarations::{Column, Declarations};
+use super::pipeline::docs;
 use super::types::is_textual;
 use crate::program::{Expr, HeadTerm, Rule};
 use crate::source::Sources;
@@ -35,6 +36,7 @@ pub(super) fn plain(rule: &ast::Rule, declarations: &Declarations<'_>, sources: 
         fingerprint: rule.fingerprint,
         place: sources.place(rule.span),
         text: sources.text(rule.span).into(),
+        docs: docs(&rule.doc),
     })
 }
 

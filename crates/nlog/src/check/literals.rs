@@ -82,11 +82,15 @@ impl Resolver<'_, '_> {
                     _ => false,
                 };
                 let errors = errors.into_iter().filter(|error| !follows(error));
-                let errors: Vec<(TemplateError, Span)> = errors
-                    .map(|error| (error.clone(), place(literal, &error).unwrap_or(node.span)))
+                let errors: Vec<(TemplateError, Span, Vec<Span>)> = errors
+                    .map(|error| {
+                        let place = place(literal, &error).unwrap_or(node.span);
+                        let declared = declared(literal, &error);
+                        (error, place, declared)
+                    })
                     .collect();
-                for (error, place) in errors {
-                    self.report_literal(&error, place);
+                for (error, place, declared) in errors {
+                    self.report_literal(&error, place, declared);
                 }
                 self.failed = true;
                 return None;
@@ -158,6 +162,12 @@ fn place(literal: &Literal, error: &TemplateError) -> Option<Span> {
         (Where::Name, Some(label)) => label.span,
         (Where::Name, None) => part.name,
     })
+}
+
+/// The declarations of the fields in the part that an error is about.
+fn declared(literal: &Literal, error: &TemplateError) -> Vec<Span> {
+    let part = error.path.first().and_then(|first| sound(literal).nth(*first));
+    part.map(Part::declared).unwrap_or_default()
 }
 
 /// The literal without its values, as plans show it: `match{in_port, metadata}`.

@@ -14,6 +14,7 @@ use nlog_data::TableId;
 
 use super::declarations::{Columns, Constant, Declarations, Usage};
 use super::definitions::value_names;
+use super::pipeline::docs;
 use super::recursion::Dependency;
 use super::resolve::Scope;
 use super::{CheckedRule, check_rule};
@@ -188,6 +189,7 @@ impl Kept {
         let spans: Vec<Span> = self.spans.iter().map(absolute).collect();
         let mut rule = self.rule.clone();
         rule.place = scope.sources.place(source.span);
+        rule.docs = docs(&source.doc);
         for (item, span) in rule.body.iter_mut().zip(&spans) {
             if let BodyItem::Atom { place, .. } = item {
                 *place = scope.sources.place(*span);
@@ -259,10 +261,13 @@ fn hash_columns(columns: &Columns<'_>, hasher: &mut DefaultHasher) {
 }
 
 /// A hash of the declarations that any rule may depend on through names that it does not contain: declared types and
-/// functions use each other.
+/// functions use each other, and a field has a name besides its own.
 fn shared(files: &[&ast::File], declarations: &Declarations<'_>, sources: &Sources) -> u64 {
     let mut hasher = DefaultHasher::new();
     declarations.is_nameless().hash(&mut hasher);
+    for (name, of) in declarations.fields.meanings() {
+        (name, of).hash(&mut hasher);
+    }
     for file in files {
         for declared in &file.types {
             declared.name.name.hash(&mut hasher);
@@ -308,7 +313,7 @@ fn shared(files: &[&ast::File], declarations: &Declarations<'_>, sources: &Sourc
 
 /// Hashes the values of the constants that an expression names.
 fn hash_constants(expr: &ast::Expr, declarations: &Declarations<'_>, hasher: &mut DefaultHasher) {
-    for name in value_names(expr) {
+    for name in value_names(expr, &declarations.fields) {
         declarations.constants.get(name).map(hash_constant).hash(hasher);
     }
 }

@@ -5,7 +5,7 @@
 //! `expressions`, `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types`
 //! (unification) and `calls` (which function is meant); `binding` (which variables get a value), `normalise` (in
 //! which order) and `constant_folding` with `sequence` and `size` (limits); `facts` (the short way for most facts);
-//! `tests`; `lints`; `hooks`; `objects` (kinds, state and refusals of objects); `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
+//! `tests`; `lints`; `hooks`; `objects` (kinds, state and refusals of objects); `pipeline` (names of fields, stages and priorities); `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
 //! `messages` (shared error messages) with `suggest` (similar names).
 
 mod aggregate;
@@ -35,6 +35,7 @@ mod normalise;
 mod objects;
 mod openflow;
 mod packets;
+mod pipeline;
 mod positions;
 mod records;
 mod recursion;
@@ -61,6 +62,7 @@ use defaults::Checked;
 use hooks::Filling;
 pub(crate) use memo::Memo;
 use memo::Recall;
+use pipeline::Pipeline;
 use positions::Notes;
 use recursion::Dependency;
 use resolve::{ItemIr, Resolver, Scope};
@@ -104,6 +106,7 @@ pub(crate) fn compile_with(
     let mut usage = Usage { notes: index.is_some().then(Notes::default), ..Usage::default() };
     definitions::define(&files, &mut declarations, &mut usage, sources, &mut reports);
     declarations.objects = objects::check(&declarations, &mut usage, sources, &mut reports);
+    let pipeline = Pipeline::check(&files, &declarations, &mut usage, sources, &mut reports);
     let mentions = files.iter().flat_map(|file| &file.mentions);
     usage.read.extend(mentions.filter_map(|name| declarations.table(name)));
 
@@ -140,7 +143,7 @@ pub(crate) fn compile_with(
     let program = if reports.has_errors() {
         None
     } else {
-        let parts = Parts { rules, tests, fillings, dependencies };
+        let parts = Parts { rules, tests, fillings, dependencies, pipeline };
         Some(Arc::new(assemble(&declarations, parts, sources)))
     };
     Compilation { program, diagnostics: reports.finish(sources) }
@@ -231,6 +234,7 @@ fn check_rule<'a>(
         fingerprint: rule.fingerprint,
         place: sources.place(rule.span),
         text: sources.text(rule.span).into(),
+        docs: pipeline::docs(&rule.doc),
     };
     Some(CheckedRule { source: rule, rule: meaning, spans: normal.spans })
 }
@@ -262,10 +266,11 @@ struct Parts<'a> {
     tests: Vec<Test>,
     fillings: Vec<Filling>,
     dependencies: Vec<Dependency>,
+    pipeline: Pipeline,
 }
 
 fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources) -> Program {
-    let Parts { rules, tests, fillings, dependencies } = parts;
+    let Parts { rules, tests, fillings, dependencies, pipeline } = parts;
     let tables = declarations.tables.iter().map(declarations::Table::plain);
     let mut edges = vec![Vec::new(); declarations.tables.len()];
     for dependency in dependencies {
@@ -299,5 +304,18 @@ fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources
     let objects = objects.map(|kind| ObjectKind { table: number(kind.table), ..kind }).collect();
     let states = declarations.tables.iter().zip(0..).filter(|(table, _)| table.state);
     let states = states.map(|(_, at)| number(TableId(at))).collect();
-    Program { schema: Arc::new(schema), rules, order, hooks, tests, constants, objects, states }
+    let (stages, priorities, fields) = pipeline.parts(declarations, sources);
+    Program {
+        schema: Arc::new(schema),
+        rules,
+        order,
+        hooks,
+        tests,
+        constants,
+        objects,
+        states,
+        stages,
+        priorities,
+        fields,
+    }
 }

@@ -6,9 +6,10 @@
 use nlog_data::Type;
 use openflow_rs::literal::{self, Context, Kind, Problem, Shape, TemplateError, Wanted, Wants, Where};
 
+use super::pipeline::{Fields, Meaning, Mistake};
 use super::resolve::{Node, NodeKind, Resolver};
 use super::types::TypeVar;
-use crate::diagnostic::Code;
+use crate::diagnostic::{Code, Report};
 use crate::syntax::ast::{Argument, Expr, ExprKind, Ident, MatchTerm, Span};
 
 /// A literal of a match or of actions; its values are in the node that refers to it.
@@ -29,6 +30,8 @@ pub(super) struct Part {
     pub(super) parts: Vec<Part>,
     pub(super) name: Span,
     pub(super) span: Span,
+    /// The declaration of the field that it names, if the program declares it.
+    pub(super) declared: Option<Span>,
 }
 
 /// The kind of a part.
@@ -87,11 +90,16 @@ impl Resolver<'_, '_> {
 
     fn match_part(&mut self, term: &MatchTerm, nodes: &mut Vec<Node>) -> Part {
         let name = &term.name.name;
-        let mut part = Part::new(Form::Item(name.clone(), term.bits), &term.name, term.span);
-        match (literal::match_item(name, term.bits), &term.value) {
+        let Some((real, bits)) = self.field_meant(name, term.bits, term.span) else {
+            term.value.iter().for_each(|value| self.taint(value));
+            return Part::faulty(term.span);
+        };
+        let mut part = Part::new(Form::Item(real.clone(), bits), &term.name, term.span);
+        part.declared = self.scope.declarations.fields.place_of(name);
+        match (literal::match_item(&real, bits), &term.value) {
             (Err(error), value) => {
                 let at = if error.at == Where::Name { term.name.span } else { term.span };
-                self.report_literal(&error, at);
+                self.report_literal(&error, at, part.declared);
                 if let Some(value) = value {
                     self.taint(value);
                 }
@@ -137,7 +145,7 @@ impl Resolver<'_, '_> {
                     "drop" => "to drop the packet, write an empty list: actions[]".to_owned(),
                     _ => error.remedy.clone(),
                 };
-                self.report_literal(&TemplateError { remedy, ..error }, name.span);
+                self.report_literal(&TemplateError { remedy, ..error }, name.span, None);
                 for argument in arguments {
                     self.taint(&argument.value);
                 }
@@ -147,14 +155,15 @@ impl Resolver<'_, '_> {
         let mut mistaken = false;
         for argument in arguments {
             let label = argument.name.as_ref();
-            let wants = call.argument(label.map(|label| label.name.as_str()), shape(&argument.value));
+            let shape = self.scope.declarations.fields.shape(&call, &argument.value);
+            let wants = call.argument(label.map(|label| label.name.as_str()), shape);
             let mut inner = match wants {
                 Ok(wants) => self.argument_part(&argument.value, wants, &name.name, nodes),
                 Err(error) => {
                     let label = label.filter(|_| error.at == Where::Name).map(|label| label.span);
                     // An argument that seems to be missing after a mistake may only follow from it.
                     if !(mistaken && error.problem == Problem::Argument) {
-                        self.report_literal(&error, label.unwrap_or(argument.value.span));
+                        self.report_argument(&error, &argument.value, label);
                     }
                     mistaken = true;
                     self.taint_unless_field(&argument.value);
@@ -166,7 +175,7 @@ impl Resolver<'_, '_> {
         }
         let whole = !part.is_faulty();
         if let (true, Err(error)) = (whole, call.finish()) {
-            self.report_literal(&error, expr.span);
+            self.report_literal(&error, expr.span, None);
             part.form = Form::Faulty;
         }
         part
@@ -178,8 +187,11 @@ impl Resolver<'_, '_> {
                 return self.value_part(value, wanted, &format!("`{action}`"), nodes);
             }
             (Wants::Action(context), _) => return self.action_part(value, context, nodes),
+            (Wants::Field, ExprKind::Name(name)) => return self.field_part(name, None, value.span),
+            (Wants::Field, ExprKind::Bits(name, first, last)) => {
+                return self.field_part(&name.name, Some((*first, *last)), value.span);
+            }
             (_, ExprKind::Name(name)) => Form::Name(name.clone()),
-            (_, ExprKind::Bits(name, first, last)) => Form::Bits(name.name.clone(), *first, *last),
             (Wants::Text, ExprKind::String(text)) => Form::Text(text.clone()),
             // The table's answer fits the shape of the argument.
             _ => {
@@ -189,6 +201,67 @@ impl Resolver<'_, '_> {
             }
         };
         Part { form, ..Part::faulty(value.span) }
+    }
+
+    /// The field, or its bits, that an action names.
+    fn field_part(&mut self, name: &str, bits: Option<(u16, u16)>, span: Span) -> Part {
+        let mut part = Part::faulty(span);
+        if let Some((real, bits)) = self.field_meant(name, bits, span) {
+            part.declared = self.scope.declarations.fields.place_of(name);
+            part.form = match bits {
+                Some((first, last)) => Form::Bits(real, first, last),
+                None => Form::Name(real),
+            };
+        }
+        part
+    }
+
+    /// The name and the bits of Open vSwitch's field that a name stands for: itself, unless the program declares it.
+    /// `None` after a report.
+    fn field_meant(
+        &mut self,
+        name: &str,
+        bits: Option<(u16, u16)>,
+        span: Span,
+    ) -> Option<(String, Option<(u16, u16)>)> {
+        let declarations = self.scope.declarations;
+        match declarations.fields.find(name, bits) {
+            Some(Ok(Meaning { name, bits })) => Some((name.to_owned(), bits)),
+            Some(Err(mistake)) => {
+                self.report_field(mistake, name, span);
+                None
+            }
+            None => {
+                self.bare_field(name, bits, span);
+                Some((name.to_owned(), bits))
+            }
+        }
+    }
+
+    fn report_field(&mut self, mistake: Mistake, name: &str, span: Span) {
+        self.failed = true;
+        let Mistake::New(message, help) = mistake else { return };
+        let report = Report::new(Code::ConstantRange, span, message, help);
+        let declared = self.scope.declarations.fields.place_of(name);
+        self.push(declared.into_iter().fold(report, |report, span| report.label(span, "declared here")));
+    }
+
+    /// Reports an argument that its action does not accept.
+    fn report_argument(&mut self, error: &TemplateError, value: &Expr, label: Option<Span>) {
+        let named = match shape(value) {
+            Shape::Name(name) => Some((name, None)),
+            Shape::Bits(name, first, last) => Some((name, Some((first, last)))),
+            _ => None,
+        };
+        let named = named.filter(|_| error.problem == Problem::UnknownField);
+        let declarations = self.scope.declarations;
+        match named.and_then(|(name, bits)| Some((name, declarations.fields.find(name, bits)?))) {
+            Some((name, Err(mistake))) => self.report_field(mistake, name, value.span),
+            declared => {
+                let declared = declared.and_then(|(name, _)| declarations.fields.place_of(name));
+                self.report_literal(error, label.unwrap_or(value.span), declared);
+            }
+        }
     }
 
     /// A value, or a value and its mask.
@@ -278,19 +351,23 @@ impl Resolver<'_, '_> {
     }
 
     /// Reports an error that the tables of fields and actions found in a literal.
-    pub(super) fn report_literal(&mut self, error: &TemplateError, span: Span) {
-        let code = match error.problem {
-            Problem::UnknownAction => Code::UnknownAction,
-            Problem::UnknownField => Code::UnknownField,
-            Problem::Argument => Code::LiteralArgument,
-            Problem::Type => Code::TypeMismatch,
-            Problem::ReadOnly => Code::ReadOnlyField,
-            Problem::Range => Code::ConstantRange,
-            Problem::Prerequisite => Code::Prerequisite,
-            Problem::Contradiction => Code::Contradiction,
-            Problem::DuplicateField => Code::DuplicateField,
-        };
-        self.report(code, span, error.message.clone(), error.remedy.clone());
+    /// `declared` is the place of the declaration that says which field is meant.
+    pub(super) fn report_literal(
+        &mut self,
+        error: &TemplateError,
+        span: Span,
+        declared: impl IntoIterator<Item = Span>,
+    ) {
+        let mut remedy = error.remedy.clone();
+        if error.problem == Problem::UnknownField {
+            let name = self.scope.sources.text(span).split('[').next().unwrap_or_default().trim_end();
+            let declarations = self.scope.declarations;
+            if let Some(near) = self.scope.nearest(name, declarations.fields.names()) {
+                remedy = format!("did you mean `{near}`?");
+            }
+        }
+        let report = Report::new(code_of(error.problem), span, error.message.clone(), remedy);
+        self.push(declared.into_iter().fold(report, |report, at| report.label(at, "this is the field")));
     }
 
     /// Marks a bare name as faulty where a field may be meant: it should not be reported as an unbound variable.
@@ -303,11 +380,16 @@ impl Resolver<'_, '_> {
 
 impl Part {
     fn new(form: Form, name: &Ident, span: Span) -> Part {
-        Part { form, label: None, parts: Vec::new(), name: name.span, span }
+        Part { form, label: None, parts: Vec::new(), name: name.span, span, declared: None }
     }
 
     fn faulty(span: Span) -> Part {
-        Part { form: Form::Faulty, label: None, parts: Vec::new(), name: span, span }
+        Part { form: Form::Faulty, label: None, parts: Vec::new(), name: span, span, declared: None }
+    }
+
+    /// The declarations of the fields that it names.
+    pub(super) fn declared(&self) -> Vec<Span> {
+        self.declared.into_iter().chain(self.parts.iter().flat_map(Part::declared)).collect()
     }
 
     pub(super) fn is_faulty(&self) -> bool {
@@ -315,8 +397,23 @@ impl Part {
     }
 }
 
+/// The code of an error that the tables of fields and actions found.
+pub(super) fn code_of(problem: Problem) -> Code {
+    match problem {
+        Problem::UnknownAction => Code::UnknownAction,
+        Problem::UnknownField => Code::UnknownField,
+        Problem::Argument => Code::LiteralArgument,
+        Problem::Type => Code::TypeMismatch,
+        Problem::ReadOnly => Code::ReadOnlyField,
+        Problem::Range => Code::ConstantRange,
+        Problem::Prerequisite => Code::Prerequisite,
+        Problem::Contradiction => Code::Contradiction,
+        Problem::DuplicateField => Code::DuplicateField,
+    }
+}
+
 /// The values in actions: everything except the names of actions and fields.
-pub(super) fn values_of(actions: &[Expr]) -> Vec<&Expr> {
+pub(super) fn values_of<'e>(actions: &'e [Expr], fields: &Fields<'_>) -> Vec<&'e Expr> {
     let mut values = Vec::new();
     let mut open: Vec<(&Expr, Context)> = actions.iter().map(|action| (action, Context::Flow)).collect();
     while let Some((action, context)) = open.pop() {
@@ -324,7 +421,8 @@ pub(super) fn values_of(actions: &[Expr]) -> Vec<&Expr> {
         let Ok(mut known) = literal::Call::new(context, &call.name.name) else { continue };
         for argument in &call.arguments {
             let label = argument.name.as_ref().map(|label| label.name.as_str());
-            match known.argument(label, shape(&argument.value)) {
+            let shape = fields.shape(&known, &argument.value);
+            match known.argument(label, shape) {
                 Ok(Wants::Value(_)) => values.push(&argument.value),
                 Ok(Wants::Action(context)) => open.push((&argument.value, context)),
                 Ok(_) | Err(_) => {}

@@ -15,6 +15,7 @@ use super::constraints;
 use super::declarations::Declarations;
 use super::objects;
 use super::openflow;
+use super::pipeline::Fields;
 use super::resolve::Resolver;
 use crate::hook::{HookKind, SettingKind};
 use crate::index::{Index, Symbol, SymbolKind as Kind};
@@ -53,7 +54,7 @@ pub(super) fn index(files: &[&ast::File], declarations: &Declarations<'_>, notes
     let mut walk =
         Walk { declarations, notes, constants: HashMap::new(), symbols: Vec::new(), scope: Scope::None };
     for constant in files.iter().flat_map(|file| &file.constants) {
-        walk.constants.entry(&constant.name.name).or_insert(constant.name.span);
+        walk.constants.entry(&constant.name.name).or_insert(constant);
     }
     for file in files {
         walk.file(file);
@@ -74,7 +75,7 @@ enum Scope {
 struct Walk<'a> {
     declarations: &'a Declarations<'a>,
     notes: &'a Notes,
-    constants: HashMap<&'a str, Span>,
+    constants: HashMap<&'a str, &'a ast::Constant>,
     symbols: Vec<Symbol>,
     scope: Scope,
 }
@@ -94,6 +95,17 @@ impl<'a> Walk<'a> {
             self.constant(&constant.name);
             constant.ty.iter().for_each(|ty| self.type_ref(ty));
             constant.value.iter().for_each(|value| self.expr(value));
+        }
+        self.scope = Scope::None;
+        for field in &file.fields {
+            self.openflow_field(&field.name);
+            if let Some(of) = &field.of {
+                self.openflow_field(of);
+            }
+        }
+        for priority in &file.priorities {
+            priority.stage.iter().for_each(|stage| self.name(stage));
+            priority.greatest.iter().for_each(|greatest| self.expr(greatest));
         }
         for declared in &file.types {
             self.type_declaration(declared);
@@ -239,7 +251,9 @@ impl<'a> Walk<'a> {
             Constant::Faulty => (None, String::new()),
         };
         let definition = self.constants.get(name.name.as_str()).copied();
-        self.add(Kind::Constant, name, definition, ty, &doc);
+        let docs = definition.map(|constant| constant.doc.as_str()).filter(|docs| !docs.is_empty());
+        let doc = docs.map_or_else(|| doc.clone(), |docs| format!("{doc}\n{docs}"));
+        self.add(Kind::Constant, name, definition.map(|constant| constant.name.span), ty, &doc);
     }
 
     fn type_declaration(&mut self, declared: &'a ast::TypeDeclaration) {
@@ -353,24 +367,26 @@ impl<'a> Walk<'a> {
 
     fn rule(&mut self, rule: &'a ast::Rule) {
         // Variables first, because the head may precede a variable's first occurrence in the body.
+        let fields = &self.declarations.fields;
         let mut first = HashMap::new();
         let mut name = |ident: &str, span: Span| {
             let place = first.entry(ident.to_owned()).or_insert(span);
             *place = span.min(*place);
         };
         for argument in &rule.head.arguments {
-            variables(&argument.value, &mut name);
+            variables(&argument.value, fields, &mut name);
         }
         for item in &rule.body {
             match &item.kind {
                 ItemKind::Atom(call) => {
-                    call.arguments.iter().for_each(|argument| variables(&argument.value, &mut name));
+                    let values = call.arguments.iter().map(|argument| &argument.value);
+                    values.for_each(|value| variables(value, fields, &mut name));
                 }
                 ItemKind::Binding(left, right) => {
-                    variables(left, &mut name);
-                    variables(right, &mut name);
+                    variables(left, fields, &mut name);
+                    variables(right, fields, &mut name);
                 }
-                ItemKind::Condition(condition) => variables(condition, &mut name),
+                ItemKind::Condition(condition) => variables(condition, fields, &mut name),
             }
         }
         self.scope = Scope::Rule(first);
@@ -489,6 +505,12 @@ impl<'a> Walk<'a> {
     }
 
     fn openflow_field(&mut self, name: &Ident) {
+        if let Some(field) = self.declarations.fields.get(&name.name) {
+            let stands_for = field.of.map(|of| format!("stands for {}", of.written()));
+            let doc = [field.declaration.doc.as_str(), stands_for.as_deref().unwrap_or_default()];
+            let doc = doc.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+            return self.add(Kind::PacketField, name, Some(field.declaration.name.span), None, &doc);
+        }
         let Ok(wanted) = literal::match_item(&name.name, None) else { return };
         let doc = match wanted {
             Some(wanted) => {
@@ -513,7 +535,8 @@ impl<'a> Walk<'a> {
         let Ok(mut known) = literal::Call::new(context, &name.name) else { return };
         for argument in arguments {
             let label = argument.name.as_ref().map(|label| label.name.as_str());
-            match known.argument(label, openflow::shape(&argument.value)) {
+            let shape = self.declarations.fields.shape(&known, &argument.value);
+            match known.argument(label, shape) {
                 Ok(Wants::Value(_)) => self.expr(&argument.value),
                 Ok(Wants::Action(context)) => self.action(&argument.value, context),
                 Ok(_) => match &argument.value.kind {
@@ -530,17 +553,17 @@ impl<'a> Walk<'a> {
 }
 
 /// The names in an expression that are not fields or actions.
-fn variables(expr: &Expr, found: &mut impl FnMut(&str, Span)) {
+fn variables(expr: &Expr, fields: &Fields<'_>, found: &mut impl FnMut(&str, Span)) {
     match &expr.kind {
         ExprKind::Name(name) => found(name, expr.span),
         ExprKind::Actions(actions) => {
-            for value in openflow::values_of(actions) {
-                variables(value, found);
+            for value in openflow::values_of(actions, fields) {
+                variables(value, fields, found);
             }
         }
         _ => {
             for part in expr.parts() {
-                variables(part, found);
+                variables(part, fields, found);
             }
         }
     }

@@ -88,6 +88,8 @@ codes! {
     "key-clash" KeyClash Warning,
     /// `sum(x)` adds equal values of different rows once.
     "sum-of-distinct" SumOfDistinct Warning,
+    /// A literal names a field as Open vSwitch does, although the program has a name for it.
+    "bare-field" BareField Warning,
     /// An `allow` comment has no effect.
     "useless-allow" UselessAllow Warning,
 
@@ -113,7 +115,8 @@ codes! {
     "duplicate-column" DuplicateColumn Error,
     /// A constant is defined twice.
     "duplicate-constant" DuplicateConstant Error,
-    /// A match, a record, or the declaration of a record or an object names the same field twice.
+    /// A match, a record, or the declaration of a record or an object names the same field twice, or the name of a
+    /// packet field is taken.
     "duplicate-field" DuplicateField Error,
     /// A function is defined twice, or has the name of a built-in function, an aggregate or a table.
     "duplicate-function" DuplicateFunction Error,
@@ -145,6 +148,8 @@ codes! {
     "prerequisite" Prerequisite Error,
     /// An action writes a field that cannot be written there.
     "read-only-field" ReadOnlyField Error,
+    /// Two declarations reserve the same bits of a field, the same stage, or the same priority of a stage.
+    "reserved-twice" ReservedTwice Error,
     /// A function with several results is used as a single value.
     "several-results" SeveralResults Error,
     /// A type, a function, a constant or a rule exceeds a size limit.
@@ -159,6 +164,8 @@ codes! {
     "unknown-constant" UnknownConstant Error,
     /// A match, an action or a record names a field that does not exist.
     "unknown-field" UnknownField Error,
+    /// A priority is declared for a stage that does not exist.
+    "unknown-stage" UnknownStage Error,
     /// Two tests in a file have the same name.
     "duplicate-test" DuplicateTest Error,
     /// A test expects changes or an error before its first transaction.

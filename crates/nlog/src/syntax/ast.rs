@@ -33,6 +33,12 @@ pub struct File {
     pub types: Vec<TypeDeclaration>,
     /// Its functions.
     pub functions: Vec<FunctionDeclaration>,
+    /// Its names of fields.
+    pub fields: Vec<FieldDeclaration>,
+    /// Its stages, each of which is a constant too.
+    pub stages: Vec<StageDeclaration>,
+    /// Its priorities, each of which is a constant too.
+    pub priorities: Vec<PriorityDeclaration>,
     /// Its tables.
     pub tables: Vec<Table>,
     /// Its rules and facts.
@@ -69,6 +75,47 @@ pub struct Constant {
     pub ty: Option<TypeRef>,
     /// Its value; `None` if the declaration has a syntax error.
     pub value: Option<Expr>,
+    /// The text of its `##` comments.
+    pub doc: String,
+}
+
+/// `field name = register[first..last];`
+#[derive(Debug, Clone)]
+pub struct FieldDeclaration {
+    /// Its name.
+    pub name: Ident,
+    /// The field of Open vSwitch; `None` if the declaration has a syntax error.
+    pub of: Option<Ident>,
+    /// The first and last bit of it, if only some are meant.
+    pub bits: Option<(u16, u16)>,
+    /// The text of its `##` comments.
+    pub doc: String,
+}
+
+/// `stage NAME = number;`
+#[derive(Debug, Clone)]
+pub struct StageDeclaration {
+    /// Its name. The constant of this name has the number.
+    pub name: Ident,
+    /// The number; `None` if the declaration has a syntax error.
+    pub number: Option<Span>,
+    /// The text of its `##` comments.
+    pub doc: String,
+}
+
+/// `priority NAME of STAGE = least..greatest;`
+#[derive(Debug, Clone)]
+pub struct PriorityDeclaration {
+    /// Its name. The constant of this name has the least value.
+    pub name: Ident,
+    /// The name of its stage; `None` if the declaration has a syntax error.
+    pub stage: Option<Ident>,
+    /// The least value; `None` if the declaration has a syntax error.
+    pub least: Option<Span>,
+    /// The greatest value, if it is a range.
+    pub greatest: Option<Expr>,
+    /// The text of its `##` comments.
+    pub doc: String,
 }
 
 /// `type NAME = …;`
@@ -304,6 +351,8 @@ pub struct Rule {
     pub span: Span,
     /// See [`crate::program::Rule::fingerprint`].
     pub fingerprint: u64,
+    /// The text of its `##` comments.
+    pub doc: String,
 }
 
 /// An item of a body.

@@ -123,6 +123,14 @@ SyntaxKind {
     UniqueKw,
     /// `id_space` of an object
     IdSpaceKw,
+    /// `field` of a packet
+    FieldKw,
+    /// `stage` of the pipeline
+    StageKw,
+    /// `priority` of a stage
+    PriorityKw,
+    /// `of` after a priority's name
+    OfKw,
 
     // Names and literals.
     #[regex("[A-Za-z_][A-Za-z0-9_]*", priority = 2)]
@@ -262,6 +270,12 @@ SyntaxKind {
     Path,
     /// `id_space name;` of an object.
     IdSpace,
+    /// `field name = register[first..last];`
+    FieldDeclaration,
+    /// `stage NAME = number;`
+    StageDeclaration,
+    /// `priority NAME of STAGE = least..greatest;`
+    PriorityDeclaration,
     /// `function name(parameters) -> type = value;`
     Function,
     /// `(name: type, …)` of a function.
@@ -381,6 +395,10 @@ impl SyntaxKind {
         ("was", SyntaxKind::WasKw),
         ("unique", SyntaxKind::UniqueKw),
         ("id_space", SyntaxKind::IdSpaceKw),
+        ("field", SyntaxKind::FieldKw),
+        ("stage", SyntaxKind::StageKw),
+        ("priority", SyntaxKind::PriorityKw),
+        ("of", SyntaxKind::OfKw),
     ];
 
     /// Whether the parser ignores the token.
@@ -395,7 +413,7 @@ impl SyntaxKind {
 
     /// Whether the token is a contextual keyword: a keyword here, a name elsewhere.
     pub fn is_contextual_keyword(self) -> bool {
-        (SyntaxKind::TypeKw..=SyntaxKind::IdSpaceKw).contains(&self)
+        (SyntaxKind::TypeKw..=SyntaxKind::OfKw).contains(&self)
     }
 
     /// Whether the token can only start a declaration.

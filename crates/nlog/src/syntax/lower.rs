@@ -20,6 +20,7 @@ mod allowance;
 mod expression;
 mod fingerprint;
 mod object;
+mod pipeline;
 mod test;
 
 /// Reads a file's tree. `file` is its number among the sources.
@@ -63,12 +64,15 @@ impl Lowering {
                 let ty = child(item, K::Type).filter(|_| !broken).and_then(|ty| self.type_ref(&ty));
                 let value = item.children().filter(|_| !broken).find(|child| is_expression(child.kind()));
                 let value = value.and_then(|value| self.expr(&value));
-                self.out.constants.push(Constant { name, ty, value });
+                self.out.constants.push(Constant { name, ty, value, doc: doc(item) });
             }
             K::TypeDeclaration => self.type_declaration(item, broken),
             K::Function => self.function(item, broken),
             K::Table => self.table(item, broken),
             K::Object => self.object(item, broken),
+            K::FieldDeclaration => self.field_declaration(item, broken),
+            K::StageDeclaration => self.stage(item, broken),
+            K::PriorityDeclaration => self.priority(item, broken),
             K::Test if !broken => {
                 if let Some(test) = self.test(item) {
                     self.out.tests.push(test);
@@ -232,6 +236,7 @@ impl Lowering {
             body,
             span,
             fingerprint: fingerprint.finish(),
+            doc: doc(node),
         })
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::field::text::int;
-use crate::{Field, MatchError, ParseError};
+use crate::{Field, MatchError, ParseError, literal};
 
 /// Consecutive bits of a field; never empty and never outside the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +50,29 @@ impl Subfield {
     /// The bits as a mask of the field.
     pub fn mask(self) -> u128 {
         u128::MAX >> (128 - self.bits) << self.start
+    }
+
+    /// Whether the two have a bit of the packet in common, as `xreg0` and `reg0` have.
+    ///
+    /// ```
+    /// use openflow_rs::Subfield;
+    ///
+    /// let [double, low, high]: [Subfield; 3] =
+    ///     ["xreg0[0..31]".parse()?, "reg1[31]".parse()?, "reg0[0]".parse()?];
+    /// assert!(double.overlaps(low) && low.overlaps(double));
+    /// assert!(!double.overlaps(high));
+    /// # Ok::<(), openflow_rs::ParseError>(())
+    /// ```
+    pub fn overlaps(self, other: Subfield) -> bool {
+        let bits = |of: Subfield| of.field.storage(of.mask());
+        bits(self).iter().any(|(field, _, mask)| {
+            bits(other).iter().any(|(of, _, others)| of == field && mask & others != 0)
+        })
+    }
+
+    /// The text in literals: `reg0`, `reg0[5]` or `reg0[0..15]`.
+    pub fn written(self) -> String {
+        literal::written(self)
     }
 
     /// Open vSwitch's 16-bit form: start and width less one.

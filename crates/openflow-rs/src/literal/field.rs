@@ -138,6 +138,14 @@ pub(super) fn subfield(field: Field, bits: Option<(u16, u16)>) -> Result<Subfiel
     })
 }
 
+/// The bits that a name and a range of bits stand for.
+///
+/// # Errors
+/// The name is not that of one field, or the field has no such bits.
+pub fn bits_named(name: &str, bits: Option<(u16, u16)>) -> Result<Subfield, TemplateError> {
+    subfield(action_field(name)?, bits)
+}
+
 /// The types of values that a field, or some bits of one, can have: the field's natural type, and for registers
 /// every type that fits.
 pub fn kinds(of: Subfield) -> &'static [Kind] {

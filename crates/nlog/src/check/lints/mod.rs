@@ -1,6 +1,6 @@
 //! Lints: valid programs that are probably not as intended.
 //!
-//! Names (`variables`, `tables`) and bodies (`product`) are examined as each rule is checked. The other lints run
+//! Names (`variables`, `tables`, `bare_fields`) and bodies (`product`) are examined as each rule is checked. The other lints run
 //! only on a program without errors, because a mistake would mislead them: `firing` (rules that derive nothing) with
 //! `bindings` and `domain` (what variables can be), `keys` (rows with one key) and `sums` with `chase` (what must be
 //! equal), `injective` and `shape` (what functions and matches tell apart).
@@ -8,6 +8,7 @@
 //! A lint warns of faults that it can prove, or of code that it cannot prove safe although a proof should be easy;
 //! an author who knows better can allow the warning in place (`allowances`).
 
+mod bare_fields;
 mod bindings;
 mod chase;
 mod domain;

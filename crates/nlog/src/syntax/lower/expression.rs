@@ -56,7 +56,7 @@ impl Lowering {
     }
 
     /// The first and last bit; `None` after a report.
-    fn bit_range(&mut self, node: &SyntaxNode) -> Option<(u16, u16)> {
+    pub(super) fn bit_range(&mut self, node: &SyntaxNode) -> Option<(u16, u16)> {
         let mut bits = Vec::new();
         for token in tokens(node).filter(|token| token.kind() == K::Number) {
             let bit = number(token.text(), false).ok().and_then(|bit| u16::try_from(bit).ok());

@@ -2,6 +2,7 @@
 
 mod expression;
 mod object;
+mod pipeline;
 mod test;
 
 use super::{Parsed, Parser};
@@ -23,6 +24,9 @@ pub(super) fn file(p: &mut Parser<'_>) {
                 Some(K::Test) => p.item(K::Test, test::test),
                 Some(K::Table) => p.item(K::Table, table),
                 Some(K::Object) => p.item(K::Object, object::object),
+                Some(K::FieldDeclaration) => p.item(K::FieldDeclaration, pipeline::field),
+                Some(K::StageDeclaration) => p.item(K::StageDeclaration, pipeline::stage),
+                Some(K::PriorityDeclaration) => p.item(K::PriorityDeclaration, pipeline::priority),
                 Some(_) => p.item(K::Rule, default_rule),
                 None => match p.spoilt_block() {
                     Some(K::Object) => p.item(K::Object, object::object),

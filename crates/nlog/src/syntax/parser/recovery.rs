@@ -146,6 +146,9 @@ impl Parser<'_> {
             ) => Some(SyntaxKind::Test),
             ("forbid" | "state", SyntaxKind::TableKw) => Some(SyntaxKind::Table),
             ("object", SyntaxKind::Ident) => Some(SyntaxKind::Object),
+            ("field", SyntaxKind::Ident | SyntaxKind::Eq) => Some(SyntaxKind::FieldDeclaration),
+            ("stage", SyntaxKind::Ident | SyntaxKind::Eq) => Some(SyntaxKind::StageDeclaration),
+            ("priority", SyntaxKind::Ident | SyntaxKind::Eq) => Some(SyntaxKind::PriorityDeclaration),
             ("default", SyntaxKind::Ident | SyntaxKind::NotKw | SyntaxKind::Bang) => Some(SyntaxKind::Rule),
             _ => None,
         }
@@ -196,7 +199,13 @@ impl Parser<'_> {
             (Some(SyntaxKind::Test | SyntaxKind::Object), SyntaxKind::LBrace) => return true,
             // `table` is reserved, so nothing else can be meant.
             (Some(SyntaxKind::Table), _) => return true,
-            (Some(SyntaxKind::TypeDeclaration), next) => next == SyntaxKind::Eq,
+            (
+                Some(
+                    SyntaxKind::TypeDeclaration | SyntaxKind::FieldDeclaration | SyntaxKind::StageDeclaration,
+                ),
+                next,
+            ) => next == SyntaxKind::Eq,
+            (Some(SyntaxKind::PriorityDeclaration), next) => next == SyntaxKind::Ident,
             (Some(SyntaxKind::Function | SyntaxKind::Rule), next) => next == SyntaxKind::LParen,
             _ => false,
         };

@@ -210,7 +210,7 @@ fn actions_literal(p: &mut Parser<'_>) -> Parsed<usize> {
 }
 
 /// `[0..15]` or `[0]`
-fn bit_range(p: &mut Parser<'_>) -> Parsed {
+pub(super) fn bit_range(p: &mut Parser<'_>) -> Parsed {
     let help = "for bits of an OpenFlow field: reg0[0..15], reg0[7]; for an element of a list: element_at(list, rank)";
     p.node(K::BitRange, |p| {
         p.bump();
