@@ -10,24 +10,20 @@ use network::{Kinds, Rows};
 use nlog::diagnostic::{Style, to_text};
 use nlog::program::Place;
 use nlog::{LoadError, Program, Severity, Sources};
-use nlog_data::{Role, Row, RuleId, Schema, TableId, Transaction};
+use nlog_data::{Role, Row, RuleId, TableId, Transaction};
+use switch_tables::{
+    ADDRESSES, BUCKETS, DATAPATH_LABELS, DELIVERIES, FLOWS, LOGICAL_FLOWS, PATCHES, PORT_FLOWS, PROBLEMS,
+    SwitchTable, TUNNELS,
+};
 use tracing::warn;
 
 use crate::builtin;
-use interface::{ACTIONS, ColumnType, INT, Interface, MATCH, STRING};
+use interface::Interface;
 pub use interface::{Conventions, Misfit};
 
-/// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
-/// depends on them; if the rules have them, the logical rule behind a flow is known.
-const UNIVERSAL: &[(&str, &[ColumnType])] = &[
-    ("logical_port_flow", &[STRING, INT, INT, MATCH, ACTIONS]),
-    ("logical_flow", &[STRING, INT, INT, MATCH, ACTIONS]),
-    ("logical_delivery", &[STRING, INT, INT, MATCH, STRING]),
-];
-
-/// The table with the number of each datapath in metadata (`rules/interface/labels.nlog`), from which the datapath of a
-/// flow is known.
-const DATAPATH_LABELS: (&str, &[ColumnType]) = ("datapath_label", &[STRING, INT]);
+/// The tables of universal flows between the logical and the physical rules. Nothing depends on them; if the rules have them,
+/// the logical rule behind a flow is known.
+const UNIVERSAL: [&SwitchTable; 3] = [&PORT_FLOWS, &LOGICAL_FLOWS, &DELIVERIES];
 
 /// A program, and the ids of the controller's tables in it.
 #[derive(Debug)]
@@ -177,12 +173,13 @@ impl Rules {
         check_hooks(&program, &filled)?;
         warn_of_idle_tables(&program, &filled, &interface);
         let [flows, buckets, tunnels, patches, addresses, problems] =
-            ["of_flow", "of_bucket", "ovsdb_tunnel", "ovsdb_patch", "switch_address", "problem"]
-                .map(|name| interface.table(name));
+            [FLOWS, BUCKETS, TUNNELS, PATCHES, ADDRESSES, PROBLEMS].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
-        let universal = UNIVERSAL.iter().filter_map(|(name, types)| fitting(schema, name, Role::Internal, types)).collect();
+        // Nothing depends on these, so that other tables of their names are no fault.
+        let fitting = |table: &SwitchTable| table.find(schema).ok().flatten();
+        let universal = UNIVERSAL.into_iter().filter_map(fitting).collect();
         let source = |rule: &nlog::program::Rule| RuleSource {
             fingerprint: rule.fingerprint,
             file: rule.place.file.clone(),
@@ -192,7 +189,7 @@ impl Rules {
         };
         let fingerprints = program.rules.iter().map(|rule| rule.fingerprint).collect();
         let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
-        let datapath_labels = fitting(schema, DATAPATH_LABELS.0, Role::Input, DATAPATH_LABELS.1);
+        let datapath_labels = fitting(&DATAPATH_LABELS);
         let host_kind =
             addresses.and_then(|table| schema.table(table).columns[0].ty.kinds()?.first().cloned());
         let remembered =
@@ -339,7 +336,7 @@ fn warn_of_idle_tables(program: &Program, filled: &BTreeSet<&str>, interface: &I
                     "the controller does not fill this input table of the rules; it stays empty"
                 );
             }
-            Role::Output if interface.table(name).is_none() && !program.states.contains(&id) => {
+            Role::Output if !interface.has(name) && !program.states.contains(&id) => {
                 warn!(
                     table = name,
                     "the controller does nothing with the rows of this output table of the rules"
@@ -356,13 +353,4 @@ fn placed(error: RulesError, sources: &Sources) -> RulesError {
         RulesError::Interface(misfit) => RulesError::Interface(Box::new(misfit.placed(sources))),
         error => error,
     }
-}
-
-/// A table on which nothing depends, if the rules have it with these columns.
-fn fitting(schema: &Schema, name: &str, role: Role, ours: &[ColumnType]) -> Option<TableId> {
-    let id = schema.find(name)?;
-    let table = schema.table(id);
-    let mut pairs = ours.iter().zip(&table.columns);
-    let fits = table.columns.len() == ours.len() && pairs.all(|(own, column)| own.accepts(&column.ty));
-    (table.role == role && fits).then_some(id)
 }

@@ -40,9 +40,7 @@ fn a_table_that_does_not_fit_is_told_with_its_place_and_the_remedy() {
     // Both columns are numbers: only their names tell them apart.
     assert_eq!(
         refused("table_id: int, priority: int", "priority: int, table_id: int"),
-        format!(
-            "own.nlog:5:34: column 2 of table of_flow is `priority`, but the controller needs `table_id`; {flow}"
-        )
+        format!("own.nlog:5:34: column 2 of table of_flow is `priority`, but it must be `table_id`; {flow}")
     );
     assert_eq!(
         load(
@@ -51,25 +49,25 @@ fn a_table_that_does_not_fit_is_told_with_its_place_and_the_remedy() {
                 .replace("actions[])", "actions[], 1)")
         )
         .unwrap_err(),
-        format!("own.nlog:5:97: table of_flow has 6 columns, but the controller needs 5; {flow}")
+        format!("own.nlog:5:97: table of_flow has 6 columns, but it must have 5; {flow}")
     );
     assert_eq!(
         refused(
             "input table vif(hv: string, port: string, ofport: int,",
             "table vif(hv: string, port: string, ofport: int,"
         ),
-        "own.nlog:4:7: vif is an internal table, but the controller needs an input table; \
+        "own.nlog:4:7: vif is an internal table, but it must be an input table; \
          declare `input table vif(hv: string, port: string, ofport: int, mac: string, since: int)`"
     );
     assert_eq!(
         refused("mac: string, since: int", "mac: mac, since: int"),
-        "own.nlog:4:54: column `mac` of table vif has type mac, but the controller needs string; \
+        "own.nlog:4:54: column `mac` of table vif has type mac, but it must be string; \
          declare `input table vif(hv: string, port: string, ofport: int, mac: string, since: int)`"
     );
     let tunnel = "output table ovsdb_tunnel(hv: string, tunnel: string, encap: int, remote: string);\n";
     assert_eq!(
         load(&format!("{RULES}{tunnel}")).unwrap_err(),
-        "own.nlog:8:55: column `encap` of table ovsdb_tunnel has type int, but the controller needs string, or an enum of \
+        "own.nlog:8:55: column `encap` of table ovsdb_tunnel has type int, but it must be string, or an enum of \
          geneve, vxlan, gre, stt; declare `output table ovsdb_tunnel(hv: string, tunnel: string, encap: string, remote: string)`"
     );
 }

@@ -40,7 +40,9 @@ fn folder() -> Folder {
 #[test]
 fn a_package_is_checked_alone_and_beside_the_built_in_rules() {
     let folder = folder();
-    for programs in [&["old"][..], &["builtin", "old"], &["old", "builtin/"], &["builtin"], &["builtin/logical"]] {
+    for programs in
+        [&["old"][..], &["builtin", "old"], &["old", "builtin/"], &["builtin"], &["builtin/logical"]]
+    {
         let outcome = folder.weft(&[&["check", "--deny-warnings"], programs].concat());
         assert_eq!((outcome.status, &*outcome.stdout, &*outcome.stderr), (Some(0), "", ""), "{programs:?}");
     }
@@ -67,7 +69,9 @@ fn names_and_reservations_that_clash_are_told_with_both_places() {
     let outcome = folder.weft(&["check", "builtin", "scrub", "meter"]);
     let told = &outcome.has_status(1).stderr;
     assert_eq!(told.matches("error[reserved-twice]").count(), 2, "{told}");
-    for place in ["scrub/scrub.nlog:1:7", "meter/meter.nlog:1:7", "scrub/scrub.nlog:2:7", "meter/meter.nlog:2:7"] {
+    for place in
+        ["scrub/scrub.nlog:1:7", "meter/meter.nlog:1:7", "scrub/scrub.nlog:2:7", "meter/meter.nlog:2:7"]
+    {
         assert!(told.contains(place), "{place}: {told}");
     }
     folder.weft(&["check", "builtin", "scrub"]).has_status(0);
@@ -113,7 +117,8 @@ fn the_processes_of_a_program_all_have_the_built_in_rules() {
     let folder = folder();
     folder.write("rules/n.nlog", "import \"builtin/interface/types.nlog\";\ninput table a(x: int);\noutput table b(x: int);\nb(x + DEFAULT_MTU) :- a(x);\n");
     folder.write("t.jsonl", "{\"insert\":{\"a\":[[1]]}}\n");
-    let outcome = folder.weft(&["eval", "builtin/interface/types.nlog", "rules", "-i", "t.jsonl", "--processes", "2"]);
+    let outcome =
+        folder.weft(&["eval", "builtin/interface/types.nlog", "rules", "-i", "t.jsonl", "--processes", "2"]);
     assert_eq!(outcome.has_status(0).stdout, "{\"txn\":1,\"insert\":{\"b\":[[1501]]},\"delete\":{}}\n");
 }
 
@@ -135,14 +140,29 @@ fn rules_beside_the_built_in_ones_can_be_edited() {
     let add = r#"problem("switch", sw, "very-old", "it is to go now") :- old_switch("o", sw);"#;
     let edit = serde_json::json!({"rules": {"add": [add]}}).to_string();
     folder.write("t.jsonl", edit + "\n");
-    let outcome = folder.weft(&["eval", "builtin", "old", "--objects", "net.yaml", "-i", "t.jsonl", "--tables", "problem"]);
+    let outcome = folder.weft(&[
+        "eval",
+        "builtin",
+        "old",
+        "--objects",
+        "net.yaml",
+        "-i",
+        "t.jsonl",
+        "--tables",
+        "problem",
+    ]);
     assert!(outcome.has_status(0).lines()[1].contains("very-old"), "{}", outcome.stdout);
 }
 
 #[test]
 fn a_controller_runs_packages_and_says_which() {
     let folder = folder();
-    let config = |rules: &str| format!("rules = {rules}\nstate = \"state\"\nlisten = \"unix:{}\"\n", folder.path("weft.sock").display());
+    let config = |rules: &str| {
+        format!(
+            "rules = {rules}\nstate = \"state\"\nlisten = \"unix:{}\"\n",
+            folder.path("weft.sock").display()
+        )
+    };
     let check = |rules: &str| {
         folder.write("weft.toml", config(rules)).weft(&["controller", "--config", "weft.toml", "--check"])
     };
@@ -174,6 +194,18 @@ fn a_controller_runs_packages_and_says_which() {
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(json["rules"], serde_json::json!(["builtin", "old"]));
     // The journal replays with the same programs.
-    let replay = folder.weft(&["eval", "builtin", "old", "-i", "state/journal.jsonl", "--final", "--tables", "problem"]);
-    assert_eq!(replay.has_status(0).stdout, "{\"problem\":[[\"switch\",\"blue\",\"old\",\"it is to go\"]]}\n");
+    let replay = folder.weft(&[
+        "eval",
+        "builtin",
+        "old",
+        "-i",
+        "state/journal.jsonl",
+        "--final",
+        "--tables",
+        "problem",
+    ]);
+    assert_eq!(
+        replay.has_status(0).stdout,
+        "{\"problem\":[[\"switch\",\"blue\",\"old\",\"it is to go\"]]}\n"
+    );
 }
