@@ -182,7 +182,10 @@ impl Rules {
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
-        let universal = UNIVERSAL.iter().filter_map(|(name, types)| fitting(schema, name, Role::Internal, types)).collect();
+        let universal = UNIVERSAL
+            .iter()
+            .filter_map(|(name, types)| fitting(schema, name, Role::Internal, types))
+            .collect();
         let source = |rule: &nlog::program::Rule| RuleSource {
             fingerprint: rule.fingerprint,
             file: rule.place.file.clone(),
