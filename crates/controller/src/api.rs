@@ -20,7 +20,7 @@ use crate::listener::{Account, Caller};
 use crate::pb;
 use crate::peer::Origin;
 use crate::receipt::{Progress, Receipt, SwitchReceipt, Update, Wanted, Watch};
-use crate::rules::{RuleSource, Rules};
+use crate::rules::RuleSource;
 
 /// The number of flows in one message of a stream.
 const CHUNK: usize = 1000;
@@ -46,12 +46,12 @@ pub(crate) struct Api {
 type Results<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Api {
-    pub(crate) fn new(engine: Engine, rules: &Rules) -> Self {
+    pub(crate) fn new(engine: Engine, kinds: Kinds, host_kind: Option<&str>, packages: &[String]) -> Self {
         Api {
             engine,
-            kinds: rules.kinds().clone(),
-            host_kind: rules.host_kind().unwrap_or_default().to_owned(),
-            packages: rules.packages().to_vec(),
+            kinds,
+            host_kind: host_kind.unwrap_or_default().to_owned(),
+            packages: packages.to_vec(),
             parsers: Arc::new(Semaphore::new(PARSERS)),
             turns: Turns::default(),
         }

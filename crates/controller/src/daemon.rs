@@ -158,7 +158,8 @@ impl Daemon {
         let runtime = tokio::runtime::Handle::current();
         let (ready, started) = oneshot::channel();
         let (ended, thread_end) = oneshot::channel();
-        let (api, packages) = (Api::new(engine.clone(), &rules), rules.packages().join(", "));
+        let packages = rules.packages().join(", ");
+        let api = Api::new(engine.clone(), rules.kinds().clone(), rules.host_kind(), rules.packages());
         let in_thread = move || {
             let prepared = prepare(evaluator, &rules, replay).map(|(core, journal)| {
                 let mut fleet =

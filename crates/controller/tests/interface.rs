@@ -49,7 +49,7 @@ fn a_table_that_does_not_fit_is_told_with_its_place_and_the_remedy() {
                 .replace("actions[])", "actions[], 1)")
         )
         .unwrap_err(),
-        format!("own.nlog:5:97: table of_flow has 6 columns, but it must have 5; {flow}")
+        format!("own.nlog:5:96: table of_flow has 6 columns, but it must have 5; {flow}")
     );
     assert_eq!(
         refused(

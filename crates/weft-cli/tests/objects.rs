@@ -294,7 +294,7 @@ fn commands_options_and_values_are_completed() {
         assert_eq!(candidates(&folder, words), ["builtin", ":files"], "{words:?}");
     }
     for words in
-        [&["nonsense", "x", ""][..], &["explain", "p.nlog", ""], &["eval", "p.nlog", "--workers", ""]]
+        [&["nonsense", "x", ""][..], &["get", "switch", "blue", ""], &["eval", "p.nlog", "--workers", ""]]
     {
         assert_eq!(candidates(&folder, words), [""; 0], "{words:?}");
     }
