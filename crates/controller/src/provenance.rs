@@ -1,22 +1,24 @@
-//! The logical rules behind flows that the physical rules only placed.
+//! The universal flows: the logical rules behind flows that the physical rules only placed, and the flows of a datapath.
 //!
 //! The cookie of a flow identifies the rule that derived it. For universal flows that is always the rule that places
-//! them, but readers want the logical rule. A universal row and its flows share table, priority and match.
+//! them, but readers want the logical rule. A universal row and its flows share table, priority and match, but for the
+//! datapath, which placement adds to the match.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use nlog_data::{Canonical, Committed, Row, Value};
-use openflow_rs::Match;
+use nlog_data::{Canonical, Committed, Value};
+use openflow_rs::{Demand, Field, Match};
 use ovs_driver::FlowKey;
 
 use crate::rules::Rules;
+use crate::universal::Key;
 
 /// The number of parts. While a reader holds an older copy, a change copies only its part.
 const PARTS: usize = 256;
 
-/// The logical rules behind universal flows. A copy costs no more than `PARTS` pointers.
+/// The universal flows. A copy costs no more than `PARTS` pointers.
 #[derive(Debug, Clone)]
 pub(crate) struct Provenance {
     /// A hash of the key determines its part.
@@ -25,44 +27,58 @@ pub(crate) struct Provenance {
 
 type Part = HashMap<Key, Origins>;
 
-/// Table, priority and match of a universal flow. The match is shared with the engine: encoded again as a [`FlowKey`], the
-/// matches of a large network would take twice the memory.
-type Key = (u8, u16, Arc<Canonical<Match>>);
+/// The owner of a flow: the index of the flow's table, and an id.
+type Owner = (u8, Arc<str>);
 
-/// The fingerprint of the rule for each logical switch with such a flow.
+/// What is known of a flow besides its key.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// The fingerprint of the logical rule.
+    pub(crate) rule: u64,
+    /// The values of the other columns ([`UniversalFlow`](crate::universal::UniversalFlow)).
+    pub(crate) rest: Value,
+}
+
+/// The flows with one key, by owner.
 #[derive(Debug, Clone)]
 enum Origins {
-    /// Almost always, because matches include the datapath.
-    One(Arc<str>, u64),
-    More(BTreeMap<Arc<str>, u64>),
+    One(Owner, Origin),
+    More(BTreeMap<Owner, Origin>),
 }
 
 impl Origins {
-    fn insert(&mut self, switch: Arc<str>, rule: u64) {
+    fn insert(&mut self, owner: Owner, origin: Origin) {
         match self {
-            Origins::One(own, own_rule) if *own == switch => *own_rule = rule,
-            Origins::One(own, own_rule) => {
-                *self = Origins::More(BTreeMap::from([(own.clone(), *own_rule), (switch, rule)]));
+            Origins::One(own, known) if *own == owner => *known = origin,
+            Origins::One(own, known) => {
+                *self = Origins::More(BTreeMap::from([(own.clone(), known.clone()), (owner, origin)]));
             }
-            Origins::More(switches) => drop(switches.insert(switch, rule)),
+            Origins::More(origins) => drop(origins.insert(owner, origin)),
         }
     }
 
-    /// Removes a switch. Returns whether none is left.
-    fn remove(&mut self, switch: &str) -> bool {
+    /// Removes an owner. Returns whether none is left.
+    fn remove(&mut self, owner: &Owner) -> bool {
         match self {
-            Origins::One(own, _) => **own == *switch,
-            Origins::More(switches) => {
-                switches.remove(switch);
-                switches.is_empty()
+            Origins::One(own, _) => own == owner,
+            Origins::More(origins) => {
+                origins.remove(owner);
+                origins.is_empty()
             }
         }
     }
 
     fn first(&self) -> Option<u64> {
         match self {
-            Origins::One(_, rule) => Some(*rule),
-            Origins::More(switches) => switches.values().next().copied(),
+            Origins::One(_, origin) => Some(origin.rule),
+            Origins::More(origins) => origins.values().next().map(|origin| origin.rule),
+        }
+    }
+
+    fn iter(&self) -> Box<dyn Iterator<Item = (&Owner, &Origin)> + '_> {
+        match self {
+            Origins::One(owner, origin) => Box::new(std::iter::once((owner, origin))),
+            Origins::More(origins) => Box::new(origins.iter()),
         }
     }
 }
@@ -76,52 +92,65 @@ impl Default for Provenance {
 impl Provenance {
     /// Applies the changes of the universal tables.
     pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) {
-        for delta in rules.universal.iter().filter_map(|table| committed.delta.tables.get(table)) {
-            for (key, switch) in delta.delete.iter().filter_map(universal) {
-                let part = Arc::make_mut(&mut self.parts[part(&key)]);
-                if part.get_mut(&key).is_some_and(|origins| origins.remove(&switch)) {
-                    part.remove(&key);
+        for (number, form) in (0..).zip(&rules.universal) {
+            let Some(delta) = committed.delta.tables.get(&form.table) else { continue };
+            for flow in delta.delete.iter().filter_map(|row| form.flow(row)) {
+                let part = Arc::make_mut(&mut self.parts[part(&flow.key)]);
+                if part.get_mut(&flow.key).is_some_and(|origins| origins.remove(&(number, flow.owner))) {
+                    part.remove(&flow.key);
                 }
             }
             let inserted = delta.insert.iter().zip(&delta.rules);
             let reattributed = delta.reattributed.iter().map(|(row, rule)| (row, rule));
             for (row, rule) in inserted.chain(reattributed) {
-                if let Some((key, switch)) = universal(row) {
-                    let part = Arc::make_mut(&mut self.parts[part(&key)]);
-                    let rule = rules.fingerprint(*rule);
-                    part.entry(key)
-                        .and_modify(|origins| origins.insert(switch.clone(), rule))
-                        .or_insert_with(|| Origins::One(switch.clone(), rule));
+                let Some(flow) = form.flow(row) else { continue };
+                let part = Arc::make_mut(&mut self.parts[part(&flow.key)]);
+                let owner = (number, flow.owner);
+                let origin = Origin { rule: rules.fingerprint(*rule), rest: flow.rest };
+                match part.get_mut(&flow.key) {
+                    Some(origins) => origins.insert(owner, origin),
+                    None => drop(part.insert(flow.key, Origins::One(owner, origin))),
                 }
             }
         }
     }
 
-    /// The logical rule behind a universal flow. Switches that share a key share the rule, since matches include the
-    /// datapath.
+    /// The logical rule behind a placed flow. Where flows of several datapaths differ in nothing but the datapath, one
+    /// rule derives them all: a rule that distinguishes datapaths is one that derives flows for some of them.
     pub(crate) fn logical_rule(&self, key: &FlowKey) -> Option<u64> {
-        let matching = Arc::new(Canonical::new(key.matching().ok()?));
-        let key = (key.table(), key.priority(), matching);
-        self.parts[part(&key)].get(&key)?.first()
+        let matching = key.matching().ok()?;
+        let find = |matching: Match| {
+            let key = (key.table(), key.priority(), Arc::new(Canonical::new(matching)));
+            self.parts[part(&key)].get(&key)?.first()
+        };
+        find(without_datapath(&matching)).or_else(|| find(matching))
     }
+
+    /// The flows that these owners have, in no particular order. An owner is the number of a table of universal flows and
+    /// an id.
+    pub(crate) fn flows<'a>(
+        &'a self,
+        owns: impl Fn(u8, &str) -> bool + 'a,
+    ) -> impl Iterator<Item = (&'a Key, &'a Owner, &'a Origin)> + 'a {
+        let all = self.parts.iter().flat_map(|part| part.iter());
+        let origins = all.flat_map(|(key, origins)| origins.iter().map(move |(owner, origin)| (key, owner, origin)));
+        origins.filter(move |(_, (form, id), _)| owns(*form, id))
+    }
+}
+
+/// The match without the datapath.
+fn without_datapath(matching: &Match) -> Match {
+    let others = matching.iter().filter(|demand| demand.field != Field::Metadata);
+    others.fold(Match::any(), |of, Demand { field, value, mask }| {
+        // The parts of a match fit together.
+        of.clone().with_masked(field, value, mask).unwrap_or(of)
+    })
 }
 
 fn part(key: &Key) -> usize {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish() as usize % PARTS
-}
-
-/// The key that a universal row shares with its flows, and its switch. A row that no switch supports yields no flow
-/// either; the transaction that inserts it is refused elsewhere.
-fn universal(row: &Row) -> Option<(Key, Arc<str>)> {
-    let [Value::String(switch), Value::Int(table), Value::Int(priority), Value::Match(matching), _] =
-        row.as_slice()
-    else {
-        return None;
-    };
-    let (table, priority) = (u8::try_from(*table).ok()?, u16::try_from(*priority).ok()?);
-    Some(((table, priority, matching.clone()), switch.clone()))
 }
 
 #[cfg(test)]

@@ -13,8 +13,11 @@ use nlog::source::{is_nlog, is_test_file};
 use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, Schema, TableId, Transaction, Type, Value};
 use ovs_driver::TlvMapping;
+use pipeline::Names;
 use tracing::warn;
 use tunnel_encap::Encap;
+
+use crate::universal::{self, Universal};
 
 /// The built-in rules.
 static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../rules");
@@ -90,14 +93,6 @@ const ADDRESSES: (&str, &[ColumnType]) = (
 /// The output table with the problems of objects (`rules/interface/driver.nlog`).
 const PROBLEMS: (&str, &[ColumnType]) = ("problem", &[STRING, STRING, STRING, STRING]);
 
-/// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
-/// depends on them; if the rules have them, the logical rule behind a flow is known.
-const UNIVERSAL: &[(&str, &[ColumnType])] = &[
-    ("logical_port_flow", &[STRING, INT, INT, MATCH, ACTIONS]),
-    ("logical_flow", &[STRING, INT, INT, MATCH, ACTIONS]),
-    ("logical_delivery", &[STRING, INT, INT, MATCH, STRING]),
-];
-
 /// A program, and the ids of the controller's tables in it.
 #[derive(Debug)]
 pub struct Rules {
@@ -113,7 +108,11 @@ pub struct Rules {
     pub(crate) addresses: Option<TableId>,
     pub(crate) states: Vec<StateTable>,
     pub(crate) problems: Option<TableId>,
-    pub(crate) universal: Vec<TableId>,
+    /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
+    /// depends on them; if the rules have them, the logical rule behind a flow is known.
+    pub(crate) universal: Vec<Universal>,
+    /// What flows are called.
+    names: Names,
     /// The tables that hooks with a memory fill.
     pub(crate) remembered: Vec<TableId>,
     conventions: Conventions,
@@ -289,8 +288,8 @@ impl Rules {
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
-        let universal = UNIVERSAL.iter().map(|(name, types)| find(schema, name, Role::Internal, types));
-        let universal = universal.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        let universal = universal::tables(&program);
+        let names = Names::of(&program);
         let source = |rule: &nlog::program::Rule| RuleSource {
             fingerprint: rule.fingerprint,
             file: rule.place.file.clone(),
@@ -323,6 +322,7 @@ impl Rules {
             states,
             problems,
             universal,
+            names,
             remembered,
             conventions,
             fingerprints,
@@ -346,6 +346,11 @@ impl Rules {
         self.host_kind.as_deref()
     }
 
+    /// The names of stages and fields.
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
     /// The agreed constants.
     pub fn conventions(&self) -> &Conventions {
         &self.conventions
@@ -357,7 +362,8 @@ impl Rules {
         let others = [self.addresses, self.problems];
         let states = self.states.iter().map(|state| state.table);
         let single = of_switches.into_iter().chain(others).flatten().chain(states);
-        single.chain(self.universal.iter().chain(&self.remembered).copied()).collect()
+        let universal = self.universal.iter().map(|universal| universal.table);
+        single.chain(universal).chain(self.remembered.iter().copied()).collect()
     }
 
     /// The rule with this fingerprint.
