@@ -43,6 +43,7 @@ mod former_labels;
 mod input_rows;
 pub mod journal;
 mod listener;
+mod logical_flows;
 
 mod object_status;
 pub mod peer;

@@ -12,7 +12,7 @@ use crate::model::{Entry, Form, Group, Outcome, Placed, Priority, Stage};
 use crate::names::Names;
 use crate::scope::Row;
 use crate::shape::{ActionsShape, MatchShape};
-use crate::term::{Term, Token};
+use crate::term::{Symbol, Term, Token};
 use crate::unfold::Unfolding;
 
 /// What is found.
@@ -342,7 +342,15 @@ struct Reader {
 impl Reader {
     fn new(row: &Row) -> Reader {
         let mut texts: Vec<String> = Vec::new();
-        for symbol in &row.symbols {
+        for (place, symbol) in row.symbols.iter().enumerate() {
+            // What one owner has under one name is one value.
+            let same = |other: &&Symbol| {
+                symbol.owner.is_some() && (other.owner, &other.name) == (symbol.owner, &symbol.name)
+            };
+            if let Some(same) = row.symbols[..place].iter().position(|other| same(&other)) {
+                texts.push(texts[same].clone());
+                continue;
+            }
             let owner = symbol.owner.and_then(|owner| row.symbols.get(owner));
             let own = match (symbol.ty.base(), owner) {
                 (Type::Int, Some(owner)) => format!("{} of {}", symbol.name, owner.name),

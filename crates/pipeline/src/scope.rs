@@ -1,6 +1,6 @@
 //! What is known while the body of a rule is read: the values of its variables, and what must hold of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nlog_data::{RuleId, TableId, Type, Value};
 
@@ -26,6 +26,8 @@ pub(crate) struct Scope {
     pub(crate) via: Vec<RuleId>,
     /// The symbols for parts of values, by the expressions of the parts.
     parts: Vec<(Vec<Token>, SymbolId)>,
+    /// The symbols that a variable of this rule gave a name.
+    named: BTreeSet<SymbolId>,
 }
 
 /// A row of a table, as far as the rules say it, on its own.
@@ -152,12 +154,13 @@ impl Scope {
         true
     }
 
-    /// Gives a symbol the name of a variable.
+    /// Gives a symbol the name of a variable. The first variable counts.
     pub(crate) fn rename(&mut self, term: &Term, name: &str) {
         // The checker's own variables have names with a period.
         if let Term::Symbol(id) = self.find(term)
             && !name.contains('.')
             && !name.starts_with('_')
+            && self.named.insert(id)
         {
             name.clone_into(&mut self.symbols[id].name);
         }

@@ -122,14 +122,15 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
     if with_flows {
         found.push(("status".to_owned(), "The controller and its switches".to_owned()));
         found.push(("flows".to_owned(), "The flows, groups and ports of a transport node".to_owned()));
+        found.push(("logical-flows".to_owned(), "The flows of a logical switch, before they are placed on hosts".to_owned()));
     }
     found
 }
 
-/// The ids of a kind, or of the transport nodes with flows; none without a controller.
+/// The ids of a kind, of the transport nodes with flows, or of the switches with logical flows; none without a controller.
 fn ids(address: Option<&str>, kind: &str) -> Vec<Candidate> {
     let of_flows = kind == "flows";
-    let kind = kind.to_owned();
+    let kind = if kind == "logical-flows" { "switch" } else { kind }.to_owned();
     let found = ask(address, PATIENCE, |mut client| async move {
         if of_flows {
             let status = client.status().await.ok()?;
