@@ -4,5 +4,7 @@ mod flood;
 mod hosts;
 mod isolation;
 mod layers;
+mod learning;
 mod open_vswitch;
+mod pipeline;
 mod random;

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use nlog_data::{Canonical, Committed, Value};
-use openflow_rs::{Demand, Field, Match};
+use nlog_data::{Canonical, Committed, Row, Value};
+use openflow_rs::{Field, Match};
 use ovs_driver::FlowKey;
 
 use crate::rules::Rules;
@@ -23,6 +23,8 @@ const PARTS: usize = 256;
 pub(crate) struct Provenance {
     /// A hash of the key determines its part.
     parts: Vec<Arc<Part>>,
+    /// The datapath of each number in metadata.
+    datapaths: Arc<HashMap<i64, Arc<str>>>,
 }
 
 type Part = HashMap<Key, Origins>;
@@ -68,11 +70,10 @@ impl Origins {
         }
     }
 
-    fn first(&self) -> Option<u64> {
-        match self {
-            Origins::One(_, origin) => Some(origin.rule),
-            Origins::More(origins) => origins.values().next().map(|origin| origin.rule),
-        }
+    /// The rule for a datapath. A flow of a port has the port's label in its match, so its only rule is that of the port.
+    fn of(&self, datapath: Option<&str>) -> Option<u64> {
+        let own = self.iter().find(|((_, id), _)| Some(&**id) == datapath);
+        own.or_else(|| self.iter().next()).map(|(_, origin)| origin.rule)
     }
 
     fn iter(&self) -> Box<dyn Iterator<Item = (&Owner, &Origin)> + '_> {
@@ -85,13 +86,20 @@ impl Origins {
 
 impl Default for Provenance {
     fn default() -> Self {
-        Provenance { parts: vec![Arc::default(); PARTS] }
+        Provenance { parts: vec![Arc::default(); PARTS], datapaths: Arc::default() }
     }
 }
 
 impl Provenance {
     /// Applies the changes of the universal tables.
     pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) {
+        if let Some(delta) = rules.datapath_labels.and_then(|table| committed.delta.tables.get(&table)) {
+            let datapaths = Arc::make_mut(&mut self.datapaths);
+            for (label, _) in delta.delete.iter().filter_map(labelled) {
+                datapaths.remove(&label);
+            }
+            datapaths.extend(delta.insert.iter().filter_map(labelled));
+        }
         for (number, form) in (0..).zip(&rules.universal) {
             let Some(delta) = committed.delta.tables.get(&form.table) else { continue };
             for flow in delta.delete.iter().filter_map(|row| form.flow(row)) {
@@ -115,15 +123,17 @@ impl Provenance {
         }
     }
 
-    /// The logical rule behind a placed flow. Where flows of several datapaths differ in nothing but the datapath, one
-    /// rule derives them all: a rule that distinguishes datapaths is one that derives flows for some of them.
+    /// The logical rule behind a placed flow.
     pub(crate) fn logical_rule(&self, key: &FlowKey) -> Option<u64> {
-        let matching = key.matching().ok()?;
-        let find = |matching: Match| {
+        let whole = key.matching().ok()?;
+        let label = whole.get(Field::Metadata).and_then(|(label, _)| i64::try_from(label).ok());
+        let datapath = label.and_then(|label| self.datapaths.get(&label)).map(|datapath| &**datapath);
+        let origin = |matching: Match| {
             let key = (key.table(), key.priority(), Arc::new(Canonical::new(matching)));
-            self.parts[part(&key)].get(&key)?.first()
+            self.parts[part(&key)].get(&key)?.of(datapath)
         };
-        find(without_datapath(&matching)).or_else(|| find(matching))
+        // Other rules than the built-in ones may say the datapath in their universal flows.
+        without_datapath(&whole).filter(|_| datapath.is_some()).and_then(origin).or_else(|| origin(whole))
     }
 
     /// The flows that these owners have, in no particular order. An owner is the number of a table of universal flows and
@@ -138,13 +148,20 @@ impl Provenance {
     }
 }
 
-/// The match without the datapath.
-fn without_datapath(matching: &Match) -> Match {
-    let others = matching.iter().filter(|demand| demand.field != Field::Metadata);
-    others.fold(Match::any(), |of, Demand { field, value, mask }| {
-        // The parts of a match fit together.
-        of.clone().with_masked(field, value, mask).unwrap_or(of)
-    })
+/// A match of a flow without the datapath.
+fn without_datapath(whole: &Match) -> Option<Match> {
+    let rest = whole.iter().filter(|demand| demand.field != Field::Metadata);
+    rest.into_iter()
+        .try_fold(Match::any(), |rest, demand| rest.with_masked(demand.field, demand.value, demand.mask))
+        .ok()
+}
+
+/// The number and the id of a datapath.
+fn labelled(row: &Row) -> Option<(i64, Arc<str>)> {
+    match row.as_slice() {
+        [Value::String(datapath), Value::Int(label)] => Some((*label, datapath.clone())),
+        _ => None,
+    }
 }
 
 fn part(key: &Key) -> usize {
@@ -170,11 +187,13 @@ mod tests {
         table wants(sw: string);
         wants(sw) :- switch(sw, _);
         input table datapath_label(sw: string, label: int) key(sw) from allocate(wants, first: 1, last: 9);
-        table logical_flow(sw: string, table_id: int, priority: int, match: match, actions: actions);
+        table logical_flow(switch: string, table_id: int, priority: int, match: match, actions: actions);
         output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
             key(hv, table_id, priority, match);
-        logical_flow(sw, 1, 1, match_reg0(label), set_reg0(label)) :- datapath_label(sw, label);
-        of_flow("hv1", id, priority, matching, actions) :- logical_flow(_, id, priority, matching, actions);
+        logical_flow(sw, 1, 1, match_reg0(7), set_reg0(7)) :- switch(id: sw, tenant: tenant), is_none(tenant);
+        logical_flow(sw, 1, 1, match_reg0(7), set_reg0(8)) :- switch(id: sw, tenant: tenant), is_some(tenant);
+        of_flow("hv1", id, priority, matching & match_metadata(label), actions) :-
+            logical_flow(sw, id, priority, matching, actions), datapath_label(sw, label);
     "#;
 
     #[test]
@@ -189,14 +208,14 @@ mod tests {
         let now = SystemTime::UNIX_EPOCH;
         let (mut core, _) =
             Core::restore(evaluator, rules.clone(), crate::core::History::new(&rules), now).unwrap();
-        let apply = |core: &mut Core, id: &str| {
+        let apply = |core: &mut Core, switch: &str| {
             let mut batch = Batch::new(core.rules().kinds(), Cancel::default());
-            batch.add_json("test", &format!(r#"{{"kind": "switch", "id": "{id}"}}"#));
+            batch.add_json("test", switch);
             core.apply(batch, "test", now).unwrap();
         };
-        apply(&mut core, "a");
+        apply(&mut core, r#"{"kind": "switch", "id": "a"}"#);
         let before = core.provenance();
-        apply(&mut core, "b");
+        apply(&mut core, r#"{"kind": "switch", "id": "b", "tenant": "acme"}"#);
         let after = core.provenance();
 
         let known = |origins: &Provenance| {
@@ -205,7 +224,10 @@ mod tests {
         };
         let logical = known(&after);
         assert_eq!((known(&before).len(), logical.len()), (1, 2));
-        assert!(rules.source(logical[0]).unwrap().text.starts_with("logical_flow("));
+        // The two flows differ in their datapath alone, and each has its own rule.
+        let texts: Vec<&str> = logical.iter().map(|rule| &*rules.source(*rule).unwrap().text).collect();
+        let with = |part: &str| texts.iter().filter(|text| text.contains(part)).count();
+        assert_eq!((with("is_none(tenant)"), with("is_some(tenant)")), (1, 1), "{texts:?}");
         let shared = before.parts.iter().zip(&after.parts).filter(|(old, new)| Arc::ptr_eq(old, new));
         assert_eq!(shared.count(), PARTS - 1);
     }

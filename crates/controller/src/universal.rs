@@ -2,13 +2,11 @@
 //!
 //! They are found by their columns, so that a package can add a form of its own.
 
-use nlog::Program;
-use nlog_data::{Role, Row, TableId, Type, Value};
-use openflow_rs::Match;
-
 use std::sync::Arc;
 
-use nlog_data::Canonical;
+use nlog::Program;
+use nlog_data::{Canonical, Row, TableId, Type, Value};
+use openflow_rs::Match;
 
 /// A table of universal flows.
 #[derive(Debug)]
@@ -16,8 +14,8 @@ pub(crate) struct Universal {
     pub(crate) table: TableId,
     /// Its name.
     pub(crate) name: String,
-    /// The id space of the objects that own its flows: that is also the name of the column with their ids. None if no object
-    /// owns them.
+    /// The name of the column with the ids of the objects that own its flows, which is that of their id space. None if no
+    /// object owns them.
     pub(crate) space: Option<String>,
     owner: Option<usize>,
     stage: usize,
@@ -43,10 +41,10 @@ pub(crate) struct UniversalFlow {
 /// matches of a large network would take twice the memory.
 pub(crate) type Key = (u8, u16, Arc<Canonical<Match>>);
 
-/// The tables of universal flows of a program, in name order.
+/// The tables of universal flows of a program, in name order. Tables whose rows are made of others' flows only pass these
+/// on.
 pub(crate) fn tables(program: &Program) -> Vec<Universal> {
-    let internal = program.schema.iter().filter(|(_, table)| table.role == Role::Internal);
-    internal.filter_map(|(id, _)| Universal::of(program, id)).collect()
+    pipeline::forms(program).into_iter().filter_map(|table| Universal::of(program, table)).collect()
 }
 
 impl Universal {
@@ -59,8 +57,10 @@ impl Universal {
         let (stage, priority) = (of("table_id", &Type::Int)?, of("priority", &Type::Int)?);
         let matching = of("match", &Type::Match)?;
         let is_owner = |name: &String| program.objects.iter().any(|kind| kind.id_space == *name);
-        // A delivery names a datapath first and then a port.
+        // A delivery names a datapath first and then a port. Other rules than the built-in ones may name their columns
+        // otherwise.
         let owner = columns.iter().position(|column| is_owner(&column.name));
+        let owner = owner.or_else(|| columns.iter().position(|column| *column.ty.base() == Type::String));
         let known = [Some(stage), Some(priority), Some(matching), owner];
         let rest: Vec<usize> = (0..columns.len()).filter(|column| !known.contains(&Some(*column))).collect();
         Some(Universal {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog::program::Rule;
+use nlog::program::{BodyItem, Rule};
 use nlog_data::{Role, RuleId, TableId, Type, Value};
 
 use crate::evaluate::as_match;
@@ -57,6 +57,18 @@ struct Flow {
     rule: RuleId,
 }
 
+/// The internal tables of flows that rules derive without a host, and others place on hosts: those with columns `table_id`,
+/// `priority` and a match, except for tables that only pass on the flows of another. In name order.
+pub fn forms(program: &Program) -> Vec<TableId> {
+    let holds_flows = |table: TableId| Columns::of(program, table).is_some();
+    let passes_on = |table: TableId| {
+        let items = program.rules_of(table).flat_map(|(_, rule)| &rule.body);
+        items.into_iter().any(|item| matches!(item, BodyItem::Atom { table, .. } if holds_flows(*table)))
+    };
+    let internal = program.schema.iter().filter(|(_, table)| table.role == Role::Internal);
+    internal.map(|(id, _)| id).filter(|id| holds_flows(*id) && !passes_on(*id)).collect()
+}
+
 /// Everything that the rules of a program put into switches.
 pub(crate) fn find(program: &Program, names: &Names) -> Found {
     let tables = || program.schema.iter();
@@ -65,10 +77,7 @@ pub(crate) fn find(program: &Program, names: &Names) -> Found {
         .filter(|(_, table)| is_output(table.role))
         .filter_map(|(id, _)| Some((id, Columns::of(program, id).filter(|columns| columns.actions.is_some())?)))
         .collect();
-    let forms: BTreeSet<TableId> = tables()
-        .filter(|(id, table)| table.role == Role::Internal && Columns::of(program, *id).is_some())
-        .map(|(id, _)| id)
-        .collect();
+    let forms: BTreeSet<TableId> = forms(program).into_iter().collect();
     let buckets: Vec<TableId> = tables()
         .filter(|(id, table)| is_output(table.role) && !flows.iter().any(|(flow, _)| flow == id))
         .filter(|(_, table)| table.columns.iter().any(|column| *column.ty.base() == Type::Actions))

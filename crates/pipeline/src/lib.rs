@@ -40,5 +40,6 @@ mod term;
 mod text;
 mod unfold;
 
-pub use names::Names;
+pub use flows::forms;
 pub use model::{Entry, Form, Group, NamedBits, Outcome, Pipeline, Placed, Priority, Stage};
+pub use names::Names;

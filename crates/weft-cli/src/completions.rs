@@ -127,10 +127,10 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
     found
 }
 
-/// The ids of a kind, of the transport nodes with flows, or of the switches with logical flows; none without a controller.
+/// The ids of a kind, or of the transport nodes with flows; none without a controller.
 fn ids(address: Option<&str>, kind: &str) -> Vec<Candidate> {
     let of_flows = kind == "flows";
-    let kind = if kind == "logical-flows" { "switch" } else { kind }.to_owned();
+    let kind = kind.to_owned();
     let found = ask(address, PATIENCE, |mut client| async move {
         if of_flows {
             let status = client.status().await.ok()?;
