@@ -11,19 +11,13 @@ use nlog::diagnostic::{Style, to_text};
 use nlog::program::Place;
 use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
-use switch_tables::{
-    ADDRESSES, BUCKETS, DATAPATH_LABELS, DELIVERIES, FLOWS, LOGICAL_FLOWS, PATCHES, PORT_FLOWS, PROBLEMS,
-    SwitchTable, TUNNELS,
-};
+use pipeline::Names;
+use switch_tables::{ADDRESSES, BUCKETS, DATAPATH_LABELS, FLOWS, PATCHES, PROBLEMS, TUNNELS};
 use tracing::warn;
 
 use crate::builtin;
 use interface::Interface;
 pub use interface::{Conventions, Misfit};
-
-/// The tables of universal flows between the logical and the physical rules. Nothing depends on them; if the rules have them,
-/// the logical rule behind a flow is known.
-const UNIVERSAL: [&SwitchTable; 3] = [&PORT_FLOWS, &LOGICAL_FLOWS, &DELIVERIES];
 
 /// A program, and the ids of the controller's tables in it.
 #[derive(Debug)]
@@ -42,7 +36,11 @@ pub struct Rules {
     pub(crate) addresses: Option<TableId>,
     pub(crate) states: Vec<StateTable>,
     pub(crate) problems: Option<TableId>,
-    pub(crate) universal: Vec<TableId>,
+    /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
+    /// depends on them; if the rules have them, the logical rule behind a flow is known.
+    pub(crate) universal: Vec<Universal>,
+    /// What flows are called.
+    names: Names,
     pub(crate) datapath_labels: Option<TableId>,
     /// The tables that hooks with a memory fill.
     pub(crate) remembered: Vec<TableId>,
@@ -177,9 +175,8 @@ impl Rules {
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
-        // Nothing depends on these, so that other tables of their names are no fault.
-        let fitting = |table: &SwitchTable| table.find(schema).ok().flatten();
-        let universal = UNIVERSAL.into_iter().filter_map(fitting).collect();
+        let universal = universal::tables(&program);
+        let names = Names::of(&program);
         let source = |rule: &nlog::program::Rule| RuleSource {
             fingerprint: rule.fingerprint,
             file: rule.place.file.clone(),
@@ -189,7 +186,8 @@ impl Rules {
         };
         let fingerprints = program.rules.iter().map(|rule| rule.fingerprint).collect();
         let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
-        let datapath_labels = fitting(&DATAPATH_LABELS);
+        // Nothing depends on it, so another table of this name is no fault.
+        let datapath_labels = DATAPATH_LABELS.find(schema).ok().flatten();
         let host_kind =
             addresses.and_then(|table| schema.table(table).columns[0].ty.kinds()?.first().cloned());
         let remembered =
@@ -212,6 +210,7 @@ impl Rules {
             states,
             problems,
             universal,
+            names,
             datapath_labels,
             remembered,
             conventions,
@@ -241,6 +240,11 @@ impl Rules {
         self.host_kind.as_deref()
     }
 
+    /// The names of stages and fields.
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
     /// The agreed constants.
     pub fn conventions(&self) -> &Conventions {
         &self.conventions
@@ -252,7 +256,8 @@ impl Rules {
         let others = [self.addresses, self.problems, self.datapath_labels];
         let states = self.states.iter().map(|state| state.table);
         let single = of_switches.into_iter().chain(others).flatten().chain(states);
-        single.chain(self.universal.iter().chain(&self.remembered).copied()).collect()
+        let universal = self.universal.iter().map(|universal| universal.table);
+        single.chain(universal).chain(self.remembered.iter().copied()).collect()
     }
 
     /// The rule with this fingerprint.

@@ -109,15 +109,6 @@ pub const DRIVER: [&SwitchTable; 11] = [
 
 // Within the rules.
 tables! {
-    /// Universal flows of the host of a port (`rules/interface/universal.nlog`).
-    PORT_FLOWS = Internal "logical_port_flow"
-        (port: STRING, table_id: INT, priority: INT, match: MATCH, actions: ACTIONS);
-    /// Universal flows of a datapath.
-    LOGICAL_FLOWS = Internal "logical_flow"
-        (datapath: STRING, table_id: INT, priority: INT, match: MATCH, actions: ACTIONS);
-    /// Universal flows that lead to one port.
-    DELIVERIES = Internal "logical_delivery"
-        (datapath: STRING, table_id: INT, priority: INT, match: MATCH, port: STRING);
     /// The number of each datapath in metadata.
     DATAPATH_LABELS = Input "datapath_label" (datapath: STRING, label: INT);
 
