@@ -98,6 +98,10 @@ const UNIVERSAL: &[(&str, &[ColumnType])] = &[
     ("logical_delivery", &[STRING, INT, INT, MATCH, STRING]),
 ];
 
+/// The table with the number of each datapath in metadata (`rules/interface/labels.nlog`), from which the datapath of a
+/// flow is known.
+const DATAPATH_LABELS: (&str, &[ColumnType]) = ("datapath_label", &[STRING, INT]);
+
 /// A program, and the ids of the controller's tables in it.
 #[derive(Debug)]
 pub struct Rules {
@@ -114,6 +118,7 @@ pub struct Rules {
     pub(crate) states: Vec<StateTable>,
     pub(crate) problems: Option<TableId>,
     pub(crate) universal: Vec<TableId>,
+    pub(crate) datapath_labels: Option<TableId>,
     /// The tables that hooks with a memory fill.
     pub(crate) remembered: Vec<TableId>,
     conventions: Conventions,
@@ -300,6 +305,7 @@ impl Rules {
         };
         let fingerprints = program.rules.iter().map(|rule| rule.fingerprint).collect();
         let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
+        let datapath_labels = find(schema, DATAPATH_LABELS.0, Role::Input, DATAPATH_LABELS.1)?;
         let addresses = find(schema, ADDRESSES.0, Role::Output, ADDRESSES.1)?;
         let host_kind =
             addresses.and_then(|table| schema.table(table).columns[0].ty.kinds()?.first().cloned());
@@ -323,6 +329,7 @@ impl Rules {
             states,
             problems,
             universal,
+            datapath_labels,
             remembered,
             conventions,
             fingerprints,
@@ -354,7 +361,7 @@ impl Rules {
     /// The tables whose changes the controller observes.
     pub fn observed(&self) -> BTreeSet<TableId> {
         let of_switches = [self.flows, self.buckets, self.tunnels, self.patches];
-        let others = [self.addresses, self.problems];
+        let others = [self.addresses, self.problems, self.datapath_labels];
         let states = self.states.iter().map(|state| state.table);
         let single = of_switches.into_iter().chain(others).flatten().chain(states);
         single.chain(self.universal.iter().chain(&self.remembered).copied()).collect()

@@ -216,9 +216,9 @@ fn one_datapath_for_all_tenants_is_noticed() {
     // Only for ports, that is, on entry, in port security in both directions and on exit; their switches stay
     // distinct.
     let rules = broken_rules(&[(
-        "logical/ports.nlog",
-        "datapath_label(sw, datapath)",
-        "datapath_label(sw, _), datapath = 1",
+        "physical/local_ports.nlog",
+        "datapath_label(sw, datapath_label)",
+        "datapath_label(sw, _), datapath_label = 1",
     )]);
     let testbed = testbed("datapath", &["geneve"], Some(rules.path()));
     bring_up(&testbed);
