@@ -16,6 +16,7 @@ use switch_tables::{ADDRESSES, BUCKETS, DATAPATH_LABELS, FLOWS, PATCHES, PROBLEM
 use tracing::warn;
 
 use crate::builtin;
+use crate::universal::{self, Universal};
 use interface::Interface;
 pub use interface::{Conventions, Misfit};
 

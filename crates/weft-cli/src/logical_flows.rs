@@ -29,12 +29,16 @@ pub(crate) fn to_text(flows: &LogicalFlows) -> String {
     text
 }
 
+/// A name, unless it is empty.
+fn named(name: &str) -> Option<&str> {
+    Some(name).filter(|name| !name.is_empty())
+}
+
 /// One JSON object for each flow.
 pub(crate) fn to_json(flows: &LogicalFlows) -> String {
     let rules = places(&flows.rules);
     let mut text = String::new();
     for flow in &flows.flows {
-        let named = |name: &str| Some(name).filter(|name| !name.is_empty());
         let mut object = serde_json::json!({
             "table": flow.table_id,
             "stage": named(&flow.stage),

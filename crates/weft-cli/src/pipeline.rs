@@ -2,11 +2,9 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
-use controller::Rules;
-use nlog::Program;
+use controller::builtin;
 use pipeline::Pipeline;
 
 use crate::exit::Failure;
@@ -22,8 +20,8 @@ flows of one logical switch of a running controller.";
 #[derive(Args)]
 #[command(after_help = READING)]
 pub(crate) struct PipelineCommand {
-    /// `.nlog` files or folders; together they form one program (default: the built-in rules)
-    #[arg(value_name = "PROGRAM")]
+    /// `.nlog` files or folders; together they form one program. `builtin` is the built-in rules
+    #[arg(value_name = "PROGRAM", default_value = builtin::NAME)]
     programs: Vec<PathBuf>,
     /// Print a page in Markdown
     #[arg(long, conflicts_with = "json")]
@@ -36,7 +34,7 @@ pub(crate) struct PipelineCommand {
 impl PipelineCommand {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let program = self.program()?;
+        let program = compile(&self.programs)?;
         let pipeline = Pipeline::new(&program);
         let text = if self.json {
             let json = serde_json::to_string(&pipeline);
@@ -47,13 +45,5 @@ impl PipelineCommand {
             pipeline.to_string()
         };
         std::io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
-    }
-
-    fn program(&self) -> Result<Arc<Program>, Failure> {
-        if !self.programs.is_empty() {
-            return compile(&self.programs);
-        }
-        let rules = Rules::load(None).map_err(|error| Failure::outside("the built-in rules", error))?;
-        Ok(rules.program().clone())
     }
 }
