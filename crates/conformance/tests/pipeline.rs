@@ -10,7 +10,9 @@ use test_random::Random;
 
 /// A flow that does not fall under exactly one entry, with the entries.
 fn fault(pipeline: &Pipeline, row: &Row) -> Option<String> {
-    let [_, Value::Int(table), Value::Int(priority), Value::Match(matching), Value::Actions(actions)] = &row[..] else {
+    let [_, Value::Int(table), Value::Int(priority), Value::Match(matching), Value::Actions(actions)] =
+        &row[..]
+    else {
         return Some(format!("not a flow: {row:?}"));
     };
     let (table, priority) = (u8::try_from(*table).unwrap(), u16::try_from(*priority).unwrap());
@@ -18,8 +20,10 @@ fn fault(pipeline: &Pipeline, row: &Row) -> Option<String> {
     if entries.len() == 1 {
         return None;
     }
-    let texts: Vec<String> =
-        entries.iter().map(|entry| format!("{} ({}:{})", entry.matching, entry.rules[0].file, entry.rules[0].line)).collect();
+    let texts: Vec<String> = entries
+        .iter()
+        .map(|entry| format!("{} ({}:{})", entry.matching, entry.rules[0].file, entry.rules[0].line))
+        .collect();
     let flow = format!("table={table} priority={priority} {} actions={}", matching.text(), actions.text());
     Some(format!("{flow}: {} entries: {}", texts.len(), texts.join("; ")))
 }
@@ -28,7 +32,8 @@ fn fault(pipeline: &Pipeline, row: &Row) -> Option<String> {
 fn each_flow_falls_under_exactly_one_entry() {
     let rules = program::rules();
     let pipeline = Pipeline::new(&rules);
-    let entries = pipeline.stages.iter().flat_map(|stage| &stage.priorities).flat_map(|priority| &priority.entries);
+    let entries =
+        pipeline.stages.iter().flat_map(|stage| &stage.priorities).flat_map(|priority| &priority.entries);
     let all: BTreeSet<*const pipeline::Entry> = entries.map(std::ptr::from_ref).collect();
     let mut simulation = Simulation::new(rules).unwrap();
     let (mut checked, mut seen, mut met) = (0, BTreeSet::new(), BTreeSet::new());
@@ -50,7 +55,9 @@ fn each_flow_falls_under_exactly_one_entry() {
             if let Some(fault) = fault(&pipeline, row) {
                 panic!("seed {seed}: {fault}\n{world}");
             }
-            let [_, Value::Int(table), Value::Int(priority), Value::Match(matching), Value::Actions(actions)] = &row[..] else {
+            let [_, Value::Int(table), Value::Int(priority), Value::Match(matching), Value::Actions(actions)] =
+                &row[..]
+            else {
                 continue;
             };
             let own = pipeline.entries_of(*table as u8, *priority as u16, &matching.get(), &actions.get());

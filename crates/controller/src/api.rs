@@ -202,7 +202,8 @@ impl pb::controller_server::Controller for Api {
         let turn = self.turns.next(&account).await?;
         let flows = self.engine.logical_flows(id.clone()).await.map_err(stopping)?;
         let flows = flows.ok_or_else(|| {
-            let message = format!("no object {} has logical flows: give the id of a logical switch", quote_text(&id));
+            let message =
+                format!("no object {} has logical flows: give the id of a logical switch", quote_text(&id));
             Status::not_found(message)
         })?;
         let messages = tokio::task::spawn_blocking(move || {

@@ -56,7 +56,8 @@ impl LogicalFlows {
             Some(space) => self.owners.contains(&(space.clone(), Arc::from(id))),
         };
         let found = self.provenance.flows(owns);
-        let flows = found.map(|(key, (form, owner), origin)| self.flow(&forms[usize::from(*form)], key, owner, origin));
+        let flows = found
+            .map(|(key, (form, owner), origin)| self.flow(&forms[usize::from(*form)], key, owner, origin));
         let mut flows: Vec<pb::LogicalFlow> = flows.collect();
         flows.sort_by(|a, b| {
             let order = |flow: &pb::LogicalFlow| (flow.table_id, Reverse(flow.priority));
@@ -66,7 +67,13 @@ impl LogicalFlows {
         flows
     }
 
-    fn flow(&self, form: &Universal, (table, priority, matching): &Key, owner: &str, origin: &Origin) -> pb::LogicalFlow {
+    fn flow(
+        &self,
+        form: &Universal,
+        (table, priority, matching): &Key,
+        owner: &str,
+        origin: &Origin,
+    ) -> pb::LogicalFlow {
         let names = self.rules.names();
         let mut actions = None;
         let mut columns = Map::new();
@@ -94,7 +101,8 @@ impl LogicalFlows {
 
     /// The rules of these flows that are not among those told already.
     pub(crate) fn rules_of(&self, flows: &[pb::LogicalFlow], told: &mut HashSet<u64>) -> Vec<pb::Rule> {
-        let new: BTreeSet<u64> = flows.iter().map(|flow| flow.rule).filter(|rule| told.insert(*rule)).collect();
+        let new: BTreeSet<u64> =
+            flows.iter().map(|flow| flow.rule).filter(|rule| told.insert(*rule)).collect();
         let sources = new.into_iter().filter_map(|rule| self.rules.source(rule));
         sources.map(crate::api::rule_message).collect()
     }

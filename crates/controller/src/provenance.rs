@@ -143,7 +143,8 @@ impl Provenance {
         owns: impl Fn(u8, &str) -> bool + 'a,
     ) -> impl Iterator<Item = (&'a Key, &'a Owner, &'a Origin)> + 'a {
         let all = self.parts.iter().flat_map(|part| part.iter());
-        let origins = all.flat_map(|(key, origins)| origins.iter().map(move |(owner, origin)| (key, owner, origin)));
+        let origins =
+            all.flat_map(|(key, origins)| origins.iter().map(move |(owner, origin)| (key, owner, origin)));
         origins.filter(move |(_, (form, id), _)| owns(*form, id))
     }
 }

@@ -9,6 +9,7 @@ mod full_disk;
 mod groups;
 mod hostile;
 mod load;
+mod logical_flows;
 mod numbers;
 mod other_rules;
 mod refused_state;

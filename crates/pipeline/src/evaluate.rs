@@ -34,7 +34,8 @@ pub(crate) enum Variables<'a> {
 impl Evaluator<'_> {
     /// Whether an id of one kind of objects is never one of the other.
     pub(crate) fn disjoint(&self, a: TableId, b: TableId) -> bool {
-        let space = |table| self.program.objects.iter().find(|kind| kind.table == table).map(|kind| &kind.id_space);
+        let space =
+            |table| self.program.objects.iter().find(|kind| kind.table == table).map(|kind| &kind.id_space);
         a != b && space(a) == space(b)
     }
 
@@ -57,7 +58,8 @@ impl Evaluator<'_> {
             }
             Expr::If { condition, then, otherwise } => {
                 let conditions = self.evaluate(scope, condition, variables);
-                let decided = conditions.into_iter().flat_map(|(scope, condition)| self.decide(scope, &condition));
+                let decided =
+                    conditions.into_iter().flat_map(|(scope, condition)| self.decide(scope, &condition));
                 decided
                     .flat_map(|(scope, holds)| {
                         self.evaluate(scope, if holds { then } else { otherwise }, variables)
@@ -254,7 +256,9 @@ pub(crate) fn as_match(term: &Term) -> Option<MatchTerm> {
         Term::Constant(Value::Match(of)) => Some(probe::constant_match(&of.get())),
         Term::Match(of) => Some(of.clone()),
         Term::Symbol(id) => Some(MatchTerm { rest: vec![vec![Token::Symbol(*id)]], ..MatchTerm::default() }),
-        Term::Computed(computed) => Some(MatchTerm { rest: vec![computed.text.clone()], ..MatchTerm::default() }),
+        Term::Computed(computed) => {
+            Some(MatchTerm { rest: vec![computed.text.clone()], ..MatchTerm::default() })
+        }
         _ => None,
     }
 }

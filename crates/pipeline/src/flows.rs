@@ -75,7 +75,9 @@ pub(crate) fn find(program: &Program, names: &Names) -> Found {
     let is_output = |role: Role| role == Role::Output;
     let flows: Vec<(TableId, Columns)> = tables()
         .filter(|(_, table)| is_output(table.role))
-        .filter_map(|(id, _)| Some((id, Columns::of(program, id).filter(|columns| columns.actions.is_some())?)))
+        .filter_map(|(id, _)| {
+            Some((id, Columns::of(program, id).filter(|columns| columns.actions.is_some())?))
+        })
         .collect();
     let forms: BTreeSet<TableId> = forms(program).into_iter().collect();
     let buckets: Vec<TableId> = tables()
@@ -155,7 +157,8 @@ impl Gatherer<'_> {
         let reader = Reader::new(row);
         let text = |tokens: &[Token]| reader.text(tokens);
         let matching = MatchShape::new(&as_match(&row.columns[columns.matching])?, &text);
-        let actions = columns.actions.map(|column| self.unfolding.evaluator().as_actions(&row.columns[column]));
+        let actions =
+            columns.actions.map(|column| self.unfolding.evaluator().as_actions(&row.columns[column]));
         let shape = ActionsShape::new(&actions.unwrap_or_default(), &text);
         let logical = row.via.iter().find(|rule| self.forms.contains(&self.program.rule(**rule).head));
         let rule = *logical.or(row.via.last())?;
@@ -201,7 +204,9 @@ impl Gatherer<'_> {
         // One for each rule and match, in the order of the source.
         let mut of_rules: Vec<(RuleId, MatchShape, Vec<Outcome>)> = Vec::new();
         for flow in flows {
-            let own = of_rules.iter_mut().find(|(rule, matching, _)| (*rule, &*matching) == (flow.rule, &flow.matching));
+            let own = of_rules
+                .iter_mut()
+                .find(|(rule, matching, _)| (*rule, &*matching) == (flow.rule, &flow.matching));
             match own {
                 Some((_, _, outcomes)) if !outcomes.contains(&flow.outcome) => outcomes.push(flow.outcome),
                 Some(_) => {}
@@ -257,17 +262,20 @@ impl Gatherer<'_> {
         for row in self.unfolding.rows(table).iter() {
             let reader = Reader::new(row);
             let text = |tokens: &[Token]| reader.text(tokens);
-            let shape = ActionsShape::new(&self.unfolding.evaluator().as_actions(&row.columns[actions]), &text);
+            let shape =
+                ActionsShape::new(&self.unfolding.evaluator().as_actions(&row.columns[actions]), &text);
             let Some(rule) = row.via.last().copied() else { continue };
             let outcome = Outcome { actions: shape.text(), case: self.case(row, &reader), shape };
-            let (group, bucket) = (self.number(&reader, &row.columns[group]), self.number(&reader, &row.columns[bucket]));
+            let (group, bucket) =
+                (self.number(&reader, &row.columns[group]), self.number(&reader, &row.columns[bucket]));
             let same = |(own, known): &&mut (RuleId, Group)| {
                 *own == rule && known.group == group && known.bucket == bucket
             };
             match groups.iter_mut().find(same) {
                 Some((_, known)) if !known.outcomes.contains(&outcome) => known.outcomes.push(outcome),
                 Some(_) => {}
-                None => groups.push((rule, Group { group, bucket, outcomes: vec![outcome], rule: self.placed(rule) })),
+                None => groups
+                    .push((rule, Group { group, bucket, outcomes: vec![outcome], rule: self.placed(rule) })),
             }
         }
         for (_, group) in &mut groups {
@@ -308,7 +316,11 @@ fn unite_cases(outcomes: &mut Vec<Outcome>) {
 /// The sentences that both cases have.
 fn common(a: &str, b: &str) -> String {
     let of_b: Vec<&str> = b.split_inclusive(". ").map(str::trim).collect();
-    a.split_inclusive(". ").map(str::trim).filter(|sentence| of_b.contains(sentence)).collect::<Vec<_>>().join(" ")
+    a.split_inclusive(". ")
+        .map(str::trim)
+        .filter(|sentence| of_b.contains(sentence))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Makes one entry of those of a rule that differ in one value of the match.

@@ -132,7 +132,13 @@ impl Pipeline {
             bits: Names::default().field(field.field),
             doc: one_line(&field.docs),
         });
-        Pipeline { fields: fields.collect(), forms: found.forms, stages: found.stages, groups: found.groups, names }
+        Pipeline {
+            fields: fields.collect(),
+            forms: found.forms,
+            stages: found.stages,
+            groups: found.groups,
+            names,
+        }
     }
 
     /// The entries that a flow falls under.

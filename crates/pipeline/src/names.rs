@@ -155,7 +155,8 @@ impl Names {
     }
 
     fn learn(&self, learn: &Learn) -> String {
-        let mut items = vec![format!("table: {}", self.stage(learn.table)), format!("priority: {}", learn.priority)];
+        let mut items =
+            vec![format!("table: {}", self.stage(learn.table)), format!("priority: {}", learn.priority)];
         let numbers = [
             ("idle_timeout", u64::from(learn.idle_timeout)),
             ("hard_timeout", u64::from(learn.hard_timeout)),
@@ -164,7 +165,9 @@ impl Names {
             ("cookie", learn.cookie),
             ("limit", u64::from(learn.limit)),
         ];
-        items.extend(numbers.iter().filter(|(_, value)| *value != 0).map(|(name, value)| format!("{name}: {value}")));
+        items.extend(
+            numbers.iter().filter(|(_, value)| *value != 0).map(|(name, value)| format!("{name}: {value}")),
+        );
         items.extend(learn.result().map(|bits| format!("result: {}", self.field(bits))));
         let flags = [("send_flow_rem", learn.send_flow_rem), ("delete_learned", learn.delete_learned)];
         items.extend(flags.iter().filter(|(_, given)| *given).map(|(name, _)| (*name).to_owned()));

@@ -43,7 +43,9 @@ impl Pipeline {
             page.push('\n');
         }
         if !self.forms.is_empty() {
-            page.push_str("## Places\n\nWhich hosts have a flow depends on the table that its rule fills.\n\n");
+            page.push_str(
+                "## Places\n\nWhich hosts have a flow depends on the table that its rule fills.\n\n",
+            );
             for Form { table, doc } in &self.forms {
                 let _ = writeln!(page, "- `{table}`: {}", row_sentence(doc));
             }

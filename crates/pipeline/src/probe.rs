@@ -19,7 +19,9 @@ pub(crate) fn samples(ty: &Type, version: Version) -> Vec<Value> {
         // A whole VLAN id has the present bit.
         (Type::Int, _) => return [1, 2, 0x1001, 0x1002, 0].map(Value::Int).to_vec(),
         (Type::Mac, _) => &["22:22:22:22:22:22", "44:44:44:44:44:44"],
-        (Type::Ip, Version::Six) => &["2222:2222:2222:2222:2222:2222:2222:2222", "4444:4444:4444:4444:4444:4444:4444:4444"],
+        (Type::Ip, Version::Six) => {
+            &["2222:2222:2222:2222:2222:2222:2222:2222", "4444:4444:4444:4444:4444:4444:4444:4444"]
+        }
         (Type::Ip, _) => &["2.2.2.2", "4.4.4.4"],
         (Type::Net, Version::Six) => &["2222::/16", "4444::/16"],
         (Type::Net, _) => &["2.0.0.0/8", "4.0.0.0/8"],
@@ -175,7 +177,9 @@ impl Probe<'_> {
     /// The arguments that are not constants, with their texts.
     fn open(&self) -> impl Iterator<Item = (usize, &[Token])> {
         let arguments = self.arguments.iter().enumerate();
-        arguments.filter(|(_, argument)| !argument.text.is_empty()).map(|(at, argument)| (at, &*argument.text))
+        arguments
+            .filter(|(_, argument)| !argument.text.is_empty())
+            .map(|(at, argument)| (at, &*argument.text))
     }
 
     fn matching(&self, base: &Call) -> MatchTerm {
@@ -217,8 +221,11 @@ impl Probe<'_> {
 
 /// The parts of a match, all constant.
 pub(crate) fn constant_match(of: &Match) -> MatchTerm {
-    let part =
-        |demand: openflow_rs::Demand| Part { field: demand.field, mask: demand.mask, bits: Bits::Constant(demand.value) };
+    let part = |demand: openflow_rs::Demand| Part {
+        field: demand.field,
+        mask: demand.mask,
+        bits: Bits::Constant(demand.value),
+    };
     MatchTerm { parts: of.iter().map(part).collect(), rest: Vec::new() }
 }
 
@@ -242,7 +249,9 @@ fn open_bits(term: &mut MatchTerm, one: &Match, other: &Match, text: &[Token]) {
         let own = |part: &&mut Part| part.field == demand.field && part.bits == Bits::Open(text.to_vec());
         match term.parts.iter_mut().find(own) {
             Some(part) => part.mask |= opened,
-            None => term.parts.push(Part { field: demand.field, mask: opened, bits: Bits::Open(text.to_vec()) }),
+            None => {
+                term.parts.push(Part { field: demand.field, mask: opened, bits: Bits::Open(text.to_vec()) })
+            }
         }
     }
 }
@@ -254,13 +263,17 @@ fn whole_fields(term: &mut MatchTerm) {
     for field in fields {
         let own = || term.parts.iter().filter(|part| part.field == field);
         let open = own().filter(|part| matches!(part.bits, Bits::Open(_))).count();
-        let zeros: u128 =
-            own().filter(|part| part.bits == Bits::Constant(0)).map(|part| part.mask).fold(0, |all, mask| all | mask);
+        let zeros: u128 = own()
+            .filter(|part| part.bits == Bits::Constant(0))
+            .map(|part| part.mask)
+            .fold(0, |all, mask| all | mask);
         if open != 1 || zeros == 0 {
             continue;
         }
         term.parts.retain(|part| part.field != field || part.bits != Bits::Constant(0));
-        for part in term.parts.iter_mut().filter(|part| part.field == field && matches!(part.bits, Bits::Open(_))) {
+        for part in
+            term.parts.iter_mut().filter(|part| part.field == field && matches!(part.bits, Bits::Open(_)))
+        {
             part.mask |= zeros;
         }
     }

@@ -56,8 +56,13 @@ impl Scope {
 
     /// Adds a symbol.
     pub(crate) fn fresh(&mut self, name: &str, ty: &Type) -> SymbolId {
-        let symbol =
-            Symbol { name: name.to_owned(), ty: ty.clone(), owner: None, version: Version::Any, object: None };
+        let symbol = Symbol {
+            name: name.to_owned(),
+            ty: ty.clone(),
+            owner: None,
+            version: Version::Any,
+            object: None,
+        };
         self.symbols.push(symbol);
         self.known.push(None);
         self.symbols.len() - 1
@@ -136,7 +141,12 @@ impl Scope {
         }
     }
 
-    fn merge(&mut self, kept: SymbolId, gone: SymbolId, disjoint: &impl Fn(TableId, TableId) -> bool) -> bool {
+    fn merge(
+        &mut self,
+        kept: SymbolId,
+        gone: SymbolId,
+        disjoint: &impl Fn(TableId, TableId) -> bool,
+    ) -> bool {
         let old = self.symbols[gone].clone();
         let new = &mut self.symbols[kept];
         match (new.version, old.version) {
@@ -196,7 +206,9 @@ impl Scope {
                 Term::Computed(Computed { text: self.ground_text(&computed.text), ..computed })
             }
             Term::Match(of) => Term::Match(self.ground_match(&of)),
-            Term::Actions(pieces) => Term::Actions(pieces.iter().map(|piece| self.ground_piece(piece)).collect()),
+            Term::Actions(pieces) => {
+                Term::Actions(pieces.iter().map(|piece| self.ground_piece(piece)).collect())
+            }
             found => found,
         }
     }

@@ -99,7 +99,8 @@ impl MatchShape {
     /// Whether both match the same fields, with the same constants.
     pub(crate) fn same(&self, other: &MatchShape) -> bool {
         let same = |own: &ShapePart, other: &ShapePart| {
-            let open = |part: &ShapePart| part.values.iter().any(|value| matches!(value, ShapeValue::Open(_)));
+            let open =
+                |part: &ShapePart| part.values.iter().any(|value| matches!(value, ShapeValue::Open(_)));
             (own.field, own.mask) == (other.field, other.mask)
                 && (own.values == other.values || open(own) && open(other))
         };
@@ -135,7 +136,8 @@ impl MatchShape {
         items.tags();
         for part in std::mem::take(&mut items.left) {
             let name = name_of(names, part.field, part.mask);
-            let values = part.values.iter().map(|value| value.text(names, part.field, part.mask)).collect::<Vec<_>>();
+            let values =
+                part.values.iter().map(|value| value.text(names, part.field, part.mask)).collect::<Vec<_>>();
             items.found.push((part.field, format!("{name}={}", values.join("|"))));
         }
         items.found.sort_by_key(|(field, _)| *field);
@@ -245,10 +247,13 @@ impl Items {
             }
         };
         let Some(kind) = constant(Field::EthType) else { return };
-        let word = |of: Result<Match, _>| of.ok().map(|of: Match| of.to_string()).filter(|word| !word.contains('='));
+        let word =
+            |of: Result<Match, _>| of.ok().map(|of: Match| of.to_string()).filter(|word| !word.contains('='));
         let eth = Match::any().with(Field::EthType, kind);
-        let both = constant(Field::IpProto).and_then(|proto| word(eth.clone().and_then(|eth| eth.with(Field::IpProto, proto))));
-        let gone = |fields: &[Field], left: &mut Vec<ShapePart>| left.retain(|part| !fields.contains(&part.field));
+        let both = constant(Field::IpProto)
+            .and_then(|proto| word(eth.clone().and_then(|eth| eth.with(Field::IpProto, proto))));
+        let gone =
+            |fields: &[Field], left: &mut Vec<ShapePart>| left.retain(|part| !fields.contains(&part.field));
         if let Some(word) = both {
             gone(&[Field::EthType, Field::IpProto], &mut self.left);
             self.found.push((WORDS, word));
@@ -261,8 +266,11 @@ impl Items {
     /// Takes the parts of a VLAN tag.
     fn tags(&mut self) {
         const PRESENT: u128 = 0x1000;
-        let own: Vec<ShapePart> = self.left.iter().filter(|part| part.field == Field::VlanTci).cloned().collect();
-        let present = |value| own.iter().any(|part| part.mask == PRESENT && part.values == [ShapeValue::Constant(value)]);
+        let own: Vec<ShapePart> =
+            self.left.iter().filter(|part| part.field == Field::VlanTci).cloned().collect();
+        let present = |value| {
+            own.iter().any(|part| part.mask == PRESENT && part.values == [ShapeValue::Constant(value)])
+        };
         let text = match own.as_slice() {
             [_] if present(0) => "untagged".to_owned(),
             [_] if present(PRESENT) => "tagged".to_owned(),
@@ -335,7 +343,9 @@ fn covers_list(shapes: &[ActionShape], texts: &[String]) -> bool {
 fn covers_text(tokens: &[(bool, String)], text: &str) -> bool {
     match tokens.split_first() {
         None => text.is_empty(),
-        Some(((true, constant), rest)) => text.strip_prefix(constant.as_str()).is_some_and(|text| covers_text(rest, text)),
+        Some(((true, constant), rest)) => {
+            text.strip_prefix(constant.as_str()).is_some_and(|text| covers_text(rest, text))
+        }
         Some(((false, _), rest)) => {
             let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
             ends.into_iter().any(|end| covers_text(rest, &text[end..]))

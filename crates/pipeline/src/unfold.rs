@@ -25,8 +25,7 @@ pub(crate) struct Unfolding<'p> {
 impl<'p> Unfolding<'p> {
     /// The rows of these tables and of all that they depend on.
     pub(crate) fn new(program: &'p Program, names: &'p Names, wanted: &BTreeSet<TableId>) -> Unfolding<'p> {
-        let mut unfolding =
-            Unfolding { evaluator: Evaluator { program, names }, rows: BTreeMap::new() };
+        let mut unfolding = Unfolding { evaluator: Evaluator { program, names }, rows: BTreeMap::new() };
         let needed = needed(program, wanted);
         for table in program.order.iter().filter(|table| needed.contains(table)) {
             let rows = unfolding.rows_of(*table);
@@ -52,7 +51,8 @@ impl<'p> Unfolding<'p> {
         }
         let mut seen = HashSet::new();
         let rules = program.rules_of(table);
-        let rows = rules.flat_map(|(id, rule)| self.rows_of_rule(id, rule)).filter(|row| seen.insert(row.key()));
+        let rows =
+            rules.flat_map(|(id, rule)| self.rows_of_rule(id, rule)).filter(|row| seen.insert(row.key()));
         let rows: Vec<Row> = rows.collect();
         if rows.len() > MOST_ROWS && !self.has_flow_type(table) {
             return vec![self.opaque(table)];
@@ -147,7 +147,14 @@ impl<'p> Unfolding<'p> {
     }
 
     /// The scope with a row for an atom; none if the row does not fit.
-    fn atom(&self, mut scope: Scope, rule: &Rule, table: TableId, terms: &[AtomTerm], row: &Row) -> Option<Scope> {
+    fn atom(
+        &self,
+        mut scope: Scope,
+        rule: &Rule,
+        table: TableId,
+        terms: &[AtomTerm],
+        row: &Row,
+    ) -> Option<Scope> {
         let (columns, assumed) = scope.include(row);
         let declared = self.evaluator.program.schema.table(table);
         for ((term, column), place) in terms.iter().zip(&columns).zip(0..) {

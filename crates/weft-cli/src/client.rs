@@ -13,8 +13,8 @@ use network::ObjectKey;
 use serde_json::{Map, Value as Json};
 
 use crate::exit::{Failure, say};
-use crate::{flows, logical_flows};
 use crate::wait::Wait;
+use crate::{flows, logical_flows};
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);
@@ -296,7 +296,8 @@ impl Get {
 
     fn logical_flows(&self) -> Result<(), Failure> {
         let id = self.id.clone().ok_or_else(|| {
-            let usage = "`weft get logical-flows` needs the id of a logical switch: weft get logical-flows ID";
+            let usage =
+                "`weft get logical-flows` needs the id of a logical switch: weft get logical-flows ID";
             Failure::Usage(usage.into())
         })?;
         let flows =

@@ -34,7 +34,6 @@ pub(crate) fn to_json(flows: &LogicalFlows) -> String {
     let rules = places(&flows.rules);
     let mut text = String::new();
     for flow in &flows.flows {
-        let named = |name: &str| Some(name).filter(|name| !name.is_empty());
         let mut object = serde_json::json!({
             "table": flow.table_id,
             "stage": named(&flow.stage),
@@ -54,6 +53,11 @@ pub(crate) fn to_json(flows: &LogicalFlows) -> String {
         let _ = writeln!(text, "{object}");
     }
     text
+}
+
+/// A name, unless it is empty.
+fn named(name: &str) -> Option<&str> {
+    Some(name).filter(|name| !name.is_empty())
 }
 
 fn stage(flow: &LogicalFlow) -> String {
@@ -118,7 +122,12 @@ mod tests {
             rule: 1,
             ..LogicalFlow::default()
         };
-        let common = LogicalFlow { space: String::new(), rule: 2, columns: "{}".to_owned(), ..flow(4, 0, Some("drop")) };
+        let common = LogicalFlow {
+            space: String::new(),
+            rule: 2,
+            columns: "{}".to_owned(),
+            ..flow(4, 0, Some("drop"))
+        };
         let rule = Rule { fingerprint: 1, file: "switching.nlog".to_owned(), line: 7, ..Rule::default() };
         LogicalFlows {
             datapath: ObjectRef { kind: "switch".to_owned(), id: "blue".to_owned() },
@@ -146,7 +155,10 @@ mod tests {
         let text = to_json(&listing());
         let lines: Vec<Json> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         assert_eq!(lines.len(), 3);
-        assert_eq!((&lines[0]["stage"], &lines[0]["rule"], lines[0].get("owner")), (&Json::Null, &Json::Null, None));
+        assert_eq!(
+            (&lines[0]["stage"], &lines[0]["rule"], lines[0].get("owner")),
+            (&Json::Null, &Json::Null, None)
+        );
         assert_eq!(
             lines[1],
             serde_json::json!({

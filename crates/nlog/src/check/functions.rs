@@ -54,7 +54,8 @@ impl<'a> OwnFunctions<'a> {
 
     /// The bodies of all functions without mistakes.
     pub(super) fn bodies(&self) -> BTreeMap<String, Expr> {
-        let bodies = self.by_name.iter().filter_map(|(name, own)| Some(((*name).to_owned(), own.body.clone()?)));
+        let bodies =
+            self.by_name.iter().filter_map(|(name, own)| Some(((*name).to_owned(), own.body.clone()?)));
         bodies.collect()
     }
 
