@@ -60,6 +60,11 @@ pub(crate) fn to_json(flows: &LogicalFlows) -> String {
     text
 }
 
+/// A name, unless it is empty.
+fn named(name: &str) -> Option<&str> {
+    Some(name).filter(|name| !name.is_empty())
+}
+
 fn stage(flow: &LogicalFlow) -> String {
     match flow.stage.as_str() {
         "" => flow.table_id.to_string(),
