@@ -63,7 +63,7 @@ fn a_table_that_does_not_fit_is_told_with_its_place_and_the_remedy() {
     );
     assert_eq!(
         refused("mac: string, since: int", "mac: mac, since: int"),
-        "own.nlog:4:54: column `mac` of table vif has type mac, but the controller needs string; \
+        "own.nlog:4:56: column `mac` of table vif has type mac, but the controller needs string; \
          declare `input table vif(hv: string, port: string, ofport: int, mac: string, since: int)`"
     );
     let tunnel = "output table ovsdb_tunnel(hv: string, tunnel: string, encap: int, remote: string);\n";
