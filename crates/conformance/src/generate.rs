@@ -4,29 +4,11 @@ mod changes;
 mod objects;
 mod traffic;
 
-use std::fmt;
-
 use test_random::Random;
 
 use crate::world::{Change, World};
 
-/// A place where a frame enters or leaves.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
-    /// The vNIC that this host reports for this port.
-    Vnic(String, String),
-    /// A machine on this physical network that receives all of its frames.
-    Tap(String),
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::Vnic(host, port) => write!(f, "{port} on {host}"),
-            Place::Tap(network) => write!(f, "physical network {network}"),
-        }
-    }
-}
+pub use simulated_hosts::Place;
 
 /// One step of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]

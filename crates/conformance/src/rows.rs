@@ -5,20 +5,12 @@ use std::net::IpAddr;
 
 use nlog_data::{ObjectKind, Row, Value};
 use openflow_rs::MacAddr;
+use simulated_hosts::Reports;
 
 use crate::world::{AUDIENCES, Form, World, Zone, audience};
 
 /// Rows by table.
 pub type Rows = BTreeMap<&'static str, BTreeSet<Row>>;
-
-/// Tunnel and patch ports that switches report, by host and name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reports {
-    /// Tunnel ports and their numbers.
-    pub tunnels: BTreeMap<(String, String), u16>,
-    /// Patch ports and their numbers.
-    pub patches: BTreeMap<(String, String), u16>,
-}
 
 /// All rows of a world, whose objects are of these kinds, and of the reports of its switches. Only these hosts are managed.
 pub fn rows(world: &World, kinds: &[ObjectKind], reports: &Reports, managed: &dyn Fn(&str) -> bool) -> Rows {

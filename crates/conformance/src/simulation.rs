@@ -1,8 +1,5 @@
 //! The rules on simulated hosts: the engine derives flows from a world's rows, hosts load them, frames pass through them.
 
-mod hosts;
-mod tables;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +7,14 @@ use std::time::Duration;
 use flow_simulator::Crossing;
 use nlog::Program;
 use nlog_data::{Row, TableDelta, TableId};
+use simulated_hosts::{Number, Outputs, Site, Wanted};
 
 use crate::derivation::{Contents, Derivation};
 use crate::generate::Place;
 use crate::rows::rows;
-use crate::world::World;
+use crate::world::{Encap, Node, World};
 
-pub use hosts::Hosts;
-use tables::{bucket, flow, patch, tunnel};
-
-/// A delivered frame and its place.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Out {
-    /// The place.
-    pub at: Place,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-}
+pub use simulated_hosts::{Hosts, Out};
 
 /// The rules and their hosts.
 pub struct Simulation {
@@ -35,14 +23,6 @@ pub struct Simulation {
     hosts: Hosts,
     /// The rows of the other output tables: MTUs and problems.
     status: BTreeSet<(TableId, Row)>,
-}
-
-/// The output tables.
-struct Outputs {
-    flow: TableId,
-    bucket: TableId,
-    tunnel: TableId,
-    patch: TableId,
 }
 
 /// The maximum rounds of reports after a change: rules request a port, a host reports it, rules react. More rounds mean a
@@ -55,13 +35,7 @@ impl Simulation {
     /// # Errors
     /// The program does not start, or lacks one of the output tables.
     pub fn new(program: Arc<Program>) -> Result<Simulation, String> {
-        let find = |name: &str| program.schema.find(name).ok_or_else(|| format!("there is no table {name}"));
-        let tables = Outputs {
-            flow: find("of_flow")?,
-            bucket: find("of_bucket")?,
-            tunnel: find("ovsdb_tunnel")?,
-            patch: find("ovsdb_patch")?,
-        };
+        let tables = Outputs::of(&program.schema)?;
         let rules = Derivation::new(program)?;
         Ok(Simulation { rules, tables, hosts: Hosts::default(), status: BTreeSet::new() })
     }
@@ -90,26 +64,24 @@ impl Simulation {
     /// # Errors
     /// The rules refuse the change, or ask hosts for something impossible.
     pub fn change(&mut self, world: &World, managed: &dyn Fn(&str) -> bool) -> Result<(), String> {
-        self.hosts.update(world);
+        self.hosts.update(sites(world), vnics(world));
         for _ in 0..ROUNDS {
             let wanted = rows(world, self.rules.kinds(), self.hosts.reports(), managed);
-            let Some(mut delta) = self.rules.replace(wanted)? else {
-                return self.hosts.check_requests(world);
+            let Some(delta) = self.rules.replace(wanted)? else {
+                return self.hosts.check_requests();
             };
-            let mut changed = |table: TableId| delta.remove(&table).unwrap_or_default();
-            let (tunnels, patches) = (changed(self.tables.tunnel), changed(self.tables.patch));
-            let (buckets, flows) = (changed(self.tables.bucket), changed(self.tables.flow));
-            self.hosts.change_tunnels(read(&tunnels, tunnel)?);
-            self.hosts.change_patches(read(&patches, patch)?);
-            self.hosts.change_flows(read(&buckets, bucket)?, read(&flows, flow)?)?;
+            self.hosts.apply(&self.tables, &delta)?;
             self.say(delta);
-            self.hosts.make_ports(world)?;
+            self.hosts.make_ports(|(host, _), wanted| match wanted {
+                Wanted::Tunnel(encap, peer) if fails(world, host, encap, peer) => Number::Fails,
+                _ => Number::Any,
+            })?;
         }
         Err(format!("after {ROUNDS} rounds of reports the rules still ask for other ports"))
     }
 
     fn say(&mut self, delta: BTreeMap<TableId, TableDelta>) {
-        for (table, delta) in delta {
+        for (table, delta) in delta.into_iter().filter(|(table, _)| !self.tables.contains(*table)) {
             for row in delta.delete {
                 self.status.remove(&(table, row));
             }
@@ -161,16 +133,20 @@ impl Simulation {
     }
 }
 
-/// Inserted and deleted rows, converted to typed values.
-struct Changed<T> {
-    insert: Vec<T>,
-    delete: Vec<T>,
+/// The hosts of a world.
+fn sites(world: &World) -> BTreeMap<String, Site> {
+    let site = |node: &Node| Site { address: node.ip, bridges: node.mappings.clone() };
+    world.nodes.iter().map(|(name, node)| (name.clone(), site(node))).collect()
 }
 
-fn read<T>(delta: &TableDelta, one: fn(&Row) -> Option<T>) -> Result<Changed<T>, String> {
-    let list = |rows: &[Row]| {
-        let read = |row: &Row| one(row).ok_or_else(|| format!("a row of the rules cannot be read: {row:?}"));
-        rows.iter().map(read).collect::<Result<Vec<T>, String>>()
-    };
-    Ok(Changed { insert: list(&delta.insert)?, delete: list(&delta.delete)? })
+/// The vNICs of a world, by host and number.
+fn vnics(world: &World) -> BTreeMap<(String, u16), String> {
+    world.vifs.iter().map(|((host, port), vif)| ((host.clone(), vif.ofport), port.clone())).collect()
+}
+
+/// Whether a host fails to make a tunnel port, for all peers or for this one.
+fn fails(world: &World, host: &str, encap: Encap, peer: Option<&str>) -> bool {
+    let failing =
+        |peer: Option<&str>| world.failing.contains(&(host.to_owned(), encap, peer.map(str::to_owned)));
+    failing(None) || (peer.is_some() && failing(peer))
 }

@@ -38,12 +38,29 @@ impl fmt::Display for Step {
     /// Writes the step with the indentation of `ofproto/trace`: tables with the matching entry,
     /// actions below.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.print(f, 0)
+        self.print(f, 0, &|_, _| None)
+    }
+}
+
+/// Says more of the flow that a packet matched in a table.
+pub type Note<'a> = dyn Fn(u8, &FlowEntry) -> Option<String> + 'a;
+
+/// A step that prints with notes.
+struct Noted<'a>(&'a Step, &'a Note<'a>);
+
+impl fmt::Display for Noted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.print(f, 0, self.1)
     }
 }
 
 impl Step {
-    fn print(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+    /// The text of the step, with a note behind each flow that has one.
+    pub fn text(&self, note: &Note<'_>) -> String {
+        Noted(self, note).to_string()
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>, depth: usize, note: &Note<'_>) -> fmt::Result {
         write!(f, "{:1$}", "", 4 * depth)?;
         match &self.what {
             What::Lookup { table, entry: None } => writeln!(f, "{table:2}. no match: dropped")?,
@@ -55,6 +72,9 @@ impl Step {
                 if entry.cookie != 0 {
                     write!(f, ", cookie {:#x}", entry.cookie)?;
                 }
+                if let Some(note) = note(*table, entry) {
+                    write!(f, ", {note}")?;
+                }
                 writeln!(f)?;
                 if entry.actions.0.is_empty() {
                     writeln!(f, "{:1$}drop", "", 4 * depth + 4)?;
@@ -65,7 +85,7 @@ impl Step {
             What::Note(text) => writeln!(f, "-> {text}")?,
             What::Problem(text) => writeln!(f, ">> {text}")?,
         }
-        self.within.iter().try_for_each(|step| step.print(f, depth + 1))
+        self.within.iter().try_for_each(|step| step.print(f, depth + 1, note))
     }
 }
 

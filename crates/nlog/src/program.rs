@@ -15,7 +15,7 @@ use nlog_data::{Function, ObjectKind, RuleId, Schema, TableId, Type, Value};
 
 pub use crate::hook::Wiring;
 pub use pipeline::{NamedField, Priority, Stage};
-pub use test::{ExpectedRow, ObjectsFile, Pattern, Test, TestStep, TestStepKind};
+pub use test::{ExpectedRow, ObjectsFile, Packet, Pattern, Test, TestStep, TestStepKind};
 
 /// A checked program.
 #[derive(Debug, Clone)]

@@ -70,6 +70,11 @@ impl Field {
         self.info().name
     }
 
+    /// Whether the field is part of a frame. The others are metadata, which a switch keeps beside it.
+    pub fn is_of_frame(self) -> bool {
+        self >= Field::VlanTci || matches!(self, Field::EthType | Field::IpProto)
+    }
+
     /// Width in bits.
     pub fn bits(self) -> u16 {
         self.info().bits

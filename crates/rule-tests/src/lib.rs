@@ -13,14 +13,18 @@
 //! assert_eq!(suite.verdict("hosts.nlog", &broken), failed);
 //! ```
 //!
-//! In reading order: [`run()`] (one test), [`comparison`] (expected rows beside the rows found), [`Folder`] (rules and tests
-//! in memory), [`Suite`] (the tests that a file can affect, with another text for the file).
+//! In reading order: [`run()`] (one test), [`comparison`] (expected rows beside the rows found), `switches` (the simulated
+//! switches of a test that sends packets), `frame` (a packet as bytes), `packet` (where it arrives, and why), [`Folder`]
+//! (rules and tests in memory), [`Suite`] (the tests that a file can affect, with another text for the file).
 #![forbid(unsafe_code)]
 
 pub mod comparison;
 mod folder;
+mod frame;
+mod packet;
 mod run;
 mod suite;
+mod switches;
 
 pub use folder::Folder;
 pub use run::{Failure, Outcome, passes, run};

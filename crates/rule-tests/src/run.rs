@@ -19,6 +19,7 @@ use nlog_hooks::Hooked;
 use nlog_reference::{Reference, explanation, nearest};
 
 use crate::comparison::{Comparison, SHOWN};
+use crate::switches::Switches;
 
 /// How many rows of a failed expectation are explained.
 const EXPLAINED: usize = 3;
@@ -50,7 +51,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    fn new(place: &Place, message: impl Into<String>) -> Self {
+    pub(crate) fn new(place: &Place, message: impl Into<String>) -> Self {
         Failure { place: place.clone(), message: message.into(), comparison: None, reasons: Vec::new() }
     }
 
@@ -83,7 +84,9 @@ pub fn passes(program: &Arc<Program>, test: &Test) -> bool {
 fn failures(program: &Arc<Program>, test: &Test, most: usize) -> Vec<Failure> {
     let mut failures = Vec::new();
     let program = &for_test(program, test);
-    let mut stage = match Stage::new(program, &test.place) {
+    let mut stage = match Switches::of_test(program, test)
+        .and_then(|switches| Stage::new(program, switches, &test.place))
+    {
         Ok(stage) => stage,
         Err(failure) => return vec![failure],
     };
@@ -117,17 +120,22 @@ fn for_test(program: &Arc<Program>, test: &Test) -> Arc<Program> {
     Arc::new(stubbed)
 }
 
-/// The two evaluators, and the result of the last transaction.
-struct Stage<'a> {
-    program: &'a Arc<Program>,
+/// The two evaluators, the result of the last transaction, and the switches if the test has any.
+pub(crate) struct Stage<'a> {
+    pub(crate) program: &'a Arc<Program>,
     dataflow: Hooked<Dataflow>,
     reference: Hooked<Reference>,
     last: Result<Delta, TransactionError>,
+    pub(crate) switches: Option<Switches>,
 }
+
+/// The maximum rounds of reports after a transaction: rules want a port, a switch reports it, rules react. More rounds mean
+/// a loop.
+const ROUNDS: usize = 6;
 
 impl<'a> Stage<'a> {
     /// Starts with the program's facts.
-    fn new(program: &'a Arc<Program>, place: &Place) -> Result<Self, Failure> {
+    fn new(program: &'a Arc<Program>, switches: Option<Switches>, place: &Place) -> Result<Self, Failure> {
         let failed = |error| Failure::new(place, format!("the engine does not start: {error}"));
         let start = |program: Arc<Program>, observe| {
             let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
@@ -139,7 +147,7 @@ impl<'a> Stage<'a> {
         let start = |program, observe| Ok(Reference::new(program, observe));
         let reference = Reference::new(program.clone(), Tables::All);
         let reference = Hooked::new(program, reference, start).map_err(failed)?;
-        let mut stage = Stage { program, dataflow, reference, last: Ok(Delta::default()) };
+        let mut stage = Stage { program, dataflow, reference, last: Ok(Delta::default()), switches };
         stage.commit(&Transaction::default(), place)?;
         match &stage.last {
             Ok(_) => Ok(stage),
@@ -149,7 +157,38 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn commit(&mut self, transaction: &Transaction, place: &Place) -> Result<(), Failure> {
+    /// Commits a transaction. The switches, if there are any, follow it; what they report is committed too.
+    pub(crate) fn commit(&mut self, transaction: &Transaction, place: &Place) -> Result<(), Failure> {
+        self.last = self.evaluate(transaction, place)?;
+        let Ok(delta) = self.last.clone() else { return Ok(()) };
+        let Some(mut switches) = self.switches.take() else { return Ok(()) };
+        let followed = self.follow(&mut switches, delta, place);
+        self.switches = Some(switches);
+        followed
+    }
+
+    /// Lets the switches follow a change, and the rules their reports, until nothing changes.
+    fn follow(&mut self, switches: &mut Switches, mut delta: Delta, place: &Place) -> Result<(), Failure> {
+        for _ in 0..ROUNDS {
+            let Some(reports) = switches.follow(self, &delta, place)? else { return Ok(()) };
+            delta = self.evaluate(&reports, place)?.map_err(|error| {
+                Failure::new(
+                    place,
+                    format!("the reports of the switches are refused: {}", self.refusal(&error)),
+                )
+            })?;
+        }
+        let message =
+            format!("after {ROUNDS} rounds of reports the rules still want other ports of the switches");
+        Err(Failure::new(place, message))
+    }
+
+    /// The result of a transaction in both evaluators.
+    fn evaluate(
+        &mut self,
+        transaction: &Transaction,
+        place: &Place,
+    ) -> Result<Result<Delta, TransactionError>, Failure> {
         let dataflow = self.dataflow.commit(transaction);
         let reference = self.reference.commit(transaction);
         if dataflow != reference {
@@ -160,12 +199,11 @@ impl<'a> Stage<'a> {
             failure.reasons.push(("the reference".to_owned(), vec![format!("{reference:?}")]));
             return Err(failure);
         }
-        self.last = match dataflow {
-            Ok(committed) => Ok(committed.delta),
-            Err(CommitError::Refused(error)) => Err(error),
-            Err(error @ CommitError::Engine(_)) => return Err(Failure::new(place, error.to_string())),
-        };
-        Ok(())
+        match dataflow {
+            Ok(committed) => Ok(Ok(committed.delta)),
+            Err(CommitError::Refused(error)) => Ok(Err(error)),
+            Err(error @ CommitError::Engine(_)) => Err(Failure::new(place, error.to_string())),
+        }
     }
 
     /// Takes one step. An error ends the test, because later steps would only repeat it.
@@ -187,6 +225,12 @@ impl<'a> Stage<'a> {
             TestStepKind::Exactly(rows) => self.exactly(rows, place, failures)?,
             TestStepKind::Delta { insert, delete } => self.delta(insert, delete, place, failures),
             TestStepKind::Error(code) => failures.extend(self.error(*code, place)),
+            TestStepKind::Port { port, host } => {
+                let appears = Switches::port_appears(self, port, host, place)?;
+                self.commit(&appears, place)?;
+                self.accepted_or_expected(rest, place)?;
+            }
+            TestStepKind::Packet(packet) => failures.extend(self.packet(packet, place)?),
         }
         Ok(())
     }
@@ -221,7 +265,7 @@ impl<'a> Stage<'a> {
         format!("{error}{}", rule.unwrap_or_default())
     }
 
-    fn contents(&mut self, table: TableId, place: &Place) -> Result<Vec<Row>, Failure> {
+    pub(crate) fn contents(&mut self, table: TableId, place: &Place) -> Result<Vec<Row>, Failure> {
         self.dataflow.contents(table).map_err(|error| Failure::new(place, error.to_string()))
     }
 
@@ -365,6 +409,11 @@ impl<'a> Stage<'a> {
                 format!("the transaction is accepted, and not refused with {}", code.name()),
             )),
         }
+    }
+
+    /// The evaluator that explains.
+    pub(crate) fn reference(&self) -> &Reference {
+        self.reference.evaluator()
     }
 
     fn is_there(&self, table: TableId, row: &Row) -> bool {

@@ -39,6 +39,8 @@ Steps: given {rows}, given objects "FILE"; and change {insert row; delete row;} 
 row, expect exactly {rows}, expect delta {insert row; delete row;} and expect error "key-conflict" check their results.
 FILE has network objects, as `weft apply` takes them. After expect and expect no, `_` matches any value. The facts of the
 program hold from the start. Each test runs in its own engine.
+Packets: given port "web-1" on "hv1"; plugs a port in; expect packet from "web-1" match{eth_dst: "ff:ff:ff:ff:ff:ff"} at
+"db-1", "db-2"; sends a packet through the flow tables of all hosts and says who receives it: these ports, or nowhere.
 The exit status is 0 if all tests pass, and 1 if a test fails, a program is rejected, or there are no tests."#;
 
 /// Arguments of `weft test`.

@@ -34,6 +34,7 @@ mod named_types;
 mod normalise;
 mod objects;
 mod openflow;
+mod packets;
 mod pipeline;
 mod positions;
 mod records;

@@ -430,7 +430,8 @@ impl<'a> Walk<'a> {
                 }
                 TestStepKind::Holds(row) | TestStepKind::Lacks(row) => self.row(row),
                 TestStepKind::Exactly(rows) => rows.iter().for_each(|row| self.row(row)),
-                TestStepKind::Objects(_) | TestStepKind::Error(_) => {}
+                TestStepKind::Packet(packet) => self.expr(&packet.frame),
+                TestStepKind::Objects(_) | TestStepKind::Port { .. } | TestStepKind::Error(_) => {}
             }
         }
     }

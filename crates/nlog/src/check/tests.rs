@@ -8,6 +8,7 @@ use nlog_data::{ErrorCode, ObjectKind, Role, TableId, Transaction, Value};
 use super::ATOM;
 use super::constants::Nowhere;
 use super::declarations::quoted;
+use super::packets;
 use super::resolve::{Node, Resolver, Scope, Term};
 use super::suggest;
 use crate::diagnostic::{Code, Report};
@@ -50,7 +51,9 @@ fn check_test(test: &ast::Test, scope: &mut Scope<'_>) -> Option<Test> {
     let (mut transactions, mut expectations) = (0, 0);
     for step in &test.steps {
         match &step.kind {
-            ast::TestStepKind::Transaction(_) | ast::TestStepKind::Objects(_) => transactions += 1,
+            ast::TestStepKind::Transaction(_)
+            | ast::TestStepKind::Objects(_)
+            | ast::TestStepKind::Port { .. } => transactions += 1,
             ast::TestStepKind::Delta(_) | ast::TestStepKind::Error(_) if transactions == 0 => {
                 expectations += 1;
                 let message = "no transaction precedes this, so there are no changes and no error to check";
@@ -83,6 +86,9 @@ fn check_step(test: &ast::Test, step: &ast::TestStep, scope: &mut Scope<'_>) -> 
             TestStepKind::Transaction(transaction(test, changes, scope)?)
         }
         ast::TestStepKind::Objects(path) => TestStepKind::Objects(objects(path, scope)?),
+        ast::TestStepKind::Port { port, host } => {
+            TestStepKind::Port { port: port.name.as_str().into(), host: host.name.as_str().into() }
+        }
         ast::TestStepKind::Holds(call) => TestStepKind::Holds(pattern(test, call, scope)?),
         ast::TestStepKind::Lacks(call) => TestStepKind::Lacks(pattern(test, call, scope)?),
         ast::TestStepKind::Exactly(rows) => {
@@ -102,6 +108,7 @@ fn check_step(test: &ast::Test, step: &ast::TestStep, scope: &mut Scope<'_>) -> 
             TestStepKind::Delta { insert: rows(insert), delete: rows(delete) }
         }
         ast::TestStepKind::Error(code) => TestStepKind::Error(error_code(code, scope)?),
+        ast::TestStepKind::Packet(packet) => TestStepKind::Packet(packets::check(test, packet, scope)?),
     })
 }
 
@@ -271,7 +278,7 @@ impl Resolver<'_, '_> {
     }
 
     /// The value of an expression without variables, or `None` after a report.
-    fn value_of(&mut self, node: &Node) -> Option<Value> {
+    pub(super) fn value_of(&mut self, node: &Node) -> Option<Value> {
         match self.lower(node, &mut Nowhere)? {
             Expr::Constant(value) => Some(value),
             _ if self.failed => None,
@@ -306,7 +313,10 @@ pub(super) fn renumbered(mut test: Test, number: &impl Fn(TableId) -> TableId) -
             TestStepKind::Delta { insert, delete } => {
                 insert.iter_mut().chain(delete).for_each(|row| row.table = number(row.table));
             }
-            TestStepKind::Objects(_) | TestStepKind::Error(_) => {}
+            TestStepKind::Objects(_)
+            | TestStepKind::Port { .. }
+            | TestStepKind::Error(_)
+            | TestStepKind::Packet(_) => {}
         }
     }
     test

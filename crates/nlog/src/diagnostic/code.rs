@@ -178,6 +178,8 @@ codes! {
     "not-an-input" NotAnInput Error,
     /// A test gives the objects of a file that does not exist or cannot be read.
     "objects-file" ObjectsFile Error,
+    /// A test cannot send or receive a packet as it is described.
+    "packet" Packet Error,
     /// A test expects an error code that does not exist.
     "unknown-error" UnknownError Error,
 }

@@ -266,7 +266,8 @@ impl Printer<'_> {
         }
         let open = self.tokens.kind(range.end - 1) == K::RBrace;
         if !open {
-            return self.row(step, STEP);
+            let sends = (range.start..range.end).any(|at| self.tokens.kind(at) == K::PacketKw);
+            return if sends { self.packet(step) } else { self.row(step, STEP) };
         }
         while self.tokens.kind(self.at()) != K::LBrace {
             self.token();
@@ -280,6 +281,27 @@ impl Printer<'_> {
             self.row(&row, 2 * STEP);
         }
         self.end_of_block(STEP, blanks);
+    }
+
+    /// `expect packet from "port" match{…} at "port", …;` that does not fit on a line: a line each for the port, the match
+    /// and the receivers.
+    fn packet(&mut self, step: &SyntaxNode) {
+        let range = self.tokens.range(step);
+        let Some(fields) = step.children().next() else { return self.tokens_until(range.end) };
+        self.tokens_until(self.tokens.range(&fields).start);
+        self.line(2 * STEP, Blanks::Drop);
+        self.expression(&fields, 3 * STEP, 0);
+        self.line(2 * STEP, Blanks::Drop);
+        self.indent = 3 * STEP;
+        // `at` or `nowhere`
+        self.token();
+        while self.at() < range.end {
+            // A port, and the comma or semicolon after it.
+            if self.tokens.kind(self.at()) == K::String && !self.fits(&(self.at()..self.at() + 1), 1) {
+                self.line(3 * STEP, Blanks::Drop);
+            }
+            self.token();
+        }
     }
 
     /// `row;`, with words before it.

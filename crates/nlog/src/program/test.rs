@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nlog_data::{ErrorCode, Row, TableId, Transaction, Value};
+use openflow_rs::Match;
 
 use super::Place;
 
@@ -36,6 +37,14 @@ pub enum TestStepKind {
     Transaction(Transaction),
     /// The objects of a file, applied atomically to those that are there.
     Objects(ObjectsFile),
+    /// A host reports the interface of a port, and from then on every host makes and reports the ports that the rules ask
+    /// it for.
+    Port {
+        /// The port.
+        port: Arc<str>,
+        /// The host.
+        host: Arc<str>,
+    },
     /// A row like this is there.
     Holds(Pattern),
     /// No row matches the pattern.
@@ -51,13 +60,26 @@ pub enum TestStepKind {
     },
     /// The last transaction was refused with this error.
     Error(ErrorCode),
+    /// A packet goes to exactly these ports.
+    Packet(Packet),
 }
 
 impl TestStepKind {
     /// Whether it is a transaction, and no expectation.
     pub fn is_transaction(&self) -> bool {
-        matches!(self, TestStepKind::Transaction(_) | TestStepKind::Objects(_))
+        matches!(self, TestStepKind::Transaction(_) | TestStepKind::Objects(_) | TestStepKind::Port { .. })
     }
+}
+
+/// A packet that a test sends through the flow tables of all hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packet {
+    /// The port that sends it.
+    pub from: Arc<str>,
+    /// Its fields: all are fields of a frame, and all but those of a VLAN tag are given in full.
+    pub fields: Match,
+    /// The ports that receive it; none if it goes nowhere.
+    pub at: Vec<Arc<str>>,
 }
 
 /// A file of network objects that a test gives, in YAML or JSON. Whether they fit the kinds of the program is found when

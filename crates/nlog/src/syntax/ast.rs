@@ -222,6 +222,13 @@ pub enum TestStepKind {
     Transaction(Vec<Change>),
     /// `given objects "file";`: a transaction that applies the file.
     Objects(Ident),
+    /// `given port "port" on "host";`: a transaction in which the host reports the port's interface.
+    Port {
+        /// The port.
+        port: Ident,
+        /// The host.
+        host: Ident,
+    },
     /// `expect row;`: a table contains such a row.
     Holds(Call),
     /// `expect no row;`: a table contains no such row.
@@ -233,6 +240,19 @@ pub enum TestStepKind {
     Delta(Vec<Change>),
     /// `expect error "code";`: the last transaction was refused.
     Error(Ident),
+    /// `expect packet …;`: a packet goes to exactly these ports.
+    Packet(Packet),
+}
+
+/// `packet from "port" match{…} at "port", …` or `packet from "port" match{…} nowhere`
+#[derive(Debug, Clone)]
+pub struct Packet {
+    /// The port that sends it.
+    pub from: Ident,
+    /// The match with its fields.
+    pub frame: Expr,
+    /// The ports that receive it; none if it goes nowhere.
+    pub at: Vec<Ident>,
 }
 
 /// A row inserted or deleted.

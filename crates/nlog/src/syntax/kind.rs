@@ -99,6 +99,16 @@ SyntaxKind {
     DeltaKw,
     /// `error`
     ErrorKw,
+    /// `port` after `given`
+    PortKw,
+    /// `on` before a host
+    OnKw,
+    /// `packet` after `expect`
+    PacketKw,
+    /// `at` before the receivers of a packet
+    AtKw,
+    /// `nowhere` of a packet without receivers
+    NowhereKw,
     /// `where`
     WhereKw,
     /// `object` of a kind of objects
@@ -272,11 +282,12 @@ SyntaxKind {
     Parameters,
     /// `test "name" { steps }`
     Test,
-    /// `given { rows }` or `given objects "file";` of a test.
+    /// `given { rows }`, `given objects "file";` or `given port "port" on "host";` of a test.
     Given,
     /// `change { insert row; delete row; }` of a test.
     Change,
-    /// `expect row;`, `expect no row;`, `expect exactly { rows }`, `expect delta { … }` or `expect error "code";`
+    /// `expect row;`, `expect no row;`, `expect exactly { rows }`, `expect delta { … }`, `expect error "code";` or
+    /// `expect packet from "port" match{…} at "port", …;`
     Expect,
     /// `row;`, `insert row;` or `delete row;` of a test.
     Row,
@@ -372,6 +383,11 @@ impl SyntaxKind {
         ("exactly", SyntaxKind::ExactlyKw),
         ("delta", SyntaxKind::DeltaKw),
         ("error", SyntaxKind::ErrorKw),
+        ("port", SyntaxKind::PortKw),
+        ("on", SyntaxKind::OnKw),
+        ("packet", SyntaxKind::PacketKw),
+        ("at", SyntaxKind::AtKw),
+        ("nowhere", SyntaxKind::NowhereKw),
         ("where", SyntaxKind::WhereKw),
         ("object", SyntaxKind::ObjectKw),
         ("state", SyntaxKind::StateKw),

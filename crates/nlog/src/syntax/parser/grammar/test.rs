@@ -1,7 +1,8 @@
 //! Tests.
 
 use super::super::{Parsed, Parser};
-use super::call;
+use super::{call, expression};
+use crate::limits::MAX_ELEMENTS;
 use crate::syntax::SyntaxKind as K;
 
 /// `test "name" { steps }`
@@ -69,15 +70,61 @@ fn step(p: &mut Parser<'_>) -> Parsed {
     }
 }
 
-/// What is given: rows, or the objects of a file.
+/// What is given: rows, the objects of a file, or the host of a port.
 fn given(p: &mut Parser<'_>) -> Parsed {
-    if p.word(0) != Some("objects") {
-        return rows(p);
+    match p.word(0) {
+        Some("objects") => {
+            let help = "for example: given objects \"three-tier.yaml\";";
+            p.bump_as(K::ObjectsKw);
+            p.expect(K::String, "the path of a file of objects in double quotes", help)?;
+            p.expect(K::Semicolon, "`;`", help)
+        }
+        Some("port") => {
+            let help = "for example: given port \"web-1\" on \"hv1\";";
+            p.bump_as(K::PortKw);
+            p.expect(K::String, "the id of a port in double quotes", help)?;
+            word(p, "on", K::OnKw, "`on` and a host", help)?;
+            p.expect(K::String, "the id of a host in double quotes", help)?;
+            p.expect(K::Semicolon, "`;`", help)
+        }
+        _ => rows(p),
     }
-    let help = "for example: given objects \"three-tier.yaml\";";
-    p.bump_as(K::ObjectsKw);
-    p.expect(K::String, "the path of a file of objects in double quotes", help)?;
-    p.expect(K::Semicolon, "`;`", help)
+}
+
+/// A contextual word that must be here.
+fn word(p: &mut Parser<'_>, text: &str, kind: K, wanted: &str, help: &str) -> Parsed {
+    if p.word(0) != Some(text) {
+        return p.unexpected(wanted, help);
+    }
+    p.bump_as(kind);
+    Ok(())
+}
+
+/// `packet from "port" match{…} at "port", …;` or `packet from "port" match{…} nowhere;`
+fn packet(p: &mut Parser<'_>) -> Parsed {
+    let help = "for example: expect packet from \"p1\" match{eth_dst: \"02:00:00:00:00:02\"} at \"p2\";";
+    p.bump_as(K::PacketKw);
+    word(p, "from", K::FromKw, "`from` and the sending port", help)?;
+    p.expect(K::String, "the id of the sending port in double quotes", help)?;
+    if matches!((p.word(0), p.kind(1)), (Some("at"), K::String) | (Some("nowhere"), K::Semicolon)) {
+        return p.unexpected_here("a match with the fields of the packet", help);
+    }
+    expression(p)?;
+    if p.word(0) == Some("nowhere") {
+        p.bump_as(K::NowhereKw);
+        return p.expect(K::Semicolon, "`;`", "for example: expect packet from \"p1\" match{…} nowhere;");
+    }
+    word(p, "at", K::AtKw, "`at` and the receiving ports, or `nowhere`", help)?;
+    for number in 1.. {
+        if number > MAX_ELEMENTS {
+            return p.too_many(MAX_ELEMENTS);
+        }
+        p.expect(K::String, "the id of a receiving port in double quotes", help)?;
+        if !p.eat(K::Comma) || p.current() == K::Semicolon {
+            break;
+        }
+    }
+    p.expect(K::Semicolon, "`,` or `;`", help)
 }
 
 /// The expectation after `expect`. Before `(`, the contextual words are names of tables.
@@ -105,6 +152,7 @@ fn expectation(p: &mut Parser<'_>) -> Parsed {
             p.expect(K::String, "the error code in double quotes", help)?;
             p.expect(K::Semicolon, "`;`", help)
         }
+        (Some("packet"), _) => packet(p),
         _ => row_and_semicolon(p),
     }
 }

@@ -1,4 +1,4 @@
-//! Simulated hosts with their drivers: they create and report the ports that rules request, and load flows and groups.
+//! The hosts: they make and report the ports that rules want, and load flows and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -6,21 +6,58 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Group, Host, Packet};
-use nlog_data::Canonical;
+use nlog_data::{Canonical, TableDelta, TableId};
 use openflow_rs::{Actions, FlowEntry, PortNo};
+use switch_tables::rows::{Bucket, Flow, Patch, Tunnel};
+use tunnel_encap::Encap;
 
-use super::tables::{Bucket, Flow, Patch, Tunnel};
-use super::{Changed, Out};
-use crate::generate::Place;
-use crate::rows::Reports;
-use crate::world::{Encap, World};
+use crate::outputs::Changed;
+use crate::{Out, Outputs, Place};
+
+/// Tunnel and patch ports that switches report, by host and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reports {
+    /// Tunnel ports and their numbers.
+    pub tunnels: BTreeMap<(String, String), u16>,
+    /// Patch ports and their numbers.
+    pub patches: BTreeMap<(String, String), u16>,
+}
+
+/// Where a host is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Its address on the underlay.
+    pub address: Ipv4Addr,
+    /// The bridge to each of its physical networks.
+    pub bridges: BTreeMap<String, String>,
+}
+
+/// A port that the rules want.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    /// A tunnel port, with the name of its only peer; without a peer it serves all.
+    Tunnel(Encap, Option<&'a str>),
+    /// A patch port.
+    Patch,
+}
+
+/// The number of a port that is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// The one that it has, or any that is free.
+    Any,
+    /// This one.
+    Given(u16),
+    /// None: the host fails to make the port.
+    Fails,
+}
 
 /// Simulated hosts, and the physical networks that they are on.
 #[derive(Default)]
 pub struct Hosts {
     fabric: Fabric,
-    /// Addresses of the hosts there are.
-    addresses: BTreeMap<String, Ipv4Addr>,
+    /// The hosts there are.
+    sites: BTreeMap<String, Site>,
     /// Existing vNICs, by host and number, and the inverse.
     vnics: BTreeMap<(String, u16), String>,
     /// The physical networks of existing patch ports, by host and number.
@@ -62,22 +99,22 @@ impl Hosts {
         self.attached.iter().map(|((host, _), network)| (host.as_str(), network.as_str()))
     }
 
-    /// Updates hosts and vNICs to those of the world.
-    pub(super) fn update(&mut self, world: &World) {
-        for (name, node) in &world.nodes {
-            match self.addresses.insert(name.clone(), node.ip) {
-                Some(old) if old == node.ip => {}
-                Some(_) => self.move_to(name, node.ip),
-                None => self.fabric.add(name, Host::new(Bridge::new([]), node.ip, [])),
+    /// Updates hosts, and vNICs by host and number, to these.
+    pub fn update(&mut self, sites: BTreeMap<String, Site>, vnics: BTreeMap<(String, u16), String>) {
+        for (name, site) in &sites {
+            match self.sites.get(name) {
+                Some(old) if old.address == site.address => {}
+                Some(_) => self.move_to(name, site.address),
+                None => self.fabric.add(name, Host::new(Bridge::new([]), site.address, [])),
             }
         }
         let gone: Vec<String> =
-            self.addresses.keys().filter(|host| !world.nodes.contains_key(*host)).cloned().collect();
+            self.sites.keys().filter(|host| !sites.contains_key(*host)).cloned().collect();
         for host in gone {
             self.remove_host(&host);
         }
-        let wanted: BTreeMap<(String, u16), String> =
-            world.vifs.iter().map(|((host, port), vif)| ((host.clone(), vif.ofport), port.clone())).collect();
+        self.sites = sites;
+        let wanted = vnics;
         for (host, number) in self.vnics.keys().filter(|key| !wanted.contains_key(*key)) {
             if let Some(host) = self.fabric.host_mut(host) {
                 host.remove_port(PortNo(*number));
@@ -104,14 +141,24 @@ impl Hosts {
     /// Removes a host with all its actual and wanted state.
     fn remove_host(&mut self, gone: &str) {
         self.fabric.remove(gone);
-        self.addresses.remove(gone);
         self.attached.retain(|(host, _), _| host != gone);
         self.groups.retain(|(host, _), _| host != gone);
         self.reports.tunnels.retain(|(host, _), _| host != gone);
         self.reports.patches.retain(|(host, _), _| host != gone);
     }
 
-    pub(super) fn change_tunnels(&mut self, changed: Changed<Tunnel>) {
+    /// Follows the changes of the output tables: wanted ports, groups and flows.
+    ///
+    /// # Errors
+    /// A row asks for something impossible.
+    pub fn apply(&mut self, outputs: &Outputs, delta: &BTreeMap<TableId, TableDelta>) -> Result<(), String> {
+        let changes = outputs.changes(delta)?;
+        self.change_tunnels(changes.tunnels);
+        self.change_patches(changes.patches);
+        self.change_flows(changes.buckets, changes.flows)
+    }
+
+    fn change_tunnels(&mut self, changed: Changed<Tunnel>) {
         for tunnel in changed.delete {
             let key = (tunnel.host, tunnel.name);
             self.unmake_tunnel(&key);
@@ -122,7 +169,7 @@ impl Hosts {
         }
     }
 
-    pub(super) fn change_patches(&mut self, changed: Changed<Patch>) {
+    fn change_patches(&mut self, changed: Changed<Patch>) {
         for patch in changed.delete {
             let key = (patch.host, patch.name);
             self.unmake_patch(&key);
@@ -150,49 +197,72 @@ impl Hosts {
         }
     }
 
-    /// Creates the wanted ports as far as possible, and removes all others.
-    pub(super) fn make_ports(&mut self, world: &World) -> Result<(), String> {
-        let ends: BTreeMap<Ipv4Addr, &str> =
-            world.nodes.iter().map(|(name, node)| (node.ip, name.as_str())).collect();
+    /// Makes the wanted ports, with the numbers that `number` gives for host and name, and removes all others.
+    ///
+    /// # Errors
+    /// The rules want two equal tunnels, or a port on a host or to a bridge that does not exist.
+    pub fn make_ports(
+        &mut self,
+        number: impl Fn(&(String, String), Wanted<'_>) -> Number,
+    ) -> Result<(), String> {
+        let ends: BTreeMap<Ipv4Addr, String> =
+            self.sites.iter().map(|(name, site)| (site.address, name.clone())).collect();
         let mut alike = BTreeSet::new();
         for (key, (encap, remote)) in self.tunnels.clone() {
-            let fails = |peer: Option<String>| world.failing.contains(&(key.0.clone(), encap, peer));
-            let peer = remote.and_then(|remote| ends.get(&remote)).map(|peer| (*peer).to_owned());
-            let fails = fails(None) || (peer.is_some() && fails(peer.clone()));
-            let possible = encapsulation(encap).filter(|_| !fails);
             if !alike.insert((key.0.clone(), encap, remote)) {
-                return Err(format!(
-                    "{} is to have two tunnel ports of {} to {remote:?}",
-                    key.0,
-                    encap.name()
-                ));
+                let name = encap.name();
+                return Err(format!("{} is to have two tunnel ports of {name} to {remote:?}", key.0));
             }
-            match (possible, self.reports.tunnels.contains_key(&key)) {
-                (None, true) => self.unmake_tunnel(&key),
-                (Some(encapsulation), false) => {
-                    let number = self.new_number();
-                    let host =
-                        self.fabric.host_mut(&key.0).ok_or_else(|| format!("there is no host {}", key.0))?;
-                    host.add_tunnel(PortNo(number), flow_simulator::Tunnel { encapsulation, remote });
-                    self.reports.tunnels.insert(key, number);
-                }
-                _ => {}
+            let peer = remote.and_then(|remote| ends.get(&remote));
+            let possible = encapsulation(encap);
+            let wanted = match number(&key, Wanted::Tunnel(encap, peer.map(String::as_str))) {
+                _ if possible.is_none() => Number::Fails,
+                wanted => wanted,
+            };
+            let present = self.reports.tunnels.get(&key).copied();
+            let Some(made) = self.number_of(wanted, present) else {
+                self.unmake_tunnel(&key);
+                continue;
+            };
+            if let Some(encapsulation) = possible.filter(|_| present != Some(made)) {
+                self.unmake_tunnel(&key);
+                let tunnel = flow_simulator::Tunnel { encapsulation, remote };
+                self.host(&key.0)?.add_tunnel(PortNo(made), tunnel);
+                self.reports.tunnels.insert(key, made);
             }
         }
         for (key, bridge) in self.patches.clone() {
-            if self.reports.patches.contains_key(&key) {
+            let present = self.reports.patches.get(&key).copied();
+            let Some(made) = self.number_of(number(&key, Wanted::Patch), present) else {
+                self.unmake_patch(&key);
+                continue;
+            };
+            if present == Some(made) {
                 continue;
             }
-            let node = world.nodes.get(&key.0).ok_or_else(|| format!("there is no host {}", key.0))?;
-            let network = node.mappings.iter().find(|(_, behind)| **behind == bridge);
-            let (network, _) = network.ok_or_else(|| format!("{} has no bridge {bridge}", key.0))?;
-            let number = self.new_number();
-            let host = self.fabric.host_mut(&key.0).ok_or_else(|| format!("there is no host {}", key.0))?;
-            host.attach(PortNo(number), network);
-            self.attached.insert((key.0.clone(), number), network.clone());
-            self.reports.patches.insert(key, number);
+            self.unmake_patch(&key);
+            let bridges = self.sites.get(&key.0).map(|site| &site.bridges);
+            let network = bridges.into_iter().flatten().find(|(_, behind)| **behind == bridge);
+            let network = network.map(|(network, _)| network.clone());
+            let network = network.ok_or_else(|| format!("{} has no bridge {bridge}", key.0))?;
+            self.host(&key.0)?.attach(PortNo(made), &network);
+            self.attached.insert((key.0.clone(), made), network);
+            self.reports.patches.insert(key, made);
         }
         Ok(())
+    }
+
+    fn host(&mut self, name: &str) -> Result<&mut Host, String> {
+        self.fabric.host_mut(name).ok_or_else(|| format!("there is no host {name}"))
+    }
+
+    /// The number of a port; none if the host does not make it.
+    fn number_of(&mut self, wanted: Number, present: Option<u16>) -> Option<u16> {
+        match wanted {
+            Number::Any => Some(present.unwrap_or_else(|| self.new_number())),
+            Number::Given(number) => Some(number),
+            Number::Fails => None,
+        }
     }
 
     fn new_number(&mut self) -> u16 {
@@ -201,11 +271,7 @@ impl Hosts {
     }
 
     /// Loads flows and groups in the driver's order: removals, groups from inner to outer, flows, unused groups.
-    pub(super) fn change_flows(
-        &mut self,
-        buckets: Changed<Bucket>,
-        flows: Changed<Flow>,
-    ) -> Result<(), String> {
+    fn change_flows(&mut self, buckets: Changed<Bucket>, flows: Changed<Flow>) -> Result<(), String> {
         let mut touched = BTreeSet::new();
         for bucket in buckets.delete {
             let key = (bucket.host.to_string(), bucket.group);
@@ -216,7 +282,7 @@ impl Hosts {
         }
         for bucket in buckets.insert {
             let key = (bucket.host.to_string(), bucket.group);
-            if self.addresses.contains_key(&key.0) {
+            if self.sites.contains_key(&key.0) {
                 self.groups.entry(key.clone()).or_default().insert(bucket.id, bucket.actions);
                 touched.insert(key);
             }
@@ -264,20 +330,28 @@ impl Hosts {
         host.bridge.add_flow(entry).map_err(refused)
     }
 
-    /// Checks, once nothing changes, that no port is requested of a host that was removed.
-    pub(super) fn check_requests(&mut self, world: &World) -> Result<(), String> {
-        let of = |key: &(String, String)| world.nodes.contains_key(&key.0);
+    /// Checks, once nothing changes, that no port is wanted on a host that was removed.
+    ///
+    /// # Errors
+    /// There is one.
+    pub fn check_requests(&self) -> Result<(), String> {
+        let of = |key: &(String, String)| self.sites.contains_key(&key.0);
         match self.tunnels.keys().chain(self.patches.keys()).find(|key| !of(key)) {
             Some((host, name)) => Err(format!("{host} is gone and still to have port {name}")),
             None => Ok(()),
         }
     }
 
-    pub(super) fn wait(&mut self, time: Duration) {
+    /// Lets time pass.
+    pub fn wait(&mut self, time: Duration) {
         self.fabric.advance(time);
     }
 
-    pub(super) fn send(&mut self, place: &Place, bytes: &[u8]) -> Result<Vec<Out>, String> {
+    /// Sends a frame and returns the delivered frames, sorted. Hosts learn from it.
+    ///
+    /// # Errors
+    /// The flow tables lost a copy, or sent it to a controller.
+    pub fn send(&mut self, place: &Place, bytes: &[u8]) -> Result<Vec<Out>, String> {
         let crossing = match place {
             Place::Vnic(host, port) => match self.number(host, port) {
                 Some(number) => self.fabric.send(host, Packet::new(bytes.to_vec(), number)),
@@ -302,7 +376,8 @@ impl Hosts {
         Ok(out)
     }
 
-    pub(super) fn trace(&self, place: &Place, bytes: &[u8]) -> Crossing {
+    /// The trace of a frame on each host. No host learns from it.
+    pub fn trace(&self, place: &Place, bytes: &[u8]) -> Crossing {
         match place {
             Place::Vnic(host, port) => match self.number(host, port) {
                 Some(number) => self.fabric.trace(host, Packet::new(bytes.to_vec(), number)),

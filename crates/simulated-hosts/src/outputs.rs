@@ -1,0 +1,78 @@
+//! The changes of the rules' output tables.
+
+use std::collections::BTreeMap;
+
+use nlog_data::{Row, Schema, TableDelta, TableId};
+use switch_tables::rows::{Bucket, Flow, Patch, Tunnel, bucket, flow, patch, tunnel};
+use switch_tables::{BUCKETS, FLOWS, PATCHES, SwitchTable, TUNNELS};
+
+/// The output tables for switches.
+#[derive(Debug, Clone, Copy)]
+pub struct Outputs {
+    flow: TableId,
+    bucket: TableId,
+    tunnel: TableId,
+    patch: TableId,
+}
+
+/// The changes of these tables.
+pub(crate) struct Changes {
+    pub(crate) flows: Changed<Flow>,
+    pub(crate) buckets: Changed<Bucket>,
+    pub(crate) tunnels: Changed<Tunnel>,
+    pub(crate) patches: Changed<Patch>,
+}
+
+/// Inserted and deleted rows, converted to typed values.
+pub(crate) struct Changed<T> {
+    pub(crate) insert: Vec<T>,
+    pub(crate) delete: Vec<T>,
+}
+
+impl Outputs {
+    /// The tables of a program.
+    ///
+    /// # Errors
+    /// The program lacks one, or has another of that name; the text says which.
+    pub fn of(schema: &Schema) -> Result<Outputs, String> {
+        let find = |table: &SwitchTable| match table.find(schema) {
+            Ok(found) => found.ok_or_else(|| format!("there is no {table}")),
+            Err(misfit) => Err(misfit.to_string()),
+        };
+        Ok(Outputs {
+            flow: find(&FLOWS)?,
+            bucket: find(&BUCKETS)?,
+            tunnel: find(&TUNNELS)?,
+            patch: find(&PATCHES)?,
+        })
+    }
+
+    /// The table of flows.
+    pub fn flows(&self) -> TableId {
+        self.flow
+    }
+
+    /// Whether this is one of them.
+    pub fn contains(&self, table: TableId) -> bool {
+        [self.flow, self.bucket, self.tunnel, self.patch].contains(&table)
+    }
+
+    pub(crate) fn changes(&self, delta: &BTreeMap<TableId, TableDelta>) -> Result<Changes, String> {
+        let none = TableDelta::default();
+        let of = |table: TableId| delta.get(&table).unwrap_or(&none);
+        Ok(Changes {
+            flows: read(of(self.flow), flow)?,
+            buckets: read(of(self.bucket), bucket)?,
+            tunnels: read(of(self.tunnel), tunnel)?,
+            patches: read(of(self.patch), patch)?,
+        })
+    }
+}
+
+fn read<T>(delta: &TableDelta, one: fn(&Row) -> Option<T>) -> Result<Changed<T>, String> {
+    let list = |rows: &[Row]| {
+        let read = |row: &Row| one(row).ok_or_else(|| format!("a row of the rules cannot be read: {row:?}"));
+        rows.iter().map(read).collect::<Result<Vec<T>, String>>()
+    };
+    Ok(Changed { insert: list(&delta.insert)?, delete: list(&delta.delete)? })
+}

@@ -1,0 +1,201 @@
+//! Rows of these tables as typed values.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use nlog_data::{Canonical, Row, Value};
+use openflow_rs::{Actions, MacAddr, Match};
+use tunnel_encap::Encap;
+
+/// A row of [`FLOWS`](crate::FLOWS).
+#[derive(Debug, Clone)]
+pub struct Flow {
+    /// The host.
+    pub host: Arc<str>,
+    /// The table of its switch.
+    pub table: u8,
+    /// The priority.
+    pub priority: u16,
+    /// The match.
+    pub matches: Arc<Canonical<Match>>,
+    /// The actions.
+    pub actions: Arc<Canonical<Actions>>,
+}
+
+/// A row of [`BUCKETS`](crate::BUCKETS).
+#[derive(Debug, Clone)]
+pub struct Bucket {
+    /// The host.
+    pub host: Arc<str>,
+    /// The group.
+    pub group: u32,
+    /// The bucket's number in the group.
+    pub id: u32,
+    /// Its actions.
+    pub actions: Arc<Canonical<Actions>>,
+}
+
+/// A row of [`TUNNELS`](crate::TUNNELS).
+#[derive(Debug, Clone)]
+pub struct Tunnel {
+    /// The host.
+    pub host: String,
+    /// The name of the port.
+    pub name: String,
+    /// The encapsulation.
+    pub encap: Encap,
+    /// The peer; none if flows say it.
+    pub remote: Option<Ipv4Addr>,
+}
+
+/// A row of [`PATCHES`](crate::PATCHES).
+#[derive(Debug, Clone)]
+pub struct Patch {
+    /// The host.
+    pub host: String,
+    /// The name of the port.
+    pub name: String,
+    /// The bridge at the other end.
+    pub bridge: String,
+}
+
+/// A row of [`VIF`](crate::VIF).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vif {
+    /// The host.
+    pub host: String,
+    /// The port whose interface it is.
+    pub port: String,
+    /// The number of the port of the switch.
+    pub ofport: u16,
+    /// The number of the transaction in which it appeared.
+    pub since: i64,
+}
+
+/// The first group number reserved for the driver, and the first invalid bucket number.
+const GROUPS: u32 = 0x400_0000;
+const BUCKETS: u32 = 0xffff_ff00;
+
+/// The maximum length of a port's name, which is the name of a network device.
+const NAME: usize = 15;
+
+/// Reads a row; none if no switch can have it.
+pub fn flow(row: &Row) -> Option<Flow> {
+    let [
+        Value::String(host),
+        Value::Int(table),
+        Value::Int(priority),
+        Value::Match(matches),
+        Value::Actions(actions),
+    ] = &row[..]
+    else {
+        return None;
+    };
+    let (table, priority) = (u8::try_from(*table).ok()?, u16::try_from(*priority).ok()?);
+    Some(Flow { host: host.clone(), table, priority, matches: matches.clone(), actions: actions.clone() })
+}
+
+/// Reads a row; none if no switch can have it.
+pub fn bucket(row: &Row) -> Option<Bucket> {
+    let [Value::String(host), Value::Int(group), Value::Int(bucket), Value::Actions(actions)] = &row[..]
+    else {
+        return None;
+    };
+    let group = u32::try_from(*group).ok().filter(|group| *group < GROUPS)?;
+    let id = u32::try_from(*bucket).ok().filter(|bucket| *bucket < BUCKETS)?;
+    Some(Bucket { host: host.clone(), group, id, actions: actions.clone() })
+}
+
+/// Reads a row; none if no switch can have it.
+pub fn tunnel(row: &Row) -> Option<Tunnel> {
+    let [Value::String(host), Value::String(name), Value::String(kind), Value::String(remote)] = &row[..]
+    else {
+        return None;
+    };
+    let remote = if **remote == *"flow" { None } else { Some(remote.parse().ok()?) };
+    let (host, name) = (host.to_string(), Some(name.to_string()).filter(|name| name.len() <= NAME)?);
+    Some(Tunnel { host, name, encap: kind.parse().ok()?, remote })
+}
+
+/// Reads a row; none if no switch can have it.
+pub fn patch(row: &Row) -> Option<Patch> {
+    let [Value::String(host), Value::String(name), Value::String(bridge), Value::String(peer)] = &row[..]
+    else {
+        return None;
+    };
+    let short = name.len() <= NAME && peer.len() <= NAME;
+    short.then(|| Patch { host: host.to_string(), name: name.to_string(), bridge: bridge.to_string() })
+}
+
+/// Reads a row; none if no switch can have it.
+pub fn vif(row: &Row) -> Option<Vif> {
+    let [Value::String(host), Value::String(port), Value::Int(ofport), Value::String(_), Value::Int(since)] =
+        &row[..]
+    else {
+        return None;
+    };
+    let ofport = u16::try_from(*ofport).ok()?;
+    Some(Vif { host: host.to_string(), port: port.to_string(), ofport, since: *since })
+}
+
+/// Reads a row of [`TUNNEL_PORT`](crate::TUNNEL_PORT) or [`PATCH_PORT`](crate::PATCH_PORT): host, name and number of a port.
+pub fn port(row: &Row) -> Option<((String, String), u16)> {
+    let [Value::String(host), Value::String(name), Value::Int(ofport)] = &row[..] else { return None };
+    Some(((host.to_string(), name.to_string()), u16::try_from(*ofport).ok()?))
+}
+
+/// Reads a row of [`ENDPOINTS`](crate::ENDPOINTS): a host and its address, if that is of IPv4.
+pub fn endpoint(row: &Row) -> Option<(String, Ipv4Addr)> {
+    let [Value::String(host), Value::Ip(IpAddr::V4(ip))] = &row[..] else { return None };
+    Some((host.to_string(), *ip))
+}
+
+/// Reads a row of [`BRIDGES`](crate::BRIDGES): a host, a physical network, and the bridge to it.
+pub fn bridge(row: &Row) -> Option<(String, String, String)> {
+    let [Value::String(host), Value::String(network), Value::String(bridge)] = &row[..] else { return None };
+    Some((host.to_string(), network.to_string(), bridge.to_string()))
+}
+
+/// Reads a row of [`PARENTS`](crate::PARENTS): a port, its parent, and the VLAN tag.
+pub fn parent(row: &Row) -> Option<(String, String, u16)> {
+    let [Value::String(port), Value::String(parent), Value::Int(tag)] = &row[..] else { return None };
+    Some((port.to_string(), parent.to_string(), u16::try_from(*tag).ok()?))
+}
+
+/// Reads a row of [`LOCALNETS`](crate::LOCALNETS): a port, its physical network, and the VLAN tag, 0 for untagged frames.
+pub fn localnet(row: &Row) -> Option<(String, String, u16)> {
+    let [Value::String(port), _, Value::String(network), Value::Int(tag)] = &row[..] else { return None };
+    Some((port.to_string(), network.to_string(), u16::try_from(*tag).ok()?))
+}
+
+/// Reads a row of [`MACS`](crate::MACS): a port and its MAC address.
+pub fn port_mac(row: &Row) -> Option<(&str, MacAddr)> {
+    let [Value::String(port), Value::Mac(mac)] = &row[..] else { return None };
+    Some((port, *mac))
+}
+
+/// Reads a row of [`IPS`](crate::IPS): a port, its IP address, and the MAC address there.
+pub fn port_ip(row: &Row) -> Option<(&str, IpAddr, MacAddr)> {
+    let [Value::String(port), Value::Ip(ip), Value::Mac(mac)] = &row[..] else { return None };
+    Some((port, *ip, *mac))
+}
+
+/// A row of [`MANAGED`](crate::MANAGED).
+pub fn managed_row(host: &str) -> Row {
+    vec![text(host)]
+}
+
+/// The row of an interface without a MAC address.
+pub fn vif_row(vif: &Vif) -> Row {
+    let Vif { host, port, ofport, since } = vif;
+    vec![text(host), text(port), Value::Int((*ofport).into()), text(""), Value::Int(*since)]
+}
+
+/// The row of a tunnel or patch port that exists.
+pub fn port_row((host, name): &(String, String), ofport: u16) -> Row {
+    vec![text(host), text(name), Value::Int(ofport.into())]
+}
+
+fn text(text: &str) -> Value {
+    Value::String(text.into())
+}
