@@ -11,10 +11,13 @@ use nlog::diagnostic::{Style, to_text};
 use nlog::program::Place;
 use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, Schema, TableId, Transaction};
+use switch_tables::{
+    ACTIONS, ADDRESSES, BUCKETS, ColumnType, FLOWS, INT, MATCH, PATCHES, PROBLEMS, STRING, TUNNELS,
+};
 use tracing::warn;
 
 use crate::builtin;
-use interface::{ACTIONS, ColumnType, INT, Interface, MATCH, STRING};
+use interface::Interface;
 pub use interface::{Conventions, Misfit};
 
 /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
@@ -177,8 +180,7 @@ impl Rules {
         check_hooks(&program, &filled)?;
         warn_of_idle_tables(&program, &filled, &interface);
         let [flows, buckets, tunnels, patches, addresses, problems] =
-            ["of_flow", "of_bucket", "ovsdb_tunnel", "ovsdb_patch", "switch_address", "problem"]
-                .map(|name| interface.table(name));
+            [FLOWS, BUCKETS, TUNNELS, PATCHES, ADDRESSES, PROBLEMS].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
@@ -342,7 +344,7 @@ fn warn_of_idle_tables(program: &Program, filled: &BTreeSet<&str>, interface: &I
                     "the controller does not fill this input table of the rules; it stays empty"
                 );
             }
-            Role::Output if interface.table(name).is_none() && !program.states.contains(&id) => {
+            Role::Output if !interface.has(id) && !program.states.contains(&id) => {
                 warn!(
                     table = name,
                     "the controller does nothing with the rows of this output table of the rules"

@@ -106,7 +106,8 @@ impl Builder<'_> {
     /// The port's own address of this IP version, one at the sending MAC address first.
     fn own_ip<T>(&self, version: impl Fn(&IpAddr) -> Option<T>) -> Option<T> {
         let at = |mac: &MacAddr| mac.0 == self.eth_src();
-        let (here, others): (Vec<&(IpAddr, MacAddr)>, Vec<_>) = self.own.ips.iter().partition(|(_, mac)| at(mac));
+        let (here, others): (Vec<&(IpAddr, MacAddr)>, Vec<_>) =
+            self.own.ips.iter().partition(|(_, mac)| at(mac));
         here.into_iter().chain(others).find_map(|(ip, _)| version(ip))
     }
 

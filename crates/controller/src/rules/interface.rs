@@ -1,5 +1,5 @@
-//! What the rules and the controller agree on: the tables that the controller fills, those that it makes true or shows,
-//! and constants. The rules declare them in `rules/interface/`; here is what the controller can do, and both are compared.
+//! What the rules and the controller agree on, found in the rules: the tables that the controller fills, makes true or shows
+//! (crate `switch-tables` has the list), and constants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,202 +7,9 @@ use std::fmt;
 use nlog::index::{Symbol, SymbolKind};
 use nlog::program::Place;
 use nlog::{Program, Sources};
-use nlog_data::{Role, TableId, Type, Value};
+use nlog_data::{Role, TableId, Value};
 use ovs_driver::TlvMapping;
-use tunnel_encap::Encap;
-
-/// The type of a column, as the controller uses it.
-#[derive(Debug)]
-pub(super) enum ColumnType {
-    /// This type.
-    Exactly(Type),
-    /// A name from this list: a string, or an enumeration with all these members.
-    Name(fn() -> Vec<&'static str>),
-    /// A text, which may be constrained or an enumeration, or none.
-    OptionalText,
-    /// A reference to objects of one kind.
-    Reference,
-}
-
-impl ColumnType {
-    /// Whether a column with this declared type qualifies.
-    pub(super) fn accepts(&self, ty: &Type) -> bool {
-        match (self, ty) {
-            (ColumnType::Exactly(own), ty) => own == ty.base(),
-            (ColumnType::Name(_), Type::String) => true,
-            (ColumnType::Name(names), Type::Enum(of)) => {
-                names().iter().all(|name| of.members.iter().any(|member| member == name))
-            }
-            (ColumnType::Name(_), _) => false,
-            (ColumnType::OptionalText, Type::Opt(of)) => matches!(of.base(), Type::String | Type::Enum(_)),
-            (ColumnType::OptionalText, _) => false,
-            (ColumnType::Reference, ty) => ty.kinds().is_some_and(|kinds| kinds.len() == 1),
-        }
-    }
-
-    /// A type that qualifies, as a declaration writes it.
-    fn declared(&self) -> String {
-        match self {
-            ColumnType::Exactly(ty) => ty.to_string(),
-            ColumnType::Name(_) => "string".to_owned(),
-            ColumnType::OptionalText => "opt<string>".to_owned(),
-            ColumnType::Reference => "ref KIND".to_owned(),
-        }
-    }
-}
-
-impl fmt::Display for ColumnType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ColumnType::Exactly(ty) => write!(f, "{ty}"),
-            ColumnType::Name(names) => write!(f, "string, or an enum of {}", names().join(", ")),
-            ColumnType::OptionalText => f.write_str("opt<string>, or opt of an enum"),
-            ColumnType::Reference => f.write_str("a reference to one kind of objects"),
-        }
-    }
-}
-
-pub(super) const INT: ColumnType = ColumnType::Exactly(Type::Int);
-pub(super) const STRING: ColumnType = ColumnType::Exactly(Type::String);
-pub(super) const MATCH: ColumnType = ColumnType::Exactly(Type::Match);
-pub(super) const ACTIONS: ColumnType = ColumnType::Exactly(Type::Actions);
-const ENCAP: ColumnType = ColumnType::Name(|| Encap::ALL.map(Encap::name).to_vec());
-const TEXT: ColumnType = ColumnType::OptionalText;
-
-/// A table between the rules and the controller.
-struct InterfaceTable {
-    name: &'static str,
-    role: Role,
-    /// Names and types. The names are checked since two columns of one type are easily exchanged.
-    columns: &'static [(&'static str, ColumnType)],
-}
-
-/// All that the controller can do with tables, besides those of objects and of their state. `rules/interface/reports.nlog` and
-/// `objects.nlog` declare the inputs, `driver.nlog` the outputs.
-const TABLES: &[InterfaceTable] = &[
-    InterfaceTable { name: "managed", role: Role::Input, columns: &[("hv", STRING)] },
-    InterfaceTable {
-        name: "object_label",
-        role: Role::Input,
-        columns: &[("kind", STRING), ("id", STRING), ("label", STRING), ("value", STRING)],
-    },
-    InterfaceTable {
-        name: "patch_port",
-        role: Role::Input,
-        columns: &[("hv", STRING), ("patch", STRING), ("ofport", INT)],
-    },
-    InterfaceTable {
-        name: "tunnel_port",
-        role: Role::Input,
-        columns: &[("hv", STRING), ("tunnel", STRING), ("ofport", INT)],
-    },
-    InterfaceTable {
-        name: "vif",
-        role: Role::Input,
-        columns: &[("hv", STRING), ("port", STRING), ("ofport", INT), ("mac", STRING), ("since", INT)],
-    },
-    InterfaceTable {
-        name: "of_flow",
-        role: Role::Output,
-        columns: &[
-            ("hv", STRING),
-            ("table_id", INT),
-            ("priority", INT),
-            ("match", MATCH),
-            ("actions", ACTIONS),
-        ],
-    },
-    InterfaceTable {
-        name: "of_bucket",
-        role: Role::Output,
-        columns: &[("hv", STRING), ("group", INT), ("bucket", INT), ("actions", ACTIONS)],
-    },
-    InterfaceTable {
-        name: "ovsdb_patch",
-        role: Role::Output,
-        columns: &[("hv", STRING), ("patch", STRING), ("bridge", STRING), ("peer", STRING)],
-    },
-    InterfaceTable {
-        name: "ovsdb_tunnel",
-        role: Role::Output,
-        columns: &[("hv", STRING), ("tunnel", STRING), ("encap", ENCAP), ("remote", STRING)],
-    },
-    // The kind that `hv` refers to is that of transport nodes.
-    InterfaceTable {
-        name: "switch_address",
-        role: Role::Output,
-        columns: &[
-            ("hv", ColumnType::Reference),
-            ("ovsdb", TEXT),
-            ("openflow", TEXT),
-            ("datapath_type", TEXT),
-        ],
-    },
-    InterfaceTable {
-        name: "problem",
-        role: Role::Output,
-        columns: &[("kind", STRING), ("id", STRING), ("code", STRING), ("text", STRING)],
-    },
-];
-
-impl InterfaceTable {
-    /// Looks for the table in a program, which may lack it.
-    fn find(&self, program: &Program) -> Result<Option<TableId>, Misfit> {
-        let Some(id) = program.schema.find(self.name) else { return Ok(None) };
-        let table = program.schema.table(id);
-        let (name, role) = (self.name, role_name(self.role));
-        if table.role != self.role {
-            let declared = role_name(table.role);
-            let text = format!("{name} is {declared}, but the controller needs {role}");
-            return Err(self.misfit(None, text));
-        }
-        for (at, ((wanted, ty), column)) in self.columns.iter().zip(&table.columns).enumerate() {
-            let number = at + 1;
-            let fault = if column.name != *wanted {
-                format!(
-                    "column {number} of table {name} is `{}`, but the controller needs `{wanted}`",
-                    column.name
-                )
-            } else if !ty.accepts(&column.ty) {
-                format!(
-                    "column `{wanted}` of table {name} has type {}, but the controller needs {ty}",
-                    column.ty
-                )
-            } else {
-                continue;
-            };
-            return Err(self.misfit(Some(&column.name), fault));
-        }
-        let (declared, wanted) = (table.columns.len(), self.columns.len());
-        if declared != wanted {
-            let beyond = table.columns.get(wanted).map(|column| column.name.as_str());
-            let text = format!("table {name} has {declared} columns, but the controller needs {wanted}");
-            return Err(self.misfit(beyond, text));
-        }
-        Ok(Some(id))
-    }
-
-    fn misfit(&self, column: Option<&str>, text: String) -> Misfit {
-        let subject = Subject { table: Some(self.name), name: column.unwrap_or(self.name).to_owned() };
-        Misfit { subject: Some(subject), place: None, text, remedy: self.remedy() }
-    }
-
-    fn remedy(&self) -> String {
-        let columns: Vec<String> =
-            self.columns.iter().map(|(name, ty)| format!("{name}: {}", ty.declared())).collect();
-        let role = if self.role == Role::Input { "input" } else { "output" };
-        format!("declare `{role} table {}({})`", self.name, columns.join(", "))
-    }
-}
-
-fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Input => "an input table",
-        Role::Internal | Role::Hidden => "an internal table",
-        Role::Output => "an output table",
-        Role::Forbid => "a table that forbids its rows",
-    }
-}
+use switch_tables::{ADDRESSES, FLOWS, INTERFACE, SwitchTable, TUNNELS};
 
 /// A declaration of the rules that does not fit the controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -228,6 +35,14 @@ impl fmt::Display for Misfit {
             write!(f, "{place}: ")?;
         }
         write!(f, "{}; {}", self.text, self.remedy)
+    }
+}
+
+impl From<switch_tables::Misfit> for Misfit {
+    fn from(misfit: switch_tables::Misfit) -> Misfit {
+        let switch_tables::Misfit { table, column, text, remedy } = misfit;
+        let subject = Subject { table: Some(table), name: column.unwrap_or_else(|| table.to_owned()) };
+        Misfit { subject: Some(subject), place: None, text, remedy }
     }
 }
 
@@ -265,34 +80,37 @@ impl Interface {
     /// Compares a program with what the controller can do.
     pub(super) fn of(program: &Program) -> Result<Interface, Misfit> {
         let mut found = BTreeMap::new();
-        for table in TABLES {
-            if let Some(id) = table.find(program)? {
+        for table in INTERFACE {
+            if let Some(id) = table.find(&program.schema)? {
                 found.insert(table.name, id);
             }
         }
         let interface = Interface(found);
-        let has_switches = ["of_flow", "ovsdb_tunnel"].iter().any(|name| interface.table(name).is_some());
-        match TABLES.iter().find(|table| table.name == "switch_address") {
-            Some(address) if has_switches && interface.table(address.name).is_none() => Err(Misfit {
-                subject: None,
-                place: None,
-                text: "the rules have no table switch_address, so the controller would manage no switch"
-                    .to_owned(),
-                remedy: address.remedy(),
-            }),
-            _ => Ok(interface),
+        let has_switches = interface.table(&FLOWS).is_some() || interface.table(&TUNNELS).is_some();
+        if has_switches && interface.table(&ADDRESSES).is_none() {
+            let text = format!(
+                "the rules have no table {}, so the controller would manage no switch",
+                ADDRESSES.name
+            );
+            return Err(Misfit { subject: None, place: None, text, remedy: ADDRESSES.remedy() });
         }
+        Ok(interface)
     }
 
-    /// The table with this name.
-    pub(super) fn table(&self, name: &str) -> Option<TableId> {
-        self.0.get(name).copied()
+    /// The table in the program.
+    pub(super) fn table(&self, table: &SwitchTable) -> Option<TableId> {
+        self.0.get(table.name).copied()
+    }
+
+    /// Whether a table of the program is one of the interface.
+    pub(super) fn has(&self, table: TableId) -> bool {
+        self.0.values().any(|known| *known == table)
     }
 
     /// The tables that the controller fills.
     pub(super) fn inputs(&self) -> impl Iterator<Item = (&'static str, TableId)> {
-        let inputs = TABLES.iter().filter(|table| table.role == Role::Input);
-        inputs.filter_map(|table| Some((table.name, self.table(table.name)?)))
+        let inputs = INTERFACE.iter().filter(|table| table.role == Role::Input);
+        inputs.filter_map(|table| Some((table.name, self.table(table)?)))
     }
 }
 
