@@ -342,7 +342,7 @@ fn warn_of_idle_tables(program: &Program, filled: &BTreeSet<&str>, interface: &I
                     "the controller does not fill this input table of the rules; it stays empty"
                 );
             }
-            Role::Output if !interface.has(name) && !program.states.contains(&id) => {
+            Role::Output if !interface.has(id) && !program.states.contains(&id) => {
                 warn!(
                     table = name,
                     "the controller does nothing with the rows of this output table of the rules"

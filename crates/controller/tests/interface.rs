@@ -36,11 +36,11 @@ fn refused(from: &str, to: &str) -> String {
 #[test]
 fn a_table_that_does_not_fit_is_told_with_its_place_and_the_remedy() {
     load(RULES).unwrap();
-    let flow = "declare `output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)`";
+    let flow = "declare `output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)`, as rules/interface/ does";
     // Both columns are numbers: only their names tell them apart.
     assert_eq!(
         refused("table_id: int, priority: int", "priority: int, table_id: int"),
-        format!("own.nlog:5:34: column 2 of table of_flow is `priority`, but it must be `table_id`; {flow}")
+        format!("own.nlog:5:34: column 2 of table of_flow is `priority`, but must be `table_id`; {flow}")
     );
     assert_eq!(
         load(
@@ -49,26 +49,26 @@ fn a_table_that_does_not_fit_is_told_with_its_place_and_the_remedy() {
                 .replace("actions[])", "actions[], 1)")
         )
         .unwrap_err(),
-        format!("own.nlog:5:96: table of_flow has 6 columns, but it must have 5; {flow}")
+        format!("own.nlog:5:96: table of_flow has 6 columns, but must have 5; {flow}")
     );
     assert_eq!(
         refused(
             "input table vif(hv: string, port: string, ofport: int,",
             "table vif(hv: string, port: string, ofport: int,"
         ),
-        "own.nlog:4:7: vif is an internal table, but it must be an input table; \
-         declare `input table vif(hv: string, port: string, ofport: int, mac: string, since: int)`"
+        "own.nlog:4:7: vif is declared as `table`, but must be `input table`; \
+         declare `input table vif(hv: string, port: string, ofport: int, mac: string, since: int)`, as rules/interface/ does"
     );
     assert_eq!(
         refused("mac: string, since: int", "mac: mac, since: int"),
-        "own.nlog:4:54: column `mac` of table vif has type mac, but it must be string; \
-         declare `input table vif(hv: string, port: string, ofport: int, mac: string, since: int)`"
+        "own.nlog:4:56: column `mac` of table vif has type mac, but must have string; \
+         declare `input table vif(hv: string, port: string, ofport: int, mac: string, since: int)`, as rules/interface/ does"
     );
     let tunnel = "output table ovsdb_tunnel(hv: string, tunnel: string, encap: int, remote: string);\n";
     assert_eq!(
         load(&format!("{RULES}{tunnel}")).unwrap_err(),
-        "own.nlog:8:55: column `encap` of table ovsdb_tunnel has type int, but it must be string, or an enum of \
-         geneve, vxlan, gre, stt; declare `output table ovsdb_tunnel(hv: string, tunnel: string, encap: string, remote: string)`"
+        "own.nlog:8:55: column `encap` of table ovsdb_tunnel has type int, but must have string, or an enum of \
+         geneve, vxlan, gre, stt; declare `output table ovsdb_tunnel(hv: string, tunnel: string, encap: string, remote: string)`, as rules/interface/ does"
     );
 }
 
@@ -78,7 +78,7 @@ fn rules_that_manage_no_switch_are_refused() {
     assert_eq!(
         refused(&address, ""),
         "the rules have no table switch_address, so the controller would manage no switch; declare `output table \
-         switch_address(hv: ref KIND, ovsdb: opt<string>, openflow: opt<string>, datapath_type: opt<string>)`"
+         switch_address(hv: ref KIND, ovsdb: opt<string>, openflow: opt<string>, datapath_type: opt<string>)`, as rules/interface/ does"
     );
     let error = load("input table a(x: int);\noutput table b(x: int);\nb(x) :- a(x);\n").unwrap_err();
     assert!(error.contains("neither an output table of_flow nor an output table ovsdb_tunnel"), "{error}");

@@ -17,7 +17,7 @@ pub mod rows;
 
 use std::fmt;
 
-use nlog_data::{Role, Schema, TableId, Type};
+use nlog_data::{Role, Schema, Table, TableId, Type};
 use tunnel_encap::Encap;
 
 /// A table that rules and Rust share.
@@ -27,7 +27,7 @@ pub struct SwitchTable {
     pub name: &'static str,
     /// Its role.
     pub role: Role,
-    /// The names and types of its columns. The names are checked since two columns of one type are easily exchanged.
+    /// Names and types of its columns.
     pub columns: &'static [(&'static str, ColumnType)],
 }
 
@@ -46,97 +46,92 @@ pub enum ColumnType {
 
 const INT: ColumnType = ColumnType::Exactly(Type::Int);
 const STRING: ColumnType = ColumnType::Exactly(Type::String);
-const MAC: ColumnType = ColumnType::Exactly(Type::Mac);
-const IP: ColumnType = ColumnType::Exactly(Type::Ip);
 const MATCH: ColumnType = ColumnType::Exactly(Type::Match);
 const ACTIONS: ColumnType = ColumnType::Exactly(Type::Actions);
+const MAC: ColumnType = ColumnType::Exactly(Type::Mac);
+const IP: ColumnType = ColumnType::Exactly(Type::Ip);
 const ENCAP: ColumnType = ColumnType::Name(|| Encap::ALL.map(Encap::name).to_vec());
 const TEXT: ColumnType = ColumnType::OptionalText;
+const REFERENCE: ColumnType = ColumnType::Reference;
 
 /// Declares tables as constants.
 macro_rules! tables {
-    ($($(#[doc = $doc:literal])* $constant:ident = $role:ident $name:literal ($($column:ident: $type:expr),*);)*) => {
-        $($(#[doc = $doc])* pub const $constant: SwitchTable = SwitchTable {
-            name: $name,
-            role: Role::$role,
-            columns: &[$((stringify!($column), $type)),*],
-        };)*
+    ($($(#[doc = $doc:literal])* $constant:ident = $role:ident $name:literal [$($column:literal: $ty:expr),*];)*) => {
+        $($(#[doc = $doc])* pub const $constant: SwitchTable =
+            SwitchTable { name: $name, role: Role::$role, columns: &[$(($column, $ty)),*] };)*
     };
 }
 
-// Between the rules and the driver.
 tables! {
     /// The hosts whose flows are computed.
-    MANAGED = Input "managed" (hv: STRING);
-    /// The labels of objects.
-    OBJECT_LABELS = Input "object_label" (kind: STRING, id: STRING, label: STRING, value: STRING);
+    MANAGED = Input "managed" ["hv": STRING];
+    /// Labels of objects.
+    OBJECT_LABELS = Input "object_label" ["kind": STRING, "id": STRING, "label": STRING, "value": STRING];
     /// Interfaces of ports.
-    VIF = Input "vif" (hv: STRING, port: STRING, ofport: INT, mac: STRING, since: INT);
+    VIF = Input "vif" ["hv": STRING, "port": STRING, "ofport": INT, "mac": STRING, "since": INT];
     /// Tunnel ports that exist.
-    TUNNEL_PORT = Input "tunnel_port" (hv: STRING, tunnel: STRING, ofport: INT);
+    TUNNEL_PORT = Input "tunnel_port" ["hv": STRING, "tunnel": STRING, "ofport": INT];
     /// Patch ports that exist.
-    PATCH_PORT = Input "patch_port" (hv: STRING, patch: STRING, ofport: INT);
+    PATCH_PORT = Input "patch_port" ["hv": STRING, "patch": STRING, "ofport": INT];
 
     /// Flows.
-    FLOWS = Output "of_flow" (hv: STRING, table_id: INT, priority: INT, match: MATCH, actions: ACTIONS);
+    FLOWS = Output "of_flow"
+        ["hv": STRING, "table_id": INT, "priority": INT, "match": MATCH, "actions": ACTIONS];
     /// Buckets of groups.
-    BUCKETS = Output "of_bucket" (hv: STRING, group: INT, bucket: INT, actions: ACTIONS);
+    BUCKETS = Output "of_bucket" ["hv": STRING, "group": INT, "bucket": INT, "actions": ACTIONS];
     /// Tunnel ports that are wanted.
-    TUNNELS = Output "ovsdb_tunnel" (hv: STRING, tunnel: STRING, encap: ENCAP, remote: STRING);
+    TUNNELS = Output "ovsdb_tunnel" ["hv": STRING, "tunnel": STRING, "encap": ENCAP, "remote": STRING];
     /// Patch ports that are wanted.
-    PATCHES = Output "ovsdb_patch" (hv: STRING, patch: STRING, bridge: STRING, peer: STRING);
-    /// Where switches listen. The kind that `hv` refers to is that of transport nodes.
+    PATCHES = Output "ovsdb_patch" ["hv": STRING, "patch": STRING, "bridge": STRING, "peer": STRING];
+    /// Where switches are. The kind that the first column refers to is that of transport nodes.
     ADDRESSES = Output "switch_address"
-        (hv: ColumnType::Reference, ovsdb: TEXT, openflow: TEXT, datapath_type: TEXT);
-    /// What is wrong with objects.
-    PROBLEMS = Output "problem" (kind: STRING, id: STRING, code: STRING, text: STRING);
+        ["hv": REFERENCE, "ovsdb": TEXT, "openflow": TEXT, "datapath_type": TEXT];
+    /// What objects ask and the network cannot do.
+    PROBLEMS = Output "problem" ["kind": STRING, "id": STRING, "code": STRING, "text": STRING];
+
+    /// The number of each datapath in metadata.
+    DATAPATH_LABELS = Input "datapath_label" ["datapath": STRING, "label": INT];
+    /// The addresses of hosts on the underlay.
+    ENDPOINTS = Internal "tunnel_endpoint" ["node": STRING, "ip": IP];
+    /// The bridges of hosts to physical networks.
+    BRIDGES = Internal "node_bridge" ["node": STRING, "network": STRING, "bridge": STRING];
+    /// Ports behind the interface of a parent, told apart by a VLAN tag.
+    PARENTS = Internal "port_parent" ["port": STRING, "parent": STRING, "tag": INT];
+    /// Ports that are a VLAN of a physical network.
+    LOCALNETS = Internal "localnet" ["port": STRING, "sw": STRING, "network": STRING, "tag": INT];
+    /// The MAC addresses of ports.
+    MACS = Internal "port_mac" ["port": STRING, "mac": MAC];
+    /// The IP addresses of ports.
+    IPS = Internal "port_ip" ["port": STRING, "ip": IP, "mac": MAC];
 }
 
-/// The tables that a driver fills, makes true or shows, besides those of objects and of their state.
-pub const DRIVER: [&SwitchTable; 11] = [
-    &MANAGED,
-    &OBJECT_LABELS,
-    &VIF,
-    &TUNNEL_PORT,
-    &PATCH_PORT,
-    &FLOWS,
-    &BUCKETS,
-    &TUNNELS,
-    &PATCHES,
-    &ADDRESSES,
-    &PROBLEMS,
+/// All that the controller does with tables besides those of objects and of their state: inputs that it fills, and outputs that
+/// it makes true or shows.
+pub const INTERFACE: &[SwitchTable] = &[
+    MANAGED,
+    OBJECT_LABELS,
+    VIF,
+    TUNNEL_PORT,
+    PATCH_PORT,
+    FLOWS,
+    BUCKETS,
+    TUNNELS,
+    PATCHES,
+    ADDRESSES,
+    PROBLEMS,
 ];
 
-// Within the rules.
-tables! {
-    /// The number of each datapath in metadata.
-    DATAPATH_LABELS = Input "datapath_label" (datapath: STRING, label: INT);
-
-    /// The addresses of hosts on the underlay.
-    ENDPOINTS = Internal "tunnel_endpoint" (node: STRING, ip: IP);
-    /// The bridges of hosts to physical networks.
-    BRIDGES = Internal "node_bridge" (node: STRING, network: STRING, bridge: STRING);
-    /// Ports behind the interface of a parent, told apart by a VLAN tag.
-    PARENTS = Internal "port_parent" (port: STRING, parent: STRING, tag: INT);
-    /// Ports that are a VLAN of a physical network.
-    LOCALNETS = Internal "localnet" (port: STRING, sw: STRING, network: STRING, tag: INT);
-    /// The MAC addresses of ports.
-    MACS = Internal "port_mac" (port: STRING, mac: MAC);
-    /// The IP addresses of ports.
-    IPS = Internal "port_ip" (port: STRING, ip: IP, mac: MAC);
-}
-
-/// A declaration of the rules that does not fit Rust's.
+/// A table of the rules that differs from Rust's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}; {remedy}")]
 pub struct Misfit {
-    /// The name of the table.
+    /// The table.
     pub table: &'static str,
-    /// The column, if it is about one that the rules declare.
+    /// The column that differs, as the rules call it, if one does.
     pub column: Option<String>,
     /// The difference.
     pub text: String,
-    /// What to declare instead.
+    /// What to do.
     pub remedy: String,
 }
 
@@ -147,68 +142,72 @@ impl SwitchTable {
     /// The program has another table of this name.
     pub fn find(&self, schema: &Schema) -> Result<Option<TableId>, Misfit> {
         let Some(id) = schema.find(self.name) else { return Ok(None) };
-        let (table, name) = (schema.table(id), self.name);
+        let table = schema.table(id);
+        let name = self.name;
+        let misfit = |column: Option<&str>, text: String| {
+            let column = column.map(str::to_owned);
+            Err(Misfit { table: name, column, text, remedy: self.remedy() })
+        };
         if table.role != self.role {
-            let text =
-                format!("{name} is {}, but it must be {}", described(table.role), described(self.role));
-            return Err(self.misfit(None, text));
+            let (declared, ours) = (role_name(table.role), role_name(self.role));
+            return misfit(None, format!("{name} is declared as `{declared}`, but must be `{ours}`"));
         }
-        for (number, ((wanted, ty), column)) in (1..).zip(self.columns.iter().zip(&table.columns)) {
-            let text = if column.name != *wanted {
-                format!("column {number} of table {name} is `{}`, but it must be `{wanted}`", column.name)
-            } else if !ty.accepts(&column.ty) {
-                format!("column `{wanted}` of table {name} has type {}, but it must be {ty}", column.ty)
-            } else {
-                continue;
-            };
-            return Err(self.misfit(Some(&column.name), text));
+        if let Some((column, text)) = self.different_column(table) {
+            return misfit(Some(column), text);
         }
-        let (declared, wanted) = (table.columns.len(), self.columns.len());
-        if declared != wanted {
-            let beyond = table.columns.get(wanted).map(|column| column.name.as_str());
-            return Err(self
-                .misfit(beyond, format!("table {name} has {declared} columns, but it must have {wanted}")));
+        let (declared, ours) = (table.columns.len(), self.columns.len());
+        if declared != ours {
+            let beyond = table.columns.get(ours).map(|column| column.name.as_str());
+            return misfit(beyond, format!("table {name} has {declared} columns, but must have {ours}"));
         }
         Ok(Some(id))
     }
 
-    fn misfit(&self, column: Option<&str>, text: String) -> Misfit {
-        Misfit { table: self.name, column: column.map(str::to_owned), text, remedy: self.remedy() }
+    /// The first column that differs, and how. The names of inputs and outputs count, since two columns of one type are easily
+    /// exchanged; those of other tables are the rules' own.
+    fn different_column<'t>(&self, table: &'t Table) -> Option<(&'t str, String)> {
+        let name = self.name;
+        let pairs = self.columns.iter().zip(&table.columns).zip(1..);
+        pairs.into_iter().find_map(|(((ours, ty), column), number)| {
+            let declared = column.name.as_str();
+            let text = if self.role != Role::Internal && declared != *ours {
+                format!("column {number} of table {name} is `{declared}`, but must be `{ours}`")
+            } else if !ty.accepts(&column.ty) {
+                format!("column `{declared}` of table {name} has type {}, but must have {ty}", column.ty)
+            } else {
+                return None;
+            };
+            Some((declared, text))
+        })
     }
 
-    /// The advice to declare the table.
+    /// What to do about a program without this table.
     pub fn remedy(&self) -> String {
-        format!("declare `{self}`")
+        format!("declare `{self}`, as rules/interface/ does")
     }
 }
 
-/// A declaration of the table, with a type that qualifies for each column.
+/// The declaration.
 impl fmt::Display for SwitchTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let role = match self.role {
-            Role::Input => "input ",
-            Role::Internal | Role::Hidden => "",
-            Role::Output => "output ",
-            Role::Forbid => "forbid ",
-        };
         let columns: Vec<String> =
             self.columns.iter().map(|(name, ty)| format!("{name}: {}", ty.declared())).collect();
-        write!(f, "{role}table {}({})", self.name, columns.join(", "))
+        write!(f, "{} {}({})", role_name(self.role), self.name, columns.join(", "))
     }
 }
 
-fn described(role: Role) -> &'static str {
+fn role_name(role: Role) -> &'static str {
     match role {
-        Role::Input => "an input table",
-        Role::Internal | Role::Hidden => "an internal table",
-        Role::Output => "an output table",
-        Role::Forbid => "a table that forbids its rows",
+        Role::Input => "input table",
+        Role::Internal | Role::Hidden => "table",
+        Role::Output => "output table",
+        Role::Forbid => "forbid table",
     }
 }
 
 impl ColumnType {
     /// Whether a column with this declared type qualifies.
-    fn accepts(&self, ty: &Type) -> bool {
+    pub fn accepts(&self, ty: &Type) -> bool {
         match (self, ty) {
             (ColumnType::Exactly(own), ty) => own == ty.base(),
             (ColumnType::Name(_), Type::String) => true,
@@ -233,6 +232,7 @@ impl ColumnType {
     }
 }
 
+/// All types that qualify.
 impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

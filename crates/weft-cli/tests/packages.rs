@@ -101,6 +101,20 @@ fn tests_of_a_package_run_alone_or_with_all_built_in_rules() {
     assert!(told.contains("builtin has no tests; name the folder of a package beside it"), "{told}");
 }
 
+/// The example of the book, with its packet tests.
+#[test]
+fn the_example_is_a_package_in_order() {
+    let folder = folder();
+    let examples =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().unwrap();
+    std::os::unix::fs::symlink(examples.join("own-feature"), folder.path("quarantine")).unwrap();
+    for command in [&["check", "--deny-warnings"][..], &["fmt", "--check"], &["test"]] {
+        let outcome = folder.weft(&[command, &["builtin", "quarantine"]].concat());
+        assert_eq!(outcome.status, Some(0), "{command:?}: {}", outcome.stderr);
+    }
+    folder.weft(&["check", "--deny-warnings", "quarantine"]).has_status(0);
+}
+
 #[test]
 fn programs_with_the_built_in_rules_run_and_are_explained() {
     let folder = folder();

@@ -1,5 +1,5 @@
-//! What the rules and the controller agree on: the tables of [`switch_tables`], and constants. The rules declare both in
-//! `rules/interface/`, and are compared with what the controller can do.
+//! What the rules and the controller agree on, found in the rules: the tables that the controller fills, makes true or shows
+//! (crate `switch-tables` has the list), and constants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,7 +9,7 @@ use nlog::program::Place;
 use nlog::{Program, Sources};
 use nlog_data::{Role, TableId, Value};
 use ovs_driver::TlvMapping;
-use switch_tables::{ADDRESSES, DRIVER, FLOWS, SwitchTable, TUNNELS};
+use switch_tables::{ADDRESSES, FLOWS, INTERFACE, SwitchTable, TUNNELS};
 
 /// A declaration of the rules that does not fit the controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,14 @@ impl fmt::Display for Misfit {
             write!(f, "{place}: ")?;
         }
         write!(f, "{}; {}", self.text, self.remedy)
+    }
+}
+
+impl From<switch_tables::Misfit> for Misfit {
+    fn from(misfit: switch_tables::Misfit) -> Misfit {
+        let switch_tables::Misfit { table, column, text, remedy } = misfit;
+        let subject = Subject { table: Some(table), name: column.unwrap_or_else(|| table.to_owned()) };
+        Misfit { subject: Some(subject), place: None, text, remedy }
     }
 }
 
@@ -64,14 +72,6 @@ impl Misfit {
     }
 }
 
-impl From<switch_tables::Misfit> for Misfit {
-    fn from(misfit: switch_tables::Misfit) -> Misfit {
-        let switch_tables::Misfit { table, column, text, remedy } = misfit;
-        let name = column.unwrap_or_else(|| table.to_owned());
-        Misfit { subject: Some(Subject { table: Some(table), name }), place: None, text, remedy }
-    }
-}
-
 /// The tables of the interface that a program has.
 #[derive(Debug)]
 pub(super) struct Interface(BTreeMap<&'static str, TableId>);
@@ -80,38 +80,36 @@ impl Interface {
     /// Compares a program with what the controller can do.
     pub(super) fn of(program: &Program) -> Result<Interface, Misfit> {
         let mut found = BTreeMap::new();
-        for table in DRIVER {
+        for table in INTERFACE {
             if let Some(id) = table.find(&program.schema)? {
                 found.insert(table.name, id);
             }
         }
         let interface = Interface(found);
-        let has_switches = [&FLOWS, &TUNNELS].iter().any(|table| interface.table(table).is_some());
+        let has_switches = interface.table(&FLOWS).is_some() || interface.table(&TUNNELS).is_some();
         if has_switches && interface.table(&ADDRESSES).is_none() {
-            return Err(Misfit {
-                subject: None,
-                place: None,
-                text: "the rules have no table switch_address, so the controller would manage no switch"
-                    .to_owned(),
-                remedy: ADDRESSES.remedy(),
-            });
+            let text = format!(
+                "the rules have no table {}, so the controller would manage no switch",
+                ADDRESSES.name
+            );
+            return Err(Misfit { subject: None, place: None, text, remedy: ADDRESSES.remedy() });
         }
         Ok(interface)
     }
 
-    /// A table of the interface, if the program has it.
+    /// The table in the program.
     pub(super) fn table(&self, table: &SwitchTable) -> Option<TableId> {
         self.0.get(table.name).copied()
     }
 
-    /// Whether a table with this name belongs to the interface.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+    /// Whether a table of the program is one of the interface.
+    pub(super) fn has(&self, table: TableId) -> bool {
+        self.0.values().any(|known| *known == table)
     }
 
     /// The tables that the controller fills.
     pub(super) fn inputs(&self) -> impl Iterator<Item = (&'static str, TableId)> {
-        let inputs = DRIVER.into_iter().filter(|table| table.role == Role::Input);
+        let inputs = INTERFACE.iter().filter(|table| table.role == Role::Input);
         inputs.filter_map(|table| Some((table.name, self.table(table)?)))
     }
 }
