@@ -18,7 +18,7 @@ fn of_form<'a>(flows: &'a [LogicalFlow], form: &str) -> Vec<&'a LogicalFlow> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_flows_of_a_switch_and_its_ports_are_listed_with_their_rules() {
     let folder = tempfile::tempdir().unwrap();
-    let (switches, rules) = (Switches::default(), Arc::new(Rules::load(&[controller::builtin::NAME]).unwrap()));
+    let (switches, rules) = (Switches::default(), Arc::new(Rules::built_in().unwrap()));
     let running = start_with(parts(folder.path(), rules, &switches), switches).await;
     let mut client = running.client().await;
     apply(&mut client, NETWORK).await.unwrap();
