@@ -106,7 +106,8 @@ impl Builder<'_> {
     /// The port's own address of this IP version, one at the sending MAC address first.
     fn own_ip<T>(&self, version: impl Fn(&IpAddr) -> Option<T>) -> Option<T> {
         let at = |mac: &MacAddr| mac.0 == self.eth_src();
-        let (here, others): (Vec<&(IpAddr, MacAddr)>, Vec<_>) = self.own.ips.iter().partition(|(_, mac)| at(mac));
+        let (here, others): (Vec<&(IpAddr, MacAddr)>, Vec<_>) =
+            self.own.ips.iter().partition(|(_, mac)| at(mac));
         here.into_iter().chain(others).find_map(|(ip, _)| version(ip))
     }
 
@@ -269,8 +270,8 @@ mod tests {
             ),
             (
                 "dl_vlan=7,dl_dst=02:00:00:00:00:02,tcp,tp_dst=80",
-                "tcp,dl_vlan=7,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,nw_src=10.0.0.1,nw_dst=192.0.2.2,\
-                 nw_ttl=64,tp_src=49152,tp_dst=80,tcp_flags=+syn",
+                "tcp,dl_vlan=7,dl_vlan_pcp=0,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,nw_src=10.0.0.1,\
+                 nw_dst=192.0.2.2,nw_ttl=64,tp_src=49152,tp_dst=80,tcp_flags=syn",
             ),
             (
                 "dl_type=0x88cc,dl_dst=02:00:00:00:00:02",

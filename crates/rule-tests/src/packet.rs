@@ -159,7 +159,8 @@ impl Stage<'_> {
                             && *flow.matches == Canonical::new(entry.matches.clone())
                     })
                 });
-                Some(own.map_or("learned".to_owned(), |row| self.origin(tables.outputs.flows(), row)))
+                let origin = own.map_or("learned".to_owned(), |row| self.origin(tables.outputs.flows(), row));
+                Some(self.stage(table, entry.priority) + &origin)
             };
             let lines = steps.iter().flat_map(|step| {
                 let text = step.text(&note);
@@ -171,6 +172,15 @@ impl Stage<'_> {
             hops.push((format!("and on {more} more"), Vec::new()));
         }
         Ok(hops)
+    }
+
+    /// The names of a stage and of a priority there, as far as the program gives them, and a comma.
+    fn stage(&self, table: u8, priority: u16) -> String {
+        let Some(stage) = self.program.stage(table) else { return String::new() };
+        match self.program.priority(&stage.name, priority) {
+            Some(priority) => format!("{} of {}, ", priority.name, stage.name),
+            None => format!("{}, ", stage.name),
+        }
     }
 
     /// The rule that derived a flow: the one that says it, and the one that places it on the host.
