@@ -1,6 +1,6 @@
 //! Packets of a test: where they arrive, and why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_simulator::Crossing;
 use nlog::program::{Packet, Place as SourcePlace};
@@ -58,11 +58,10 @@ impl Ports {
     /// The remedy for a port that has no place.
     fn unknown(&self, port: &str) -> String {
         let parent = self.parents.iter().find(|(own, ..)| own == port).map(|(_, parent, _)| parent);
-        let known = match self.vifs.len() {
+        let others: BTreeSet<&str> = self.vifs.iter().map(|vif| &*vif.port).collect();
+        let known = match others.len() {
             0 => "no port has one".to_owned(),
-            1..=HOSTS => {
-                format!("those that have one are {}", listed(self.vifs.iter().map(|vif| &*vif.port)))
-            }
+            1..=HOSTS => format!("those that have one are {}", listed(others.into_iter())),
             many => format!("{many} others have one"),
         };
         let owner = parent.map_or(port, |parent| parent);
