@@ -4,5 +4,6 @@ mod flood;
 mod hosts;
 mod isolation;
 mod layers;
+mod learning;
 mod open_vswitch;
 mod random;

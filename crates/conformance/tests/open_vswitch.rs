@@ -17,8 +17,6 @@ const NETWORKS: u64 = 6;
 const FRAMES: usize = 120;
 /// A port that no flow knows.
 const NOBODY: u16 = 0x3fff;
-/// The table that matches the tunnel key.
-const DECAP: u8 = 1;
 
 /// A frame that left.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -256,8 +254,9 @@ fn tunnel(random: &mut Random, host: &Host, peers: &[Ipv4Addr]) -> Option<(PortN
 
 /// The tunnel keys that a host matches.
 fn keys(bridge: &Bridge) -> BTreeSet<u32> {
-    let decap = bridge.flows().into_iter().filter(|flow| flow.table == DECAP);
-    decap
+    bridge
+        .flows()
+        .into_iter()
         .flat_map(|flow| flow.matches.iter().filter(|demand| demand.field == Field::TunId))
         .map(|demand| demand.value as u32)
         .collect()

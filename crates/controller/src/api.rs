@@ -37,6 +37,8 @@ pub(crate) struct Api {
     kinds: Kinds,
     /// The kind of objects that are transport nodes.
     host_kind: String,
+    /// What the rules were read from.
+    packages: Vec<String>,
     parsers: Arc<Semaphore>,
     turns: Turns,
 }
@@ -44,9 +46,15 @@ pub(crate) struct Api {
 type Results<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Api {
-    pub(crate) fn new(engine: Engine, kinds: Kinds, host_kind: Option<&str>) -> Self {
-        let host_kind = host_kind.unwrap_or_default().to_owned();
-        Api { engine, kinds, host_kind, parsers: Arc::new(Semaphore::new(PARSERS)), turns: Turns::default() }
+    pub(crate) fn new(engine: Engine, kinds: Kinds, host_kind: Option<&str>, packages: &[String]) -> Self {
+        Api {
+            engine,
+            kinds,
+            host_kind: host_kind.unwrap_or_default().to_owned(),
+            packages: packages.to_vec(),
+            parsers: Arc::new(Semaphore::new(PARSERS)),
+            turns: Turns::default(),
+        }
     }
 
     /// The kind of this name, which may be a plural: that reads better without an id.
@@ -204,6 +212,7 @@ impl pb::controller_server::Controller for Api {
             objects: status.objects.iter().map(|(kind, count)| (kind.to_string(), *count as u64)).collect(),
             problems: status.problems.iter().map(|found| problem(found)).collect(),
             host_kind: self.host_kind.clone(),
+            rules: self.packages.clone(),
         }))
     }
 

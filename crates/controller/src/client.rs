@@ -366,7 +366,7 @@ mod tests {
         // The engine thread has ended, but the API has not.
         let (engine, requests) = Engine::new();
         drop(requests);
-        let service = ControllerServer::new(Api::new(engine, network::Kinds::default(), None));
+        let service = ControllerServer::new(Api::new(engine, network::Kinds::default(), None, &[]));
         let server = tokio::spawn(
             Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
         );

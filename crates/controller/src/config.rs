@@ -14,6 +14,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, de};
 
+use crate::builtin;
+
 /// A key of the configuration file, for the reference page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
@@ -68,8 +70,9 @@ keys! {
     /// Whether the API may listen on a TCP address other than loopback. There is no encryption and no authentication:
     /// whoever reaches the port can change the network. The controller warns at each start.
     insecure: bool = false, Some("false"), "`true` or `false`";
-    /// A folder of rules to use instead of the built-in rules.
-    rules: Option<PathBuf> = None, None, "a path";
+    /// The rules to run. `"builtin"` is the built-in rules, and the folder of a package extends them:
+    /// `["builtin", "quarantine"]`. A folder alone replaces the built-in rules. A folder named `builtin` is `"./builtin"`.
+    rules: Packages = Packages::default(), Some("[\"builtin\"]"), "a path, or a list of paths";
     /// The number of threads that evaluate rules. Results do not depend on it.
     workers: Workers = Workers::default(), Some("1"), "a number from 1 to 256";
     /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or levels by module, such as
@@ -105,6 +108,56 @@ impl<'de> Deserialize<'de> for Workers {
             let most = Workers::MOST;
             de::Error::custom(format!("{count} workers are not possible; use a number from 1 to {most}"))
         })
+    }
+}
+
+/// The rules that a controller runs: folders and files that form one program. `builtin` is the built-in rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packages(Vec<PathBuf>);
+
+impl Packages {
+    /// The paths.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.0
+    }
+
+    /// The same, with relative paths counted from a folder.
+    fn beside(self, folder: &Path) -> Packages {
+        let path = |path: PathBuf| {
+            if builtin::owns(&path) {
+                return path;
+            }
+            let path = folder.join(path);
+            if builtin::owns(&path) { Path::new(".").join(path) } else { path }
+        };
+        Packages(self.0.into_iter().map(path).collect())
+    }
+}
+
+impl Default for Packages {
+    fn default() -> Self {
+        Packages(vec![builtin::NAME.into()])
+    }
+}
+
+impl<'de> Deserialize<'de> for Packages {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "a path is wanted, or a list of paths, such as [\"builtin\", \"quarantine\"]"
+        )]
+        enum Given {
+            One(PathBuf),
+            Many(Vec<PathBuf>),
+        }
+        match Given::deserialize(deserializer)? {
+            Given::One(path) => Ok(Packages(vec![path])),
+            Given::Many(paths) if paths.is_empty() => {
+                Err(de::Error::custom("no rules are given; leave `rules` out for the built-in ones"))
+            }
+            Given::Many(paths) => Ok(Packages(paths)),
+        }
     }
 }
 
@@ -181,7 +234,7 @@ impl Config {
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         config.state = folder.join(&config.state);
-        config.rules = config.rules.map(|rules| folder.join(rules));
+        config.rules = config.rules.beside(folder);
         Ok(config)
     }
 }
@@ -268,7 +321,7 @@ mod tests {
     fn the_documented_defaults_are_the_defaults() {
         let line = |key: &Key| key.default.map(|value| format!("{} = {value}\n", key.name));
         let text: String = KEYS.iter().filter_map(line).collect();
-        assert_eq!(text.lines().count(), KEYS.len() - 2, "only `rules` and `listen` have no fixed default");
+        assert_eq!(text.lines().count(), KEYS.len() - 1, "only `listen` has no fixed default");
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), Config::default());
     }
 
@@ -293,6 +346,11 @@ mod tests {
             ),
             ("listen = \"[::]:6657\"\ninsecure = false", ":1:10: other machines can connect to [::]:6657"),
             ("log = ", ":1:7: "),
+            ("rules = []", ":1:9: no rules are given; leave `rules` out for the built-in ones"),
+            (
+                "rules = 1",
+                ":1:9: a path is wanted, or a list of paths, such as [\"builtin\", \"quarantine\"]",
+            ),
         ];
         for (text, wanted) in cases {
             fs::write(&path, text).unwrap();
@@ -322,6 +380,21 @@ mod tests {
         fs::write(&path, "state = \"state\"\nrules = \"/usr/share/weft/rules\"\n").unwrap();
         let config = Config::load(&path).unwrap();
         assert_eq!(config.state, folder.path().join("state"));
-        assert_eq!(config.rules, Some(PathBuf::from("/usr/share/weft/rules")));
+        assert_eq!(config.rules.paths(), [Path::new("/usr/share/weft/rules")]);
+    }
+
+    #[test]
+    fn packages_stand_beside_the_built_in_rules() {
+        let paths = |rules: &str, folder: &str| {
+            let config: Config = toml::from_str(&format!("rules = {rules}")).unwrap();
+            let config = config.rules.beside(Path::new(folder));
+            config.0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(paths("[\"builtin\", \"q\"]", "/etc/weft"), ["builtin", "/etc/weft/q"]);
+        assert_eq!(paths("\"builtin\"", "/etc"), ["builtin"]);
+        // A folder of the same name stays one.
+        assert_eq!(paths("\"./builtin\"", "/etc"), ["/etc/./builtin"]);
+        assert_eq!(paths("\"./builtin\"", ""), ["./builtin"]);
+        assert_eq!(paths("\"q\"", "builtin"), ["./builtin/q"]);
     }
 }

@@ -158,7 +158,8 @@ impl Daemon {
         let runtime = tokio::runtime::Handle::current();
         let (ready, started) = oneshot::channel();
         let (ended, thread_end) = oneshot::channel();
-        let (kinds, host_kind) = (rules.kinds().clone(), rules.host_kind().map(str::to_owned));
+        let packages = rules.packages().join(", ");
+        let api = Api::new(engine.clone(), rules.kinds().clone(), rules.host_kind(), rules.packages());
         let in_thread = move || {
             let prepared = prepare(evaluator, &rules, replay).map(|(core, journal)| {
                 let mut fleet =
@@ -185,13 +186,8 @@ impl Daemon {
         started.await.map_err(|_| DaemonError::Thread("the engine's thread has panicked".to_owned()))??;
 
         let (stop_server, stopped) = oneshot::channel();
-        let server = tokio::spawn(serve(
-            listener,
-            Api::new(engine.clone(), kinds, host_kind.as_deref()),
-            probe,
-            stopped,
-        ));
-        info!(%listen, state = %state.display(), "controller started");
+        let server = tokio::spawn(serve(listener, api, probe, stopped));
+        info!(%listen, state = %state.display(), rules = packages, "controller started");
         Ok(Daemon { engine, listen, thread: thread_end, server, stop_server })
     }
 

@@ -19,7 +19,7 @@
 //! # }
 //! ```
 //!
-//! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], `reports`,
+//! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], [`builtin`], `reports`,
 //! `refused_reports`, `input_rows`, `delta_split`, `object_status`, `provenance` and `restore`; [`record`] and
 //! [`journal`] (the state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`];
 //! `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
@@ -31,6 +31,7 @@
 
 mod answers;
 mod api;
+pub mod builtin;
 pub mod client;
 pub mod config;
 pub mod core;

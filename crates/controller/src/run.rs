@@ -24,7 +24,7 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 /// give it back there.
 pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
     start_log(config)?;
-    let rules = Arc::new(Rules::load(config.rules.as_deref())?);
+    let rules = Arc::new(Rules::load(config.rules.paths())?);
     let parts = Parts {
         state: config.state.clone(),
         listen: config.listen.clone(),
@@ -69,7 +69,7 @@ pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
 /// Checks the configuration and the rules without starting a controller.
 pub fn check(config: &Config) -> Result<(), DaemonError> {
     start_log(config)?;
-    Rules::load(config.rules.as_deref())?;
+    Rules::load(config.rules.paths())?;
     Ok(())
 }
 

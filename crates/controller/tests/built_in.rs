@@ -21,45 +21,22 @@ fn core_on(evaluator: Box<dyn Evaluator>, rules: &Arc<Rules>, records: &[Record]
 
 #[test]
 fn the_rules_built_in_are_those_of_the_repository() {
-    let built_in = Rules::load(None).unwrap();
+    let built_in = Rules::built_in().unwrap();
     assert!(built_in.program().tests.is_empty(), "unit tests stay out of the daemon");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rules");
-    let folder = Rules::load(Some(&folder)).unwrap();
+    let folder = Rules::load(&[folder]).unwrap();
     let all = |rules: &Rules| rules.program().rules.iter().map(|rule| rule.fingerprint).collect::<Vec<_>>();
     assert!(!all(&built_in).is_empty());
     assert_eq!(all(&built_in), all(&folder));
     let place = &built_in.program().rules[0].place;
-    assert!(place.file.starts_with("rules/") && place.file.ends_with(".nlog"), "{place}");
-}
-
-/// Drivers leave the flows of these tables to the switch, and map this option to a field.
-#[test]
-fn the_learned_table_and_the_tunnel_option_are_those_of_the_rules() {
-    let rules = Rules::load(None).unwrap();
-    let option = ovs_driver::TlvMapping { class: 0x102, kind: 0x80, len: 4, field: 0 };
-    assert_eq!(rules.conventions().learned_tables, [21].into());
-    assert_eq!(rules.conventions().tunnel_option, Some(option));
-    // Other rules may say otherwise, but nothing impossible.
-    let table = "output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)\n    \
-                 key(hv, table_id, priority, match);\n";
-    let with = |constants: &str| {
-        let sources = nlog::Sources::from_texts([("test.nlog", format!("{constants}\n{table}"))]);
-        Rules::new(nlog::compile(&sources).program.unwrap()).map(|rules| rules.conventions().clone())
-    };
-    assert_eq!(with("const FDB = 7;").unwrap().learned_tables, [7].into());
-    assert_eq!(with("").unwrap(), controller::Conventions::default());
-    let error = with("const FDB = 254;").unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "constant FDB of the rules is 254, but the controller needs a number from 0 to 253; see rules/interface/"
-    );
+    assert!(place.file.starts_with("builtin/") && place.file.ends_with(".nlog"), "{place}");
 }
 
 /// What follows from the demo's kind of network is the same on the reference and on the dataflow, for each transaction
 /// and after a restart.
 #[test]
 fn the_engine_gives_switches_what_the_reference_gives_them() {
-    let rules = Arc::new(Rules::load(None).unwrap());
+    let rules = Arc::new(Rules::built_in().unwrap());
     let mut cores = [
         core_on(reference(&rules), &rules, &[]),
         core_on(dataflow(&rules, 1), &rules, &[]),
@@ -120,7 +97,8 @@ output table of_flow(hv: string, table_id: int, priority: int, match: match, act
     key(hv, table_id, priority, match);
 of_flow(node, 0, 1, match{metadata: label}, actions[set(reg0, name)]) :-
     transport_node(id: node, ..), island(sw, island), datapath_label(sw, label), datapath_label(island, name);
-"
+",
+    addresses!(),
 );
 
 /// The hooks of the rules run beside the engine, also after a restart and when a transaction is undone.

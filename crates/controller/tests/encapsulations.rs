@@ -49,13 +49,13 @@ fn running(rules: &Arc<Rules>, encap: Encap, prefix: &str) -> Core {
 
 #[test]
 fn the_rules_declare_the_same_encapsulations_as_the_controller() {
-    let rules = Rules::load(None).unwrap();
+    let rules = Rules::built_in().unwrap();
     assert_eq!(declared(&rules), Encap::ALL.map(|encap| encap.name().to_owned()).into());
 }
 
 #[test]
 fn every_encapsulation_gets_tunnel_ports_and_has_an_overhead() {
-    let rules = Arc::new(Rules::load(None).unwrap());
+    let rules = Arc::new(Rules::built_in().unwrap());
     for encap in Encap::ALL {
         let [over_ipv4, over_ipv6] = ["172.16.0.", "fd00::"].map(|prefix| running(&rules, encap, prefix));
         let tunnels: Vec<Encap> =

@@ -8,6 +8,7 @@ mod encapsulations;
 mod full_disk;
 mod groups;
 mod hostile;
+mod interface;
 mod load;
 mod numbers;
 mod other_rules;

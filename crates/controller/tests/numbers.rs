@@ -19,6 +19,7 @@ use serde_json::json;
 /// Switches of tenant `acme` want one of four numbers. One of tenant `bad` is refused.
 const RULES: &str = concat!(
     objects!(),
+    addresses!(),
     "
 table wants_number(sw: string);
 wants_number(sw) :- switch(sw, tenant), tenant == some(\"acme\");

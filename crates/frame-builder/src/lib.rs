@@ -24,7 +24,7 @@ mod tunnel;
 
 pub use packet::{Arp, Ipv4, Ipv6, arp, ethernet, random_extension_headers, solicited_node, tagged};
 pub use payload::{Endpoints, checksum, icmp, icmpv6, link_layer, neighbour, tcp, udp, udp_without_checksum};
-pub use tunnel::{Encapsulation, Wrapped, unwrap, wrap};
+pub use tunnel::{Encapsulation, GENEVE_OPTION, Wrapped, unwrap, wrap};
 
 /// A MAC address.
 pub type Mac = [u8; 6];

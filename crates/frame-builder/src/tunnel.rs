@@ -33,6 +33,10 @@ impl fmt::Display for Encapsulation {
     }
 }
 
+/// The class and the type of the option in geneve headers. It is the tests' own: what matters is that the switch of a test
+/// maps it to `tun_metadata0`.
+pub const GENEVE_OPTION: (u16, u8) = (0x102, 0x80);
+
 /// A frame inside a tunnel, and the tunnel's headers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wrapped {
@@ -55,7 +59,9 @@ pub fn wrap(to: Mac, from: Mac, wrapped: &Wrapped) -> Vec<u8> {
     let [_, key @ ..] = wrapped.key.to_be_bytes();
     let (protocol, payload) = match wrapped.encapsulation {
         Encapsulation::Geneve => {
-            let option = wrapped.option.map(|value| [&[1, 2, 0x80, 1][..], &value.to_be_bytes()].concat());
+            let (class, kind) = GENEVE_OPTION;
+            let start = [&class.to_be_bytes()[..], &[kind, 1]].concat();
+            let option = wrapped.option.map(|value| [&start[..], &value.to_be_bytes()].concat());
             let option = option.unwrap_or_default();
             let critical = if option.is_empty() { 0 } else { 0x40 };
             let head = [(option.len() / 4) as u8, critical];

@@ -57,7 +57,7 @@ pub enum Form {
 /// The tunnel encapsulations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Encap {
-    /// Carries the ingress port of a frame.
+    /// Carries the ingress port of every frame.
     Geneve,
     /// Does not.
     Vxlan,
@@ -68,13 +68,13 @@ pub enum Encap {
 }
 
 impl Encap {
-    /// The overhead in bytes between the inner and the outer IP packet; `labelled` if the outer one carries the ingress port
-    /// where it can.
-    fn overhead(self, labelled: bool) -> u16 {
+    /// The overhead in bytes between the inner and the outer IP packet. It does not depend on the switch: the MTU of
+    /// machines that run must not shrink because a port of their switch changes.
+    fn overhead(self) -> u16 {
         match self {
-            // IP, UDP, the tunnel's header, and the Ethernet header inside.
-            Encap::Geneve if labelled => 20 + 8 + 8 + 8 + 14,
-            Encap::Geneve => 20 + 8 + 8 + 14,
+            // IP, UDP, the tunnel's header, its option with the ingress port, and the Ethernet header inside.
+            Encap::Geneve => 20 + 8 + 8 + 8 + 14,
+            // IP, UDP, the tunnel's header, Ethernet.
             Encap::Vxlan => 20 + 8 + 8 + 14,
             // IP, GRE with a key, Ethernet.
             Encap::Gre => 20 + 8 + 14,
@@ -261,13 +261,12 @@ impl World {
         if self.localnet_of(switch).is_some() {
             return None;
         }
-        let labelled = self.learns(switch);
         let hosts: BTreeSet<&str> =
             self.ports_of(switch).filter_map(|(port, _)| self.location(port)).collect();
         let pairs = hosts.iter().flat_map(|from| hosts.iter().map(move |to| (*from, *to)));
         let mtu = |(from, to)| {
             let encap = self.tunnel(from, to)?;
-            Some(self.zone(&self.nodes.get(from)?.zone)?.mtu - encap.overhead(labelled))
+            Some(self.zone(&self.nodes.get(from)?.zone)?.mtu - encap.overhead())
         };
         pairs.filter_map(mtu).min()
     }

@@ -3,10 +3,11 @@
 //! This is the crate's only I/O.
 
 mod document;
+mod library;
+mod loader;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::fs;
-use std::io::{self, Read as _};
+use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +21,9 @@ use crate::syntax::{SyntaxError, lower, parse};
 pub(crate) use document::Document;
 use document::Documents;
 pub use document::is_document;
+pub use library::Library;
+pub(crate) use loader::{Loaded, Loader};
+pub use loader::{files_of, is_nlog, is_test_file};
 
 /// The reason why a program could not be read. Mistakes *in* a program are diagnostics instead.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +54,14 @@ pub enum LoadError {
         /// The folder.
         path: PathBuf,
     },
+    /// A library has no such file.
+    #[error("{library} has no file or folder {shown}; write ./{shown} for one on the disk", shown = path.display())]
+    NotInLibrary {
+        /// The path.
+        path: PathBuf,
+        /// The name of the library.
+        library: String,
+    },
 }
 
 /// The files of a program. A copy shares them.
@@ -62,6 +74,8 @@ pub struct Sources {
     documents: Vec<Documents>,
     /// The files of objects in memory, by path.
     texts: BTreeMap<PathBuf, Arc<Document>>,
+    /// The libraries that paths and imports can name.
+    libraries: Vec<Library>,
 }
 
 /// A file of a program.
@@ -138,13 +152,27 @@ impl Sources {
     /// Reads the given files, the files of the given folders (`*.nlog` but not `*.test.nlog`, at any depth), and all
     /// their imports. Each file is read once, even if it is reached under several names.
     pub fn load<P: AsRef<Path>>(paths: &[P]) -> Result<Sources, LoadError> {
-        Loader::default().load(paths).map(|loaded| loaded.sources)
+        Sources::load_with(paths, &[])
+    }
+
+    /// The same, with libraries that the paths and imports can name.
+    pub fn load_with<P: AsRef<Path>>(paths: &[P], libraries: &[Library]) -> Result<Sources, LoadError> {
+        Loader::new(libraries).load(paths).map(|loaded| loaded.sources)
     }
 
     /// Sources in memory, by name. Imports refer to other sources, relative to the importing one. Texts with names of
     /// [documents](is_document) are files of objects, for tests.
     pub fn from_texts<N: AsRef<str>, T: Into<String>>(texts: impl IntoIterator<Item = (N, T)>) -> Sources {
-        let mut sources = Sources::default();
+        Sources::default().with_texts(texts)
+    }
+
+    /// Other sources in memory, whose imports can name the same libraries. Their files must be among the texts.
+    #[must_use]
+    pub fn with_texts<N: AsRef<str>, T: Into<String>>(
+        &self,
+        texts: impl IntoIterator<Item = (N, T)>,
+    ) -> Sources {
+        let mut sources = Sources { libraries: self.libraries.clone(), ..Sources::default() };
         for (name, text) in texts {
             sources.set(name.as_ref(), text.into());
         }
@@ -172,7 +200,7 @@ impl Sources {
     pub(crate) fn follow_imports(&mut self) {
         let mut numbers = BTreeMap::new();
         for (file, number) in self.files.iter().zip(0..) {
-            numbers.entry(normal(Path::new(&*file.name))).or_insert(number);
+            numbers.entry((normal(Path::new(&*file.name)), self.is_of_library(file))).or_insert(number);
         }
         let document = |path: &Path| {
             let path = normal(path);
@@ -181,9 +209,13 @@ impl Sources {
         };
         let found = self.imports.iter_mut().zip(&mut self.documents);
         for (file, (imports, documents)) in self.files.iter().zip(found) {
-            let folder = Path::new(&*file.name).parent().unwrap_or(Path::new(""));
-            let paths = file.imported().map(|import| normal(&folder.join(import)));
-            *imports = paths.map(|path| numbers.get(&path).copied()).collect();
+            let name = Path::new(&*file.name);
+            let folder = name.parent().unwrap_or(Path::new(""));
+            let number = |import: &str| {
+                let (path, in_library) = target(&self.libraries, name, import);
+                numbers.get(&(normal(&path), in_library)).copied()
+            };
+            *imports = file.imported().map(number).collect();
             *documents = file.documents(folder, document);
         }
     }
@@ -201,6 +233,17 @@ impl Sources {
         &self.files
     }
 
+    /// Whether the file belongs to a library.
+    pub fn is_of_library(&self, file: &SourceFile) -> bool {
+        library_of(&self.libraries, Path::new(&*file.name)).is_some()
+    }
+
+    /// The name of the library that an import of a file on the disk names.
+    pub(crate) fn library_of_import(&self, file: &SourceFile, import: &str) -> Option<&str> {
+        let library = library_of(&self.libraries, Path::new(import))?;
+        (!self.is_of_library(file)).then_some(library.name())
+    }
+
     /// For each import of the file with this number, the imported file, if it exists.
     pub(crate) fn imports(&self, number: usize) -> &[Option<u32>] {
         &self.imports[number]
@@ -209,9 +252,9 @@ impl Sources {
     /// The imported files that do not exist.
     pub fn missing_imports(&self) -> impl Iterator<Item = PathBuf> {
         self.files.iter().zip(&self.imports).flat_map(|(file, found)| {
-            let folder = Path::new(&*file.name).parent().unwrap_or(Path::new(""));
             let imports = file.ast.imports.iter().zip(found).filter(|(_, found)| found.is_none());
-            imports.map(|(import, _)| normal(&folder.join(&import.path)))
+            let path = |import: &str| target(&self.libraries, Path::new(&*file.name), import).0;
+            imports.map(|(import, _)| path(&import.path)).map(|path| normal(&path)).collect::<Vec<_>>()
         })
     }
 
@@ -247,189 +290,21 @@ impl Sources {
     }
 }
 
-/// Finds and reads the files of a program.
-#[derive(Default)]
-pub(crate) struct Loader<'e> {
-    sources: Sources,
-    /// The numbers of files, by canonical path.
-    numbers: HashMap<PathBuf, u32>,
-    /// Files by every path that led to one: resolving a path takes system calls.
-    reached: HashMap<PathBuf, u32>,
-    /// The path of each file, to resolve its imports.
-    paths: Vec<PathBuf>,
-    /// Files that were read before, by canonical path; they are parsed again only if they changed.
-    earlier: HashMap<&'e Path, &'e Arc<SourceFile>>,
-    /// Texts that replace the contents on disk, by canonical path.
-    edited: Option<&'e HashMap<PathBuf, String>>,
+/// The library that a path names.
+fn library_of<'l>(libraries: &'l [Library], path: &Path) -> Option<&'l Library> {
+    libraries.iter().find(|library| library.owns(path))
 }
 
-/// The result of loading.
-pub(crate) struct Loaded {
-    pub(crate) sources: Sources,
-    /// The number of each file, by its canonical path.
-    pub(crate) numbers: HashMap<PathBuf, u32>,
-}
-
-impl<'e> Loader<'e> {
-    /// A loader that reuses unchanged files of an earlier load.
-    pub(crate) fn again(earlier: &'e Loaded, edited: &'e HashMap<PathBuf, String>) -> Self {
-        let files = earlier.numbers.iter();
-        let files = files.map(|(path, number)| (path.as_path(), &earlier.sources.files[*number as usize]));
-        Loader { earlier: files.collect(), edited: Some(edited), ..Loader::default() }
+/// The path that an import names, and whether it is in a library. Files of a library import from it alone.
+fn target(libraries: &[Library], importer: &Path, import: &str) -> (PathBuf, bool) {
+    let folder = importer.parent().unwrap_or(Path::new(""));
+    if library_of(libraries, importer).is_some() {
+        return (folder.join(import), true);
     }
-
-    /// See [`Sources::load`].
-    pub(crate) fn load<P: AsRef<Path>>(mut self, paths: &[P]) -> Result<Loaded, LoadError> {
-        for path in paths {
-            let path = path.as_ref();
-            let metadata = fs::metadata(path).map_err(|error| io_error(path, error))?;
-            if metadata.is_dir() {
-                let mut files = files_of(path)?;
-                files.retain(|file| !is_test_file(file));
-                if files.is_empty() {
-                    return Err(LoadError::Empty { path: path.to_owned() });
-                }
-                for file in files {
-                    self.file(&file, &file, regular_file).map_err(|error| io_error(&file, error))?;
-                }
-            } else {
-                // A pipe is welcome here: `weft check <(generate)`.
-                self.file(path, path, any_file).map_err(|error| io_error(path, error))?;
-            }
-        }
-        self.follow_imports()?;
-        Ok(Loaded { sources: self.sources, numbers: self.numbers })
+    match library_of(libraries, Path::new(import)) {
+        Some(_) => (PathBuf::from(import), true),
+        None => (folder.join(import), false),
     }
-
-    /// Reads a file, unless it was read already.
-    fn file(&mut self, path: &Path, name: &Path, open: fn(&Path) -> io::Result<fs::File>) -> io::Result<u32> {
-        if let Some(&number) = self.reached.get(path) {
-            return Ok(number);
-        }
-        let canonical = path.canonicalize()?;
-        if let Some(&number) = self.numbers.get(&canonical) {
-            self.reached.insert(path.to_owned(), number);
-            return Ok(number);
-        }
-        let edited = self.edited.and_then(|edited| edited.get(&canonical));
-        let bytes = if let Some(text) = edited { text.clone().into_bytes() } else { read(open(path)?)? };
-        let (number, name) = (self.sources.files.len() as u32, name.to_string_lossy());
-        let same = |file: &&&Arc<SourceFile>| {
-            file.number == number && *file.name == *name && file.text.as_bytes() == bytes
-        };
-        match self.earlier.get(canonical.as_path()).filter(same) {
-            Some(file) => self.sources.add(Arc::clone(file)),
-            None => self.sources.add(SourceFile::new(number, &name, bytes)),
-        }
-        self.numbers.insert(canonical, number);
-        self.reached.insert(path.to_owned(), number);
-        self.paths.push(path.to_owned());
-        Ok(number)
-    }
-
-    fn follow_imports(&mut self) -> Result<(), LoadError> {
-        let mut queue: VecDeque<u32> = (0..self.sources.files.len() as u32).collect();
-        while let Some(importer) = queue.pop_front() {
-            let folder = self.paths[importer as usize].parent().unwrap_or(Path::new("")).to_owned();
-            for index in 0..self.sources.file(importer).ast.imports.len() {
-                let import = &self.sources.file(importer).ast.imports[index];
-                let (path, span) = (folder.join(&import.path), import.span);
-                let before = self.sources.files.len();
-                let found = match self.file(&path, &normal(&path), regular_file) {
-                    Ok(number) => Some(number),
-                    Err(error) if is_no_file(error.kind()) => None,
-                    Err(error) => {
-                        return Err(LoadError::Import { place: self.sources.place(span), path, error });
-                    }
-                };
-                self.sources.imports[importer as usize].push(found);
-                queue.extend(before as u32..self.sources.files.len() as u32);
-            }
-            let read = |path: &Path| Document::read(path).into();
-            self.sources.documents[importer as usize] =
-                self.sources.files[importer as usize].documents(&folder, read);
-        }
-        Ok(())
-    }
-}
-
-/// The contents of a file.
-fn read(file: fs::File) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    // One byte more shows that the file is too long.
-    file.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn any_file(path: &Path) -> io::Result<fs::File> {
-    fs::File::open(path)
-}
-
-/// Opens a file that a program names. Opening a pipe would wait for its writer, and a device may have no end.
-fn regular_file(path: &Path) -> io::Result<fs::File> {
-    let metadata = fs::metadata(path)?;
-    if metadata.is_file() {
-        return fs::File::open(path);
-    }
-    if metadata.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    Err(io::Error::other("it is a pipe, a socket or a device; a program consists of regular files"))
-}
-
-/// The `.nlog` files of a folder and its subfolders, including test files, sorted by name. Hidden files are excluded;
-/// a folder reached through several links is visited once.
-///
-/// # Errors
-/// [`LoadError::Io`] with what cannot be read.
-pub fn files_of(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
-    let mut found = Vec::new();
-    walk(folder, &mut HashSet::new(), &mut found)?;
-    Ok(found)
-}
-
-fn walk(folder: &Path, seen: &mut HashSet<PathBuf>, found: &mut Vec<PathBuf>) -> Result<(), LoadError> {
-    let canonical = folder.canonicalize().map_err(|error| io_error(folder, error))?;
-    if !seen.insert(canonical) {
-        return Ok(());
-    }
-    let entries = fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let entries = entries.map_err(|error| io_error(folder, error))?;
-    let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-    paths.sort();
-    for path in paths {
-        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if hidden {
-            continue;
-        }
-        let metadata = fs::metadata(&path).map_err(|error| io_error(&path, error))?;
-        if metadata.is_dir() {
-            walk(&path, seen, found)?;
-        } else if is_nlog(&path) {
-            found.push(path);
-        }
-    }
-    Ok(())
-}
-
-/// Whether the name is that of an nlog file.
-pub fn is_nlog(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "nlog")
-}
-
-/// Whether the file is a test file: `NAME.test.nlog`. A folder program excludes test files.
-pub fn is_test_file(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".test.nlog"))
-}
-
-/// Whether an error means that a path of the program is not a file; other errors concern the system.
-fn is_no_file(kind: io::ErrorKind) -> bool {
-    use io::ErrorKind as K;
-    matches!(kind, K::NotFound | K::IsADirectory | K::NotADirectory | K::InvalidInput | K::InvalidFilename)
-}
-
-fn io_error(path: &Path, error: io::Error) -> LoadError {
-    LoadError::Io { path: path.to_owned(), error }
 }
 
 /// The path without `.` and, where a folder precedes it, `..`; for displayed names and for texts in memory.

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::check::{Compilation, Memo, compile_with};
-use crate::source::{LoadError, Loaded, Loader, SourceFile, Sources};
+use crate::source::{Library, LoadError, Loaded, Loader, SourceFile, Sources};
 
 /// The files of a program and their compilation.
 pub struct Workspace {
@@ -41,8 +41,13 @@ pub struct Workspace {
 impl Workspace {
     /// Reads the files that [`Sources::load`] reads.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self, LoadError> {
+        Workspace::open_with(paths, &[])
+    }
+
+    /// The same, with libraries that the paths and imports can name. Their files cannot be edited.
+    pub fn open_with<P: AsRef<Path>>(paths: &[P], libraries: &[Library]) -> Result<Self, LoadError> {
         let paths: Vec<PathBuf> = paths.iter().map(|path| path.as_ref().to_owned()).collect();
-        let loaded = Loader::default().load(&paths)?;
+        let loaded = Loader::new(libraries).load(&paths)?;
         Ok(Workspace::new(paths, loaded))
     }
 

@@ -4,6 +4,8 @@ mod diagnostics;
 mod files;
 mod format;
 mod functions;
+mod libraries;
+mod names_in_rules;
 mod normal_form;
 mod order;
 mod pages;

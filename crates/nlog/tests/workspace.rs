@@ -246,9 +246,9 @@ const PARTS: [(usize, &[&str]); 19] = [
     (
         1,
         &[
-            "output table flow(m: match, a: actions); flow(match{port: n, reg2: 5}, actions[set(port, 7)]) :- a(n, _);",
-            "output table flow(m: match, a: actions); ## Told.\nflow(match{port: n, reg2: 5}, actions[set(port, 7)]) :- a(n, _);",
-            "output table flow(m: match, a: actions); flow(match{port[1]: 1}, actions[set(reg2[0], 1)]) :- a(_, _);",
+            "output table flow(m: match, a: actions); flow(match{port: n, reg3: 5}, actions[set(port, 7)]) :- a(n, _);",
+            "output table flow(m: match, a: actions); ## Told.\nflow(match{port: n, reg3: 5}, actions[set(port, 7)]) :- a(n, _);",
+            "output table flow(m: match, a: actions); flow(match{port[1]: 1}, actions[set(reg3[0], 1)]) :- a(_, _);",
         ],
     ),
     (2, &["", "stage S = 4; priority P of S = 1..K;", "## Told.\nstage S = K; priority P of S = K; d(S + P);"]),

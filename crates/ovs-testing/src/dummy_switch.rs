@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 
-use frame_builder::{Encapsulation, Mac, Wrapped, wrap};
+use frame_builder::{Encapsulation, GENEVE_OPTION, Mac, Wrapped, wrap};
 use serde_json::{Value, json};
 
 use crate::tools::DEADLINE;
@@ -83,9 +83,10 @@ impl DummySwitch {
         for peer in peers {
             self.call("tnl/neigh/set", &["br-phy", &peer.to_string(), &mac(PEER_MAC)]);
         }
-        let map = "{class=0x102,type=0x80,len=4}->tun_metadata0";
+        let (class, kind) = GENEVE_OPTION;
+        let map = format!("{{class={class},type={kind},len=4}}->tun_metadata0");
         self.ovs
-            .try_ofctl(&["add-tlv-map", &self.ovs.bridge("br0"), map])
+            .try_ofctl(&["add-tlv-map", &self.ovs.bridge("br0"), &map])
             .expect("the switch maps the option");
         self.uplink = Some(capture(&self.ovs, "up"));
     }

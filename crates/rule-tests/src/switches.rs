@@ -49,7 +49,7 @@ impl Tables {
             optional(table)?.ok_or_else(|| {
                 format!(
                     "a test with ports or packets needs the {table}, which its program does not have: import the rules of \
-                     the whole network"
+                     the whole network, or test a package with `weft test builtin FOLDER`"
                 )
             })
         };

@@ -135,7 +135,7 @@ fn a_program_without_the_tables_of_switches_is_told_which_it_lacks() {
     let failures = rule_tests::run(&program, &program.tests[0]).failures;
     assert_eq!(
         failures[0].message,
-        "a test with ports or packets needs the input table managed(string), which its program does not have: import the \
-         rules of the whole network"
+        "a test with ports or packets needs the input table managed(hv: string), which its program does not have: import the \
+         rules of the whole network, or test a package with `weft test builtin FOLDER`"
     );
 }

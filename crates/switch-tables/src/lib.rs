@@ -6,10 +6,10 @@
 //!
 //! ```
 //! use nlog_data::Schema;
-//! use switch_tables::FLOWS;
+//! use switch_tables::BUCKETS;
 //!
-//! assert_eq!(FLOWS.find(&Schema::default()), Ok(None));
-//! assert_eq!(FLOWS.to_string(), "output table of_flow(string, int, int, match, actions)");
+//! assert_eq!(BUCKETS.find(&Schema::default()), Ok(None));
+//! assert_eq!(BUCKETS.to_string(), "output table of_bucket(hv: string, group: int, bucket: int, actions: actions)");
 //! ```
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ pub mod rows;
 
 use std::fmt;
 
-use nlog_data::{Role, Schema, TableId, Type};
+use nlog_data::{Role, Schema, Table, TableId, Type};
 use tunnel_encap::Encap;
 
 /// A table that rules and Rust share.
@@ -27,8 +27,8 @@ pub struct SwitchTable {
     pub name: &'static str,
     /// Its role.
     pub role: Role,
-    /// Its columns.
-    pub columns: &'static [ColumnType],
+    /// Names and types of its columns.
+    pub columns: &'static [(&'static str, ColumnType)],
 }
 
 /// The type of a column.
@@ -38,65 +38,103 @@ pub enum ColumnType {
     Exactly(Type),
     /// A name from this list: a string, or an enumeration with all these members.
     Name(fn() -> Vec<&'static str>),
+    /// A text, which may be constrained or an enumeration, or none.
+    OptionalText,
+    /// A reference to objects of one kind.
+    Reference,
 }
 
-const INT: ColumnType = ColumnType::Exactly(Type::Int);
-const STRING: ColumnType = ColumnType::Exactly(Type::String);
+/// A number.
+pub const INT: ColumnType = ColumnType::Exactly(Type::Int);
+/// A text.
+pub const STRING: ColumnType = ColumnType::Exactly(Type::String);
+/// The match of a flow.
+pub const MATCH: ColumnType = ColumnType::Exactly(Type::Match);
+/// The actions of a flow or of a bucket.
+pub const ACTIONS: ColumnType = ColumnType::Exactly(Type::Actions);
 const MAC: ColumnType = ColumnType::Exactly(Type::Mac);
 const IP: ColumnType = ColumnType::Exactly(Type::Ip);
-const MATCH: ColumnType = ColumnType::Exactly(Type::Match);
-const ACTIONS: ColumnType = ColumnType::Exactly(Type::Actions);
 const ENCAP: ColumnType = ColumnType::Name(|| Encap::ALL.map(Encap::name).to_vec());
+const TEXT: ColumnType = ColumnType::OptionalText;
+const REFERENCE: ColumnType = ColumnType::Reference;
 
 /// Declares tables as constants.
 macro_rules! tables {
-    ($($(#[doc = $doc:literal])* $constant:ident = $role:ident $name:literal [$($column:expr),*];)*) => {
+    ($($(#[doc = $doc:literal])* $constant:ident = $role:ident $name:literal [$($column:literal: $ty:expr),*];)*) => {
         $($(#[doc = $doc])* pub const $constant: SwitchTable =
-            SwitchTable { name: $name, role: Role::$role, columns: &[$($column),*] };)*
+            SwitchTable { name: $name, role: Role::$role, columns: &[$(($column, $ty)),*] };)*
     };
 }
 
 tables! {
     /// The hosts whose flows are computed.
-    MANAGED = Input "managed" [STRING];
+    MANAGED = Input "managed" ["hv": STRING];
+    /// Labels of objects.
+    OBJECT_LABELS = Input "object_label" ["kind": STRING, "id": STRING, "label": STRING, "value": STRING];
     /// Interfaces of ports.
-    VIF = Input "vif" [STRING, STRING, INT, STRING, INT];
+    VIF = Input "vif" ["hv": STRING, "port": STRING, "ofport": INT, "mac": STRING, "since": INT];
     /// Tunnel ports that exist.
-    TUNNEL_PORT = Input "tunnel_port" [STRING, STRING, INT];
+    TUNNEL_PORT = Input "tunnel_port" ["hv": STRING, "tunnel": STRING, "ofport": INT];
     /// Patch ports that exist.
-    PATCH_PORT = Input "patch_port" [STRING, STRING, INT];
+    PATCH_PORT = Input "patch_port" ["hv": STRING, "patch": STRING, "ofport": INT];
 
     /// Flows.
-    FLOWS = Output "of_flow" [STRING, INT, INT, MATCH, ACTIONS];
+    FLOWS = Output "of_flow"
+        ["hv": STRING, "table_id": INT, "priority": INT, "match": MATCH, "actions": ACTIONS];
     /// Buckets of groups.
-    BUCKETS = Output "of_bucket" [STRING, INT, INT, ACTIONS];
+    BUCKETS = Output "of_bucket" ["hv": STRING, "group": INT, "bucket": INT, "actions": ACTIONS];
     /// Tunnel ports that are wanted.
-    TUNNELS = Output "ovsdb_tunnel" [STRING, STRING, ENCAP, STRING];
+    TUNNELS = Output "ovsdb_tunnel" ["hv": STRING, "tunnel": STRING, "encap": ENCAP, "remote": STRING];
     /// Patch ports that are wanted.
-    PATCHES = Output "ovsdb_patch" [STRING, STRING, STRING, STRING];
+    PATCHES = Output "ovsdb_patch" ["hv": STRING, "patch": STRING, "bridge": STRING, "peer": STRING];
+    /// Where switches are. The kind that the first column refers to is that of transport nodes.
+    ADDRESSES = Output "switch_address"
+        ["hv": REFERENCE, "ovsdb": TEXT, "openflow": TEXT, "datapath_type": TEXT];
+    /// What objects ask and the network cannot do.
+    PROBLEMS = Output "problem" ["kind": STRING, "id": STRING, "code": STRING, "text": STRING];
 
     /// The addresses of hosts on the underlay.
-    ENDPOINTS = Internal "tunnel_endpoint" [STRING, IP];
+    ENDPOINTS = Internal "tunnel_endpoint" ["node": STRING, "ip": IP];
     /// The bridges of hosts to physical networks.
-    BRIDGES = Internal "node_bridge" [STRING, STRING, STRING];
+    BRIDGES = Internal "node_bridge" ["node": STRING, "network": STRING, "bridge": STRING];
     /// Ports behind the interface of a parent, told apart by a VLAN tag.
-    PARENTS = Internal "port_parent" [STRING, STRING, INT];
+    PARENTS = Internal "port_parent" ["port": STRING, "parent": STRING, "tag": INT];
     /// Ports that are a VLAN of a physical network.
-    LOCALNETS = Internal "localnet" [STRING, STRING, STRING, INT];
+    LOCALNETS = Internal "localnet" ["port": STRING, "sw": STRING, "network": STRING, "tag": INT];
     /// The MAC addresses of ports.
-    MACS = Internal "port_mac" [STRING, MAC];
+    MACS = Internal "port_mac" ["port": STRING, "mac": MAC];
     /// The IP addresses of ports.
-    IPS = Internal "port_ip" [STRING, IP, MAC];
+    IPS = Internal "port_ip" ["port": STRING, "ip": IP, "mac": MAC];
 }
+
+/// All that the controller does with tables besides those of objects and of their state: inputs that it fills, and outputs that
+/// it makes true or shows.
+pub const INTERFACE: &[SwitchTable] = &[
+    MANAGED,
+    OBJECT_LABELS,
+    VIF,
+    TUNNEL_PORT,
+    PATCH_PORT,
+    FLOWS,
+    BUCKETS,
+    TUNNELS,
+    PATCHES,
+    ADDRESSES,
+    PROBLEMS,
+];
 
 /// A table of the rules that differs from Rust's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the rules declare {declared}, and not {ours}; see rules/interface/")]
+#[error("{text}; {remedy}")]
 pub struct Misfit {
-    /// The declaration of the rules.
-    pub declared: String,
-    /// That of Rust.
-    pub ours: String,
+    /// The table.
+    pub table: &'static str,
+    /// The column that differs, as the rules call it, if one does.
+    pub column: Option<String>,
+    /// The difference.
+    pub text: String,
+    /// What to do.
+    pub remedy: String,
 }
 
 impl SwitchTable {
@@ -107,37 +145,71 @@ impl SwitchTable {
     pub fn find(&self, schema: &Schema) -> Result<Option<TableId>, Misfit> {
         let Some(id) = schema.find(self.name) else { return Ok(None) };
         let table = schema.table(id);
-        let types = || table.columns.iter().map(|column| &column.ty);
-        let fits = table.columns.len() == self.columns.len()
-            && self.columns.iter().zip(types()).all(|(own, ty)| own.accepts(ty));
-        if table.role == self.role && fits {
-            return Ok(Some(id));
+        let name = self.name;
+        let misfit = |column: Option<&str>, text: String| {
+            let column = column.map(str::to_owned);
+            Err(Misfit { table: name, column, text, remedy: self.remedy() })
+        };
+        if table.role != self.role {
+            let (declared, ours) = (role_name(table.role), role_name(self.role));
+            return misfit(None, format!("{name} is declared as `{declared}`, but must be `{ours}`"));
         }
-        let types: Vec<String> = types().map(ToString::to_string).collect();
-        let declared = format!("{}{}({})", role_name(table.role), self.name, types.join(", "));
-        Err(Misfit { declared, ours: self.to_string() })
+        if let Some((column, text)) = self.different_column(table) {
+            return misfit(Some(column), text);
+        }
+        let (declared, ours) = (table.columns.len(), self.columns.len());
+        if declared != ours {
+            let beyond = table.columns.get(ours).map(|column| column.name.as_str());
+            return misfit(beyond, format!("table {name} has {declared} columns, but must have {ours}"));
+        }
+        Ok(Some(id))
+    }
+
+    /// The first column that differs, and how. The names of inputs and outputs count, since two columns of one type are easily
+    /// exchanged; those of other tables are the rules' own.
+    fn different_column<'t>(&self, table: &'t Table) -> Option<(&'t str, String)> {
+        let name = self.name;
+        let pairs = self.columns.iter().zip(&table.columns).zip(1..);
+        pairs.into_iter().find_map(|(((ours, ty), column), number)| {
+            let declared = column.name.as_str();
+            let text = if self.role != Role::Internal && declared != *ours {
+                format!("column {number} of table {name} is `{declared}`, but must be `{ours}`")
+            } else if !ty.accepts(&column.ty) {
+                format!("column `{declared}` of table {name} has type {}, but must have {ty}", column.ty)
+            } else {
+                return None;
+            };
+            Some((declared, text))
+        })
+    }
+
+    /// What to do about a program without this table.
+    pub fn remedy(&self) -> String {
+        format!("declare `{self}`, as rules/interface/ does")
     }
 }
 
+/// The declaration.
 impl fmt::Display for SwitchTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let types: Vec<String> = self.columns.iter().map(ToString::to_string).collect();
-        write!(f, "{}{}({})", role_name(self.role), self.name, types.join(", "))
+        let columns: Vec<String> =
+            self.columns.iter().map(|(name, ty)| format!("{name}: {}", ty.declared())).collect();
+        write!(f, "{} {}({})", role_name(self.role), self.name, columns.join(", "))
     }
 }
 
 fn role_name(role: Role) -> &'static str {
     match role {
-        Role::Input => "input table ",
-        Role::Internal | Role::Hidden => "table ",
-        Role::Output => "output table ",
-        Role::Forbid => "forbid table ",
+        Role::Input => "input table",
+        Role::Internal | Role::Hidden => "table",
+        Role::Output => "output table",
+        Role::Forbid => "forbid table",
     }
 }
 
 impl ColumnType {
     /// Whether a column with this declared type qualifies.
-    fn accepts(&self, ty: &Type) -> bool {
+    pub fn accepts(&self, ty: &Type) -> bool {
         match (self, ty) {
             (ColumnType::Exactly(own), ty) => own == ty.base(),
             (ColumnType::Name(_), Type::String) => true,
@@ -145,15 +217,31 @@ impl ColumnType {
                 names().iter().all(|name| of.members.iter().any(|member| member == name))
             }
             (ColumnType::Name(_), _) => false,
+            (ColumnType::OptionalText, Type::Opt(of)) => matches!(of.base(), Type::String | Type::Enum(_)),
+            (ColumnType::OptionalText, _) => false,
+            (ColumnType::Reference, ty) => ty.kinds().is_some_and(|kinds| kinds.len() == 1),
+        }
+    }
+
+    /// A type that qualifies, as a declaration writes it.
+    fn declared(&self) -> String {
+        match self {
+            ColumnType::Exactly(ty) => ty.to_string(),
+            ColumnType::Name(_) => "string".to_owned(),
+            ColumnType::OptionalText => "opt<string>".to_owned(),
+            ColumnType::Reference => "ref KIND".to_owned(),
         }
     }
 }
 
+/// All types that qualify.
 impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ColumnType::Exactly(ty) => write!(f, "{ty}"),
             ColumnType::Name(names) => write!(f, "string, or an enum of {}", names().join(", ")),
+            ColumnType::OptionalText => f.write_str("opt<string>, or opt of an enum"),
+            ColumnType::Reference => f.write_str("a reference to one kind of objects"),
         }
     }
 }

@@ -47,8 +47,8 @@ pub struct Settings {
     pub encaps: Vec<String>,
     /// The `weft` program.
     pub weft: PathBuf,
-    /// A folder of rules in place of the built-in ones.
-    pub rules: Option<PathBuf>,
+    /// The rules that the controller runs, as its configuration takes them; the built-in ones if there are none.
+    pub rules: Vec<PathBuf>,
     /// Whether the controller may outlive this process, for [`Testbed::keep`].
     pub may_be_kept: bool,
 }
@@ -63,7 +63,7 @@ impl Settings {
             underlay_mtu: 1500,
             encaps: vec!["geneve".to_owned()],
             weft: weft.into(),
-            rules: None,
+            rules: Vec::new(),
             may_be_kept: false,
         }
     }
@@ -142,8 +142,10 @@ impl Testbed {
 
     fn write_configuration(&self) -> Result<()> {
         let mut text = format!("state = \"state\"\nlisten = \"{}\"\n", self.controller_address());
-        if let Some(rules) = &self.settings.rules {
-            let _ = writeln!(text, "rules = \"{}\"", rules.display());
+        let rules: Vec<String> =
+            self.settings.rules.iter().map(|path| format!("\"{}\"", path.display())).collect();
+        if !rules.is_empty() {
+            let _ = writeln!(text, "rules = [{}]", rules.join(", "));
         }
         fs::write(self.configuration(), text).context("cannot write the controller's configuration")
     }
@@ -199,7 +201,7 @@ impl Testbed {
     pub fn hosts_as_objects(&self) -> Result<String> {
         let mut text = String::new();
         let mappings = self.lab()?.bridge_mappings()?;
-        let rules = Rules::load(None)?;
+        let rules = Rules::built_in()?;
         let kind = rules.host_kind().context("the built-in rules say nothing of hosts")?;
         for host in self.lab()?.hosts()? {
             let _ = write!(

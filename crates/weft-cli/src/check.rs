@@ -16,7 +16,7 @@ use crate::program::{load, show};
                   `# weft: allow(CODE): reason` before a declaration suppresses its warnings of that code."
 )]
 pub(crate) struct Check {
-    /// `.nlog` files or folders; together they form one program
+    /// `.nlog` files or folders; together they form one program. `builtin` is the built-in rules
     #[arg(required_unless_present = "explain", value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
     /// Print one JSON object per diagnostic, one per line, on standard output

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use controller::pb::{Accepted, ObjectState, Outcome};
-use controller::{Client, ClientError, Listen};
+use controller::{Client, ClientError, Listen, builtin};
 use network::ObjectKey;
 use serde_json::{Map, Value as Json};
 
@@ -249,11 +249,15 @@ impl Get {
                 "{}\n",
                 serde_json::json!({
                     "version": status.version, "last_txn": status.last_txn, "objects": objects, "switches": switches,
-                    "problems": problems,
+                    "problems": problems, "rules": status.rules,
                 })
             );
         } else {
             text += &format!("controller {}, last transaction {}\n", status.version, status.last_txn);
+            // An older controller does not say.
+            if !status.rules.is_empty() && status.rules != [builtin::NAME] {
+                text += &format!("rules: {}\n", status.rules.join(", "));
+            }
             for switch in &status.switches {
                 let state = match (switch.connected, switch.synced, switch.refused) {
                     (false, ..) => "not connected".to_owned(),

@@ -1,13 +1,14 @@
 //! `weft completions`: completion of commands, options, files, kinds and ids in shells.
 //!
 //! The scripts know nothing: they ask `weft complete`, which `--help` does not show. It prints one candidate per line,
-//! with its description after a tab, or `:files` where a file is wanted.
+//! with its description after a tab, and then `:files` where a file is wanted.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Args, Command, CommandFactory as _, ValueEnum};
+use controller::builtin;
 use serde_json::Value as Json;
 
 use crate::client::ask;
@@ -69,26 +70,26 @@ impl Complete {
         let mut root = crate::Arguments::command();
         root.build();
         let (wanted, typed) = Wanted::of(&root, &self.words);
-        let Some(candidates) = candidates(&wanted) else { return print(":files\n") };
         let line = |(value, about): Candidate| format!("{value}\t{about}\n");
-        let fits = candidates.into_iter().filter(|(value, _)| value.starts_with(typed));
-        print(&fits.map(line).collect::<String>())
+        let fits = candidates(&wanted).into_iter().filter(|(value, _)| value.starts_with(typed));
+        let files = if matches!(wanted, Wanted::Files | Wanted::Programs) { ":files\n" } else { "" };
+        print(&(fits.map(line).collect::<String>() + files))
     }
 }
 
-/// The candidates; none if files are wanted.
-fn candidates(wanted: &Wanted) -> Option<Vec<Candidate>> {
-    Some(match wanted {
-        Wanted::Nothing => Vec::new(),
+/// The candidates besides files.
+fn candidates(wanted: &Wanted) -> Vec<Candidate> {
+    match wanted {
+        Wanted::Nothing | Wanted::Files => Vec::new(),
+        Wanted::Programs => vec![(builtin::NAME.to_owned(), "The built-in rules".to_owned())],
         Wanted::Commands(command) => subcommands(command),
         Wanted::Options(command) => options(command),
         Wanted::Values(values, prefix) => {
             values.iter().map(|(value, about)| (format!("{prefix}{value}"), about.clone())).collect()
         }
-        Wanted::Files => return None,
         Wanted::Kinds { address, flows } => kinds(address.as_deref(), *flows),
         Wanted::Ids { address, kind } => ids(address.as_deref(), kind),
-    })
+    }
 }
 
 fn subcommands(command: &Command) -> Vec<Candidate> {

@@ -44,7 +44,7 @@ A state does not say which objects it has, so `--objects` cannot follow `--state
 /// The program and its transactions: arguments shared with `weft profile`.
 #[derive(Args)]
 pub(crate) struct Given {
-    /// `.nlog` files or folders; together they form one program
+    /// `.nlog` files or folders; together they form one program. `builtin` is the built-in rules
     #[arg(required = true, value_name = "PROGRAM")]
     pub(crate) programs: Vec<PathBuf>,
     #[command(flatten)]

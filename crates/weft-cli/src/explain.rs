@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -22,14 +22,13 @@ use crate::program::{load, show};
 /// The arguments of both commands.
 #[derive(Args)]
 struct Question {
-    /// An `.nlog` file or a folder
-    #[arg(value_name = "PROGRAM")]
-    program: PathBuf,
+    /// `.nlog` files or folders, which form one program (`builtin` is the built-in rules), and then a row, written as in a
+    /// rule; `_` and `..` match any value: 'location("p1", _)'
+    // One list, since options may stand between programs and row.
+    #[arg(required = true, value_name = "PROGRAM")]
+    programs: Vec<PathBuf>,
     #[command(flatten)]
     source: Source,
-    /// A row, written as in a rule; `_` and `..` match any value: 'location("p1", _)'
-    #[arg(value_name = "ATOM")]
-    atom: String,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -38,6 +37,7 @@ struct Question {
 /// Arguments of `weft explain`.
 #[derive(Args)]
 #[command(
+    override_usage = "weft explain [OPTIONS] <PROGRAM>... <ATOM>",
     after_help = "If several rules derive a row, the rule with the lowest fingerprint is shown, with its first binding.\n\
                         Of each rule, at most 1,000 bindings are counted.\n\
                         The exit status is 1 if no row matches; `weft why-not` explains why."
@@ -52,8 +52,11 @@ pub(crate) struct Explain {
 
 /// Arguments of `weft why-not`.
 #[derive(Args)]
-#[command(after_help = "The atoms of each rule are tried in order of how many of their columns are known.\n\
-                        The exit status is 1 if a row matches; `weft explain` explains why.")]
+#[command(
+    override_usage = "weft why-not [OPTIONS] <PROGRAM>... <ATOM>",
+    after_help = "The atoms of each rule are tried in order of how many of their columns are known.\n\
+                        The exit status is 1 if a row matches; `weft explain` explains why."
+)]
 pub(crate) struct WhyNotCommand {
     #[command(flatten)]
     question: Question,
@@ -125,7 +128,12 @@ impl Question {
     /// Runs the transactions in the dataflow engine, and loads the resulting input rows into the reference evaluator,
     /// which can explain. There may be many transactions, and only the dataflow engine is fast.
     fn case(&self) -> Result<Case, Failure> {
-        let (program, pattern) = compile_with_atom(&self.program, &self.atom)?;
+        let Some((atom, programs)) = self.programs.split_last().filter(|(_, programs)| !programs.is_empty())
+        else {
+            let why = "give a program and a row, such as: rules 'location(\"p1\", _)'";
+            return Err(Failure::Usage(why.to_owned()));
+        };
+        let (program, pattern) = compile_with_atom(programs, &atom.to_string_lossy())?;
         let make = |program, observe| -> Result<Box<dyn Evaluator>, String> {
             let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
             Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
@@ -156,8 +164,8 @@ impl Question {
 }
 
 /// Compiles the program and the pattern of the row.
-fn compile_with_atom(program: &Path, atom: &str) -> Result<(Arc<Program>, Pattern), Failure> {
-    let sources = load(&[program.to_owned()])?;
+fn compile_with_atom(programs: &[PathBuf], atom: &str) -> Result<(Arc<Program>, Pattern), Failure> {
+    let sources = load(programs)?;
     let (sources, compilation, pattern) = nlog::compile_with_atom(&sources, atom);
     let errors = compilation.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     show(errors, &sources);

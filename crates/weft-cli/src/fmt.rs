@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use controller::builtin;
 use nlog::Sources;
 use nlog::diagnostic::Code;
 use nlog::limits::MAX_FILE;
@@ -24,7 +25,7 @@ use crate::replacement::Replacement;
                   exit status is 1."
 )]
 pub(crate) struct Fmt {
-    /// `.nlog` files or folders; `-` formats standard input to standard output
+    /// `.nlog` files or folders; `-` formats standard input to standard output. `builtin` is left as it is
     #[arg(required = true, value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
     /// Write nothing; exit with status 1 if a file would change
@@ -172,6 +173,10 @@ struct Files {
 
 impl Files {
     fn find(&mut self, path: &Path) -> Result<(), Failure> {
+        if builtin::owns(path) {
+            // It is no file, and a test of the repository has seen to its layout.
+            return Ok(());
+        }
         let outside = |error| Failure::outside(format_args!("cannot read {}", path.display()), error);
         let metadata = fs::metadata(path).map_err(outside)?;
         if metadata.is_file() {

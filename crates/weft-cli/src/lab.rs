@@ -310,7 +310,7 @@ impl Lab {
     fn nodes(&self, network: &Network, encaps: &[String]) -> Result<(), Failure> {
         let mut text = String::new();
         let mappings = network.bridge_mappings().map_err(failed)?;
-        let rules = Rules::load(None).map_err(|error| Failure::Rejected(error.to_string()))?;
+        let rules = Rules::built_in().map_err(|error| Failure::Rejected(error.to_string()))?;
         let kind = rules.host_kind().unwrap_or_default();
         for host in network.hosts().map_err(failed)? {
             if self.json {

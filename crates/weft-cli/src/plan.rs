@@ -25,7 +25,7 @@ The how-to `Read a plan, and keep one` explains an example.";
 #[derive(Args)]
 #[command(after_help = READING)]
 pub(crate) struct PlanCommand {
-    /// `.nlog` files or folders; together they form one program
+    /// `.nlog` files or folders; together they form one program. `builtin` is the built-in rules
     #[arg(required = true, value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
     /// Use table statistics from FILE: a state saved by `weft eval --save-state`, or JSON

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use controller::builtin;
 use nlog::diagnostic::{Diagnostic, Severity, Style, to_text};
 use nlog::source::{LoadError, Sources};
 use nlog::{Compilation, Program};
@@ -20,9 +21,9 @@ const SHOWN_TABLES: usize = 20;
 /// The most diagnostics shown to people. `weft check --json` prints all of them.
 const SHOWN_DIAGNOSTICS: usize = 1000;
 
-/// Reads the files of a program.
+/// Reads the files of a program. `builtin` among the paths is the built-in rules.
 pub(crate) fn load(paths: &[PathBuf]) -> Result<Sources, Failure> {
-    Sources::load(paths).map_err(load_failure)
+    builtin::load(paths).map_err(load_failure)
 }
 
 /// Reads a whole file. Opening a pipe would wait for its writer, and a device may never end.
@@ -41,7 +42,9 @@ pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 pub(crate) fn load_failure(error: LoadError) -> Failure {
     match error {
         LoadError::Empty { .. } => Failure::Rejected(error.to_string()),
-        LoadError::Io { .. } | LoadError::Import { .. } => Failure::Outside(error.to_string()),
+        LoadError::Io { .. } | LoadError::Import { .. } | LoadError::NotInLibrary { .. } => {
+            Failure::Outside(error.to_string())
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use controller::Rules;
+use controller::{Rules, builtin};
 use network::Kinds;
 use serde_json::json;
 
@@ -18,8 +18,8 @@ use crate::program::compile;
                   has it completes fields and marks faults."
 )]
 pub(crate) struct Schema {
-    /// `.nlog` files or folders that declare the kinds (default: the built-in rules)
-    #[arg(value_name = "RULES")]
+    /// `.nlog` files or folders that declare the kinds; `builtin` is the built-in rules
+    #[arg(value_name = "RULES", default_value = builtin::NAME)]
     rules: Vec<PathBuf>,
     /// Print the kinds instead, one per line, with the first sentence of their documentation
     #[arg(long)]
@@ -32,11 +32,7 @@ pub(crate) struct Schema {
 impl Schema {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let kinds = if self.rules.is_empty() {
-            built_in()?
-        } else {
-            Kinds::new(compile(&self.rules)?.objects.clone())
-        };
+        let kinds = Kinds::new(compile(&self.rules)?.objects.clone());
         let text = match (self.kinds, self.json) {
             (false, _) => format!("{:#}\n", kinds.json_schema()),
             (true, true) => {
@@ -55,6 +51,6 @@ impl Schema {
 
 /// The kinds of the built-in rules.
 pub(crate) fn built_in() -> Result<Kinds, Failure> {
-    let rules = Rules::load(None).map_err(|error| Failure::outside("the built-in rules", error))?;
+    let rules = Rules::built_in().map_err(|error| Failure::outside("the built-in rules", error))?;
     Ok(rules.kinds().clone())
 }

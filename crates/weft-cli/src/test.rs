@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use clap::Args;
+use controller::builtin;
 use nlog::diagnostic::{Diagnostic, Severity, to_json};
 use nlog::source::Sources;
 use nlog::{Compilation, Program, Workspace};
@@ -46,7 +47,7 @@ The exit status is 0 if all tests pass, and 1 if a test fails, a program is reje
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Test {
-    /// `*.test.nlog` files, or folders to search for them
+    /// `*.test.nlog` files, or folders to search for them. `builtin` adds the built-in rules to the program of each file
     #[arg(default_value = ".", value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Run only tests whose names contain TEXT
@@ -67,14 +68,22 @@ impl Test {
             return watch::run(&self);
         }
         let found = files::find(&self.paths)?;
-        let suites: Vec<Suite> =
-            found.files.iter().map(|file| Suite::load(file)).collect::<Result<_, _>>()?;
+        let suites: Vec<Suite> = found.files.iter().map(|file| self.suite(file)).collect::<Result<_, _>>()?;
         let tally = self.run_suites(&suites)?;
         if tally.tests == 0 && tally.rejected == 0 {
             return Err(Failure::Rejected(self.no_tests(&found, &suites)));
         }
         report::summary(&tally);
         if tally.failed + tally.rejected > 0 { Err(Failure::Reported) } else { Ok(()) }
+    }
+
+    /// Reads a file of tests, its imports and the built-in rules that are to be there.
+    fn suite(&self, path: &Path) -> Result<Suite, Failure> {
+        let given = self.paths.iter().map(PathBuf::as_path).filter(|path| builtin::owns(path));
+        let programs: Vec<&Path> = [path].into_iter().chain(given).collect();
+        let mut workspace = builtin::open(&programs).map_err(load_failure)?;
+        let compilation = workspace.compilation();
+        Ok(Suite { path: path.to_owned(), workspace, compilation })
     }
 
     /// Runs the tests of these files, and reports them.
@@ -121,6 +130,9 @@ impl Test {
             Some(filter) if tests > 0 => {
                 format!("no test name contains {filter:?}; `weft test` lists all {tests} tests")
             }
+            _ if self.paths.iter().all(|path| builtin::owns(path)) => {
+                format!("{} has no tests; name the folder of a package beside it", paths.join(", "))
+            }
             _ if found.files.is_empty() => {
                 format!("no file named *.test.nlog in {}; `weft test --help` shows one", paths.join(", "))
             }
@@ -137,12 +149,6 @@ struct Suite {
 }
 
 impl Suite {
-    fn load(path: &Path) -> Result<Suite, Failure> {
-        let mut workspace = Workspace::open(&[path]).map_err(load_failure)?;
-        let compilation = workspace.compilation();
-        Ok(Suite { path: path.to_owned(), workspace, compilation })
-    }
-
     /// Reads again what changed.
     fn reload(&mut self) -> Result<(), Failure> {
         self.workspace.reload().map_err(load_failure)?;

@@ -22,6 +22,7 @@ mod limits;
 mod literals;
 mod objects;
 mod open_vswitch;
+mod packages;
 mod plan;
 mod profile;
 mod readme;

@@ -256,7 +256,7 @@ fn kinds_are_listed_with_their_first_sentence() {
 #[test]
 fn the_page_of_objects_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/objects.md");
-    let rules = controller::Rules::load(None).unwrap();
+    let rules = controller::Rules::built_in().unwrap();
     expect_test::expect_file![path].assert_eq(&rules.kinds().markdown());
 }
 
@@ -281,19 +281,20 @@ fn commands_options_and_values_are_completed() {
     assert_eq!(candidates(&folder, &["eval", "--engine=f"]), ["--engine=fused"]);
     assert_eq!(candidates(&folder, &["completions", "z"]), ["zsh"]);
     assert_eq!(candidates(&folder, &["lab", "do"]), ["down"]);
-    let files: [&[&str]; 6] = [
-        &["check", ""],
+    let files: [&[&str]; 4] = [
         &["check", "p.nlog", "de"],
         &["apply", "-f", ""],
         &["eval", "p.nlog", "--objects", "a.yaml", ""],
         &["check", "--", "-"],
-        &["schema", ""],
     ];
     for words in files {
         assert_eq!(candidates(&folder, words), [":files"], "{words:?}");
     }
+    for words in [&["check", ""][..], &["schema", ""], &["test", "tests", "b"], &["explain", "built"]] {
+        assert_eq!(candidates(&folder, words), ["builtin", ":files"], "{words:?}");
+    }
     for words in
-        [&["nonsense", "x", ""][..], &["explain", "p.nlog", ""], &["eval", "p.nlog", "--workers", ""]]
+        [&["nonsense", "x", ""][..], &["get", "switch", "blue", ""], &["eval", "p.nlog", "--workers", ""]]
     {
         assert_eq!(candidates(&folder, words), [""; 0], "{words:?}");
     }
@@ -324,6 +325,7 @@ _weft
 printf '%s\n' "${COMPREPLY[@]}""#;
     let mut bash = std::process::Command::new("bash");
     bash.args(["--norc", "--noprofile", "-c", script, "bash", line]).env("PATH", path);
+    bash.current_dir(folder.path(""));
     let controller = format!("unix:{}", folder.path("weft.sock").display());
     let output = bash.env("WEFT_CONTROLLER", controller).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -341,6 +343,8 @@ fn bash_completes_kinds_and_ids_of_the_controller() {
     let folder = folder();
     assert_eq!(offered(&folder, "weft ap"), ["apply"]);
     assert_eq!(offered(&folder, "weft eval --engine=f"), ["fused"], "bash replaces what follows `=`");
+    folder.write("building/q.nlog", "");
+    assert_eq!(offered(&folder, "weft check b"), ["builtin", "building"], "the built-in rules, and files");
     assert_eq!(offered(&folder, "weft get switch blue"), [""; 0], "there is no controller");
 
     let config = format!("state = \"state\"\nlisten = \"unix:{}\"\n", folder.path("weft.sock").display());

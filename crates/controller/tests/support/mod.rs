@@ -59,12 +59,26 @@ object localnet_port {
 }
 pub(crate) use objects;
 
+/// Where the switches of [`objects`] are, which the controller asks of all rules.
+macro_rules! addresses {
+    () => {
+        "
+output table switch_address(hv: ref transport_node, ovsdb: opt<string>, openflow: opt<string>,
+                            datapath_type: opt<string>) key(hv);
+switch_address(hv, ovsdb, openflow, datapath_type) :-
+    transport_node(id: hv, ovsdb: ovsdb, openflow: openflow, datapath_type: datapath_type, ..);
+"
+    };
+}
+pub(crate) use addresses;
+
 /// All tables that the controller fills. Of the rules, one makes a flow for each interface of a known port, one a
 /// tunnel for each encapsulation; four are there to fail: two switches of tenant `clash` derive one flow twice, and
 /// so do two interfaces on a host of tenant `single`; a switch of tenant `beyond` derives a flow in a table that no
 /// switch has; switches of tenant `reserved` are forbidden. A switch of tenant `odd` is a problem.
 pub(crate) const RULES: &str = concat!(
     objects!(),
+    addresses!(),
     r#"
 table wants_datapath_label(sw: string);
 wants_datapath_label(sw) :- switch(sw, _);
@@ -105,11 +119,6 @@ table logical_switch(sw: string, tenant: string) key(sw);
 logical_switch(sw, or_else(tenant, "")) :- switch(sw, tenant);
 table logical_switch_port(port: string, sw: string) key(port);
 logical_switch_port(port, sw) :- switch_port(id: port, switch: sw, ..);
-
-output table switch_address(hv: ref transport_node, ovsdb: opt<string>, openflow: opt<string>,
-                            datapath_type: opt<string>) key(hv);
-switch_address(hv, ovsdb, openflow, datapath_type) :-
-    transport_node(id: hv, ovsdb: ovsdb, openflow: openflow, datapath_type: datapath_type, ..);
 
 output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
     key(hv, table_id, priority, match);

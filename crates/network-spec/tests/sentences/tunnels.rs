@@ -72,9 +72,9 @@ fn a_switch_carries_what_fits_into_its_widest_encapsulation() {
     offer(&mut world, "hv2", &[Encap::Gre, Encap::Geneve]);
     assert_eq!(world.mtu("blue"), Some(1458));
     world.nodes.get_mut("hv2").unwrap().encaps.swap(0, 1);
-    assert_eq!(world.mtu("blue"), Some(1450));
-    world.ports.insert("u".into(), unknown("blue"));
     assert_eq!(world.mtu("blue"), Some(1442), "with the option that says the sender");
+    world.ports.insert("u".into(), unknown("blue"));
+    assert_eq!(world.mtu("blue"), Some(1442), "whether the switch learns or not");
     world.zones.insert(String::new(), Zone { mtu: 9000, ..Zone::default() });
     assert_eq!(world.mtu("blue"), Some(8942));
 }

@@ -98,7 +98,11 @@ pub(crate) fn compile_with(
 ) -> Compilation {
     let mut reports = Reports::default();
     let mut order: Vec<usize> = (0..sources.files().len()).collect();
-    order.sort_by(|&a, &b| sources.files()[a].name.cmp(&sources.files()[b].name));
+    // Of two declarations of a name, that of a library is the first: the other one can be mended.
+    order.sort_by_cached_key(|&number| {
+        let file = &sources.files()[number];
+        (!sources.is_of_library(file), file.name.clone())
+    });
     let files: Vec<&ast::File> = order.iter().map(|&file| &sources.files()[file].ast).collect();
     report_files(sources, &mut reports);
     recursion::imports(sources, &order, &mut reports);
@@ -163,7 +167,13 @@ fn report_files(sources: &Sources, reports: &mut Reports) {
         for (import, found) in file.ast.imports.iter().zip(sources.imports(number)) {
             if found.is_none() {
                 let message = format!("the imported file {:?} does not exist", import.path);
-                let help = "an import path is relative to the importing file";
+                let help = match sources.library_of_import(file, &import.path) {
+                    Some(library) => format!(
+                        "this path names a file of {library}; ./{} is one beside this file",
+                        import.path
+                    ),
+                    None => "an import path is relative to the importing file".to_owned(),
+                };
                 reports.push(Report::new(Code::MissingImport, import.span, message, help));
             }
         }

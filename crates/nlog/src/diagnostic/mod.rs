@@ -187,12 +187,16 @@ impl Reports {
         self.unknown.contains_key(&(code, name.to_owned()))
     }
 
-    /// Returns the diagnostics in order of file, line and column.
+    /// Returns the diagnostics in order of file, line and column. Warnings of a library's files are left out: who uses a
+    /// part of it leaves tables unused, and cannot mend its files.
     pub(crate) fn finish(self, sources: &Sources) -> Vec<Diagnostic> {
         let mut diagnostics: Vec<Diagnostic> = self
             .all
             .into_iter()
             .filter(|report| !report.allowed)
+            .filter(|Report { code, span, .. }| {
+                code.severity() == Severity::Error || !sources.is_of_library(sources.file(span.file))
+            })
             .map(|Report { code, span, message, help, labels, .. }| {
                 let file = sources.file(span.file);
                 let (line, column) = file.position(span.start);

@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{SourceFile, Sources, decode, is_no_file, normal, read, regular_file};
+use super::loader::{is_no_file, read, regular_file};
+use super::{SourceFile, Sources, decode, normal};
 use crate::syntax::ast::TestStepKind;
 
 /// A file of objects, whose text this crate does not read.

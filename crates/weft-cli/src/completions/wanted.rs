@@ -14,6 +14,8 @@ pub(super) enum Wanted<'a> {
     Values(Vec<(String, String)>, String),
     /// The path of a file or a folder.
     Files,
+    /// The same, or the built-in rules.
+    Programs,
     /// A kind of objects of the controller at this address; with `flows`, also the other things that `weft get` prints.
     Kinds { address: Option<String>, flows: bool },
     /// The id of an object of this kind.
@@ -127,6 +129,7 @@ impl<'a> Before<'a> {
                 Some(kind) => Wanted::Ids { address, kind: (*kind).to_owned() },
                 None => Wanted::Nothing,
             },
+            (_, "programs" | "paths" | "rules") => Wanted::Programs,
             _ if argument.get_value_hint() == ValueHint::AnyPath => Wanted::Files,
             _ => Wanted::Nothing,
         }

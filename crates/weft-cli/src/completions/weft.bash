@@ -11,7 +11,12 @@ _weft() {
     COMPREPLY=()
     while IFS=$'\t' read -r word _; do
         if [[ $word == :files ]]; then
-            compopt -o default 2> /dev/null
+            if ((${#COMPREPLY[@]})); then
+                compopt -o filenames 2> /dev/null
+                mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$current")
+            else
+                compopt -o default 2> /dev/null
+            fi
             return
         fi
         COMPREPLY+=("${word#"$joined"}")

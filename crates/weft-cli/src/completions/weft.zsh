@@ -5,6 +5,7 @@ _weft() {
     local -a found
     while IFS= read -r line; do
         if [[ $line == :files ]]; then
+            (( $#found )) && _describe weft found
             _files
             return
         fi

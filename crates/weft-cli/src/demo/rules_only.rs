@@ -26,7 +26,7 @@ const FIRST_OFPORT: i64 = 101;
 
 /// Shows each step's rows and delta.
 pub(super) fn run() -> Result<()> {
-    let rules = Rules::load(None).map_err(|error| anyhow!("{error}"))?;
+    let rules = Rules::built_in().map_err(|error| anyhow!("{error}"))?;
     let program = Arc::clone(rules.program());
     heading("The rules");
     for rule in sorted_by_place(&program) {

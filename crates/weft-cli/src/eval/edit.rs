@@ -109,7 +109,7 @@ impl Rules {
         cut_out(&mut files, &removed)?;
         declared_again(&removed, &added)?;
         files.extend(added);
-        let sources = Sources::from_texts(files);
+        let sources = self.sources.with_texts(files);
         let Compilation { program: edited, diagnostics } = nlog::compile(&sources);
         let Some(edited) = edited else {
             let error = diagnostics.iter().find(|diagnostic| diagnostic.severity == Severity::Error);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use controller::builtin;
 use nlog::source::is_test_file;
 
 use crate::exit::Failure;
@@ -17,11 +18,11 @@ pub(super) struct Found {
     pub(super) folders: BTreeSet<PathBuf>,
 }
 
-/// Finds the named files, and those in the named folders.
+/// Finds the named files, and those in the named folders. The built-in rules come without tests.
 pub(super) fn find(paths: &[PathBuf]) -> Result<Found, Failure> {
     let mut found = Found::default();
     let mut seen = BTreeSet::new();
-    for path in paths {
+    for path in paths.iter().filter(|path| !builtin::owns(path)) {
         let metadata = fs::metadata(path)
             .map_err(|error| Failure::outside(format!("cannot read {}", path.display()), error))?;
         if metadata.is_dir() {

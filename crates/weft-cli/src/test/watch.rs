@@ -83,7 +83,7 @@ impl Watch {
             |path: &PathBuf| self.files.get(path).is_none_or(|watched| !watched.inputs.is_disjoint(changed));
         let runs: BTreeSet<PathBuf> = found.files.iter().filter(|path| depends(path)).cloned().collect();
         for path in &runs {
-            self.read(path);
+            self.read(test, path);
         }
         // Files that nothing depends on are no longer polled.
         let inputs: BTreeSet<&PathBuf> = self.files.values().flat_map(|watched| &watched.inputs).collect();
@@ -109,7 +109,7 @@ impl Watch {
     }
 
     /// Reads a file of tests and its imports, after taking their stamps.
-    fn read(&mut self, path: &Path) {
+    fn read(&mut self, test: &Test, path: &Path) {
         let before = self.files.remove(path);
         let (mut suite, mut inputs) = before.map(|before| (before.suite, before.inputs)).unwrap_or_default();
         inputs.insert(path.to_owned());
@@ -119,7 +119,7 @@ impl Watch {
             }
             let read = match suite.take() {
                 Some(mut known) => known.reload().map(|()| known),
-                None => Suite::load(path),
+                None => test.suite(path),
             };
             let tally = match read {
                 Ok(read) => {

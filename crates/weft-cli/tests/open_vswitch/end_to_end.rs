@@ -16,16 +16,16 @@ use super::network::wait_for;
 
 /// A lab of two hosts with a controller, and switches in sync.
 fn testbed(name: &str, encaps: &[&str], rules: Option<&Path>) -> Testbed {
-    let testbed = start(name, encaps, rules);
+    let testbed = start(name, encaps, rules.as_slice());
     testbed.wait_in_sync().unwrap();
     testbed
 }
 
 /// The same without waiting for the switches.
-fn start(name: &str, encaps: &[&str], rules: Option<&Path>) -> Testbed {
+fn start(name: &str, encaps: &[&str], rules: &[&Path]) -> Testbed {
     let settings = Settings {
         encaps: encaps.iter().map(|&encap| encap.to_owned()).collect(),
-        rules: rules.map(Path::to_owned),
+        rules: rules.iter().map(|path| path.to_path_buf()).collect(),
         ..Settings::new(format!("{name}-{}", std::process::id()), env!("CARGO_BIN_EXE_weft"))
     };
     Testbed::start(settings).unwrap()
@@ -73,13 +73,16 @@ fn gre_carries_each_tenant_and_nobody_else() {
     reaches_all_and_none_across("gre");
 }
 
-/// The example of the book: a kind of object, a refusal, a number and a state, all from a folder of rules.
+/// The example of the book: a kind of object, a refusal, a number and a state, all from a package beside the built-in rules.
 #[test]
-fn a_feature_of_ones_own_is_a_folder_of_rules() {
+fn a_package_adds_a_feature_to_the_built_in_rules() {
     let rules =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-feature").canonicalize().unwrap();
-    let testbed = testbed("own-feature", &["geneve"], Some(&rules));
+    let testbed = start("own-feature", &["geneve"], &[Path::new("builtin"), &rules]);
+    testbed.wait_in_sync().unwrap();
     bring_up(&testbed);
+    let log = fs::read_to_string(testbed.log()).unwrap();
+    assert!(log.contains(&format!("rules=\"builtin, {}\"", rules.display())), "{log}");
     assert_eq!(departures(&testbed), Departures::default());
 
     let labelled =
@@ -121,7 +124,7 @@ fn a_feature_of_ones_own_is_a_folder_of_rules() {
 #[test]
 fn hosts_use_the_first_encapsulation_that_both_switches_have() {
     // The userspace datapath does not support stt: although preferred, it must not be waited for.
-    let testbed = start("fallback", &["stt", "vxlan"], None);
+    let testbed = start("fallback", &["stt", "vxlan"], &[]);
     testbed.apply("two-tenants.yaml", NETWORK).unwrap();
     wait_for("the tunnel port of hv1", || {
         testbed.lab().unwrap().host("hv1").unwrap().ofport("weft-vxlan").ok()
@@ -216,9 +219,9 @@ fn one_datapath_for_all_tenants_is_noticed() {
     // Only for ports, that is, on entry, in port security in both directions and on exit; their switches stay
     // distinct.
     let rules = broken_rules(&[(
-        "logical/ports.nlog",
-        "datapath_label(sw, datapath)",
-        "datapath_label(sw, _), datapath = 1",
+        "physical/local_ports.nlog",
+        "datapath_label(sw, datapath_label)",
+        "datapath_label(sw, _), datapath_label = 1",
     )]);
     let testbed = testbed("datapath", &["geneve"], Some(rules.path()));
     bring_up(&testbed);

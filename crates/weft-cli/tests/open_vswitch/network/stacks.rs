@@ -211,7 +211,7 @@ fn largest_packets(testbed: &Testbed, mtu: u16) {
 
 #[test]
 fn geneve_carries_everything() {
-    carries_everything("geneve", "flow", 50, 1500);
+    carries_everything("geneve", "flow", 58, 1500);
 }
 
 #[test]
@@ -226,5 +226,5 @@ fn gre_with_a_port_for_each_peer_carries_everything() {
 
 #[test]
 fn jumbo_packets_pass_where_the_network_between_hosts_takes_them() {
-    carries_everything("geneve", "port", 50, 9000);
+    carries_everything("geneve", "port", 58, 9000);
 }

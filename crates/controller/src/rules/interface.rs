@@ -1,0 +1,172 @@
+//! What the rules and the controller agree on, found in the rules: the tables that the controller fills, makes true or shows
+//! (crate `switch-tables` has the list), and constants.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use nlog::index::{Symbol, SymbolKind};
+use nlog::program::Place;
+use nlog::{Program, Sources};
+use nlog_data::{Role, TableId, Value};
+use ovs_driver::TlvMapping;
+use switch_tables::{ADDRESSES, FLOWS, INTERFACE, SwitchTable, TUNNELS};
+
+/// A declaration of the rules that does not fit the controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// What is declared; none if something is missing.
+    subject: Option<Subject>,
+    place: Option<Place>,
+    /// The difference.
+    text: String,
+    remedy: String,
+}
+
+/// The name of a declaration: a table, one of its columns, or a constant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Subject {
+    table: Option<&'static str>,
+    name: String,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        write!(f, "{}; {}", self.text, self.remedy)
+    }
+}
+
+impl From<switch_tables::Misfit> for Misfit {
+    fn from(misfit: switch_tables::Misfit) -> Misfit {
+        let switch_tables::Misfit { table, column, text, remedy } = misfit;
+        let subject = Subject { table: Some(table), name: column.unwrap_or_else(|| table.to_owned()) };
+        Misfit { subject: Some(subject), place: None, text, remedy }
+    }
+}
+
+impl Misfit {
+    /// The same, with its place in the sources.
+    pub(super) fn placed(mut self, sources: &Sources) -> Misfit {
+        let Some(Subject { table, name }) = &self.subject else { return self };
+        let (_, index) = nlog::compile_indexed(sources);
+        let numbers = 0..sources.files().len() as u32;
+        let declares = |symbol: &&Symbol, name: &str, is_column: bool| {
+            let is_column_or_not = (symbol.kind == SymbolKind::Column) == is_column;
+            symbol.name == name && symbol.definition == Some(symbol.span) && is_column_or_not
+        };
+        let find = |file: u32| {
+            let mut symbols = index.symbols(file);
+            let outer = symbols.find(|symbol| declares(symbol, table.unwrap_or(name), false))?;
+            // The columns of a table follow its name.
+            let is_column = table.is_some_and(|table| table != name);
+            if is_column { symbols.find(|symbol| declares(symbol, name, true)) } else { Some(outer) }
+        };
+        self.place = numbers.into_iter().find_map(find).map(|symbol| {
+            let file = sources.file(symbol.span.file);
+            let (line, column) = file.position(symbol.span.start);
+            Place { file: file.name.clone(), line, column }
+        });
+        self
+    }
+}
+
+/// The tables of the interface that a program has.
+#[derive(Debug)]
+pub(super) struct Interface(BTreeMap<&'static str, TableId>);
+
+impl Interface {
+    /// Compares a program with what the controller can do.
+    pub(super) fn of(program: &Program) -> Result<Interface, Misfit> {
+        let mut found = BTreeMap::new();
+        for table in INTERFACE {
+            if let Some(id) = table.find(&program.schema)? {
+                found.insert(table.name, id);
+            }
+        }
+        let interface = Interface(found);
+        let has_switches = interface.table(&FLOWS).is_some() || interface.table(&TUNNELS).is_some();
+        if has_switches && interface.table(&ADDRESSES).is_none() {
+            let text = format!(
+                "the rules have no table {}, so the controller would manage no switch",
+                ADDRESSES.name
+            );
+            return Err(Misfit { subject: None, place: None, text, remedy: ADDRESSES.remedy() });
+        }
+        Ok(interface)
+    }
+
+    /// The table in the program.
+    pub(super) fn table(&self, table: &SwitchTable) -> Option<TableId> {
+        self.0.get(table.name).copied()
+    }
+
+    /// Whether a table of the program is one of the interface.
+    pub(super) fn has(&self, table: TableId) -> bool {
+        self.0.values().any(|known| *known == table)
+    }
+
+    /// The tables that the controller fills.
+    pub(super) fn inputs(&self) -> impl Iterator<Item = (&'static str, TableId)> {
+        let inputs = INTERFACE.iter().filter(|table| table.role == Role::Input);
+        inputs.filter_map(|table| Some((table.name, self.table(table)?)))
+    }
+}
+
+/// The agreement between rules and drivers besides tables: named constants of the rules
+/// (`rules/interface/layout.nlog`, `driver.nlog`). Rules without them have neither learned tables nor a tunnel
+/// option.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Conventions {
+    /// The table of flows that switches learn: `FDB`.
+    pub learned_tables: BTreeSet<u8>,
+    /// The geneve option that is `tun_metadata0`: `OPTION_CLASS`, `OPTION_TYPE`, `OPTION_LENGTH`.
+    pub tunnel_option: Option<TlvMapping>,
+}
+
+impl Conventions {
+    pub(super) fn of(program: &Program) -> Result<Conventions, Misfit> {
+        let learned_table = constant(program, "FDB", "the table of learned flows", 253)?;
+        let option = [
+            ("OPTION_CLASS", constant(program, "OPTION_CLASS", "the class of the geneve option", 0xffff)?),
+            ("OPTION_TYPE", constant(program, "OPTION_TYPE", "the type of the geneve option", 0xff)?),
+            ("OPTION_LENGTH", constant(program, "OPTION_LENGTH", "the length of the geneve option", 124)?),
+        ];
+        let tunnel_option = match option {
+            [(_, Some(class)), (_, Some(kind)), (_, Some(len))] => {
+                Some(TlvMapping { class, kind: kind.to_be_bytes()[1], len: len.to_be_bytes()[1], field: 0 })
+            }
+            [(_, None), (_, None), (_, None)] => None,
+            _ => {
+                let names = |given: bool| option.iter().filter(move |(_, value)| value.is_some() == given);
+                let [has, lacks] = [true, false].map(|given| names(given).map(|(name, _)| *name).next());
+                let (has, lacks) = (has.unwrap_or_default(), lacks.unwrap_or_default());
+                return Err(Misfit {
+                    subject: Some(Subject { table: None, name: has.to_owned() }),
+                    place: None,
+                    text: format!("the rules have constant {has} of the geneve option, but not {lacks}"),
+                    remedy: "declare OPTION_CLASS, OPTION_TYPE and OPTION_LENGTH, or none of them".to_owned(),
+                });
+            }
+        };
+        let learned_tables = learned_table.map(|table| table.to_be_bytes()[1]).into_iter().collect();
+        Ok(Conventions { learned_tables, tunnel_option })
+    }
+}
+
+/// A named constant of the rules, from 0 to `max`.
+fn constant(program: &Program, name: &str, meaning: &str, max: u16) -> Result<Option<u16>, Misfit> {
+    let Some(value) = program.constants.get(name) else { return Ok(None) };
+    let number = match value {
+        Value::Int(number) => u16::try_from(*number).ok().filter(|number| *number <= max),
+        _ => None,
+    };
+    let misfit = || Misfit {
+        subject: Some(Subject { table: None, name: name.to_owned() }),
+        place: None,
+        text: format!("constant {name}, {meaning}, is {value}"),
+        remedy: format!("choose a number from 0 to {max}"),
+    };
+    number.map(Some).ok_or_else(misfit)
+}
