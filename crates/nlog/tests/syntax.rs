@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use nlog::syntax::ast::{
-    Argument, Call, Change, Expr, ExprKind, File, ItemKind, TestStepKind, TypeDefinition, TypeRef,
+    Argument, Call, Change, Expr, ExprKind, File, ItemKind, Packet, TestStepKind, TypeDefinition, TypeRef,
 };
 use nlog::syntax::{SyntaxKind, SyntaxNode, lower, parse};
 
@@ -439,6 +439,11 @@ fn tests_have_steps() {
             expect delta(1);
             expect error "key-conflict";
             expect error("x");
+            given port "p1" on "hv1";
+            given { port(1); }
+            expect packet from "p1" match{tcp} at "p2", "p\"3",;
+            expect packet from "p1" at nowhere;
+            expect packet(from);
         }
         test "empty" {}"#,
     );
@@ -458,6 +463,11 @@ fn tests_have_steps() {
             }
             TestStepKind::Delta(list) => format!("delta {}", changes(list)),
             TestStepKind::Error(code) => format!("error {}", code.name),
+            TestStepKind::Port { port, host } => format!("{} on {}", port.name, host.name),
+            TestStepKind::Packet(Packet { from, frame, at }) => {
+                let at: Vec<&str> = at.iter().map(|port| port.name.as_str()).collect();
+                format!("from {} {} at {at:?}", from.name, show(frame))
+            }
         })
         .collect();
     assert_eq!(
@@ -476,6 +486,11 @@ fn tests_have_steps() {
             "holds delta(1)",
             "error key-conflict",
             r#"holds error("x")"#,
+            "p1 on hv1",
+            "transaction +port(1)",
+            r#"from p1 match{tcp} at ["p2", "p\"3"]"#,
+            "from p1 at at []",
+            "holds packet(from)",
         ]
     );
     assert_eq!(

@@ -270,8 +270,8 @@ mod tests {
             ),
             (
                 "dl_vlan=7,dl_dst=02:00:00:00:00:02,tcp,tp_dst=80",
-                "tcp,dl_vlan=7,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,nw_src=10.0.0.1,nw_dst=192.0.2.2,\
-                 nw_ttl=64,tp_src=49152,tp_dst=80,tcp_flags=+syn",
+                "tcp,dl_vlan=7,dl_vlan_pcp=0,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,nw_src=10.0.0.1,\
+                 nw_dst=192.0.2.2,nw_ttl=64,tp_src=49152,tp_dst=80,tcp_flags=syn",
             ),
             (
                 "dl_type=0x88cc,dl_dst=02:00:00:00:00:02",

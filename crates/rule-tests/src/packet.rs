@@ -1,6 +1,6 @@
 //! Packets of a test: where they arrive, and why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_simulator::Crossing;
 use nlog::program::{Packet, Place as SourcePlace};
@@ -58,11 +58,10 @@ impl Ports {
     /// The remedy for a port that has no place.
     fn unknown(&self, port: &str) -> String {
         let parent = self.parents.iter().find(|(own, ..)| own == port).map(|(_, parent, _)| parent);
-        let known = match self.vifs.len() {
+        let others: BTreeSet<&str> = self.vifs.iter().map(|vif| &*vif.port).collect();
+        let known = match others.len() {
             0 => "no port has one".to_owned(),
-            1..=HOSTS => {
-                format!("those that have one are {}", listed(self.vifs.iter().map(|vif| &*vif.port)))
-            }
+            1..=HOSTS => format!("those that have one are {}", listed(others.into_iter())),
             many => format!("{many} others have one"),
         };
         let owner = parent.map_or(port, |parent| parent);
@@ -159,7 +158,8 @@ impl Stage<'_> {
                             && *flow.matches == Canonical::new(entry.matches.clone())
                     })
                 });
-                Some(own.map_or("learned".to_owned(), |row| self.origin(tables.outputs.flows(), row)))
+                let origin = own.map_or("learned".to_owned(), |row| self.origin(tables.outputs.flows(), row));
+                Some(self.stage(table, entry.priority) + &origin)
             };
             let lines = steps.iter().flat_map(|step| {
                 let text = step.text(&note);
@@ -171,6 +171,15 @@ impl Stage<'_> {
             hops.push((format!("and on {more} more"), Vec::new()));
         }
         Ok(hops)
+    }
+
+    /// The names of a stage and of a priority there, as far as the program gives them, and a comma.
+    fn stage(&self, table: u8, priority: u16) -> String {
+        let Some(stage) = self.program.stage(table) else { return String::new() };
+        match self.program.priority(&stage.name, priority) {
+            Some(priority) => format!("{} of {}, ", priority.name, stage.name),
+            None => format!("{}, ", stage.name),
+        }
     }
 
     /// The rule that derived a flow: the one that says it, and the one that places it on the host.

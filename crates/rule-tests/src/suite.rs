@@ -54,8 +54,19 @@ impl<'a> Suite<'a> {
     /// The verdict of the tests that a file can affect on this text of it. The first failing test ends the run; a test
     /// that panics fails.
     pub fn verdict(&mut self, file: &str, text: &str) -> Verdict {
+        self.verdict_of(self.folder.tests_of(file), file, text)
+    }
+
+    /// The verdict of all tests on the files as they are.
+    pub fn verdict_as_is(&mut self) -> Verdict {
+        // A file with its own text changes nothing.
+        let Some((file, text)) = self.folder.rules().next() else { return Verdict::Passed };
+        self.verdict_of(self.folder.tests().collect(), file, text)
+    }
+
+    fn verdict_of(&mut self, tests: Vec<&'a str>, file: &str, text: &str) -> Verdict {
         let folder = self.folder;
-        for name in folder.tests_of(file) {
+        for name in tests {
             let workspace =
                 self.tests.entry(name).or_insert_with(|| Workspace::from_texts(folder.program_of(name)));
             let Some(program) = compile(workspace, folder, file, text) else {

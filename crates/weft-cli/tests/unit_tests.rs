@@ -58,6 +58,19 @@ fn failures_are_shown_as_reviewed() {
     expect_test::expect_file![path].assert_eq(&outcome.stderr);
 }
 
+/// The same for packets: each failure shows the way of the packet.
+#[test]
+fn failures_of_packets_are_shown_as_reviewed() {
+    let folder = Folder::new();
+    folder
+        .write("hub.nlog", include_str!("../../rule-tests/tests/hub/hub.nlog"))
+        .write("packets.test.nlog", include_str!("unit_tests/packets.test.nlog"));
+    let outcome = folder.weft(&["test"]);
+    outcome.has_status(1);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/unit_tests/packet_failures.txt");
+    expect_test::expect_file![path].assert_eq(&outcome.stderr);
+}
+
 #[test]
 fn json_has_an_object_for_each_test() {
     let outcome = folder().weft(&["test", "--json", "peers.test.nlog"]);
