@@ -32,7 +32,11 @@ fn nodes(root: &SyntaxNode, kind: K) -> Vec<SyntaxNode> {
 
 fn name(node: &SyntaxNode) -> String {
     let tokens = node.children_with_tokens().filter_map(|part| part.into_token());
-    tokens.filter(|token| token.kind() == K::Ident).map(|token| token.text().to_owned()).next().unwrap_or_default()
+    tokens
+        .filter(|token| token.kind() == K::Ident)
+        .map(|token| token.text().to_owned())
+        .next()
+        .unwrap_or_default()
 }
 
 fn arguments(call: &SyntaxNode) -> Vec<SyntaxNode> {
@@ -63,10 +67,15 @@ fn bare(text_of_file: &str, program: &Program) -> Vec<String> {
     let priorities: Vec<&str> = program.priorities.iter().map(|priority| priority.name.as_str()).collect();
     let mut found = Vec::new();
     for kind in [K::MatchTerm, K::Name, K::Bits] {
-        found.extend(nodes(&root, kind).iter().filter(|node| {
-            let named = node.first_token().is_some_and(|token| is_bare(token.text()));
-            named || is_bare(&name(node))
-        }).map(text));
+        found.extend(
+            nodes(&root, kind)
+                .iter()
+                .filter(|node| {
+                    let named = node.first_token().is_some_and(|token| is_bare(token.text()));
+                    named || is_bare(&name(node))
+                })
+                .map(text),
+        );
     }
     for call in nodes(&root, K::Call) {
         let (called, arguments) = (name(&call), arguments(&call));
@@ -84,8 +93,11 @@ fn bare(text_of_file: &str, program: &Program) -> Vec<String> {
             "resubmit" | "goto_table" => Some(value(0)),
             _ => arguments.iter().map(text).find_map(|text| Some(text.strip_prefix("table: ")?.to_owned())),
         };
-        let priority = arguments.iter().map(text).find_map(|text| Some(text.strip_prefix("priority: ")?.to_owned()));
-        found.extend(stage.filter(|stage| !is_named(stage, &stages)).map(|stage| format!("{called}: stage {stage}")));
+        let priority =
+            arguments.iter().map(text).find_map(|text| Some(text.strip_prefix("priority: ")?.to_owned()));
+        found.extend(
+            stage.filter(|stage| !is_named(stage, &stages)).map(|stage| format!("{called}: stage {stage}")),
+        );
         found.extend(
             priority.filter(|it| !is_named(it, &priorities)).map(|it| format!("{called}: priority {it}")),
         );
@@ -137,7 +149,10 @@ fn what_has_no_name_is_found() {
     let program = compile(&sources).program.unwrap();
     let found = |rule: &str| bare(rule, &program);
     assert_eq!(found("common_flow(L2, PORT_ADDRESS, match{outport: 1}, actions[resubmit(FDB)]);"), [""; 0]);
-    assert_eq!(found("of_flow(hv, stage, priority, _, _) :- logical_flow(dp, stage, priority, _, _);"), [""; 0]);
+    assert_eq!(
+        found("of_flow(hv, stage, priority, _, _) :- logical_flow(dp, stage, priority, _, _);"),
+        [""; 0]
+    );
     for (rule, what) in [
         ("common_flow(20, PORT_ADDRESS, match{}, actions[]);", "common_flow: stage 20"),
         ("logical_flow(dp, L2, 50, match{}, actions[]);", "logical_flow: priority 50"),

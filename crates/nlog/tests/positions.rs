@@ -152,10 +152,22 @@ fn names_of_the_pipeline() {
     let wanted = [field, column, field, variable, field, field, field, variable];
     let wanted: Vec<String> = wanted.iter().map(|shown| shown.chars().take(field.len()).collect()).collect();
     assert_eq!(shown, wanted);
-    assert!(all("mark").iter().all(|shown| shown == "PacketField mark: ? @ mark = reg2[5]"), "{:?}", all("mark"));
+    assert!(
+        all("mark").iter().all(|shown| shown == "PacketField mark: ? @ mark = reg2[5]"),
+        "{:?}",
+        all("mark")
+    );
     assert!(all("FDB").iter().all(|shown| shown == "Constant FDB: int @ FDB = 21; prio"), "{:?}", all("FDB"));
-    assert!(all("KNOWN").iter().all(|shown| shown == "Constant KNOWN: int @ KNOWN of FDB ="), "{:?}", all("KNOWN"));
-    assert!(all("LAST").iter().all(|shown| shown == "Constant LAST: int @ LAST = 60; out"), "{:?}", all("LAST"));
+    assert!(
+        all("KNOWN").iter().all(|shown| shown == "Constant KNOWN: int @ KNOWN of FDB ="),
+        "{:?}",
+        all("KNOWN")
+    );
+    assert!(
+        all("LAST").iter().all(|shown| shown == "Constant LAST: int @ LAST = 60; out"),
+        "{:?}",
+        all("LAST")
+    );
     assert_eq!(all("reg5"), ["OpenFlowField reg5: ? @ built in"]);
     let (index, _, _) = indexed(text);
     let doc = |of: &str| index.at(0, text.find(of).unwrap() as u32).unwrap().doc.clone();

@@ -27,11 +27,9 @@ impl Printer<'_> {
             _ if self.fits(&range, 0) => self.tokens_until(range.end),
             K::Rule => self.rule(item),
             K::Table => self.table(item),
-            K::TypeDeclaration
-            | K::Function
-            | K::Const
-            | K::StageDeclaration
-            | K::PriorityDeclaration => self.definition(item),
+            K::TypeDeclaration | K::Function | K::Const | K::StageDeclaration | K::PriorityDeclaration => {
+                self.definition(item)
+            }
             _ => self.tokens_until(range.end),
         }
         // Only a semicolon is left.
