@@ -6,4 +6,5 @@ mod isolation;
 mod layers;
 mod learning;
 mod open_vswitch;
+mod pipeline;
 mod random;

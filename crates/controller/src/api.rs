@@ -17,6 +17,7 @@ use crate::core::{Problem, Refusal};
 use crate::engine::{Applied, Engine, Found, Listing, PAGE, Stopping, Which};
 use crate::fleet::SwitchStatus;
 use crate::listener::{Account, Caller};
+use crate::logical_flows::LogicalFlows;
 use crate::pb;
 use crate::peer::Origin;
 use crate::receipt::{Progress, Receipt, SwitchReceipt, Update, Wanted, Watch};
@@ -190,6 +191,33 @@ impl pb::controller_server::Controller for Api {
             // The turn lasts until all of it is on the account, also if the client leaves meanwhile.
             let _turn = turn;
             let messages = listing_messages(&listing).into_iter();
+            let charged = messages.map(|message| (account.charge(decoded_bytes(&message)), message));
+            charged.collect::<Vec<_>>()
+        });
+        let messages = messages.await.map_err(|error| Status::internal(error.to_string()))?;
+        let messages = messages.into_iter().map(|(_charge, message)| Ok(message));
+        Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
+    }
+
+    type ListLogicalFlowsStream = Results<pb::ListLogicalFlowsResponse>;
+
+    async fn list_logical_flows(
+        &self,
+        request: Request<pb::ListLogicalFlowsRequest>,
+    ) -> Result<Response<Self::ListLogicalFlowsStream>, Status> {
+        let account = account(request.extensions());
+        let id = request.into_inner().id;
+        let turn = self.turns.next(&account).await?;
+        let flows = self.engine.logical_flows(id.clone()).await.map_err(stopping)?;
+        let flows = flows.ok_or_else(|| {
+            let message =
+                format!("no object {} has logical flows: give the id of a logical switch", quote_text(&id));
+            Status::not_found(message)
+        })?;
+        let messages = tokio::task::spawn_blocking(move || {
+            // The turn lasts until all of it is on the account, also if the client leaves meanwhile.
+            let _turn = turn;
+            let messages = logical_messages(&flows).into_iter();
             let charged = messages.map(|message| (account.charge(decoded_bytes(&message)), message));
             charged.collect::<Vec<_>>()
         });
@@ -465,6 +493,19 @@ fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> {
     messages
 }
 
+/// The flows of a datapath. Yields at least one message.
+fn logical_messages(flows: &LogicalFlows) -> Vec<pb::ListLogicalFlowsResponse> {
+    let (kind, id) = (flows.datapath.kind.to_string(), flows.datapath.id.to_string());
+    let datapath = Some(pb::ObjectRef { kind, id });
+    let mut messages = vec![pb::ListLogicalFlowsResponse { datapath, ..Default::default() }];
+    let mut told = HashSet::new();
+    for chunk in chunks(flows.list()) {
+        let rules = flows.rules_of(&chunk, &mut told);
+        messages.push(pb::ListLogicalFlowsResponse { flows: chunk, rules, datapath: None });
+    }
+    messages
+}
+
 /// Parts of a list, each for one message.
 fn chunks<T>(list: Vec<T>) -> impl Iterator<Item = Vec<T>> {
     let mut rest = list.into_iter();
@@ -473,7 +514,7 @@ fn chunks<T>(list: Vec<T>) -> impl Iterator<Item = Vec<T>> {
     })
 }
 
-fn rule_message(rule: &RuleSource) -> pb::Rule {
+pub(crate) fn rule_message(rule: &RuleSource) -> pb::Rule {
     pb::Rule {
         fingerprint: rule.fingerprint,
         file: rule.file.to_string(),

@@ -71,6 +71,17 @@ pub enum ClientError {
     },
 }
 
+/// The universal flows of a datapath and its ports.
+#[derive(Debug, Clone, Default)]
+pub struct LogicalFlows {
+    /// The object whose flows these are.
+    pub datapath: pb::ObjectRef,
+    /// Flows, ordered by table, priority (highest first), match and owner.
+    pub flows: Vec<pb::LogicalFlow>,
+    /// Their rules.
+    pub rules: Vec<pb::Rule>,
+}
+
 /// The desired state of a switch.
 #[derive(Debug, Clone, Default)]
 pub struct Flows {
@@ -230,6 +241,22 @@ impl Client {
             flows.buckets.extend(message.buckets);
             flows.tunnels.extend(message.tunnels);
             flows.patches.extend(message.patches);
+            flows.rules.extend(message.rules);
+        }
+        Ok(flows)
+    }
+
+    /// The universal flows of a datapath and its ports.
+    pub async fn logical_flows(&mut self, id: &str) -> Result<LogicalFlows, ClientError> {
+        let request = pb::ListLogicalFlowsRequest { id: id.to_owned() };
+        let stream = within(ANSWER_MAX, self.inner.list_logical_flows(request)).await;
+        let mut messages = stream.map_err(|status| self.failed(status))?.into_inner();
+        let mut flows = LogicalFlows::default();
+        while let Some(message) =
+            within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
+        {
+            flows.datapath = message.datapath.unwrap_or(flows.datapath);
+            flows.flows.extend(message.flows);
             flows.rules.extend(message.rules);
         }
         Ok(flows)

@@ -22,6 +22,7 @@ use crate::core::{
 };
 use crate::fleet::{Fleet, FleetEvent};
 use crate::journal::{Journal, JournalError};
+use crate::logical_flows::LogicalFlows;
 use crate::peer::Origin;
 use crate::provenance::Provenance;
 use crate::receipt::{Receipt, Wanted, Watch, WatchError};
@@ -122,6 +123,7 @@ pub enum Which {
 pub(crate) enum Query {
     Get { kind: Arc<str>, which: Which, answer: Answer<Vec<Found>> },
     List { node: String, answer: Answer<Option<Listing>> },
+    Logical { id: String, answer: Answer<Option<LogicalFlows>> },
     Watch { wanted: Wanted, answer: Answer<Result<Watch, WatchError>> },
 }
 
@@ -200,6 +202,11 @@ impl Engine {
     /// The desired state of a transport node's switch; `None` if the node does not exist.
     pub async fn list(&self, node: String) -> Result<Option<Listing>, Stopping> {
         self.ask(|answer| Query::List { node, answer }).await
+    }
+
+    /// The universal flows of a datapath; `None` if no object that owns such flows has this id.
+    pub(crate) async fn logical_flows(&self, id: String) -> Result<Option<LogicalFlows>, Stopping> {
+        self.ask(|answer| Query::Logical { id, answer }).await
     }
 
     /// The status of the controller, with all switches and problems. If nodes are given, only their switches and no
@@ -570,6 +577,7 @@ impl Worker {
                 };
                 drop(answer.send(known.then(listing)));
             }
+            Query::Logical { id, answer } => drop(answer.send(LogicalFlows::of(core, &id))),
             Query::Watch { wanted, answer } => drop(answer.send(self.fleet.receipts.watch(wanted))),
         }
     }

@@ -1,8 +1,8 @@
-//! The logical rules behind flows that the physical rules only placed.
+//! The universal flows: the logical rules behind flows that the physical rules only placed, and the flows of a datapath.
 //!
 //! The cookie of a flow identifies the rule that derived it. For universal flows that is always the rule that places
-//! them, but readers want the logical rule. A universal row and its flows share table, priority and match, except that the
-//! flows match the number of the datapath too.
+//! them, but readers want the logical rule. A universal row and its flows share table, priority and match, but for the
+//! datapath, which placement adds to the match.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,11 +13,12 @@ use openflow_rs::{Field, Match};
 use ovs_driver::FlowKey;
 
 use crate::rules::Rules;
+use crate::universal::Key;
 
 /// The number of parts. While a reader holds an older copy, a change copies only its part.
 const PARTS: usize = 256;
 
-/// The logical rules behind universal flows. A copy costs no more than `PARTS` pointers.
+/// The universal flows. A copy costs no more than `PARTS` pointers.
 #[derive(Debug, Clone)]
 pub(crate) struct Provenance {
     /// A hash of the key determines its part.
@@ -28,47 +29,57 @@ pub(crate) struct Provenance {
 
 type Part = HashMap<Key, Origins>;
 
-/// Table, priority and match of a universal flow. The match is shared with the engine: encoded again as a [`FlowKey`], the
-/// matches of a large network would take twice the memory.
-type Key = (u8, u16, Arc<Canonical<Match>>);
+/// The owner of a flow: the index of the flow's table, and an id.
+type Owner = (u8, Arc<str>);
 
-/// The fingerprint of the rule for each datapath or port with such a flow.
+/// What is known of a flow besides its key.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// The fingerprint of the logical rule.
+    pub(crate) rule: u64,
+    /// The values of the other columns ([`UniversalFlow`](crate::universal::UniversalFlow)).
+    pub(crate) rest: Value,
+}
+
+/// The flows with one key, by owner.
 #[derive(Debug, Clone)]
 enum Origins {
-    /// Almost always: most matches have an address or the label of a port.
-    One(Arc<str>, u64),
-    More(BTreeMap<Arc<str>, u64>),
+    One(Owner, Origin),
+    More(BTreeMap<Owner, Origin>),
 }
 
 impl Origins {
-    fn insert(&mut self, owner: Arc<str>, rule: u64) {
+    fn insert(&mut self, owner: Owner, origin: Origin) {
         match self {
-            Origins::One(own, own_rule) if *own == owner => *own_rule = rule,
-            Origins::One(own, own_rule) => {
-                *self = Origins::More(BTreeMap::from([(own.clone(), *own_rule), (owner, rule)]));
+            Origins::One(own, known) if *own == owner => *known = origin,
+            Origins::One(own, known) => {
+                *self = Origins::More(BTreeMap::from([(own.clone(), known.clone()), (owner, origin)]));
             }
-            Origins::More(owners) => drop(owners.insert(owner, rule)),
+            Origins::More(origins) => drop(origins.insert(owner, origin)),
         }
     }
 
     /// Removes an owner. Returns whether none is left.
-    fn remove(&mut self, owner: &str) -> bool {
+    fn remove(&mut self, owner: &Owner) -> bool {
         match self {
-            Origins::One(own, _) => **own == *owner,
-            Origins::More(owners) => {
-                owners.remove(owner);
-                owners.is_empty()
+            Origins::One(own, _) => own == owner,
+            Origins::More(origins) => {
+                origins.remove(owner);
+                origins.is_empty()
             }
         }
     }
 
     /// The rule for a datapath. A flow of a port has the port's label in its match, so its only rule is that of the port.
     fn of(&self, datapath: Option<&str>) -> Option<u64> {
+        let own = self.iter().find(|((_, id), _)| Some(&**id) == datapath);
+        own.or_else(|| self.iter().next()).map(|(_, origin)| origin.rule)
+    }
+
+    fn iter(&self) -> Box<dyn Iterator<Item = (&Owner, &Origin)> + '_> {
         match self {
-            Origins::One(_, rule) => Some(*rule),
-            Origins::More(owners) => {
-                datapath.and_then(|datapath| owners.get(datapath)).or_else(|| owners.values().next()).copied()
-            }
+            Origins::One(owner, origin) => Box::new(std::iter::once((owner, origin))),
+            Origins::More(origins) => Box::new(origins.iter()),
         }
     }
 }
@@ -89,28 +100,30 @@ impl Provenance {
             }
             datapaths.extend(delta.insert.iter().filter_map(labelled));
         }
-        for delta in rules.universal.iter().filter_map(|table| committed.delta.tables.get(table)) {
-            for (key, owner) in delta.delete.iter().filter_map(universal) {
-                let part = Arc::make_mut(&mut self.parts[part(&key)]);
-                if part.get_mut(&key).is_some_and(|origins| origins.remove(&owner)) {
-                    part.remove(&key);
+        for (number, form) in (0..).zip(&rules.universal) {
+            let Some(delta) = committed.delta.tables.get(&form.table) else { continue };
+            for flow in delta.delete.iter().filter_map(|row| form.flow(row)) {
+                let part = Arc::make_mut(&mut self.parts[part(&flow.key)]);
+                if part.get_mut(&flow.key).is_some_and(|origins| origins.remove(&(number, flow.owner))) {
+                    part.remove(&flow.key);
                 }
             }
             let inserted = delta.insert.iter().zip(&delta.rules);
             let reattributed = delta.reattributed.iter().map(|(row, rule)| (row, rule));
             for (row, rule) in inserted.chain(reattributed) {
-                if let Some((key, owner)) = universal(row) {
-                    let part = Arc::make_mut(&mut self.parts[part(&key)]);
-                    let rule = rules.fingerprint(*rule);
-                    part.entry(key)
-                        .and_modify(|origins| origins.insert(owner.clone(), rule))
-                        .or_insert_with(|| Origins::One(owner.clone(), rule));
+                let Some(flow) = form.flow(row) else { continue };
+                let part = Arc::make_mut(&mut self.parts[part(&flow.key)]);
+                let owner = (number, flow.owner);
+                let origin = Origin { rule: rules.fingerprint(*rule), rest: flow.rest };
+                match part.get_mut(&flow.key) {
+                    Some(origins) => origins.insert(owner, origin),
+                    None => drop(part.insert(flow.key, Origins::One(owner, origin))),
                 }
             }
         }
     }
 
-    /// The logical rule behind a universal flow.
+    /// The logical rule behind a placed flow.
     pub(crate) fn logical_rule(&self, key: &FlowKey) -> Option<u64> {
         let whole = key.matching().ok()?;
         let label = whole.get(Field::Metadata).and_then(|(label, _)| i64::try_from(label).ok());
@@ -121,6 +134,18 @@ impl Provenance {
         };
         // Other rules than the built-in ones may say the datapath in their universal flows.
         without_datapath(&whole).filter(|_| datapath.is_some()).and_then(origin).or_else(|| origin(whole))
+    }
+
+    /// The flows that these owners have, in no particular order. An owner is the number of a table of universal flows and
+    /// an id.
+    pub(crate) fn flows<'a>(
+        &'a self,
+        owns: impl Fn(u8, &str) -> bool + 'a,
+    ) -> impl Iterator<Item = (&'a Key, &'a Owner, &'a Origin)> + 'a {
+        let all = self.parts.iter().flat_map(|part| part.iter());
+        let origins =
+            all.flat_map(|(key, origins)| origins.iter().map(move |(owner, origin)| (key, owner, origin)));
+        origins.filter(move |(_, (form, id), _)| owns(*form, id))
     }
 }
 
@@ -146,18 +171,6 @@ fn part(key: &Key) -> usize {
     hasher.finish() as usize % PARTS
 }
 
-/// The key that a universal row shares with its flows, and its datapath or port. A row that no switch supports yields no flow
-/// either; the transaction that inserts it is refused elsewhere.
-fn universal(row: &Row) -> Option<(Key, Arc<str>)> {
-    let [Value::String(owner), Value::Int(table), Value::Int(priority), Value::Match(matching), _] =
-        row.as_slice()
-    else {
-        return None;
-    };
-    let (table, priority) = (u8::try_from(*table).ok()?, u16::try_from(*priority).ok()?);
-    Some(((table, priority, matching.clone()), owner.clone()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::SystemTime;
@@ -179,7 +192,7 @@ mod tests {
         table wants(sw: string);
         wants(sw) :- switch(sw, _);
         input table datapath_label(sw: string, label: int) key(sw) from allocate(wants, first: 1, last: 9);
-        table logical_flow(sw: string, table_id: int, priority: int, match: match, actions: actions);
+        table logical_flow(switch: string, table_id: int, priority: int, match: match, actions: actions);
         output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
             key(hv, table_id, priority, match);
         logical_flow(sw, 1, 1, match_reg0(7), set_reg0(7)) :- switch(id: sw, tenant: tenant), is_none(tenant);

@@ -11,22 +11,14 @@ use nlog::diagnostic::{Style, to_text};
 use nlog::program::Place;
 use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, Schema, TableId, Transaction};
-use switch_tables::{
-    ACTIONS, ADDRESSES, BUCKETS, ColumnType, FLOWS, INT, MATCH, PATCHES, PROBLEMS, STRING, TUNNELS,
-};
+use pipeline::Names;
+use switch_tables::{ADDRESSES, BUCKETS, ColumnType, FLOWS, INT, PATCHES, PROBLEMS, STRING, TUNNELS};
 use tracing::warn;
 
 use crate::builtin;
+use crate::universal::{self, Universal};
 use interface::Interface;
 pub use interface::{Conventions, Misfit};
-
-/// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
-/// depends on them; if the rules have them, the logical rule behind a flow is known.
-const UNIVERSAL: &[(&str, &[ColumnType])] = &[
-    ("logical_port_flow", &[STRING, INT, INT, MATCH, ACTIONS]),
-    ("logical_flow", &[STRING, INT, INT, MATCH, ACTIONS]),
-    ("logical_delivery", &[STRING, INT, INT, MATCH, STRING]),
-];
 
 /// The table with the number of each datapath in metadata (`rules/interface/labels.nlog`), from which the datapath of a
 /// flow is known.
@@ -49,7 +41,11 @@ pub struct Rules {
     pub(crate) addresses: Option<TableId>,
     pub(crate) states: Vec<StateTable>,
     pub(crate) problems: Option<TableId>,
-    pub(crate) universal: Vec<TableId>,
+    /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
+    /// depends on them; if the rules have them, the logical rule behind a flow is known.
+    pub(crate) universal: Vec<Universal>,
+    /// What flows are called.
+    names: Names,
     pub(crate) datapath_labels: Option<TableId>,
     /// The tables that hooks with a memory fill.
     pub(crate) remembered: Vec<TableId>,
@@ -184,10 +180,8 @@ impl Rules {
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
-        let universal = UNIVERSAL
-            .iter()
-            .filter_map(|(name, types)| fitting(schema, name, Role::Internal, types))
-            .collect();
+        let universal = universal::tables(&program);
+        let names = Names::of(&program);
         let source = |rule: &nlog::program::Rule| RuleSource {
             fingerprint: rule.fingerprint,
             file: rule.place.file.clone(),
@@ -220,6 +214,7 @@ impl Rules {
             states,
             problems,
             universal,
+            names,
             datapath_labels,
             remembered,
             conventions,
@@ -249,6 +244,11 @@ impl Rules {
         self.host_kind.as_deref()
     }
 
+    /// The names of stages and fields.
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
     /// The agreed constants.
     pub fn conventions(&self) -> &Conventions {
         &self.conventions
@@ -260,7 +260,8 @@ impl Rules {
         let others = [self.addresses, self.problems, self.datapath_labels];
         let states = self.states.iter().map(|state| state.table);
         let single = of_switches.into_iter().chain(others).flatten().chain(states);
-        single.chain(self.universal.iter().chain(&self.remembered).copied()).collect()
+        let universal = self.universal.iter().map(|universal| universal.table);
+        single.chain(universal).chain(self.remembered.iter().copied()).collect()
     }
 
     /// The rule with this fingerprint.

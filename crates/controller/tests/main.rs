@@ -10,6 +10,7 @@ mod groups;
 mod hostile;
 mod interface;
 mod load;
+mod logical_flows;
 mod numbers;
 mod other_rules;
 mod refused_state;

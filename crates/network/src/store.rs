@@ -137,6 +137,12 @@ impl ObjectStore {
             .map(|(_, object)| object)
     }
 
+    /// The objects that refer to this one, by kind and id.
+    pub fn referrers(&self, key: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
+        let names = self.name(key).and_then(|name| self.referrers.get(&name));
+        names.into_iter().flatten().map(|name| self.key(name))
+    }
+
     /// The number of objects of a kind. Takes constant time.
     pub fn count(&self, kind: &str) -> usize {
         self.kinds.index(kind).and_then(|kind| self.objects.get(kind)).map_or(0, BTreeMap::len)

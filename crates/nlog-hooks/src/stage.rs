@@ -58,6 +58,7 @@ impl<E: Evaluator> Stage<E> {
             hooks: Vec::new(),
             tests: Vec::new(),
             constants: whole.constants.clone(),
+            functions: whole.functions.clone(),
             objects: Vec::new(),
             states: Vec::new(),
             stages: Vec::new(),

@@ -34,6 +34,9 @@ pub struct Program {
     /// The values of its named constants. Rules contain the values; this is for programs that agree on constants with
     /// the rules.
     pub constants: BTreeMap<String, Value>,
+    /// The bodies of the functions that it defines, by name. In a body, variable `n` is parameter `n`. Calls do not
+    /// need them, since each function of a call evaluates itself; this is for those who explain the rules.
+    pub functions: BTreeMap<String, Expr>,
     /// The kinds of network objects, in name order.
     pub objects: Vec<ObjectKind>,
     /// The output tables with the state of objects, in name order. The key of each is a reference.

@@ -13,8 +13,8 @@ use network::ObjectKey;
 use serde_json::{Map, Value as Json};
 
 use crate::exit::{Failure, say};
-use crate::flows;
 use crate::wait::Wait;
+use crate::{flows, logical_flows};
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);
@@ -173,10 +173,12 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
 /// Arguments of `weft get`.
 #[derive(Args)]
 pub(crate) struct Get {
-    /// A kind of object, also in the plural (`weft schema` lists the kinds), `status` (the controller and its switches), or
-    /// `flows` (of a transport node: flows, groups and ports, with the rule of each)
+    /// A kind of object, also in the plural (`weft schema` lists the kinds), `status` (the controller and its switches),
+    /// `flows` (of a transport node: flows, groups and ports, with the rule of each), or `logical-flows` (of a logical switch
+    /// and its ports, before they are placed on hosts)
     kind: String,
-    /// The id of one object, or of the transport node for `flows` (default: all objects)
+    /// The id of one object, of the transport node for `flows`, or of the logical switch for `logical-flows` (default: all
+    /// objects)
     id: Option<String>,
     /// Print JSON, one object per line
     #[arg(long)]
@@ -191,6 +193,7 @@ impl Get {
         match self.kind.as_str() {
             "status" => self.status(),
             "flows" => self.flows(),
+            "logical-flows" => self.logical_flows(),
             kind => self.objects(kind.to_owned()),
         }
     }
@@ -293,6 +296,17 @@ impl Get {
         let flows =
             self.address.with(|mut client| async move { client.flows(&node).await.map_err(failed) })?;
         print(&if self.json { flows::to_json(&flows) } else { flows::to_text(&flows) })
+    }
+
+    fn logical_flows(&self) -> Result<(), Failure> {
+        let id = self.id.clone().ok_or_else(|| {
+            let usage =
+                "`weft get logical-flows` needs the id of a logical switch: weft get logical-flows ID";
+            Failure::Usage(usage.into())
+        })?;
+        let flows =
+            self.address.with(|mut client| async move { client.logical_flows(&id).await.map_err(failed) })?;
+        print(&if self.json { logical_flows::to_json(&flows) } else { logical_flows::to_text(&flows) })
     }
 }
 

@@ -123,6 +123,10 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
     if with_flows {
         found.push(("status".to_owned(), "The controller and its switches".to_owned()));
         found.push(("flows".to_owned(), "The flows, groups and ports of a transport node".to_owned()));
+        found.push((
+            "logical-flows".to_owned(),
+            "The flows of a logical switch, before they are placed on hosts".to_owned(),
+        ));
     }
     found
 }

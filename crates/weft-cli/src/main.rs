@@ -20,6 +20,8 @@ mod fmt;
 mod free_memory;
 #[cfg(feature = "lab")]
 mod lab;
+mod logical_flows;
+mod pipeline;
 mod plan;
 mod profile;
 mod program;
@@ -50,6 +52,8 @@ enum Command {
     Test(test::Test),
     /// Show the query plans of rules: join orders, indexes and their estimated cost
     Plan(plan::PlanCommand),
+    /// Show the pipeline that rules describe: stages, priorities, matches and actions, each with its rule
+    Pipeline(pipeline::PipelineCommand),
     /// Run transactions through rules and print the changes
     Eval(eval::Eval),
     /// A worker process started by `weft eval --processes`
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Command::Fmt(fmt) => fmt.run(),
         Command::Test(test) => test.run(),
         Command::Plan(plan) => plan.run(),
+        Command::Pipeline(pipeline) => pipeline.run(),
         Command::Eval(eval) => eval.run(),
         Command::EvalProcess(process) => process.run(),
         Command::Profile(profile) => profile.run(),

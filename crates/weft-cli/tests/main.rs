@@ -23,6 +23,7 @@ mod literals;
 mod objects;
 mod open_vswitch;
 mod packages;
+mod pipeline;
 mod plan;
 mod profile;
 mod readme;

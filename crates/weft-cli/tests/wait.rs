@@ -71,6 +71,15 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
+    type ListLogicalFlowsStream = Results<pb::ListLogicalFlowsResponse>;
+
+    async fn list_logical_flows(
+        &self,
+        _: Request<pb::ListLogicalFlowsRequest>,
+    ) -> Result<Response<Self::ListLogicalFlowsStream>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     async fn status(&self, _: Request<pb::StatusRequest>) -> Result<Response<pb::StatusResponse>, Status> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst);
         let synced = self.script.in_order_after.is_some_and(|after| asked >= after);

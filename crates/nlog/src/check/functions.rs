@@ -29,8 +29,8 @@ pub(super) struct OwnFunction<'a> {
     pub(super) declaration: &'a FunctionDeclaration,
     /// `None` if a reported mistake hides its signature.
     pub(super) function: Option<Arc<Function>>,
-    /// Whether its body has no mistake. If it has one, only the types count.
-    whole: bool,
+    /// Its body, unless that has a mistake. If it has one, only the types count.
+    body: Option<Expr>,
     size: Size,
 }
 
@@ -52,6 +52,13 @@ impl<'a> OwnFunctions<'a> {
         self.by_name.get(name)
     }
 
+    /// The bodies of all functions without mistakes.
+    pub(super) fn bodies(&self) -> BTreeMap<String, Expr> {
+        let bodies =
+            self.by_name.iter().filter_map(|(name, own)| Some(((*name).to_owned(), own.body.clone()?)));
+        bodies.collect()
+    }
+
     pub(super) fn names(&self) -> impl Iterator<Item = &'a str> + '_ {
         self.by_name.keys().copied()
     }
@@ -63,7 +70,7 @@ impl<'a> OwnFunctions<'a> {
 
     /// Whether the body of this function contains a reported mistake.
     pub(super) fn is_faulty(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|own| !own.whole)
+        self.get(name).is_some_and(|own| own.body.is_none())
     }
 }
 
@@ -105,14 +112,14 @@ pub(super) fn collect<'a>(
             }
             None => {
                 // Calls may mean either function; whether they fit one of them proves nothing.
-                let own = OwnFunction { declaration, function: None, whole: false, size: Size::default() };
+                let own = OwnFunction { declaration, function: None, body: None, size: Size::default() };
                 declarations.own_functions.by_name.insert(name, own);
             }
         }
     }
     for (name, declaration) in &first {
         let function = signature(declaration, declarations, reports).map(Arc::new);
-        let own = OwnFunction { declaration, function, whole: false, size: Size::default() };
+        let own = OwnFunction { declaration, function, body: None, size: Size::default() };
         declarations.own_functions.by_name.insert(name, own);
     }
     first.into_values().collect()
@@ -205,9 +212,9 @@ pub(super) fn define<'a>(
     let size = Size::of(&body, declarations);
     let Some(own) = declarations.own_functions.by_name.get_mut(name) else { return };
     let Some(signature) = &own.function else { return };
-    own.whole = true;
     own.size = size;
-    own.function = Some(Arc::new(compiled(signature, body)));
+    own.function = Some(Arc::new(compiled(signature, body.clone())));
+    own.body = Some(body);
 }
 
 /// The report of a body that takes too long to evaluate.

@@ -314,6 +314,7 @@ fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources
     let objects = objects.map(|kind| ObjectKind { table: number(kind.table), ..kind }).collect();
     let states = declarations.tables.iter().zip(0..).filter(|(table, _)| table.state);
     let states = states.map(|(_, at)| number(TableId(at))).collect();
+    let functions = declarations.own_functions.bodies();
     let (stages, priorities, fields) = pipeline.parts(declarations, sources);
     Program {
         schema: Arc::new(schema),
@@ -322,6 +323,7 @@ fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources
         hooks,
         tests,
         constants,
+        functions,
         objects,
         states,
         stages,

@@ -1,0 +1,70 @@
+//! The pipeline that the rules describe is the one that they derive: each flow of random networks falls under exactly one of
+//! its entries.
+
+use std::collections::BTreeSet;
+
+use conformance::{Simulation, Size, Step, World, history, program};
+use nlog_data::{Row, Value};
+use pipeline::Pipeline;
+use test_random::Random;
+
+/// A flow that does not fall under exactly one entry, with the entries.
+fn fault(pipeline: &Pipeline, row: &Row) -> Option<String> {
+    let [_, Value::Int(table), Value::Int(priority), Value::Match(matching), Value::Actions(actions)] =
+        &row[..]
+    else {
+        return Some(format!("not a flow: {row:?}"));
+    };
+    let (table, priority) = (u8::try_from(*table).unwrap(), u16::try_from(*priority).unwrap());
+    let entries = pipeline.entries_of(table, priority, &matching.get(), &actions.get());
+    if entries.len() == 1 {
+        return None;
+    }
+    let texts: Vec<String> = entries
+        .iter()
+        .map(|entry| format!("{} ({}:{})", entry.matching, entry.rules[0].file, entry.rules[0].line))
+        .collect();
+    let flow = format!("table={table} priority={priority} {} actions={}", matching.text(), actions.text());
+    Some(format!("{flow}: {} entries: {}", texts.len(), texts.join("; ")))
+}
+
+#[test]
+fn each_flow_falls_under_exactly_one_entry() {
+    let rules = program::rules();
+    let pipeline = Pipeline::new(&rules);
+    let entries =
+        pipeline.stages.iter().flat_map(|stage| &stage.priorities).flat_map(|priority| &priority.entries);
+    let all: BTreeSet<*const pipeline::Entry> = entries.map(std::ptr::from_ref).collect();
+    let mut simulation = Simulation::new(rules).unwrap();
+    let (mut checked, mut seen, mut met) = (0, BTreeSet::new(), BTreeSet::new());
+    for seed in test_random::seeds!("each_flow_falls_under_exactly_one_entry", 60) {
+        let history = history(&mut Random::new(seed), Size::default());
+        let mut world = World::new(history.scattered);
+        for change in history.steps.iter().filter_map(|step| match step {
+            Step::Change(changes) => Some(changes),
+            _ => None,
+        }) {
+            change.iter().for_each(|change| drop(world.apply(change)));
+        }
+        simulation.change(&world, &|_| true).unwrap_or_else(|why| panic!("seed {seed}: {why}\n{world}"));
+        for row in &simulation.contents().unwrap()["of_flow"] {
+            if !seen.insert(row[1..].to_vec()) {
+                continue;
+            }
+            checked += 1;
+            if let Some(fault) = fault(&pipeline, row) {
+                panic!("seed {seed}: {fault}\n{world}");
+            }
+            let [_, Value::Int(table), Value::Int(priority), Value::Match(matching), Value::Actions(actions)] =
+                &row[..]
+            else {
+                continue;
+            };
+            let own = pipeline.entries_of(*table as u8, *priority as u16, &matching.get(), &actions.get());
+            met.extend(own.into_iter().map(std::ptr::from_ref));
+        }
+    }
+    simulation.change(&World::new(false), &|_| true).unwrap();
+    assert!(checked > 1_000, "only {checked} flows");
+    assert_eq!(met.len(), all.len(), "each entry has a flow in some network");
+}

@@ -1,0 +1,109 @@
+//! The universal flows of a datapath: what the logical network does, before the physical rules place it on hosts.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use network::ObjectKey;
+use nlog_data::Value;
+use serde_json::{Map, Value as Json};
+
+use crate::core::Core;
+use crate::pb;
+use crate::provenance::{Origin, Provenance};
+use crate::rules::Rules;
+use crate::universal::{Key, Universal};
+
+/// The flows of a datapath, not yet listed.
+#[derive(Debug, Clone)]
+pub(crate) struct LogicalFlows {
+    /// The object with the id.
+    pub(crate) datapath: ObjectKey,
+    /// The rules, to be looked up by fingerprint.
+    pub(crate) rules: Arc<Rules>,
+    provenance: Provenance,
+    /// The owners of the flows: id spaces and ids.
+    owners: BTreeSet<(String, Arc<str>)>,
+}
+
+impl LogicalFlows {
+    /// The flows of the object with this id and of the objects that refer to it. None if no object that owns universal
+    /// flows has the id.
+    pub(crate) fn of(core: &Core, id: &str) -> Option<LogicalFlows> {
+        let rules = core.rules();
+        let owning = |key: &ObjectKey| {
+            let space = &rules.kinds().get(&key.kind)?.declared().id_space;
+            let owns = rules.universal.iter().any(|form| form.space.as_ref() == Some(space));
+            owns.then(|| (space.clone(), key.id.clone()))
+        };
+        let named = rules.kinds().iter().map(|kind| ObjectKey::new(kind.name(), id));
+        let mut named = named.filter(|key| core.objects().get(key).is_some() && owning(key).is_some());
+        // A port can have the id of a switch. The datapath is the one that others refer to.
+        let first = named.next()?;
+        let refers = |key: &ObjectKey| core.objects().referrers(key).next().is_some();
+        let datapath = if refers(&first) { first } else { named.find(refers).unwrap_or(first) };
+        let referrers = core.objects().referrers(&datapath);
+        let owners = std::iter::once(datapath.clone()).chain(referrers).filter_map(|key| owning(&key));
+        let owners = owners.collect();
+        Some(LogicalFlows { datapath, rules: rules.clone(), provenance: core.provenance(), owners })
+    }
+
+    /// The flows in reading order.
+    pub(crate) fn list(&self) -> Vec<pb::LogicalFlow> {
+        let forms = &self.rules.universal;
+        let owns = |form: u8, id: &str| match &forms[usize::from(form)].space {
+            None => true,
+            Some(space) => self.owners.contains(&(space.clone(), Arc::from(id))),
+        };
+        let found = self.provenance.flows(owns);
+        let flows = found
+            .map(|(key, (form, owner), origin)| self.flow(&forms[usize::from(*form)], key, owner, origin));
+        let mut flows: Vec<pb::LogicalFlow> = flows.collect();
+        flows.sort_by(|a, b| {
+            let order = |flow: &pb::LogicalFlow| (flow.table_id, Reverse(flow.priority));
+            let rest = |flow: &pb::LogicalFlow| (flow.r#match.clone(), flow.owner.clone(), flow.form.clone());
+            order(a).cmp(&order(b)).then_with(|| rest(a).cmp(&rest(b)))
+        });
+        flows
+    }
+
+    fn flow(
+        &self,
+        form: &Universal,
+        (table, priority, matching): &Key,
+        owner: &str,
+        origin: &Origin,
+    ) -> pb::LogicalFlow {
+        let names = self.rules.names();
+        let mut actions = None;
+        let mut columns = Map::new();
+        for (name, value) in form.rest(&origin.rest) {
+            match value {
+                Value::Actions(list) => actions = Some(names.actions_text(&list.get())),
+                Value::String(text) => drop(columns.insert(name.to_owned(), Json::from(&**text))),
+                other => drop(columns.insert(name.to_owned(), Json::from(other.to_string()))),
+            }
+        }
+        pb::LogicalFlow {
+            form: form.name.clone(),
+            space: form.space.clone().unwrap_or_default(),
+            owner: owner.to_owned(),
+            table_id: u32::from(*table),
+            stage: names.stage_name(*table).unwrap_or_default().to_owned(),
+            priority: u32::from(*priority),
+            priority_name: names.priority_name(*table, *priority).unwrap_or_default().to_owned(),
+            r#match: names.match_text(&matching.get()),
+            actions,
+            columns: Json::Object(columns).to_string(),
+            rule: origin.rule,
+        }
+    }
+
+    /// The rules of these flows that are not among those told already.
+    pub(crate) fn rules_of(&self, flows: &[pb::LogicalFlow], told: &mut HashSet<u64>) -> Vec<pb::Rule> {
+        let new: BTreeSet<u64> =
+            flows.iter().map(|flow| flow.rule).filter(|rule| told.insert(*rule)).collect();
+        let sources = new.into_iter().filter_map(|rule| self.rules.source(rule));
+        sources.map(crate::api::rule_message).collect()
+    }
+}

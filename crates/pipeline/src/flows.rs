@@ -1,0 +1,399 @@
+//! Finds the flows that rules derive, and gathers those of one shape.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog::program::{BodyItem, Rule};
+use nlog_data::{Role, RuleId, TableId, Type, Value};
+
+use crate::evaluate::as_match;
+use crate::model::{Entry, Form, Group, Outcome, Placed, Priority, Stage};
+use crate::names::Names;
+use crate::scope::Row;
+use crate::shape::{ActionsShape, MatchShape};
+use crate::term::{Symbol, Term, Token};
+use crate::unfold::Unfolding;
+
+/// What is found.
+pub(crate) struct Found {
+    pub(crate) forms: Vec<Form>,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) groups: Vec<Group>,
+}
+
+/// The columns of a table of flows.
+struct Columns {
+    table: usize,
+    priority: usize,
+    matching: usize,
+    /// A flow without a host may have its actions elsewhere.
+    actions: Option<usize>,
+}
+
+impl Columns {
+    /// The columns of a table that holds flows.
+    fn of(program: &Program, table: TableId) -> Option<Columns> {
+        let columns = &program.schema.table(table).columns;
+        let of_type = |ty: &Type| columns.iter().position(|column| column.ty.base() == ty);
+        let number = |name: &str| {
+            columns.iter().position(|column| column.name == name && *column.ty.base() == Type::Int)
+        };
+        Some(Columns {
+            table: number("table_id")?,
+            priority: number("priority")?,
+            matching: of_type(&Type::Match)?,
+            actions: of_type(&Type::Actions),
+        })
+    }
+}
+
+/// One way in which a rule derives a flow.
+struct Flow {
+    stage: u8,
+    priority: (u16, u16),
+    matching: MatchShape,
+    outcome: Outcome,
+    rule: RuleId,
+}
+
+/// The internal tables of flows that rules derive without a host, and others place on hosts: those with columns `table_id`,
+/// `priority` and a match, except for tables that only pass on the flows of another. In name order.
+pub fn forms(program: &Program) -> Vec<TableId> {
+    let holds_flows = |table: TableId| Columns::of(program, table).is_some();
+    let passes_on = |table: TableId| {
+        let items = program.rules_of(table).flat_map(|(_, rule)| &rule.body);
+        items.into_iter().any(|item| matches!(item, BodyItem::Atom { table, .. } if holds_flows(*table)))
+    };
+    let internal = program.schema.iter().filter(|(_, table)| table.role == Role::Internal);
+    internal.map(|(id, _)| id).filter(|id| holds_flows(*id) && !passes_on(*id)).collect()
+}
+
+/// Everything that the rules of a program put into switches.
+pub(crate) fn find(program: &Program, names: &Names) -> Found {
+    let tables = || program.schema.iter();
+    let is_output = |role: Role| role == Role::Output;
+    let flows: Vec<(TableId, Columns)> = tables()
+        .filter(|(_, table)| is_output(table.role))
+        .filter_map(|(id, _)| {
+            Some((id, Columns::of(program, id).filter(|columns| columns.actions.is_some())?))
+        })
+        .collect();
+    let forms: BTreeSet<TableId> = forms(program).into_iter().collect();
+    let buckets: Vec<TableId> = tables()
+        .filter(|(id, table)| is_output(table.role) && !flows.iter().any(|(flow, _)| flow == id))
+        .filter(|(_, table)| table.columns.iter().any(|column| *column.ty.base() == Type::Actions))
+        .map(|(id, _)| id)
+        .collect();
+    let wanted = flows.iter().map(|(id, _)| *id).chain(buckets.iter().copied()).collect();
+    let unfolding = Unfolding::new(program, names, &wanted);
+    let gatherer = Gatherer { program, names, unfolding, forms };
+    Found {
+        forms: gatherer.form_docs(),
+        stages: gatherer.stages(&flows),
+        groups: buckets.iter().flat_map(|table| gatherer.groups(*table)).collect(),
+    }
+}
+
+struct Gatherer<'p> {
+    program: &'p Program,
+    names: &'p Names,
+    unfolding: Unfolding<'p>,
+    /// The tables of flows without hosts.
+    forms: BTreeSet<TableId>,
+}
+
+impl Gatherer<'_> {
+    fn form_docs(&self) -> Vec<Form> {
+        let form = |id: &TableId| {
+            let table = self.program.schema.table(*id);
+            Form { table: table.name.clone(), doc: sentence(&table.doc) }
+        };
+        self.forms.iter().map(form).collect()
+    }
+
+    fn stages(&self, tables: &[(TableId, Columns)]) -> Vec<Stage> {
+        let mut flows: Vec<Flow> = Vec::new();
+        for (table, columns) in tables {
+            let rows = self.unfolding.rows(*table);
+            flows.extend(rows.iter().filter_map(|row| self.flow(row, columns)));
+        }
+        let mut by_stage: BTreeMap<u8, BTreeMap<(u16, u16), Vec<Flow>>> = BTreeMap::new();
+        for stage in &self.names.stages {
+            by_stage.entry(stage.number).or_default();
+        }
+        for flow in flows {
+            by_stage.entry(flow.stage).or_default().entry(flow.priority).or_default().push(flow);
+        }
+        by_stage.into_iter().map(|(number, priorities)| self.stage(number, priorities)).collect()
+    }
+
+    fn stage(&self, number: u8, priorities: BTreeMap<(u16, u16), Vec<Flow>>) -> Stage {
+        let named = self.names.stages.iter().find(|stage| stage.number == number);
+        let priority = |((first, last), flows): ((u16, u16), Vec<Flow>)| {
+            let named = self.names.priority(number, first);
+            let doc = named.map(|named| one_line(&named.docs)).unwrap_or_default();
+            Priority {
+                first,
+                last,
+                name: named.map(|named| named.name.clone()),
+                entries: self.entries(flows),
+                doc,
+            }
+        };
+        Stage {
+            number,
+            name: named.map(|stage| stage.name.clone()),
+            doc: named.map(|stage| one_line(&stage.docs)).unwrap_or_default(),
+            priorities: priorities.into_iter().rev().map(priority).collect(),
+        }
+    }
+
+    /// The flow of a row; none if its table is not known.
+    fn flow(&self, row: &Row, columns: &Columns) -> Option<Flow> {
+        let Term::Constant(Value::Int(stage)) = &row.columns[columns.table] else { return None };
+        let stage = u8::try_from(*stage).ok()?;
+        let priority = self.priority(stage, &row.columns[columns.priority]);
+        let reader = Reader::new(row);
+        let text = |tokens: &[Token]| reader.text(tokens);
+        let matching = MatchShape::new(&as_match(&row.columns[columns.matching])?, &text);
+        let actions =
+            columns.actions.map(|column| self.unfolding.evaluator().as_actions(&row.columns[column]));
+        let shape = ActionsShape::new(&actions.unwrap_or_default(), &text);
+        let logical = row.via.iter().find(|rule| self.forms.contains(&self.program.rule(**rule).head));
+        let rule = *logical.or(row.via.last())?;
+        let outcome = Outcome { actions: shape.text(), case: self.case(row, &reader), shape };
+        Some(Flow { stage, priority, matching, outcome, rule })
+    }
+
+    /// The priorities that a flow can have.
+    fn priority(&self, stage: u8, term: &Term) -> (u16, u16) {
+        let number = |value: &Value| match value {
+            Value::Int(number) => u16::try_from(*number).ok(),
+            _ => None,
+        };
+        match term {
+            Term::Constant(value) => number(value).map_or((0, u16::MAX), |number| (number, number)),
+            Term::Computed(computed) => {
+                let sample = computed.sample.as_ref().and_then(number);
+                let named = sample.and_then(|sample| self.names.priority(stage, sample));
+                named.map_or((0, u16::MAX), |named| (named.least, named.greatest))
+            }
+            _ => (0, u16::MAX),
+        }
+    }
+
+    /// Which of several cases a row is: what the rules on the way say, and what was assumed.
+    fn case(&self, row: &Row, reader: &Reader) -> String {
+        let alone = |rule: &Rule| self.program.rules_of(rule.head).count() == 1;
+        let placing = row.via.last();
+        let details = row.via.iter().filter(|id| {
+            let rule = self.program.rule(**id);
+            !self.forms.contains(&rule.head) && Some(*id) != placing && !alone(rule)
+        });
+        let docs = details.map(|id| one_line(&self.program.rule(*id).docs));
+        let assumed = row.assumed.iter().map(|assumption| {
+            let text = reader.text(&assumption.text);
+            if assumption.holds { format!("`{text}`.") } else { format!("Not `{text}`.") }
+        });
+        docs.chain(assumed).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The entries of a priority.
+    fn entries(&self, flows: Vec<Flow>) -> Vec<Entry> {
+        // One for each rule and match, in the order of the source.
+        let mut of_rules: Vec<(RuleId, MatchShape, Vec<Outcome>)> = Vec::new();
+        for flow in flows {
+            let own = of_rules
+                .iter_mut()
+                .find(|(rule, matching, _)| (*rule, &*matching) == (flow.rule, &flow.matching));
+            match own {
+                Some((_, _, outcomes)) if !outcomes.contains(&flow.outcome) => outcomes.push(flow.outcome),
+                Some(_) => {}
+                None => of_rules.push((flow.rule, flow.matching, vec![flow.outcome])),
+            }
+        }
+        for (_, _, outcomes) in &mut of_rules {
+            unite_cases(outcomes);
+        }
+        unite_choices(&mut of_rules);
+        of_rules.sort_by_cached_key(|(rule, matching, _)| {
+            let place = &self.program.rule(*rule).place;
+            (place.file.clone(), place.line, matching.text(self.names))
+        });
+        let mut entries: Vec<Entry> = Vec::new();
+        for (rule, shape, outcomes) in of_rules {
+            let placed = self.placed(rule);
+            let same = |entry: &&mut Entry| {
+                let actions = |outcomes: &[Outcome]| -> Vec<ActionsShape> {
+                    outcomes.iter().map(|outcome| outcome.shape.clone()).collect()
+                };
+                entry.shape.same(&shape) && actions(&entry.outcomes) == actions(&outcomes)
+            };
+            match entries.iter_mut().find(same) {
+                Some(entry) if entry.rules.contains(&placed) => {}
+                Some(entry) => entry.rules.push(placed),
+                None => entries.push(Entry {
+                    matching: shape.text(self.names),
+                    outcomes,
+                    rules: vec![placed],
+                    shape,
+                }),
+            }
+        }
+        entries
+    }
+
+    fn placed(&self, id: RuleId) -> Placed {
+        let rule = self.program.rule(id);
+        let form = self.forms.contains(&rule.head).then(|| self.program.schema.table(rule.head).name.clone());
+        let doc = one_line(&rule.docs);
+        Placed { form, file: rule.place.file.to_string(), line: rule.place.line, doc }
+    }
+
+    fn groups(&self, table: TableId) -> Vec<Group> {
+        let columns = &self.program.schema.table(table).columns;
+        let number = |name: &str| columns.iter().position(|column| column.name == name);
+        let actions = columns.iter().position(|column| *column.ty.base() == Type::Actions);
+        let (Some(group), Some(bucket), Some(actions)) = (number("group"), number("bucket"), actions) else {
+            return Vec::new();
+        };
+        let mut groups: Vec<(RuleId, Group)> = Vec::new();
+        for row in self.unfolding.rows(table).iter() {
+            let reader = Reader::new(row);
+            let text = |tokens: &[Token]| reader.text(tokens);
+            let shape =
+                ActionsShape::new(&self.unfolding.evaluator().as_actions(&row.columns[actions]), &text);
+            let Some(rule) = row.via.last().copied() else { continue };
+            let outcome = Outcome { actions: shape.text(), case: self.case(row, &reader), shape };
+            let (group, bucket) =
+                (self.number(&reader, &row.columns[group]), self.number(&reader, &row.columns[bucket]));
+            let same = |(own, known): &&mut (RuleId, Group)| {
+                *own == rule && known.group == group && known.bucket == bucket
+            };
+            match groups.iter_mut().find(same) {
+                Some((_, known)) if !known.outcomes.contains(&outcome) => known.outcomes.push(outcome),
+                Some(_) => {}
+                None => groups
+                    .push((rule, Group { group, bucket, outcomes: vec![outcome], rule: self.placed(rule) })),
+            }
+        }
+        for (_, group) in &mut groups {
+            unite_cases(&mut group.outcomes);
+        }
+        groups.sort_by(|(_, a), (_, b)| (&a.rule.file, a.rule.line).cmp(&(&b.rule.file, b.rule.line)));
+        groups.into_iter().map(|(_, group)| group).collect()
+    }
+
+    fn number(&self, reader: &Reader, term: &Term) -> String {
+        match term {
+            Term::Constant(value) => self.names.constant(value),
+            Term::Symbol(id) => format!("<{}>", reader.text(&[Token::Symbol(*id)])),
+            Term::Computed(computed) => format!("<{}>", reader.text(&computed.text)),
+            Term::Match(_) | Term::Actions(_) => String::new(),
+        }
+    }
+}
+
+/// One outcome for all cases with the same actions; without a case if there is only one.
+fn unite_cases(outcomes: &mut Vec<Outcome>) {
+    let mut united: Vec<Outcome> = Vec::new();
+    for outcome in outcomes.drain(..) {
+        match united.iter_mut().find(|own| own.shape == outcome.shape) {
+            // What distinguishes the cases makes no difference.
+            Some(own) if own.case != outcome.case => own.case = common(&own.case, &outcome.case),
+            Some(_) => {}
+            None => united.push(outcome),
+        }
+    }
+    united.sort_by(|a, b| a.actions.cmp(&b.actions));
+    if let [only] = united.as_mut_slice() {
+        only.case.clear();
+    }
+    *outcomes = united;
+}
+
+/// The sentences that both cases have.
+fn common(a: &str, b: &str) -> String {
+    let of_b: Vec<&str> = b.split_inclusive(". ").map(str::trim).collect();
+    a.split_inclusive(". ")
+        .map(str::trim)
+        .filter(|sentence| of_b.contains(sentence))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Makes one entry of those of a rule that differ in one value of the match.
+fn unite_choices(entries: &mut Vec<(RuleId, MatchShape, Vec<Outcome>)>) {
+    let mut at = 0;
+    while at < entries.len() {
+        let unites = |other: &(RuleId, MatchShape, Vec<Outcome>)| {
+            let (rule, shape, outcomes) = &entries[at];
+            let same = *rule == other.0 && *outcomes == other.2;
+            same.then(|| shape.united(&other.1)).flatten()
+        };
+        let found = (at + 1..entries.len()).find_map(|other| Some((other, unites(&entries[other])?)));
+        match found {
+            Some((other, united)) => {
+                entries[at].1 = united;
+                entries.remove(other);
+            }
+            None => at += 1,
+        }
+    }
+}
+
+/// The documentation of a declaration or a rule, on one line.
+pub(crate) fn one_line(docs: &Option<Arc<str>>) -> String {
+    sentence(docs.as_deref().unwrap_or_default())
+}
+
+/// Documentation on one line.
+fn sentence(doc: &str) -> String {
+    let paragraph = doc.trim().split("\n\n").next().unwrap_or_default();
+    paragraph.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Reads the symbols of a row.
+struct Reader {
+    /// The text of each symbol.
+    texts: Vec<String>,
+}
+
+impl Reader {
+    fn new(row: &Row) -> Reader {
+        let mut texts: Vec<String> = Vec::new();
+        for (place, symbol) in row.symbols.iter().enumerate() {
+            // What one owner has under one name is one value.
+            let same = |other: &&Symbol| {
+                symbol.owner.is_some() && (other.owner, &other.name) == (symbol.owner, &symbol.name)
+            };
+            if let Some(same) = row.symbols[..place].iter().position(|other| same(&other)) {
+                texts.push(texts[same].clone());
+                continue;
+            }
+            let owner = symbol.owner.and_then(|owner| row.symbols.get(owner));
+            let own = match (symbol.ty.base(), owner) {
+                (Type::Int, Some(owner)) => format!("{} of {}", symbol.name, owner.name),
+                _ => symbol.name.clone(),
+            };
+            let mut text = own.clone();
+            let mut number = 2;
+            while texts.contains(&text) {
+                text = format!("{own} {number}");
+                number += 1;
+            }
+            texts.push(text);
+        }
+        Reader { texts }
+    }
+
+    fn text(&self, tokens: &[Token]) -> String {
+        let text = |token: &Token| match token {
+            Token::Text(text) => text.clone(),
+            Token::Symbol(id) => self.texts.get(*id).cloned().unwrap_or_default(),
+            Token::Hole(inner) => self.text(inner),
+        };
+        tokens.iter().map(text).collect()
+    }
+}

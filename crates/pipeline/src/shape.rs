@@ -1,0 +1,354 @@
+//! The shapes of matches and actions: what they have in common for all values.
+
+use std::collections::BTreeMap;
+
+use openflow_rs::{Actions, Field, Match, Subfield};
+
+use crate::names::{Names, masked};
+use crate::term::{Bits, MatchTerm, Piece, Token};
+
+/// A match with its variable parts as text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MatchShape {
+    /// Disjoint, in order of field and mask.
+    parts: Vec<ShapePart>,
+    /// Texts for further matches, of which nothing is known.
+    rest: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct ShapePart {
+    field: Field,
+    mask: u128,
+    /// The values that the bits can have, one or several.
+    values: Vec<ShapeValue>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum ShapeValue {
+    Constant(u128),
+    Open(String),
+}
+
+/// A list of actions with its variable parts as text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ActionsShape(Vec<ActionShape>);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum ActionShape {
+    /// Texts that are constant and texts that are not, in turn.
+    One(Vec<(bool, String)>),
+    Any(String),
+}
+
+impl MatchShape {
+    /// The shape of a match; `text` gives the text of what is not known.
+    pub(crate) fn new(of: &MatchTerm, text: &impl Fn(&[Token]) -> String) -> MatchShape {
+        let part = |part: &crate::term::Part| {
+            let value = match &part.bits {
+                Bits::Constant(value) => ShapeValue::Constant(*value),
+                Bits::Open(open) => ShapeValue::Open(text(open)),
+            };
+            ShapePart { field: part.field, mask: part.mask, values: vec![value] }
+        };
+        let mut parts: Vec<ShapePart> = of.parts.iter().map(part).collect();
+        parts.sort();
+        let mut united: Vec<ShapePart> = Vec::new();
+        for part in parts {
+            match united.last_mut() {
+                // Constant bits of one field, such as two marks.
+                Some(ShapePart { field, mask, values }) if *field == part.field => {
+                    if let ([ShapeValue::Constant(old)], [ShapeValue::Constant(new)]) =
+                        (values.as_mut_slice(), part.values.as_slice())
+                    {
+                        *old |= new;
+                        *mask |= part.mask;
+                    } else {
+                        united.push(part);
+                    }
+                }
+                _ => united.push(part),
+            }
+        }
+        let mut rest: Vec<String> = of.rest.iter().map(|rest| text(rest)).collect();
+        rest.sort();
+        rest.dedup();
+        MatchShape { parts: united, rest }
+    }
+
+    /// Whether a match has this shape.
+    pub(crate) fn covers(&self, of: &Match) -> bool {
+        let mut masks: BTreeMap<Field, u128> = BTreeMap::new();
+        for part in &self.parts {
+            *masks.entry(part.field).or_default() |= part.mask;
+        }
+        let same_fields = of.iter().all(|demand| match masks.get(&demand.field) {
+            Some(mask) => *mask == demand.mask || !self.rest.is_empty() && mask & !demand.mask == 0,
+            None => !self.rest.is_empty(),
+        });
+        same_fields
+            && self.parts.iter().all(|part| {
+                let Some((value, _)) = of.get(part.field) else { return false };
+                part.values.iter().any(|own| match own {
+                    ShapeValue::Constant(own) => value & part.mask == *own,
+                    ShapeValue::Open(_) => true,
+                })
+            })
+    }
+
+    /// Whether both match the same fields, with the same constants.
+    pub(crate) fn same(&self, other: &MatchShape) -> bool {
+        let same = |own: &ShapePart, other: &ShapePart| {
+            let open =
+                |part: &ShapePart| part.values.iter().any(|value| matches!(value, ShapeValue::Open(_)));
+            (own.field, own.mask) == (other.field, other.mask)
+                && (own.values == other.values || open(own) && open(other))
+        };
+        self.rest == other.rest
+            && self.parts.len() == other.parts.len()
+            && self.parts.iter().zip(&other.parts).all(|(own, other)| same(own, other))
+    }
+
+    /// One shape for both, if they differ in one part only.
+    pub(crate) fn united(&self, other: &MatchShape) -> Option<MatchShape> {
+        if self.parts.len() != other.parts.len() || self.rest != other.rest {
+            return None;
+        }
+        let mut united = self.clone();
+        let mut differing = united.parts.iter_mut().zip(&other.parts).filter(|(own, other)| own != other);
+        let (own, other) = differing.next()?;
+        if differing.next().is_some() || (own.field, own.mask) != (other.field, other.mask) {
+            return None;
+        }
+        own.values.extend(other.values.iter().cloned());
+        own.values.sort();
+        own.values.dedup();
+        Some(united)
+    }
+
+    /// The match as rules write it, with names for fields.
+    pub(crate) fn text(&self, names: &Names) -> String {
+        let mut items = Items { left: self.parts.clone(), found: Vec::new() };
+        for named in &names.fields {
+            items.take(&named.name, named.field, names);
+        }
+        items.protocols();
+        items.tags();
+        for part in std::mem::take(&mut items.left) {
+            let name = name_of(names, part.field, part.mask);
+            let values =
+                part.values.iter().map(|value| value.text(names, part.field, part.mask)).collect::<Vec<_>>();
+            items.found.push((part.field, format!("{name}={}", values.join("|"))));
+        }
+        items.found.sort_by_key(|(field, _)| *field);
+        let texts = items.found.into_iter().map(|(_, text)| text).chain(self.rest.iter().cloned());
+        texts.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl ShapeValue {
+    fn text(&self, names: &Names, field: Field, mask: u128) -> String {
+        match self {
+            ShapeValue::Open(text) => format!("<{text}>"),
+            ShapeValue::Constant(value) if mask == field.max_value() => names.value(field, *value),
+            ShapeValue::Constant(value) if is_register(field) && mask >> mask.trailing_zeros() & 1 == 1 => {
+                format!("{:#x}", value >> mask.trailing_zeros())
+            }
+            ShapeValue::Constant(value) => masked(field, *value, mask),
+        }
+    }
+}
+
+/// The name of a field of which these bits are open or constant.
+fn name_of(names: &Names, field: Field, mask: u128) -> String {
+    let start = mask.trailing_zeros();
+    let ones = (mask >> start).trailing_ones();
+    let part = Subfield::new(field, start as u16, ones as u16).ok();
+    match part.filter(|part| part.mask() == mask && is_register(field)) {
+        Some(part) => names.field(part),
+        None => names.field(Subfield::whole(field)),
+    }
+}
+
+fn is_register(field: Field) -> bool {
+    field.name().trim_start_matches('x').starts_with("reg")
+}
+
+/// Where the words for protocols stand: after registers, before addresses.
+const WORDS: Field = Field::EthSrc;
+
+/// The parts of a match on their way to text.
+struct Items {
+    left: Vec<ShapePart>,
+    /// Each with the field that decides its place.
+    found: Vec<(Field, String)>,
+}
+
+impl Items {
+    /// Takes these bits, if they are matched as a whole.
+    fn take(&mut self, name: &str, bits: Subfield, names: &Names) {
+        // The fields in which a match keeps them.
+        let Ok(whole) = Match::any().with_masked(bits.field(), bits.mask(), bits.mask()) else { return };
+        let mut places = Vec::new();
+        for demand in whole.iter() {
+            let fits = |part: &ShapePart| match part.values.as_slice() {
+                [ShapeValue::Constant(_)] => {
+                    part.field == demand.field && part.mask & demand.mask == demand.mask
+                }
+                _ => part.field == demand.field && part.mask == demand.mask,
+            };
+            match self.left.iter().position(fits) {
+                Some(place) => places.push((place, demand.mask)),
+                None => return,
+            }
+        }
+        let Some(&(first, _)) = places.first() else { return };
+        let field = self.left[first].field;
+        let open = |place: usize| !matches!(self.left[place].values.as_slice(), [ShapeValue::Constant(_)]);
+        let value = if places.iter().all(|(place, _)| open(*place)) {
+            let values = &self.left[first].values;
+            if places.iter().any(|(place, _)| self.left[*place].values != *values) {
+                return;
+            }
+            let texts = values.iter().map(|value| value.text(names, field, self.left[first].mask));
+            texts.collect::<Vec<_>>().join("|")
+        } else if places.iter().any(|(place, _)| open(*place)) {
+            return;
+        } else {
+            // Registers are 32 bits each, the highest first.
+            let value = places.iter().fold(0, |value: u128, (place, mask)| {
+                let [ShapeValue::Constant(own)] = self.left[*place].values.as_slice() else { return value };
+                value.checked_shl(32).unwrap_or(0) | (own & mask)
+            });
+            let value = if places.len() == 1 { value >> bits.start() } else { value };
+            match i64::try_from(value) {
+                Ok(value) => names.constant(&nlog_data::Value::Int(value)),
+                Err(_) => format!("{value:#x}"),
+            }
+        };
+        for (place, mask) in &places {
+            let part = &mut self.left[*place];
+            part.mask &= !mask;
+            if let [ShapeValue::Constant(own)] = part.values.as_mut_slice() {
+                *own &= !mask;
+            }
+        }
+        self.left.retain(|part| part.mask != 0);
+        self.found.push((field, format!("{name}={value}")));
+    }
+
+    /// Takes the Ethernet type and the protocol, where one word stands for them.
+    fn protocols(&mut self) {
+        let constant = |field: Field| {
+            let part = self.left.iter().find(|part| part.field == field);
+            match part.map(|part| part.values.as_slice()) {
+                Some([ShapeValue::Constant(value)]) => Some(*value),
+                _ => None,
+            }
+        };
+        let Some(kind) = constant(Field::EthType) else { return };
+        let word =
+            |of: Result<Match, _>| of.ok().map(|of: Match| of.to_string()).filter(|word| !word.contains('='));
+        let eth = Match::any().with(Field::EthType, kind);
+        let both = constant(Field::IpProto)
+            .and_then(|proto| word(eth.clone().and_then(|eth| eth.with(Field::IpProto, proto))));
+        let gone =
+            |fields: &[Field], left: &mut Vec<ShapePart>| left.retain(|part| !fields.contains(&part.field));
+        if let Some(word) = both {
+            gone(&[Field::EthType, Field::IpProto], &mut self.left);
+            self.found.push((WORDS, word));
+        } else if let Some(word) = word(eth) {
+            gone(&[Field::EthType], &mut self.left);
+            self.found.push((WORDS, word));
+        }
+    }
+
+    /// Takes the parts of a VLAN tag.
+    fn tags(&mut self) {
+        const PRESENT: u128 = 0x1000;
+        let own: Vec<ShapePart> =
+            self.left.iter().filter(|part| part.field == Field::VlanTci).cloned().collect();
+        let present = |value| {
+            own.iter().any(|part| part.mask == PRESENT && part.values == [ShapeValue::Constant(value)])
+        };
+        let text = match own.as_slice() {
+            [_] if present(0) => "untagged".to_owned(),
+            [_] if present(PRESENT) => "tagged".to_owned(),
+            [a, b] if present(PRESENT) => {
+                let id = if a.mask == PRESENT { b } else { a };
+                match id.values.as_slice() {
+                    [ShapeValue::Open(text)] if id.mask == 0xfff => format!("dl_vlan=<{text}>"),
+                    _ => return,
+                }
+            }
+            _ => return,
+        };
+        self.left.retain(|part| part.field != Field::VlanTci);
+        self.found.push((Field::VlanTci, text));
+    }
+}
+
+impl ActionsShape {
+    /// The shape of a list; `text` gives the text of what is not known.
+    pub(crate) fn new(pieces: &[Piece], text: &impl Fn(&[Token]) -> String) -> ActionsShape {
+        let shape = |piece: &Piece| match piece {
+            Piece::Any(any) => ActionShape::Any(text(any)),
+            Piece::One(one) => ActionShape::One(
+                one.iter()
+                    .map(|token| match token {
+                        Token::Text(constant) => (true, constant.clone()),
+                        Token::Hole(hole) => (false, text(hole)),
+                        symbol @ Token::Symbol(_) => (false, text(std::slice::from_ref(symbol))),
+                    })
+                    .collect(),
+            ),
+        };
+        ActionsShape(pieces.iter().map(shape).collect())
+    }
+
+    /// Whether a list has this shape.
+    pub(crate) fn covers(&self, names: &Names, of: &Actions) -> bool {
+        let texts: Vec<String> = of.0.iter().map(|action| names.action(action)).collect();
+        covers_list(&self.0, &texts)
+    }
+
+    /// The actions as rules write them; `drop` for none.
+    pub(crate) fn text(&self) -> String {
+        let action = |shape: &ActionShape| match shape {
+            ActionShape::Any(text) => format!("<{text}>"),
+            ActionShape::One(texts) => texts
+                .iter()
+                .map(|(constant, text)| if *constant { text.clone() } else { format!("<{text}>") })
+                .collect(),
+        };
+        let texts: Vec<String> = self.0.iter().map(action).collect();
+        if texts.is_empty() { "drop".to_owned() } else { texts.join(", ") }
+    }
+}
+
+fn covers_list(shapes: &[ActionShape], texts: &[String]) -> bool {
+    match (shapes.split_first(), texts.split_first()) {
+        (None, None) => true,
+        (Some((ActionShape::Any(_), rest)), _) => {
+            (0..=texts.len()).any(|skipped| covers_list(rest, &texts[skipped..]))
+        }
+        (Some((ActionShape::One(tokens), rest)), Some((text, others))) => {
+            covers_text(tokens, text) && covers_list(rest, others)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the text consists of the constant texts, with something between them where a value belongs.
+fn covers_text(tokens: &[(bool, String)], text: &str) -> bool {
+    match tokens.split_first() {
+        None => text.is_empty(),
+        Some(((true, constant), rest)) => {
+            text.strip_prefix(constant.as_str()).is_some_and(|text| covers_text(rest, text))
+        }
+        Some(((false, _), rest)) => {
+            let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+            ends.into_iter().any(|end| covers_text(rest, &text[end..]))
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The pipeline of small programs.
+
+mod entries;
