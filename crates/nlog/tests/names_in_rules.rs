@@ -31,7 +31,7 @@ fn nodes(root: &SyntaxNode, kind: K) -> Vec<SyntaxNode> {
 }
 
 fn name(node: &SyntaxNode) -> String {
-    let tokens = node.children_with_tokens().filter_map(|part| part.into_token());
+    let tokens = node.children_with_tokens().filter_map(rowan::NodeOrToken::into_token);
     tokens
         .filter(|token| token.kind() == K::Ident)
         .map(|token| token.text().to_owned())

@@ -28,7 +28,7 @@ impl Printer<'_> {
             K::Rule => self.rule(item),
             K::Table => self.table(item),
             K::TypeDeclaration | K::Function | K::Const | K::StageDeclaration | K::PriorityDeclaration => {
-                self.definition(item)
+                self.definition(item);
             }
             _ => self.tokens_until(range.end),
         }
