@@ -233,7 +233,7 @@ fn one_datapath_for_all_tenants_is_noticed() {
 #[test]
 fn a_flow_without_its_datapath_is_refused_before_any_switch_sees_it() {
     let passage = "match{metadata: datapath, eth_dst: mac}";
-    let rules = broken_rules(&[("logical/switching.nlog", passage, "match{eth_dst: mac}")]);
+    let rules = broken_rules(&[("logical/switching/switching.nlog", passage, "match{eth_dst: mac}")]);
     let testbed = testbed("match", &["geneve"], Some(rules.path()));
     // One tenant alone works: there is nothing to confuse.
     let (acme, umbra) = NETWORK.split_once("kind: switch\nid: umbra").unwrap();
