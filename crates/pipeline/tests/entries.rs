@@ -154,8 +154,8 @@ fn flows_without_a_host_are_placed_and_keep_their_rule_and_sentence() {
     assert_eq!(
         outcomes,
         [
-            ("resubmit(5)", "The port is elsewhere."),
-            ("set(reg1, <label of port>), resubmit(4)", "The port is here.")
+            ("set(reg1, <label of port>), resubmit(4)", "The port is here."),
+            ("resubmit(5)", "The port is elsewhere.")
         ]
     );
 }
