@@ -228,15 +228,22 @@ impl Gatherer<'_> {
         let mut entries: Vec<Entry> = Vec::new();
         for (rule, shape, outcomes) in of_rules {
             let placed = self.placed(rule);
+            // Where both rules can give one match the same actions, a flow does not say which one it is of.
+            let known = |own: &[Outcome], new: &Outcome| own.iter().any(|own| own.shape.same(&new.shape));
             let same = |entry: &&mut Entry| {
-                let actions = |outcomes: &[Outcome]| -> Vec<ActionsShape> {
-                    outcomes.iter().map(|outcome| outcome.shape.clone()).collect()
-                };
-                entry.shape.same(&shape) && actions(&entry.outcomes) == actions(&outcomes)
+                entry.shape.same(&shape) && outcomes.iter().any(|outcome| known(&entry.outcomes, outcome))
             };
             match entries.iter_mut().find(same) {
-                Some(entry) if entry.rules.contains(&placed) => {}
-                Some(entry) => entry.rules.push(placed),
+                Some(entry) => {
+                    if !entry.rules.contains(&placed) {
+                        entry.rules.push(placed);
+                    }
+                    for outcome in outcomes {
+                        if !known(&entry.outcomes, &outcome) {
+                            entry.outcomes.push(outcome);
+                        }
+                    }
+                }
                 None => entries.push(Entry {
                     matching: shape.text(self.names),
                     outcomes,

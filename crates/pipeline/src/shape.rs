@@ -327,6 +327,21 @@ impl ActionsShape {
         agree(names, &numbers)
     }
 
+    /// Whether both lists have the same constants, and values that are not known in the same places.
+    pub(crate) fn same(&self, other: &ActionsShape) -> bool {
+        let same = |own: &ActionShape, other: &ActionShape| match (own, other) {
+            (ActionShape::One(own), ActionShape::One(other)) => {
+                own.len() == other.len()
+                    && own.iter().zip(other).all(|((constant, own), (of_other, other))| {
+                        constant == of_other && (!constant || own == other)
+                    })
+            }
+            (ActionShape::Any(_), ActionShape::Any(_)) => true,
+            _ => false,
+        };
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(own, other)| same(own, other))
+    }
+
     /// The actions as rules write them; `drop` for none.
     pub(crate) fn text(&self) -> String {
         let action = |shape: &ActionShape| match shape {
