@@ -94,6 +94,9 @@ pub struct Outcome {
     pub case: String,
     #[serde(skip)]
     pub(crate) shape: ActionsShape,
+    /// The places of the rules that make the difference, in which order outcomes stand.
+    #[serde(skip)]
+    pub(crate) order: Vec<(String, u32)>,
 }
 
 /// A rule that derives flows.
@@ -149,8 +152,12 @@ impl Pipeline {
         let entries = fitting.flat_map(|priority| &priority.entries);
         entries
             .filter(|entry| {
-                entry.shape.covers(matching)
-                    && entry.outcomes.iter().any(|outcome| outcome.shape.covers(&self.names, actions))
+                let mut numbers = Vec::new();
+                entry.shape.covers(matching, &mut numbers)
+                    && entry
+                        .outcomes
+                        .iter()
+                        .any(|outcome| outcome.shape.covers(&self.names, actions, &numbers))
             })
             .collect()
     }
