@@ -118,6 +118,20 @@ impl MatchShape {
             && self.parts.iter().zip(&other.parts).all(|(own, other)| same(own, other))
     }
 
+    /// Whether this shape is a special case of another: with constants where that has values that are not known.
+    pub(crate) fn specialises(&self, other: &MatchShape) -> bool {
+        let open = |part: &ShapePart| part.values.iter().any(|value| matches!(value, ShapeValue::Open(_)));
+        let special = |own: &ShapePart, other: &ShapePart| {
+            (own.field, own.mask) == (other.field, other.mask)
+                && (open(other) || !open(own) && own.values == other.values)
+        };
+        let parts = || self.parts.iter().zip(&other.parts);
+        self.rest == other.rest
+            && self.parts.len() == other.parts.len()
+            && parts().all(|(own, other)| special(own, other))
+            && parts().any(|(own, other)| open(other) && !open(own))
+    }
+
     /// One shape for both, if they differ in one part only.
     pub(crate) fn united(&self, other: &MatchShape) -> Option<MatchShape> {
         if self.parts.len() != other.parts.len() || self.rest != other.rest {
