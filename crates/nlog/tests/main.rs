@@ -4,6 +4,7 @@ mod diagnostics;
 mod files;
 mod format;
 mod functions;
+mod names_in_rules;
 mod normal_form;
 mod order;
 mod pages;

@@ -135,6 +135,50 @@ fn names_of_objects() {
 }
 
 #[test]
+fn names_of_the_pipeline() {
+    let text = "## Egress.\nfield outport = reg1; field mark = reg2[5]; ## Learned.\nstage FDB = 21; priority KNOWN of FDB = 50..LAST; \
+                const LAST = 60; output table o(s: int, p: int, m: match, a: actions); input table i(outport: int); \
+                o(FDB, KNOWN, match{outport: outport, mark: 1}, actions[set(mark, 1), move(outport[0..7], reg5[0..7]), \
+                learn(table: FDB, priority: KNOWN, copy(outport)), output_field(outport)]) :- i(outport);";
+    let all = |of: &str| -> Vec<String> {
+        let places = text.match_indices(of).map(|(place, _)| place);
+        places.map(|place| at(&format!("{}‹{of}›{}", &text[..place], &text[place + of.len()..]))).collect()
+    };
+    let field = "PacketField outport: ? @ outport = reg1";
+    let column = "Column outport: int @ outport: int);";
+    let variable = "Variable outport: int @ outport, mark:";
+    let shown: Vec<String> =
+        all("outport").iter().map(|shown| shown.chars().take(field.len()).collect()).collect();
+    let wanted = [field, column, field, variable, field, field, field, variable];
+    let wanted: Vec<String> = wanted.iter().map(|shown| shown.chars().take(field.len()).collect()).collect();
+    assert_eq!(shown, wanted);
+    assert!(
+        all("mark").iter().all(|shown| shown == "PacketField mark: ? @ mark = reg2[5]"),
+        "{:?}",
+        all("mark")
+    );
+    assert!(all("FDB").iter().all(|shown| shown == "Constant FDB: int @ FDB = 21; prio"), "{:?}", all("FDB"));
+    assert!(
+        all("KNOWN").iter().all(|shown| shown == "Constant KNOWN: int @ KNOWN of FDB ="),
+        "{:?}",
+        all("KNOWN")
+    );
+    assert!(
+        all("LAST").iter().all(|shown| shown == "Constant LAST: int @ LAST = 60; out"),
+        "{:?}",
+        all("LAST")
+    );
+    assert_eq!(all("reg5"), ["OpenFlowField reg5: ? @ built in"]);
+    let (index, _, _) = indexed(text);
+    let doc = |of: &str| index.at(0, text.find(of).unwrap() as u32).unwrap().doc.clone();
+    assert_eq!(doc("outport"), "Egress.\nstands for reg1");
+    assert_eq!(doc("mark"), "stands for reg2[5]");
+    assert_eq!(doc("FDB"), "21\nLearned.");
+    let outline: Vec<&str> = index.definitions(0).into_iter().map(|symbol| symbol.name.as_str()).collect();
+    assert_eq!(outline[..5], ["outport", "mark", "FDB", "KNOWN", "LAST"]);
+}
+
+#[test]
 fn names_of_openflow() {
     let table = "output table f(m: match, a: actions); input table i(port: int); ";
     let at = |rule: &str| at(&format!("{table}{rule}"));

@@ -19,7 +19,7 @@ fn fresh(files: &[(String, String)]) -> String {
 }
 
 /// Declarations and rules that interact in many ways; some contain mistakes, alone or together.
-const PIECES: [&str; 77] = [
+const PIECES: [&str; 83] = [
     "input table a(x: int, y: int);",
     "input table a(x: int, y: string) key(x);",
     "input table a(x: int, other: int) key(x);",
@@ -180,7 +180,7 @@ proptest! {
 
 /// The parts of programs without errors, by file: each part has several forms, and all forms are
 /// compatible.
-const PARTS: [(usize, &[&str]); 16] = [
+const PARTS: [(usize, &[&str]); 19] = [
     (
         0,
         &[
@@ -246,9 +246,9 @@ const PARTS: [(usize, &[&str]); 16] = [
     (
         1,
         &[
-            "output table flow(m: match, a: actions); flow(match{port: n, reg2: 5}, actions[set(port, 7)]) :- a(n, _);",
-            "output table flow(m: match, a: actions); ## Told.\nflow(match{port: n, reg2: 5}, actions[set(port, 7)]) :- a(n, _);",
-            "output table flow(m: match, a: actions); flow(match{port[1]: 1}, actions[set(reg2[0], 1)]) :- a(_, _);",
+            "output table flow(m: match, a: actions); flow(match{port: n, reg3: 5}, actions[set(port, 7)]) :- a(n, _);",
+            "output table flow(m: match, a: actions); ## Told.\nflow(match{port: n, reg3: 5}, actions[set(port, 7)]) :- a(n, _);",
+            "output table flow(m: match, a: actions); flow(match{port[1]: 1}, actions[set(reg3[0], 1)]) :- a(_, _);",
         ],
     ),
     (2, &["", "stage S = 4; priority P of S = 1..K;", "## Told.\nstage S = K; priority P of S = K; d(S + P);"]),

@@ -347,7 +347,8 @@ impl ActionsShape {
             (ActionShape::One(own), ActionShape::One(other)) => {
                 own.len() == other.len()
                     && own.iter().zip(other).all(|((constant, own), (of_other, other))| {
-                        constant == of_other && (!constant || own == other)
+                        constant == of_other
+                            && if *constant { own == other } else { offset(own) == offset(other) }
                     })
             }
             (ActionShape::Any(_), ActionShape::Any(_)) => true,
@@ -368,6 +369,11 @@ impl ActionsShape {
         let texts: Vec<String> = self.0.iter().map(action).collect();
         if texts.is_empty() { "drop".to_owned() } else { texts.join(", ") }
     }
+}
+
+/// The constant in a sum of it and a value: groups of different kinds differ in it.
+fn offset(text: &str) -> Option<&str> {
+    text.split_once(" + ").map(|(constant, _)| constant)
 }
 
 /// A number of an action's text.

@@ -76,15 +76,24 @@ fn bits(width: u16) -> impl Strategy<Value = Option<(u16, u16)>> {
 
 fn any_named() -> impl Strategy<Value = Vec<Named>> {
     let each = (0..FIELDS.len()).map(|at| bits(FIELDS[at].1).prop_map(move |bits| Named { at, bits }));
-    each.collect::<Vec<_>>()
+    each.collect::<Vec<_>>().prop_map(|mut named| {
+        // As a whole, a field of addresses takes no numbers.
+        for of in named.iter_mut().filter(|of| of.field() == "eth_src") {
+            of.bits = of.bits.map_or(Some((0, 46)), |(first, last)| Some((first, last.min(first + 46))));
+        }
+        named
+    })
 }
 
 fn any_use(named: Vec<Named>) -> impl Strategy<Value = Use> {
     (0..named.len()).prop_flat_map(move |at| {
-        let part = bits(named[at].width());
-        // A field of addresses as a whole takes no numbers.
-        (Just(at), part, select(&["n", "m", "n + m", "0", "1"][..]), prop::option::of(0..4u8))
-            .prop_map(|(named, part, value, mask)| Use { named, part, value, mask })
+        let width = named[at].width();
+        let parts = (bits(width), select(&["n", "m", "n + m", "0", "1"][..]), prop::option::of(0..4u8));
+        parts.prop_map(move |(part, value, mask)| {
+            let width = part.map_or(width, |(first, last)| last - first + 1);
+            // A constant that does not fit is a mistake.
+            Use { named: at, part, value, mask: mask.filter(|_| width > 1) }
+        })
     })
 }
 

@@ -27,7 +27,9 @@ impl Printer<'_> {
             _ if self.fits(&range, 0) => self.tokens_until(range.end),
             K::Rule => self.rule(item),
             K::Table => self.table(item),
-            K::TypeDeclaration | K::Function | K::Const => self.definition(item),
+            K::TypeDeclaration | K::Function | K::Const | K::StageDeclaration | K::PriorityDeclaration => {
+                self.definition(item);
+            }
             _ => self.tokens_until(range.end),
         }
         // Only a semicolon is left.
@@ -35,7 +37,7 @@ impl Printer<'_> {
         self.tokens_until(range.end);
     }
 
-    /// `type … = …`, `function …(…) -> … = …`, `const … = …`
+    /// `type … = …`, `function …(…) -> … = …`, `const … = …`, `stage … = …`, `priority … of … = …..…`
     fn definition(&mut self, item: &SyntaxNode) {
         for part in item.children() {
             self.tokens_until(self.tokens.range(&part).start.min(self.value_of(&part)));
@@ -60,7 +62,8 @@ impl Printer<'_> {
                     }
                 }
                 K::Where => self.condition(&part),
-                _ => self.value(&part, STEP, 1),
+                // `;` or `..` follows.
+                _ => self.value(&part, STEP, 2),
             }
         }
     }

@@ -1,8 +1,8 @@
 //! What a program calls the parts of the pipeline: fields of packets, stages, priorities.
 
 use super::super::{Parsed, Parser};
-use super::expression::bit_range;
-use super::{bound, name};
+use super::expression::{bit_range, expression};
+use super::name;
 use crate::syntax::SyntaxKind as K;
 
 /// `field name = register;` or `field name = register[first..last];`
@@ -25,7 +25,7 @@ pub(super) fn stage(p: &mut Parser<'_>) -> Parsed {
     p.bump_as(K::StageKw);
     name(p, "the stage's name", help)?;
     p.expect(K::Eq, "`=` and the number of the OpenFlow table", help)?;
-    bound(p)?;
+    expression(p)?;
     p.semicolon("`;`")
 }
 
@@ -40,9 +40,9 @@ pub(super) fn priority(p: &mut Parser<'_>) -> Parsed {
     p.bump_as(K::OfKw);
     name(p, "a stage", help)?;
     p.expect(K::Eq, "`=` and the priority", help)?;
-    bound(p)?;
+    expression(p)?;
     if p.eat(K::DotDot) {
-        bound(p)?;
+        expression(p)?;
         return p.semicolon("`;`");
     }
     p.semicolon("`..` or `;`")
