@@ -324,14 +324,20 @@ fn unite_cases(outcomes: &mut Vec<Outcome>) {
     *outcomes = united;
 }
 
-/// The sentences that both cases have.
+/// What both cases have in common; both, if rules say of each what it is.
 fn common(a: &str, b: &str) -> String {
-    let of_b: Vec<&str> = b.split_inclusive(". ").map(str::trim).collect();
-    a.split_inclusive(". ")
-        .map(str::trim)
-        .filter(|sentence| of_b.contains(sentence))
-        .collect::<Vec<_>>()
-        .join(" ")
+    if a == b {
+        return a.to_owned();
+    }
+    let sentences =
+        |case: &str| case.split_inclusive(". ").map(|part| part.trim().to_owned()).collect::<Vec<_>>();
+    let of_b = sentences(b);
+    let both: Vec<String> = sentences(a).into_iter().filter(|sentence| of_b.contains(sentence)).collect();
+    let is_said = |case: &str| !case.is_empty() && !case.starts_with("If `") && !case.starts_with("Unless `");
+    if both.is_empty() && is_said(a) && is_said(b) {
+        return format!("{a} Or: {b}");
+    }
+    both.join(" ")
 }
 
 /// Makes one entry of those of a rule that differ in one value of the match.

@@ -144,13 +144,14 @@ impl Pipeline {
         }
     }
 
-    /// The entries that a flow falls under.
+    /// The entries that a flow falls under. An entry leaves its special cases to entries of their own: a flow with the address
+    /// `0.0.0.0` is not one of those with `<ip>`, where an entry says `0.0.0.0`.
     pub fn entries_of(&self, table: u8, priority: u16, matching: &Match, actions: &Actions) -> Vec<&Entry> {
         let stages = self.stages.iter().filter(|stage| stage.number == table);
         let priorities = stages.flat_map(|stage| &stage.priorities);
         let fitting = priorities.filter(|own| (own.first..=own.last).contains(&priority));
         let entries = fitting.flat_map(|priority| &priority.entries);
-        entries
+        let all: Vec<&Entry> = entries
             .filter(|entry| {
                 let mut numbers = Vec::new();
                 entry.shape.covers(matching, &mut numbers)
@@ -159,6 +160,8 @@ impl Pipeline {
                         .iter()
                         .any(|outcome| outcome.shape.covers(&self.names, actions, &numbers))
             })
-            .collect()
+            .collect();
+        let general = |entry: &&Entry| all.iter().any(|other| other.shape.specialises(&entry.shape));
+        all.iter().copied().filter(|entry| !general(entry)).collect()
     }
 }

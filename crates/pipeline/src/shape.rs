@@ -118,6 +118,20 @@ impl MatchShape {
             && self.parts.iter().zip(&other.parts).all(|(own, other)| same(own, other))
     }
 
+    /// Whether this shape is a special case of another: with constants where that has values that are not known.
+    pub(crate) fn specialises(&self, other: &MatchShape) -> bool {
+        let open = |part: &ShapePart| part.values.iter().any(|value| matches!(value, ShapeValue::Open(_)));
+        let special = |own: &ShapePart, other: &ShapePart| {
+            (own.field, own.mask) == (other.field, other.mask)
+                && (open(other) || !open(own) && own.values == other.values)
+        };
+        let parts = || self.parts.iter().zip(&other.parts);
+        self.rest == other.rest
+            && self.parts.len() == other.parts.len()
+            && parts().all(|(own, other)| special(own, other))
+            && parts().any(|(own, other)| open(other) && !open(own))
+    }
+
     /// One shape for both, if they differ in one part only.
     pub(crate) fn united(&self, other: &MatchShape) -> Option<MatchShape> {
         if self.parts.len() != other.parts.len() || self.rest != other.rest {
@@ -333,7 +347,8 @@ impl ActionsShape {
             (ActionShape::One(own), ActionShape::One(other)) => {
                 own.len() == other.len()
                     && own.iter().zip(other).all(|((constant, own), (of_other, other))| {
-                        constant == of_other && (!constant || own == other)
+                        constant == of_other
+                            && if *constant { own == other } else { offset(own) == offset(other) }
                     })
             }
             (ActionShape::Any(_), ActionShape::Any(_)) => true,
@@ -354,6 +369,11 @@ impl ActionsShape {
         let texts: Vec<String> = self.0.iter().map(action).collect();
         if texts.is_empty() { "drop".to_owned() } else { texts.join(", ") }
     }
+}
+
+/// The constant in a sum of it and a value: groups of different kinds differ in it.
+fn offset(text: &str) -> Option<&str> {
+    text.split_once(" + ").map(|(constant, _)| constant)
 }
 
 /// A number of an action's text.

@@ -240,6 +240,24 @@ fn a_flow_falls_under_the_entries_of_its_shape_alone() {
 }
 
 #[test]
+fn a_special_case_with_an_entry_of_its_own_is_no_general_one() {
+    let pipeline = pipeline(
+        "
+        of_flow(hv, 1, 1, match{arp, arp_spa: ip}, actions[resubmit(3)]) :- managed(hv), address(_, ip, _), is_ipv4(ip);
+        of_flow(hv, 1, 1, match{arp, arp_spa: \"0.0.0.0\"}, actions[resubmit(3)]) :- managed(hv);
+        ",
+    );
+    let of = |address: &str| {
+        let (matching, actions) =
+            (format!("arp,arp_spa={address}").parse().unwrap(), "resubmit(,3)".parse().unwrap());
+        let entries = pipeline.entries_of(1, 1, &matching, &actions);
+        entries.iter().map(|entry| entry.matching.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("10.0.0.1"), ["arp, arp_spa=<ip>"]);
+    assert_eq!(of("0.0.0.0"), ["arp, arp_spa=0.0.0.0"]);
+}
+
+#[test]
 fn buckets_of_groups_are_shown() {
     let pipeline = pipeline(
         "
