@@ -10,19 +10,15 @@ use network::{Kinds, Rows};
 use nlog::diagnostic::{Style, to_text};
 use nlog::program::Place;
 use nlog::{LoadError, Program, Severity, Sources};
-use nlog_data::{Role, Row, RuleId, Schema, TableId, Transaction};
+use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
-use switch_tables::{ADDRESSES, BUCKETS, ColumnType, FLOWS, INT, PATCHES, PROBLEMS, STRING, TUNNELS};
+use switch_tables::{ADDRESSES, BUCKETS, DATAPATH_LABELS, FLOWS, PATCHES, PROBLEMS, TUNNELS};
 use tracing::warn;
 
 use crate::builtin;
 use crate::universal::{self, Universal};
 use interface::Interface;
 pub use interface::{Conventions, Misfit};
-
-/// The table with the number of each datapath in metadata (`rules/interface/labels.nlog`), from which the datapath of a
-/// flow is known.
-const DATAPATH_LABELS: (&str, &[ColumnType]) = ("datapath_label", &[STRING, INT]);
 
 /// A program, and the ids of the controller's tables in it.
 #[derive(Debug)]
@@ -191,7 +187,8 @@ impl Rules {
         };
         let fingerprints = program.rules.iter().map(|rule| rule.fingerprint).collect();
         let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
-        let datapath_labels = fitting(schema, DATAPATH_LABELS.0, Role::Input, DATAPATH_LABELS.1);
+        // Nothing depends on it, so another table of this name is no fault.
+        let datapath_labels = DATAPATH_LABELS.find(schema).ok().flatten();
         let host_kind =
             addresses.and_then(|table| schema.table(table).columns[0].ty.kinds()?.first().cloned());
         let remembered =
@@ -362,13 +359,4 @@ fn placed(error: RulesError, sources: &Sources) -> RulesError {
         RulesError::Interface(misfit) => RulesError::Interface(Box::new(misfit.placed(sources))),
         error => error,
     }
-}
-
-/// A table on which nothing depends, if the rules have it with these columns.
-fn fitting(schema: &Schema, name: &str, role: Role, ours: &[ColumnType]) -> Option<TableId> {
-    let id = schema.find(name)?;
-    let table = schema.table(id);
-    let mut pairs = ours.iter().zip(&table.columns);
-    let fits = table.columns.len() == ours.len() && pairs.all(|(own, column)| own.accepts(&column.ty));
-    (table.role == role && fits).then_some(id)
 }

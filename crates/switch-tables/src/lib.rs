@@ -44,14 +44,10 @@ pub enum ColumnType {
     Reference,
 }
 
-/// A number.
-pub const INT: ColumnType = ColumnType::Exactly(Type::Int);
-/// A text.
-pub const STRING: ColumnType = ColumnType::Exactly(Type::String);
-/// The match of a flow.
-pub const MATCH: ColumnType = ColumnType::Exactly(Type::Match);
-/// The actions of a flow or of a bucket.
-pub const ACTIONS: ColumnType = ColumnType::Exactly(Type::Actions);
+const INT: ColumnType = ColumnType::Exactly(Type::Int);
+const STRING: ColumnType = ColumnType::Exactly(Type::String);
+const MATCH: ColumnType = ColumnType::Exactly(Type::Match);
+const ACTIONS: ColumnType = ColumnType::Exactly(Type::Actions);
 const MAC: ColumnType = ColumnType::Exactly(Type::Mac);
 const IP: ColumnType = ColumnType::Exactly(Type::Ip);
 const ENCAP: ColumnType = ColumnType::Name(|| Encap::ALL.map(Encap::name).to_vec());
@@ -93,6 +89,8 @@ tables! {
     /// What objects ask and the network cannot do.
     PROBLEMS = Output "problem" ["kind": STRING, "id": STRING, "code": STRING, "text": STRING];
 
+    /// The number of each datapath in metadata.
+    DATAPATH_LABELS = Input "datapath_label" ["datapath": STRING, "label": INT];
     /// The addresses of hosts on the underlay.
     ENDPOINTS = Internal "tunnel_endpoint" ["node": STRING, "ip": IP];
     /// The bridges of hosts to physical networks.
