@@ -25,7 +25,7 @@ const SEEDS: &[&str] = &[
     include_str!("../../examples/figure6.nlog"),
     include_str!("../../examples/tour.nlog"),
     include_str!("../../rules/locators/location.nlog"),
-    include_str!("../../rules/logical/port_security.nlog"),
+    include_str!("../../rules/logical/port_security/port_security.nlog"),
     include_str!("../../crates/nlog/tests/diagnostics/valid-everything/main.nlog"),
 ];
 

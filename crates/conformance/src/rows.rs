@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use nlog_data::{ObjectKind, Row, Value};
 use openflow_rs::MacAddr;
-use simulated_hosts::Reports;
+pub use simulated_hosts::Reports;
 
 use crate::world::{AUDIENCES, Form, World, Zone, audience};
 

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use conformance::derivation::Derivation;
-use conformance::rows::{Reports, rows};
+use conformance::rows::rows;
 use conformance::world::{Change, Encap, Node, Port};
 use conformance::{World, program};
+use simulated_hosts::Reports;
 
 /// The most hosts that a sender copies a flood to directly.
 const HOSTS: u16 = 512;

@@ -44,7 +44,9 @@ fn each_flow_falls_under_exactly_one_entry() {
             Step::Change(changes) => Some(changes),
             _ => None,
         }) {
-            change.iter().for_each(|change| drop(world.apply(change)));
+            for change in change {
+                world.apply(change);
+            }
         }
         simulation.change(&world, &|_| true).unwrap_or_else(|why| panic!("seed {seed}: {why}\n{world}"));
         for row in &simulation.contents().unwrap()["of_flow"] {

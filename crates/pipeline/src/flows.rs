@@ -12,7 +12,7 @@ use crate::model::{Entry, Form, Group, Outcome, Placed, Priority, Stage};
 use crate::names::Names;
 use crate::scope::Row;
 use crate::shape::{ActionsShape, MatchShape};
-use crate::term::{Symbol, Term, Token};
+use crate::term::{Piece, Symbol, Term, Token};
 use crate::unfold::Unfolding;
 
 /// What is found.
@@ -159,10 +159,9 @@ impl Gatherer<'_> {
         let matching = MatchShape::new(&as_match(&row.columns[columns.matching])?, &text);
         let actions =
             columns.actions.map(|column| self.unfolding.evaluator().as_actions(&row.columns[column]));
-        let shape = ActionsShape::new(&actions.unwrap_or_default(), &text);
         let logical = row.via.iter().find(|rule| self.forms.contains(&self.program.rule(**rule).head));
         let rule = *logical.or(row.via.last())?;
-        let outcome = Outcome { actions: shape.text(), case: self.case(row, &reader), shape };
+        let outcome = self.outcome(row, &reader, actions.unwrap_or_default());
         Some(Flow { stage, priority, matching, outcome, rule })
     }
 
@@ -183,20 +182,25 @@ impl Gatherer<'_> {
         }
     }
 
-    /// Which of several cases a row is: what the rules on the way say, and what was assumed.
-    fn case(&self, row: &Row, reader: &Reader) -> String {
+    /// What happens to the packets of a row, and in which of several cases: what the rules on the way say, and what was
+    /// assumed.
+    fn outcome(&self, row: &Row, reader: &Reader, actions: Vec<Piece>) -> Outcome {
+        let shape = ActionsShape::new(&actions, &|tokens: &[Token]| reader.text(tokens));
         let alone = |rule: &Rule| self.program.rules_of(rule.head).count() == 1;
         let placing = row.via.last();
-        let details = row.via.iter().filter(|id| {
-            let rule = self.program.rule(**id);
-            !self.forms.contains(&rule.head) && Some(*id) != placing && !alone(rule)
-        });
-        let docs = details.map(|id| one_line(&self.program.rule(*id).docs));
+        // The outermost rule comes last, and says most.
+        let details = row.via.iter().rev().filter(|id| Some(*id) != placing);
+        let details = details.map(|id| self.program.rule(*id));
+        let details: Vec<&Rule> =
+            details.filter(|rule| !self.forms.contains(&rule.head) && !alone(rule)).collect();
+        let docs = details.iter().map(|rule| one_line(&rule.docs));
         let assumed = row.assumed.iter().map(|assumption| {
             let text = reader.text(&assumption.text);
-            if assumption.holds { format!("`{text}`.") } else { format!("Not `{text}`.") }
+            if assumption.holds { format!("If `{text}`.") } else { format!("Unless `{text}`.") }
         });
-        docs.chain(assumed).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
+        let case: Vec<String> = docs.chain(assumed).filter(|text| !text.is_empty()).collect();
+        let order = details.iter().map(|rule| (rule.place.file.to_string(), rule.place.line)).collect();
+        Outcome { actions: shape.text(), case: case.join(" "), shape, order }
     }
 
     /// The entries of a priority.
@@ -224,15 +228,22 @@ impl Gatherer<'_> {
         let mut entries: Vec<Entry> = Vec::new();
         for (rule, shape, outcomes) in of_rules {
             let placed = self.placed(rule);
+            // Where both rules can give one match the same actions, a flow does not say which one it is of.
+            let known = |own: &[Outcome], new: &Outcome| own.iter().any(|own| own.shape.same(&new.shape));
             let same = |entry: &&mut Entry| {
-                let actions = |outcomes: &[Outcome]| -> Vec<ActionsShape> {
-                    outcomes.iter().map(|outcome| outcome.shape.clone()).collect()
-                };
-                entry.shape.same(&shape) && actions(&entry.outcomes) == actions(&outcomes)
+                entry.shape.same(&shape) && outcomes.iter().any(|outcome| known(&entry.outcomes, outcome))
             };
             match entries.iter_mut().find(same) {
-                Some(entry) if entry.rules.contains(&placed) => {}
-                Some(entry) => entry.rules.push(placed),
+                Some(entry) => {
+                    if !entry.rules.contains(&placed) {
+                        entry.rules.push(placed);
+                    }
+                    for outcome in outcomes {
+                        if !known(&entry.outcomes, &outcome) {
+                            entry.outcomes.push(outcome);
+                        }
+                    }
+                }
                 None => entries.push(Entry {
                     matching: shape.text(self.names),
                     outcomes,
@@ -261,11 +272,9 @@ impl Gatherer<'_> {
         let mut groups: Vec<(RuleId, Group)> = Vec::new();
         for row in self.unfolding.rows(table).iter() {
             let reader = Reader::new(row);
-            let text = |tokens: &[Token]| reader.text(tokens);
-            let shape =
-                ActionsShape::new(&self.unfolding.evaluator().as_actions(&row.columns[actions]), &text);
+            let actions = self.unfolding.evaluator().as_actions(&row.columns[actions]);
             let Some(rule) = row.via.last().copied() else { continue };
-            let outcome = Outcome { actions: shape.text(), case: self.case(row, &reader), shape };
+            let outcome = self.outcome(row, &reader, actions);
             let (group, bucket) =
                 (self.number(&reader, &row.columns[group]), self.number(&reader, &row.columns[bucket]));
             let same = |(own, known): &&mut (RuleId, Group)| {
@@ -301,26 +310,34 @@ fn unite_cases(outcomes: &mut Vec<Outcome>) {
     for outcome in outcomes.drain(..) {
         match united.iter_mut().find(|own| own.shape == outcome.shape) {
             // What distinguishes the cases makes no difference.
-            Some(own) if own.case != outcome.case => own.case = common(&own.case, &outcome.case),
-            Some(_) => {}
+            Some(own) => {
+                own.case = common(&own.case, &outcome.case);
+                own.order = own.order.clone().min(outcome.order);
+            }
             None => united.push(outcome),
         }
     }
-    united.sort_by(|a, b| a.actions.cmp(&b.actions));
+    united.sort_by(|a, b| (&a.order, &a.actions).cmp(&(&b.order, &b.actions)));
     if let [only] = united.as_mut_slice() {
         only.case.clear();
     }
     *outcomes = united;
 }
 
-/// The sentences that both cases have.
+/// What both cases have in common; both, if rules say of each what it is.
 fn common(a: &str, b: &str) -> String {
-    let of_b: Vec<&str> = b.split_inclusive(". ").map(str::trim).collect();
-    a.split_inclusive(". ")
-        .map(str::trim)
-        .filter(|sentence| of_b.contains(sentence))
-        .collect::<Vec<_>>()
-        .join(" ")
+    if a == b {
+        return a.to_owned();
+    }
+    let sentences =
+        |case: &str| case.split_inclusive(". ").map(|part| part.trim().to_owned()).collect::<Vec<_>>();
+    let of_b = sentences(b);
+    let both: Vec<String> = sentences(a).into_iter().filter(|sentence| of_b.contains(sentence)).collect();
+    let is_said = |case: &str| !case.is_empty() && !case.starts_with("If `") && !case.starts_with("Unless `");
+    if both.is_empty() && is_said(a) && is_said(b) {
+        return format!("{a} Or: {b}");
+    }
+    both.join(" ")
 }
 
 /// Makes one entry of those of a rule that differ in one value of the match.

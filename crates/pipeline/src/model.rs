@@ -94,6 +94,9 @@ pub struct Outcome {
     pub case: String,
     #[serde(skip)]
     pub(crate) shape: ActionsShape,
+    /// The places of the rules that make the difference, in which order outcomes stand.
+    #[serde(skip)]
+    pub(crate) order: Vec<(String, u32)>,
 }
 
 /// A rule that derives flows.
@@ -141,17 +144,24 @@ impl Pipeline {
         }
     }
 
-    /// The entries that a flow falls under.
+    /// The entries that a flow falls under. An entry leaves its special cases to entries of their own: a flow with the address
+    /// `0.0.0.0` is not one of those with `<ip>`, where an entry says `0.0.0.0`.
     pub fn entries_of(&self, table: u8, priority: u16, matching: &Match, actions: &Actions) -> Vec<&Entry> {
         let stages = self.stages.iter().filter(|stage| stage.number == table);
         let priorities = stages.flat_map(|stage| &stage.priorities);
         let fitting = priorities.filter(|own| (own.first..=own.last).contains(&priority));
         let entries = fitting.flat_map(|priority| &priority.entries);
-        entries
+        let all: Vec<&Entry> = entries
             .filter(|entry| {
-                entry.shape.covers(matching)
-                    && entry.outcomes.iter().any(|outcome| outcome.shape.covers(&self.names, actions))
+                let mut numbers = Vec::new();
+                entry.shape.covers(matching, &mut numbers)
+                    && entry
+                        .outcomes
+                        .iter()
+                        .any(|outcome| outcome.shape.covers(&self.names, actions, &numbers))
             })
-            .collect()
+            .collect();
+        let general = |entry: &&Entry| all.iter().any(|other| other.shape.specialises(&entry.shape));
+        all.iter().copied().filter(|entry| !general(entry)).collect()
     }
 }

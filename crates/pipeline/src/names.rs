@@ -53,6 +53,12 @@ impl Names {
         self.constants.get(number)?.as_deref()
     }
 
+    /// The value of a constant that has a name of its own.
+    pub(crate) fn constant_named(&self, name: &str) -> Option<u128> {
+        let (value, _) = self.constants.iter().find(|(_, own)| own.as_deref() == Some(name))?;
+        u128::try_from(*value).ok()
+    }
+
     /// A stage by its name, or its number if it has none.
     pub(crate) fn stage(&self, number: u8) -> String {
         self.stage_name(number).map_or_else(|| number.to_string(), ToOwned::to_owned)
@@ -128,8 +134,15 @@ impl Names {
         let ones = (mask >> start).trailing_ones();
         let contiguous = mask >> start >> ones.min(127) == 0 || ones == 128;
         let bits = Subfield::new(field, start as u16, ones as u16);
-        if mask == field.max_value() {
-            return format!("set({}, {})", self.field(Subfield::whole(field)), self.value(field, value));
+        // Rules write one name for the addresses of tunnels of both versions.
+        let field = match field {
+            Field::TunIpv6Src => Field::TunSrc,
+            Field::TunIpv6Dst => Field::TunDst,
+            other => other,
+        };
+        if mask == set.field().max_value() {
+            let value = self.value(set.field(), value);
+            return format!("set({}, {value})", self.field(Subfield::whole(field)));
         }
         match bits {
             Ok(bits) if contiguous => format!("set({}, {})", self.field(bits), self.number(value >> start)),

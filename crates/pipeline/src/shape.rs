@@ -76,8 +76,8 @@ impl MatchShape {
         MatchShape { parts: united, rest }
     }
 
-    /// Whether a match has this shape.
-    pub(crate) fn covers(&self, of: &Match) -> bool {
+    /// Whether a match has this shape. Adds the numbers that stand where something is not known.
+    pub(crate) fn covers(&self, of: &Match, found: &mut Vec<(String, u128)>) -> bool {
         let mut masks: BTreeMap<Field, u128> = BTreeMap::new();
         for part in &self.parts {
             *masks.entry(part.field).or_default() |= part.mask;
@@ -86,14 +86,23 @@ impl MatchShape {
             Some(mask) => *mask == demand.mask || !self.rest.is_empty() && mask & !demand.mask == 0,
             None => !self.rest.is_empty(),
         });
-        same_fields
-            && self.parts.iter().all(|part| {
-                let Some((value, _)) = of.get(part.field) else { return false };
-                part.values.iter().any(|own| match own {
-                    ShapeValue::Constant(own) => value & part.mask == *own,
-                    ShapeValue::Open(_) => true,
-                })
+        let same_values = self.parts.iter().all(|part| {
+            let Some((value, _)) = of.get(part.field) else { return false };
+            part.values.iter().any(|own| match own {
+                ShapeValue::Constant(own) => value & part.mask == *own,
+                ShapeValue::Open(_) => true,
             })
+        });
+        for part in &self.parts {
+            // A wide value is spread over several fields.
+            let alone = self.parts.iter().filter(|other| other.values == part.values).count() == 1;
+            if let ([ShapeValue::Open(text)], true, Some((value, _))) =
+                (&*part.values, alone, of.get(part.field))
+            {
+                found.push((text.clone(), (value & part.mask) >> part.mask.trailing_zeros()));
+            }
+        }
+        same_fields && same_values
     }
 
     /// Whether both match the same fields, with the same constants.
@@ -107,6 +116,20 @@ impl MatchShape {
         self.rest == other.rest
             && self.parts.len() == other.parts.len()
             && self.parts.iter().zip(&other.parts).all(|(own, other)| same(own, other))
+    }
+
+    /// Whether this shape is a special case of another: with constants where that has values that are not known.
+    pub(crate) fn specialises(&self, other: &MatchShape) -> bool {
+        let open = |part: &ShapePart| part.values.iter().any(|value| matches!(value, ShapeValue::Open(_)));
+        let special = |own: &ShapePart, other: &ShapePart| {
+            (own.field, own.mask) == (other.field, other.mask)
+                && (open(other) || !open(own) && own.values == other.values)
+        };
+        let parts = || self.parts.iter().zip(&other.parts);
+        self.rest == other.rest
+            && self.parts.len() == other.parts.len()
+            && parts().all(|(own, other)| special(own, other))
+            && parts().any(|(own, other)| open(other) && !open(own))
     }
 
     /// One shape for both, if they differ in one part only.
@@ -306,10 +329,32 @@ impl ActionsShape {
         ActionsShape(pieces.iter().map(shape).collect())
     }
 
-    /// Whether a list has this shape.
-    pub(crate) fn covers(&self, names: &Names, of: &Actions) -> bool {
+    /// Whether a list has this shape, with numbers that agree with those in the match.
+    pub(crate) fn covers(&self, names: &Names, of: &Actions, of_match: &[(String, u128)]) -> bool {
         let texts: Vec<String> = of.0.iter().map(|action| names.action(action)).collect();
-        covers_list(&self.0, &texts)
+        let mut found = Vec::new();
+        if !covers_list(&self.0, &texts, &mut found) {
+            return false;
+        }
+        let mut numbers = of_match.to_vec();
+        numbers.extend(found.into_iter().filter_map(|(text, value)| Some((text, number(&value)?))));
+        agree(names, &numbers)
+    }
+
+    /// Whether both lists have the same constants, and values that are not known in the same places.
+    pub(crate) fn same(&self, other: &ActionsShape) -> bool {
+        let same = |own: &ActionShape, other: &ActionShape| match (own, other) {
+            (ActionShape::One(own), ActionShape::One(other)) => {
+                own.len() == other.len()
+                    && own.iter().zip(other).all(|((constant, own), (of_other, other))| {
+                        constant == of_other
+                            && if *constant { own == other } else { offset(own) == offset(other) }
+                    })
+            }
+            (ActionShape::Any(_), ActionShape::Any(_)) => true,
+            _ => false,
+        };
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(own, other)| same(own, other))
     }
 
     /// The actions as rules write them; `drop` for none.
@@ -326,29 +371,65 @@ impl ActionsShape {
     }
 }
 
-fn covers_list(shapes: &[ActionShape], texts: &[String]) -> bool {
+/// The constant in a sum of it and a value: groups of different kinds differ in it.
+fn offset(text: &str) -> Option<&str> {
+    text.split_once(" + ").map(|(constant, _)| constant)
+}
+
+/// A number of an action's text.
+fn number(text: &str) -> Option<u128> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u128::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Whether one text stands for one number everywhere, and sums with a constant are such.
+fn agree(names: &Names, numbers: &[(String, u128)]) -> bool {
+    let value_of = |text: &str| numbers.iter().find(|(known, _)| known == text).map(|(_, value)| *value);
+    numbers.iter().all(|(text, value)| {
+        let sum = text.split_once(" + ").and_then(|(constant, rest)| {
+            let constant = number(constant).or_else(|| names.constant_named(constant))?;
+            Some(constant + value_of(rest)?)
+        });
+        value_of(text) == Some(*value) && sum.is_none_or(|sum| sum == *value)
+    })
+}
+
+/// What stands in a text where a value belongs.
+type Found = Vec<(String, String)>;
+
+fn covers_list(shapes: &[ActionShape], texts: &[String], found: &mut Found) -> bool {
     match (shapes.split_first(), texts.split_first()) {
         (None, None) => true,
         (Some((ActionShape::Any(_), rest)), _) => {
-            (0..=texts.len()).any(|skipped| covers_list(rest, &texts[skipped..]))
+            (0..=texts.len()).any(|skipped| covers_list(rest, &texts[skipped..], found))
         }
         (Some((ActionShape::One(tokens), rest)), Some((text, others))) => {
-            covers_text(tokens, text) && covers_list(rest, others)
+            covers_text(tokens, text, found) && covers_list(rest, others, found)
         }
         _ => false,
     }
 }
 
 /// Whether the text consists of the constant texts, with something between them where a value belongs.
-fn covers_text(tokens: &[(bool, String)], text: &str) -> bool {
+fn covers_text(tokens: &[(bool, String)], text: &str, found: &mut Found) -> bool {
     match tokens.split_first() {
         None => text.is_empty(),
         Some(((true, constant), rest)) => {
-            text.strip_prefix(constant.as_str()).is_some_and(|text| covers_text(rest, text))
+            text.strip_prefix(constant.as_str()).is_some_and(|text| covers_text(rest, text, found))
         }
-        Some(((false, _), rest)) => {
+        Some(((false, name), rest)) => {
             let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
-            ends.into_iter().any(|end| covers_text(rest, &text[end..]))
+            ends.into_iter().any(|end| {
+                let before = found.len();
+                found.push((name.clone(), text[..end].to_owned()));
+                let covers = covers_text(rest, &text[end..], found);
+                if !covers {
+                    found.truncate(before);
+                }
+                covers
+            })
         }
     }
 }

@@ -154,10 +154,31 @@ fn flows_without_a_host_are_placed_and_keep_their_rule_and_sentence() {
     assert_eq!(
         outcomes,
         [
-            ("resubmit(5)", "The port is elsewhere."),
-            ("set(reg1, <label of port>), resubmit(4)", "The port is here.")
+            ("set(reg1, <label of port>), resubmit(4)", "The port is here."),
+            ("resubmit(5)", "The port is elsewhere.")
         ]
     );
+}
+
+#[test]
+fn rules_with_the_same_match_and_actions_are_one_entry() {
+    let rules = "
+        input table localnet(port: string, tag: int) key(port);
+        function tagged(tag: int) -> actions = if tag == 0 then actions[] else actions[push_vlan(0x8100)];
+        of_flow(hv, 1, 1, match{reg0: label}, actions[resubmit(2)]) :- managed(hv), label(_, label);
+        of_flow(hv, 1, 1, match{reg0: number}, tagged(tag) ++ actions[resubmit(2)]) :-
+            managed(hv), localnet(port, tag), label(port, number);
+        of_flow(hv, 1, 1, match{reg0: number}, actions[resubmit(3)]) :- managed(hv), port(port, _), label(port, number);
+    ";
+    // Actions that no other rule gives this match leave an entry of its own.
+    assert_eq!(
+        entries(rules),
+        [
+            "1 1 reg0=<label of port> -> resubmit(2) / push_vlan(0x8100), resubmit(2)",
+            "1 1 reg0=<number of port> -> resubmit(3)"
+        ]
+    );
+    assert_eq!(pipeline(rules).stages[0].priorities[0].entries[0].rules.len(), 2);
 }
 
 #[test]
@@ -216,6 +237,24 @@ fn a_flow_falls_under_the_entries_of_its_shape_alone() {
     assert_eq!(covered(1, 1, "reg0=5,arp", "resubmit(,3)"), 0);
     assert_eq!(covered(1, 1, "reg0=5,arp", "set_field:0x5->reg2,resubmit(,3)"), 0);
     assert_eq!(covered(1, 1, "reg0=5,arp", "set_field:0x5->reg1,resubmit(,4)"), 0);
+}
+
+#[test]
+fn a_special_case_with_an_entry_of_its_own_is_no_general_one() {
+    let pipeline = pipeline(
+        "
+        of_flow(hv, 1, 1, match{arp, arp_spa: ip}, actions[resubmit(3)]) :- managed(hv), address(_, ip, _), is_ipv4(ip);
+        of_flow(hv, 1, 1, match{arp, arp_spa: \"0.0.0.0\"}, actions[resubmit(3)]) :- managed(hv);
+        ",
+    );
+    let of = |address: &str| {
+        let (matching, actions) =
+            (format!("arp,arp_spa={address}").parse().unwrap(), "resubmit(,3)".parse().unwrap());
+        let entries = pipeline.entries_of(1, 1, &matching, &actions);
+        entries.iter().map(|entry| entry.matching.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("10.0.0.1"), ["arp, arp_spa=<ip>"]);
+    assert_eq!(of("0.0.0.0"), ["arp, arp_spa=0.0.0.0"]);
 }
 
 #[test]

@@ -184,16 +184,20 @@ impl Stage<'_> {
 
     /// The rule that derived a flow: the one that says it, and the one that places it on the host.
     fn origin(&self, flows: TableId, row: &Row) -> String {
-        let Some(first) = self.reference().derivations(flows, row, 1).into_iter().next() else {
-            return "derived by no rule".to_owned();
-        };
-        let universal = first.bodies.iter().flatten().find(|(table, _)| self.holds_flows(*table));
-        let said = universal
-            .and_then(|(table, row)| self.reference().derivations(*table, row, 1).into_iter().next());
-        match said {
-            Some(said) => format!("{}, placed by {}", self.line(said.rule), self.line(first.rule)),
-            None => self.line(first.rule),
+        let first = |table, row: &Row| self.reference().derivations(table, row, 1).into_iter().next();
+        let Some(placed) = first(flows, row) else { return "derived by no rule".to_owned() };
+        let mut said = placed.clone();
+        // Rules between the two may add to the match, such as the datapath.
+        while let Some((table, row)) =
+            said.bodies.iter().flatten().find(|(table, _)| self.holds_flows(*table))
+        {
+            let Some(earlier) = first(*table, row) else { break };
+            said = earlier;
         }
+        if said.rule == placed.rule {
+            return self.line(placed.rule);
+        }
+        format!("{}, placed by {}", self.line(said.rule), self.line(placed.rule))
     }
 
     /// Whether the rows of a table are flows that name no host yet.

@@ -29,11 +29,6 @@ pub(crate) fn to_text(flows: &LogicalFlows) -> String {
     text
 }
 
-/// A name, unless it is empty.
-fn named(name: &str) -> Option<&str> {
-    Some(name).filter(|name| !name.is_empty())
-}
-
 /// One JSON object for each flow.
 pub(crate) fn to_json(flows: &LogicalFlows) -> String {
     let rules = places(&flows.rules);

@@ -104,6 +104,7 @@ impl Builder {
             hooks: Vec::new(),
             tests: Vec::new(),
             constants: BTreeMap::new(),
+            functions: BTreeMap::new(),
             objects: Vec::new(),
             states: Vec::new(),
             stages: Vec::new(),

@@ -61,6 +61,14 @@ struct Use {
     mask: Option<u8>,
 }
 
+/// What a rule does with fields.
+#[derive(Debug, Clone)]
+struct Uses {
+    matched: Vec<Use>,
+    set: Vec<Use>,
+    moved: Vec<(Use, Use)>,
+}
+
 impl Use {
     /// Its lowest bits, this many.
     fn cut(&self, width: u16) -> Use {
@@ -98,7 +106,7 @@ fn any_use(named: Vec<Named>) -> impl Strategy<Value = Use> {
 }
 
 /// The program with these uses, by name or not.
-fn text(named: &[Named], matched: &[Use], set: &[Use], moved: &[(Use, Use)], by_name: bool) -> String {
+fn text(named: &[Named], Uses { matched, set, moved }: &Uses, by_name: bool) -> String {
     let mut text =
         "input table i(n: int, m: int);\noutput table flow(match: match, actions: actions);\n".to_owned();
     if by_name {
@@ -139,12 +147,13 @@ fn rows(program: Arc<Program>, input: &[Row]) -> Result<Vec<Row>, String> {
 }
 
 /// Uses of fields, each in a place of its own, since a match names no bit twice.
-fn any_program() -> impl Strategy<Value = (Vec<Named>, Vec<Use>, Vec<Use>, Vec<(Use, Use)>)> {
+fn any_program() -> impl Strategy<Value = (Vec<Named>, Uses)> {
     any_named().prop_flat_map(|named| {
-        let one = any_use(named.clone());
+        let matched = prop::collection::vec(any_use(named.clone()), 0..3);
         let set = prop::collection::vec(any_use(named.clone()), 0..4);
         let moved = prop::collection::vec((any_use(named.clone()), any_use(named.clone())), 0..2);
-        (Just(named), prop::collection::vec(one, 0..3), set, moved)
+        let uses = (matched, set, moved).prop_map(|(matched, set, moved)| Uses { matched, set, moved });
+        (Just(named), uses)
     })
 }
 
@@ -153,11 +162,11 @@ proptest! {
 
     #[test]
     fn a_name_of_a_field_means_the_field(
-        (named, matched, set, moved) in any_program(),
+        (named, uses) in any_program(),
         input in prop::collection::vec((0..5i64, select(&[0, 1, 7, 255, 1 << 20, 1 << 40, -1][..])), 0..3),
     ) {
-        let by_name = text(&named, &matched, &set, &moved, true);
-        let bare = text(&named, &matched, &set, &moved, false);
+        let by_name = text(&named, &uses, true);
+        let bare = text(&named, &uses, false);
         let input: Vec<Row> =
             input.into_iter().map(|(n, m)| vec![Value::Int(n), Value::Int(m)]).collect();
         match (program(&by_name), program(&bare)) {

@@ -20,7 +20,9 @@ pub(super) fn check(test: &ast::Test, packet: &ast::Packet, scope: &mut Scope<'_
         }
     }
     let faulty = !faults.is_empty();
-    faults.into_iter().for_each(|fault| scope.reports.push(fault));
+    for fault in faults {
+        scope.reports.push(fault);
+    }
     let at = packet.at.iter().map(|port| port.name.as_str().into()).collect();
     fields.filter(|_| !faulty).map(|fields| Packet { from: packet.from.name.as_str().into(), fields, at })
 }

@@ -170,22 +170,25 @@ fn a_port_with_port_security_cannot_send_from_other_addresses() {
     assert_eq!(arrive("acme-2", "acme-3"), 2, "a port without port security may send from any address");
 }
 
+/// Copies a folder with all in it into another, which exists.
+fn copy_folder(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let copy = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            fs::create_dir(&copy).unwrap();
+            copy_folder(&entry.path(), &copy);
+        } else {
+            fs::copy(entry.path(), copy).unwrap();
+        }
+    }
+}
+
 /// The repository's rules with changed passages: file, old text, new text.
 fn broken_rules(changes: &[(&str, &str, &str)]) -> tempfile::TempDir {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rules");
     let copy = tempfile::tempdir().unwrap();
-    for folder in fs::read_dir(rules).unwrap() {
-        let folder = folder.unwrap();
-        // Beside the folders are tests.
-        if !folder.file_type().unwrap().is_dir() {
-            continue;
-        }
-        fs::create_dir(copy.path().join(folder.file_name())).unwrap();
-        for entry in fs::read_dir(folder.path()).unwrap() {
-            let entry = entry.unwrap();
-            fs::copy(entry.path(), copy.path().join(folder.file_name()).join(entry.file_name())).unwrap();
-        }
-    }
+    copy_folder(&rules, copy.path());
     for (file, passage, instead) in changes {
         let path = copy.path().join(file);
         let text = fs::read_to_string(&path).unwrap();
