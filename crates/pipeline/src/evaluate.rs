@@ -153,22 +153,19 @@ impl Evaluator<'_> {
         let mut texts = arguments.iter().map(|argument| self.text_of(argument));
         let operator = !function.name.starts_with(|c: char| c.is_ascii_alphabetic());
         let mut text = Vec::new();
-        match (operator, arguments.len()) {
-            (true, 2) => {
-                text.extend(texts.next().unwrap_or_default());
-                text.push(Token::Text(format!(" {} ", function.name)));
-                text.extend(texts.next().unwrap_or_default());
-            }
-            _ => {
-                text.push(Token::Text(format!("{}(", function.name)));
-                for (place, argument) in texts.enumerate() {
-                    if place > 0 {
-                        text.push(Token::Text(", ".to_owned()));
-                    }
-                    text.extend(argument);
+        if operator && arguments.len() == 2 {
+            text.extend(texts.next().unwrap_or_default());
+            text.push(Token::Text(format!(" {} ", function.name)));
+            text.extend(texts.next().unwrap_or_default());
+        } else {
+            text.push(Token::Text(format!("{}(", function.name)));
+            for (place, argument) in texts.enumerate() {
+                if place > 0 {
+                    text.push(Token::Text(", ".to_owned()));
                 }
-                text.push(Token::Text(")".to_owned()));
+                text.extend(argument);
             }
+            text.push(Token::Text(")".to_owned()));
         }
         let samples: Option<Vec<Value>> = arguments.iter().map(|argument| sample(scope, argument)).collect();
         let sample = samples.and_then(|samples| match (function.evaluate)(&samples) {
@@ -268,7 +265,7 @@ fn truth(scope: &Scope, name: &str, arguments: &[Term]) -> Option<Term> {
     let constant = |holds: bool| Some(Term::Constant(Value::Bool(holds)));
     let is = |term: &Term, value: bool| *term == Term::Constant(Value::Bool(value));
     match (name, arguments) {
-        ("&", [a, b]) | ("|", [a, b]) => {
+        ("&" | "|", [a, b]) => {
             let decisive = name == "|";
             match () {
                 () if is(a, decisive) || is(b, decisive) => constant(decisive),

@@ -1,7 +1,6 @@
 //! Finds the flows that rules derive, and gathers those of one shape.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use nlog::Program;
 use nlog::program::{BodyItem, Rule};
@@ -132,7 +131,7 @@ impl Gatherer<'_> {
         let named = self.names.stages.iter().find(|stage| stage.number == number);
         let priority = |((first, last), flows): ((u16, u16), Vec<Flow>)| {
             let named = self.names.priority(number, first);
-            let doc = named.map(|named| one_line(&named.docs)).unwrap_or_default();
+            let doc = named.map(|named| one_line(named.docs.as_deref())).unwrap_or_default();
             Priority {
                 first,
                 last,
@@ -144,7 +143,7 @@ impl Gatherer<'_> {
         Stage {
             number,
             name: named.map(|stage| stage.name.clone()),
-            doc: named.map(|stage| one_line(&stage.docs)).unwrap_or_default(),
+            doc: named.map(|stage| one_line(stage.docs.as_deref())).unwrap_or_default(),
             priorities: priorities.into_iter().rev().map(priority).collect(),
         }
     }
@@ -193,7 +192,7 @@ impl Gatherer<'_> {
         let details = details.map(|id| self.program.rule(*id));
         let details: Vec<&Rule> =
             details.filter(|rule| !self.forms.contains(&rule.head) && !alone(rule)).collect();
-        let docs = details.iter().map(|rule| one_line(&rule.docs));
+        let docs = details.iter().map(|rule| one_line(rule.docs.as_deref()));
         let assumed = row.assumed.iter().map(|assumption| {
             let text = reader.text(&assumption.text);
             if assumption.holds { format!("If `{text}`.") } else { format!("Unless `{text}`.") }
@@ -210,7 +209,7 @@ impl Gatherer<'_> {
         for flow in flows {
             let own = of_rules
                 .iter_mut()
-                .find(|(rule, matching, _)| (*rule, &*matching) == (flow.rule, &flow.matching));
+                .find(|(rule, matching, _)| *rule == flow.rule && *matching == flow.matching);
             match own {
                 Some((_, _, outcomes)) if !outcomes.contains(&flow.outcome) => outcomes.push(flow.outcome),
                 Some(_) => {}
@@ -258,7 +257,7 @@ impl Gatherer<'_> {
     fn placed(&self, id: RuleId) -> Placed {
         let rule = self.program.rule(id);
         let form = self.forms.contains(&rule.head).then(|| self.program.schema.table(rule.head).name.clone());
-        let doc = one_line(&rule.docs);
+        let doc = one_line(rule.docs.as_deref());
         Placed { form, file: rule.place.file.to_string(), line: rule.place.line, doc }
     }
 
@@ -361,8 +360,8 @@ fn unite_choices(entries: &mut Vec<(RuleId, MatchShape, Vec<Outcome>)>) {
 }
 
 /// The documentation of a declaration or a rule, on one line.
-pub(crate) fn one_line(docs: &Option<Arc<str>>) -> String {
-    sentence(docs.as_deref().unwrap_or_default())
+pub(crate) fn one_line(docs: Option<&str>) -> String {
+    sentence(docs.unwrap_or_default())
 }
 
 /// Documentation on one line.

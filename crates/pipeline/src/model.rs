@@ -133,7 +133,7 @@ impl Pipeline {
         let fields = names.fields.iter().map(|field| NamedBits {
             name: field.name.clone(),
             bits: Names::default().field(field.field),
-            doc: one_line(&field.docs),
+            doc: one_line(field.docs.as_deref()),
         });
         Pipeline {
             fields: fields.collect(),

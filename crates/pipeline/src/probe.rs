@@ -250,7 +250,7 @@ fn open_bits(term: &mut MatchTerm, one: &Match, other: &Match, text: &[Token]) {
         match term.parts.iter_mut().find(own) {
             Some(part) => part.mask |= opened,
             None => {
-                term.parts.push(Part { field: demand.field, mask: opened, bits: Bits::Open(text.to_vec()) })
+                term.parts.push(Part { field: demand.field, mask: opened, bits: Bits::Open(text.to_vec()) });
             }
         }
     }

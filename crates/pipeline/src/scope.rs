@@ -266,8 +266,12 @@ impl Scope {
                 next = self.symbols[id].owner.map(|owner| self.root(owner));
             }
         };
-        columns.iter().for_each(|term| symbols_of(term, &mut note));
-        assumed.iter().for_each(|assumption| symbols_of_text(&assumption.text, &mut note));
+        for term in &columns {
+            symbols_of(term, &mut note);
+        }
+        for assumption in &assumed {
+            symbols_of_text(&assumption.text, &mut note);
+        }
         let symbols = order.iter().map(|id| {
             let symbol = &self.symbols[*id];
             let owner = symbol.owner.and_then(|owner| numbers.get(&self.root(owner)).copied());

@@ -68,8 +68,8 @@ impl<'p> Unfolding<'p> {
         let ids = declared.columns.iter().map(|column| scope.fresh(&column.name, &column.ty));
         let ids: Vec<_> = ids.collect();
         // Of several key columns, the last text is the narrowest: a label of a port, for a use.
-        let key = declared.key.iter().flatten().copied();
-        let owner = key.filter(|column| *declared.columns[*column].ty.base() == Type::String).last();
+        let mut key = declared.key.iter().flatten().copied();
+        let owner = key.rfind(|column| *declared.columns[*column].ty.base() == Type::String);
         for (place, id) in ids.iter().enumerate() {
             let of_key = declared.key.as_ref().is_none_or(|key| key.contains(&place));
             scope.symbol_mut(*id).owner = owner.filter(|_| !of_key).map(|owner| ids[owner]);
@@ -204,7 +204,7 @@ impl<'p> Unfolding<'p> {
                 _ => None,
             };
             if let (Some(version), [Expr::Variable(variable)]) = (four, arguments.as_slice()) {
-                return self.with_version(scope, *variable, version).into_iter().collect();
+                return Self::with_version(scope, *variable, version).into_iter().collect();
             }
             if let ("==", [a, b]) = (&*function.name, arguments.as_slice()) {
                 return self.equal(scope, a, b);
@@ -222,7 +222,7 @@ impl<'p> Unfolding<'p> {
         holding.collect()
     }
 
-    fn with_version(&self, mut scope: Scope, variable: VariableId, version: Version) -> Option<Scope> {
+    fn with_version(mut scope: Scope, variable: VariableId, version: Version) -> Option<Scope> {
         let term = scope.variables[variable.0 as usize].clone()?;
         let term = scope.find(&term);
         let known = match &term {
@@ -287,7 +287,9 @@ fn live(rule: &Rule, from: usize) -> BTreeSet<VariableId> {
             })),
             BodyItem::Let { expr, .. } | BodyItem::Filter(expr) => expr.variables(&mut used),
             BodyItem::Generate { arguments, .. } => {
-                arguments.iter().for_each(|argument| argument.variables(&mut used));
+                for argument in arguments {
+                    argument.variables(&mut used);
+                }
             }
         }
     }
@@ -295,7 +297,9 @@ fn live(rule: &Rule, from: usize) -> BTreeSet<VariableId> {
         match term {
             HeadTerm::Value(expr) => expr.variables(&mut used),
             HeadTerm::Aggregate { arguments, .. } => {
-                arguments.iter().for_each(|argument| argument.variables(&mut used));
+                for argument in arguments {
+                    argument.variables(&mut used);
+                }
             }
         }
     }
