@@ -15,7 +15,9 @@ fn fault(pipeline: &Pipeline, row: &Row) -> Option<String> {
     else {
         return Some(format!("not a flow: {row:?}"));
     };
-    let (table, priority) = (u8::try_from(*table).unwrap(), u16::try_from(*priority).unwrap());
+    let (Ok(table), Ok(priority)) = (u8::try_from(*table), u16::try_from(*priority)) else {
+        return Some(format!("not a table or a priority: {row:?}"));
+    };
     let entries = pipeline.entries_of(table, priority, &matching.get(), &actions.get());
     if entries.len() == 1 {
         return None;

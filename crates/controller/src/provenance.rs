@@ -191,7 +191,7 @@ mod tests {
         ) key(hv);
         table wants(sw: string);
         wants(sw) :- switch(sw, _);
-        input table datapath_label(sw: string, label: int) key(sw) from allocate(wants, first: 1, last: 9);
+        input table datapath_label(datapath: string, label: int) key(datapath) from allocate(wants, first: 1, last: 9);
         table logical_flow(switch: string, table_id: int, priority: int, match: match, actions: actions);
         output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
             key(hv, table_id, priority, match);

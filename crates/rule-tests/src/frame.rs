@@ -275,7 +275,7 @@ mod tests {
             ),
             (
                 "dl_type=0x88cc,dl_dst=02:00:00:00:00:02",
-                "dl_type=0x88cc,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02",
+                "dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,dl_type=0x88cc",
             ),
         ] {
             assert_eq!(built(fields).as_deref(), Ok(whole), "{fields}");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::support::Folder;
 
-const PROGRAM: &str = r#"
+const PROGRAM: &str = r"
 ## The label of the port that sent the packet.
 field inport = reg0;
 
@@ -20,7 +20,7 @@ output table of_flow(hv: string, table_id: int, priority: int, match: match, act
 
 ## A port may send anything.
 of_flow(hv, CHECK, PORT, match{inport: label}, actions[output(1)]) :- managed(hv), port(_, label);
-"#;
+";
 
 /// `UPDATE_EXPECT=1` writes the page.
 #[test]

@@ -82,7 +82,7 @@ fn what_was_learned_of_a_port_that_is_disabled_is_lost_until_it_ages_out() {
 #[test]
 fn a_switch_does_not_reach_a_host_for_a_disabled_port() {
     let mut model = blue();
-    assert_eq!(model.world().mtu("blue"), Some(1500 - 50));
+    assert_eq!(model.world().mtu("blue"), Some(1500 - 58));
     enable(&mut model, "c", false);
     assert_eq!(model.world().mtu("blue"), None);
     let mut model = Model::new(on_vlan(model.world().clone(), "blue", 7));
