@@ -264,6 +264,12 @@ impl Sources {
         Place { file: file.name.clone(), line, column }
     }
 
+    /// The order of declarations: of two that cannot both stand, that of a library is the first, since the other one can be
+    /// mended.
+    pub(crate) fn precedence(&self, span: Span) -> (bool, Place) {
+        (!self.is_of_library(self.file(span.file)), self.place(span))
+    }
+
     pub(crate) fn text(&self, span: Span) -> &str {
         &self.file(span.file).text[span.start as usize..span.end as usize]
     }

@@ -82,6 +82,15 @@ fn names_and_reservations_that_clash_are_told_with_both_places() {
         assert!(told.contains(place), "{place}: {told}");
     }
     folder.weft(&["check", "builtin", "scrub"]).has_status(0);
+    // The package is to change, although its name sorts before that of the built-in rules.
+    let clash = "import \"builtin/interface/layout.nlog\";\n\
+                 stage AUDIT = 20;\nfield audited = reg2[5];\npriority AUDITED of PORT_SECURITY = 90;\n";
+    folder.write("audit/audit.nlog", clash);
+    let outcome = folder.weft(&["check", "builtin", "audit"]);
+    let told = &outcome.has_status(1).stderr;
+    for place in ["--> audit/audit.nlog:2:7", "--> audit/audit.nlog:3:7", "--> audit/audit.nlog:4:10"] {
+        assert!(told.contains(place), "{place}: {told}");
+    }
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl<'a> Fields<'a> {
         let mut known: Vec<(&Ident, Subfield)> =
             self.by_name.values().filter_map(|field| Some((&field.declaration.name, field.of?))).collect();
         // The later declaration is at fault, whatever their names.
-        known.sort_by_cached_key(|(name, _)| sources.place(name.span));
+        known.sort_by_cached_key(|(name, _)| sources.precedence(name.span));
         for (at, (name, of)) in known.iter().enumerate() {
             let Some((earlier, other)) = known[..at].iter().find(|(_, other)| other.overlaps(*of)) else {
                 continue;
@@ -222,7 +222,7 @@ impl Pipeline {
             priorities.extend(found.filter(|_| !again).map(|found| (found, declared.name.span)));
         }
         let mut stages: Vec<(Stage, Span)> = stages.into_values().collect();
-        stages.sort_by_cached_key(|(stage, span)| (stage.number, sources.place(*span)));
+        stages.sort_by_cached_key(|(stage, span)| (stage.number, sources.precedence(*span)));
         report_equal_stages(&stages, sources, scope.reports);
         let number = |name: &str| {
             let mut stages = stages.iter();
@@ -230,7 +230,7 @@ impl Pipeline {
         };
         priorities.retain(|(priority, _)| number(&priority.stage).is_some());
         priorities.sort_by_cached_key(|(priority, span)| {
-            (number(&priority.stage), std::cmp::Reverse(priority.greatest), sources.place(*span))
+            (number(&priority.stage), std::cmp::Reverse(priority.greatest), sources.precedence(*span))
         });
         report_overlapping_priorities(&priorities, sources, scope.reports);
         Pipeline {
@@ -374,7 +374,7 @@ fn report_equal_stages(stages: &[(Stage, Span)], sources: &Sources, reports: &mu
 fn report_overlapping_priorities(priorities: &[(Priority, Span)], sources: &Sources, reports: &mut Reports) {
     for of_stage in priorities.chunk_by(|(a, _), (b, _)| a.stage == b.stage) {
         let mut in_order: Vec<&(Priority, Span)> = of_stage.iter().collect();
-        in_order.sort_by_cached_key(|(_, span)| sources.place(*span));
+        in_order.sort_by_cached_key(|(_, span)| sources.precedence(*span));
         for (at, (priority, span)) in in_order.iter().enumerate() {
             let overlaps =
                 |other: &Priority| priority.least <= other.greatest && other.least <= priority.greatest;
