@@ -11,7 +11,7 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 use tracing::debug;
 
-use crate::answers::{PartSender, Turns, decoded_bytes, parts};
+use crate::answers::{PartSender, Turn, Turns, decoded_bytes, parts};
 use crate::client::WholeReceipts;
 use crate::core::{Problem, Refusal};
 use crate::engine::{Applied, Engine, Found, Listing, PAGE, Stopping, Which};
@@ -187,16 +187,7 @@ impl pb::controller_server::Controller for Api {
         let listing = self.engine.list(node.clone()).await.map_err(stopping)?;
         let listing = listing
             .ok_or_else(|| Status::not_found(format!("transport node {} does not exist", cut(&node))))?;
-        let messages = tokio::task::spawn_blocking(move || {
-            // The turn lasts until all of it is on the account, also if the client leaves meanwhile.
-            let _turn = turn;
-            let messages = listing_messages(&listing).into_iter();
-            let charged = messages.map(|message| (account.charge(decoded_bytes(&message)), message));
-            charged.collect::<Vec<_>>()
-        });
-        let messages = messages.await.map_err(|error| Status::internal(error.to_string()))?;
-        let messages = messages.into_iter().map(|(_charge, message)| Ok(message));
-        Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
+        all_at_once(account, turn, move || listing_messages(&listing)).await
     }
 
     type ListLogicalFlowsStream = Results<pb::ListLogicalFlowsResponse>;
@@ -214,16 +205,7 @@ impl pb::controller_server::Controller for Api {
                 format!("no object {} has logical flows: give the id of a logical switch", quote_text(&id));
             Status::not_found(message)
         })?;
-        let messages = tokio::task::spawn_blocking(move || {
-            // The turn lasts until all of it is on the account, also if the client leaves meanwhile.
-            let _turn = turn;
-            let messages = logical_messages(&flows).into_iter();
-            let charged = messages.map(|message| (account.charge(decoded_bytes(&message)), message));
-            charged.collect::<Vec<_>>()
-        });
-        let messages = messages.await.map_err(|error| Status::internal(error.to_string()))?;
-        let messages = messages.into_iter().map(|(_charge, message)| Ok(message));
-        Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
+        all_at_once(account, turn, move || logical_messages(&flows)).await
     }
 
     async fn status(
@@ -369,6 +351,23 @@ fn origin(by: String, extensions: &tonic::Extensions) -> Origin {
 }
 
 /// The account of the connection that a call came over.
+/// An answer whose messages are made in one go, beside the runtime's threads. Each is on the account until it is sent.
+async fn all_at_once<T: prost::Message + 'static>(
+    account: Account,
+    turn: Turn,
+    make: impl FnOnce() -> Vec<T> + Send + 'static,
+) -> Result<Response<Results<T>>, Status> {
+    let messages = tokio::task::spawn_blocking(move || {
+        // The turn lasts until all of it is on the account, also if the client leaves meanwhile.
+        let _turn = turn;
+        let charged = make().into_iter().map(|message| (account.charge(decoded_bytes(&message)), message));
+        charged.collect::<Vec<_>>()
+    });
+    let messages = messages.await.map_err(|error| Status::internal(error.to_string()))?;
+    let messages = messages.into_iter().map(|(_charge, message)| Ok(message));
+    Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
+}
+
 fn account(extensions: &tonic::Extensions) -> Account {
     extensions.get::<Caller>().map_or_else(Account::detached, |caller| caller.account.clone())
 }
