@@ -27,6 +27,7 @@
 //! - [`Model`]: the path of a frame, and the addresses that hosts learn from it.
 //! - `Frame`: parsing; `security`: the frames that a port may send and receive; `neighbour`: answers to ARP requests and
 //!   neighbour solicitations.
+//! - `problems`: what users must see of a network that cannot work as configured.
 //!
 //! Left out on purpose: replication trees (each host gets a copy, on whatever path), labels, the limits of real switches,
 //! and the validation of objects.
@@ -35,8 +36,10 @@
 mod frame;
 mod model;
 mod neighbour;
+mod problems;
 mod security;
 mod world;
 
 pub use model::{AGE, Arrival, Model, Tap};
+pub use problems::Problem;
 pub use world::{Address, Encap, Form, Localnet, Mac, Node, Port, Switch, Tunnel, World, Zone};

@@ -21,8 +21,9 @@ pub struct World {
     /// Localnet ports. No port and localnet port share a name, a switch has at most one, and no two have the same VLAN of a
     /// physical network.
     pub localnets: BTreeMap<String, Localnet>,
-    /// The interfaces that hosts report: (host, port), and the number of the transaction in which the interface appeared.
-    /// While a VM migrates, two hosts report its port, and the one with the greater number has it.
+    /// The interfaces that hosts report: (host, port), and the number of the transaction in which the host claimed the port:
+    /// an interface of the port was plugged into its switch. What happens to an interface that stays plugged is no new
+    /// claim. While a VM migrates, two hosts report its port, and the one with the greater number has it.
     pub vnics: BTreeMap<(String, String), u64>,
     /// The tunnel ports that exist.
     pub tunnels: BTreeSet<Tunnel>,
@@ -102,7 +103,8 @@ pub struct Node {
     pub zone: String,
     /// The encapsulations that it supports, in order of preference.
     pub encaps: Vec<Encap>,
-    /// Its bridge mappings: physical network to bridge.
+    /// Its bridge mappings: physical network to bridge. No two networks have one bridge, which would carry the frames of one
+    /// to the other.
     pub mappings: BTreeMap<String, String>,
 }
 
@@ -186,20 +188,6 @@ impl World {
         reported.max_by_key(|(_, since)| **since).map(|((host, _), _)| host.as_str())
     }
 
-    /// The ports with a problem: a host that the port does not request reports its interface. The port is enabled, and has
-    /// an interface of its own.
-    pub fn reported_elsewhere(&self) -> BTreeSet<&str> {
-        let elsewhere = |host: &String, port: &Port| {
-            let requested = &port.requested_hosts;
-            port.enabled && port.parent.is_none() && !requested.is_empty() && !requested.contains(host)
-        };
-        let ignored = self
-            .vnics
-            .keys()
-            .filter(|(host, port)| self.ports.get(port).is_some_and(|port| elsewhere(host, port)));
-        ignored.map(|(_, port)| port.as_str()).collect()
-    }
-
     /// The switch of a port or localnet port.
     pub(crate) fn switch_of(&self, port: &str) -> Option<&str> {
         let of_localnet = || self.localnets.get(port).map(|localnet| localnet.switch.as_str());
@@ -250,7 +238,7 @@ impl World {
     }
 
     /// A zone by its name.
-    fn zone(&self, name: &str) -> Option<Zone> {
+    pub(crate) fn zone(&self, name: &str) -> Option<Zone> {
         let default = name.is_empty().then(Zone::default);
         self.zones.get(name).copied().or(default)
     }

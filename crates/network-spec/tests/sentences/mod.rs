@@ -5,6 +5,7 @@ mod frames;
 mod learning;
 mod localnet;
 mod neighbours;
+mod problems;
 mod requested_hosts;
 mod security;
 mod switching;

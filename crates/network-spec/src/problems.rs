@@ -1,0 +1,144 @@
+//! What is wrong with a network as it is configured and reported: what its users must see, one function for each kind of
+//! problem.
+
+use std::collections::BTreeSet;
+
+use crate::world::{Encap, Form, Port, Tunnel, World};
+
+/// An object that cannot work as configured. Two reasons of one kind are one problem.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// The kind of the object, as users write it.
+    pub kind: &'static str,
+    /// Its id.
+    pub id: String,
+    /// The kind of problem, for scripts.
+    pub code: &'static str,
+}
+
+impl World {
+    /// All problems.
+    pub fn problems(&self) -> BTreeSet<Problem> {
+        fn of(kind: &'static str, code: &'static str, ids: BTreeSet<&str>) -> Vec<Problem> {
+            ids.into_iter().map(|id| Problem { kind, id: id.to_owned(), code }).collect()
+        }
+        let all = [
+            of("switch", "no-common-encapsulation", self.without_common_encapsulation()),
+            of("transport_node", "no-tunnel-port", self.without_tunnel_port()),
+            of("localnet_port", "no-bridge-mapping", self.without_bridge_mapping()),
+            of("switch_port", "parent-not-attached", self.behind_unattached_parent()),
+            of("switch_port", "parent-disabled", self.behind_disabled_parent()),
+            of("transport_node", "member-reported", self.reporting_members()),
+            of("switch_port", "unrequested-host", self.reported_elsewhere()),
+            of("switch_port", "claimed-twice", self.claimed_twice()),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
+    /// The switches with ports on two hosts that can use no common encapsulation in one zone, although each can use some:
+    /// frames between these hosts are lost. A switch with a localnet port uses no tunnels.
+    pub fn without_common_encapsulation(&self) -> BTreeSet<&str> {
+        let apart = |one: &str, other: &str| {
+            let [ours, theirs] = [one, other].map(|host| self.usable(host));
+            let same_zone = self.nodes[one].zone == self.nodes[other].zone;
+            let common = same_zone && ours.iter().any(|encap| theirs.contains(encap));
+            !ours.is_empty() && !theirs.is_empty() && !common
+        };
+        let split = |switch: &&str| {
+            let hosts = self.hosts_of(switch);
+            let pairs = hosts.iter().flat_map(|one| hosts.iter().map(move |other| (one, other)));
+            self.localnet_of(switch).is_none() && pairs.into_iter().any(|(one, other)| apart(one, other))
+        };
+        self.switches.keys().map(String::as_str).filter(split).collect()
+    }
+
+    /// The hosts that can use no encapsulation: they exchange frames with no other host through a tunnel.
+    pub fn without_tunnel_port(&self) -> BTreeSet<&str> {
+        self.nodes.keys().map(String::as_str).filter(|host| self.usable(host).is_empty()).collect()
+    }
+
+    /// The localnet ports whose physical network has no bridge on some host with ports of the switch: these ports reach
+    /// only each other.
+    pub fn without_bridge_mapping(&self) -> BTreeSet<&str> {
+        let cut_off = self.localnets.iter().filter(|(_, localnet)| {
+            let mapped = |host: &&str| self.nodes[*host].mappings.contains_key(&localnet.network);
+            !self.hosts_of(&localnet.switch).iter().all(mapped)
+        });
+        cut_off.map(|(id, _)| id.as_str()).collect()
+    }
+
+    /// The enabled trunk members that are nowhere because their parent, which is enabled, is nowhere.
+    pub fn behind_unattached_parent(&self) -> BTreeSet<&str> {
+        self.members(|id, parent| parent.enabled && self.location(id).is_none())
+    }
+
+    /// The enabled trunk members that are nowhere because their parent is not enabled.
+    pub fn behind_disabled_parent(&self) -> BTreeSet<&str> {
+        self.members(|_, parent| !parent.enabled)
+    }
+
+    /// The hosts with an interface of an enabled trunk member. It is ignored: a member uses its parent's.
+    pub fn reporting_members(&self) -> BTreeSet<&str> {
+        let members = self.members(|_, _| true);
+        let ignored = self.vnics.keys().filter(|(_, port)| members.contains(port.as_str()));
+        ignored.map(|(host, _)| host.as_str()).collect()
+    }
+
+    /// The ports with a report that is ignored: a host that the port does not request reports its interface. The port is
+    /// enabled, and has an interface of its own.
+    pub fn reported_elsewhere(&self) -> BTreeSet<&str> {
+        let requested = |host: &String, port: &Port| {
+            port.requested_hosts.is_empty() || port.requested_hosts.contains(host)
+        };
+        let ignored = self.claims().filter(|(host, _, port)| !requested(host, port));
+        ignored.map(|(_, id, _)| id).collect()
+    }
+
+    /// The ports whose interface two hosts report, although nobody said that both may have it: one of them has taken the
+    /// port from the other. The port is enabled, and has an interface of its own. A port that requests hosts may be on any
+    /// of these, and moves between them without a problem.
+    pub fn claimed_twice(&self) -> BTreeSet<&str> {
+        let hosts = |id: &str| self.claims().filter(|(_, port, _)| *port == id).count();
+        let twice = self.claims().filter(|(_, id, port)| port.requested_hosts.is_empty() && hosts(id) > 1);
+        twice.map(|(_, id, _)| id).collect()
+    }
+
+    /// The reports of hosts that count or would count: (host, port) of enabled ports with an interface of their own.
+    fn claims(&self) -> impl Iterator<Item = (&String, &str, &Port)> {
+        let of_ports = self.vnics.keys().filter_map(|(host, port)| {
+            let (id, port) = self.ports.get_key_value(port)?;
+            Some((host, id.as_str(), port))
+        });
+        of_ports
+            .filter(|(host, _, port)| port.enabled && port.parent.is_none() && self.nodes.contains_key(*host))
+    }
+
+    /// The enabled trunk members for whose parent this holds.
+    fn members(&self, holds: impl Fn(&str, &Port) -> bool) -> BTreeSet<&str> {
+        let mut members = BTreeSet::new();
+        for (id, port) in self.ports.iter().filter(|(_, port)| port.enabled) {
+            let Some((parent, _)) = &port.parent else { continue };
+            if self.ports.get(parent).is_some_and(|of| holds(parent, of)) {
+                members.insert(id.as_str());
+            }
+        }
+        members
+    }
+
+    /// The hosts with ports of a switch.
+    fn hosts_of(&self, switch: &str) -> BTreeSet<&str> {
+        self.ports_of(switch).filter_map(|(port, _)| self.location(port)).collect()
+    }
+
+    /// The encapsulations that a host can use. Where one tunnel port serves all peers, it must exist. Where each peer has its
+    /// own, a missing one is a problem of that pair alone, which the host shows itself.
+    fn usable(&self, host: &str) -> Vec<Encap> {
+        let Some(node) = self.nodes.get(host) else { return Vec::new() };
+        let form = self.zone(&node.zone).map(|zone| zone.form);
+        let exists = |encap: &Encap| {
+            let tunnel = Tunnel { host: host.to_owned(), encap: *encap, peer: None };
+            form == Some(Form::Port) || self.tunnels.contains(&tunnel)
+        };
+        node.encaps.iter().copied().filter(exists).collect()
+    }
+}
