@@ -14,7 +14,7 @@ use controller::core::{Core, History};
 use controller::journal::Replay;
 use controller::{Client, Config, Rules};
 use network::{Batch, Cancel};
-use ovs_driver::{Report, Vif};
+use ovs_driver::{InterfaceId, Report, Vif};
 use serde_json::json;
 
 use crate::measure::machine;
@@ -103,7 +103,9 @@ fn write_journal(folder: &Path, hosts: usize) -> Result<()> {
         // Ports of a switch are on different hosts.
         let report = &mut reports[port % hosts];
         let ofport = u16::try_from(report.vifs.len() + 10)?;
-        report.vifs.insert(id, Vif { ofport, mac: mac.clone() });
+        let interface = InterfaceId(port as u128);
+        report.interfaces.insert((id.clone(), interface));
+        report.vifs.insert(id, Vif { ofport, mac: mac.clone(), interface });
     }
     let accepted = core.apply(batch, "bench", now)?;
     let mut records = vec![accepted.transaction.context("objects change something")?.record];

@@ -6,5 +6,6 @@ mod isolation;
 mod layers;
 mod learning;
 mod open_vswitch;
+mod physical;
 mod pipeline;
 mod random;

@@ -302,6 +302,7 @@ impl Core {
     ) -> Result<Option<AppliedTransaction>, CoreError> {
         let (state, reported) = self.reports.plan(node, report, self.last_txn + 1);
         if reported == Rows::default() {
+            self.reports.commit(node, state);
             return Ok(None);
         }
         // A report with rows that no rule reads is in the record as it came, beside the rows of the transaction.

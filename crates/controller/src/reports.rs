@@ -2,12 +2,17 @@
 //!
 //! A report is complete; its difference from the previous report becomes rows. The last report holds until the switch
 //! reports again, also across restarts of the controller, because an unreachable switch still forwards.
+//!
+//! A host *claims* a port by an interface with the port's id, from the transaction in which that interface is first reported.
+//! The latest claim has the port. What an interface does while it stays plugged is no new claim: it gets another port
+//! number, has none for a while, or its switch, the connection to it or the controller restarts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use network::Rows;
 use nlog_data::{Row, Value};
+use ovs_driver::InterfaceId;
 use serde_json::Value as Json;
 
 use crate::record::Record;
@@ -28,13 +33,19 @@ pub(crate) struct NodeReport {
     tunnels: BTreeMap<String, u16>,
     /// OpenFlow port numbers by patch name.
     patches: BTreeMap<String, u16>,
+    /// The claims of all interfaces, whether or not they have a port number and count. `None`, until the switch reports, after
+    /// a restart of the controller: the journal does not have them.
+    claims: Option<Claims>,
 }
+
+/// The transaction of each claim, by the id of the port and the interface.
+type Claims = BTreeMap<(String, InterfaceId), u64>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Vif {
     ofport: u16,
     mac: String,
-    /// The transaction in which it appeared with this port number.
+    /// The transaction of its claim.
     since: u64,
 }
 
@@ -43,16 +54,16 @@ impl Reports {
     pub(crate) fn plan(&self, node: &str, report: &ovs_driver::Report, txn: u64) -> (NodeReport, Rows) {
         let empty = NodeReport::default();
         let before = self.nodes.get(node).unwrap_or(&empty);
+        let claims = before.claims(report, txn);
         let vif = |(port, vif): (&String, &ovs_driver::Vif)| {
-            // An interface that was removed and added between two reports has another port number and counts as new.
-            let known = before.vifs.get(port).filter(|known| known.ofport == vif.ofport);
-            let since = known.map_or(txn, |known| known.since);
+            let since = claims.get(&(port.clone(), vif.interface)).copied().unwrap_or(txn);
             (port.clone(), Vif { ofport: vif.ofport, mac: vif.mac.clone(), since })
         };
         let after = NodeReport {
             vifs: report.vifs.iter().map(vif).collect(),
             tunnels: report.tunnels.clone(),
             patches: report.patches.clone(),
+            claims: Some(claims),
         };
         let rows = difference(&before.rows(node), &after.rows(node));
         (after, rows)
@@ -79,6 +90,8 @@ impl Reports {
         let mut part = report.clone();
         let stays = |port: Port| known.is_some_and(|known| known.has(report, &port)) || ports.contains(&port);
         part.vifs.retain(|port, _| stays(Port::Vif(port.clone())));
+        // A refused interface claims its port when it is accepted, as the journal has it.
+        part.interfaces.retain(|(port, _)| !report.vifs.contains_key(port) || part.vifs.contains_key(port));
         part.tunnels.retain(|name, _| stays(Port::Tunnel(name.clone())));
         part.patches.retain(|name, _| stays(Port::Patch(name.clone())));
         part
@@ -184,6 +197,22 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
 }
 
 impl NodeReport {
+    /// The claims of the interfaces in the next report, which is that of transaction `txn`.
+    fn claims(&self, report: &ovs_driver::Report, txn: u64) -> Claims {
+        let before = |port: &String, interface: InterfaceId| match &self.claims {
+            Some(claims) => claims.get(&(port.clone(), interface)).copied(),
+            // What a host reports again after a restart of the controller counts as what it reported before.
+            None => self.vifs.get(port).map(|vif| vif.since),
+        };
+        let claim = |(port, interface): &(String, InterfaceId)| {
+            let counts = report.vifs.get(port).is_some_and(|vif| vif.interface == *interface);
+            // A claim that has no effect yet may come without a transaction. It is older than that of the next one.
+            let now = if counts { txn } else { txn.saturating_sub(1) };
+            ((port.clone(), *interface), before(port, *interface).unwrap_or(now))
+        };
+        report.interfaces.iter().map(claim).collect()
+    }
+
     /// Whether a port is known and equal to the reported one.
     fn has(&self, report: &ovs_driver::Report, port: &Port) -> bool {
         match port {

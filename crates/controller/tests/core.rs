@@ -72,24 +72,77 @@ fn a_network_becomes_flows_and_tunnels() {
     }
 }
 
+/// The core after a report of interfaces of hv1: the rows of claims that come, as `port@transaction`, if any row changes.
+fn claimed(
+    core: &mut Core,
+    records: &mut Vec<Record>,
+    interfaces: &[(&str, &str, Option<u16>)],
+) -> Option<Vec<String>> {
+    let record = core.report("hv1", &report_of(interfaces), now()).unwrap()?.journalled();
+    let rows = record.insert.get("vif").cloned().unwrap_or_default();
+    records.push(record);
+    Some(rows.iter().map(|row| format!("{}@{}", row[1].as_str().unwrap(), row[4])).collect())
+}
+
 #[test]
-fn an_interface_keeps_its_since_until_its_port_number_changes() {
-    let (mut core, _) = core(&rules(RULES), &[]);
-    apply(&mut core, NETWORK);
-    let since = |core: &mut Core, vifs: &[(&str, u16)]| {
-        let applied = core.report("hv1", &report(vifs, &[]), now()).unwrap()?;
-        let rows = applied.journalled().insert.get("vif").cloned().unwrap_or_default();
-        Some(rows.iter().map(|row| format!("{}@{}", row[1].as_str().unwrap(), row[4])).collect::<Vec<_>>())
-    };
-    assert_eq!(since(&mut core, &[("blue-1", 5)]), Some(vec!["blue-1@2".to_owned()]));
-    assert_eq!(since(&mut core, &[("blue-1", 5)]), None, "nothing new is no transaction");
-    assert_eq!(since(&mut core, &[("blue-1", 5), ("blue-2", 6)]), Some(vec!["blue-2@3".to_owned()]));
-    assert_eq!(since(&mut core, &[("blue-1", 7), ("blue-2", 6)]), Some(vec!["blue-1@4".to_owned()]));
-    assert_eq!(since(&mut core, &[("blue-2", 6)]), Some(vec![]));
+fn an_interface_claims_its_port_once() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
+    let mut claimed = |core: &mut Core, interfaces: &[_]| claimed(core, &mut records, interfaces);
+    let of = |claims: &[&str]| Some(claims.iter().map(|claim| (*claim).to_owned()).collect::<Vec<_>>());
+    assert_eq!(claimed(&mut core, &[("blue-1", "tap1", Some(5))]), of(&["blue-1@2"]));
+    assert_eq!(claimed(&mut core, &[("blue-1", "tap1", Some(5))]), None, "nothing new is no transaction");
+    let both = [("blue-1", "tap1", Some(5)), ("blue-2", "tap2", Some(6))];
+    assert_eq!(claimed(&mut core, &both), of(&["blue-2@3"]));
+    // Another port number is no new claim, and neither is a time without one.
+    assert_eq!(claimed(&mut core, &[("blue-1", "tap1", Some(7)), both[1]]), of(&["blue-1@2"]));
+    assert_eq!(claimed(&mut core, &[("blue-1", "tap1", None), both[1]]), of(&[]));
+    assert_eq!(claimed(&mut core, &[("blue-1", "tap1", Some(8)), both[1]]), of(&["blue-1@2"]));
+    // Another interface is one, whatever its port number, and so is one that was gone.
+    assert_eq!(claimed(&mut core, &[("blue-1", "new1", Some(8)), both[1]]), of(&["blue-1@7"]));
+    assert_eq!(claimed(&mut core, &[both[1]]), of(&[]));
+    assert_eq!(claimed(&mut core, &[("blue-1", "new1", Some(8)), both[1]]), of(&["blue-1@9"]));
+    let unknown = report(&[("blue-1", 5)], &[]);
+    assert!(core.report("hv9", &unknown, now()).unwrap().is_none(), "a node that is not there");
+}
+
+#[test]
+fn of_two_interfaces_with_one_id_the_second_that_comes_to_count_claims_nothing_anew() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
+    let mut claimed = |interfaces: &[_]| claimed(&mut core, &mut records, interfaces);
+    assert_eq!(claimed(&[("blue-1", "tap1", Some(5))]), Some(vec!["blue-1@2".to_owned()]));
+    assert_eq!(claimed(&[("blue-1", "tap1", Some(5)), ("blue-1", "tap2", None)]), None);
     assert!(
-        core.report("hv9", &report(&[("blue-1", 5)], &[]), now()).unwrap().is_none(),
-        "a node that is not there"
+        claimed(&[("blue-1", "tap1", Some(5)), ("blue-1", "tap2", None), ("blue-2", "x", Some(6))]).is_some()
     );
+    // tap2 claimed after tap1, and before blue-2 came.
+    let left = claimed(&[("blue-1", "tap2", Some(9)), ("blue-2", "x", Some(6))]);
+    assert_eq!(left, Some(vec!["blue-1@2".to_owned()]));
+}
+
+#[test]
+fn an_interface_claims_nothing_anew_after_a_restart_of_the_controller() {
+    let rules = rules(RULES);
+    let (mut first, _) = core(&rules, &[]);
+    let mut records = vec![apply(&mut first, NETWORK).journalled()];
+    let before = [("blue-1", "tap1", Some(5)), ("blue-2", "tap2", Some(6))];
+    assert!(claimed(&mut first, &mut records, &before).is_some());
+    let (mut core, correction) = core(&rules, &records);
+    assert!(correction.is_none(), "{correction:?}");
+    // Its port number may have changed meanwhile.
+    let after = [("blue-1", "tap1", Some(7)), before[1]];
+    assert_eq!(claimed(&mut core, &mut records, &after), Some(vec!["blue-1@2".to_owned()]));
+    let replaced = [("blue-1", "new1", Some(7)), before[1]];
+    assert_eq!(claimed(&mut core, &mut records, &replaced), Some(vec!["blue-1@4".to_owned()]));
+    assert_eq!(records.len(), 4);
+    // A switch that reports as before the restart changes nothing, and is known from then on.
+    let (mut core, _) = crate::support::core(&rules, &records);
+    assert_eq!(claimed(&mut core, &mut records, &replaced), None);
+    let again = [("blue-1", "third", Some(7)), before[1]];
+    assert_eq!(claimed(&mut core, &mut records, &again), Some(vec!["blue-1@5".to_owned()]));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The events that a driver reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -146,6 +146,9 @@ pub struct Report {
     /// The virtual interfaces that have an OpenFlow port number, by `external_ids:iface-id`. The link state does not
     /// matter: the port of a guest that is still booting may have flows already.
     pub vifs: BTreeMap<String, Vif>,
+    /// Every interface of the integration bridge with an `external_ids:iface-id`, by this id, whether or not it has a port
+    /// number and counts.
+    pub interfaces: BTreeSet<(String, InterfaceId)>,
     /// The OpenFlow port numbers of the driver's tunnel ports, by port name. Ports without a number are problems.
     pub tunnels: BTreeMap<String, u16>,
     /// The same for the driver's patch ports on the integration bridge.
@@ -161,7 +164,14 @@ pub struct Vif {
     pub ofport: u16,
     /// `external_ids:attached-mac`, unparsed; empty if it is not set.
     pub mac: String,
+    /// The interface.
+    pub interface: InterfaceId,
 }
+
+/// An interface: the UUID of its row in the database. It stays when the interface changes, gets another port number, or has
+/// none for a while. An interface that is removed and added again is another one, even if that is one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InterfaceId(pub u128);
 
 /// A problem at the switch that does not stop the driver.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

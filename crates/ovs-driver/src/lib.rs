@@ -106,7 +106,7 @@ mod view;
 
 pub use config::{Config, Timing};
 pub use desired::{Changes, Desired, Patch, Remote, RemoteError, Tunnel};
-pub use event::{Channel, Event, ForeignChange, Problem, Rejection, Report, Vif};
+pub use event::{Channel, Event, ForeignChange, InterfaceId, Problem, Rejection, Report, Vif};
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};
 pub use handle::{Handle, spawn, spawn_with};

@@ -136,10 +136,10 @@ fn connection_event(event: &Event) -> Option<Channel> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Vif;
+    use crate::event::{InterfaceId, Vif};
 
     fn report(ofport: u16) -> Report {
-        let vifs = [("p".to_owned(), Vif { ofport, mac: String::new() })].into();
+        let vifs = [("p".to_owned(), Vif { ofport, mac: String::new(), interface: InterfaceId(1) })].into();
         Report { vifs, ..Report::default() }
     }
 

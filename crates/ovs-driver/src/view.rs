@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::desired::{Patch, Port as Wanted, Ports, Remote, Tunnel};
-use crate::event::{Problem, Report, Vif};
+use crate::event::{InterfaceId, Problem, Report, Vif};
 
 /// The mark of the driver's tunnel ports: `external_ids:weft=tunnel` on the interface.
 pub(crate) const OWNER: (&str, &str) = ("weft", "tunnel");
@@ -248,6 +248,7 @@ impl View {
             if mark.is_none() && iface_id.is_none() {
                 continue;
             }
+            report.interfaces.extend(iface_id.map(|id| (id.clone(), identity(interface))));
             let ofport = match ofport(interface) {
                 Ok(Some(ofport)) => ofport,
                 Ok(None) => continue,
@@ -304,14 +305,19 @@ fn plug_in(report: &mut Report, iface_id: &str, mut interfaces: Vec<(u16, &Inter
     if interfaces.len() > 1 {
         let names: Vec<&str> = interfaces.iter().map(|(_, interface)| interface.name.as_str()).collect();
         let why = format!(
-            "{} have the same iface-id; {} counts, which has the lowest port number",
+            "{} have the same iface-id; {} counts, which has the lowest port number: remove external_ids:iface-id from the \
+             others",
             names.join(" and "),
             chosen.name
         );
         report.problems.push(problem(iface_id, why));
     }
     let mac = chosen.external_ids.get("attached-mac").cloned().unwrap_or_default();
-    report.vifs.insert(iface_id.to_owned(), Vif { ofport: *ofport, mac });
+    report.vifs.insert(iface_id.to_owned(), Vif { ofport: *ofport, mac, interface: identity(chosen) });
+}
+
+fn identity(interface: &Interface) -> InterfaceId {
+    InterfaceId(interface.uuid.as_u128())
 }
 
 /// The differences between the ports of a switch and the desired ones.

@@ -7,7 +7,7 @@ use super::Generator;
 use crate::frames::{Addresses, link_local};
 use crate::world::{Change, Encap, Form, Localnet, Node, Port, Zone};
 
-/// Physical networks and their bridges.
+/// Physical networks and their bridges, which some hosts have exchanged.
 pub(super) const NETWORKS: [(&str, &str); 2] = [("net1", "br-one"), ("net2", "br-two")];
 
 impl Generator<'_> {
@@ -34,7 +34,11 @@ impl Generator<'_> {
         let zone = if self.style.one_zone { String::new() } else { self.random.pick(&zones).clone() };
         let mapped = *self.random.pick(&[80, 80, 100, 0]);
         let mut mappings: Vec<(String, String)> = Vec::new();
-        for (network, bridge) in NETWORKS {
+        let mut bridges = NETWORKS.map(|(_, bridge)| bridge);
+        if self.random.chance(20) {
+            bridges.reverse();
+        }
+        for ((network, _), bridge) in NETWORKS.into_iter().zip(bridges) {
             if self.random.chance(mapped) {
                 mappings.push((network.to_owned(), bridge.to_owned()));
             }

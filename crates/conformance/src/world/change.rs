@@ -1,5 +1,7 @@
 //! Changes of a world. Each can come at any time; a change that is invalid at that time is not made.
 
+use std::collections::BTreeSet;
+
 use super::{AUDIENCES, Failing, Localnet, Node, Port, Vif, World, Zone, audience};
 
 /// One change. An object of the same name is replaced.
@@ -133,7 +135,9 @@ impl World {
                     && self.nodes.values().all(|node| node.zone != *name)
             }
             Change::Node(name, node) => {
+                let bridges: BTreeSet<&String> = node.mappings.values().collect();
                 self.zones.contains_key(&node.zone)
+                    && bridges.len() == node.mappings.len()
                     && self.nodes.iter().all(|(other, there)| other == name || there.ip != node.ip)
             }
             Change::NoNode(name) => {

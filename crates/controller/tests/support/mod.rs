@@ -222,13 +222,26 @@ pub(crate) fn filled<'a>(record: &'a Record, table: &str) -> &'a [Vec<serde_json
     rows.unwrap_or_else(|| panic!("no row of {table} comes: {record:?}"))
 }
 
-/// A report of interfaces and tunnel ports, as `port@number`.
+/// A report of interfaces and tunnel ports, as `port@number`. Each port keeps its interface.
 pub(crate) fn report(vifs: &[(&str, u16)], tunnels: &[(&str, u16)]) -> ovs_driver::Report {
-    let vif =
-        |&(port, ofport): &(&str, u16)| (port.to_owned(), ovs_driver::Vif { ofport, mac: String::new() });
+    let interfaces: Vec<(&str, &str, Option<u16>)> =
+        vifs.iter().map(|&(port, ofport)| (port, port, Some(ofport))).collect();
+    let tunnels = tunnels.iter().map(|&(name, ofport)| (name.to_owned(), ofport)).collect();
+    ovs_driver::Report { tunnels, ..report_of(&interfaces) }
+}
+
+/// A report of interfaces: each has the port's id, the interface's name, and the port number if it has one and counts.
+pub(crate) fn report_of(interfaces: &[(&str, &str, Option<u16>)]) -> ovs_driver::Report {
+    let id = |name: &str| {
+        let bytes = name.bytes().fold(0, |id: u128, byte| id.wrapping_mul(257).wrapping_add(byte.into()));
+        ovs_driver::InterfaceId(bytes)
+    };
+    let vif = |&(port, name, ofport): &(&str, &str, Option<u16>)| {
+        Some((port.to_owned(), ovs_driver::Vif { ofport: ofport?, mac: String::new(), interface: id(name) }))
+    };
     ovs_driver::Report {
-        vifs: vifs.iter().map(vif).collect(),
-        tunnels: tunnels.iter().map(|&(name, ofport)| (name.to_owned(), ofport)).collect(),
+        vifs: interfaces.iter().filter_map(vif).collect(),
+        interfaces: interfaces.iter().map(|(port, name, _)| ((*port).to_owned(), id(name))).collect(),
         ..ovs_driver::Report::default()
     }
 }

@@ -98,7 +98,10 @@ fn a_report_tells_vifs_tunnels_and_problems_apart() {
     rows.interface(12, "gnv", |row| row.with("type", "geneve").with("external_ids", map(&[OWNER])));
     rows.interface(13, "theirs", |row| row.with("type", "geneve"));
     let report = rows.view().report(&config(), &BTreeMap::new());
-    let vif = |ofport, mac: &str| Vif { ofport, mac: mac.to_owned() };
+    let vif = |ofport: u16, mac: &str| {
+        let interface = InterfaceId(id(ofport.into()).as_u128());
+        Vif { ofport, mac: mac.to_owned(), interface }
+    };
     assert_eq!(
         report.vifs,
         [("blue-1".to_owned(), vif(5, "")), ("blue-2".to_owned(), vif(8, "02:00:00:00:00:02"))].into()
@@ -108,7 +111,8 @@ fn a_report_tells_vifs_tunnels_and_problems_apart() {
     assert_eq!(
         problems,
         [
-            "blue-1: tap5 and tap7 have the same iface-id; tap5 counts, which has the lowest port number",
+            "blue-1: tap5 and tap7 have the same iface-id; tap5 counts, which has the lowest port number: \
+             remove external_ids:iface-id from the others",
             "br-int: has the reserved port number 65534",
             "gone: No such device",
         ]

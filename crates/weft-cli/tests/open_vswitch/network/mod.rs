@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod claims;
 mod examples;
 mod first_hit;
 mod learning;
