@@ -25,6 +25,7 @@
 //! In reading order:
 //! - [`World`]: the objects, the places of interfaces, and the tunnels and patch ports.
 //! - [`Model`]: the path of a frame, and the addresses that hosts learn from it.
+//! - `underlay`: the MTU of a switch, and the sources that hosts refuse.
 //! - `Frame`: parsing; `security`: the frames that a port may send and receive; `neighbour`: answers to ARP requests and
 //!   neighbour solicitations.
 //!
@@ -36,6 +37,7 @@ mod frame;
 mod model;
 mod neighbour;
 mod security;
+mod underlay;
 mod world;
 
 pub use model::{AGE, Arrival, Model, Tap};
