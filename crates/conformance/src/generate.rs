@@ -4,6 +4,7 @@ mod changes;
 mod objects;
 mod traffic;
 
+use flow_simulator::Tunnelled;
 use test_random::Random;
 
 use crate::world::{Change, World};
@@ -19,6 +20,9 @@ pub enum Step {
     Wait(u64),
     /// A frame is sent, if its place exists.
     Send(Place, Vec<u8>),
+    /// Somebody sends a packet to the tunnel endpoint of a host, which must not accept it. A packet that the host may accept
+    /// by then is not sent.
+    Forge(String, Tunnelled),
 }
 
 /// The history of a network.
@@ -67,6 +71,8 @@ struct Style {
     geneve: bool,
     /// Whether everything is in one zone.
     one_zone: bool,
+    /// The percentage of tunnel endpoints that are of IPv6.
+    six: u64,
 }
 
 struct Generator<'a> {
@@ -91,6 +97,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         physical: *random.pick(&[0, 25, 25, 60]),
         geneve: random.chance(50),
         one_zone: random.chance(60),
+        six: *random.pick(&[0, 0, 40, 100]),
     };
     let mut generator = Generator { world: World::new(scattered), random, style, steps: Vec::new(), made: 0 };
     generator.network();
@@ -153,7 +160,7 @@ impl Generator<'_> {
         if self.random.chance(30) {
             let all = self.steps.drain(..).flat_map(|step| match step {
                 Step::Change(changes) => changes,
-                Step::Wait(_) | Step::Send(..) => Vec::new(),
+                Step::Wait(_) | Step::Send(..) | Step::Forge(..) => Vec::new(),
             });
             let all = all.collect();
             self.steps.push(Step::Change(all));
@@ -175,6 +182,7 @@ impl Generator<'_> {
                     }
                     self.change(changes);
                 }
+                _ if self.random.chance(6) => self.forge(),
                 _ => self.send(),
             }
         }
@@ -202,7 +210,7 @@ mod tests {
 
     #[test]
     fn histories_are_the_same_for_a_seed_and_have_all_kinds_of_steps() {
-        let (mut changes, mut waits, mut frames) = (0, 0, 0);
+        let (mut changes, mut waits, mut frames, mut forged) = (0, 0, 0, 0);
         for seed in 0..20 {
             let [one, other] = [(); 2].map(|()| history(&mut Random::new(seed), Size::default()));
             assert_eq!(one, other, "seed {seed}");
@@ -211,9 +219,11 @@ mod tests {
                     Step::Change(_) => changes += 1,
                     Step::Wait(_) => waits += 1,
                     Step::Send(..) => frames += 1,
+                    Step::Forge(..) => forged += 1,
                 }
             }
         }
-        assert!(changes > 100 && waits > 20 && frames > 1000, "{changes} {waits} {frames}");
+        let enough = changes > 100 && waits > 20 && frames > 1000 && forged > 50;
+        assert!(enough, "{changes} {waits} {frames} {forged}");
     }
 }

@@ -10,7 +10,8 @@ use crate::world::{Encap, Form, World};
 pub fn world(world: &World, hosts: &Hosts) -> network_spec::World {
     let nodes = world.nodes.iter().map(|(name, node)| {
         let encaps = node.encaps.iter().copied().map(encap).collect();
-        (name.clone(), Node { zone: node.zone.clone(), encaps, mappings: node.mappings.clone() })
+        let (zone, mappings) = (node.zone.clone(), node.mappings.clone());
+        (name.clone(), Node { ip: node.ip, zone, encaps, mappings })
     });
     let peer = |ip| world.nodes.iter().find(|(_, node)| node.ip == ip).map(|(name, _)| name.clone());
     let tunnels = hosts.tunnels().filter_map(|(host, kind, remote)| {
@@ -56,7 +57,7 @@ fn zone(zone: crate::world::Zone) -> Zone {
         Form::Flow => network_spec::Form::Flow,
         Form::Port => network_spec::Form::Port,
     };
-    Zone { form, mtu: zone.mtu }
+    Zone { form, mtu: zone.mtu, check_sources: zone.check_sources }
 }
 
 fn encap(encap: Encap) -> network_spec::Encap {

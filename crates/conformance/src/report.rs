@@ -23,6 +23,16 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
             Step::Send(place, bytes) => {
                 let _ = writeln!(text, "{number:4}. {place} sends {}", hex(bytes));
             }
+            Step::Forge(host, forged) => {
+                let (from, encapsulation, key) = (forged.from, forged.encapsulation, forged.key);
+                let _ = writeln!(
+                    text,
+                    "{number:4}. {from} sends to the tunnel endpoint of {host}, by {encapsulation:?} with key {key:#x}, \
+                     option {:x?}: {}",
+                    forged.option,
+                    hex(&forged.inner)
+                );
+            }
         }
     }
     let _ = writeln!(text, "\nThe world at step {}:\n{}", failure.step, failure.world);
@@ -48,10 +58,13 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
             list(&mut text, "Both deliver", &both(model, rules), &[]);
         }
     }
-    if let Some(Step::Send(place, bytes)) = history.steps.get(failure.step)
-        && !matches!(failure.difference, Difference::Change(_))
-    {
-        for (host, steps) in simulation.trace(place, bytes).hops {
+    let crossing = match history.steps.get(failure.step) {
+        Some(Step::Send(place, bytes)) => Some(simulation.trace(place, bytes)),
+        Some(Step::Forge(host, forged)) => Some(simulation.hosts().trace_tunnelled(host, forged)),
+        _ => None,
+    };
+    if let Some(crossing) = crossing.filter(|_| !matches!(failure.difference, Difference::Change(_))) {
+        for (host, steps) in crossing.hops {
             let _ = writeln!(text, "\nOn {host}:");
             for step in steps {
                 let _ = write!(text, "{step}");

@@ -1,7 +1,6 @@
 //! A world as rows of the rules' input tables, as the controller would write them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 use nlog_data::{ObjectKind, Row, Value};
 use openflow_rs::MacAddr;
@@ -42,13 +41,15 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
     };
     for (id, zone) in world.zones.iter().filter_map(|(name, zone)| Some((zone_id(name, *zone)?, zone))) {
         let form = if zone.form == Form::Flow { "flow" } else { "port" };
-        object("transport_zone", id, &[("tunnels", text(form)), ("mtu", int(zone.mtu))]);
+        let check = Value::Bool(zone.check_sources);
+        let fields = [("tunnels", text(form)), ("mtu", int(zone.mtu)), ("check_sources", check)];
+        object("transport_zone", id, &fields);
     }
     for (name, node) in &world.nodes {
         let encaps = node.encaps.iter().map(|encap| text(encap.name()));
         let mappings = node.mappings.iter().map(|(network, bridge)| record([text(network), text(bridge)]));
         let fields = [
-            ("ip", Value::Ip(IpAddr::V4(node.ip))),
+            ("ip", Value::Ip(node.ip)),
             ("encaps", list(encaps)),
             ("transport_zone", zone_of(world, &node.zone).map_or(Value::None, text)),
             ("bridge_mappings", Value::set(mappings)),

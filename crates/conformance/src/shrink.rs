@@ -151,6 +151,11 @@ fn simpler(change: &Change) -> Vec<Change> {
             };
             add(crate::world::Node { encaps: vec![Encap::Geneve], ..node.clone() });
             add(crate::world::Node { zone: String::new(), ..node.clone() });
+            let last = match node.ip {
+                std::net::IpAddr::V4(ip) => ip.octets()[3],
+                std::net::IpAddr::V6(ip) => ip.octets()[15],
+            };
+            add(crate::world::Node { ip: [172, 16, 0, last].into(), ..node.clone() });
             add(crate::world::Node { mappings: std::collections::BTreeMap::new(), ..node.clone() });
             for at in 0..node.encaps.len() {
                 let mut less = node.clone();

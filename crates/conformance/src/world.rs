@@ -4,7 +4,7 @@ mod change;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 pub use change::Change;
 pub use tunnel_encap::Encap;
@@ -27,18 +27,20 @@ pub struct Zone {
     pub form: Form,
     /// The MTU of the network between its nodes.
     pub mtu: u16,
+    /// Whether nodes check the source of what arrives in tunnels.
+    pub check_sources: bool,
 }
 
 impl Zone {
     /// The zone of nodes that name none.
-    pub const DEFAULT: Zone = Zone { form: Form::Flow, mtu: 1500 };
+    pub const DEFAULT: Zone = Zone { form: Form::Flow, mtu: 1500, check_sources: true };
 }
 
 /// A transport node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its tunnel endpoint.
-    pub ip: Ipv4Addr,
+    pub ip: IpAddr,
     /// Its zone.
     pub zone: String,
     /// The encapsulations that it supports, in order of preference.

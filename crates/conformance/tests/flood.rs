@@ -21,7 +21,7 @@ fn world() -> World {
     assert!(world.apply(&Change::Switch("wide".to_owned(), "acme".to_owned())));
     for number in 1..=HOSTS {
         let node = Node {
-            ip: address(number),
+            ip: address(number).into(),
             zone: String::new(),
             encaps: vec![Encap::Geneve],
             mappings: BTreeMap::new(),

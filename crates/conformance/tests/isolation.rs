@@ -34,7 +34,7 @@ fn world(random: &mut Random) -> World {
     let common = *random.pick(&encaps);
     for host in 1..=HOSTS {
         let node = Node {
-            ip: Ipv4Addr::new(172, 16, 0, host),
+            ip: Ipv4Addr::new(172, 16, 0, host).into(),
             zone: String::new(),
             encaps: common.to_vec(),
             mappings: std::collections::BTreeMap::new(),

@@ -33,7 +33,7 @@ fn world() -> World {
     for number in 1..=HOSTS {
         let [high, low] = number.to_be_bytes();
         let node = Node {
-            ip: Ipv4Addr::new(172, 16, high, low),
+            ip: Ipv4Addr::new(172, 16, high, low).into(),
             zone: String::new(),
             encaps: vec![Encap::Geneve],
             mappings: BTreeMap::new(),

@@ -2,7 +2,7 @@
 //! host, by ports and in tunnels, byte by byte. Frames enter by ports of the host and by tunnels from other hosts.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use conformance::{Place, Simulation, Size, Step, World, history, program};
 use flow_simulator::{Bridge, Host, Packet, Tunnel};
@@ -40,7 +40,7 @@ fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
                     world.apply(change);
                 }),
                 Step::Send(place, bytes) => frames.push((place, bytes)),
-                Step::Wait(_) => {}
+                Step::Wait(_) | Step::Forge(..) => {}
             }
         }
         let mut simulation = Simulation::new(program.clone()).expect("the rules start");
@@ -54,8 +54,12 @@ fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
         };
         let own: Vec<(u16, &Vec<u8>)> =
             frames.iter().filter_map(|(place, bytes)| Some((own(place)?, bytes))).collect();
-        let peers: Vec<Ipv4Addr> =
-            world.nodes.values().map(|node| node.ip).filter(|ip| *ip != host.address()).collect();
+        let peers: Vec<IpAddr> = world
+            .nodes
+            .values()
+            .map(|node| node.ip)
+            .filter(|ip| *ip != host.address() && ip.is_ipv4() == host.address().is_ipv4())
+            .collect();
         let mut switch = start(&host, &peers);
         for _ in 0..FRAMES {
             let from_own = !own.is_empty() && random.chance(60);
@@ -120,7 +124,7 @@ fn plain(bridge: &Bridge) -> impl Iterator<Item = u16> + '_ {
 }
 
 /// A switch with ports, flows and groups of a host.
-fn start(host: &Host, peers: &[Ipv4Addr]) -> DummySwitch {
+fn start(host: &Host, peers: &[IpAddr]) -> DummySwitch {
     let bridge = &host.bridge;
     let mut switch = DummySwitch::start(plain(bridge).chain([NOBODY]));
     let remote = |tunnel: Tunnel| tunnel.remote.map_or("flow".to_owned(), |remote| remote.to_string());
@@ -162,7 +166,7 @@ enum Way {
 
 impl Way {
     /// By this port, or by any.
-    fn any(random: &mut Random, host: &Host, peers: &[Ipv4Addr], port: Option<u16>) -> Way {
+    fn any(random: &mut Random, host: &Host, peers: &[IpAddr], port: Option<u16>) -> Way {
         let ports: Vec<u16> = plain(&host.bridge).collect();
         let tunnel = if port.is_none() { tunnel(random, host, peers) } else { None };
         match (port, tunnel) {
@@ -180,10 +184,9 @@ fn same(way: &Way, switch: &mut DummySwitch, host: &mut Host, bytes: &[u8]) -> R
     let (packet, sent) = match way {
         Way::Port(port) => (Packet::new(bytes.to_vec(), PortNo(*port)), switch.receive(*port, bytes)),
         Way::Tunnel(port, wrapped) => {
-            let packet = Packet::new(bytes.to_vec(), *port)
-                .with(Field::TunId, wrapped.key.into())
-                .with(Field::TunSrc, wrapped.from.to_bits().into())
-                .with(Field::TunDst, wrapped.to.to_bits().into());
+            let packet = Packet::new(bytes.to_vec(), *port).with(Field::TunId, wrapped.key.into());
+            let packet = with(packet, wrapped.from, [Field::TunSrc, Field::TunIpv6Src]);
+            let packet = with(packet, wrapped.to, [Field::TunDst, Field::TunIpv6Dst]);
             let packet = match wrapped.option {
                 Some(option) => packet.with(Field::TunMetadata0, option.into()),
                 None => packet,
@@ -215,15 +218,23 @@ fn same(way: &Way, switch: &mut DummySwitch, host: &mut Host, bytes: &[u8]) -> R
     Err(format!("{bytes} in {key:?}\nOpen vSwitch: {theirs:#x?}\nhere: {ours:#x?}\n{steps}"))
 }
 
+/// The packet with an address of its tunnel, in the field of its IP version.
+fn with(packet: Packet, address: IpAddr, [four, six]: [Field; 2]) -> Packet {
+    match address {
+        IpAddr::V4(address) => packet.with(four, address.to_bits().into()),
+        IpAddr::V6(address) => packet.with(six, address.to_bits()),
+    }
+}
+
 /// The tunnelled frame of a packet that leaves by a tunnel port.
-fn sent_by(tunnel: Tunnel, from: Ipv4Addr, emitted: &flow_simulator::Emitted) -> Wrapped {
+fn sent_by(tunnel: Tunnel, from: IpAddr, emitted: &flow_simulator::Emitted) -> Wrapped {
     let field = |field| emitted.key.get(field) as u32;
     let encapsulation = real(tunnel.encapsulation);
     let has_option = emitted.key.get(Field::TunMetadata0) != 0 && encapsulation == Encapsulation::Geneve;
     Wrapped {
         encapsulation,
         from,
-        to: tunnel.remote.unwrap_or_else(|| Ipv4Addr::from(field(Field::TunDst))),
+        to: tunnel.destination(&emitted.key).expect("flows name the destination"),
         key: field(Field::TunId),
         option: has_option.then(|| field(Field::TunMetadata0)),
         inner: emitted.bytes.clone(),
@@ -231,7 +242,7 @@ fn sent_by(tunnel: Tunnel, from: Ipv4Addr, emitted: &flow_simulator::Emitted) ->
 }
 
 /// A tunnelled frame from a peer with a key in use here, and its ingress port.
-fn tunnel(random: &mut Random, host: &Host, peers: &[Ipv4Addr]) -> Option<(PortNo, Wrapped)> {
+fn tunnel(random: &mut Random, host: &Host, peers: &[IpAddr]) -> Option<(PortNo, Wrapped)> {
     let tunnels: Vec<(PortNo, Tunnel)> = host.bridge.tunnels().collect();
     let keys: Vec<u32> = keys(&host.bridge).into_iter().collect();
     if tunnels.is_empty() || keys.is_empty() || peers.is_empty() {

@@ -1,7 +1,7 @@
 //! Several hosts, the tunnels between them, and the physical networks that they share.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use openflow_rs::PortNo;
@@ -15,7 +15,7 @@ use crate::{Bridge, Encapsulation, Packet, Stopped, Tunnel};
 pub struct Host {
     /// The bridge; tunnel and patch ports are ports of it too.
     pub bridge: Bridge,
-    address: Ipv4Addr,
+    address: IpAddr,
     networks: BTreeMap<PortNo, String>,
 }
 
@@ -24,23 +24,23 @@ impl Host {
     /// (`options:remote_ip=flow`, `options:key=flow`).
     pub fn new(
         mut bridge: Bridge,
-        address: Ipv4Addr,
+        address: impl Into<IpAddr>,
         tunnels: impl IntoIterator<Item = (PortNo, Encapsulation)>,
     ) -> Host {
         for (port, encapsulation) in tunnels {
             bridge.add_tunnel(port, encapsulation);
         }
-        Host { bridge, address, networks: BTreeMap::new() }
+        Host { bridge, address: address.into(), networks: BTreeMap::new() }
     }
 
     /// The address of the host's tunnel endpoint.
-    pub fn address(&self) -> Ipv4Addr {
+    pub fn address(&self) -> IpAddr {
         self.address
     }
 
     /// Changes the address of the host's tunnel endpoint.
-    pub fn set_address(&mut self, address: Ipv4Addr) {
-        self.address = address;
+    pub fn set_address(&mut self, address: impl Into<IpAddr>) {
+        self.address = address.into();
     }
 
     /// Adds a tunnel port, for all peers or for a single one.
@@ -126,7 +126,17 @@ pub enum Lost {
         /// The sender.
         host: String,
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
+    },
+    /// The other host's address is of another IP version.
+    #[error("{host}: a packet was tunnelled from {from} to {to}: both must be of one IP version")]
+    OtherVersion {
+        /// The sender.
+        host: String,
+        /// Its address.
+        from: IpAddr,
+        /// The other host's address.
+        to: IpAddr,
     },
     /// The receiver has no tunnel port of this encapsulation.
     #[error("{host} has no port for {encapsulation:?}, which {from} sent")]
@@ -164,6 +174,21 @@ pub enum Lost {
 
 /// The maximum number of packets between hosts for one packet sent; a logical switch on 3,000 hosts needs 2,999.
 pub(crate) const MAX_CROSSINGS: usize = 100_000;
+
+/// A packet in a tunnel, as somebody sends it to the tunnel endpoint of a host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tunnelled {
+    /// The tunnel's encapsulation.
+    pub encapsulation: Encapsulation,
+    /// The source address of the outer header.
+    pub from: IpAddr,
+    /// The tunnel's key.
+    pub key: u32,
+    /// Geneve's option.
+    pub option: Option<u32>,
+    /// The frame inside.
+    pub inner: Vec<u8>,
+}
 
 /// A frame on a physical network, as another machine there receives it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -228,6 +253,17 @@ impl Fabric {
         Walk::new(Hosts::untouched(&self.hosts), true).start_at_host(host, packet)
     }
 
+    /// Sends a packet to the tunnel endpoint of a host, from anywhere. If the host has no tunnel port for it, Open vSwitch
+    /// drops it. Hosts learn from it.
+    pub fn send_tunnelled(&mut self, host: &str, tunnelled: &Tunnelled) -> Crossing {
+        Walk::new(Hosts::Live(&mut self.hosts), false).start_in_tunnel(host, tunnelled)
+    }
+
+    /// The result that [`Fabric::send_tunnelled`] would have, as in [`Fabric::trace`].
+    pub fn trace_tunnelled(&self, host: &str, tunnelled: &Tunnelled) -> Crossing {
+        Walk::new(Hosts::untouched(&self.hosts), true).start_in_tunnel(host, tunnelled)
+    }
+
     /// Sends a frame from another machine on an ideal physical network: whatever its tags are, it reaches everybody
     /// there. Hosts learn from it.
     pub fn send_physical(&mut self, network: &str, bytes: Vec<u8>) -> Crossing {
@@ -242,6 +278,8 @@ impl Fabric {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     /// A host `hvN` at 10.0.0.N with port N and Geneve at 200.
@@ -311,7 +349,7 @@ mod tests {
         for last in [1, 7] {
             let address = Ipv4Addr::new(10, 0, 0, last);
             let lost = bad(&format!("set_field:{address}->tun_dst,output:200"));
-            assert_eq!(lost, [Lost::NoHost { host: host_name.clone(), address }]);
+            assert_eq!(lost, [Lost::NoHost { host: host_name.clone(), address: address.into() }]);
         }
         let back = |to: u8| format!("actions=set_field:10.0.0.{to}->tun_dst,set_field:0->in_port,output:200");
         let mut round = fabric([host(1, &[], &[&back(2)]), host(2, &[], &[&back(1)])]);
@@ -322,7 +360,7 @@ mod tests {
     fn what_a_peer_sends_comes_in_by_its_own_port_if_it_has_one() {
         let one = |remote: u8, encapsulation| Tunnel {
             encapsulation,
-            remote: Some(Ipv4Addr::new(10, 0, 0, remote)),
+            remote: Some(Ipv4Addr::new(10, 0, 0, remote).into()),
         };
         let mut sender = host(1, &[], &["in_port=1 actions=output:201"]);
         sender.add_tunnel(PortNo(201), one(2, Encapsulation::Geneve));
@@ -342,6 +380,56 @@ mod tests {
         let lost =
             Lost::NoTunnel { from: "hv1".into(), host: "hv2".into(), encapsulation: Encapsulation::Geneve };
         assert_eq!(send(&mut fabric), (vec![], vec![lost]));
+    }
+
+    #[test]
+    fn what_strangers_send_comes_in_like_what_peers_send() {
+        let mut receiver =
+            host(1, &[], &["in_port=200,tun_src=10.9.9.9,tun_id=7,tun_metadata0=0x5 actions=1"]);
+        let forged = |encapsulation, last| Tunnelled {
+            encapsulation,
+            from: Ipv4Addr::new(10, 9, 9, last).into(),
+            key: 7,
+            option: Some(5),
+            inner: vec![2; 60],
+        };
+        let sent = |fabric: &mut Fabric, encapsulation, last| {
+            let crossing = fabric.send_tunnelled("hv1", &forged(encapsulation, last));
+            assert_eq!(crossing.lost, []);
+            crossing.arrived.len()
+        };
+        let mut hosts = fabric([receiver.clone()]);
+        assert_eq!(sent(&mut hosts, Encapsulation::Geneve, 9), 1);
+        assert_eq!(sent(&mut hosts, Encapsulation::Geneve, 8), 0);
+        assert_eq!(sent(&mut hosts, Encapsulation::Vxlan, 9), 0, "the host has no port for it");
+        receiver.remove_port(PortNo(200));
+        let own = |last| Tunnel {
+            encapsulation: Encapsulation::Geneve,
+            remote: Some(Ipv4Addr::new(10, 9, 9, last).into()),
+        };
+        for (peer, arrived) in [(8, 0), (9, 1)] {
+            receiver.add_tunnel(PortNo(200), own(peer));
+            assert_eq!(sent(&mut fabric([receiver.clone()]), Encapsulation::Geneve, 9), arrived);
+        }
+    }
+
+    #[test]
+    fn tunnels_over_ipv6_have_fields_of_their_own_and_both_ends_of_one_version() {
+        let received =
+            "in_port=200,tun_src=0.0.0.0,tun_ipv6_src=fd00::1,tun_ipv6_dst=fd00::2 actions=output:2";
+        let mut hosts = [
+            host(1, &[], &["in_port=1 actions=set_field:fd00::2->tun_ipv6_dst,output:200"]),
+            host(2, &[], &[received]),
+        ];
+        hosts[1].set_address("fd00::2".parse::<IpAddr>().unwrap());
+        let versions = Lost::OtherVersion {
+            host: "hv1".to_owned(),
+            from: Ipv4Addr::new(10, 0, 0, 1).into(),
+            to: "fd00::2".parse().unwrap(),
+        };
+        assert_eq!(send(&mut fabric(hosts.clone())), (vec![], vec![versions]));
+        hosts[0].set_address("fd00::1".parse::<IpAddr>().unwrap());
+        assert_eq!(send(&mut fabric(hosts)), (vec![("hv2".to_owned(), 2)], vec![]));
     }
 
     #[test]
@@ -411,7 +499,7 @@ mod tests {
             let mut fabric = fabric([host(1, &[&group], &["in_port=1 actions=group:1"])]);
             let mut receiver = host(2, &[], &["in_port=200 actions=LOCAL"]);
             for number in 2..others + 2 {
-                receiver.address = Ipv4Addr::from_bits(0x0a00_0000 + number);
+                receiver.set_address(Ipv4Addr::from_bits(0x0a00_0000 + number));
                 fabric.add(&format!("hv{number}"), receiver.clone());
             }
             let (arrived, lost) = send(&mut fabric);

@@ -76,7 +76,7 @@ mod walk;
 pub use bridge::Bridge;
 pub use change::Change;
 pub use error::{Refused, Stopped};
-pub use fabric::{Arrival, Crossing, Fabric, Host, Lost, Tapped};
+pub use fabric::{Arrival, Crossing, Fabric, Host, Lost, Tapped, Tunnelled};
 pub use group::{Bucket, Group};
 pub use key::FlowKey;
 pub use packet::Packet;

@@ -19,15 +19,16 @@ pub(crate) const CLONE: usize = HEADER;
 
 /// Bytes of the action that encapsulates a packet.
 pub(crate) fn push(tunnel: Tunnel, key: &FlowKey) -> usize {
-    const ETHERNET_AND_IPV4: usize = 34;
+    const ETHERNET: usize = 14;
     const OPTION: usize = 8;
+    let ip = if tunnel.destination(key).is_some_and(|to| to.is_ipv6()) { 40 } else { 20 };
     let header = match tunnel.encapsulation {
         Encapsulation::Geneve if key.tunnel.metadata.is_some() => 16 + OPTION,
         Encapsulation::Geneve | Encapsulation::Vxlan => 16,
         Encapsulation::Gre => 8,
     };
     // Two ports and the length and type of the header precede it.
-    HEADER + padded(16 + ETHERNET_AND_IPV4 + header)
+    HEADER + padded(16 + ETHERNET + ip + header)
 }
 
 /// Bytes of the actions that rewrite a packet from one set of fields to the other. This is an estimate for rewrites

@@ -1,6 +1,10 @@
 //! The ports of a bridge and their kinds.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use openflow_rs::Field;
+
+use crate::FlowKey;
 
 /// The encapsulation of a tunnel, as far as the receiver can see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +33,20 @@ pub struct Tunnel {
     /// The encapsulation.
     pub encapsulation: Encapsulation,
     /// Its only peer; none for a port that serves all peers (`options:remote_ip=flow`).
-    pub remote: Option<Ipv4Addr>,
+    pub remote: Option<IpAddr>,
+}
+
+impl Tunnel {
+    /// The destination of a packet with these fields that leaves by the port; none if they name none. As in Open vSwitch,
+    /// `tun_ipv6_dst` counts only if `tun_dst` is 0.
+    pub fn destination(&self, key: &FlowKey) -> Option<IpAddr> {
+        let by_fields = || match (key.get(Field::TunDst) as u32, key.get(Field::TunIpv6Dst)) {
+            (0, 0) => None,
+            (0, six) => Some(Ipv6Addr::from_bits(six).into()),
+            (four, _) => Some(Ipv4Addr::from_bits(four).into()),
+        };
+        self.remote.or_else(by_fields)
+    }
 }
 
 impl From<Encapsulation> for Tunnel {

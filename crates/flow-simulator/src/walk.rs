@@ -1,13 +1,14 @@
 //! Follows a packet and its copies from host to host.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use openflow_rs::{Field, PortNo};
 
 use crate::fabric::MAX_CROSSINGS;
 use crate::{
     Arrival, Crossing, Emitted, Encapsulation, FlowKey, Host, Lost, Outcome, Packet, Tapped, Tunnel,
+    Tunnelled,
 };
 
 /// The hosts that a packet meets.
@@ -64,7 +65,7 @@ pub(crate) struct Walk<'a> {
     under_way: VecDeque<(String, Packet)>,
     crossings: usize,
     /// Hosts by address, built when first needed.
-    addresses: Option<BTreeMap<Ipv4Addr, String>>,
+    addresses: Option<BTreeMap<IpAddr, String>>,
     crossing: Crossing,
 }
 
@@ -81,6 +82,24 @@ impl<'a> Walk<'a> {
 
     pub(crate) fn start_on_network(mut self, network: &str, bytes: Vec<u8>) -> Crossing {
         self.spread(network, &bytes, None);
+        self.follow()
+    }
+
+    pub(crate) fn start_in_tunnel(mut self, to: &str, tunnelled: &Tunnelled) -> Crossing {
+        let Some(host) = self.hosts.get(to) else {
+            self.crossing.lost.push(Lost::Unknown(to.to_owned()));
+            return self.crossing;
+        };
+        let Tunnelled { encapsulation, from, key, option, inner } = tunnelled;
+        // A packet of the other IP version has another destination than the host's tunnel endpoint.
+        let reaches = from.is_ipv4() == host.address().is_ipv4();
+        if let Some(port) = arrival(host, *from, *encapsulation).filter(|_| reaches) {
+            let packet = Packet::new(inner.clone(), port);
+            let option = option.filter(|_| *encapsulation == Encapsulation::Geneve);
+            let packet =
+                received(packet, encapsulation.carried((*key).into()), (*from, host.address()), option);
+            self.under_way.push_back((to.to_owned(), packet));
+        }
         self.follow()
     }
 
@@ -138,11 +157,9 @@ impl<'a> Walk<'a> {
 
     /// A packet goes through a tunnel.
     fn through(&mut self, from: &str, tunnel: Tunnel, emitted: Emitted) -> Result<(), Lost> {
-        let to = tunnel.remote.unwrap_or_else(|| Ipv4Addr::from(emitted.key.get(Field::TunDst) as u32));
         let host = || from.to_owned();
-        if to.is_unspecified() {
-            return Err(Lost::NoDestination { host: host(), port: emitted.port });
-        }
+        let no_destination = || Lost::NoDestination { host: host(), port: emitted.port };
+        let to = tunnel.destination(&emitted.key).ok_or_else(no_destination)?;
         let hosts = &self.hosts;
         let addresses = self.addresses.get_or_insert_with(|| {
             hosts.iter().map(|(name, host)| (host.address(), name.clone())).rev().collect()
@@ -152,8 +169,19 @@ impl<'a> Walk<'a> {
         let (Some(sender), Some(peer)) = (hosts.get(from), hosts.get(name)) else { return Err(no_host()) };
         let encapsulation = tunnel.encapsulation;
         let no_tunnel = || Lost::NoTunnel { from: host(), host: name.clone(), encapsulation };
-        let port = arrival(peer, sender.address(), encapsulation).ok_or_else(no_tunnel)?;
-        let packet = wrapped(encapsulation, emitted, port, sender.address(), to);
+        let own = sender.address();
+        if own.is_ipv4() != to.is_ipv4() {
+            return Err(Lost::OtherVersion { host: host(), from: own, to });
+        }
+        let port = arrival(peer, own, encapsulation).ok_or_else(no_tunnel)?;
+        let Emitted { bytes, key, .. } = emitted;
+        let option = option(&key).filter(|_| encapsulation == Encapsulation::Geneve);
+        let packet = received(
+            Packet::new(bytes, port),
+            encapsulation.carried(key.get(Field::TunId)),
+            (own, to),
+            option,
+        );
         self.under_way.push_back((name.clone(), packet));
         Ok(())
     }
@@ -161,28 +189,23 @@ impl<'a> Walk<'a> {
 
 /// The ingress port of a tunnelled packet: the port for this sender, if there is one, otherwise the
 /// port for all peers.
-fn arrival(host: &Host, from: Ipv4Addr, encapsulation: Encapsulation) -> Option<PortNo> {
-    let by = |remote: Option<Ipv4Addr>| {
+fn arrival(host: &Host, from: IpAddr, encapsulation: Encapsulation) -> Option<PortNo> {
+    let by = |remote: Option<IpAddr>| {
         let wanted = Tunnel { encapsulation, remote };
         host.bridge.tunnels().find(|(_, tunnel)| *tunnel == wanted).map(|(port, _)| port)
     };
     by(Some(from)).or_else(|| by(None))
 }
 
-/// The packet after decapsulation.
-fn wrapped(
-    encapsulation: Encapsulation,
-    emitted: Emitted,
-    port: PortNo,
-    from: Ipv4Addr,
-    to: Ipv4Addr,
-) -> Packet {
-    let Emitted { bytes, key, .. } = emitted;
-    let packet = Packet::new(bytes, port)
-        .with(Field::TunId, encapsulation.carried(key.get(Field::TunId)))
-        .with(Field::TunSrc, from.to_bits().into())
-        .with(Field::TunDst, to.to_bits().into());
-    match option(&key).filter(|_| encapsulation == Encapsulation::Geneve) {
+/// The packet after decapsulation, with the key, addresses and option of its tunnel.
+fn received(packet: Packet, key: u128, (from, to): (IpAddr, IpAddr), option: Option<u32>) -> Packet {
+    let with = |packet: Packet, address: IpAddr, four, six| match address {
+        IpAddr::V4(address) => packet.with(four, address.to_bits().into()),
+        IpAddr::V6(address) => packet.with(six, address.to_bits()),
+    };
+    let packet = with(packet.with(Field::TunId, key), from, Field::TunSrc, Field::TunIpv6Src);
+    let packet = with(packet, to, Field::TunDst, Field::TunIpv6Dst);
+    match option {
         Some(option) => packet.with(Field::TunMetadata0, option.into()),
         None => packet,
     }

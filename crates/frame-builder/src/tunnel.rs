@@ -1,9 +1,9 @@
 //! Frames inside tunnels.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::{IPV4, Ipv4, Mac, UDP, ethernet, udp_without_checksum};
+use crate::{IPV4, IPV6, Ipv4, Ipv6, Mac, UDP, ethernet, udp_without_checksum};
 
 const GENEVE_PORT: u16 = 6081;
 const VXLAN_PORT: u16 = 4789;
@@ -43,9 +43,9 @@ pub struct Wrapped {
     /// The tunnel's encapsulation.
     pub encapsulation: Encapsulation,
     /// The sender's address.
-    pub from: Ipv4Addr,
-    /// The receiver's address.
-    pub to: Ipv4Addr,
+    pub from: IpAddr,
+    /// The receiver's address, of the same IP version.
+    pub to: IpAddr,
     /// The tunnel's key.
     pub key: u32,
     /// Geneve's option that `tun_metadata0` is mapped to.
@@ -77,17 +77,24 @@ pub fn wrap(to: Mac, from: Mac, wrapped: &Wrapped) -> Vec<u8> {
             (GRE_PROTOCOL, [&[0x20, 0][..], &TRANSPARENT_ETHERNET, &key, &wrapped.inner].concat())
         }
     };
-    let mut header = Ipv4::new(wrapped.from, wrapped.to, protocol);
-    header.fragment = DONT_FRAGMENT;
-    ethernet(to, from, IPV4, &header.packet(&payload))
+    match (wrapped.from, wrapped.to) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let mut header = Ipv4::new(src, dst, protocol);
+            header.fragment = DONT_FRAGMENT;
+            ethernet(to, from, IPV4, &header.packet(&payload))
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            ethernet(to, from, IPV6, &Ipv6::new(src, dst, protocol).packet(&payload))
+        }
+        (src, dst) => panic!("a tunnel from {src} to {dst}: both must be of one IP version"),
+    }
 }
 
 /// Decapsulates a frame on the underlay; `None` if it is not a tunnelled frame.
 pub fn unwrap(frame: &[u8]) -> Option<Wrapped> {
-    let (ip, inside) = (frame.get(14..34)?, frame.get(34..)?);
-    let address = |at: usize| Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);
+    let (from, to, protocol, inside) = outer(frame)?;
     let word = |bytes: &[u8], at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
-    let (encapsulation, key, option, inner) = match ip[9] {
+    let (encapsulation, key, option, inner) = match protocol {
         GRE_PROTOCOL => (Encapsulation::Gre, word(inside, 4)?, None, inside.get(8..)?),
         UDP => {
             let (port, header) = (inside.get(2..4)?, inside.get(8..)?);
@@ -103,7 +110,18 @@ pub fn unwrap(frame: &[u8]) -> Option<Wrapped> {
         _ => return None,
     };
     let inner = inner.to_vec();
-    Some(Wrapped { encapsulation, from: address(12), to: address(16), key, option, inner })
+    Some(Wrapped { encapsulation, from, to, key, option, inner })
+}
+
+/// The addresses and the protocol of the outer IP header, and what is inside it.
+fn outer(frame: &[u8]) -> Option<(IpAddr, IpAddr, u8, &[u8])> {
+    let packet = frame.get(14..)?;
+    if frame[12..14] == IPV6.to_be_bytes() {
+        let address = |at: usize| Some(Ipv6Addr::from(<[u8; 16]>::try_from(packet.get(at..at + 16)?).ok()?));
+        return Some((address(8)?.into(), address(24)?.into(), packet[6], packet.get(40..)?));
+    }
+    let address = |at: usize| Some(Ipv4Addr::from(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?));
+    Some((address(12)?.into(), address(16)?.into(), packet[9], packet.get(20..)?))
 }
 
 #[cfg(test)]
@@ -114,9 +132,11 @@ mod tests {
     fn a_frame_comes_back_out_of_every_tunnel() {
         for encapsulation in [Encapsulation::Geneve, Encapsulation::Vxlan, Encapsulation::Gre] {
             let option = Some(0x0102_0304).filter(|_| encapsulation == Encapsulation::Geneve);
-            let (from, to) = ([172, 31, 0, 1].into(), [172, 31, 0, 2].into());
-            let wrapped = Wrapped { encapsulation, from, to, key: 0xabcdef, option, inner: vec![7; 60] };
-            assert_eq!(unwrap(&wrap([2; 6], [4; 6], &wrapped)), Some(wrapped));
+            for [from, to] in [["172.31.0.1", "172.31.0.2"], ["fd00::1", "fd00::2"]] {
+                let [from, to] = [from, to].map(|address| address.parse().expect("an address"));
+                let wrapped = Wrapped { encapsulation, from, to, key: 0xabcdef, option, inner: vec![7; 60] };
+                assert_eq!(unwrap(&wrap([2; 6], [4; 6], &wrapped)), Some(wrapped));
+            }
         }
         assert_eq!(unwrap(&[0; 60]), None);
     }

@@ -185,6 +185,11 @@ impl Lab {
         self.host(&spec.name)
     }
 
+    /// The namespace of the cable between the hosts: its bridge is `switch`. A machine in it is no host.
+    pub fn underlay_namespace(&self) -> String {
+        namespace(self.name(), Kind::Underlay, "")
+    }
+
     /// Enters every host's tunnel address and MAC address in the neighbour tables of all others. Otherwise the first packet
     /// to a host is lost while its address is resolved. A restart of `ovs-vswitchd` clears the table.
     pub fn warm_underlay(&self) -> Result<(), Error> {

@@ -25,6 +25,7 @@
 //! In reading order:
 //! - [`World`]: the objects, the places of interfaces, and the tunnels and patch ports.
 //! - [`Model`]: the path of a frame, and the addresses that hosts learn from it.
+//! - `underlay`: the MTU of a switch, and the sources that hosts refuse.
 //! - `Frame`: parsing; `security`: the frames that a port may send and receive; `neighbour`: answers to ARP requests and
 //!   neighbour solicitations.
 //! - `problems`: what users must see of a network that cannot work as configured.
@@ -38,6 +39,7 @@ mod model;
 mod neighbour;
 mod problems;
 mod security;
+mod underlay;
 mod world;
 
 pub use model::{AGE, Arrival, Model, Tap};

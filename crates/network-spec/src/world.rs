@@ -1,7 +1,7 @@
 //! The network as users configure it and switches report it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
@@ -38,11 +38,13 @@ pub struct Zone {
     pub form: Form,
     /// The largest IP packet that the network between its hosts carries.
     pub mtu: u16,
+    /// Whether its hosts check the source of what arrives in tunnels ([`World::refuses`]).
+    pub check_sources: bool,
 }
 
 impl Default for Zone {
     fn default() -> Zone {
-        Zone { form: Form::Flow, mtu: 1500 }
+        Zone { form: Form::Flow, mtu: 1500, check_sources: true }
     }
 }
 
@@ -68,23 +70,6 @@ pub enum Encap {
     Stt,
 }
 
-impl Encap {
-    /// The overhead in bytes between the inner and the outer IP packet. It does not depend on the switch: the MTU of
-    /// machines that run must not shrink because a port of their switch changes.
-    fn overhead(self) -> u16 {
-        match self {
-            // IP, UDP, the tunnel's header, its option with the ingress port, and the Ethernet header inside.
-            Encap::Geneve => 20 + 8 + 8 + 8 + 14,
-            // IP, UDP, the tunnel's header, Ethernet.
-            Encap::Vxlan => 20 + 8 + 8 + 14,
-            // IP, GRE with a key, Ethernet.
-            Encap::Gre => 20 + 8 + 14,
-            // IP, TCP, STT, Ethernet.
-            Encap::Stt => 20 + 20 + 18 + 14,
-        }
-    }
-}
-
 /// A tunnel port of a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tunnel {
@@ -97,8 +82,10 @@ pub struct Tunnel {
 }
 
 /// A host.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
+    /// The address of its tunnel endpoint.
+    pub ip: IpAddr,
     /// Its transport zone.
     pub zone: String,
     /// The encapsulations that it supports, in order of preference.
@@ -106,6 +93,13 @@ pub struct Node {
     /// Its bridge mappings: physical network to bridge. No two networks have one bridge, which would carry the frames of one
     /// to the other.
     pub mappings: BTreeMap<String, String>,
+}
+
+impl Default for Node {
+    fn default() -> Node {
+        let ip = Ipv4Addr::UNSPECIFIED.into();
+        Node { ip, zone: String::new(), encaps: Vec::new(), mappings: BTreeMap::new() }
+    }
 }
 
 /// A logical switch.
@@ -243,24 +237,8 @@ impl World {
         self.zones.get(name).copied().or(default)
     }
 
-    /// The largest IP packet that passes between all hosts with ports of a switch; none if the switch uses no tunnels. It
-    /// has no meaning if only one host has ports.
-    pub fn mtu(&self, switch: &str) -> Option<u16> {
-        if self.localnet_of(switch).is_some() {
-            return None;
-        }
-        let hosts: BTreeSet<&str> =
-            self.ports_of(switch).filter_map(|(port, _)| self.location(port)).collect();
-        let pairs = hosts.iter().flat_map(|from| hosts.iter().map(move |to| (*from, *to)));
-        let mtu = |(from, to)| {
-            let encap = self.tunnel(from, to)?;
-            Some(self.zone(&self.nodes.get(from)?.zone)?.mtu - encap.overhead())
-        };
-        pairs.filter_map(mtu).min()
-    }
-
     /// The encapsulation from one host to another: the first of the sender's encapsulations for which both have a tunnel
-    /// port. Tunnels exist only within a zone.
+    /// port. Tunnels exist only within a zone, and between addresses of one IP version, since a packet has one outer header.
     pub fn tunnel(&self, from: &str, to: &str) -> Option<Encap> {
         let (sender, receiver) = (self.nodes.get(from)?, self.nodes.get(to)?);
         let form = self.zone(&sender.zone)?.form;
@@ -271,6 +249,7 @@ impl World {
         let both = |encap: &&Encap| {
             receiver.encaps.contains(encap) && has(from, **encap, to) && has(to, **encap, from)
         };
-        (sender.zone == receiver.zone && from != to).then(|| sender.encaps.iter().find(both).copied())?
+        let alike = sender.zone == receiver.zone && sender.ip.is_ipv4() == receiver.ip.is_ipv4();
+        (alike && from != to).then(|| sender.encaps.iter().find(both).copied())?
     }
 }

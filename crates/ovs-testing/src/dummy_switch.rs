@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 
 use frame_builder::{Encapsulation, GENEVE_OPTION, Mac, Wrapped, wrap};
@@ -62,7 +62,7 @@ impl DummySwitch {
 
     /// Adds tunnel ports (number, encapsulation, `remote_ip`) and the bridge that carries tunnels between this address and
     /// the peers. Geneve's option of 4 bytes becomes `tun_metadata0`.
-    pub fn add_tunnels(&mut self, own: Ipv4Addr, peers: &[Ipv4Addr], ports: &[(u16, Encapsulation, String)]) {
+    pub fn add_tunnels(&mut self, own: IpAddr, peers: &[IpAddr], ports: &[(u16, Encapsulation, String)]) {
         let mac = |mac: [u8; 6]| mac.map(|byte| format!("{byte:02x}")).join(":");
         let uplink = self.ovs.path("up.pcap");
         let mut words = format!(
@@ -78,8 +78,10 @@ impl DummySwitch {
             );
         }
         self.ovs.vsctl(&words.split(' ').collect::<Vec<_>>());
-        self.call("netdev-dummy/ip4addr", &["br-phy", &format!("{own}/16")]);
-        self.call("ovs/route/add", &[&format!("{own}/16"), "br-phy"]);
+        let (command, prefix) =
+            if own.is_ipv4() { ("netdev-dummy/ip4addr", 16) } else { ("netdev-dummy/ip6addr", 64) };
+        self.call(command, &["br-phy", &format!("{own}/{prefix}")]);
+        self.call("ovs/route/add", &[&format!("{own}/{prefix}"), "br-phy"]);
         for peer in peers {
             self.call("tnl/neigh/set", &["br-phy", &peer.to_string(), &mac(PEER_MAC)]);
         }

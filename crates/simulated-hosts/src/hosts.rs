@@ -1,11 +1,11 @@
 //! The hosts: they make and report the ports that rules want, and load flows and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Group, Host, Packet};
+use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Group, Host, Packet, Tunnelled};
 use nlog_data::{Canonical, TableDelta, TableId};
 use openflow_rs::{Actions, FlowEntry, PortNo};
 use switch_tables::rows::{Bucket, Flow, Patch, Tunnel};
@@ -27,7 +27,7 @@ pub struct Reports {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// Its address on the underlay.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The bridge to each of its physical networks.
     pub bridges: BTreeMap<String, String>,
 }
@@ -62,7 +62,7 @@ pub struct Hosts {
     vnics: BTreeMap<(String, u16), String>,
     /// The physical networks of existing patch ports, by host and number.
     attached: BTreeMap<(String, u16), String>,
-    tunnels: BTreeMap<(String, String), (Encap, Option<Ipv4Addr>)>,
+    tunnels: BTreeMap<(String, String), (Encap, Option<IpAddr>)>,
     patches: BTreeMap<(String, String), String>,
     groups: BTreeMap<(String, u32), Buckets>,
     reports: Reports,
@@ -87,7 +87,7 @@ impl Hosts {
     }
 
     /// The existing tunnel ports: host, encapsulation, and the peer's address for ports with a single peer.
-    pub fn tunnels(&self) -> impl Iterator<Item = (&str, Encap, Option<Ipv4Addr>)> {
+    pub fn tunnels(&self) -> impl Iterator<Item = (&str, Encap, Option<IpAddr>)> {
         self.reports.tunnels.keys().filter_map(|key| {
             let (encap, remote) = self.tunnels.get(key)?;
             Some((key.0.as_str(), *encap, *remote))
@@ -129,7 +129,7 @@ impl Hosts {
     }
 
     /// A host is at another address.
-    fn move_to(&mut self, name: &str, address: Ipv4Addr) {
+    fn move_to(&mut self, name: &str, address: IpAddr) {
         let Some(host) = self.fabric.remove(name) else { return };
         let mut host = Host::new(host.bridge, address, []);
         for ((_, number), network) in self.attached.iter().filter(|((at, _), _)| at == name) {
@@ -205,7 +205,7 @@ impl Hosts {
         &mut self,
         number: impl Fn(&(String, String), Wanted<'_>) -> Number,
     ) -> Result<(), String> {
-        let ends: BTreeMap<Ipv4Addr, String> =
+        let ends: BTreeMap<IpAddr, String> =
             self.sites.iter().map(|(name, site)| (site.address, name.clone())).collect();
         let mut alike = BTreeSet::new();
         for (key, (encap, remote)) in self.tunnels.clone() {
@@ -359,6 +359,26 @@ impl Hosts {
             },
             Place::Tap(network) => self.fabric.send_physical(network, bytes.to_vec()),
         };
+        self.delivered(crossing)
+    }
+
+    /// Sends a packet to the tunnel endpoint of a host, from anywhere, and returns the delivered frames, sorted. Hosts learn
+    /// from it.
+    ///
+    /// # Errors
+    /// As [`Hosts::send`].
+    pub fn send_tunnelled(&mut self, host: &str, tunnelled: &Tunnelled) -> Result<Vec<Out>, String> {
+        let crossing = self.fabric.send_tunnelled(host, tunnelled);
+        self.delivered(crossing)
+    }
+
+    /// The trace of such a packet on each host. No host learns from it.
+    pub fn trace_tunnelled(&self, host: &str, tunnelled: &Tunnelled) -> Crossing {
+        self.fabric.trace_tunnelled(host, tunnelled)
+    }
+
+    /// The delivered frames, sorted.
+    fn delivered(&self, crossing: Crossing) -> Result<Vec<Out>, String> {
         if let Some(lost) = crossing.lost.first() {
             return Err(lost.to_string());
         }

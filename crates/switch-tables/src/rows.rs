@@ -1,6 +1,6 @@
 //! Rows of these tables as typed values.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use nlog_data::{Canonical, Row, Value};
@@ -45,7 +45,7 @@ pub struct Tunnel {
     /// The encapsulation.
     pub encap: Encap,
     /// The peer; none if flows say it.
-    pub remote: Option<Ipv4Addr>,
+    pub remote: Option<IpAddr>,
 }
 
 /// A row of [`PATCHES`](crate::PATCHES).
@@ -144,9 +144,9 @@ pub fn port(row: &Row) -> Option<((String, String), u16)> {
     Some(((host.to_string(), name.to_string()), u16::try_from(*ofport).ok()?))
 }
 
-/// Reads a row of [`ENDPOINTS`](crate::ENDPOINTS): a host and its address, if that is of IPv4.
-pub fn endpoint(row: &Row) -> Option<(String, Ipv4Addr)> {
-    let [Value::String(host), Value::Ip(IpAddr::V4(ip))] = &row[..] else { return None };
+/// Reads a row of [`ENDPOINTS`](crate::ENDPOINTS): a host and its address.
+pub fn endpoint(row: &Row) -> Option<(String, IpAddr)> {
+    let [Value::String(host), Value::Ip(ip)] = &row[..] else { return None };
     Some((host.to_string(), *ip))
 }
 

@@ -14,14 +14,14 @@ impl Generator<'_> {
     pub(super) fn zone(&mut self, name: &str) -> Change {
         let form = *self.random.pick(&[Form::Flow, Form::Port]);
         let mtu = *self.random.pick(&[1500, 1280, 9000]);
-        Change::Zone(name.to_owned(), Zone { form, mtu })
+        let check_sources = self.random.chance(80);
+        Change::Zone(name.to_owned(), Zone { form, mtu, check_sources })
     }
 
     pub(super) fn node(&mut self, name: &str) -> Change {
-        let last = if self.world.nodes.contains_key(name) && self.random.chance(80) {
-            self.world.nodes[name].ip.octets()[3]
-        } else {
-            self.random.below(250) as u8 + 1
+        let ip = match self.world.nodes.get(name) {
+            Some(node) if self.random.chance(80) => node.ip,
+            _ => self.endpoint(),
         };
         let mut encaps = Encap::ALL.to_vec();
         self.random.shuffle(&mut encaps);
@@ -43,13 +43,18 @@ impl Generator<'_> {
                 mappings.push((network.to_owned(), bridge.to_owned()));
             }
         }
-        let node = Node {
-            ip: Ipv4Addr::new(172, 16, 0, last),
-            zone,
-            encaps,
-            mappings: mappings.into_iter().collect(),
-        };
+        let node = Node { ip, zone, encaps, mappings: mappings.into_iter().collect() };
         Change::Node(name.to_owned(), node)
+    }
+
+    /// The address of a tunnel endpoint.
+    fn endpoint(&mut self) -> IpAddr {
+        let last = self.random.below(250) as u8 + 1;
+        if self.random.chance(self.style.six) {
+            Ipv6Addr::new(0xfd00, 0, 0, 0xac10, 0, 0, 0, last.into()).into()
+        } else {
+            Ipv4Addr::new(172, 16, 0, last).into()
+        }
     }
 
     pub(super) fn localnet(&mut self, switch: &str) -> Vec<Change> {

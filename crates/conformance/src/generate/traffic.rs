@@ -1,9 +1,13 @@
 //! Random frames for an existing network.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use flow_simulator::{Encapsulation, Tunnelled};
+
 use super::objects::NETWORKS;
 use super::{Generator, Place, Step};
 use crate::frames::{Addresses, Book, frame, stranger};
-use crate::world::World;
+use crate::world::{AUDIENCES, World, audience};
 
 impl Generator<'_> {
     pub(super) fn send(&mut self) {
@@ -33,6 +37,43 @@ impl Generator<'_> {
         }
         let bytes = frame(self.random, &book);
         self.steps.push(Step::Send(place, bytes));
+    }
+
+    /// A packet in a tunnel to some host, from a node or a stranger, with a key that some host knows.
+    pub(super) fn forge(&mut self) {
+        let Some(host) = self.some_host() else { return };
+        let at = self.world.nodes[&host].ip;
+        let nodes = |world: &World| {
+            let alike = world.nodes.values().filter(|node| node.ip.is_ipv4() == at.is_ipv4());
+            alike.map(|node| node.ip).collect()
+        };
+        let stranger: IpAddr = match at {
+            IpAddr::V4(_) => Ipv4Addr::new(172, 16, 9, 9).into(),
+            IpAddr::V6(_) => Ipv6Addr::new(0xfd00, 0, 0, 0xbad, 0, 0, 0, 9).into(),
+        };
+        let from = self.some(nodes).filter(|_| self.random.chance(60)).unwrap_or(stranger);
+        let Some(key) = self.some_key() else { return };
+        let encapsulation = *self.random.pick(&[
+            Encapsulation::Geneve,
+            Encapsulation::Geneve,
+            Encapsulation::Vxlan,
+            Encapsulation::Gre,
+        ]);
+        let option = self.some_key().filter(|_| self.random.chance(80));
+        let far = self.world.ports.values().flat_map(|port| port.addresses.clone()).collect();
+        let inner = frame(self.random, &Book { far, ..Book::default() });
+        self.steps.push(Step::Forge(host, Tunnelled { encapsulation, from, key, option, inner }));
+    }
+
+    /// The label of a port, or of the copies for ports of a switch.
+    fn some_key(&mut self) -> Option<u32> {
+        if self.random.chance(60) {
+            let port = self.some(|world| world.ports.keys().cloned().collect())?;
+            return Some(self.world.labels.port(&port));
+        }
+        let switch = self.some(|world| world.switches.keys().cloned().collect())?;
+        let (who, relay) = (*self.random.pick(&AUDIENCES), self.random.chance(30));
+        Some(self.world.labels.port(&audience(&switch, who, relay)))
     }
 }
 

@@ -17,7 +17,8 @@ fn addresses((at, ips): &Addresses) -> String {
 
 impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tunnels by {:?}, MTU {}", self.form, self.mtu)
+        write!(f, "tunnels by {:?}, MTU {}", self.form, self.mtu)?;
+        f.write_str(if self.check_sources { "" } else { ", sources unchecked" })
     }
 }
 

@@ -1,6 +1,6 @@
 //! A switch with tunnels to peers, and a simulated fabric that must behave the same.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use flow_simulator::{Bridge, Crossing, Fabric, Host, Packet, Tunnel};
 use frame_builder::{Encapsulation, Wrapped, unwrap};
@@ -15,8 +15,16 @@ pub(crate) const FOR_ONE: [(u16, Encapsulation, u8); 2] =
 /// The last bytes of the peers' addresses; that of the switch is 1.
 pub(crate) const PEERS: [u8; 3] = [2, 3, 4];
 
-pub(crate) fn address(last: u8) -> Ipv4Addr {
-    Ipv4Addr::new(172, 31, 0, last)
+pub(crate) fn address(last: u8) -> IpAddr {
+    Ipv4Addr::new(172, 31, 0, last).into()
+}
+
+/// The last byte of an address.
+fn last(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(address) => address.octets()[3],
+        IpAddr::V6(address) => address.octets()[15],
+    }
 }
 
 /// An output packet: host, port and bytes.
@@ -85,7 +93,7 @@ impl Beside {
     /// # Errors
     /// The outputs that differ.
     pub(crate) fn receive_tunnelled(&mut self, wrapped: &Wrapped) -> Result<(), String> {
-        let peer = wrapped.from.octets()[3].to_string();
+        let peer = last(wrapped.from).to_string();
         let port =
             FOR_ALL.iter().find(|(_, kind)| *kind == wrapped.encapsulation).map_or(0, |(port, _)| *port);
         let set =
@@ -166,7 +174,7 @@ fn at_peer(sent: &Wrapped) -> Out {
         bytes[8..12].copy_from_slice(&sent.key.to_be_bytes());
     }
     let port = FOR_ALL.iter().find(|(_, kind)| *kind == sent.encapsulation).map_or(0, |(port, _)| port - 100);
-    (sent.to.octets()[3].to_string(), port, bytes)
+    (last(sent.to).to_string(), port, bytes)
 }
 
 pub(crate) fn sent_by_switch(ports: Vec<(u16, Vec<u8>)>, uplink: &[Vec<u8>]) -> Vec<Out> {

@@ -10,5 +10,6 @@ mod learning;
 mod migration;
 mod stacks;
 mod support;
+mod underlay;
 
 pub(crate) use support::wait_for;

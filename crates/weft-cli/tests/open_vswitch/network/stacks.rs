@@ -48,8 +48,38 @@ fn v6(n: u8) -> Ipv6Addr {
 fn carries_everything(encap: &str, form: &str, overhead: u16, underlay_mtu: u16) {
     let hosts = Settings { hosts: 3, underlay_mtu, encaps: vec![encap.to_owned()], ..settings(encap) };
     let testbed = Testbed::start(hosts).unwrap();
+    let nodes = testbed.hosts_as_objects().unwrap();
+    carries_everything_on(&testbed, &nodes, (encap, form), overhead, underlay_mtu);
+}
+
+/// The same between IPv6 tunnel endpoints.
+fn carries_everything_over_ipv6(encap: &str, form: &str, overhead: u16) {
+    let hosts = Settings { hosts: 3, encaps: vec![encap.to_owned()], ..settings(&format!("{encap}6")) };
+    let testbed = Testbed::start(hosts).unwrap();
+    let mut nodes = testbed.hosts_as_objects().unwrap();
+    for (host, n) in testbed.lab().unwrap().hosts().unwrap().into_iter().zip(1..) {
+        let address = Ipv6Addr::new(0xfd31, 0, 0, 0, 0, 0, 0, n);
+        for argv in [
+            &["sysctl", "-qw", "net.ipv6.conf.br-phy.disable_ipv6=0"][..],
+            &["ip", "address", "add", &format!("{address}/64"), "dev", "br-phy", "nodad"],
+        ] {
+            let output = host.exec(argv).unwrap();
+            assert!(output.success(), "{output:?}");
+        }
+        nodes = nodes.replace(&format!("ip: {}\n", host.ip), &format!("ip: '{address}'\n"));
+    }
+    carries_everything_on(&testbed, &nodes, (encap, form), overhead, 1500);
+}
+
+/// The same with these nodes.
+fn carries_everything_on(
+    testbed: &Testbed,
+    nodes: &str,
+    (encap, form): (&str, &str),
+    overhead: u16,
+    underlay_mtu: u16,
+) {
     let zone = format!("{{kind: transport_zone, id: rack, tunnels: {form}, mtu: {underlay_mtu}}}\n");
-    let nodes = testbed.hosts_as_objects().unwrap().replace("role:", "transport_zone: rack\nrole:");
     let nodes = nodes.replace("\nip:", "\ntransport_zone: rack\nip:");
     testbed.apply("zone.yaml", &(zone + &nodes)).unwrap();
     let mtu = underlay_mtu - overhead;
@@ -58,9 +88,9 @@ fn carries_everything(encap: &str, form: &str, overhead: u16, underlay_mtu: u16)
         vm.mtu = Some(mtu);
         vm.address(format!("10.4.0.{n}/24")).address(format!("{}/64", v6(n)))
     });
-    bring_up(&testbed, NETWORK, &machines);
+    bring_up(testbed, NETWORK, &machines);
     let lab = testbed.lab().unwrap();
-    crosses_in(&testbed, encap, form);
+    crosses_in(testbed, encap, form);
     for (from, to) in [("red-1", 3), ("red-4", 1), ("red-2", 1), ("blue-1", 3)] {
         lab.wait_ping(from, v4(to), DEADLINE).unwrap();
         lab.wait_ping(from, v6(to).into(), DEADLINE).unwrap();
@@ -69,7 +99,7 @@ fn carries_everything(encap: &str, form: &str, overhead: u16, underlay_mtu: u16)
     neighbours_are_answered_here(lab);
     duplicates_are_found(lab);
     streams_and_datagrams(lab);
-    largest_packets(&testbed, mtu);
+    largest_packets(testbed, mtu);
 }
 
 /// Checks that the tunnel ports have the expected form.
@@ -227,4 +257,14 @@ fn gre_with_a_port_for_each_peer_carries_everything() {
 #[test]
 fn jumbo_packets_pass_where_the_network_between_hosts_takes_them() {
     carries_everything("geneve", "port", 58, 9000);
+}
+
+#[test]
+fn vxlan_over_ipv6_carries_everything() {
+    carries_everything_over_ipv6("vxlan", "flow", 70);
+}
+
+#[test]
+fn geneve_over_ipv6_with_a_port_for_each_peer_carries_everything() {
+    carries_everything_over_ipv6("geneve", "port", 78);
 }
