@@ -55,9 +55,14 @@ pub fn frame(random: &mut Random, book: &Book) -> Vec<u8> {
         (tag, whose) = (Some(*number), (own, near));
     }
     let talk = talk(random, whose.0, whose.1, &book.far);
-    let mut frame = [talk.dst, talk.src].concat();
+    let inside = inside::payload(random, &talk);
+    let to_group = inside::group(&inside).filter(|_| random.chance(55));
+    let mut frame = [to_group.unwrap_or(talk.dst), talk.src].concat();
     if let Some(tag) = tag {
         frame.extend(tagged(random, 0x8100, tag));
+    } else if random.chance(6) {
+        // Only a priority.
+        frame.extend(tagged(random, 0x8100, 0));
     }
     if random.chance(5) {
         for _ in 0..*random.pick(&[1, 1, 2]) {
@@ -67,7 +72,7 @@ pub fn frame(random: &mut Random, book: &Book) -> Vec<u8> {
             frame.extend(tagged(random, kind, number));
         }
     }
-    frame.extend(inside::payload(random, &talk));
+    frame.extend(inside);
     if random.chance(10) {
         frame.extend(vec![0; random.below(40) as usize]);
     }
@@ -112,7 +117,10 @@ fn talk(random: &mut Random, own: &[Addresses], near: &[Addresses], far: &[Addre
     let dst = match random.below(25) {
         0..3 => BROADCAST,
         3 => {
-            *random.pick(&[[1, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1], [1, 0x80, 0xc2, 0, 0, 0], [0; 6]])
+            let reserved = *random.pick(&[0, 2, 14, 15, 16]);
+            let groups =
+                [[1, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1], [1, 0x80, 0xc2, 0, 0, reserved], [0; 6]];
+            *random.pick(&groups)
         }
         4..6 => stranger(random),
         _ => you.0,

@@ -1,6 +1,6 @@
 //! A world in the types of the network model.
 
-use network_spec::{Address, Localnet, Node, Port, Switch, Tap, Tunnel, Zone};
+use network_spec::{Address, Localnet, Node, Port, Switch, Tap, Trust, Tunnel, Zone};
 
 use crate::generate::Place;
 use crate::simulation::Hosts;
@@ -75,9 +75,20 @@ fn port(port: &crate::world::Port) -> Port {
         addresses: port.addresses.iter().map(|(mac, ips)| Address { mac: *mac, ips: ips.clone() }).collect(),
         port_security: port.security,
         unknown_addresses: port.unknown,
+        trust: port.trust.iter().map(|name| trust(name)).collect(),
         parent: port.parent.clone(),
         enabled: port.enabled,
         requested_hosts: port.requested.clone(),
+    }
+}
+
+/// Panics on a name that is none of [`crate::world::TRUSTS`], from which generators and tests pick.
+fn trust(name: &str) -> Trust {
+    match name {
+        "ra" => Trust::Ra,
+        "redirect" => Trust::Redirect,
+        "dhcp_server" => Trust::DhcpServer,
+        other => panic!("the model knows no trust `{other}`"),
     }
 }
 

@@ -70,6 +70,7 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
             ("addresses", list(addresses)),
             ("port_security", Value::Bool(port.security)),
             ("unknown_addresses", Value::Bool(port.unknown)),
+            ("trust", list(port.trust.iter().map(|name| text(name)))),
             ("enabled", Value::Bool(port.enabled)),
             ("requested_hosts", list(port.requested.iter().map(|host| text(host)))),
         ];

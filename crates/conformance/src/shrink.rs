@@ -172,6 +172,7 @@ fn simpler(change: &Change) -> Vec<Change> {
             add(crate::world::Port { parent: None, ..port.clone() });
             add(crate::world::Port { security: false, ..port.clone() });
             add(crate::world::Port { unknown: false, ..port.clone() });
+            add(crate::world::Port { trust: std::collections::BTreeSet::new(), ..port.clone() });
             add(crate::world::Port { enabled: true, ..port.clone() });
             add(crate::world::Port { requested: std::collections::BTreeSet::new(), ..port.clone() });
             for at in 0..port.addresses.len() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_simulator::Crossing;
+use flow_simulator::{Crossing, VlanLimit};
 use nlog::Program;
 use nlog_data::{Row, TableDelta, TableId};
 use simulated_hosts::{Number, Outputs, Site, Wanted};
@@ -65,6 +65,11 @@ impl Simulation {
     /// The rules refuse the change, or ask hosts for something impossible.
     pub fn change(&mut self, world: &World, managed: &dyn Fn(&str) -> bool) -> Result<(), String> {
         self.hosts.update(sites(world), vnics(world));
+        for name in world.nodes.keys() {
+            if let Some(host) = self.hosts.fabric_mut().host_mut(name) {
+                host.bridge.vlan_limit = vlan_limit(name);
+            }
+        }
         for _ in 0..ROUNDS {
             let wanted = rows(world, self.rules.kinds(), self.hosts.reports(), managed);
             let Some(delta) = self.rules.replace(wanted)? else {
@@ -131,6 +136,11 @@ impl Simulation {
             _ => None,
         })
     }
+}
+
+/// The number of VLAN tags that the switch of a host reads. Hosts differ, because it must make no difference.
+fn vlan_limit(host: &str) -> VlanLimit {
+    VlanLimit::new(host.bytes().last().unwrap_or_default() % 3)
 }
 
 /// The hosts of a world.

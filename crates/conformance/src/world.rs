@@ -60,6 +60,8 @@ pub struct Port {
     pub security: bool,
     /// Whether it receives frames for unknown addresses.
     pub unknown: bool,
+    /// The names of what it may send although it is secured: some of [`TRUSTS`].
+    pub trust: BTreeSet<&'static str>,
     /// The parent port and the VLAN tag there, of a trunk member.
     pub parent: Option<(String, u16)>,
     /// Whether it sends and receives.
@@ -67,6 +69,9 @@ pub struct Port {
     /// The hosts that may have its vNIC; all if there are none.
     pub requested: BTreeSet<String>,
 }
+
+/// What a port can be trusted with, by its names in rows.
+pub const TRUSTS: [&str; 3] = ["ra", "redirect", "dhcp_server"];
 
 /// A localnet port.
 #[derive(Clone, Debug, PartialEq, Eq)]

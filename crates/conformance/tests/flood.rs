@@ -34,6 +34,7 @@ fn world() -> World {
             unknown: number % 3 != 0,
             parent: None,
             enabled: true,
+            trust: BTreeSet::new(),
             requested: BTreeSet::new(),
         };
         assert!(world.apply(&Change::Node(format!("h{number}"), node)));

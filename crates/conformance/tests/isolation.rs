@@ -51,6 +51,7 @@ fn world(random: &mut Random) -> World {
         unknown: false,
         parent: None,
         enabled: true,
+        trust: BTreeSet::new(),
         requested: BTreeSet::new(),
     };
     assert!(world.apply(&Change::Port(name(SHARED, 1), shared)));
@@ -70,6 +71,7 @@ fn world(random: &mut Random) -> World {
                 unknown,
                 parent,
                 enabled: true,
+                trust: BTreeSet::new(),
                 requested: BTreeSet::new(),
             };
             assert!(world.apply(&Change::Port(name(tenant, number), port)));

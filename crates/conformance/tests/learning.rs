@@ -21,6 +21,7 @@ fn port(number: u16, unknown: bool) -> Change {
         unknown,
         parent: None,
         enabled: true,
+        trust: BTreeSet::new(),
         requested: BTreeSet::new(),
     };
     Change::Port(format!("p{number}"), port)

@@ -1,6 +1,8 @@
 //! The rules' output for hosts of random networks, in real Open vSwitch: each frame leaves it as it leaves the simulated
 //! host, by ports and in tunnels, byte by byte. Frames enter by ports of the host and by tunnels from other hosts.
 
+mod directed;
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -127,6 +129,7 @@ fn plain(bridge: &Bridge) -> impl Iterator<Item = u16> + '_ {
 fn start(host: &Host, peers: &[IpAddr]) -> DummySwitch {
     let bridge = &host.bridge;
     let mut switch = DummySwitch::start(plain(bridge).chain([NOBODY]));
+    switch.set_vlan_limit(bridge.vlan_limit.setting());
     let remote = |tunnel: Tunnel| tunnel.remote.map_or("flow".to_owned(), |remote| remote.to_string());
     let tunnels: Vec<(u16, Encapsulation, String)> =
         bridge.tunnels().map(|(port, tunnel)| (port.0, real(tunnel.encapsulation), remote(tunnel))).collect();

@@ -7,6 +7,7 @@ use openflow_rs::flow::{ALL_TABLES, ANY_GROUP};
 use openflow_rs::{FlowCommand, FlowEntry, FlowMod, Match, PortNo};
 
 use crate::check::{check, groups_named};
+use crate::extract::VlanLimit;
 use crate::group::misplaced;
 use crate::learned::Learned;
 use crate::port::Port;
@@ -22,6 +23,8 @@ pub struct Bridge {
     users: BTreeMap<u32, usize>,
     pub(crate) ports: BTreeMap<u16, Port>,
     pub(crate) learned: Learned,
+    /// The number of VLAN tags that the switch reads.
+    pub vlan_limit: VlanLimit,
 }
 
 impl Bridge {

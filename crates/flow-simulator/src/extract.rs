@@ -21,6 +21,30 @@ pub(crate) struct Layout {
     pub(crate) routed: bool,
 }
 
+/// The number of VLAN tags that a switch reads of a packet (`other_config:vlan-limit`). The next one is the packet's Ethernet
+/// type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VlanLimit(usize);
+
+impl VlanLimit {
+    /// The limit by its setting; 0 stands for as many as Open vSwitch can read, which are two.
+    pub fn new(setting: u8) -> VlanLimit {
+        let most = FlowKey::MOST_TAGS;
+        VlanLimit(if setting == 0 { most } else { most.min(setting.into()) })
+    }
+
+    /// A setting with this limit.
+    pub fn setting(self) -> u8 {
+        self.0 as u8
+    }
+}
+
+impl Default for VlanLimit {
+    fn default() -> VlanLimit {
+        VlanLimit(1)
+    }
+}
+
 /// The unread bytes, from `at` on.
 struct Cursor<'a> {
     bytes: &'a [u8],
@@ -54,27 +78,28 @@ impl<'a> Cursor<'a> {
 }
 
 /// Reads the fields of a packet.
-pub(crate) fn extract(bytes: &[u8], in_port: PortNo) -> (FlowKey, Layout) {
+pub(crate) fn extract(bytes: &[u8], in_port: PortNo, limit: VlanLimit) -> (FlowKey, Layout) {
     let (mut key, mut layout) = (FlowKey::empty(in_port), Layout { end: bytes.len(), ..Layout::default() });
     let mut cursor = Cursor { bytes, at: 0 };
     // Fields read before a missing part are kept.
-    let _ = ethernet(&mut cursor, &mut key, &mut layout);
+    let _ = ethernet(&mut cursor, limit, &mut key, &mut layout);
     (key, layout)
 }
 
-fn ethernet(cursor: &mut Cursor<'_>, key: &mut FlowKey, layout: &mut Layout) -> Option<()> {
+fn ethernet(cursor: &mut Cursor<'_>, limit: VlanLimit, key: &mut FlowKey, layout: &mut Layout) -> Option<()> {
     if cursor.left() < 14 {
         return None;
     }
     let (dst, src): (&[u8; 6], &[u8; 6]) = (cursor.pull()?, cursor.pull()?);
     (key.eth_dst, key.eth_src) = (MacAddr(*dst).to_u64(), MacAddr(*src).to_u64());
-    // `vlan-limit` is 1: one tag is read, and the type of a second one is the packet's Ethernet type.
-    if let Some(&[t0, t1, v0, v1, _, _]) = cursor.peek::<6>() {
+    for vlan in &mut key.vlans[..limit.0] {
+        let Some(&[t0, t1, v0, v1, _, _]) = cursor.peek::<6>() else { break };
         let tpid = u16::from_be_bytes([t0, t1]);
-        if matches!(tpid, ETH_VLAN | ETH_SERVICE_VLAN) {
-            key.vlans[0] = Vlan { tpid, tci: u16::from_be_bytes([v0, v1]) | VLAN_PRESENT };
-            cursor.skip(4)?;
+        if !matches!(tpid, ETH_VLAN | ETH_SERVICE_VLAN) {
+            break;
         }
+        *vlan = Vlan { tpid, tci: u16::from_be_bytes([v0, v1]) | VLAN_PRESENT };
+        cursor.skip(4)?;
     }
     key.eth_type = ethernet_type(cursor)?;
     layout.l3 = Some(cursor.at);

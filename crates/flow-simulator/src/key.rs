@@ -70,9 +70,8 @@ pub struct FlowKey {
     pub(crate) eth_dst: u64,
     /// Type of what follows the tags.
     pub(crate) eth_type: u16,
-    /// Tags, outermost first. A packet's second tag is not parsed (`vlan-limit` is 1), but pushing a tag makes
-    /// two.
-    pub(crate) vlans: [Vlan; 2],
+    /// Tags, outermost first.
+    pub(crate) vlans: [Vlan; FlowKey::MOST_TAGS],
     pub(crate) nw_src: u32,
     pub(crate) nw_dst: u32,
     pub(crate) ipv6_src: u128,
@@ -130,6 +129,9 @@ pub(crate) struct Tracked {
 }
 
 impl FlowKey {
+    /// The most tags that Open vSwitch handles (`FLOW_MAX_VLAN_HEADERS`).
+    pub(crate) const MOST_TAGS: usize = 2;
+
     /// The key of a packet before parsing.
     pub(crate) fn empty(in_port: PortNo) -> FlowKey {
         FlowKey {

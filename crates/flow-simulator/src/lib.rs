@@ -45,8 +45,7 @@
 //! - [`Fabric`]: [`Host`]s with tunnels and physical networks between them, and the path of a packet through them.
 //!
 //! Left out on purpose: timeouts of flows that were not learned, meters, counters, and the `NORMAL` action. Queues are
-//! accepted and have no effect. A flow whose actions lack their prerequisites is accepted, although a switch refuses it. A
-//! packet's second VLAN tag is not parsed, as with the default of Open vSwitch (`vlan-limit=1`).
+//! accepted and have no effect. A flow whose actions lack their prerequisites is accepted, although a switch refuses it.
 //!
 //! Left out so far, and refused: `ct` and `nat`, `conjunction`, `check_pkt_larger`, action sets of flows (`write_actions`,
 //! `clear_actions`), groups of type `select` and `ff`, and `learn` with TCP timeouts, limits or results. Not parsed: MPLS,
@@ -76,6 +75,7 @@ mod walk;
 pub use bridge::Bridge;
 pub use change::Change;
 pub use error::{Refused, Stopped};
+pub use extract::VlanLimit;
 pub use fabric::{Arrival, Crossing, Fabric, Host, Lost, Tapped, Tunnelled};
 pub use group::{Bucket, Group};
 pub use key::FlowKey;

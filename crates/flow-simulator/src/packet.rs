@@ -3,6 +3,7 @@
 use openflow_rs::{Field, PortNo};
 
 use crate::FlowKey;
+use crate::extract::VlanLimit;
 use crate::rewrite::Frame;
 
 /// A packet on its way into a bridge: its bytes, the fields parsed from them, and its metadata.
@@ -19,14 +20,29 @@ use crate::rewrite::Frame;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub(crate) frame: Frame,
+    limit: VlanLimit,
     key: FlowKey,
 }
 
 impl Packet {
     /// Parses a packet from a port. No bytes are refused: truncated or invalid parts leave fields at 0.
+    ///
+    /// One VLAN tag is read, as by default in Open vSwitch. A bridge with another limit reads the packet again.
     pub fn new(bytes: Vec<u8>, in_port: PortNo) -> Packet {
-        let frame = Frame::new(bytes, in_port);
-        Packet { key: frame.key().clone(), frame }
+        let frame = Frame::new(bytes, in_port, VlanLimit::default());
+        Packet { key: frame.key().clone(), limit: VlanLimit::default(), frame }
+    }
+
+    /// The packet as a switch reads it that reads this many VLAN tags. Its metadata stays.
+    #[must_use]
+    pub fn with_vlan_limit(self, limit: VlanLimit) -> Packet {
+        if limit == self.limit {
+            return self;
+        }
+        let frame = Frame::new(self.frame.bytes().to_vec(), PortNo(self.key.in_port), limit);
+        let FlowKey { registers, metadata, in_port, pkt_mark, tunnel, ct, .. } = self.key;
+        let key = FlowKey { registers, metadata, in_port, pkt_mark, tunnel, ct, ..frame.key().clone() };
+        Packet { frame, limit, key }
     }
 
     /// The packet with metadata: a tunnel's key and addresses, a mark, a register. Fields of the packet itself are

@@ -96,10 +96,11 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(bridge: &'a Bridge, packet: &Packet, wanted: bool) -> Run<'a> {
+        let packet = packet.clone().with_vlan_limit(bridge.vlan_limit);
         Run {
             bridge,
-            frame: packet.frame.clone(),
             key: packet.key().clone(),
+            frame: packet.frame,
             table: 0,
             depth: 0,
             resubmits: 0,

@@ -6,7 +6,7 @@
 
 use openflow_rs::{PortNo, Prerequisite};
 
-use crate::extract::{Layout, extract};
+use crate::extract::{Layout, VlanLimit, extract};
 use crate::key::*;
 
 /// The bytes of a packet in processing, with their current fields.
@@ -22,8 +22,8 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// Reads a packet.
-    pub(crate) fn new(bytes: Vec<u8>, in_port: PortNo) -> Frame {
-        let (key, layout) = extract(&bytes, in_port);
+    pub(crate) fn new(bytes: Vec<u8>, in_port: PortNo, limit: VlanLimit) -> Frame {
+        let (key, layout) = extract(&bytes, in_port, limit);
         Frame { bytes, layout, key }
     }
 
@@ -278,9 +278,10 @@ mod tests {
 
     /// Random bytes that begin like known protocols, so that all parsers and writers are reached.
     fn bytes(random: &mut Random) -> Vec<u8> {
-        let kinds: [&[u8]; 6] = [
+        let kinds: [&[u8]; 7] = [
             &[0x08, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 9, 6],
             &[0x81, 0, 0, 7, 0x08, 0, 0x46, 0, 0, 60, 0, 0, 0, 0, 9, 17],
+            &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 9, 0x08, 0, 0x46, 0, 0, 60, 0, 0, 0, 0, 9, 17],
             &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 32, 58, 9],
             &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 48, 43, 9],
             &[0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1],
@@ -297,8 +298,9 @@ mod tests {
         let mut random = Random::new(1);
         for _ in 0..20_000 {
             let (one, other) = (bytes(&mut random), bytes(&mut random));
-            let mut frame = Frame::new(one.clone(), PortNo(1));
-            let mut key = Frame::new(other, PortNo(2)).key().clone();
+            let limit = VlanLimit::new(random.below(3) as u8);
+            let mut frame = Frame::new(one.clone(), PortNo(1), limit);
+            let mut key = Frame::new(other, PortNo(2), limit).key().clone();
             // No action writes it.
             key.eth_type = frame.key().eth_type;
             frame.commit(&frame.key().clone());
@@ -307,7 +309,7 @@ mod tests {
                 key.push_vlan(0x88a8);
             }
             frame.commit(&key);
-            frame.commit(&Frame::new(one, PortNo(1)).key().clone());
+            frame.commit(&Frame::new(one, PortNo(1), limit).key().clone());
         }
     }
 
@@ -324,7 +326,7 @@ mod tests {
             ([2, 0], 0x0b00_0001, [1, 0]),
         ] {
             packet[40..42].copy_from_slice(&checksum);
-            let mut frame = Frame::new(packet.clone(), PortNo(1));
+            let mut frame = Frame::new(packet.clone(), PortNo(1), VlanLimit::default());
             let mut key = frame.key().clone();
             key.nw_src = address;
             frame.commit(&key);

@@ -59,6 +59,8 @@ pub(crate) struct Packet<A> {
     pub(crate) src: A,
     /// The destination.
     pub(crate) dst: A,
+    /// The hop limit (TTL).
+    pub(crate) hops: u8,
     /// Its payload.
     pub(crate) payload: Payload,
     /// The offset of its header in the frame.
@@ -74,6 +76,8 @@ pub(crate) struct Packet<A> {
 pub(crate) enum Payload {
     /// UDP, from and to these ports.
     Udp(u16, u16),
+    /// `ICMP` in IPv4, of this type.
+    Icmp(u8),
     /// `ICMPv6`, of this type and code.
     Icmpv6(u8, u8),
     /// A neighbour solicitation.
@@ -98,6 +102,12 @@ pub(crate) struct Neighbour {
 /// Whether an address is multicast or broadcast.
 pub(crate) fn is_group(mac: Mac) -> bool {
     mac[0] & 1 == 1
+}
+
+/// Whether an address is one of the sixteen that no bridge forwards to, because protocols between neighbouring bridges and
+/// stations use them (IEEE 802.1Q, 8.6.3).
+pub(crate) fn is_reserved(mac: Mac) -> bool {
+    matches!(mac, [0x01, 0x80, 0xc2, 0, 0, 0..=15])
 }
 
 impl Frame {
@@ -181,6 +191,7 @@ impl Arp {
 fn ipv4(bytes: &[u8], at: usize) -> Option<Packet<Ipv4Addr>> {
     const DONT_FRAGMENT: u16 = 0x4000;
     const RESERVED: u16 = 0x8000;
+    const ICMP: u8 = 1;
     const UDP: u8 = 17;
     let header: [u8; 20] = chunk(bytes, at)?;
     let (length, total) = (usize::from(header[0] & 0xf) * 4, usize::from(number16(&header, 2)?));
@@ -191,10 +202,16 @@ fn ipv4(bytes: &[u8], at: usize) -> Option<Packet<Ipv4Addr>> {
     let is_fragment = number16(&header, 6)? & !(DONT_FRAGMENT | RESERVED) != 0;
     let payload = match header[9] {
         UDP if !is_fragment => udp(&bytes[payload_at..at + total]),
+        ICMP if !is_fragment => icmp(&bytes[payload_at..at + total]),
         _ => Payload::Other,
     };
     let (src, dst) = (Ipv4Addr::from(chunk::<4>(&header, 12)?), Ipv4Addr::from(chunk::<4>(&header, 16)?));
-    Some(Packet { src, dst, payload, header: at, carried: payload_at..at + total, routed: false })
+    let (hops, carried) = (header[8], payload_at..at + total);
+    Some(Packet { src, dst, hops, payload, header: at, carried, routed: false })
+}
+
+fn icmp(bytes: &[u8]) -> Payload {
+    chunk::<8>(bytes, 0).map_or(Payload::Other, |[kind, ..]| Payload::Icmp(kind))
 }
 
 fn udp(bytes: &[u8]) -> Payload {
@@ -216,8 +233,8 @@ fn ipv6(bytes: &[u8], at: usize) -> Option<Packet<Ipv6Addr>> {
     }
     let (src, dst) = (Ipv6Addr::from(chunk::<16>(&header, 8)?), Ipv6Addr::from(chunk::<16>(&header, 24)?));
     let bytes = &bytes[..end];
-    let mut packet =
-        Packet { src, dst, payload: Payload::Other, header: at, carried: at + 40..end, routed: false };
+    let (hops, carried) = (header[7], at + 40..end);
+    let mut packet = Packet { src, dst, hops, payload: Payload::Other, header: at, carried, routed: false };
     let Some((protocol, is_fragment)) = extensions(bytes, header[6], &mut packet) else {
         // The addresses precede the truncated part.
         return Some(packet);

@@ -26,8 +26,8 @@
 //! - [`World`]: the objects, the places of interfaces, and the tunnels and patch ports.
 //! - [`Model`]: the path of a frame, and the addresses that hosts learn from it.
 //! - `underlay`: the MTU of a switch, and the sources that hosts refuse.
-//! - `Frame`: parsing; `security`: the frames that a port may send and receive; `neighbour`: answers to ARP requests and
-//!   neighbour solicitations.
+//! - `Frame`: parsing; `guard`: the frames that no port may send, and those of routers and DHCP servers; `security`: the
+//!   frames that a port may send and receive; `neighbour`: answers to ARP requests and neighbour solicitations.
 //! - `problems`: what users must see of a network that cannot work as configured.
 //!
 //! Left out on purpose: replication trees (each host gets a copy, on whatever path), labels, the limits of real switches,
@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod frame;
+mod guard;
 mod model;
 mod neighbour;
 mod problems;
@@ -44,4 +45,4 @@ mod world;
 
 pub use model::{AGE, Arrival, Model, Tap};
 pub use problems::Problem;
-pub use world::{Address, Encap, Form, Localnet, Mac, Node, Port, Switch, Tunnel, World, Zone};
+pub use world::{Address, Encap, Form, Localnet, Mac, Node, Port, Switch, Trust, Tunnel, World, Zone};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::World;
 use crate::frame::{Body, Frame, is_group, tagged, untagged};
+use crate::guard;
 use crate::neighbour::Question;
 use crate::security::{may_receive, may_send};
 use crate::world::{Encap, Localnet, Mac, Port};
@@ -131,14 +132,17 @@ impl Model {
 
     /// The logical ingress port of a frame from the interface of `port`, and the frame without its tag: untagged frames
     /// belong to the port itself, and frames with the tag of an enabled trunk member belong to the member. Others are
-    /// dropped.
+    /// dropped. A tag with VLAN 0 names no VLAN, only a priority (IEEE 802.1Q, 6.9), so its frame is an untagged one. No
+    /// priority of a tag is kept.
     fn classify(&self, host: &str, port: &str, bytes: &[u8]) -> Option<(String, Vec<u8>)> {
         let frame = Frame::read(bytes)?;
         if self.world.owner(port)? != port || self.world.location(port)? != host {
             return None;
         }
-        let Some(vlan) = frame.vlan else {
-            return Some((port.to_owned(), bytes.to_vec()));
+        let vlan = match frame.vlan {
+            None => return Some((port.to_owned(), bytes.to_vec())),
+            Some(0) => return Some((port.to_owned(), untagged(bytes))),
+            Some(vlan) => vlan,
         };
         let is_child =
             |of: &Port| of.parent.as_ref().is_some_and(|(parent, tag)| parent == port && *tag == vlan);
@@ -147,7 +151,7 @@ impl Model {
     }
 
     /// Receives a frame from the physical network at each host except the sender. On each host, it belongs to the localnet
-    /// port of its VLAN; VLAN 0 stands for untagged frames.
+    /// port of its VLAN; VLAN 0 stands for untagged frames, with or without a tag that says only a priority.
     fn arrive_from_network(
         &mut self,
         network: &str,
@@ -159,9 +163,7 @@ impl Model {
             return;
         };
         let is_tagged = frame.vlan.is_some();
-        // A tag with VLAN 0 is still a tag, and belongs to no port.
-        let of_vlan =
-            |localnet: &Localnet| localnet.tag == frame.vlan.unwrap_or(0) && is_tagged == (localnet.tag != 0);
+        let of_vlan = |localnet: &Localnet| localnet.tag == frame.vlan.unwrap_or(0);
         let mut localnets = self.world.localnets.iter().filter(|(_, localnet)| localnet.network == network);
         let Some((port, localnet)) = localnets.find(|(_, localnet)| of_vlan(localnet)) else {
             return;
@@ -178,27 +180,29 @@ impl Model {
 
     /// Processes a frame that enters its logical switch from a port, on a host.
     ///
-    /// A frame that still has a tag is dropped, and so is one that port security forbids. The switch learns from the frame
-    /// and answers requests for addresses of its ports, unless the frame came from a localnet port, because every host
-    /// receives those.
+    /// A frame that still has a tag is dropped, and so is one that no port may send or that port security forbids. The switch
+    /// learns from the frame and answers requests for addresses of its ports, unless the frame came from a localnet port,
+    /// because every host receives those. A message that [`guard`] withholds goes nowhere, but its sender is where it is.
     fn enter(&mut self, host: &str, port: &str, bytes: Vec<u8>, out: &mut Vec<Arrival>) {
         let Some(frame) = Frame::read(&bytes) else {
             return;
         };
         let own = self.world.ports.get(port);
-        if frame.vlan.is_some() || frame.body == Body::Tag || own.is_some_and(|own| !may_send(own, &frame)) {
+        let is_tagged = frame.vlan.is_some() || frame.body == Body::Tag;
+        if is_tagged || !guard::is_forwarded(&frame) || own.is_some_and(|own| !may_send(own, &frame)) {
             return;
         }
+        let withheld =
+            guard::is_forged_discovery(&frame) || own.is_some_and(|own| guard::misleads(own, &frame));
         let Some(switch) = self.world.switch_of(port).map(str::to_owned) else {
             return;
         };
-        if let Some(own) = self.world.ports.get(port)
-            && let Some(answer) = self.answer(&switch, own, &frame, &bytes)
-        {
+        let answer = own.and_then(|own| self.answer(&switch, own, &frame, &bytes));
+        match answer {
+            _ if withheld => {}
             // The asker gets the answer, even if its port security would drop such a frame from another port.
-            self.hand_over(host, port, &answer, out);
-        } else {
-            self.forward(&Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes }, out);
+            Some(answer) => self.hand_over(host, port, &answer, out),
+            None => self.forward(&Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes }, out),
         }
         // A learned address applies from the next frame on, even to a frame for its own sender.
         self.learn(host, &switch, port, &frame);

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::frame::{Arp, Body, Frame, Neighbour, Packet, Payload};
+use crate::frame::{Arp, Body, Frame, Neighbour, Packet, Payload, is_group};
 use crate::world::Mac;
 
 /// A frame that asks for the MAC of an address.
@@ -15,9 +15,12 @@ pub(crate) enum Question {
 
 impl Question {
     /// The question in a frame, if it can be answered. A solicitation without a source link-layer address is not answered: a
-    /// host that detects duplicates waits only for the owner of the address.
+    /// host that detects duplicates waits only for the owner of the address. Neither is a question in a unicast frame: by it
+    /// a host asks whether a neighbour that it knows is still there (RFC 1122, 2.3.2.1; RFC 4861, 7.3.3), which only the
+    /// neighbour can answer.
     pub(crate) fn read(frame: &Frame) -> Option<Question> {
         match &frame.body {
+            _ if !is_group(frame.dst) => None,
             Body::Arp(Some(arp)) if arp.operation == 1 => Some(Question::Arp(*arp)),
             Body::Ipv6(Some(packet)) => match packet.payload {
                 Payload::Solicitation(Neighbour { target, source: Some(_), .. }) => {

@@ -13,11 +13,29 @@ pub(crate) fn may_send(port: &Port, frame: &Frame) -> bool {
     let Some(address) = port.addresses.iter().find(|address| address.mac == frame.src) else {
         return false;
     };
+    if let Body::Ipv6(Some(packet)) = &frame.body
+        && packet.src.is_unspecified()
+    {
+        return (address.ips.is_empty() || has_ipv6(address)) && may_send_without_address(packet);
+    }
     if address.ips.is_empty() { may_send_any(address, frame) } else { may_send_own(address, frame) }
 }
 
+/// Whether a packet is one that a host sends before it has an IPv6 address: it asks whether another has its future address
+/// (RFC 4862), or for routers (RFC 4861, 4.1), or reports multicast groups (RFC 3590). All these go to link-local groups. A
+/// solicitation contains no source link-layer address then (RFC 4861, 7.1.1).
+fn may_send_without_address(packet: &Packet<Ipv6Addr>) -> bool {
+    let to_link_local_group = packet.dst.segments()[0] == 0xff02;
+    to_link_local_group
+        && match packet.payload {
+            Payload::Solicitation(said) => said.source.is_none(),
+            Payload::Icmpv6(kind, _) => matches!(kind, 131 | 133 | 143),
+            _ => false,
+        }
+}
+
 /// Whether a MAC without IP addresses may send a frame: anything that contains no other MAC. ARP that cannot be read might
-/// contain one.
+/// contain one, and IPv6 that cannot be read has no source.
 fn may_send_any(address: &Address, frame: &Frame) -> bool {
     match &frame.body {
         Body::Arp(arp) => arp.is_some_and(|arp| arp.sender.0 == address.mac),
@@ -27,6 +45,7 @@ fn may_send_any(address: &Address, frame: &Frame) -> bool {
         Body::Ipv6(Some(Packet { payload: Payload::Advertisement(said), .. })) => {
             said.own.is_none_or(|mac| mac == address.mac)
         }
+        Body::Ipv6(None) => false,
         _ => true,
     }
 }
@@ -58,15 +77,9 @@ fn may_send_ipv4(address: &Address, packet: &Packet<Ipv4Addr>) -> bool {
 
 /// IPv6 must be from an address of it, including the link-local one, if it has IPv6 addresses.
 ///
-/// From the unspecified address it may detect duplicates (135) and report multicast groups (131, 143). A solicitation
-/// contains its MAC or none; so does an advertisement, whose target must be an address of it.
+/// A solicitation contains its MAC or none; so does an advertisement, whose target must be an address of it.
 fn may_send_ipv6(address: &Address, packet: &Packet<Ipv6Addr>) -> bool {
-    let before_address = match packet.payload {
-        Payload::Icmpv6(kind, _) => matches!(kind, 131 | 135 | 143),
-        Payload::Solicitation(_) => true,
-        _ => false,
-    };
-    let own = has_or_makes(address, packet.src) || (packet.src == Ipv6Addr::UNSPECIFIED && before_address);
+    let own = has_or_makes(address, packet.src);
     let inside = match packet.payload {
         Payload::Solicitation(said) => said.source.is_none_or(|mac| mac == address.mac),
         Payload::Advertisement(said) => {
@@ -78,30 +91,39 @@ fn may_send_ipv6(address: &Address, packet: &Packet<Ipv6Addr>) -> bool {
 }
 
 /// Whether a port may receive a frame. Without port security, it receives any frame. With it, it receives group traffic,
-/// and unicast only to its MACs and, if these have IP addresses, only to those.
+/// and unicast only to its MACs and, if these have IP addresses, only to those. Group traffic is what has a group as its
+/// destination in the frame or in the packet: a switch may send the packet for a group to one interface alone.
 pub(crate) fn may_receive(port: &Port, frame: &Frame) -> bool {
     if !port.port_security || is_group(frame.dst) {
         return true;
     }
-    let Some(address) = port.addresses.iter().find(|address| address.mac == frame.dst) else {
-        return false;
-    };
-    address.ips.is_empty()
-        || match &frame.body {
-            Body::Arp(Some(arp)) => has(address, arp.target.1),
-            Body::Ipv4(Some(packet)) => has(address, packet.dst),
-            Body::Ipv6(Some(packet)) => may_receive_ipv6(address, packet),
-            _ => false,
+    let address = port.addresses.iter().find(|address| address.mac == frame.dst);
+    let at = |has: &dyn Fn(&Address) -> bool| address.is_some_and(has);
+    if at(&|address| address.ips.is_empty()) {
+        return true;
+    }
+    match &frame.body {
+        Body::Arp(Some(arp)) => answers_probe(arp) || at(&|address| has(address, arp.target.1)),
+        Body::Ipv4(Some(packet)) => {
+            let to_group = packet.dst.is_multicast() || packet.dst.is_broadcast();
+            to_group || at(&|address| has(address, packet.dst))
         }
+        // For a solicitation, the target counts.
+        Body::Ipv6(Some(Packet { payload: Payload::Solicitation(said), .. })) => {
+            at(&|address| has_ipv6(address) && has_or_makes(address, said.target))
+        }
+        Body::Ipv6(Some(packet)) => {
+            let own = |address: &Address| has_ipv6(address) && has_or_makes(address, packet.dst);
+            packet.dst.is_multicast() || at(&own)
+        }
+        _ => false,
+    }
 }
 
-/// IPv6 must be to an address of it, including the link-local one, or to a group. For a solicitation, the target counts.
-fn may_receive_ipv6(address: &Address, packet: &Packet<Ipv6Addr>) -> bool {
-    let meant = match packet.payload {
-        Payload::Solicitation(said) => has_or_makes(address, said.target),
-        _ => has_or_makes(address, packet.dst) || packet.dst.is_multicast(),
-    };
-    has_ipv6(address) && meant
+/// Whether ARP says who has an address to a host that has none yet: the answer to a probe has the probe's sender, 0.0.0.0,
+/// as its target (RFC 5227, 2.1; RFC 826).
+fn answers_probe(arp: &Arp) -> bool {
+    arp.operation == 2 && arp.target.1 == Ipv4Addr::UNSPECIFIED
 }
 
 fn has(address: &Address, ip: impl Into<IpAddr>) -> bool {

@@ -120,6 +120,8 @@ pub struct Port {
     pub port_security: bool,
     /// Whether it receives frames to unknown addresses, and the switch learns from it. Excludes `port_security`.
     pub unknown_addresses: bool,
+    /// The messages of routers and DHCP servers that it may send although it has `port_security`.
+    pub trust: BTreeSet<Trust>,
     /// The parent port, and the VLAN tag of its frames there. The parent has no parent itself.
     pub parent: Option<(String, u16)>,
     /// Whether it sends and receives at all. A port that does not is on no host, like one whose interface is nowhere; its
@@ -137,11 +139,24 @@ impl Default for Port {
             addresses: Vec::new(),
             port_security: false,
             unknown_addresses: false,
+            trust: BTreeSet::new(),
             parent: None,
             enabled: true,
             requested_hosts: BTreeSet::new(),
         }
     }
+}
+
+/// Messages by which others find their router or their configuration. Whoever sends them can redirect the traffic of a whole
+/// switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    /// Router advertisements.
+    Ra,
+    /// Redirects.
+    Redirect,
+    /// The messages of DHCP servers to clients.
+    DhcpServer,
 }
 
 /// A MAC address of a port, and the IP addresses at it.

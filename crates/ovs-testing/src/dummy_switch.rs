@@ -93,6 +93,11 @@ impl DummySwitch {
         self.uplink = Some(capture(&self.ovs, "up"));
     }
 
+    /// Sets `other_config:vlan-limit`, the number of VLAN tags that the switch reads of a frame.
+    pub fn set_vlan_limit(&mut self, setting: u8) {
+        self.ovs.vsctl(&["set", "Open_vSwitch", ".", &format!("other_config:vlan-limit={setting}")]);
+    }
+
     /// Calls a command of `ovs-appctl`, which must succeed, and returns its output.
     pub fn call(&mut self, method: &str, params: &[&str]) -> String {
         self.calls += 1;

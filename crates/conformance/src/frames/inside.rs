@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use frame_builder::{
-    Arp, Endpoints, ICMP, ICMPV6, Ipv4, Ipv6, TCP, UDP, icmp, link_layer, random_extension_headers,
-    solicited_node, tcp, udp, udp_without_checksum,
+    Arp, BROADCAST, Endpoints, ICMP, ICMPV6, Ipv4, Ipv6, TCP, UDP, icmp, link_layer,
+    random_extension_headers, solicited_node, tcp, udp, udp_without_checksum,
 };
 use test_random::Random;
 
@@ -26,6 +26,19 @@ pub(super) fn payload(random: &mut Random, talk: &Talk) -> Vec<u8> {
     }
 }
 
+/// The group that a payload is for: all hosts for ARP, and that of its IPv6 destination (RFC 2464, 7).
+pub(super) fn group(payload: &[u8]) -> Option<Mac> {
+    const IPV6_DESTINATION: usize = 2 + 24;
+    match *payload {
+        [8, 6, ..] => Some(BROADCAST),
+        [0x86, 0xdd, ..] => match payload.get(IPV6_DESTINATION..)?.first_chunk::<16>()? {
+            [0xff, .., a, b, c, d] => Some([0x33, 0x33, *a, *b, *c, *d]),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// A MAC in the payload: nearly always the outer one.
 fn inner_mac(random: &mut Random, outside: Mac) -> Mac {
     let other = stranger(random);
@@ -36,7 +49,12 @@ fn arp(random: &mut Random, talk: &Talk) -> Vec<u8> {
     let operation = *random.pick(&[1_u16, 1, 1, 1, 1, 2, 2, 0, 3, 0x101]);
     let damaged = if random.chance(3) { Some(random.below(6) as usize) } else { None };
     let spa = if random.chance(10) { Ipv4Addr::UNSPECIFIED } else { talk.src4 };
-    let tpa = if random.chance(8) { talk.src4 } else { talk.dst4 };
+    let tpa = match (operation, random.below(100)) {
+        // The answer to a probe.
+        (2, 0..20) => Ipv4Addr::UNSPECIFIED,
+        (_, 0..8) => talk.src4,
+        _ => talk.dst4,
+    };
     let other = stranger(random);
     let tha = *random.pick(&[[0; 6], [0; 6], talk.dst, other]);
     let sha = inner_mac(random, talk.src);
@@ -57,7 +75,8 @@ fn ipv4(random: &mut Random, talk: &Talk) -> Vec<u8> {
     };
     let fragment = *random.pick(&[0, 0x4000, 0, 0x4000, 0, 0x2000, 0x2003, 9]);
     let protocol = if dhcp { UDP } else { *random.pick(&[ICMP, TCP, TCP, UDP, UDP, 2, 132, 58, 0]) };
-    let ports = if dhcp && random.chance(80) { Some((68, 67)) } else { None };
+    let dhcp_ports = *random.pick(&[(68, 67), (68, 67), (67, 68), (1, 68)]);
+    let ports = if dhcp && random.chance(85) { Some(dhcp_ports) } else { None };
     let inside = transport(random, protocol, Endpoints::V4(src, dst), ports);
     let options = if random.chance(6) { vec![1; 4 * random.below(3) as usize] } else { vec![] };
     let (tos, ttl) = (tos(random), ttl(random));
@@ -79,17 +98,20 @@ fn ipv6(random: &mut Random, talk: &Talk) -> Vec<u8> {
             (_, 1) => link_local(talk.dst),
             _ => talk.dst6,
         };
-        dst = *random.pick(&[dst, solicited_node(target).0, Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)]);
+        let groups = [0xff02, 0xff02, 0xff05].map(|scope| Ipv6Addr::new(scope, 0, 0, 0, 0, 0, 0, 1));
+        let group = *random.pick(&groups);
+        dst = *random.pick(&[dst, solicited_node(target).0, group]);
         message = icmpv6(random, kind, target, talk);
     }
     let inside = if proto == ICMPV6 {
         frame_builder::icmpv6(message, src, dst)
     } else {
-        transport(random, proto, Endpoints::V6(src, dst), None)
+        let ports = if random.chance(15) { Some((547, 546)) } else { None };
+        transport(random, proto, Endpoints::V6(src, dst), ports)
     };
     let (next, inside) = random_extension_headers(proto, inside, 7, |limit| random.below(limit));
     let (tos, label) = (tos(random), random.below(3) as u32);
-    let hops = if proto == ICMPV6 && random.chance(90) { 255 } else { ttl(random) };
+    let hops = if proto == ICMPV6 && random.chance(85) { 255 } else { ttl(random) };
     Ipv6 { src, dst, next, tos, label, hops }.packet(&inside)
 }
 
@@ -144,13 +166,13 @@ fn ttl(random: &mut Random) -> u8 {
 
 /// A transport header and some payload.
 fn transport(random: &mut Random, protocol: u8, endpoints: Endpoints, ports: Option<(u16, u16)>) -> Vec<u8> {
-    let (from, to) = ports.unwrap_or((*random.pick(&[1, 68, 80]), *random.pick(&[1, 67, 80])));
+    let (from, to) = ports.unwrap_or((*random.pick(&[1, 67, 68, 80]), *random.pick(&[1, 67, 68, 80])));
     let payload = vec![random.below(256) as u8; random.below(20) as usize];
     match protocol {
         TCP => tcp(from, to, *random.pick(&[2, 0x10, 0x12, 0x11]), &payload, endpoints),
         UDP if random.chance(25) => udp_without_checksum(from, to, &payload),
         UDP => udp(from, to, &payload, endpoints),
-        ICMP => icmp(*random.pick(&[0, 8, 3]), &[&[0, 1, 0, 1], &payload[..]].concat()),
+        ICMP => icmp(*random.pick(&[0, 8, 3, 5, 9]), &[&[0, 1, 0, 1], &payload[..]].concat()),
         other => {
             let filler = if other == 132 { [0; 8] } else { [3; 8] };
             [&from.to_be_bytes()[..], &to.to_be_bytes(), &filler, &payload].concat()

@@ -88,12 +88,13 @@ impl Generator<'_> {
         let name = self.some_port()?;
         let mut port = self.world.ports[&name].clone();
         let other = self.port(&name, &port.switch);
-        match self.random.below(6) {
+        match self.random.below(7) {
             0 => (port.security, port.unknown) = (other.security, other.unknown),
             1 => port.addresses = other.addresses,
             2 => port.parent = other.parent,
             3 => port.enabled = !port.enabled,
             4 => port.requested = other.requested,
+            5 => port.trust = other.trust,
             _ => port = other,
         }
         Some(Change::Port(name, port))

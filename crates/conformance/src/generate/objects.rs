@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Generator;
 use crate::frames::{Addresses, link_local};
-use crate::world::{Change, Encap, Form, Localnet, Node, Port, Zone};
+use crate::world::{Change, Encap, Form, Localnet, Node, Port, TRUSTS, Zone};
 
 /// Physical networks and their bridges, which some hosts have exchanged.
 pub(super) const NETWORKS: [(&str, &str); 2] = [("net1", "br-one"), ("net2", "br-two")];
@@ -88,7 +88,16 @@ impl Generator<'_> {
         let parent = if self.random.chance(self.style.behind) { self.parent(name) } else { None };
         let enabled = !self.random.chance(self.style.disabled);
         let requested = self.requested();
-        Port { switch: switch.to_owned(), addresses, security, unknown, parent, enabled, requested }
+        let trust = self.trust();
+        Port { switch: switch.to_owned(), addresses, security, unknown, trust, parent, enabled, requested }
+    }
+
+    /// What a port is trusted with: mostly nothing. Without port security this has no effect.
+    fn trust(&mut self) -> BTreeSet<&'static str> {
+        if !self.random.chance(35) {
+            return BTreeSet::new();
+        }
+        TRUSTS.into_iter().filter(|_| self.random.chance(50)).collect()
     }
 
     /// The hosts that a port requests: none, or about half of them.

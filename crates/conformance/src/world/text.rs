@@ -35,6 +35,7 @@ impl fmt::Display for Port {
         self.addresses.iter().try_for_each(|one| write!(f, " {}", addresses(one)))?;
         f.write_str(if self.security { ", secured" } else { "" })?;
         f.write_str(if self.unknown { ", unknown addresses" } else { "" })?;
+        self.trust.iter().try_for_each(|name| write!(f, ", trusted with {name}"))?;
         self.parent.iter().try_for_each(|(parent, tag)| write!(f, ", behind {parent} with tag {tag}"))?;
         f.write_str(if self.enabled { "" } else { ", disabled" })?;
         self.requested.iter().try_for_each(|host| write!(f, ", may be on {host}"))

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use flow_simulator::{Bridge, FlowKey, Outcome, Packet};
+use flow_simulator::{Bridge, FlowKey, Outcome, Packet, VlanLimit};
 use openflow_rs::{Field, Match, PortNo};
 
 use crate::open_vswitch::tables::{Case, group_text};
@@ -31,18 +31,23 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Loads the cases together and sends their frames. Returns the first that the switch processes
-/// differently.
+/// Loads the cases together and sends their frames. Returns the first that the switch, which has this limit of VLAN tags,
+/// processes differently.
 ///
 /// # Errors
 /// The switch refuses the flows.
-pub(crate) fn first_difference(switch: &mut DummySwitch, cases: &[Case]) -> Result<Option<Failure>, String> {
+pub(crate) fn first_difference(
+    switch: &mut DummySwitch,
+    limit: VlanLimit,
+    cases: &[Case],
+) -> Result<Option<Failure>, String> {
     let flows: Vec<String> =
         cases.iter().flat_map(|case| case.flows.iter().map(ToString::to_string)).collect();
     let groups: Vec<String> = cases.iter().flat_map(|case| case.groups.iter().map(group_text)).collect();
     switch.load(&groups, &flows)?;
     for case in cases {
         let mut bridge = Bridge::new((1..=crate::open_vswitch::PORTS).map(PortNo));
+        bridge.vlan_limit = limit;
         for group in &case.groups {
             bridge.add_group(group.clone()).map_err(|error| error.to_string())?;
         }
@@ -50,7 +55,7 @@ pub(crate) fn first_difference(switch: &mut DummySwitch, cases: &[Case]) -> Resu
             bridge.add_flow(flow.clone()).map_err(|error| error.to_string())?;
         }
         for frame in &case.frames {
-            let packet = Packet::new(frame.clone(), PortNo(case.port));
+            let packet = Packet::new(frame.clone(), PortNo(case.port)).with_vlan_limit(limit);
             let outcome = bridge.trace(&packet);
             let switch_says = switch.trace(case.port, frame);
             let sent = switch.receive(case.port, frame);

@@ -57,8 +57,31 @@ fn tag_0_is_untagged_frames() {
     let mut model = on(0);
     let frame = any(mac(9), mac(1));
     assert_eq!(send(&mut model, "physnet", &frame), ["a"]);
-    assert!(send(&mut model, "physnet", &tag(&frame, 0x8100, 0)).is_empty());
     assert_eq!(send(&mut model, "a", &any(mac(1), mac(3))), ["c", "physnet"]);
+}
+
+#[test]
+fn a_tag_that_says_only_a_priority_is_no_tag() {
+    let frame = any(mac(9), mac(1));
+    let [none, seven] = [0, 7].map(|vlan| [0x8100, 0x88a8].map(|kind| tag(&frame, kind, 0xa000 | vlan)));
+    for prioritised in &none {
+        assert_eq!(send_any(&mut on(0), "physnet", prioritised), [("a".into(), frame.clone())]);
+        assert!(send(&mut on(7), "physnet", prioritised).is_empty());
+        for twice in [tag(prioritised, 0x8100, 0), tag(&tag(&frame, 0x8100, 7), 0x8100, 0)] {
+            assert!(send(&mut on(0), "physnet", &twice).is_empty(), "another tag is below");
+            assert!(send(&mut on(7), "physnet", &twice).is_empty());
+        }
+    }
+    for prioritised in &seven {
+        assert_eq!(send_any(&mut on(7), "physnet", prioritised), [("a".into(), frame.clone())]);
+    }
+    // The priority ends where the tag is removed.
+    let out = [("c".into(), frame_of(1, 3)), ("physnet".into(), tag(&frame_of(1, 3), 0x8100, 7))];
+    assert_eq!(send_any(&mut on(7), "a", &tag(&frame_of(1, 3), 0x8100, 0xa000)), out);
+}
+
+fn frame_of(from: u8, to: u8) -> Vec<u8> {
+    any(mac(from), mac(to))
 }
 
 #[test]

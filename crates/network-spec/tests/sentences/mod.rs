@@ -2,6 +2,7 @@
 
 mod disabled;
 mod frames;
+mod guard;
 mod learning;
 mod localnet;
 mod neighbours;

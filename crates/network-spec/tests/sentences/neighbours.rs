@@ -34,9 +34,31 @@ fn a_request_is_answered_to_the_asker_alone_wherever_the_address_is() {
         let answer = arp(mac(target), mac(1), 2, (mac(target), ipv4(target)), (mac(1), ipv4(1)));
         assert_eq!(send_any(&mut model, "a", &asked), [("a".into(), answer)]);
     }
-    let padded = [arp(mac(1), mac(2), 1, (mac(1), ipv4(1)), ([0; 6], ipv4(2))), vec![7; 18]].concat();
+    let padded = [arp(mac(1), BROADCAST, 1, (mac(1), ipv4(1)), ([0; 6], ipv4(2))), vec![7; 18]].concat();
     let answer = [arp(mac(2), mac(1), 2, (mac(2), ipv4(2)), (mac(1), ipv4(1))), vec![7; 18]].concat();
-    assert_eq!(send_any(&mut model, "a", &padded), [("a".into(), answer)], "unicast as well, padding stays");
+    assert_eq!(send_any(&mut model, "a", &padded), [("a".into(), answer)], "padding stays");
+}
+
+#[test]
+fn who_asks_one_whether_it_is_still_there_is_told_by_it_alone() {
+    let mut model = blue();
+    let asked = arp(mac(1), mac(2), 1, (mac(1), ipv4(1)), (mac(2), ipv4(2)));
+    assert_eq!(send(&mut model, "a", &asked), ["b"]);
+    let of_nowhere = arp(mac(1), mac(4), 1, (mac(1), ipv4(1)), (mac(4), ipv4(4)));
+    assert!(send(&mut model, "a", &of_nowhere).is_empty(), "it is gone");
+    let option = link_layer(1, mac(1));
+    let asked = discovery((mac(1), mac(2)), (ipv6(1), ipv6(2)), (135, 0), ipv6(2), &option);
+    assert_eq!(send(&mut model, "a", &asked), ["b"]);
+}
+
+#[test]
+fn a_solicitation_from_outside_the_link_is_not_answered() {
+    let mut model = blue();
+    let option = link_layer(1, mac(1));
+    let mut asked = discovery((mac(1), NODES), (ipv6(1), solicited(2)), (135, 0), ipv6(2), &option);
+    assert_eq!(send_any(&mut model, "a", &asked).len(), 1);
+    asked[21] = 254;
+    assert!(send(&mut model, "a", &asked).is_empty());
 }
 
 #[test]

@@ -100,10 +100,31 @@ fn ipv6_is_from_the_ports_addresses_its_link_local_one_or_none_yet() {
     assert!(!passes_from(&both(), &udp_v6(NOBODY6)));
     assert!(!passes_from(&[ipv4(1).into()], &udp_v6(ipv6(1))));
     assert!(!passes_from(&[ipv4(1).into()], &udp_v6(link_local(1))));
-    for (kind, passes) in [(131, true), (135, true), (143, true), (128, false), (133, false), (136, false)] {
-        assert_eq!(passes_from(&both(), &message(NOBODY6, kind)), passes, "type {kind}");
-    }
     assert!(passes_from(&both(), &message(link_local(1), 133)));
+}
+
+#[test]
+fn a_host_without_an_address_asks_its_link_alone() {
+    let groups = |scope| Ipv6Addr::new(scope, 0, 0, 0, 0, 0, 0, 1);
+    let said = |to, kind| {
+        let message = [&[kind, 0, 0, 0, 0, 0, 0, 0][..], &ipv6(1).octets()].concat();
+        packet6(M, (NOBODY6, to), 58, &icmpv6((NOBODY6, to), &message))
+    };
+    for ips in [both().to_vec(), vec![]] {
+        for (kind, passes) in
+            [(131, true), (133, true), (135, true), (143, true), (128, false), (132, false), (136, false)]
+        {
+            assert_eq!(passes_from(&ips, &said(groups(0xff02), kind)), passes, "type {kind}");
+            for elsewhere in [ipv6(9), groups(0xff01), groups(0xff05)] {
+                assert!(!passes_from(&ips, &said(elsewhere, kind)), "type {kind} to {elsewhere}");
+            }
+        }
+        assert!(!passes_from(&ips, &udp_v6(NOBODY6)));
+        // It has no address, so it has none to name (RFC 4861, 7.1.1).
+        let detects = |option: &[u8]| discovery(M, (NOBODY6, groups(0xff02)), (135, 0), ipv6(1), option);
+        assert!(passes_from(&ips, &detects(&[])) && !passes_from(&ips, &detects(&link_layer(1, mac(1)))));
+    }
+    assert!(!passes_from(&[ipv4(1).into()], &said(groups(0xff02), 135)));
 }
 
 #[test]
@@ -154,11 +175,22 @@ fn what_is_for_one_passes_if_it_is_for_the_ports_addresses() {
     let said = |tpa| arp(mac(9), mac(1), 2, (mac(9), ipv4(9)), (mac(1), tpa));
     assert!(passes_to(&both(), &v4(ipv4(1))) && !passes_to(&both(), &v4(ipv4(2))));
     assert!(passes_to(&both(), &said(ipv4(1))) && !passes_to(&both(), &said(ipv4(2))));
+    // The answer to a probe says who has the address, and to whom: to nobody yet (RFC 5227).
+    let asked = arp(mac(9), mac(1), 1, (mac(9), ipv4(9)), (mac(1), NOBODY));
+    assert!(passes_to(&both(), &said(NOBODY)) && !passes_to(&both(), &asked));
+    assert!(!passes_to(&both(), &said(NOBODY)[..30]), "ARP that cannot be read");
+    for to in [Ipv4Addr::BROADCAST, Ipv4Addr::new(224, 0, 0, 251), Ipv4Addr::new(239, 255, 255, 255)] {
+        assert!(passes_to(&both(), &v4(to)) && passes_to(&[ipv6(1).into()], &v4(to)), "{to}");
+    }
+    assert!(
+        !passes_to(&both(), &v4(Ipv4Addr::new(10, 0, 0, 255))),
+        "a broadcast of a network that nobody declared"
+    );
     let groups = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
     for (to, passes) in [(ipv6(1), true), (link_local(1), true), (groups, true), (ipv6(2), false)] {
         assert_eq!(passes_to(&both(), &v6(to)), passes, "{to}");
     }
-    assert!(!passes_to(&[ipv4(1).into()], &v6(groups)) && !passes_to(&[ipv6(1).into()], &v4(ipv4(1))));
+    assert!(passes_to(&[ipv4(1).into()], &v6(groups)) && !passes_to(&[ipv6(1).into()], &v4(ipv4(1))));
     assert!(!passes_to(&both(), &unknown(mac(9), mac(1))));
     assert!(passes_to(&[], &unknown(mac(9), mac(1))) && passes_to(&[], &v4(ipv4(2))));
 }
@@ -170,6 +202,9 @@ fn a_solicitation_passes_by_what_it_asks_for() {
     assert!(passes_to(&both(), &asked(ipv6(1), ipv6(1))));
     assert!(passes_to(&both(), &asked(ipv6(1), link_local(1))));
     assert!(!passes_to(&both(), &asked(ipv6(1), ipv6(2))));
+    let groups = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 1);
+    assert!(passes_to(&both(), &asked(groups, ipv6(1))) && !passes_to(&both(), &asked(groups, ipv6(2))));
+    assert!(!passes_to(&[ipv4(1).into()], &asked(groups, ipv6(1))));
 }
 
 #[test]

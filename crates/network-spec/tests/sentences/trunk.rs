@@ -40,6 +40,20 @@ fn tagged_frames_are_the_childs_and_untagged_ones_the_parents() {
 }
 
 #[test]
+fn the_priority_of_a_tag_is_not_carried() {
+    let mut model = trunk();
+    let (to_other, back) = (any(mac(2), mac(1)), any(mac(1), mac(2)));
+    assert_eq!(send_any(&mut model, "vm", &tag(&to_other, 0x8100, 0xe00b)), [("vm".into(), to_other)]);
+    assert_eq!(
+        send_any(&mut model, "vm", &tag(&back, 0x8100, 0xe000)),
+        [("vm".into(), tag(&back, 0x8100, 11))],
+        "VLAN 0 says only a priority"
+    );
+    let below = tag(&tag(&back, 0x8100, 11), 0x8100, 0xe000);
+    assert!(send(&mut model, "vm", &below).is_empty(), "another tag is below");
+}
+
+#[test]
 fn what_is_for_a_child_comes_out_of_its_parents_interface_with_its_tag() {
     let mut model = trunk();
     let frame = any(mac(3), mac(2));

@@ -147,7 +147,7 @@ fn copies_at_every_port(lab: &Lab) {
     frames.come_out_as("an address that is not the port's", "red-1", &Copies::new(), stranger);
 }
 
-/// A request for a known address reaches no machine: the host of the asker answers.
+/// A request to all for a known address reaches no machine: the host of the asker answers.
 fn neighbours_are_answered_here(lab: &Lab) {
     let frames = Frames::new(lab);
     lab.flush_arp_cache("red-1").unwrap();
@@ -159,7 +159,8 @@ fn neighbours_are_answered_here(lab: &Lab) {
         let arp =
             frame[12..].starts_with(&[8, 6]) && frame[20..22] == [0, 1] && frame.ends_with(&[10, 4, 0, 4]);
         let solicitation = frame[12..].starts_with(&[0x86, 0xdd]) && frame.get(54) == Some(&135);
-        arp || solicitation && frame.get(62..78) == Some(&target[..])
+        // By a unicast request, a stack checks whether the neighbour is still there.
+        frame[0] & 1 == 1 && (arp || solicitation && frame.get(62..78) == Some(&target[..]))
     };
     let asked = frames.taps.collect(asks, 0, DEADLINE).unwrap();
     assert!(asked.is_empty(), "a request for a known address was delivered: {asked:?}");
