@@ -154,6 +154,7 @@ impl<'a> Walk<'a> {
         let no_tunnel = || Lost::NoTunnel { from: host(), host: name.clone(), encapsulation };
         let port = arrival(peer, sender.address(), encapsulation).ok_or_else(no_tunnel)?;
         let packet = wrapped(encapsulation, emitted, port, sender.address(), to);
+        self.crossing.tunnelled.push((host(), name.clone()));
         self.under_way.push_back((name.clone(), packet));
         Ok(())
     }

@@ -23,20 +23,21 @@
 //! ```
 //!
 //! In reading order:
-//! - [`World`]: the objects, the places of interfaces, and the tunnels and patch ports.
+//! - [`World`]: the objects, the places of interfaces, and the tunnel ports that switches fail to create; `underlay`: the
+//!   tunnel and patch ports that follow, and the ways of floods.
 //! - [`Model`]: the path of a frame, and the addresses that hosts learn from it.
 //! - `Frame`: parsing; `security`: the frames that a port may send and receive; `neighbour`: answers to ARP requests and
 //!   neighbour solicitations.
 //!
-//! Left out on purpose: replication trees (each host gets a copy, on whatever path), labels, the limits of real switches,
-//! and the validation of objects.
+//! Left out on purpose: labels, the limits of real switches, and the validation of objects.
 #![forbid(unsafe_code)]
 
 mod frame;
 mod model;
 mod neighbour;
 mod security;
+mod underlay;
 mod world;
 
 pub use model::{AGE, Arrival, Model, Tap};
-pub use world::{Address, Encap, Form, Localnet, Mac, Node, Port, Switch, Tunnel, World, Zone};
+pub use world::{Address, Encap, Form, Localnet, Mac, Node, Port, Switch, Trees, Tunnel, World, Zone};

@@ -1,6 +1,6 @@
 //! Changes of a world. Each can come at any time; a change that is invalid at that time is not made.
 
-use super::{AUDIENCES, Failing, Localnet, Node, Port, Vif, World, Zone, audience};
+use super::{AUDIENCES, Failing, Localnet, Node, Port, Trees, Vif, World, Zone, audience};
 
 /// One change. An object of the same name is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub enum Change {
     Fail(Failing),
     /// A host can create the tunnel port again.
     Heal(Failing),
+    /// Floods take trees of this form.
+    Trees(Trees),
 }
 
 impl World {
@@ -99,6 +101,7 @@ impl World {
             Change::Heal(failing) => {
                 self.failing.remove(&failing);
             }
+            Change::Trees(trees) => self.trees = trees,
         }
         true
     }
@@ -134,6 +137,7 @@ impl World {
             }
             Change::Node(name, node) => {
                 self.zones.contains_key(&node.zone)
+                    && !node.encaps.is_empty()
                     && self.nodes.iter().all(|(other, there)| other == name || there.ip != node.ip)
             }
             Change::NoNode(name) => {
@@ -166,6 +170,7 @@ impl World {
             Change::Unplug(host, port) => self.vifs.contains_key(&(host.clone(), port.clone())),
             Change::Fail(failing) => self.nodes.contains_key(&failing.0) && !self.failing.contains(failing),
             Change::Heal(failing) => self.failing.contains(failing),
+            Change::Trees(trees) => self.trees != *trees,
         }
     }
 
