@@ -130,6 +130,9 @@ impl Generator<'_> {
     /// The network at the start, in one transaction or several.
     fn network(&mut self) {
         let mut changes = Vec::new();
+        if self.random.chance(40) {
+            changes.push(self.trees());
+        }
         if !self.style.one_zone || self.random.chance(30) {
             for zone in ["", "z1"] {
                 changes.push(self.zone(zone));

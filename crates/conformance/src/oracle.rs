@@ -1,25 +1,29 @@
 //! A world in the types of the network model.
 
-use network_spec::{Address, Localnet, Node, Port, Switch, Tap, Trust, Tunnel, Zone};
+use std::collections::{BTreeMap, BTreeSet};
+
+use network_spec::{Address, Localnet, Node, Port, Switch, Tap, Trees, Trust, Tunnel, Zone};
+use nlog_data::Value;
+use nlog_data::function::hash_values;
 
 use crate::generate::Place;
 use crate::simulation::Hosts;
 use crate::world::{Encap, Form, World};
 
-/// The model's world: the objects, and the ports that hosts actually have.
-pub fn world(world: &World, hosts: &Hosts) -> network_spec::World {
+/// The model's world: the objects, the reports, and the ports that switches fail to create.
+pub fn world(world: &World) -> network_spec::World {
     let nodes = world.nodes.iter().map(|(name, node)| {
         let encaps = node.encaps.iter().copied().map(encap).collect();
         let (zone, mappings) = (node.zone.clone(), node.mappings.clone());
         (name.clone(), Node { ip: node.ip, zone, encaps, mappings })
     });
-    let peer = |ip| world.nodes.iter().find(|(_, node)| node.ip == ip).map(|(name, _)| name.clone());
-    let tunnels = hosts.tunnels().filter_map(|(host, kind, remote)| {
-        // A tunnel to an address of no host leads nowhere.
-        let peer = if let Some(remote) = remote { Some(peer(remote)?) } else { None };
-        Some(Tunnel { host: host.to_owned(), encap: encap(kind), peer })
+    let failing = world.failing.iter().map(|(host, kind, peer)| Tunnel {
+        host: host.clone(),
+        encap: encap(*kind),
+        peer: peer.clone(),
     });
-    let attached = hosts.attached().map(|(host, network)| (host.to_owned(), network.to_owned()));
+    // No switch has ports of STT, and neither have the simulated ones.
+    let without = |host: &String| Tunnel { host: host.clone(), encap: network_spec::Encap::Stt, peer: None };
     network_spec::World {
         zones: world.zones.iter().map(|(name, one)| (name.clone(), zone(*one))).collect(),
         nodes: nodes.collect(),
@@ -31,9 +35,53 @@ pub fn world(world: &World, hosts: &Hosts) -> network_spec::World {
         ports: world.ports.iter().map(|(name, one)| (name.clone(), port(one))).collect(),
         localnets: world.localnets.iter().map(|(name, one)| (name.clone(), localnet(one))).collect(),
         vnics: world.vifs.iter().map(|(key, vif)| (key.clone(), vif.since)).collect(),
-        tunnels: tunnels.collect(),
-        patches: attached.collect(),
+        failing: failing.chain(world.nodes.keys().map(without)).collect(),
+        trees: trees(world),
     }
+}
+
+/// Floods to many hosts. The rules divide and rank hosts by a hash, for which the model has no reason.
+fn trees(world: &World) -> Trees {
+    let text = |name: &str| Value::String(name.into());
+    let part = |host: &String| hash_values(&[text(host)]) & (world.trees.branches - 1);
+    let rank = |switch: &String, host: &String| hash_values(&[text(switch), text(host)]);
+    let on = |switch: &String| {
+        let switch = switch.clone();
+        world.nodes.keys().map(move |host| ((switch.clone(), host.clone()), rank(&switch, host)))
+    };
+    Trees {
+        copies: usize::try_from(world.trees.copies).unwrap_or(usize::MAX),
+        parts: world.nodes.keys().map(|host| (host.clone(), part(host))).collect(),
+        ranks: world.switches.keys().flat_map(on).collect(),
+    }
+}
+
+/// The ports that hosts must have, by the model, as texts.
+pub fn wanted_ports(world: &network_spec::World) -> BTreeSet<String> {
+    let tunnels = world.tunnels().into_iter().map(|Tunnel { host, encap, peer }| {
+        let to = peer.map_or(String::new(), |peer| format!(" to {peer}"));
+        format!("a tunnel port of {host} for {encap:?}{to}")
+    });
+    let patches = world.patches();
+    let patches = patches.iter().map(|(host, network)| format!("a patch port of {host} to {network}"));
+    tunnels.chain(patches).collect()
+}
+
+/// The ports that the rules want hosts to have, as texts like those of [`wanted_ports`].
+pub fn asked_ports(world: &World, hosts: &Hosts) -> BTreeSet<String> {
+    let ends: BTreeMap<_, &String> = world.nodes.iter().map(|(name, node)| (node.ip, name)).collect();
+    let tunnels = hosts.wanted_tunnels().map(|(host, kind, remote)| {
+        let peer = remote.map(|remote| ends.get(&remote).map_or(remote.to_string(), |name| (*name).clone()));
+        let to = peer.map_or(String::new(), |peer| format!(" to {peer}"));
+        format!("a tunnel port of {host} for {:?}{to}", encap(kind))
+    });
+    let none = BTreeMap::new();
+    let patches = hosts.wanted_patches().map(|(host, bridge)| {
+        let mappings = world.nodes.get(host).map_or(&none, |node| &node.mappings);
+        let network = mappings.iter().find(|(_, behind)| *behind == bridge);
+        format!("a patch port of {host} to {}", network.map_or(bridge, |(network, _)| network))
+    });
+    tunnels.chain(patches).collect()
 }
 
 /// A place in the model's terms.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::generate::{History, Step};
-use crate::run::{Difference, Failure};
+use crate::run::{Difference, Failure, OneSided};
 use crate::simulation::{Out, Simulation};
 
 /// The steps, the world at the end, the frame, both outcomes, and the trace of the frame on each host.
@@ -40,11 +40,15 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
         Difference::Change(why) => {
             let _ = writeln!(text, "The change is refused: {why}");
         }
-        Difference::Problems { model, rules } => {
-            let _ = writeln!(
-                text,
-                "Reports of hosts that {model:?} do not request: the rules show those of {rules:?}"
-            );
+        Difference::Ports(OneSided { model, rules }) => {
+            let _ = writeln!(text, "Only the model wants {model:?}, only the rules want {rules:?}");
+        }
+        Difference::Problems(OneSided { model, rules }) => {
+            let _ = writeln!(text, "Problems of the model alone: {model:?}, of the rules alone: {rules:?}");
+        }
+        Difference::Copies { model, rules } => {
+            let _ =
+                writeln!(text, "Copies between hosts: the model sends {model:?}, the rules send {rules:?}");
         }
         Difference::Mtu { switch, model, rules } => {
             let _ = writeln!(text, "MTU of {switch}: the model says {model:?}, the rules say {rules:?}");

@@ -6,7 +6,7 @@ use nlog_data::{ObjectKind, Row, Value};
 use openflow_rs::MacAddr;
 pub use simulated_hosts::Reports;
 
-use crate::world::{AUDIENCES, Form, World, Zone, audience};
+use crate::world::{AUDIENCES, Form, Trees, World, Zone, audience};
 
 /// Rows by table.
 pub type Rows = BTreeMap<&'static str, BTreeSet<Row>>;
@@ -18,6 +18,10 @@ pub fn rows(world: &World, kinds: &[ObjectKind], reports: &Reports, managed: &dy
     labels(world, &mut rows);
     for host in world.nodes.keys().filter(|host| managed(host)) {
         add(&mut rows, "managed", vec![text(host)]);
+    }
+    if world.trees != Trees::DEFAULT {
+        let branches = Value::Int(world.trees.branches);
+        add(&mut rows, "replication_limit", vec![Value::Int(world.trees.copies as i64), branches]);
     }
     for ((host, port), vif) in &world.vifs {
         let row = vec![text(host), text(port), int(vif.ofport), text(""), Value::Int(vif.since as i64)];

@@ -1,5 +1,6 @@
 //! Runs a history in the rules and in the model, side by side.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use nlog::Program;
 
 use crate::generate::{History, Place, Step};
 use crate::oracle;
-use crate::simulation::{Out, Simulation};
+use crate::simulation::{Out, Passage, Simulation};
 use crate::world::World;
 
 /// A disagreement between rules and model.
@@ -25,13 +26,17 @@ pub enum Difference {
         /// The frames that the rules deliver.
         rules: Vec<Out>,
     },
-    /// Rules and model disagree about the ports that a host reports without being requested.
-    Problems {
-        /// The ports by the model.
-        model: Vec<String>,
-        /// The ports by the rules.
-        rules: Vec<String>,
+    /// Rules and model send other numbers of copies of a frame between hosts.
+    Copies {
+        /// The copies by the model.
+        model: Copies,
+        /// The copies by the rules.
+        rules: Copies,
     },
+    /// Rules and model disagree about the tunnel and patch ports that hosts must have.
+    Ports(OneSided),
+    /// Rules and model disagree about the problems to show.
+    Problems(OneSided),
     /// Rules and model disagree about the MTU of a switch.
     Mtu {
         /// The switch.
@@ -41,6 +46,26 @@ pub enum Difference {
         /// The MTU by the rules.
         rules: Option<i64>,
     },
+}
+
+/// The number of copies of a frame from one host to another.
+pub type Copies = BTreeMap<(String, String), u64>;
+
+/// Texts of things that only one side has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneSided {
+    /// Those of the model alone.
+    pub model: Vec<String>,
+    /// Those of the rules alone.
+    pub rules: Vec<String>,
+}
+
+impl OneSided {
+    /// What only one of these has, if anything.
+    fn of(model: &BTreeSet<String>, rules: &BTreeSet<String>) -> Option<OneSided> {
+        let but = |one: &BTreeSet<String>, other| one.difference(other).cloned().collect();
+        (model != rules).then(|| OneSided { model: but(model, rules), rules: but(rules, model) })
+    }
 }
 
 impl Difference {
@@ -78,6 +103,8 @@ pub struct Count {
     pub dropped: u64,
     /// Packets sent to tunnel endpoints by those who may not, and dropped.
     pub refused: u64,
+    /// Copies that crossed between hosts.
+    pub copies: u64,
 }
 
 impl std::ops::AddAssign for Count {
@@ -89,6 +116,7 @@ impl std::ops::AddAssign for Count {
         self.out += other.out;
         self.dropped += other.dropped;
         self.refused += other.refused;
+        self.copies += other.copies;
     }
 }
 
@@ -187,8 +215,9 @@ impl Life {
                 count.changes +=
                     changes.iter().map(|change| u64::from(self.world.apply(change))).sum::<u64>();
                 simulation.change(&self.world, &|_| true).map_err(Difference::Change)?;
-                let world = oracle::world(&self.world, simulation.hosts());
+                let world = oracle::world(&self.world);
                 self.model.apply(|now| *now = world);
+                self.compare_ports(simulation)?;
                 self.compare_mtus(simulation)?;
                 self.compare_problems(simulation)
             }
@@ -224,23 +253,36 @@ impl Life {
         let mut model: Vec<Out> =
             arrivals.map(|arrival| Out { at: oracle::place(&arrival.at), bytes: arrival.frame }).collect();
         model.sort();
-        let rules = simulation.send(place, bytes).map_err(Difference::Lost)?;
+        let Passage { out: rules, copies } = simulation.pass(place, bytes).map_err(Difference::Lost)?;
         count.sent += 1;
+        count.copies += copies.values().sum::<u64>();
         count.out += rules.len() as u64;
         count.dropped += u64::from(rules.is_empty());
-        if model == rules { Ok(()) } else { Err(Difference::Frames { model, rules }) }
-    }
-
-    /// The rules must show each report that is ignored because the port requests other hosts.
-    fn compare_problems(&self, simulation: &Simulation) -> Result<(), Difference> {
-        let [model, rules] =
-            [self.model.world().reported_elsewhere(), simulation.problems("unrequested-host")];
-        let list = |ports: std::collections::BTreeSet<&str>| ports.into_iter().map(str::to_owned).collect();
-        if model == rules {
+        if model != rules {
+            return Err(Difference::Frames { model, rules });
+        }
+        let model = self.model.copies();
+        if *model == copies {
             Ok(())
         } else {
-            Err(Difference::Problems { model: list(model), rules: list(rules) })
+            Err(Difference::Copies { model: model.clone(), rules: copies })
         }
+    }
+
+    /// The rules must want the ports that the model says hosts have: neither more nor fewer.
+    fn compare_ports(&self, simulation: &Simulation) -> Result<(), Difference> {
+        let model = oracle::wanted_ports(self.model.world());
+        let rules = oracle::asked_ports(&self.world, simulation.hosts());
+        OneSided::of(&model, &rules).map_or(Ok(()), |difference| Err(Difference::Ports(difference)))
+    }
+
+    /// The rules must show the problems that the model sees.
+    fn compare_problems(&self, simulation: &Simulation) -> Result<(), Difference> {
+        let model = self.model.world().problems().into_iter();
+        let model = model.map(|one| format!("{} {}: {}", one.kind, one.id, one.code)).collect();
+        let problems = simulation.problems().into_iter();
+        let rules = problems.map(|(kind, id, code)| format!("{kind} {id}: {code}")).collect();
+        OneSided::of(&model, &rules).map_or(Ok(()), |difference| Err(Difference::Problems(difference)))
     }
 
     /// The rules must report the MTU of each switch as the model does.

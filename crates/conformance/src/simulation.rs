@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flow_simulator::{Crossing, VlanLimit};
 use nlog::Program;
-use nlog_data::{Row, TableDelta, TableId};
+use nlog_data::{Row, TableDelta, TableId, Value};
 use simulated_hosts::{Number, Outputs, Site, Wanted};
 
 use crate::derivation::{Contents, Derivation};
@@ -14,7 +14,7 @@ use crate::generate::Place;
 use crate::rows::rows;
 use crate::world::{Encap, Node, World};
 
-pub use simulated_hosts::{Hosts, Out};
+pub use simulated_hosts::{Hosts, Out, Passage};
 
 /// The rules and their hosts.
 pub struct Simulation {
@@ -107,32 +107,36 @@ impl Simulation {
         self.hosts.send(place, bytes)
     }
 
+    /// Sends a frame and returns the delivered frames and the copies between hosts.
+    ///
+    /// # Errors
+    /// As [`Simulation::send`].
+    pub fn pass(&mut self, place: &Place, bytes: &[u8]) -> Result<Passage, String> {
+        self.hosts.pass(place, bytes)
+    }
+
     /// The trace of a frame on each host.
     pub fn trace(&self, place: &Place, bytes: &[u8]) -> Crossing {
         self.hosts.trace(place, bytes)
     }
 
-    /// The ids of the objects with a problem of this code.
-    pub fn problems(&self, code: &str) -> BTreeSet<&str> {
+    /// The problems that the rules show: kind, id and code.
+    pub fn problems(&self) -> BTreeSet<(String, String, String)> {
         let Some(table) = self.rules.schema().find("problem") else { return BTreeSet::new() };
-        let with_code = self.status.iter().filter_map(|(id, row)| match &row[..] {
-            [_, nlog_data::Value::String(object), nlog_data::Value::String(of), _]
-                if *id == table && **of == *code =>
-            {
-                Some(&**object)
+        let problem = |(id, row): &(TableId, Row)| match &row[..] {
+            [Value::String(kind), Value::String(object), Value::String(code), _] if *id == table => {
+                Some((kind.to_string(), object.to_string(), code.to_string()))
             }
             _ => None,
-        });
-        with_code.collect()
+        };
+        self.status.iter().filter_map(problem).collect()
     }
 
     /// The MTU of a switch that the rules report.
     pub fn mtu(&self, switch: &str) -> Option<i64> {
         let table = self.rules.schema().find("switch_state")?;
         self.status.iter().find_map(|(id, row)| match &row[..] {
-            [nlog_data::Value::String(of), nlog_data::Value::Int(mtu)] if *id == table && **of == *switch => {
-                Some(*mtu)
-            }
+            [Value::String(of), Value::Int(mtu)] if *id == table && **of == *switch => Some(*mtu),
             _ => None,
         })
     }

@@ -93,6 +93,26 @@ pub struct Vif {
     pub since: u64,
 }
 
+/// The form of floods to many hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trees {
+    /// A flood to more hosts takes a tree.
+    pub copies: u64,
+    /// The number of branches for each class of hosts, a power of two.
+    pub branches: i64,
+}
+
+impl Trees {
+    /// Those of the rules.
+    pub const DEFAULT: Trees = Trees { copies: 512, branches: 64 };
+}
+
+impl Default for Trees {
+    fn default() -> Trees {
+        Trees::DEFAULT
+    }
+}
+
 /// A tunnel port that a switch fails to create: host, encapsulation, and the peer if only the port for this peer fails.
 pub type Failing = (String, Encap, Option<String>);
 
@@ -113,6 +133,8 @@ pub struct World {
     pub vifs: BTreeMap<(String, String), Vif>,
     /// Tunnel ports that switches fail to create.
     pub failing: BTreeSet<Failing>,
+    /// The form of floods to many hosts.
+    pub trees: Trees,
     /// The labels of objects.
     pub labels: Labels,
     /// The number of changes so far.

@@ -206,6 +206,8 @@ pub struct Crossing {
     pub arrived: Vec<Arrival>,
     /// The frames that hosts sent into physical networks, in order.
     pub tapped: Vec<Tapped>,
+    /// The packets that went through tunnels, in order: sender and receiver.
+    pub tunnelled: Vec<(String, String)>,
     /// The packets lost by faults of the flow tables. A packet that flows drop is not lost.
     pub lost: Vec<Lost>,
     /// The trace on each host that the packet or a copy passed, in order, if it was requested.
@@ -328,6 +330,8 @@ mod tests {
         let traced = fabric.trace("hv1", Packet::new(vec![2; 60], PortNo(1)));
         let hops: Vec<&str> = traced.hops.iter().map(|(host, _)| host.as_str()).collect();
         assert_eq!(hops, ["hv1", "hv2", "hv3"]);
+        let through = ["hv2", "hv3"].map(|to| ("hv1".to_owned(), to.to_owned()));
+        assert_eq!(traced.tunnelled, through);
     }
 
     #[test]

@@ -182,6 +182,7 @@ impl<'a> Walk<'a> {
             (own, to),
             option,
         );
+        self.crossing.tunnelled.push((host(), name.clone()));
         self.under_way.push_back((name.clone(), packet));
         Ok(())
     }

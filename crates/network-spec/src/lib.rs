@@ -23,21 +23,22 @@
 //! ```
 //!
 //! In reading order:
-//! - [`World`]: the objects, the places of interfaces, and the tunnels and patch ports.
+//! - [`World`]: the objects, the places of interfaces, and the tunnel ports that switches fail to create; `underlay`: the
+//!   tunnel and patch ports that follow, and the ways of floods.
 //! - [`Model`]: the path of a frame, and the addresses that hosts learn from it.
-//! - `underlay`: the MTU of a switch, and the sources that hosts refuse.
+//! - `overlay`: the MTU of a switch, and the sources whose packets hosts refuse.
 //! - `Frame`: parsing; `guard`: the frames that no port may send, and those of routers and DHCP servers; `security`: the
 //!   frames that a port may send and receive; `neighbour`: answers to ARP requests and neighbour solicitations.
 //! - `problems`: what users must see of a network that cannot work as configured.
 //!
-//! Left out on purpose: replication trees (each host gets a copy, on whatever path), labels, the limits of real switches,
-//! and the validation of objects.
+//! Left out on purpose: labels, the limits of real switches, and the validation of objects.
 #![forbid(unsafe_code)]
 
 mod frame;
 mod guard;
 mod model;
 mod neighbour;
+mod overlay;
 mod problems;
 mod security;
 mod underlay;
@@ -45,4 +46,4 @@ mod world;
 
 pub use model::{AGE, Arrival, Model, Tap};
 pub use problems::Problem;
-pub use world::{Address, Encap, Form, Localnet, Mac, Node, Port, Switch, Trust, Tunnel, World, Zone};
+pub use world::{Address, Encap, Form, Localnet, Mac, Node, Port, Switch, Trees, Trust, Tunnel, World, Zone};

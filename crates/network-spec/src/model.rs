@@ -1,6 +1,6 @@
 //! The path of a frame through the network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::World;
@@ -58,6 +58,8 @@ pub struct Model {
     now: Duration,
     /// Learned addresses by host, switch and MAC.
     learned: BTreeMap<(String, String, Mac), Learned>,
+    /// The copies of the last frame that crossed between hosts.
+    copies: BTreeMap<(String, String), u64>,
 }
 
 /// The port where an address was learned, and when.
@@ -118,6 +120,7 @@ impl Model {
     /// member.
     pub fn inject(&mut self, at: &Tap, bytes: &[u8]) -> Vec<Arrival> {
         let mut out = Vec::new();
+        self.copies.clear();
         match at {
             Tap::Vnic { host, port } => {
                 if let Some((port, bytes)) = self.classify(host, port, bytes) {
@@ -128,6 +131,11 @@ impl Model {
         }
         out.sort();
         out
+    }
+
+    /// How many copies of the last injected frame went through tunnels from each host to each other one.
+    pub fn copies(&self) -> &BTreeMap<(String, String), u64> {
+        &self.copies
     }
 
     /// The logical ingress port of a frame from the interface of `port`, and the frame without its tag: untagged frames
@@ -265,43 +273,54 @@ impl Model {
             self.deliver(sent.host, port, sent, out);
         } else if self.world.localnet_of(sent.switch).is_some() {
             self.leave_for_network(sent, out);
-        } else if self.cross(sent, &location) {
+        } else if self.cross(sent, sent.host, &location) {
             self.deliver(&location, port, sent, out);
         }
     }
 
     /// Forwards to all ports of the audience except the sender, once to each. The localnet port is always included; if a
-    /// switch has one, it reaches the other hosts.
+    /// switch has one, it reaches the other hosts. Otherwise each remote host with such ports gets one copy, however many of
+    /// them it has, and no other host gets any ([`World::ways`]).
     fn replicate(&mut self, sent: &Sent<'_>, audience: impl Fn(&Port) -> bool, out: &mut Vec<Arrival>) {
         let is_physical = self.world.localnet_of(sent.switch).is_some();
         let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (id, port) in self.world.ports_of(sent.switch) {
             if let Some(host) = self.world.location(id)
                 && audience(port)
-                && id != sent.port
                 && (!is_physical || host == sent.host)
             {
                 members.entry(host.to_owned()).or_default().push(id.to_owned());
             }
         }
-        for (host, ports) in members {
-            if host == sent.host || self.cross(sent, &host) {
-                for port in ports {
-                    self.deliver(&host, &port, sent, out);
+        let mut reached = BTreeSet::from([sent.host.to_owned()]);
+        if !is_physical {
+            let hosts = members.keys().map(String::as_str).collect();
+            let ways = self.world.ways(sent.switch, sent.host, &hosts);
+            let ways: Vec<_> = ways.iter().map(|hop| (hop.from.to_owned(), hop.to.to_owned())).collect();
+            for (from, to) in ways {
+                if reached.contains(&from) && self.cross(sent, &from, &to) {
+                    reached.insert(to);
                 }
+            }
+        }
+        for (host, ports) in members.iter().filter(|(host, _)| reached.contains(*host)) {
+            for port in ports.iter().filter(|port| *port != sent.port) {
+                self.deliver(host, port, sent, out);
             }
         }
         self.leave_for_network(sent, out);
     }
 
-    /// Sends a copy to another host, if there is a tunnel. The receiver learns the address too, if the encapsulation carries
-    /// the ingress port.
-    fn cross(&mut self, sent: &Sent<'_>, to: &str) -> bool {
-        let encap = self.world.tunnel(sent.host, to);
-        if encap == Some(Encap::Geneve) {
+    /// Sends a copy from one host to another, if there is a tunnel. The receiver learns the address too, if the copy has
+    /// carried the ingress port all the way.
+    fn cross(&mut self, sent: &Sent<'_>, from: &str, to: &str) -> bool {
+        let Some(encap) = self.world.tunnel(from, to) else { return false };
+        *self.copies.entry((from.to_owned(), to.to_owned())).or_default() += 1;
+        let carried = from == sent.host || self.world.tunnel(sent.host, from) == Some(Encap::Geneve);
+        if encap == Encap::Geneve && carried {
             self.learn(to, sent.switch, sent.port, sent.frame);
         }
-        encap.is_some()
+        true
     }
 
     /// Sends a frame out of the localnet port of the switch, if the host has it and the frame did not come from it: in its

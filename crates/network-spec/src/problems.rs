@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::world::{Encap, Form, Port, Tunnel, World};
+use crate::world::{Encap, Form, Port, World};
 
 /// An object that cannot work as configured. Two reasons of one kind are one problem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,13 +35,14 @@ impl World {
         all.into_iter().flatten().collect()
     }
 
-    /// The switches with ports on two hosts that can use no common encapsulation in one zone, although each can use some:
-    /// frames between these hosts are lost. A switch with a localnet port uses no tunnels.
+    /// The switches with ports on two hosts that can use no common encapsulation in one zone between addresses of one IP
+    /// version, although each can use some: frames between these hosts are lost. A switch with a localnet port uses no tunnels.
     pub fn without_common_encapsulation(&self) -> BTreeSet<&str> {
         let apart = |one: &str, other: &str| {
             let [ours, theirs] = [one, other].map(|host| self.usable(host));
-            let same_zone = self.nodes[one].zone == self.nodes[other].zone;
-            let common = same_zone && ours.iter().any(|encap| theirs.contains(encap));
+            let [one, other] = [one, other].map(|host| &self.nodes[host]);
+            let alike = one.zone == other.zone && one.ip.is_ipv4() == other.ip.is_ipv4();
+            let common = alike && ours.iter().any(|encap| theirs.contains(encap));
             !ours.is_empty() && !theirs.is_empty() && !common
         };
         let split = |switch: &&str| {
@@ -135,10 +136,7 @@ impl World {
     fn usable(&self, host: &str) -> Vec<Encap> {
         let Some(node) = self.nodes.get(host) else { return Vec::new() };
         let form = self.zone(&node.zone).map(|zone| zone.form);
-        let exists = |encap: &Encap| {
-            let tunnel = Tunnel { host: host.to_owned(), encap: *encap, peer: None };
-            form == Some(Form::Port) || self.tunnels.contains(&tunnel)
-        };
+        let exists = |encap: &Encap| form == Some(Form::Port) || self.can_use(host, *encap);
         node.encaps.iter().copied().filter(exists).collect()
     }
 }

@@ -25,10 +25,10 @@ pub struct World {
     /// an interface of the port was plugged into its switch. What happens to an interface that stays plugged is no new
     /// claim. While a VM migrates, two hosts report its port, and the one with the greater number has it.
     pub vnics: BTreeMap<(String, String), u64>,
-    /// The tunnel ports that exist.
-    pub tunnels: BTreeSet<Tunnel>,
-    /// The patch ports that exist between br-int and the bridge of a physical network: (host, network).
-    pub patches: BTreeSet<(String, String)>,
+    /// The tunnel ports that switches fail to create. Without a peer, all of the host's ports of the encapsulation fail.
+    pub failing: BTreeSet<Tunnel>,
+    /// The form of floods to many hosts.
+    pub trees: Trees,
 }
 
 /// A transport zone: tunnels exist only within it.
@@ -68,6 +68,23 @@ pub enum Encap {
     Gre,
     /// Does not carry the ingress port; no known switch supports it.
     Stt,
+}
+
+/// The form of floods to many hosts: a switch copies one frame to a limited number of hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trees {
+    /// A flood to more hosts than these, the sender's included, takes a tree.
+    pub copies: usize,
+    /// The part that each host is in. Hosts of one part that can use the same tunnels are a branch. Any division is right.
+    pub parts: BTreeMap<String, i64>,
+    /// The rank of a host of a switch, by switch and host: the first of a branch leads it. Any order is right.
+    pub ranks: BTreeMap<(String, String), i64>,
+}
+
+impl Default for Trees {
+    fn default() -> Trees {
+        Trees { copies: 512, parts: BTreeMap::new(), ranks: BTreeMap::new() }
+    }
 }
 
 /// A tunnel port of a host.
@@ -225,15 +242,13 @@ impl World {
         self.ports_of(switch).any(|(port, _)| self.location(port) == Some(host))
     }
 
-    /// Whether the localnet port of a switch is on a host: it knows the switch, its bridge mappings include the network, and
-    /// the patch port exists.
+    /// Whether the localnet port of a switch is on a host: it knows the switch, and its bridge mappings include the network.
+    /// It then has the patch port too ([`World::patches`]).
     pub(crate) fn attached(&self, host: &str, switch: &str) -> bool {
         let mapped =
             |network: &String| self.nodes.get(host).is_some_and(|node| node.mappings.contains_key(network));
-        let patched = |network: &String| self.patches.contains(&(host.to_owned(), network.clone()));
         let localnet = self.localnet_of(switch);
-        localnet.is_some_and(|(_, localnet)| mapped(&localnet.network) && patched(&localnet.network))
-            && self.knows(host, switch)
+        localnet.is_some_and(|(_, localnet)| mapped(&localnet.network)) && self.knows(host, switch)
     }
 
     /// Whether a switch learns addresses: it has ports with unknown addresses, or a localnet port.
@@ -256,14 +271,7 @@ impl World {
     /// port. Tunnels exist only within a zone, and between addresses of one IP version, since a packet has one outer header.
     pub fn tunnel(&self, from: &str, to: &str) -> Option<Encap> {
         let (sender, receiver) = (self.nodes.get(from)?, self.nodes.get(to)?);
-        let form = self.zone(&sender.zone)?.form;
-        let has = |host: &str, encap, peer: &str| {
-            let peer = (form == Form::Port).then(|| peer.to_owned());
-            self.tunnels.contains(&Tunnel { host: host.to_owned(), encap, peer })
-        };
-        let both = |encap: &&Encap| {
-            receiver.encaps.contains(encap) && has(from, **encap, to) && has(to, **encap, from)
-        };
+        let both = |encap: &&Encap| self.has_tunnel(from, **encap, to) && self.has_tunnel(to, **encap, from);
         let alike = sender.zone == receiver.zone && sender.ip.is_ipv4() == receiver.ip.is_ipv4();
         (alike && from != to).then(|| sender.encaps.iter().find(both).copied())?
     }

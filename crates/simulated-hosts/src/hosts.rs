@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Group, Host, Packet, Tunnelled};
 use nlog_data::{Canonical, TableDelta, TableId};
-use openflow_rs::{Actions, FlowEntry, PortNo};
+use openflow_rs::{Action, Actions, FlowEntry, PortNo};
 use switch_tables::rows::{Bucket, Flow, Patch, Tunnel};
 use tunnel_encap::Encap;
 
@@ -39,6 +39,15 @@ pub enum Wanted<'a> {
     Tunnel(Encap, Option<&'a str>),
     /// A patch port.
     Patch,
+}
+
+/// The way of a frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// The delivered frames, sorted.
+    pub out: Vec<Out>,
+    /// The number of copies that went through tunnels from one host to another.
+    pub copies: BTreeMap<(String, String), u64>,
 }
 
 /// The number of a port that is wanted.
@@ -86,17 +95,14 @@ impl Hosts {
         &self.reports
     }
 
-    /// The existing tunnel ports: host, encapsulation, and the peer's address for ports with a single peer.
-    pub fn tunnels(&self) -> impl Iterator<Item = (&str, Encap, Option<IpAddr>)> {
-        self.reports.tunnels.keys().filter_map(|key| {
-            let (encap, remote) = self.tunnels.get(key)?;
-            Some((key.0.as_str(), *encap, *remote))
-        })
+    /// The tunnel ports that the rules want: host, encapsulation, and the peer's address for ports with a single peer.
+    pub fn wanted_tunnels(&self) -> impl Iterator<Item = (&str, Encap, Option<IpAddr>)> {
+        self.tunnels.iter().map(|((host, _), (encap, remote))| (host.as_str(), *encap, *remote))
     }
 
-    /// The physical networks that hosts are connected to.
-    pub fn attached(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.attached.iter().map(|((host, _), network)| (host.as_str(), network.as_str()))
+    /// The patch ports that the rules want: host and bridge.
+    pub fn wanted_patches(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.patches.iter().map(|((host, _), bridge)| (host.as_str(), bridge.as_str()))
     }
 
     /// Updates hosts, and vNICs by host and number, to these.
@@ -294,7 +300,10 @@ impl Hosts {
                 host.bridge.remove_flow(flow.table, flow.priority, &flow.matches.get());
             }
         }
-        for key in touched.iter().rev().filter(|key| !self.groups[*key].is_empty()) {
+        // Groups that name another one come after those that name none: no group is nested deeper.
+        let (outer, inner): (Vec<_>, Vec<_>) =
+            touched.iter().partition(|key| self.groups[*key].values().any(|actions| names_group(actions)));
+        for key in inner.into_iter().chain(outer).filter(|key| !self.groups[*key].is_empty()) {
             let bucket = |(id, actions): (&u32, &Arc<Canonical<Actions>>)| flow_simulator::Bucket {
                 id: *id,
                 actions: actions.get(),
@@ -352,6 +361,14 @@ impl Hosts {
     /// # Errors
     /// The flow tables lost a copy, or sent it to a controller.
     pub fn send(&mut self, place: &Place, bytes: &[u8]) -> Result<Vec<Out>, String> {
+        self.pass(place, bytes).map(|passage| passage.out)
+    }
+
+    /// Sends a frame. Hosts learn from it.
+    ///
+    /// # Errors
+    /// As [`Hosts::send`].
+    pub fn pass(&mut self, place: &Place, bytes: &[u8]) -> Result<Passage, String> {
         let crossing = match place {
             Place::Vnic(host, port) => match self.number(host, port) {
                 Some(number) => self.fabric.send(host, Packet::new(bytes.to_vec(), number)),
@@ -382,18 +399,34 @@ impl Hosts {
         if let Some(lost) = crossing.lost.first() {
             return Err(lost.to_string());
         }
-        let mut out = Vec::new();
+        self.passage(crossing)
+    }
+
+    /// The passage that a frame would have. No host learns from it, and copies may be lost.
+    ///
+    /// # Errors
+    /// The flow tables sent a copy to a controller.
+    pub fn try_out(&self, place: &Place, bytes: &[u8]) -> Result<Passage, String> {
+        self.passage(self.trace(place, bytes))
+    }
+
+    /// A crossing with vNICs for ports.
+    fn passage(&self, crossing: Crossing) -> Result<Passage, String> {
+        let mut passage = Passage::default();
         for arrival in crossing.arrived {
             let key = (arrival.host, arrival.port.0);
             let Some(port) = self.vnics.get(&key) else {
                 return Err(format!("{}: a frame left by port {}", key.0, key.1));
             };
-            out.push(Out { at: Place::Vnic(key.0, port.clone()), bytes: arrival.bytes });
+            passage.out.push(Out { at: Place::Vnic(key.0, port.clone()), bytes: arrival.bytes });
         }
         let tapped = crossing.tapped.into_iter();
-        out.extend(tapped.map(|tapped| Out { at: Place::Tap(tapped.network), bytes: tapped.bytes }));
-        out.sort();
-        Ok(out)
+        passage.out.extend(tapped.map(|tapped| Out { at: Place::Tap(tapped.network), bytes: tapped.bytes }));
+        passage.out.sort();
+        for hop in crossing.tunnelled {
+            *passage.copies.entry(hop).or_default() += 1;
+        }
+        Ok(passage)
     }
 
     /// The trace of a frame on each host. No host learns from it.
@@ -412,6 +445,11 @@ impl Hosts {
         let own = |((at, _), named): &(&(String, u16), &String)| at == host && *named == port;
         self.vnics.iter().find(own).map(|((_, number), _)| PortNo(*number))
     }
+}
+
+/// Whether these actions hand a packet to a group.
+fn names_group(actions: &Canonical<Actions>) -> bool {
+    actions.get().0.iter().any(|action| matches!(action, Action::Group(_)))
 }
 
 /// The simulator's encapsulation; none for one whose tunnel ports never come up.

@@ -11,6 +11,6 @@ mod hosts;
 mod outputs;
 mod place;
 
-pub use hosts::{Hosts, Number, Reports, Site, Wanted};
+pub use hosts::{Hosts, Number, Passage, Reports, Site, Wanted};
 pub use outputs::Outputs;
 pub use place::{Out, Place};

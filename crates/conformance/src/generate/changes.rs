@@ -2,7 +2,7 @@
 
 use super::Generator;
 use super::objects::NETWORKS;
-use crate::world::{Change, Encap, Failing};
+use crate::world::{Change, Encap, Failing, Trees};
 
 impl Generator<'_> {
     /// One change, or a few that belong together. Some are invalid and are skipped.
@@ -22,8 +22,16 @@ impl Generator<'_> {
                 let gone = !name.is_empty() && self.random.chance(20);
                 vec![if gone { Change::NoZone(name.to_owned()) } else { self.zone(name) }]
             }
+            93..95 => vec![self.trees()],
             _ => self.failure().into_iter().collect(),
         }
+    }
+
+    /// Trees so small that few hosts make one, or those of the rules.
+    pub(super) fn trees(&mut self) -> Change {
+        let (copies, branches) =
+            *self.random.pick(&[(0, 2), (1, 1), (1, 2), (2, 2), (2, 4), (3, 2), (512, 64)]);
+        Change::Trees(Trees { copies, branches })
     }
 
     fn some_vif(&mut self) -> Option<(String, String)> {

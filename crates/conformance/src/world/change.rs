@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{AUDIENCES, Failing, Localnet, Node, Port, Vif, World, Zone, audience};
+use super::{AUDIENCES, Failing, Localnet, Node, Port, Trees, Vif, World, Zone, audience};
 
 /// One change. An object of the same name is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub enum Change {
     Fail(Failing),
     /// A host can create the tunnel port again.
     Heal(Failing),
+    /// Floods take trees of this form.
+    Trees(Trees),
 }
 
 impl World {
@@ -101,6 +103,7 @@ impl World {
             Change::Heal(failing) => {
                 self.failing.remove(&failing);
             }
+            Change::Trees(trees) => self.trees = trees,
         }
         true
     }
@@ -138,6 +141,7 @@ impl World {
                 let bridges: BTreeSet<&String> = node.mappings.values().collect();
                 self.zones.contains_key(&node.zone)
                     && bridges.len() == node.mappings.len()
+                    && !node.encaps.is_empty()
                     && self.nodes.iter().all(|(other, there)| other == name || there.ip != node.ip)
             }
             Change::NoNode(name) => {
@@ -170,6 +174,7 @@ impl World {
             Change::Unplug(host, port) => self.vifs.contains_key(&(host.clone(), port.clone())),
             Change::Fail(failing) => self.nodes.contains_key(&failing.0) && !self.failing.contains(failing),
             Change::Heal(failing) => self.failing.contains(failing),
+            Change::Trees(trees) => self.trees != *trees,
         }
     }
 

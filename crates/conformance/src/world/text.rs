@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Change, Localnet, Node, Port, World, Zone};
+use super::{Change, Localnet, Node, Port, Trees, World, Zone};
 use crate::frames::{Addresses, Mac};
 
 /// A MAC as people write it.
@@ -48,6 +48,13 @@ impl fmt::Display for Localnet {
     }
 }
 
+impl fmt::Display for Trees {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Trees { copies, branches } = self;
+        write!(f, "trees of {branches} branches for floods to more than {copies} hosts")
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -71,6 +78,7 @@ impl fmt::Display for Change {
                 let to = peer.as_ref().map_or(String::new(), |peer| format!(" to {peer}"));
                 write!(f, "{host} makes tunnel ports of {}{to} again", encap.name())
             }
+            Change::Trees(trees) => write!(f, "{trees}"),
         }
     }
 }
@@ -96,6 +104,7 @@ impl fmt::Display for World {
         for ((host, port), vif) in &self.vifs {
             writeln!(f, "vNIC of {port} on {host}: OpenFlow port {}, since {}", vif.ofport, vif.since)?;
         }
+        writeln!(f, "{}", self.trees)?;
         for failing in &self.failing {
             writeln!(f, "{}", Change::Fail(failing.clone()))?;
         }

@@ -24,7 +24,7 @@ fn between_hosts_frames_go_over_the_physical_network() {
     assert_eq!(send_any(&mut model, "a", &frame), out);
     assert_eq!(send(&mut model, "a", &any(mac(1), mac(2))), ["b"]);
     assert!(send(&mut model, "a", &any(mac(1), mac(4))).is_empty(), "nobody has it");
-    model.apply(|world| world.tunnels.clear());
+    model.apply(|world| world.nodes.values_mut().for_each(|node| node.encaps.clear()));
     assert_eq!(send_any(&mut model, "a", &frame), out, "no tunnel is needed");
 }
 
@@ -117,20 +117,31 @@ fn questions_from_the_physical_network_are_not_answered() {
 }
 
 #[test]
-fn without_a_bridge_mapping_or_a_patch_port_ports_reach_only_their_host() {
-    for missing in ["mapping", "patch"] {
-        let mut model = on(7);
-        model.apply(|world| {
-            if missing == "patch" {
-                world.patches.remove(&("hv1".into(), "physnet".into()));
-            } else {
-                world.nodes.get_mut("hv1").unwrap().mappings.clear();
-            }
-        });
-        assert_eq!(send(&mut model, "a", &any(mac(1), BROADCAST)), ["b"]);
-        assert!(send(&mut model, "a", &any(mac(1), mac(3))).is_empty());
-        assert_eq!(send_any(&mut model, "c", &any(mac(3), BROADCAST)).len(), 1, "only the tap");
-    }
+fn without_a_bridge_mapping_ports_reach_only_their_host() {
+    let mut model = on(7);
+    model.apply(|world| world.nodes.get_mut("hv1").unwrap().mappings.clear());
+    assert_eq!(send(&mut model, "a", &any(mac(1), BROADCAST)), ["b"]);
+    assert!(send(&mut model, "a", &any(mac(1), mac(3))).is_empty());
+    assert_eq!(send_any(&mut model, "c", &any(mac(3), BROADCAST)).len(), 1, "only the tap");
+}
+
+#[test]
+fn a_host_has_a_patch_port_for_each_mapped_network_of_a_switch_that_it_knows() {
+    let mut model = on(7);
+    let patches = |model: &Model| -> Vec<String> {
+        model.world().patches().into_iter().map(|(host, network)| format!("{host} {network}")).collect()
+    };
+    assert_eq!(patches(&model), ["hv1 physnet", "hv2 physnet"]);
+    model.apply(|world| {
+        // The switch is on hv3 through the child alone, which is on the interface of a port of another switch.
+        world.nodes.insert("hv3".into(), world.nodes["hv2"].clone());
+        let [mut child, outer] = [port("blue", 5), port("red", 1)];
+        child.parent = Some(("outer".into(), 9));
+        world.ports.extend([("child".into(), child), ("outer".into(), outer)]);
+        world.vnics.insert(("hv3".into(), "outer".into()), 2);
+        world.nodes.get_mut("hv1").unwrap().mappings.clear();
+    });
+    assert_eq!(patches(&model), ["hv2 physnet", "hv3 physnet"]);
 }
 
 #[test]

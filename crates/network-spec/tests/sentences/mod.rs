@@ -1,6 +1,7 @@
 //! Each sentence of the specification, with the smallest world that shows it.
 
 mod disabled;
+mod floods;
 mod frames;
 mod guard;
 mod learning;

@@ -13,9 +13,6 @@ fn pair() -> World {
 
 fn offer(world: &mut World, host: &str, encaps: &[Encap]) {
     world.nodes.insert(host.into(), Node { encaps: encaps.to_vec(), ..Node::default() });
-    for encap in encaps {
-        world.tunnels.insert(Tunnel { host: host.into(), encap: *encap, peer: None });
-    }
 }
 
 #[test]
@@ -27,7 +24,7 @@ fn the_first_of_the_senders_encapsulations_that_both_have_is_used() {
         (world.tunnel("hv1", "hv2"), world.tunnel("hv2", "hv1")),
         (Some(Encap::Gre), Some(Encap::Geneve))
     );
-    world.tunnels.remove(&Tunnel { host: "hv2".into(), encap: Encap::Gre, peer: None });
+    world.failing.insert(Tunnel { host: "hv2".into(), encap: Encap::Gre, peer: None });
     assert_eq!(world.tunnel("hv1", "hv2"), Some(Encap::Geneve), "what is not there is not used");
 }
 
@@ -52,18 +49,59 @@ fn without_a_common_encapsulation_or_in_two_zones_frames_are_lost() {
     assert!(both(&mut model).is_empty());
 }
 
+/// The tunnel ports that hosts must have.
+fn ports(world: &World) -> Vec<String> {
+    let text = |tunnel: Tunnel| {
+        let peer = tunnel.peer.map_or(String::new(), |peer| format!(" to {peer}"));
+        format!("{} {:?}{peer}", tunnel.host, tunnel.encap)
+    };
+    world.tunnels().into_iter().map(text).collect()
+}
+
 #[test]
-fn in_a_zone_of_ports_for_peers_both_ends_need_theirs() {
+fn a_host_has_one_tunnel_port_for_each_encapsulation_whoever_is_there() {
+    let mut world = pair();
+    offer(&mut world, "hv1", &[Encap::Gre, Encap::Geneve]);
+    world.failing.insert(Tunnel { host: "hv1".into(), encap: Encap::Gre, peer: None });
+    assert_eq!(ports(&world), ["hv1 Geneve", "hv1 Gre"], "one that fails is wanted all the same");
+}
+
+/// Two hosts of a zone of ports for peers.
+fn pair_of_ports() -> World {
     let mut world = pair();
     world.zones.insert(String::new(), Zone { form: Form::Port, ..Zone::default() });
     offer(&mut world, "hv1", &[Encap::Geneve, Encap::Vxlan]);
-    offer(&mut world, "hv2", &[Encap::Vxlan, Encap::Geneve]);
-    assert_eq!(world.tunnel("hv1", "hv2"), None, "ports for all peers are no use");
-    for (host, peer) in [("hv1", "hv2"), ("hv2", "hv1")] {
-        assert_eq!(world.tunnel("hv1", "hv2"), None);
-        world.tunnels.insert(Tunnel { host: host.into(), encap: Encap::Vxlan, peer: Some(peer.into()) });
-    }
+    offer(&mut world, "hv2", &[Encap::Vxlan, Encap::Geneve, Encap::Gre]);
+    world
+}
+
+#[test]
+fn in_a_zone_of_ports_for_peers_both_ends_need_theirs() {
+    let mut world = pair_of_ports();
+    assert_eq!(world.tunnel("hv1", "hv2"), Some(Encap::Geneve));
+    world.failing.insert(Tunnel { host: "hv2".into(), encap: Encap::Geneve, peer: Some("hv1".into()) });
     assert_eq!(world.tunnel("hv1", "hv2"), Some(Encap::Vxlan));
+    world.failing.insert(Tunnel { host: "hv1".into(), encap: Encap::Vxlan, peer: None });
+    assert_eq!(world.tunnel("hv1", "hv2"), None);
+}
+
+#[test]
+fn a_pair_that_shares_a_switch_has_a_port_for_each_common_encapsulation() {
+    let mut world = pair_of_ports();
+    let both = ["hv1 Geneve to hv2", "hv1 Vxlan to hv2", "hv2 Geneve to hv1", "hv2 Vxlan to hv1"];
+    assert_eq!(ports(&world), both);
+    world.vnics.remove(&("hv2".into(), "b".into()));
+    assert!(ports(&world).is_empty(), "they share no switch");
+    // The switch is on hv2 through a child alone, which is on the interface of a port of another switch.
+    world.switches.insert("red".into(), network_spec::Switch::default());
+    let child = network_spec::Port { parent: Some(("outer".into(), 9)), ..port("blue", 3) };
+    world.ports.extend([("outer".into(), port("red", 1)), ("child".into(), child)]);
+    world.vnics.insert(("hv2".into(), "outer".into()), 1);
+    assert_eq!(ports(&world), both);
+    assert!(ports(&on_vlan(world.clone(), "blue", 7)).is_empty(), "a switch on a physical network uses none");
+    world.zones.insert("east".into(), Zone { form: Form::Port, mtu: 1500 });
+    world.nodes.get_mut("hv2").unwrap().zone = "east".into();
+    assert!(ports(&world).is_empty(), "tunnels stay in their zone");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use network_spec::{Address, Encap, Localnet, Model, Node, Port, Switch, Tap, Tunnel, World};
+use network_spec::{Address, Encap, Localnet, Model, Node, Port, Switch, Tap, World};
 
 use crate::sentences::frames::{ipv4, ipv6, mac};
 
@@ -24,7 +24,7 @@ pub(crate) fn secured(switch: &str, number: u8, ips: &[IpAddr]) -> Port {
     Port { switch: switch.into(), addresses, port_security: true, ..Port::default() }
 }
 
-/// A world with these ports: (name, host, port). Hosts are in one zone and have tunnels for these encapsulations.
+/// A world with these ports: (name, host, port). Hosts are in one zone and have these encapsulations.
 pub(crate) fn world(encaps: &[Encap], ports: &[(&str, &str, Port)]) -> World {
     let mut world = World::default();
     for (name, host, port) in ports {
@@ -37,9 +37,6 @@ pub(crate) fn world(encaps: &[Encap], ports: &[(&str, &str, Port)]) -> World {
             let encaps = encaps.to_vec();
             world.nodes.insert((*host).into(), Node { encaps, ..Node::default() });
         }
-        for encap in encaps {
-            world.tunnels.insert(Tunnel { host: (*host).into(), encap: *encap, peer: None });
-        }
     }
     world
 }
@@ -50,9 +47,8 @@ pub(crate) fn on_vlan(mut world: World, switch: &str, tag: u16) -> World {
     let localnet = Localnet { switch: switch.into(), network: network.clone(), tag };
     world.switches.insert(switch.into(), Switch::default());
     world.localnets.insert(format!("{switch}-net"), localnet);
-    for (host, node) in &mut world.nodes {
+    for node in world.nodes.values_mut() {
         node.mappings.insert(network.clone(), "br-phys".into());
-        world.patches.insert((host.clone(), network.clone()));
     }
     world
 }

@@ -1,0 +1,75 @@
+//! The tunnels of switches: the packets that fit, and the sources whose packets hosts accept.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use crate::world::{Encap, Form, World};
+
+impl Encap {
+    /// The bytes between the start of the outer IP packet and that of the inner one, where the outer IP header is of this
+    /// version. They do not depend on the switch: the MTU of machines that run must not shrink because a port of their
+    /// switch changes.
+    fn overhead(self, is_ipv4: bool) -> u16 {
+        // RFC 791 without options; RFC 8200, section 3, without extension headers.
+        let ip = if is_ipv4 { 20 } else { 40 };
+        let header = match self {
+            // UDP; the header of RFC 8926, section 3.4; its option of 4 bytes with the ingress port, section 3.5.
+            Encap::Geneve => 8 + 8 + 8,
+            // UDP, and the header of RFC 7348, section 5.
+            Encap::Vxlan => 8 + 8,
+            // The header of RFC 2890 with a key and neither checksum nor sequence number.
+            Encap::Gre => 8,
+            // The header that looks like TCP, and that of draft-davie-stt, section 3.2.
+            Encap::Stt => 20 + 18,
+        };
+        // The Ethernet header of the inner frame.
+        ip + header + 14
+    }
+}
+
+impl World {
+    /// The largest IP packet that passes through every tunnel between hosts with ports of a switch; none if there is no such
+    /// tunnel, as with ports on one host alone, or on a switch with a localnet port.
+    pub fn mtu(&self, switch: &str) -> Option<u16> {
+        if self.localnet_of(switch).is_some() {
+            return None;
+        }
+        let hosts: BTreeSet<&str> =
+            self.ports_of(switch).filter_map(|(port, _)| self.location(port)).collect();
+        let pairs = hosts.iter().flat_map(|from| hosts.iter().map(move |to| (*from, *to)));
+        let mtu = |(from, to)| {
+            let encap = self.tunnel(from, to)?;
+            let sender = self.nodes.get(from)?;
+            Some(self.zone(&sender.zone)?.mtu - encap.overhead(sender.ip.is_ipv4()))
+        };
+        pairs.filter_map(mtu).min()
+    }
+
+    /// Whether a host drops every packet that arrives in a tunnel from this address, whatever its key. It may send to and
+    /// receive from nodes with which it shares a switch, that are in its zone, have an address of the same IP version, and
+    /// have a common encapsulation: who has none of their addresses can inject nothing. With a tunnel port for each peer
+    /// that holds always, otherwise if the zone checks sources.
+    ///
+    /// Addresses can be forged: this says nothing of a packet with the address of such a node that another machine sent.
+    pub fn refuses(&self, host: &str, source: IpAddr) -> bool {
+        let Some(node) = self.nodes.get(host) else { return false };
+        let Some(zone) = self.zone(&node.zone) else { return false };
+        let is_peer = |name: &str| {
+            let peer = &self.nodes[name];
+            name != host
+                && peer.ip == source
+                && peer.zone == node.zone
+                && peer.ip.is_ipv4() == node.ip.is_ipv4()
+                && peer.encaps.iter().any(|encap| node.encaps.contains(encap))
+                && self.share_overlay(name, host)
+        };
+        (zone.check_sources || zone.form == Form::Port) && !self.nodes.keys().any(|name| is_peer(name))
+    }
+
+    /// Whether both hosts have ports of one switch that uses tunnels.
+    pub(crate) fn share_overlay(&self, one: &str, other: &str) -> bool {
+        self.switches.keys().any(|switch| {
+            self.localnet_of(switch).is_none() && self.knows(one, switch) && self.knows(other, switch)
+        })
+    }
+}
