@@ -376,7 +376,7 @@ impl Hosts {
             },
             Place::Tap(network) => self.fabric.send_physical(network, bytes.to_vec()),
         };
-        self.delivered(crossing)
+        self.whole(crossing)
     }
 
     /// Sends a packet to the tunnel endpoint of a host, from anywhere, and returns the delivered frames, sorted. Hosts learn
@@ -386,7 +386,7 @@ impl Hosts {
     /// As [`Hosts::send`].
     pub fn send_tunnelled(&mut self, host: &str, tunnelled: &Tunnelled) -> Result<Vec<Out>, String> {
         let crossing = self.fabric.send_tunnelled(host, tunnelled);
-        self.delivered(crossing)
+        self.whole(crossing).map(|passage| passage.out)
     }
 
     /// The trace of such a packet on each host. No host learns from it.
@@ -394,8 +394,8 @@ impl Hosts {
         self.fabric.trace_tunnelled(host, tunnelled)
     }
 
-    /// The delivered frames, sorted.
-    fn delivered(&self, crossing: Crossing) -> Result<Vec<Out>, String> {
+    /// A crossing of which nothing was lost.
+    fn whole(&self, crossing: Crossing) -> Result<Passage, String> {
         if let Some(lost) = crossing.lost.first() {
             return Err(lost.to_string());
         }

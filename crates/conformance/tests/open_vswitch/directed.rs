@@ -61,7 +61,7 @@ fn world() -> World {
         ("g", port("green", 1)),
     ];
     let node = Node {
-        ip: Ipv4Addr::new(172, 16, 0, 1),
+        ip: Ipv4Addr::new(172, 16, 0, 1).into(),
         zone: String::new(),
         encaps: vec![Encap::Geneve],
         mappings: BTreeMap::from([(NETWORK.to_owned(), "br-one".to_owned())]),
@@ -235,7 +235,7 @@ fn frames_go_where_the_model_says_for_every_vlan_limit() {
     let world = world();
     let mut simulation = Simulation::new(program::rules()).expect("the rules start");
     simulation.change(&world, &|_| true).expect("the rules take the network");
-    let wanted = oracle::world(&world, simulation.hosts());
+    let wanted = oracle::world(&world);
     let fabric = simulation.hosts_mut().fabric_mut();
     let host = fabric.host_mut(HOST).expect("the host is there").clone();
     let mut switch = start(&host, &[]);

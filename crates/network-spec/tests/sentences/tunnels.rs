@@ -99,7 +99,7 @@ fn a_pair_that_shares_a_switch_has_a_port_for_each_common_encapsulation() {
     world.vnics.insert(("hv2".into(), "outer".into()), 1);
     assert_eq!(ports(&world), both);
     assert!(ports(&on_vlan(world.clone(), "blue", 7)).is_empty(), "a switch on a physical network uses none");
-    world.zones.insert("east".into(), Zone { form: Form::Port, mtu: 1500 });
+    world.zones.insert("east".into(), Zone { form: Form::Port, ..Zone::default() });
     world.nodes.get_mut("hv2").unwrap().zone = "east".into();
     assert!(ports(&world).is_empty(), "tunnels stay in their zone");
 }
