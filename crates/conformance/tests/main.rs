@@ -8,4 +8,5 @@ mod learning;
 mod open_vswitch;
 mod physical;
 mod pipeline;
+mod problems;
 mod random;

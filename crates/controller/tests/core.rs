@@ -78,10 +78,12 @@ fn claimed(
     records: &mut Vec<Record>,
     interfaces: &[(&str, &str, Option<u16>)],
 ) -> Option<Vec<String>> {
-    let record = core.report("hv1", &report_of(interfaces), now()).unwrap()?.journalled();
+    let record = core.report("hv1", &report_of(interfaces), now()).expect("it is accepted")?.journalled();
     let rows = record.insert.get("vif").cloned().unwrap_or_default();
     records.push(record);
-    Some(rows.iter().map(|row| format!("{}@{}", row[1].as_str().unwrap(), row[4])).collect())
+    let claim =
+        |row: &Vec<serde_json::Value>| format!("{}@{}", row[1].as_str().expect("the id of a port"), row[4]);
+    Some(rows.iter().map(claim).collect())
 }
 
 #[test]

@@ -28,12 +28,12 @@ fn reports(world: &mut World, host: &str, port: &str, since: u64) {
 }
 
 fn disable(world: &mut World, port: &str) {
-    world.ports.get_mut(port).unwrap().enabled = false;
+    world.ports.get_mut(port).expect("a port").enabled = false;
 }
 
 fn request(world: &mut World, port: &str, hosts: &[&str]) {
     let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-    world.ports.get_mut(port).unwrap().requested_hosts = hosts;
+    world.ports.get_mut(port).expect("a port").requested_hosts = hosts;
 }
 
 /// The host has these encapsulations.

@@ -98,4 +98,15 @@ fn a_stale_interface_does_not_win_its_port_back() {
         _ => None,
     });
     testbed.lab().unwrap().wait_ping("stays", to, DEADLINE).unwrap();
+
+    // Of two interfaces on one host, that with the lowest port number counts, and the node shows the other.
+    let hv2 = testbed.lab().unwrap().host("hv2").unwrap();
+    plug_stale(&hv2);
+    wait_for("the second interface", || {
+        let switches = testbed.status().unwrap().switches;
+        let errors =
+            switches.into_iter().filter(|switch| switch.node == "hv2").map(|switch| switch.last_error);
+        errors.into_iter().find(|error| error.contains("have the same iface-id"))
+    });
+    testbed.lab().unwrap().wait_ping("stays", to, DEADLINE).unwrap();
 }
