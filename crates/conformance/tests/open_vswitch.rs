@@ -14,7 +14,7 @@ use ovs_testing::{DummySwitch, hex};
 use test_random::Random;
 
 /// Networks of an ordinary run.
-const NETWORKS: u64 = 6;
+const NETWORKS: u64 = 18;
 /// Frames for each.
 const FRAMES: usize = 120;
 /// A port that no flow knows.

@@ -66,7 +66,7 @@ fn arp(random: &mut Random, talk: &Talk) -> Vec<u8> {
 }
 
 fn ipv4(random: &mut Random, talk: &Talk) -> Vec<u8> {
-    let dhcp = random.chance(8);
+    let dhcp = random.chance(10);
     let (src, dst) = match (dhcp, random.below(4)) {
         (true, 0) => (talk.src4, Ipv4Addr::BROADCAST),
         (true, 1) => (Ipv4Addr::UNSPECIFIED, talk.dst4),
@@ -74,7 +74,7 @@ fn ipv4(random: &mut Random, talk: &Talk) -> Vec<u8> {
         (false, _) => (talk.src4, talk.dst4),
     };
     let fragment = *random.pick(&[0, 0x4000, 0, 0x4000, 0, 0x2000, 0x2003, 9]);
-    let protocol = if dhcp { UDP } else { *random.pick(&[ICMP, TCP, TCP, UDP, UDP, 2, 132, 58, 0]) };
+    let protocol = if dhcp { UDP } else { *random.pick(&[ICMP, ICMP, TCP, UDP, UDP, 2, 132, 58, 0]) };
     let dhcp_ports = *random.pick(&[(68, 67), (68, 67), (67, 68), (1, 68)]);
     let ports = if dhcp && random.chance(85) { Some(dhcp_ports) } else { None };
     let inside = transport(random, protocol, Endpoints::V4(src, dst), ports);
@@ -88,8 +88,8 @@ fn ipv6(random: &mut Random, talk: &Talk) -> Vec<u8> {
     let proto = *random.pick(&[ICMPV6, ICMPV6, ICMPV6, ICMPV6, ICMPV6, TCP, UDP, 59, ICMP, 132]);
     let mut message = Vec::new();
     if proto == ICMPV6 {
-        let kind =
-            *random.pick(&[135, 135, 135, 135, 136, 136, 136, 128, 129, 1, 133, 134, 137, 130, 131, 143]);
+        let kind = *random
+            .pick(&[135, 135, 135, 135, 136, 136, 136, 128, 133, 133, 134, 134, 137, 137, 130, 131, 143]);
         if matches!(kind, 130 | 131 | 133 | 135 | 143) && random.chance(15) {
             src = Ipv6Addr::UNSPECIFIED;
         }
@@ -111,7 +111,7 @@ fn ipv6(random: &mut Random, talk: &Talk) -> Vec<u8> {
     };
     let (next, inside) = random_extension_headers(proto, inside, 7, |limit| random.below(limit));
     let (tos, label) = (tos(random), random.below(3) as u32);
-    let hops = if proto == ICMPV6 && random.chance(85) { 255 } else { ttl(random) };
+    let hops = if proto == ICMPV6 && random.chance(80) { 255 } else { ttl(random) };
     Ipv6 { src, dst, next, tos, label, hops }.packet(&inside)
 }
 
@@ -172,7 +172,7 @@ fn transport(random: &mut Random, protocol: u8, endpoints: Endpoints, ports: Opt
         TCP => tcp(from, to, *random.pick(&[2, 0x10, 0x12, 0x11]), &payload, endpoints),
         UDP if random.chance(25) => udp_without_checksum(from, to, &payload),
         UDP => udp(from, to, &payload, endpoints),
-        ICMP => icmp(*random.pick(&[0, 8, 3, 5, 9]), &[&[0, 1, 0, 1], &payload[..]].concat()),
+        ICMP => icmp(*random.pick(&[8, 3, 5, 5, 9, 9]), &[&[0, 1, 0, 1], &payload[..]].concat()),
         other => {
             let filler = if other == 132 { [0; 8] } else { [3; 8] };
             [&from.to_be_bytes()[..], &to.to_be_bytes(), &filler, &payload].concat()

@@ -46,19 +46,21 @@ fn port(switch: &str, number: u8) -> Port {
 }
 
 /// Switch blue: `vm`, `s` with port security, `r` as well but trusted with router advertisements, `p`. Switch red: `box` and
-/// `bag` behind `vm` with tags 7 and 8, and `q`. Switch green: `g`, and the untagged frames of a physical network.
+/// `bag` behind `vm` with tags 7 and 8, and `q`. Switch green: `g`, and the untagged frames of a physical network. Switch
+/// gold: `can` behind `vm` with tag 9, and VLAN 5 of the same network.
 fn world() -> World {
-    let behind = |tag, number| Port { parent: Some(("vm".to_owned(), tag)), ..port("red", number) };
+    let behind = |switch, tag, number| Port { parent: Some(("vm".to_owned(), tag)), ..port(switch, number) };
     let secured = |number| Port { security: true, ..port("blue", number) };
     let ports = [
         ("vm", port("blue", 1)),
         ("s", secured(2)),
         ("r", Port { trust: BTreeSet::from(["ra"]), ..secured(3) }),
         ("p", port("blue", 4)),
-        ("box", behind(7, 2)),
-        ("bag", behind(8, 3)),
+        ("box", behind("red", 7, 2)),
+        ("bag", behind("red", 8, 3)),
         ("q", port("red", 4)),
         ("g", port("green", 1)),
+        ("can", behind("gold", 9, 2)),
     ];
     let node = Node {
         ip: Ipv4Addr::new(172, 16, 0, 1).into(),
@@ -68,7 +70,7 @@ fn world() -> World {
     };
     let mut world = World::new(false);
     assert!(world.apply(&Change::Node(HOST.to_owned(), node)));
-    for switch in ["blue", "red", "green"] {
+    for switch in ["blue", "red", "green", "gold"] {
         assert!(world.apply(&Change::Switch(switch.to_owned(), "acme".to_owned())));
     }
     for (name, port) in ports {
@@ -76,8 +78,10 @@ fn world() -> World {
         assert!(world.apply(&Change::Port(name.to_owned(), port)), "{name}");
         assert!(!plugged || world.apply(&Change::Plug(HOST.to_owned(), name.to_owned())), "{name}");
     }
-    let wire = Localnet { switch: "green".to_owned(), network: NETWORK.to_owned(), tag: 0 };
-    assert!(world.apply(&Change::Localnet("wire".to_owned(), wire)));
+    for (switch, tag) in [("green", 0), ("gold", 5)] {
+        let wire = Localnet { switch: switch.to_owned(), network: NETWORK.to_owned(), tag };
+        assert!(world.apply(&Change::Localnet(format!("wire-{switch}"), wire)));
+    }
     world
 }
 
@@ -130,6 +134,8 @@ fn tags() -> Vec<Case> {
         ("a priority, from a physical network", "wire", tag(&data(9, mac(1)), priority), &["g"]),
         ("a child's tag with a priority", "vm", tag(&data(2, mac(4)), priority | 7), &["q"]),
         ("from child to child with a priority", "vm", tag(&data(2, mac(3)), priority | 7), &["vm"]),
+        ("from child to VLAN with a priority", "vm", tag(&data(2, mac(9)), priority | 9), &["wire"]),
+        ("from VLAN to child with a priority", "wire", tag(&data(9, mac(2)), priority | 5), &["vm"]),
         ("a tag that is cut off", "vm", tag(&to_p, 7)[..17].to_vec(), &[]),
         ("a second tag that is cut off", "vm", tag(&tag(&to_p, 7), 7)[..21].to_vec(), &[]),
     ]
