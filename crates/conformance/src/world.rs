@@ -66,6 +66,15 @@ pub struct Port {
     pub requested: BTreeSet<String>,
 }
 
+/// The limits of learning of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learning {
+    /// The most addresses that a host learns on a port.
+    pub limit: u32,
+    /// The seconds after which an address ages out.
+    pub age: u16,
+}
+
 /// A localnet port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Localnet {
@@ -98,6 +107,8 @@ pub struct World {
     pub nodes: BTreeMap<String, Node>,
     /// Switches by name, with their tenants.
     pub switches: BTreeMap<String, String>,
+    /// The limits of learning of switches that have other ones than the default.
+    pub learning: BTreeMap<String, Learning>,
     /// Ports by name.
     pub ports: BTreeMap<String, Port>,
     /// Localnet ports by name.

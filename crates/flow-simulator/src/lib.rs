@@ -49,7 +49,7 @@
 //! packet's second VLAN tag is not parsed, as with the default of Open vSwitch (`vlan-limit=1`).
 //!
 //! Left out so far, and refused: `ct` and `nat`, `conjunction`, `check_pkt_larger`, action sets of flows (`write_actions`,
-//! `clear_actions`), groups of type `select` and `ff`, and `learn` with TCP timeouts, limits or results. Not parsed: MPLS,
+//! `clear_actions`), groups of type `select` and `ff`, and `learn` with TCP timeouts or results. Not parsed: MPLS,
 //! NSH and all Geneve options except the one of 4 bytes that is `tun_metadata0`. Tunnels are over IPv4, with
 //! `options:key=flow`, over an underlay that neither loses nor fragments packets; the bridge of the underlay, and the
 //! bridge behind a patch port, are assumed to have one flow that outputs to one port.

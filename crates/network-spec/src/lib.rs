@@ -24,8 +24,8 @@
 //!
 //! In reading order:
 //! - [`World`]: the objects, the places of interfaces, and the tunnels and patch ports.
-//! - [`Model`]: the path of a frame, and the addresses that hosts learn from it.
-//! - `Frame`: parsing; `security`: the frames that a port may send and receive; `neighbour`: answers to ARP requests and
+//! - [`Model`]: the path of a frame.
+//! - `learned`: the addresses that hosts learn from frames. `Frame`: parsing; `security`: the frames that a port may send and receive; `neighbour`: answers to ARP requests and
 //!   neighbour solicitations.
 //!
 //! Left out on purpose: replication trees (each host gets a copy, on whatever path), labels, the limits of real switches,
@@ -33,10 +33,11 @@
 #![forbid(unsafe_code)]
 
 mod frame;
+mod learned;
 mod model;
 mod neighbour;
 mod security;
 mod world;
 
-pub use model::{AGE, Arrival, Model, Tap};
-pub use world::{Address, Encap, Form, Localnet, Mac, Node, Port, Switch, Tunnel, World, Zone};
+pub use model::{Arrival, Model, Tap};
+pub use world::{Address, Encap, Form, Learning, Localnet, Mac, Node, Port, Switch, Tunnel, World, Zone};

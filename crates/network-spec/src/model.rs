@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use crate::World;
 use crate::frame::{Body, Frame, is_group, tagged, untagged};
+use crate::learned::Learned;
 use crate::neighbour::Question;
 use crate::security::{may_receive, may_send};
-use crate::world::{Encap, Localnet, Mac, Port};
-
-/// A learned address ages out this long after the last frame from it.
-pub const AGE: Duration = Duration::from_mins(5);
+use crate::world::{Localnet, Port};
 
 /// A place where frames go in and come out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,16 +52,7 @@ pub struct Arrival {
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     world: World,
-    now: Duration,
-    /// Learned addresses by host, switch and MAC.
-    learned: BTreeMap<(String, String, Mac), Learned>,
-}
-
-/// The port where an address was learned, and when.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Learned {
-    port: String,
-    until: Duration,
+    learned: Learned,
 }
 
 /// A frame in its logical switch.
@@ -89,25 +78,15 @@ impl Model {
         &self.world
     }
 
-    /// Changes the world in one transaction.
-    ///
-    /// The addresses learned for a port are forgotten when the port is removed, leaves its switch, or no longer learns. A
-    /// host forgets everything about a switch when it no longer has a port of the switch. A migration forgets nothing.
+    /// Changes the world in one transaction. Hosts forget some of the learned addresses.
     pub fn apply(&mut self, change: impl FnOnce(&mut World)) {
         change(&mut self.world);
-        let world = &self.world;
-        self.learned.retain(|(host, switch, _), learned| {
-            world.is_learned_from(&learned.port)
-                && world.switch_of(&learned.port) == Some(switch)
-                && world.knows(host, switch)
-        });
+        self.learned.revise(&self.world);
     }
 
-    /// Advances time. A learned address ages out when more than [`AGE`] has passed since the last frame from it.
+    /// Advances time. Learned addresses age out.
     pub fn advance(&mut self, time: Duration) {
-        self.now += time;
-        let now = self.now;
-        self.learned.retain(|_, learned| learned.until >= now);
+        self.learned.advance(time);
     }
 
     /// Sends a frame into the network and returns the delivered frames, sorted.
@@ -201,15 +180,7 @@ impl Model {
             self.forward(&Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes }, out);
         }
         // A learned address applies from the next frame on, even to a frame for its own sender.
-        self.learn(host, &switch, port, &frame);
-    }
-
-    /// Learns that the sender's address is at `port`, if the switch learns from this port.
-    fn learn(&mut self, host: &str, switch: &str, port: &str, frame: &Frame) {
-        if self.world.is_learned_from(port) && !is_group(frame.src) {
-            let learned = Learned { port: port.to_owned(), until: self.now + AGE };
-            self.learned.insert((host.to_owned(), switch.to_owned(), frame.src), learned);
-        }
+        self.learned.hear(&self.world, host, &switch, port, frame.src);
     }
 
     /// The answer to a frame that asks for an address of another port of the switch.
@@ -236,8 +207,7 @@ impl Model {
         }
         let has = |port: &Port| port.addresses.iter().any(|address| address.mac == dst);
         let known = self.world.ports_of(sent.switch).find(|(_, port)| has(port)).map(|(id, _)| id.to_owned());
-        let place = (sent.host.to_owned(), sent.switch.to_owned(), dst);
-        let learned = self.learned.get(&place).map(|learned| learned.port.clone());
+        let learned = self.learned.find(sent.host, sent.switch, dst).map(str::to_owned);
         if let Some(port) = known.or(learned) {
             self.unicast(sent, &port, out);
         } else if self.world.learns(sent.switch) {
@@ -261,9 +231,25 @@ impl Model {
             self.deliver(sent.host, port, sent, out);
         } else if self.world.localnet_of(sent.switch).is_some() {
             self.leave_for_network(sent, out);
-        } else if self.cross(sent, &location) {
-            self.deliver(&location, port, sent, out);
+        } else {
+            let latest = self.latest(&location, port, sent).to_owned();
+            if self.cross(sent, &location) {
+                self.deliver(&location, &latest, sent, out);
+            }
         }
+    }
+
+    /// The port of host `at` that a frame from another host is for. The sender says `port`, but if that is one whose
+    /// addresses are learned, `at` may have heard since that the address moved to another of its own ports. A port keeps the
+    /// frames for its configured addresses: another machine may send from them.
+    fn latest<'a>(&'a self, at: &str, port: &'a str, sent: &Sent<'_>) -> &'a str {
+        let dst = sent.frame.dst;
+        let is_own = |port: &Port| port.addresses.iter().any(|address| address.mac == dst);
+        if !self.world.is_learned_from(port) || self.world.ports.get(port).is_some_and(is_own) {
+            return port;
+        }
+        let learned = self.learned.find(at, sent.switch, dst);
+        learned.filter(|learned| self.world.location(learned) == Some(at)).unwrap_or(port)
     }
 
     /// Forwards to all ports of the audience except the sender, once to each. The localnet port is always included; if a
@@ -291,13 +277,17 @@ impl Model {
     }
 
     /// Sends a copy to another host, if there is a tunnel. The receiver learns the address too, if the encapsulation carries
-    /// the ingress port.
+    /// the ingress port. Otherwise it hears the address somewhere: what it learned before may not be so any more.
     fn cross(&mut self, sent: &Sent<'_>, to: &str) -> bool {
-        let encap = self.world.tunnel(sent.host, to);
-        if encap == Some(Encap::Geneve) {
-            self.learn(to, sent.switch, sent.port, sent.frame);
+        let Some(encap) = self.world.tunnel(sent.host, to) else {
+            return false;
+        };
+        if encap.carries_ingress_port() {
+            self.learned.hear(&self.world, to, sent.switch, sent.port, sent.frame.src);
+        } else {
+            self.learned.forget(to, sent.switch, sent.frame.src);
         }
-        encap.is_some()
+        true
     }
 
     /// Sends a frame out of the localnet port of the switch, if the host has it and the frame did not come from it: in its

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Generator;
 use crate::frames::{Addresses, link_local};
-use crate::world::{Change, Encap, Form, Localnet, Node, Port, Zone};
+use crate::world::{Change, Encap, Form, Learning, Localnet, Node, Port, Zone};
 
 /// Physical networks and their bridges.
 pub(super) const NETWORKS: [(&str, &str); 2] = [("net1", "br-one"), ("net2", "br-two")];
@@ -46,6 +46,12 @@ impl Generator<'_> {
             mappings: mappings.into_iter().collect(),
         };
         Change::Node(name.to_owned(), node)
+    }
+
+    pub(super) fn learning(&mut self, switch: &str) -> Change {
+        let limit = *self.limits.pick(&[0, 1, 1, 2, 2, 3, 4096]);
+        let age = *self.limits.pick(&[1, 59, 60, 300, 300, 301, 1000]);
+        Change::Learning(switch.to_owned(), Learning { limit, age })
     }
 
     pub(super) fn localnet(&mut self, switch: &str) -> Vec<Change> {
