@@ -67,6 +67,8 @@ struct Style {
     requesting: u64,
     /// The percentage of switches on a physical network.
     physical: u64,
+    /// The percentage of switches with limits of learning.
+    limited: u64,
     /// Whether all hosts prefer Geneve, so that receivers learn.
     geneve: bool,
     /// Whether everything is in one zone.
@@ -77,6 +79,7 @@ struct Style {
 
 struct Generator<'a> {
     random: &'a mut Random,
+    limits: Random,
     style: Style,
     world: World,
     steps: Vec<Step>,
@@ -85,6 +88,8 @@ struct Generator<'a> {
 
 /// A random history.
 pub fn history(random: &mut Random, size: Size) -> History {
+    // A stream of its own, so that histories are what they were but for the limits.
+    let mut limits = Random::new(random.clone().below(u64::MAX));
     let scattered = random.chance(50);
     let style = Style {
         size,
@@ -95,11 +100,13 @@ pub fn history(random: &mut Random, size: Size) -> History {
         disabled: *random.pick(&[0, 0, 10, 25]),
         requesting: *random.pick(&[0, 0, 20, 50]),
         physical: *random.pick(&[0, 25, 25, 60]),
+        limited: *limits.pick(&[0, 0, 40, 100]),
         geneve: random.chance(50),
         one_zone: random.chance(60),
         six: *random.pick(&[0, 0, 40, 100]),
     };
-    let mut generator = Generator { world: World::new(scattered), random, style, steps: Vec::new(), made: 0 };
+    let world = World::new(scattered);
+    let mut generator = Generator { world, random, limits, style, steps: Vec::new(), made: 0 };
     generator.network();
     generator.life();
     History { scattered, steps: generator.steps }
@@ -152,6 +159,10 @@ impl Generator<'_> {
                 let localnet = self.localnet(&name);
                 self.change(localnet);
             }
+            if self.limits.chance(self.style.limited) {
+                let learning = self.learning(&name);
+                self.change(vec![learning]);
+            }
             for _ in 0..=self.random.below(self.style.size.ports) {
                 let (port, made) = self.new_port(&name);
                 let host = self.some_host();
@@ -173,6 +184,12 @@ impl Generator<'_> {
     fn life(&mut self) {
         let changing = *self.random.pick(&[4, 12, 30]);
         for _ in 0..self.style.size.steps {
+            if self.limits.chance(self.style.limited / 20)
+                && let Some(name) = self.some_limited()
+            {
+                let learning = self.learning(&name);
+                self.change(vec![learning]);
+            }
             match self.random.below(100) {
                 0..3 => {
                     let seconds = *self.random.pick(&[1, 60, 150, 299, 300, 301, 1000]);
@@ -189,6 +206,12 @@ impl Generator<'_> {
                 _ => self.send(),
             }
         }
+    }
+
+    /// A switch, for other limits.
+    fn some_limited(&mut self) -> Option<String> {
+        let switches: Vec<&String> = self.world.switches.keys().collect();
+        (!switches.is_empty()).then(|| (*self.limits.pick(&switches)).clone())
     }
 
     fn new_name(&mut self, kind: &str) -> String {

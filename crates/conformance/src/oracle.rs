@@ -1,8 +1,9 @@
 //! A world in the types of the network model.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use network_spec::{Address, Localnet, Node, Port, Switch, Tap, Trees, Trust, Tunnel, Zone};
+use network_spec::{Address, Learning, Localnet, Node, Port, Switch, Tap, Trees, Trust, Tunnel, Zone};
 use nlog_data::Value;
 use nlog_data::function::hash_values;
 
@@ -30,7 +31,7 @@ pub fn world(world: &World) -> network_spec::World {
         switches: world
             .switches
             .iter()
-            .map(|(name, of)| (name.clone(), Switch { tenant: of.clone() }))
+            .map(|(name, of)| (name.clone(), Switch { tenant: of.clone(), learning: learning(world, name) }))
             .collect(),
         ports: world.ports.iter().map(|(name, one)| (name.clone(), port(one))).collect(),
         localnets: world.localnets.iter().map(|(name, one)| (name.clone(), localnet(one))).collect(),
@@ -98,6 +99,15 @@ pub fn place(tap: &Tap) -> Place {
         Tap::Vnic { host, port } => Place::Vnic(host.clone(), port.clone()),
         Tap::Physical { network } => Place::Tap(network.clone()),
     }
+}
+
+fn learning(world: &World, switch: &str) -> Learning {
+    let limits = world.learning.get(switch);
+    let of = |limits: &crate::world::Learning| Learning {
+        limit: limits.limit,
+        age: Duration::from_secs(limits.age.into()),
+    };
+    limits.map(of).unwrap_or_default()
 }
 
 fn zone(zone: crate::world::Zone) -> Zone {

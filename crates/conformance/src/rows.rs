@@ -62,7 +62,12 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
     }
     for (name, tenant) in &world.switches {
         let tenant = if tenant.is_empty() { Value::None } else { text(tenant) };
-        object("switch", name, &[("tenant", tenant)]);
+        let mut fields = vec![("tenant", tenant)];
+        if let Some(learning) = world.learning.get(name) {
+            let limits = [Value::Int(learning.limit.into()), int(learning.age)];
+            fields.push(("learning", record(limits)));
+        }
+        object("switch", name, &fields);
     }
     for (name, port) in &world.ports {
         let addresses = port

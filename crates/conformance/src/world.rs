@@ -73,6 +73,15 @@ pub struct Port {
 /// What a port can be trusted with, by its names in rows.
 pub const TRUSTS: [&str; 3] = ["ra", "redirect", "dhcp_server"];
 
+/// The limits of learning of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learning {
+    /// The most addresses that a host learns on a port.
+    pub limit: u32,
+    /// The seconds after which an address ages out.
+    pub age: u16,
+}
+
 /// A localnet port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Localnet {
@@ -125,6 +134,8 @@ pub struct World {
     pub nodes: BTreeMap<String, Node>,
     /// Switches by name, with their tenants.
     pub switches: BTreeMap<String, String>,
+    /// The limits of learning of switches that have other ones than the default.
+    pub learning: BTreeMap<String, Learning>,
     /// Ports by name.
     pub ports: BTreeMap<String, Port>,
     /// Localnet ports by name.

@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -75,9 +76,17 @@ keys! {
     rules: Packages = Packages::default(), Some("[\"builtin\"]"), "a path, or a list of paths";
     /// The number of threads that evaluate rules. Results do not depend on it.
     workers: Workers = Workers::default(), Some("1"), "a number from 1 to 256";
+    /// The most addresses that a host learns, on all ports of all switches. Above, the switch with the most loses the one that
+    /// would age out first, so that one tenant does not push out the addresses of another.
+    learned_addresses: NonZeroU32 = default_learned(), Some("65536"), "a number from 1";
     /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or levels by module, such as
     /// `info,ovs_driver=debug`. The log goes to standard error.
     log: String = "info".to_owned(), Some("\"info\""), "a level, or a list of `MODULE=LEVEL`";
+}
+
+/// The most addresses that a host learns, unless configured: as many as 16 ports at their default limit.
+fn default_learned() -> NonZeroU32 {
+    NonZeroU32::new(65_536).unwrap_or(NonZeroU32::MAX)
 }
 
 /// A number of threads that evaluate rules.

@@ -5,11 +5,12 @@
 //! the switch reconnects.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ovs_driver::{Changes, Channel, Desired, Event, Rejection};
+use ovs_driver::{Changes, Channel, Desired, Event, FlowTable, Rejection};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
@@ -24,6 +25,8 @@ use state::Switch;
 
 /// The integration bridge on every transport node.
 const BRIDGE: &str = "br-int";
+/// The field that keeps datapaths apart, as Open vSwitch names it.
+const DATAPATH_FIELD: &str = "OXM_OF_METADATA[]";
 /// The number of queued events per switch. The driver holds back further events in bounded memory.
 const EVENTS_MAX: usize = 64;
 
@@ -50,12 +53,17 @@ pub trait Driver: Send {
 pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Drivers of real switches.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RealDrivers;
+#[derive(Debug, Clone, Copy)]
+pub struct RealDrivers {
+    /// The most addresses that a switch learns.
+    pub learned_addresses: NonZeroU32,
+}
 
 impl Drivers for RealDrivers {
     fn spawn(&self, config: ovs_driver::Config, events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
-        Box::new(ovs_driver::spawn(config, events))
+        // The datapath with the most addresses loses one, so no tenant pushes out the addresses of another.
+        let learned_limit = Some(FlowTable::evicting(self.learned_addresses.get(), DATAPATH_FIELD));
+        Box::new(ovs_driver::spawn(ovs_driver::Config { learned_limit, ..config }, events))
     }
 }
 
@@ -568,6 +576,7 @@ fn config(
         datapath_id: None,
         tunnel_option: conventions.tunnel_option,
         learned_tables: conventions.learned_tables.clone(),
+        learned_limit: None,
     })
 }
 

@@ -32,7 +32,7 @@ pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         probe: PROBE,
         evaluator: dataflow(&rules, config.workers.get()),
         rules,
-        drivers: Box::new(RealDrivers),
+        drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses }),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_keep_alive(IDLE_MAX)

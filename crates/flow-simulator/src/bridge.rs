@@ -292,7 +292,6 @@ mod tests {
         let mut bridge = bridge(&[]);
         for actions in [
             "ct(table=1)",
-            "learn(table=1,limit=5,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
             "learn(table=1,result_dst=reg0[0],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
             "learn(table=1,fin_idle_timeout=5,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
             "clone(output:1,meter:1)",

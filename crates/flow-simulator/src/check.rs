@@ -56,8 +56,8 @@ pub(crate) fn check(actions: &Actions, table: u8, has_group: &dyn Fn(u32) -> boo
 fn unlearnable(learn: &Learn) -> Option<&'static str> {
     if learn.fin_idle_timeout != 0 || learn.fin_hard_timeout != 0 {
         Some("the ends of TCP connections are not looked at")
-    } else if learn.limit != 0 || learn.result().is_some() {
-        Some("learned flows are not counted; leave out limit and result_dst")
+    } else if learn.result().is_some() {
+        Some("packets cannot tell whether the flow was learned; leave out result_dst")
     } else if learn.table == ALL_TABLES {
         Some("flows can be in tables 0 to 254")
     } else {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use openflow_rs::action::{Learn, LearnSpec, SetField};
 use openflow_rs::{Action, Actions, FlowEntry, FlowFlags, Match, PortNo, Subfield};
 
+use crate::table::Table;
 use crate::{Bridge, FlowKey};
 
 /// Table, priority and match: no two flows share them.
@@ -89,11 +90,19 @@ fn sources(actions: &Actions) -> Vec<(u64, u8)> {
     found
 }
 
+/// A flow to learn.
+#[derive(Clone, Debug)]
+pub(crate) struct Lesson {
+    pub(crate) flow: FlowEntry,
+    /// The number of flows with its cookie in its table from which on no more are added; 0 for no limit.
+    pub(crate) limit: u32,
+}
+
 /// The changes that a packet makes in a bridge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Effects {
     /// The flows to learn, in order.
-    pub(crate) learned: Vec<FlowEntry>,
+    pub(crate) learned: Vec<Lesson>,
     /// The flows with an idle timeout that it matched.
     pub(crate) used: Vec<Arc<FlowEntry>>,
 }
@@ -135,16 +144,23 @@ impl Bridge {
                 times.used = now;
             }
         }
-        for flow in effects.learned {
-            self.learn(flow);
+        for lesson in effects.learned {
+            self.learn(lesson);
         }
     }
 
-    /// Learns a flow: adds it, changes an existing one (whose timeouts and flags stay), or refreshes it.
-    fn learn(&mut self, mut flow: FlowEntry) {
+    /// Learns a flow: adds it, changes an existing one (whose timeouts and flags stay), or refreshes it. Above the limit it
+    /// only refreshes: a flow that would have to change stays as it is.
+    fn learn(&mut self, Lesson { mut flow, limit }: Lesson) {
         let now = self.learned.now;
         let slot = slot(&flow);
         let old = self.table(flow.table).and_then(|table| table.get(&flow.matches, flow.priority)).cloned();
+        if old.as_deref() != Some(&flow)
+            && limit != 0
+            && self.count(flow.table, flow.cookie) >= limit as usize
+        {
+            return;
+        }
         let times = self.learned.times.get(&slot).copied();
         if let Some(old) = &old
             && **old != flow
@@ -159,6 +175,12 @@ impl Bridge {
         if let Some(times) = times.map(|times| Times { modified: now, ..times }).or(fresh) {
             self.learned.times.insert(slot, times);
         }
+    }
+
+    /// The number of flows with a cookie in a table.
+    fn count(&self, table: u8, cookie: u64) -> usize {
+        let flows = self.table(table).into_iter().flat_map(Table::entries);
+        flows.filter(|flow| flow.cookie == cookie).count()
     }
 }
 

@@ -48,7 +48,7 @@
 //! accepted and have no effect. A flow whose actions lack their prerequisites is accepted, although a switch refuses it.
 //!
 //! Left out so far, and refused: `ct` and `nat`, `conjunction`, `check_pkt_larger`, action sets of flows (`write_actions`,
-//! `clear_actions`), groups of type `select` and `ff`, and `learn` with TCP timeouts, limits or results. Not parsed: MPLS,
+//! `clear_actions`), groups of type `select` and `ff`, and `learn` with TCP timeouts or results. Not parsed: MPLS,
 //! NSH and all Geneve options except the one of 4 bytes that is `tun_metadata0`. Tunnels are over IPv4, with
 //! `options:key=flow`, over an underlay that neither loses nor fragments packets; the bridge of the underlay, and the
 //! bridge behind a patch port, are assumed to have one flow that outputs to one port.

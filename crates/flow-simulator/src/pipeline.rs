@@ -6,7 +6,7 @@ use openflow_rs::{Action, Actions, Field, PortNo, Prerequisite, Subfield};
 use crate::error::{MAX_DEPTH, MAX_RESUBMITS, MAX_STACK};
 use crate::group::in_order;
 use crate::key::{ETH_IPV4, ETH_IPV6, FRAGMENT};
-use crate::learned::{Effects, learned_flow};
+use crate::learned::{Effects, Lesson, learned_flow};
 use crate::limits;
 use crate::port::Port;
 use crate::rewrite::Frame;
@@ -328,7 +328,7 @@ impl<'a> Run<'a> {
         match learned_flow(learn, &self.key) {
             Some(flow) => {
                 self.recorder.note(|| format!("learns {flow}"));
-                self.effects.learned.push(flow);
+                self.effects.learned.push(Lesson { flow, limit: learn.limit });
             }
             None => self.recorder.problem(|| "no flow can match this".to_owned()),
         }

@@ -25,7 +25,7 @@
 //! In reading order:
 //! - [`World`]: the objects, the places of interfaces, and the tunnel ports that switches fail to create; `underlay`: the
 //!   tunnel and patch ports that follow, and the ways of floods.
-//! - [`Model`]: the path of a frame, and the addresses that hosts learn from it.
+//! - [`Model`]: the path of a frame; `learned`: the addresses that hosts learn from it.
 //! - `overlay`: the MTU of a switch, and the sources whose packets hosts refuse.
 //! - `Frame`: parsing; `guard`: the frames that no port may send, and those of routers and DHCP servers; `security`: the
 //!   frames that a port may send and receive; `neighbour`: answers to ARP requests and neighbour solicitations.
@@ -36,6 +36,7 @@
 
 mod frame;
 mod guard;
+mod learned;
 mod model;
 mod neighbour;
 mod overlay;
@@ -44,6 +45,8 @@ mod security;
 mod underlay;
 mod world;
 
-pub use model::{AGE, Arrival, Model, Tap};
+pub use model::{Arrival, Model, Tap};
 pub use problems::Problem;
-pub use world::{Address, Encap, Form, Localnet, Mac, Node, Port, Switch, Trees, Trust, Tunnel, World, Zone};
+pub use world::{
+    Address, Encap, Form, Learning, Localnet, Mac, Node, Port, Switch, Trees, Trust, Tunnel, World, Zone,
+};

@@ -6,12 +6,10 @@ use std::time::Duration;
 use crate::World;
 use crate::frame::{Body, Frame, is_group, tagged, untagged};
 use crate::guard;
+use crate::learned::Learned;
 use crate::neighbour::Question;
 use crate::security::{may_receive, may_send};
-use crate::world::{Encap, Localnet, Mac, Port};
-
-/// A learned address ages out this long after the last frame from it.
-pub const AGE: Duration = Duration::from_mins(5);
+use crate::world::{Localnet, Port};
 
 /// A place where frames go in and come out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,18 +53,9 @@ pub struct Arrival {
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     world: World,
-    now: Duration,
-    /// Learned addresses by host, switch and MAC.
-    learned: BTreeMap<(String, String, Mac), Learned>,
+    learned: Learned,
     /// The copies of the last frame that crossed between hosts.
     copies: BTreeMap<(String, String), u64>,
-}
-
-/// The port where an address was learned, and when.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Learned {
-    port: String,
-    until: Duration,
 }
 
 /// A frame in its logical switch.
@@ -92,25 +81,15 @@ impl Model {
         &self.world
     }
 
-    /// Changes the world in one transaction.
-    ///
-    /// The addresses learned for a port are forgotten when the port is removed, leaves its switch, or no longer learns. A
-    /// host forgets everything about a switch when it no longer has a port of the switch. A migration forgets nothing.
+    /// Changes the world in one transaction. Hosts forget some of the learned addresses.
     pub fn apply(&mut self, change: impl FnOnce(&mut World)) {
         change(&mut self.world);
-        let world = &self.world;
-        self.learned.retain(|(host, switch, _), learned| {
-            world.is_learned_from(&learned.port)
-                && world.switch_of(&learned.port) == Some(switch)
-                && world.knows(host, switch)
-        });
+        self.learned.revise(&self.world);
     }
 
-    /// Advances time. A learned address ages out when more than [`AGE`] has passed since the last frame from it.
+    /// Advances time. Learned addresses age out.
     pub fn advance(&mut self, time: Duration) {
-        self.now += time;
-        let now = self.now;
-        self.learned.retain(|_, learned| learned.until >= now);
+        self.learned.advance(time);
     }
 
     /// Sends a frame into the network and returns the delivered frames, sorted.
@@ -213,15 +192,7 @@ impl Model {
             None => self.forward(&Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes }, out),
         }
         // A learned address applies from the next frame on, even to a frame for its own sender.
-        self.learn(host, &switch, port, &frame);
-    }
-
-    /// Learns that the sender's address is at `port`, if the switch learns from this port.
-    fn learn(&mut self, host: &str, switch: &str, port: &str, frame: &Frame) {
-        if self.world.is_learned_from(port) && !is_group(frame.src) {
-            let learned = Learned { port: port.to_owned(), until: self.now + AGE };
-            self.learned.insert((host.to_owned(), switch.to_owned(), frame.src), learned);
-        }
+        self.learned.hear(&self.world, host, &switch, port, frame.src);
     }
 
     /// The answer to a frame that asks for an address of another port of the switch.
@@ -248,8 +219,7 @@ impl Model {
         }
         let has = |port: &Port| port.addresses.iter().any(|address| address.mac == dst);
         let known = self.world.ports_of(sent.switch).find(|(_, port)| has(port)).map(|(id, _)| id.to_owned());
-        let place = (sent.host.to_owned(), sent.switch.to_owned(), dst);
-        let learned = self.learned.get(&place).map(|learned| learned.port.clone());
+        let learned = self.learned.find(sent.host, sent.switch, dst).map(str::to_owned);
         if let Some(port) = known.or(learned) {
             self.unicast(sent, &port, out);
         } else if self.world.learns(sent.switch) {
@@ -273,9 +243,25 @@ impl Model {
             self.deliver(sent.host, port, sent, out);
         } else if self.world.localnet_of(sent.switch).is_some() {
             self.leave_for_network(sent, out);
-        } else if self.cross(sent, sent.host, &location) {
-            self.deliver(&location, port, sent, out);
+        } else {
+            let latest = self.latest(&location, port, sent).to_owned();
+            if self.cross(sent, sent.host, &location) {
+                self.deliver(&location, &latest, sent, out);
+            }
         }
+    }
+
+    /// The port of host `at` that a frame from another host is for. The sender says `port`, but if that is one whose
+    /// addresses are learned, `at` may have heard since that the address moved to another of its own ports. A port keeps the
+    /// frames for its configured addresses: another machine may send from them.
+    fn latest<'a>(&'a self, at: &str, port: &'a str, sent: &Sent<'_>) -> &'a str {
+        let dst = sent.frame.dst;
+        let is_own = |port: &Port| port.addresses.iter().any(|address| address.mac == dst);
+        if !self.world.is_learned_from(port) || self.world.ports.get(port).is_some_and(is_own) {
+            return port;
+        }
+        let learned = self.learned.find(at, sent.switch, dst);
+        learned.filter(|learned| self.world.location(learned) == Some(at)).unwrap_or(port)
     }
 
     /// Forwards to all ports of the audience except the sender, once to each. The localnet port is always included; if a
@@ -312,13 +298,16 @@ impl Model {
     }
 
     /// Sends a copy from one host to another, if there is a tunnel. The receiver learns the address too, if the copy has
-    /// carried the ingress port all the way.
+    /// carried the ingress port all the way. Otherwise it hears the address somewhere: what it learned before may not be so
+    /// any more.
     fn cross(&mut self, sent: &Sent<'_>, from: &str, to: &str) -> bool {
         let Some(encap) = self.world.tunnel(from, to) else { return false };
         *self.copies.entry((from.to_owned(), to.to_owned())).or_default() += 1;
-        let carried = from == sent.host || self.world.tunnel(sent.host, from) == Some(Encap::Geneve);
-        if encap == Encap::Geneve && carried {
-            self.learn(to, sent.switch, sent.port, sent.frame);
+        let first = if from == sent.host { Some(encap) } else { self.world.tunnel(sent.host, from) };
+        if encap.carries_ingress_port() && first.is_some_and(Encap::carries_ingress_port) {
+            self.learned.hear(&self.world, to, sent.switch, sent.port, sent.frame.src);
+        } else {
+            self.learned.forget(to, sent.switch, sent.frame.src);
         }
         true
     }

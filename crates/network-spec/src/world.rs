@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
@@ -70,6 +71,13 @@ pub enum Encap {
     Stt,
 }
 
+impl Encap {
+    /// Whether a receiver knows the ingress port of a frame.
+    pub(crate) fn carries_ingress_port(self) -> bool {
+        self == Encap::Geneve
+    }
+}
+
 /// The form of floods to many hosts: a switch copies one frame to a limited number of hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trees {
@@ -124,6 +132,24 @@ impl Default for Node {
 pub struct Switch {
     /// The tenant; has no effect on frames.
     pub tenant: String,
+    /// The limits of learning.
+    pub learning: Learning,
+}
+
+/// The limits of the addresses that a switch learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learning {
+    /// The most addresses that a host learns on a port; with 0, nothing is learned.
+    pub limit: u32,
+    /// A learned address is forgotten when more time than this has passed since the last frame from it.
+    pub age: Duration,
+}
+
+impl Default for Learning {
+    /// The age is that of IEEE 802.1D.
+    fn default() -> Learning {
+        Learning { limit: 4096, age: Duration::from_mins(5) }
+    }
 }
 
 /// A port of a logical switch.
@@ -254,6 +280,11 @@ impl World {
     /// Whether a switch learns addresses: it has ports with unknown addresses, or a localnet port.
     pub(crate) fn learns(&self, switch: &str) -> bool {
         self.localnet_of(switch).is_some() || self.ports_of(switch).any(|(_, port)| port.unknown_addresses)
+    }
+
+    /// The limits of learning of a switch.
+    pub(crate) fn learning(&self, switch: &str) -> Learning {
+        self.switches.get(switch).map(|switch| switch.learning).unwrap_or_default()
     }
 
     /// Whether source addresses of frames from `port` are learned: whether it may have unknown addresses.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use openflow_rs::message::TlvMapping;
+use ovsdb_client::open_vswitch::FlowTable;
 use peer_connection::Endpoint;
 
 /// One switch: its name and its endpoints.
@@ -28,6 +29,8 @@ pub struct Config {
     pub tunnel_option: Option<TlvMapping>,
     /// Tables whose flows the switch itself creates (`learn` actions). The driver neither reads nor deletes them.
     pub learned_tables: BTreeSet<u8>,
+    /// The settings of these tables. `None` leaves them as they are.
+    pub learned_limit: Option<FlowTable>,
 }
 
 /// Timeouts and retry intervals. The defaults suit a switch on the same host as well as one in another data centre.

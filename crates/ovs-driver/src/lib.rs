@@ -26,6 +26,7 @@
 //!     datapath_id: Some(0xfa4e), // used until the database reports it
 //!     tunnel_option: None,
 //!     learned_tables: BTreeSet::new(),
+//!     learned_limit: None,
 //! };
 //! let flow: FlowEntry = "cookie=0x5, table=3, ip,nw_dst=10.0.0.1 actions=output:1".parse()?;
 //! let mut desired = Desired::default();
@@ -112,6 +113,7 @@ pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};
 pub use handle::{Handle, spawn, spawn_with};
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use openflow_rs::message::TlvMapping;
+pub use ovsdb_client::open_vswitch::FlowTable;
 pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, Sockets};
 pub use pool::Pool;
 pub use tunnel_encap::{Encap, UnknownEncap};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ovsdb_client::open_vswitch::{
-    self, Bridge, BridgeSpec, Interface, OpenVswitch, Port, PortStatus, TunnelSpec,
+    self, Bridge, BridgeSpec, FlowTable, Interface, OpenVswitch, Port, PortStatus, TunnelSpec,
 };
 use ovsdb_client::{ColumnError, MonitorSpec, Replica, Row};
 use tunnel_encap::Encap;
@@ -39,6 +39,8 @@ pub(crate) struct View {
     pub(crate) switch: Option<OpenVswitch>,
     pub(crate) bridge: Option<Bridge>,
     controllers: BTreeSet<Uuid>,
+    /// The settings of the bridge's OpenFlow tables.
+    flow_tables: BTreeMap<i64, FlowTable>,
     /// The targets of the bridge's controllers.
     controller_targets: Vec<String>,
     /// The interfaces of the bridge, by name.
@@ -81,6 +83,13 @@ impl View {
         }
         view.bridge = bridges.into_iter().find(|row| row.name == bridge);
         if let Some(bridge) = &view.bridge {
+            for (number, uuid) in &bridge.flow_tables {
+                match replica.row(FlowTable::TABLE, *uuid).map(FlowTable::from_row) {
+                    Some(Ok(settings)) => drop(view.flow_tables.insert(*number, settings)),
+                    Some(Err(error)) => unreadable.push(error),
+                    None => {}
+                }
+            }
             let controllers =
                 replica.row(Bridge::TABLE, bridge.uuid).map(|row| row.get::<BTreeSet<Uuid>>("controller"));
             match controllers {
@@ -100,18 +109,25 @@ impl View {
     /// The desired settings of the bridge, if the database has others. `None` also while they are undecided: a
     /// missing bridge is not created until the switch has reported its datapath types, unless `config` names one.
     pub(crate) fn correction(&self, config: &Config) -> Option<BridgeSpec> {
+        let limit = |table: &u8| Some((*table, config.learned_limit.clone()?));
+        let flow_tables = config.learned_tables.iter().filter_map(limit).collect();
         let Some(bridge) = &self.bridge else {
             let datapath_type = config.datapath_type.clone().or_else(|| self.default_datapath())?;
-            return Some(BridgeSpec::secure(&config.bridge, datapath_type));
+            return Some(BridgeSpec { flow_tables, ..BridgeSpec::secure(&config.bridge, datapath_type) });
         };
-        let mut spec = BridgeSpec::secure(&config.bridge, &bridge.datapath_type);
+        let mut spec =
+            BridgeSpec { flow_tables, ..BridgeSpec::secure(&config.bridge, &bridge.datapath_type) };
         if bridge.protocols.contains(PROTOCOL) {
             // Keep other versions that the bridge also offers.
             spec.protocols.clone_from(&bridge.protocols);
         } else if !bridge.protocols.is_empty() {
             spec.protocols.extend(bridge.protocols.iter().cloned());
         }
-        let right = bridge.protocols == spec.protocols && bridge.fail_mode.as_ref() == Some(&spec.fail_mode);
+        let limited =
+            |(table, settings): (&u8, _)| self.flow_tables.get(&i64::from(*table)) == Some(settings);
+        let right = bridge.protocols == spec.protocols
+            && bridge.fail_mode.as_ref() == Some(&spec.fail_mode)
+            && spec.flow_tables.iter().all(limited);
         (!right).then_some(spec)
     }
 

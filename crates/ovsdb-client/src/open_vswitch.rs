@@ -12,7 +12,7 @@ mod tunnel;
 
 pub use bridge::{BridgeSpec, ensure_bridge};
 pub use in_force::{transact_in_force, wait_in_force};
-pub use rows::{Bridge, Interface, OpenVswitch, Port, PortStatus, monitor};
+pub use rows::{Bridge, FlowTable, Interface, OpenVswitch, Port, PortStatus, monitor};
 pub use tunnel::{
     TunnelOutcome, TunnelSpec, delete_ports, delete_ports_of, ensure_tunnels, interfaces_marked,
 };

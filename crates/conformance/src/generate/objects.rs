@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Generator;
 use crate::frames::{Addresses, link_local};
-use crate::world::{Change, Encap, Form, Localnet, Node, Port, TRUSTS, Zone};
+use crate::world::{Change, Encap, Form, Learning, Localnet, Node, Port, TRUSTS, Zone};
 
 /// Physical networks and their bridges, which some hosts have exchanged.
 pub(super) const NETWORKS: [(&str, &str); 2] = [("net1", "br-one"), ("net2", "br-two")];
@@ -55,6 +55,12 @@ impl Generator<'_> {
         } else {
             Ipv4Addr::new(172, 16, 0, last).into()
         }
+    }
+
+    pub(super) fn learning(&mut self, switch: &str) -> Change {
+        let limit = *self.limits.pick(&[0, 1, 1, 2, 2, 3, 4096]);
+        let age = *self.limits.pick(&[1, 59, 60, 300, 300, 301, 1000]);
+        Change::Learning(switch.to_owned(), Learning { limit, age })
     }
 
     pub(super) fn localnet(&mut self, switch: &str) -> Vec<Change> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{AUDIENCES, Failing, Localnet, Node, Port, Trees, Vif, World, Zone, audience};
+use super::{AUDIENCES, Failing, Learning, Localnet, Node, Port, Trees, Vif, World, Zone, audience};
 
 /// One change. An object of the same name is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Change {
     Switch(String, String),
     /// Removes a switch.
     NoSwitch(String),
+    /// Gives a switch limits of learning.
+    Learning(String, Learning),
     /// Adds a port.
     Port(String, Port),
     /// Removes a port. Its vNIC may remain.
@@ -69,9 +71,13 @@ impl World {
             Change::Switch(name, tenant) => self.add_switch(name, tenant),
             Change::NoSwitch(name) => {
                 self.switches.remove(&name);
+                self.learning.remove(&name);
                 self.labels.datapaths.remove(&name);
                 let of_it = format!("{name}/");
                 self.labels.ports.retain(|label, _| !label.starts_with(&of_it));
+            }
+            Change::Learning(name, learning) => {
+                self.learning.insert(name, learning);
             }
             Change::Port(name, port) => {
                 self.label_port(&name);
@@ -155,6 +161,9 @@ impl World {
                 self.switches.contains_key(name)
                     && self.ports_of(name).next().is_none()
                     && self.localnet_of(name).is_none()
+            }
+            Change::Learning(name, learning) => {
+                self.switches.contains_key(name) && self.learning.get(name) != Some(learning)
             }
             Change::Port(name, port) => self.accepts_port(name, port),
             Change::NoPort(name) => self.ports.contains_key(name) && self.children(name).next().is_none(),

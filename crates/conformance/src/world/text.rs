@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Change, Localnet, Node, Port, Trees, World, Zone};
+use super::{Change, Learning, Localnet, Node, Port, Trees, World, Zone};
 use crate::frames::{Addresses, Mac};
 
 /// A MAC as people write it.
@@ -42,6 +42,12 @@ impl fmt::Display for Port {
     }
 }
 
+impl fmt::Display for Learning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "learns {} addresses a port, for {} s", self.limit, self.age)
+    }
+}
+
 impl fmt::Display for Localnet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "of {} on VLAN {} of {}", self.switch, self.tag, self.network)
@@ -64,6 +70,7 @@ impl fmt::Display for Change {
             Change::NoNode(name) => write!(f, "no node {name}"),
             Change::Switch(name, tenant) => write!(f, "switch {name} of tenant {tenant:?}"),
             Change::NoSwitch(name) => write!(f, "no switch {name}"),
+            Change::Learning(name, learning) => write!(f, "switch {name} {learning}"),
             Change::Port(name, port) => write!(f, "port {name} {port}"),
             Change::NoPort(name) => write!(f, "no port {name}"),
             Change::Localnet(name, localnet) => write!(f, "localnet port {name} {localnet}"),
@@ -93,6 +100,9 @@ impl fmt::Display for World {
         }
         for (name, tenant) in &self.switches {
             writeln!(f, "switch {name} (label {:#x}) of tenant {tenant:?}", self.labels.datapath(name))?;
+        }
+        for (name, learning) in &self.learning {
+            writeln!(f, "switch {name} {learning}")?;
         }
         for (name, port) in &self.ports {
             let place = self.place(name).unwrap_or("nowhere");

@@ -112,6 +112,11 @@ fn learner(port: u16) -> String {
     )
 }
 
+/// The same with a limit.
+fn limited_learner(port: u16, limit: u32) -> String {
+    learner(port).replace("delete_learned,", &format!("delete_learned,limit={limit},"))
+}
+
 fn ethernet(to: u8, from: u8) -> Vec<u8> {
     [&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x88, 0xcc][..], b"hello"].concat()
 }
@@ -145,6 +150,48 @@ fn what_the_pipeline_learns_lives_and_goes_as_in_open_vswitch() {
     live(&mut switch, &steps).unwrap_or_else(|difference| panic!("{difference}"));
 }
 
+#[test]
+fn a_port_at_its_limit_learns_as_in_open_vswitch() {
+    let mut switch = DummySwitch::start(1..=crate::open_vswitch::PORTS);
+    switch.call("time/stop", &[]);
+    let mut steps = pipeline();
+    steps.extend([
+        Step::Flow(format!("add {}", limited_learner(1, 2))),
+        Step::Flow(format!("add {}", limited_learner(2, 1))),
+        // The third is one too many; the first two are refreshed all the same.
+        Step::Frame(1, ethernet(9, 1)),
+        Step::Frame(1, ethernet(9, 2)),
+        Step::Frame(1, ethernet(9, 3)),
+        Step::Frame(3, ethernet(3, 4)),
+        Step::Seconds(200),
+        Step::Frame(1, ethernet(9, 1)),
+        Step::Frame(1, ethernet(9, 3)),
+        // The other has aged out, so there is room.
+        Step::Seconds(150),
+        Step::Frame(1, ethernet(9, 3)),
+        Step::Frame(3, ethernet(3, 4)),
+        // An address moves to another port only if there is room, and makes room where it was.
+        Step::Frame(2, ethernet(9, 1)),
+        Step::Frame(2, ethernet(9, 3)),
+        Step::Frame(1, ethernet(9, 5)),
+        Step::Frame(1, ethernet(9, 6)),
+        Step::Frame(1, ethernet(9, 1)),
+        // A higher limit counts at once, a lower one removes nothing.
+        Step::Flow(format!("add {}", limited_learner(1, 3))),
+        Step::Frame(1, ethernet(9, 6)),
+        Step::Frame(1, ethernet(9, 7)),
+        Step::Flow(format!("add {}", limited_learner(1, 1))),
+        Step::Frame(1, ethernet(9, 5)),
+        // Another timeout for the same cookie changes no learned flow; another cookie removes all.
+        Step::Flow(format!("add {}", learner(1).replace("hard_timeout=300", "hard_timeout=60"))),
+        Step::Frame(1, ethernet(9, 5)),
+        Step::Flow(format!("add {}", learner(1).replace("cookie=1", "cookie=0x3c000001"))),
+        Step::Frame(1, ethernet(9, 5)),
+        Step::Flow("delete_strict table=6,metadata=7,reg0=1".to_owned()),
+    ]);
+    live(&mut switch, &steps).unwrap_or_else(|difference| panic!("{difference}"));
+}
+
 /// The matches of random learning flows, by shape: flows of one priority have one shape, so that no two overlap.
 const SHAPES: [&str; 5] = [
     "OXM_OF_METADATA[],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[]",
@@ -171,6 +218,9 @@ fn random_learner(random: &mut Random, port: u16) -> String {
     }
     if random.chance(50) {
         words.push("delete_learned".to_owned());
+    }
+    if random.chance(50) {
+        words.push(format!("limit={}", *random.pick(&[1, 2, 3, 4096])));
     }
     words.push(SHAPES[shape].to_owned());
     words.push((*random.pick(&LESSONS)).to_owned());

@@ -1,6 +1,6 @@
 //! Ports that neither send nor receive.
 
-use network_spec::{AGE, Arrival, Encap, Model, Port, Tap};
+use network_spec::{Arrival, Encap, Learning, Model, Port, Tap};
 
 use crate::sentences::frames::{BROADCAST, arp, ipv4, mac, tag, unknown as any};
 use crate::sentences::worlds::{on_vlan, port, send, send_any, unknown, world};
@@ -75,7 +75,7 @@ fn what_was_learned_of_a_port_that_is_disabled_is_lost_until_it_ages_out() {
     enable(&mut model, "u", false);
     let frame = any(mac(1), mac(9));
     assert!(send(&mut model, "a", &frame).is_empty());
-    model.advance(AGE + std::time::Duration::from_secs(1));
+    model.advance(Learning::default().age + std::time::Duration::from_secs(1));
     assert_eq!(send(&mut model, "a", &frame), ["v"], "a disabled port receives no unknown addresses");
 }
 

@@ -26,6 +26,7 @@ impl Rows {
             .with("fail_mode", Some("secure".to_owned()))
             .with("protocols", "OpenFlow15")
             .with("external_ids", map(&[]))
+            .with("flow_tables", Datum::map::<i64, Uuid>([]))
             .with("controller", Datum::set::<Uuid>([]));
         Rows { changes: Vec::new(), ports: Vec::new(), bridge }
     }
@@ -70,6 +71,7 @@ fn config() -> Config {
         datapath_id: None,
         tunnel_option: None,
         learned_tables: BTreeSet::new(),
+        learned_limit: None,
     }
 }
 
@@ -206,6 +208,26 @@ fn a_bridge_is_corrected_where_it_is_wrong_and_left_alone_where_it_is_right() {
     assert_eq!(spec.protocols, ["OpenFlow15".to_owned()].into());
     let spec = corrected(|row| row.with("protocols", "OpenFlow13")).expect("a correction");
     assert_eq!(spec.protocols, ["OpenFlow13".to_owned(), "OpenFlow15".to_owned()].into());
+}
+
+#[test]
+fn the_tables_of_learned_flows_get_their_limit_and_others_keep_theirs() {
+    let limit = FlowTable::evicting(1000, "OXM_OF_METADATA[]");
+    let config = Config { learned_tables: [21].into(), learned_limit: Some(limit.clone()), ..config() };
+    let corrected = |tables: &[(i64, Uuid)], settings: Row| {
+        let mut rows = Rows::new();
+        rows.bridge = rows.bridge.with("flow_tables", Datum::map(tables.iter().copied()));
+        rows.add("Flow_Table", id(50), settings);
+        rows.view().correction(&config).map(|spec| spec.flow_tables)
+    };
+    let wanted = Some([(21, limit.clone())].into());
+    assert_eq!(corrected(&[(21, id(50)), (5, id(51))], limit.row()), None);
+    assert_eq!(corrected(&[], limit.row()), wanted);
+    assert_eq!(corrected(&[(5, id(50))], limit.row()), wanted);
+    let other = FlowTable::evicting(1001, "OXM_OF_METADATA[]");
+    assert_eq!(corrected(&[(21, id(50))], other.row()), wanted);
+    let refusing = limit.row().with("overflow_policy", None::<String>);
+    assert_eq!(corrected(&[(21, id(50))], refusing), wanted);
 }
 
 #[test]

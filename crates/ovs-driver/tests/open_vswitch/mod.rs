@@ -4,4 +4,5 @@ mod end_points;
 mod flows_and_tunnels;
 mod foreign_changes;
 mod groups;
+mod learned;
 mod switch;

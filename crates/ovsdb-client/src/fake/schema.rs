@@ -1,5 +1,5 @@
-//! The schema of the fake database: the part of `Open_vSwitch` that describes bridges, their ports and their
-//! controllers.
+//! The schema of the fake database: the part of `Open_vSwitch` that describes bridges, their ports, their
+//! controllers and the settings of their tables.
 
 use serde_json::{Value, json};
 
@@ -9,6 +9,7 @@ pub(super) const REFERENCES: &[(&str, &str, &str)] = &[
     ("Open_vSwitch", "bridges", "Bridge"),
     ("Bridge", "ports", "Port"),
     ("Bridge", "controller", "Controller"),
+    ("Bridge", "flow_tables", "Flow_Table"),
     ("Port", "interfaces", "Interface"),
 ];
 
@@ -53,6 +54,10 @@ pub(super) fn schema() -> Value {
                 ("protocols", strings()),
                 ("ports", references("Port", 0, unlimited())),
                 ("controller", references("Controller", 0, unlimited())),
+                (
+                    "flow_tables",
+                    json!({"key": "integer", "value": {"type": "uuid", "refTable": "Flow_Table"}, "min": 0, "max": "unlimited"}),
+                ),
                 ("external_ids", map()),
                 ("other_config", map()),
                 ("status", map()),
@@ -89,6 +94,16 @@ pub(super) fn schema() -> Value {
                 ("other_config", map()),
                 ("statistics", numbers()),
                 ("status", map()),
+            ],
+        ),
+        (
+            "Flow_Table",
+            vec![
+                ("name", optional("string")),
+                ("flow_limit", optional("integer")),
+                ("overflow_policy", optional("string")),
+                ("groups", strings()),
+                ("external_ids", map()),
             ],
         ),
         (

@@ -292,7 +292,7 @@ impl Tables {
         for (table, column, to) in REFERENCES {
             for (uuid, row) in staged.rows(table) {
                 let least = self.column(table, column)?.min;
-                let targets: BTreeSet<Uuid> = row.get(column).unwrap_or_default();
+                let targets = targets(row, column);
                 if targets.len() < least {
                     let details = format!("table {table} row {uuid} column {column}: too few elements");
                     return Err(("constraint violation", details));
@@ -379,7 +379,7 @@ fn collect_garbage(rows: &mut Replica) {
         }
         let Some(row) = rows.row(table, uuid) else { continue };
         for (_, column, to) in REFERENCES.iter().filter(|(from, ..)| *from == table) {
-            let targets: BTreeSet<Uuid> = row.get(column).unwrap_or_default();
+            let targets = targets(row, column);
             next.extend(targets.into_iter().map(|target| (*to, target)));
         }
     }
@@ -391,6 +391,12 @@ fn collect_garbage(rows: &mut Replica) {
     for (table, uuid) in dead {
         put(rows, table, uuid, None);
     }
+}
+
+/// The rows that a column of references, a set or the values of a map, refers to.
+fn targets(row: &Row, column: &str) -> BTreeSet<Uuid> {
+    let of_map = || row.get::<BTreeMap<i64, Uuid>>(column).map(|map| map.into_values().collect());
+    row.get(column).or_else(|_| of_map()).unwrap_or_default()
 }
 
 fn changeable(table: &str, column: &str) -> Result<()> {

@@ -1,13 +1,15 @@
 //! Creates and configures bridges.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Bridge, Ensured, Error, Interface, OpenVswitch, Plan, Port, carry_out};
+use uuid::Uuid;
+
+use super::{Bridge, Ensured, Error, FlowTable, Interface, OpenVswitch, Plan, Port, carry_out};
 use crate::row::Row;
 use crate::session::Client;
 use crate::transact::{Condition, Mutation, Mutator, Operation, Outcomes};
-use crate::value::Datum;
+use crate::value::{Atom, Datum};
 
 /// The desired state of a bridge. Settings that it does not mention stay unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct BridgeSpec {
     pub fail_mode: String,
     /// The exact set of `OpenFlow` versions that it accepts.
     pub protocols: BTreeSet<String>,
+    /// The settings of some of its OpenFlow tables.
+    pub flow_tables: BTreeMap<u8, FlowTable>,
 }
 
 impl BridgeSpec {
@@ -30,6 +34,7 @@ impl BridgeSpec {
             datapath_type: datapath_type.into(),
             fail_mode: "secure".to_owned(),
             protocols: ["OpenFlow15".to_owned()].into(),
+            flow_tables: BTreeMap::new(),
         }
     }
 }
@@ -42,9 +47,11 @@ pub async fn ensure_bridge(
     patience: Option<Duration>,
 ) -> Result<Ensured, Error> {
     let columns: Vec<&str> = Bridge::COLUMNS.iter().copied().chain(["_uuid"]).collect();
+    let settings: Vec<&str> = FlowTable::COLUMNS.iter().copied().chain(["_uuid"]).collect();
     let reads = [
         Operation::select(Bridge::TABLE, vec![Condition::equal("name", spec.name.as_str())], &columns),
         Operation::select(OpenVswitch::TABLE, vec![], &["_uuid"]),
+        Operation::select(FlowTable::TABLE, vec![], &settings),
     ];
     let (ensured, _) = carry_out(client, &reads, patience, |found| plan(spec, found)).await?;
     Ok(ensured)
@@ -53,43 +60,84 @@ pub async fn ensure_bridge(
 fn plan(spec: &BridgeSpec, found: &Outcomes) -> Result<Plan<Ensured>, Error> {
     let root = found.rows(1).first().ok_or(Error::NotInitialised)?.uuid()?;
     let Some(row) = found.rows(0).first() else {
-        let attach = Mutation::new("bridges", Mutator::Insert, Datum::named_uuid("bridge"));
-        return Ok(Plan::Send(
-            vec![
-                Operation::insert_named(
-                    "interface",
-                    Row::new(Interface::TABLE).with("name", spec.name.as_str()).with("type", "internal"),
-                ),
-                Operation::insert_named(
-                    "port",
-                    Row::new(Port::TABLE)
-                        .with("name", spec.name.as_str())
-                        .with("interfaces", Datum::named_uuid("interface")),
-                ),
-                Operation::insert_named(
-                    "bridge",
-                    Row::new(Bridge::TABLE)
-                        .with("name", spec.name.as_str())
-                        .with("ports", Datum::named_uuid("port"))
-                        .with("datapath_type", spec.datapath_type.as_str())
-                        .with("fail_mode", spec.fail_mode.as_str())
-                        .with("protocols", spec.protocols.clone()),
-                ),
-                Operation::mutate(OpenVswitch::TABLE, vec![Condition::uuid(root)], vec![attach]),
-            ],
-            Ensured::Created,
-        ));
+        return Ok(Plan::Send(creation(spec, root), Ensured::Created));
     };
     let bridge = Bridge::from_row(row.uuid()?, row)?;
-    let wrong = wrong_settings(spec, &bridge);
+    let mut wrong = wrong_settings(spec, &bridge);
+    let mut guard = Row::new(Bridge::TABLE).with("name", spec.name.as_str());
+    let mut operations = Vec::new();
+    if let Some(tables) = flow_tables(spec, &bridge, found.rows(2), &mut operations)? {
+        wrong = wrong.with("flow_tables", tables);
+        // The settings of other tables stay.
+        guard = guard.with("flow_tables", Datum::map(bridge.flow_tables.clone()));
+    }
     if wrong.is_empty() {
         return Ok(Plan::Nothing(Ensured::Unchanged));
     }
-    let guard = Operation::guard(bridge.uuid, Row::new(Bridge::TABLE).with("name", spec.name.as_str()));
-    Ok(Plan::Send(
-        vec![guard, Operation::update(wrong, vec![Condition::uuid(bridge.uuid)])],
-        Ensured::Updated,
-    ))
+    operations.insert(0, Operation::guard(bridge.uuid, guard));
+    operations.push(Operation::update(wrong, vec![Condition::uuid(bridge.uuid)]));
+    Ok(Plan::Send(operations, Ensured::Updated))
+}
+
+/// Creates the bridge in the database whose only row of `Open_vSwitch` is `root`.
+fn creation(spec: &BridgeSpec, root: Uuid) -> Vec<Operation> {
+    let attach = Mutation::new("bridges", Mutator::Insert, Datum::named_uuid("bridge"));
+    let mut operations = Vec::new();
+    let tables = spec.flow_tables.iter().map(|(number, settings)| {
+        operations.push(Operation::insert_named(table_name(*number), settings.row()));
+        (i64::from(*number), Atom::NamedUuid(table_name(*number)))
+    });
+    let tables = Datum::map(tables);
+    operations.extend([
+        Operation::insert_named(
+            "interface",
+            Row::new(Interface::TABLE).with("name", spec.name.as_str()).with("type", "internal"),
+        ),
+        Operation::insert_named(
+            "port",
+            Row::new(Port::TABLE)
+                .with("name", spec.name.as_str())
+                .with("interfaces", Datum::named_uuid("interface")),
+        ),
+        Operation::insert_named(
+            "bridge",
+            Row::new(Bridge::TABLE)
+                .with("name", spec.name.as_str())
+                .with("ports", Datum::named_uuid("port"))
+                .with("datapath_type", spec.datapath_type.as_str())
+                .with("fail_mode", spec.fail_mode.as_str())
+                .with("protocols", spec.protocols.clone())
+                .with("flow_tables", tables),
+        ),
+        Operation::mutate(OpenVswitch::TABLE, vec![Condition::uuid(root)], vec![attach]),
+    ]);
+    operations
+}
+
+/// The name by which a transaction refers to the settings of a table that it inserts.
+fn table_name(number: u8) -> String {
+    format!("table{number}")
+}
+
+/// The desired value of column `flow_tables` if it or one of the rows that it names differs, with the rows to insert. Rows
+/// that lose their table go by themselves.
+fn flow_tables(
+    spec: &BridgeSpec,
+    bridge: &Bridge,
+    rows: &[Row],
+    operations: &mut Vec<Operation>,
+) -> Result<Option<Datum>, Error> {
+    let mut tables: BTreeMap<i64, Atom> =
+        bridge.flow_tables.iter().map(|(number, row)| (*number, Atom::Uuid(*row))).collect();
+    for (number, settings) in &spec.flow_tables {
+        let at = bridge.flow_tables.get(&i64::from(*number));
+        let row = rows.iter().find(|row| row.uuid().ok().as_ref() == at);
+        if row.map(FlowTable::from_row).transpose()?.as_ref() != Some(settings) {
+            operations.push(Operation::insert_named(table_name(*number), settings.row()));
+            tables.insert((*number).into(), Atom::NamedUuid(table_name(*number)));
+        }
+    }
+    Ok((!operations.is_empty()).then(|| Datum::map(tables)))
 }
 
 /// The desired values of the columns that differ.

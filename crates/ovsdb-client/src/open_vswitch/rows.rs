@@ -123,6 +123,8 @@ pub struct Bridge {
     pub protocols: BTreeSet<String>,
     /// Its ports.
     pub ports: BTreeSet<Uuid>,
+    /// The settings of its OpenFlow tables, by number.
+    pub flow_tables: BTreeMap<i64, Uuid>,
     /// Keys of other programs.
     pub external_ids: BTreeMap<String, String>,
 }
@@ -131,8 +133,16 @@ impl Bridge {
     /// The table.
     pub const TABLE: &str = "Bridge";
     /// The columns that [`from_row`](Self::from_row) reads.
-    pub const COLUMNS: &[&str] =
-        &["name", "datapath_type", "datapath_id", "fail_mode", "protocols", "ports", "external_ids"];
+    pub const COLUMNS: &[&str] = &[
+        "name",
+        "datapath_type",
+        "datapath_id",
+        "fail_mode",
+        "protocols",
+        "ports",
+        "flow_tables",
+        "external_ids",
+    ];
 
     /// Converts a row that has at least these columns.
     pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {
@@ -144,8 +154,54 @@ impl Bridge {
             fail_mode: row.get("fail_mode")?,
             protocols: row.get("protocols")?,
             ports: row.get("ports")?,
+            flow_tables: row.get("flow_tables")?,
             external_ids: row.get("external_ids")?,
         })
+    }
+}
+
+/// A row of table `Flow_Table`: the settings of an OpenFlow table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowTable {
+    /// The most flows; none for no limit.
+    pub flow_limit: Option<i64>,
+    /// What happens to a flow too many: `refuse` or `evict`; none means `refuse`.
+    pub overflow_policy: Option<String>,
+    /// The fields by which flows are grouped for eviction: the largest group loses a flow.
+    pub groups: BTreeSet<String>,
+}
+
+impl FlowTable {
+    /// The table.
+    pub const TABLE: &str = "Flow_Table";
+    /// The columns that [`from_row`](Self::from_row) reads.
+    pub const COLUMNS: &[&str] = &["flow_limit", "overflow_policy", "groups"];
+
+    /// Converts a row that has at least these columns.
+    pub fn from_row(row: &Row) -> Result<Self, ColumnError> {
+        Ok(FlowTable {
+            flow_limit: row.get("flow_limit")?,
+            overflow_policy: row.get("overflow_policy")?,
+            groups: row.get("groups")?,
+        })
+    }
+
+    /// At most `limit` flows. Above, one that has a timeout is evicted: of the largest group of flows with equal values of
+    /// `field`, the one that would time out first.
+    pub fn evicting(limit: u32, field: &str) -> Self {
+        FlowTable {
+            flow_limit: Some(limit.into()),
+            overflow_policy: Some("evict".to_owned()),
+            groups: [field.to_owned()].into(),
+        }
+    }
+
+    /// A row with these settings.
+    pub fn row(&self) -> Row {
+        Row::new(Self::TABLE)
+            .with("flow_limit", self.flow_limit)
+            .with("overflow_policy", self.overflow_policy.clone())
+            .with("groups", self.groups.clone())
     }
 }
 
@@ -200,6 +256,7 @@ pub fn monitor() -> MonitorSpec {
         .table(Interface::TABLE, Interface::COLUMNS)
         .table(Port::TABLE, Port::COLUMNS)
         .table(Bridge::TABLE, Bridge::COLUMNS)
+        .table(FlowTable::TABLE, FlowTable::COLUMNS)
         .table(OpenVswitch::TABLE, OpenVswitch::COLUMNS)
 }
 

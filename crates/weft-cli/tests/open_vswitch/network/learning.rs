@@ -119,3 +119,76 @@ fn without_the_senders_label_nothing_is_learned_from_a_tunnel() {
     // Known ones are for their port alone.
     frames.come_out("a known address", "any-3", frames.mac("known"), &one_at(&["known"]));
 }
+
+/// The learned flows of a host for addresses behind machines, as `ovs-ofctl` prints them.
+fn learned(testbed: &Testbed, host: &str) -> Vec<String> {
+    let hosts = testbed.lab().unwrap().hosts().unwrap();
+    let host = hosts.into_iter().find(|known| known.name == host).unwrap();
+    let dump = host.ofctl(&["dump-flows", "br-int", "table=21"]).unwrap();
+    dump.lines().filter(|line| line.contains("02:00:00:00:88:")).map(str::to_owned).collect()
+}
+
+/// An address behind any-2.
+fn behind(number: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0x88, number]
+}
+
+#[test]
+fn a_port_takes_as_many_addresses_as_its_switch_says_and_for_as_long() {
+    let testbed = testbed("geneve");
+    let limits = |limit: u32, age: u32| {
+        let switch = format!("{{kind: switch, id: open, learning: {{limit: {limit}, age: {age}}}}}");
+        testbed.apply("limits.yaml", &switch).unwrap();
+        testbed.wait_in_sync().unwrap();
+    };
+    limits(5, 300);
+    let frames = Frames::new(testbed.lab().unwrap());
+    let announce = |number: u8| {
+        frames.come_out_as(
+            "broadcast of one of many addresses",
+            "any-2",
+            &one_at(&["any-1", "any-3", "known"]),
+            move |mark: &[u8]| frame::ethernet(frame::BROADCAST, behind(number), 0x88b5, mark),
+        );
+    };
+    (1..=12).for_each(announce);
+    // The machine's own address may be among the five.
+    for host in ["hv1", "hv2", "hv3"] {
+        assert!((4..=5).contains(&learned(&testbed, host).len()), "{host}: {:?}", learned(&testbed, host));
+    }
+    frames.come_out("the first", "any-1", behind(1), &one_at(&["any-2"]));
+    frames.come_out("one too many", "any-1", behind(12), &one_at(&["any-2", "any-3"]));
+
+    // Another age forgets them all. Those that are learned then go when their owner is silent.
+    limits(5, 2);
+    for host in ["hv1", "hv2", "hv3"] {
+        assert_eq!(learned(&testbed, host), [""; 0]);
+    }
+    announce(1);
+    wait_for("the end of a silent address", || learned(&testbed, "hv1").is_empty().then_some(()));
+    // With no limit, nothing is learned.
+    limits(0, 300);
+    announce(1);
+    frames.come_out("nothing is learned", "any-1", behind(1), &one_at(&["any-2", "any-3"]));
+}
+
+#[test]
+fn an_address_that_moved_between_two_ports_of_a_host_is_found_by_those_who_did_not_hear_of_it() {
+    let testbed = Testbed::start(Settings { hosts: 2, ..settings("moved") }).unwrap();
+    let mut machines = machines();
+    for machine in &mut machines {
+        if machine.name == "any-3" {
+            "hv2".clone_into(&mut machine.host);
+        }
+    }
+    bring_up(&testbed, NETWORK, &machines);
+    let frames = Frames::new(testbed.lab().unwrap());
+    let from = |to: [u8; 6]| move |mark: &[u8]| frame::ethernet(to, BEHIND, 0x88b5, mark);
+    let everybody = one_at(&["any-1", "any-3", "known"]);
+    frames.come_out_as("broadcast of a new address", "any-2", &everybody, from(frame::BROADCAST));
+    frames.come_out("a learned address", "any-1", BEHIND, &one_at(&["any-2"]));
+    // The address moves to any-3. Only its host hears of it, where any-2 has it so far.
+    frames.come_out_as("the address elsewhere", "any-3", &one_at(&["any-2"]), from(BEHIND));
+    frames.come_out("an address that moved", "any-1", BEHIND, &one_at(&["any-3"]));
+    frames.come_out("a known address", "any-2", frames.mac("known"), &one_at(&["known"]));
+}
