@@ -16,6 +16,15 @@ pub use simulated_hosts::Place;
 pub enum Step {
     /// Changes that make one transaction; changes that are invalid by then are skipped.
     Change(Vec<Change>),
+    /// As [`Step::Change`], but hosts change one after another, in the order of a seed, and these frames are sent meanwhile.
+    OneByOne {
+        /// The changes.
+        changes: Vec<Change>,
+        /// The seed of the order.
+        order: u64,
+        /// The frames, each sent before the first host changes and after each.
+        frames: Vec<(Place, Vec<u8>)>,
+    },
     /// This many seconds pass.
     Wait(u64),
     /// A frame is sent, if its place exists.
@@ -23,6 +32,16 @@ pub enum Step {
     /// Somebody sends a packet to the tunnel endpoint of a host, which must not accept it. A packet that the host may accept
     /// by then is not sent.
     Forge(String, Tunnelled),
+}
+
+impl Step {
+    /// The changes of the world in this step, in whatever order hosts follow them.
+    pub fn changes(&self) -> &[Change] {
+        match self {
+            Step::Change(changes) | Step::OneByOne { changes, .. } => changes,
+            _ => &[],
+        }
+    }
 }
 
 /// The history of a network.
@@ -75,6 +94,8 @@ struct Style {
     one_zone: bool,
     /// The percentage of tunnel endpoints that are of IPv6.
     six: u64,
+    /// The percentage of changes that hosts follow one after another.
+    one_by_one: u64,
 }
 
 struct Generator<'a> {
@@ -104,6 +125,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         geneve: random.chance(50),
         one_zone: random.chance(60),
         six: *random.pick(&[0, 0, 40, 100]),
+        one_by_one: *random.pick(&[0, 30, 100]),
     };
     let world = World::new(scattered);
     let mut generator = Generator { world, random, limits, style, steps: Vec::new(), made: 0 };
@@ -174,7 +196,7 @@ impl Generator<'_> {
         if self.random.chance(30) {
             let all = self.steps.drain(..).flat_map(|step| match step {
                 Step::Change(changes) => changes,
-                Step::Wait(_) | Step::Send(..) | Step::Forge(..) => Vec::new(),
+                Step::OneByOne { .. } | Step::Wait(_) | Step::Send(..) | Step::Forge(..) => Vec::new(),
             });
             let all = all.collect();
             self.steps.push(Step::Change(all));
@@ -200,7 +222,11 @@ impl Generator<'_> {
                     for _ in 0..*self.random.pick(&[1, 1, 1, 2, 4]) {
                         changes.extend(self.some_change());
                     }
-                    self.change(changes);
+                    if self.random.chance(self.style.one_by_one) {
+                        self.one_by_one(changes);
+                    } else {
+                        self.change(changes);
+                    }
                 }
                 _ if self.random.chance(6) => self.forge(),
                 _ => self.send(),
@@ -212,6 +238,22 @@ impl Generator<'_> {
     fn some_limited(&mut self) -> Option<String> {
         let switches: Vec<&String> = self.world.switches.keys().collect();
         (!switches.is_empty()).then(|| (*self.limits.pick(&switches)).clone())
+    }
+
+    /// Adds a transaction that hosts follow one after another. Frames that make sense before it, and such that do
+    /// afterwards, are sent meanwhile.
+    fn one_by_one(&mut self, changes: Vec<Change>) {
+        let order = self.random.below(1 << 32);
+        let mut frames: Vec<_> = (0..3).filter_map(|_| self.some_frame()).collect();
+        let before = self.steps.len();
+        self.change(changes);
+        frames.extend((0..3).filter_map(|_| self.some_frame()));
+        // Changes that are all invalid add no step.
+        if self.steps.len() > before
+            && let Some(Step::Change(changes)) = self.steps.pop()
+        {
+            self.steps.push(Step::OneByOne { changes, order, frames });
+        }
     }
 
     fn new_name(&mut self, kind: &str) -> String {
@@ -236,20 +278,21 @@ mod tests {
 
     #[test]
     fn histories_are_the_same_for_a_seed_and_have_all_kinds_of_steps() {
-        let (mut changes, mut waits, mut frames, mut forged) = (0, 0, 0, 0);
+        let (mut changes, mut one_by_one, mut waits, mut frames, mut forged) = (0, 0, 0, 0, 0);
         for seed in 0..20 {
             let [one, other] = [(); 2].map(|()| history(&mut Random::new(seed), Size::default()));
             assert_eq!(one, other, "seed {seed}");
             for step in one.steps {
                 match step {
                     Step::Change(_) => changes += 1,
+                    Step::OneByOne { .. } => one_by_one += 1,
                     Step::Wait(_) => waits += 1,
                     Step::Send(..) => frames += 1,
                     Step::Forge(..) => forged += 1,
                 }
             }
         }
-        let enough = changes > 100 && waits > 20 && frames > 1000 && forged > 50;
-        assert!(enough, "{changes} {waits} {frames} {forged}");
+        let enough = changes > 100 && one_by_one > 50 && waits > 20 && frames > 1000 && forged > 50;
+        assert!(enough, "{changes} {one_by_one} {waits} {frames} {forged}");
     }
 }

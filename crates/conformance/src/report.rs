@@ -17,6 +17,14 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
                     let _ = writeln!(text, "{number:4}. {change}");
                 }
             }
+            Step::OneByOne { changes, frames, .. } => {
+                for change in changes {
+                    let _ = writeln!(text, "{number:4}. host by host: {change}");
+                }
+                for (place, bytes) in frames {
+                    let _ = writeln!(text, "      meanwhile {place} sends {}", hex(bytes));
+                }
+            }
             Step::Wait(seconds) => {
                 let _ = writeln!(text, "{number:4}. {seconds} seconds pass");
             }
@@ -45,6 +53,15 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
         }
         Difference::Problems(OneSided { model, rules }) => {
             let _ = writeln!(text, "Problems of the model alone: {model:?}, of the rules alone: {rules:?}");
+        }
+        Difference::Meanwhile { from, bytes, changed, arrivals, trace } => {
+            let bytes = hex(bytes);
+            let _ =
+                writeln!(text, "{from} sends {bytes} once {changed:?} have changed, and this must not be:");
+            for Out { at, bytes } in arrivals {
+                let _ = writeln!(text, "at {at}: {}", hex(bytes));
+            }
+            text.push_str(trace);
         }
         Difference::Copies { model, rules } => {
             let _ =

@@ -57,6 +57,7 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
             ("encaps", list(encaps)),
             ("transport_zone", zone_of(world, &node.zone).map_or(Value::None, text)),
             ("bridge_mappings", Value::set(mappings)),
+            ("roles", list(node.roles.iter().map(|role| text(role)))),
         ];
         object("transport_node", name, &fields);
     }

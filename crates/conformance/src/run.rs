@@ -1,16 +1,18 @@
 //! Runs a history in the rules and in the model, side by side.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use network_spec::Model;
+use network_spec::{Arrival, Model, Transition};
 use nlog::Program;
+use test_random::Random;
 
 use crate::generate::{History, Place, Step};
 use crate::oracle;
-use crate::simulation::{Out, Passage, Simulation};
-use crate::world::World;
+use crate::simulation::{Hosts, Out, Passage, Simulation};
+use crate::world::{Change, World};
 
 /// A disagreement between rules and model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,19 @@ pub enum Difference {
         model: Vec<Out>,
         /// The frames that the rules deliver.
         rules: Vec<Out>,
+    },
+    /// While hosts change one after another, frames arrive that must not.
+    Meanwhile {
+        /// The place of the sender.
+        from: Place,
+        /// The frame.
+        bytes: Vec<u8>,
+        /// The hosts that have changed.
+        changed: Vec<String>,
+        /// The arrivals.
+        arrivals: Vec<Out>,
+        /// The traces of the frame.
+        trace: String,
     },
     /// Rules and model send other numbers of copies of a frame between hosts.
     Copies {
@@ -105,6 +120,8 @@ pub struct Count {
     pub refused: u64,
     /// Copies that crossed between hosts.
     pub copies: u64,
+    /// Frames that were sent while hosts changed one after another.
+    pub meanwhile: u64,
 }
 
 impl std::ops::AddAssign for Count {
@@ -117,6 +134,7 @@ impl std::ops::AddAssign for Count {
         self.dropped += other.dropped;
         self.refused += other.refused;
         self.copies += other.copies;
+        self.meanwhile += other.meanwhile;
     }
 }
 
@@ -212,14 +230,24 @@ impl Life {
     ) -> Result<(), Difference> {
         match step {
             Step::Change(changes) => {
-                count.changes +=
-                    changes.iter().map(|change| u64::from(self.world.apply(change))).sum::<u64>();
+                count.changes += self.apply(changes);
                 simulation.change(&self.world, &|_| true).map_err(Difference::Change)?;
-                let world = oracle::world(&self.world);
-                self.model.apply(|now| *now = world);
-                self.compare_ports(simulation)?;
-                self.compare_mtus(simulation)?;
-                self.compare_problems(simulation)
+                self.compare_state(simulation)
+            }
+            Step::OneByOne { changes, order, frames } => {
+                let old = self.model.world().clone();
+                count.changes += self.apply(changes);
+                let mut transition = Transition::new(old, self.model.world().clone());
+                let random = &mut Random::new(*order);
+                simulation.change_one_by_one(&self.world, random, |hosts, changed| {
+                    changed.iter().for_each(|host| transition.change(host));
+                    for (place, bytes) in frames.iter().filter(|(place, _)| self.exists(place)) {
+                        count.meanwhile += 1;
+                        meanwhile(&transition, hosts, changed, (place, bytes))?;
+                    }
+                    Ok::<(), Difference>(())
+                })?;
+                self.compare_state(simulation)
             }
             Step::Wait(seconds) => {
                 let time = Duration::from_secs(*seconds);
@@ -237,6 +265,29 @@ impl Life {
         }
     }
 
+    /// Makes changes in the worlds of rules and model. Returns how many were valid.
+    fn apply(&mut self, changes: &[Change]) -> u64 {
+        let valid = changes.iter().map(|change| u64::from(self.world.apply(change))).sum();
+        let world = oracle::world(&self.world);
+        self.model.apply(|now| *now = world);
+        valid
+    }
+
+    /// Compares the rows that do not concern one frame.
+    fn compare_state(&self, simulation: &Simulation) -> Result<(), Difference> {
+        self.compare_ports(simulation)?;
+        self.compare_mtus(simulation)?;
+        self.compare_problems(simulation)
+    }
+
+    /// Whether frames can be sent from a place.
+    fn exists(&self, place: &Place) -> bool {
+        match place {
+            Place::Vnic(host, port) => self.world.vifs.contains_key(&(host.clone(), port.clone())),
+            Place::Tap(_) => true,
+        }
+    }
+
     fn send(
         &mut self,
         simulation: &mut Simulation,
@@ -244,9 +295,7 @@ impl Life {
         bytes: &[u8],
         count: &mut Count,
     ) -> Result<(), Difference> {
-        if let Place::Vnic(host, port) = place
-            && !self.world.vifs.contains_key(&(host.clone(), port.clone()))
-        {
+        if !self.exists(place) {
             return Ok(());
         }
         let arrivals = self.model.inject(&oracle::tap(place), bytes).into_iter();
@@ -295,5 +344,40 @@ impl Life {
             }
         }
         Ok(())
+    }
+}
+
+/// Sends a frame while hosts change one after another: it may be lost, but may not arrive where the model forbids it.
+fn meanwhile(
+    transition: &Transition,
+    hosts: &Hosts,
+    changed: &BTreeSet<String>,
+    (place, bytes): (&Place, &[u8]),
+) -> Result<(), Difference> {
+    let out = hosts.try_out(place, bytes).map_err(Difference::Lost)?.out;
+    let arrival = |out: Out| Arrival { at: oracle::tap(&out.at), frame: out.bytes };
+    let arrivals: Vec<Arrival> = out.into_iter().map(arrival).collect();
+    let forbidden = transition.forbidden(&oracle::tap(place), bytes, &arrivals);
+    if forbidden.is_empty() {
+        return Ok(());
+    }
+    let out = |arrival: Arrival| Out { at: oracle::place(&arrival.at), bytes: arrival.frame };
+    let mut trace = String::new();
+    for (host, steps) in hosts.trace(place, bytes).hops {
+        let steps: String = steps.iter().map(ToString::to_string).collect();
+        let _ = write!(trace, "\nOn {host}:\n{steps}");
+    }
+    Err(Difference::Meanwhile {
+        from: place.clone(),
+        bytes: bytes.to_vec(),
+        changed: changed.iter().cloned().collect(),
+        arrivals: forbidden.into_iter().map(out).collect(),
+        trace,
+    })
+}
+
+impl From<String> for Difference {
+    fn from(why: String) -> Difference {
+        Difference::Change(why)
     }
 }

@@ -11,6 +11,7 @@ pub fn smallest(runner: &mut Runner, history: History, failure: Failure) -> (His
     loop {
         let before = shrinking.history.clone();
         shrinking.without_chunks();
+        shrinking.without_frames();
         shrinking.without_changes();
         shrinking.with_simpler_changes();
         shrinking.with_simpler_frames();
@@ -70,12 +71,32 @@ impl Shrinking<'_> {
         }
     }
 
+    /// Drops frames that are sent while hosts change one after another; without any, they change together.
+    fn without_frames(&mut self) {
+        for step in (0..self.history.steps.len()).rev() {
+            let Some(Step::OneByOne { changes, frames, .. }) = self.history.steps.get(step) else { continue };
+            let (changes, count) = (changes.clone(), frames.len());
+            let mut together = self.history.clone();
+            together.steps[step] = Step::Change(changes);
+            if self.take(together) {
+                continue;
+            }
+            for frame in (0..count).rev() {
+                let mut less = self.history.clone();
+                if let Some(Step::OneByOne { frames, .. }) = less.steps.get_mut(step) {
+                    frames.remove(frame);
+                    self.take(less);
+                }
+            }
+        }
+    }
+
     fn without_changes(&mut self) {
         for step in (0..self.history.steps.len()).rev() {
             let changes = self.changes(step).len();
             for change in (0..changes).rev() {
                 let mut less = self.history.clone();
-                if let Step::Change(changes) = &mut less.steps[step]
+                if let Step::Change(changes) | Step::OneByOne { changes, .. } = &mut less.steps[step]
                     && changes.len() > 1
                 {
                     changes.remove(change);
@@ -95,7 +116,9 @@ impl Shrinking<'_> {
                 let change = self.changes(step)[at].clone();
                 let taken = simpler(&change).into_iter().any(|change| {
                     let mut less = self.history.clone();
-                    if let Some(Step::Change(changes)) = less.steps.get_mut(step) {
+                    if let Some(Step::Change(changes) | Step::OneByOne { changes, .. }) =
+                        less.steps.get_mut(step)
+                    {
                         changes[at] = change;
                     }
                     self.take(less)
@@ -132,10 +155,7 @@ impl Shrinking<'_> {
     }
 
     fn changes(&self, step: usize) -> &[Change] {
-        match self.history.steps.get(step) {
-            Some(Step::Change(changes)) => changes,
-            _ => &[],
-        }
+        self.history.steps.get(step).map_or(&[], Step::changes)
     }
 }
 
@@ -156,6 +176,7 @@ fn simpler(change: &Change) -> Vec<Change> {
                 std::net::IpAddr::V6(ip) => ip.octets()[15],
             };
             add(crate::world::Node { ip: [172, 16, 0, last].into(), ..node.clone() });
+            add(crate::world::Node { roles: vec!["hypervisor"], ..node.clone() });
             add(crate::world::Node { mappings: std::collections::BTreeMap::new(), ..node.clone() });
             for at in 0..node.encaps.len() {
                 let mut less = node.clone();

@@ -8,6 +8,7 @@ use flow_simulator::{Crossing, VlanLimit};
 use nlog::Program;
 use nlog_data::{Row, TableDelta, TableId, Value};
 use simulated_hosts::{Number, Outputs, Site, Wanted};
+use test_random::Random;
 
 use crate::derivation::{Contents, Derivation};
 use crate::generate::Place;
@@ -77,12 +78,73 @@ impl Simulation {
             };
             self.hosts.apply(&self.tables, &delta)?;
             self.say(delta);
-            self.hosts.make_ports(|(host, _), wanted| match wanted {
-                Wanted::Tunnel(encap, peer) if fails(world, host, encap, peer) => Number::Fails,
-                _ => Number::Any,
-            })?;
+            self.make_ports(world)?;
         }
-        Err(format!("after {ROUNDS} rounds of reports the rules still ask for other ports"))
+        Err(endless())
+    }
+
+    /// As [`Simulation::change`], for all hosts, but hosts change one after another, in a random order. Calls `between` with
+    /// the hosts that have changed before the first, and after each.
+    ///
+    /// # Errors
+    /// As [`Simulation::change`], or those of `between`.
+    pub fn change_one_by_one<E: From<String>>(
+        &mut self,
+        world: &World,
+        random: &mut Random,
+        mut between: impl FnMut(&Hosts, &BTreeSet<String>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.hosts.update(sites(world), vnics(world));
+        let mut changed = BTreeSet::new();
+        between(&self.hosts, &changed)?;
+        for _ in 0..ROUNDS {
+            let wanted = rows(world, self.rules.kinds(), self.hosts.reports(), &|_| true);
+            let Some(delta) = self.rules.replace(wanted)? else {
+                return Ok(self.hosts.check_requests()?);
+            };
+            let mut parts = self.parts(&delta);
+            // A host without a part of the first transaction has no difference to make.
+            for host in world.nodes.keys() {
+                parts.entry(host.clone()).or_default();
+            }
+            let mut order: Vec<String> = parts.keys().cloned().collect();
+            random.shuffle(&mut order);
+            // Hosts that are gone have nothing left to change.
+            order.sort_by_key(|host| world.nodes.contains_key(host));
+            for host in order {
+                self.hosts.apply(&self.tables, &parts[&host])?;
+                self.make_ports(world)?;
+                changed.insert(host);
+                between(&self.hosts, &changed)?;
+            }
+            self.say(delta);
+        }
+        Err(endless().into())
+    }
+
+    /// The parts of a delta that concern one switch each, by host.
+    fn parts(
+        &self,
+        delta: &BTreeMap<TableId, TableDelta>,
+    ) -> BTreeMap<String, BTreeMap<TableId, TableDelta>> {
+        let mut parts: BTreeMap<String, BTreeMap<TableId, TableDelta>> = BTreeMap::new();
+        for (table, delta) in delta.iter().filter(|(table, _)| self.tables.contains(**table)) {
+            for (rows, is_new) in [(&delta.delete, false), (&delta.insert, true)] {
+                for row in rows {
+                    let Some(Value::String(host)) = row.first() else { continue };
+                    let part = parts.entry(host.to_string()).or_default().entry(*table).or_default();
+                    if is_new { part.insert.push(row.clone()) } else { part.delete.push(row.clone()) }
+                }
+            }
+        }
+        parts
+    }
+
+    fn make_ports(&mut self, world: &World) -> Result<(), String> {
+        self.hosts.make_ports(|(host, _), wanted| match wanted {
+            Wanted::Tunnel(encap, peer) if fails(world, host, encap, peer) => Number::Fails,
+            _ => Number::Any,
+        })
     }
 
     fn say(&mut self, delta: BTreeMap<TableId, TableDelta>) {
@@ -145,6 +207,10 @@ impl Simulation {
 /// The number of VLAN tags that the switch of a host reads. Hosts differ, because it must make no difference.
 fn vlan_limit(host: &str) -> VlanLimit {
     VlanLimit::new(host.bytes().last().unwrap_or_default() % 3)
+}
+
+fn endless() -> String {
+    format!("after {ROUNDS} rounds of reports the rules still ask for other ports")
 }
 
 /// The hosts of a world.

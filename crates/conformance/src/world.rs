@@ -47,7 +47,12 @@ pub struct Node {
     pub encaps: Vec<Encap>,
     /// The bridge of each physical network.
     pub mappings: BTreeMap<String, String>,
+    /// Its roles, of [`ROLES`], which have no effect.
+    pub roles: Vec<&'static str>,
 }
+
+/// The roles of nodes.
+pub const ROLES: [&str; 3] = ["hypervisor", "gateway", "service_node"];
 
 /// A port of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,6 +25,7 @@ fn world() -> World {
             zone: String::new(),
             encaps: vec![Encap::Geneve],
             mappings: BTreeMap::new(),
+            roles: vec!["hypervisor"],
         };
         let port = Port {
             switch: "wide".to_owned(),

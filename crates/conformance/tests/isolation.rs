@@ -38,6 +38,7 @@ fn world(random: &mut Random) -> World {
             zone: String::new(),
             encaps: common.to_vec(),
             mappings: std::collections::BTreeMap::new(),
+            roles: vec!["hypervisor"],
         };
         assert!(world.apply(&Change::Node(format!("h{host}"), node)));
     }

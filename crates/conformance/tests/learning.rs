@@ -38,6 +38,7 @@ fn world() -> World {
             zone: String::new(),
             encaps: vec![Encap::Geneve],
             mappings: BTreeMap::new(),
+            roles: vec!["hypervisor"],
         };
         assert!(world.apply(&Change::Node(format!("h{number}"), node)));
         assert!(world.apply(&port(number, false)));

@@ -37,12 +37,11 @@ fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
         let mut world = World::new(history.scattered);
         let mut frames = Vec::new();
         for step in history.steps {
-            match step {
-                Step::Change(changes) => changes.iter().for_each(|change| {
-                    world.apply(change);
-                }),
-                Step::Send(place, bytes) => frames.push((place, bytes)),
-                Step::Wait(_) | Step::Forge(..) => {}
+            for change in step.changes() {
+                world.apply(change);
+            }
+            if let Step::Send(place, bytes) = step {
+                frames.push((place, bytes));
             }
         }
         let mut simulation = Simulation::new(program.clone()).expect("the rules start");

@@ -39,13 +39,8 @@ fn each_flow_falls_under_exactly_one_entry() {
     for seed in test_random::seeds!("each_flow_falls_under_exactly_one_entry", 60) {
         let history = history(&mut Random::new(seed), Size::default());
         let mut world = World::new(history.scattered);
-        for change in history.steps.iter().filter_map(|step| match step {
-            Step::Change(changes) => Some(changes),
-            _ => None,
-        }) {
-            for change in change {
-                world.apply(change);
-            }
+        for change in history.steps.iter().flat_map(Step::changes) {
+            world.apply(change);
         }
         simulation.change(&world, &|_| true).unwrap_or_else(|why| panic!("seed {seed}: {why}\n{world}"));
         for row in &simulation.contents().unwrap()["of_flow"] {

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use conformance::{Runner, Size, history};
@@ -42,6 +42,15 @@ struct Arguments {
     /// Only every N-th mistake
     #[arg(long, value_name = "N", default_value_t = 1)]
     each: usize,
+    /// Without the unit tests: which mistakes random histories notice by the behaviour of the network alone
+    #[arg(long)]
+    behaviour: bool,
+    /// Try the mistakes in a random order, of this seed: what is tried until it ends is a sample
+    #[arg(long, value_name = "SEED")]
+    shuffle: Option<u64>,
+    /// Begin no mistake after so many minutes
+    #[arg(long, value_name = "N")]
+    minutes: Option<u64>,
     /// Print every mistake with its fate, not just the survivors
     #[arg(long)]
     verbose: bool,
@@ -68,19 +77,25 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
     let names = Names::of(folder.rules()).ok_or("the rules do not compile; `weft check` says why")?;
     let wanted = |name: &str| arguments.only.as_deref().is_none_or(|only| name.contains(only));
     let files = folder.rules().filter(|(name, _)| wanted(name));
-    let all: Vec<(&str, Mutant)> = files
+    let mut all: Vec<(&str, Mutant)> = files
         .flat_map(|(name, text)| mutants(&names, name, text).into_iter().map(move |mutant| (name, mutant)))
         .step_by(arguments.each.max(1))
         .collect();
+    if let Some(seed) = arguments.shuffle {
+        Random::new(seed).shuffle(&mut all);
+        println!("In the order of seed {seed}, of {} mistakes:", all.len());
+    }
     let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     eprintln!("{} mistakes, {jobs} at a time", all.len());
     // A mistake may make the engine panic; the messages would only hide the report.
     std::panic::set_hook(Box::new(|_| {}));
     let (next, tally, start) = (AtomicUsize::new(0), Mutex::new(Tally::default()), Instant::now());
     let plan = plan(&original);
+    let in_time =
+        || arguments.minutes.is_none_or(|minutes| start.elapsed() < Duration::from_secs(60 * minutes));
     let work = || -> Result<(), String> {
         let mut suite = Suite::new(&folder);
-        while let Some((file, mutant)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some((file, mutant)) = all.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| in_time()) {
             let fate = fate(&mut suite, &plan, (file, mutant), &folder, arguments);
             let mut tally = tally.lock().map_err(|_| "another worker failed")?;
             tally.add(fate);
@@ -102,7 +117,7 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
             .collect::<Result<Vec<()>, _>>()
     })?;
     let tally = tally.into_inner().map_err(|_| "a worker failed")?;
-    println!("{tally}");
+    println!("{}", tally.text(arguments.behaviour));
     Ok(tally.survivors())
 }
 
@@ -111,7 +126,7 @@ fn without_mistakes(folder: &Folder, arguments: &Arguments) -> Result<Arc<Progra
     let mut suite = Suite::new(folder);
     let (file, text) = folder.rules().next().ok_or("the folder has no rules")?;
     let program = suite.program(file, text).ok_or("the rules do not compile; `weft check` says why")?;
-    for (file, text) in folder.rules() {
+    for (file, text) in folder.rules().filter(|_| !arguments.behaviour) {
         match suite.verdict(file, text) {
             Verdict::Passed => {}
             verdict => return Err(format!("a unit test fails without any mistake: {verdict:?}")),
@@ -133,7 +148,7 @@ fn fate(
 ) -> Fate {
     let text = mutant.text(folder.text(file).unwrap_or_default());
     let Some(program) = suite.program(file, &text) else { return Fate::Rejected };
-    let unit_tests = suite.verdict(file, &text) != Verdict::Passed;
+    let unit_tests = !arguments.behaviour && suite.verdict(file, &text) != Verdict::Passed;
     let histories = !passes_histories(&program, arguments.histories);
     // A plan names declared functions and does not show their bodies.
     if !unit_tests && !histories && !mutant.in_function && plan(&program) == original {

@@ -30,6 +30,7 @@
 //! - `Frame`: parsing; `guard`: the frames that no port may send, and those of routers and DHCP servers; `security`: the
 //!   frames that a port may send and receive; `neighbour`: answers to ARP requests and neighbour solicitations.
 //! - `problems`: what users must see of a network that cannot work as configured.
+//! - [`Transition`]: the frames that may arrive while hosts change one after another.
 //!
 //! Left out on purpose: labels, the limits of real switches, and the validation of objects.
 #![forbid(unsafe_code)]
@@ -42,11 +43,13 @@ mod neighbour;
 mod overlay;
 mod problems;
 mod security;
+mod transition;
 mod underlay;
 mod world;
 
 pub use model::{Arrival, Model, Tap};
 pub use problems::Problem;
+pub use transition::Transition;
 pub use world::{
     Address, Encap, Form, Learning, Localnet, Mac, Node, Port, Switch, Trees, Trust, Tunnel, World, Zone,
 };

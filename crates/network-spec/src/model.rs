@@ -56,18 +56,30 @@ pub struct Model {
     learned: Learned,
     /// The copies of the last frame that crossed between hosts.
     copies: BTreeMap<(String, String), u64>,
+    /// The places where the last frame entered a switch.
+    entries: Vec<Entry>,
+}
+
+/// The entry of a frame, which may enter and is not answered, into a switch.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) host: String,
+    pub(crate) switch: String,
+    pub(crate) port: String,
+    /// The frame, without a tag.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// A frame in its logical switch.
-struct Sent<'a> {
+pub(crate) struct Sent<'a> {
     /// The host that it entered on.
-    host: &'a str,
-    switch: &'a str,
+    pub(crate) host: &'a str,
+    pub(crate) switch: &'a str,
     /// The port that it is from.
-    port: &'a str,
-    frame: &'a Frame,
+    pub(crate) port: &'a str,
+    pub(crate) frame: &'a Frame,
     /// The frame as it is forwarded, without a tag.
-    bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
 }
 
 impl Model {
@@ -100,6 +112,7 @@ impl Model {
     pub fn inject(&mut self, at: &Tap, bytes: &[u8]) -> Vec<Arrival> {
         let mut out = Vec::new();
         self.copies.clear();
+        self.entries.clear();
         match at {
             Tap::Vnic { host, port } => {
                 if let Some((port, bytes)) = self.classify(host, port, bytes) {
@@ -110,6 +123,11 @@ impl Model {
         }
         out.sort();
         out
+    }
+
+    /// The places where the last injected frame entered a switch.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
     }
 
     /// How many copies of the last injected frame went through tunnels from each host to each other one.
@@ -213,6 +231,9 @@ impl Model {
     /// has the address and the switch learns, the frame goes to the port where the address was learned, or, if it was not
     /// learned, to all ports that receive frames to unknown addresses.
     fn forward(&mut self, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
+        let Sent { host, switch, port, .. } = *sent;
+        let [host, switch, port] = [host, switch, port].map(str::to_owned);
+        self.entries.push(Entry { host, switch, port, bytes: sent.bytes.to_vec() });
         let dst = sent.frame.dst;
         if is_group(dst) {
             return self.replicate(sent, |_| true, out);
@@ -328,7 +349,7 @@ impl Model {
     }
 
     /// Delivers to a port on this host, if its port security allows it.
-    fn deliver(&self, host: &str, port: &str, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
+    pub(crate) fn deliver(&self, host: &str, port: &str, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
         if self.world.ports.get(port).is_some_and(|port| may_receive(port, sent.frame)) {
             self.hand_over(host, port, sent.bytes, out);
         }

@@ -95,6 +95,13 @@ impl World {
         Some((&node.zone, node.ip.is_ipv4(), part, usable[..=last].to_vec()))
     }
 
+    /// Whether some floods of a switch take a tree.
+    pub(crate) fn takes_tree(&self, switch: &str) -> bool {
+        let on_hosts: BTreeSet<&str> =
+            self.ports_of(switch).filter_map(|(port, _)| self.location(port)).collect();
+        on_hosts.len() > self.trees.copies
+    }
+
     /// The ways of a flood from one host to others, each after those that it depends on.
     ///
     /// A flood to few hosts goes to each directly. Otherwise the sender sends to the other hosts of its own branch, and to

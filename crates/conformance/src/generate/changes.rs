@@ -9,7 +9,8 @@ impl Generator<'_> {
     pub(super) fn some_change(&mut self) -> Vec<Change> {
         match self.random.below(100) {
             0..15 => self.migration(),
-            15..25 => self.plug().into_iter().collect(),
+            15..23 => self.plug().into_iter().collect(),
+            23..25 => self.some_vif().map(|(host, port)| Change::Renumber(host, port)).into_iter().collect(),
             25..33 => self.some_vif().map(|(host, port)| Change::Unplug(host, port)).into_iter().collect(),
             33..45 => self.added_port(),
             45..55 => self.removed_port(),

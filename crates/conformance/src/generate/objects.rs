@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Generator;
 use crate::frames::{Addresses, link_local};
-use crate::world::{Change, Encap, Form, Learning, Localnet, Node, Port, TRUSTS, Zone};
+use crate::world::{Change, Encap, Form, Learning, Localnet, Node, Port, ROLES, TRUSTS, Zone};
 
 /// Physical networks and their bridges, which some hosts have exchanged.
 pub(super) const NETWORKS: [(&str, &str); 2] = [("net1", "br-one"), ("net2", "br-two")];
@@ -43,7 +43,16 @@ impl Generator<'_> {
                 mappings.push((network.to_owned(), bridge.to_owned()));
             }
         }
-        let node = Node { ip, zone, encaps, mappings: mappings.into_iter().collect() };
+        let mut roles = ROLES.to_vec();
+        self.random.shuffle(&mut roles);
+        roles.truncate(*self.random.pick(&[1, 1, 2, 3]));
+        let node = Node {
+            ip,
+            zone,
+            encaps,
+            mappings: mappings.into_iter().collect(),
+            roles,
+        };
         Change::Node(name.to_owned(), node)
     }
 

@@ -11,6 +11,12 @@ use crate::world::{AUDIENCES, World, audience};
 
 impl Generator<'_> {
     pub(super) fn send(&mut self) {
+        let frame = self.some_frame();
+        self.steps.extend(frame.map(|(place, bytes)| Step::Send(place, bytes)));
+    }
+
+    /// A frame, and where it is sent.
+    pub(super) fn some_frame(&mut self) -> Option<(Place, Vec<u8>)> {
         let taps = if self.world.localnets.is_empty() { 0 } else { 12 };
         let place = if self.random.chance(taps) {
             Place::Tap(self.random.pick(&NETWORKS).0.to_owned())
@@ -23,7 +29,7 @@ impl Generator<'_> {
                 });
                 vifs.cloned().collect()
             };
-            let Some((host, port)) = self.some(own) else { return };
+            let (host, port) = self.some(own)?;
             Place::Vnic(host, port)
         };
         let mut book = match &place {
@@ -35,8 +41,12 @@ impl Generator<'_> {
         if matches!(&place, Place::Vnic(_, port) if learns(port)) {
             book.own.extend(strangers);
         }
-        let bytes = frame(self.random, &book);
-        self.steps.push(Step::Send(place, bytes));
+        let mut bytes = frame(self.random, &book);
+        if self.random.chance(2) {
+            // Jumbo frames, and those that just fit; the rest is padding.
+            bytes.resize(*self.random.pick(&[1514, 1518, 9000]), 0);
+        }
+        Some((place, bytes))
     }
 
     /// A packet in a tunnel to some host, from a node or a stranger, with a key that some host knows.

@@ -31,6 +31,8 @@ pub enum Change {
     NoLocalnet(String),
     /// A host reports a vNIC of a port.
     Plug(String, String),
+    /// A host reports a vNIC with another number. It has not plugged it in again, so it wins no port from another host.
+    Renumber(String, String),
     /// A host no longer reports a vNIC.
     Unplug(String, String),
     /// A host fails to create a tunnel port, or loses it.
@@ -99,6 +101,12 @@ impl World {
                 self.next_ofport += 1;
                 let vif = Vif { ofport: self.next_ofport, since: self.changes };
                 self.vifs.insert((host, port), vif);
+            }
+            Change::Renumber(host, port) => {
+                self.next_ofport += 1;
+                if let Some(vif) = self.vifs.get_mut(&(host, port)) {
+                    vif.ofport = self.next_ofport;
+                }
             }
             Change::Unplug(host, port) => {
                 self.vifs.remove(&(host, port));
@@ -180,7 +188,9 @@ impl World {
             Change::Plug(host, port) => {
                 self.nodes.contains_key(host) && !self.vifs.contains_key(&(host.clone(), port.clone()))
             }
-            Change::Unplug(host, port) => self.vifs.contains_key(&(host.clone(), port.clone())),
+            Change::Renumber(host, port) | Change::Unplug(host, port) => {
+                self.vifs.contains_key(&(host.clone(), port.clone()))
+            }
             Change::Fail(failing) => self.nodes.contains_key(&failing.0) && !self.failing.contains(failing),
             Change::Heal(failing) => self.failing.contains(failing),
             Change::Trees(trees) => self.trees != *trees,

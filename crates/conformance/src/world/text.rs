@@ -25,6 +25,7 @@ impl fmt::Display for Zone {
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at {} in zone {:?}, {:?}", self.ip, self.zone, self.encaps)?;
+        write!(f, ", {}", self.roles.join(" and "))?;
         self.mappings.iter().try_for_each(|(network, bridge)| write!(f, ", {network} behind {bridge}"))
     }
 }
@@ -76,6 +77,7 @@ impl fmt::Display for Change {
             Change::Localnet(name, localnet) => write!(f, "localnet port {name} {localnet}"),
             Change::NoLocalnet(name) => write!(f, "no localnet port {name}"),
             Change::Plug(host, port) => write!(f, "{host} reports {port}"),
+            Change::Renumber(host, port) => write!(f, "{host} reports {port} with another number"),
             Change::Unplug(host, port) => write!(f, "{host} reports {port} no more"),
             Change::Fail((host, encap, peer)) => {
                 let to = peer.as_ref().map_or(String::new(), |peer| format!(" to {peer}"));

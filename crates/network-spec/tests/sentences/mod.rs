@@ -11,6 +11,7 @@ mod problems;
 mod requested_hosts;
 mod security;
 mod switching;
+mod transitions;
 mod trunk;
 mod tunnels;
 mod worlds;

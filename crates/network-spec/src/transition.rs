@@ -1,0 +1,138 @@
+//! Updates of hosts one after another: the frames that may arrive in the meantime.
+
+use std::collections::BTreeSet;
+
+use crate::frame::{Frame, is_group};
+use crate::model::{Entry, Sent};
+use crate::{Arrival, Model, Tap, World};
+
+/// A change of the world that some hosts have made and others have not.
+///
+/// A host changes in one step, but hosts change one after another, in any order. Meanwhile a frame may be lost, because its
+/// sender's host sends it where the port no longer is, or not yet. What must hold all the time is isolation. Each host acts
+/// by its own state, and between hosts a frame carries what its sender's host has decided, so:
+///
+/// - The sender's host decides by its state whether the frame enters, in which switch, and who is asked for: one port, the
+///   ports with unknown addresses, or all. It answers for a port by its state, too.
+/// - A port receives the frame only if it is on its host in that host's state, its security there allows the frame, and it
+///   belongs to the frame's switch: in the state of its own host, or, if the sender's host sent the frame to this port alone,
+///   in the state of that one.
+///   A VM that moves may hear its own flood at the host that it leaves.
+/// - A frame enters a physical network only in the state of the sender's host, and another host takes it for a frame of the
+///   switch that has the VLAN in that other host's state: a VLAN is what its members take it for.
+/// - Nobody receives a frame twice, except that a host on its way from one branch of a replication tree to another may get
+///   the copies of both. Bridges duplicate frames while they learn a new topology, too (IEEE 802.1Q, 6.5.4); to rule it out,
+///   floods would have to stop until all hosts have changed.
+#[derive(Clone, Debug)]
+pub struct Transition {
+    old: Model,
+    new: Model,
+    changed: BTreeSet<String>,
+}
+
+/// The frames that may arrive.
+struct Permitted {
+    arrivals: BTreeSet<Arrival>,
+    /// How often each.
+    times: usize,
+}
+
+impl Transition {
+    /// A change that no host has made yet. What hosts have learned only narrows where frames go, so it is not needed.
+    pub fn new(old: World, new: World) -> Transition {
+        Transition { old: Model::new(old), new: Model::new(new), changed: BTreeSet::new() }
+    }
+
+    /// A host makes the change.
+    pub fn change(&mut self, host: &str) {
+        self.changed.insert(host.to_owned());
+    }
+
+    /// The state of a host.
+    fn state(&self, host: &str) -> &Model {
+        if self.changed.contains(host) { &self.new } else { &self.old }
+    }
+
+    /// The arrivals, of those of a frame that enters at a place, that must not be.
+    pub fn forbidden(&self, at: &Tap, bytes: &[u8], arrivals: &[Arrival]) -> Vec<Arrival> {
+        let permitted = self.permitted(at, bytes);
+        let mut forbidden = Vec::new();
+        let mut seen: Vec<&Arrival> = Vec::new();
+        for arrival in arrivals {
+            let before = seen.iter().filter(|other| **other == arrival).count();
+            if !permitted.arrivals.contains(arrival) || before >= permitted.times {
+                forbidden.push(arrival.clone());
+            }
+            seen.push(arrival);
+        }
+        forbidden
+    }
+
+    fn permitted(&self, at: &Tap, bytes: &[u8]) -> Permitted {
+        let mut permitted = Permitted { arrivals: BTreeSet::new(), times: 1 };
+        match at {
+            Tap::Vnic { host, .. } => {
+                let mut state = self.state(host).clone();
+                let by_state = state.inject(at, bytes);
+                // What stays on this host, as the host's answer does, and what leaves for a physical network.
+                let here = |arrival: &&Arrival| match &arrival.at {
+                    Tap::Vnic { host: to, .. } => to == host,
+                    Tap::Physical { .. } => true,
+                };
+                permitted.arrivals.extend(by_state.iter().filter(here).cloned());
+                for entry in state.entries().iter().filter(|entry| entry.host == *host) {
+                    self.spread(&state, entry, &mut permitted);
+                }
+                for arrival in &by_state {
+                    if let Tap::Physical { network } = &arrival.at {
+                        self.arrive(network, &arrival.frame, &mut permitted);
+                    }
+                }
+            }
+            Tap::Physical { network } => self.arrive(network, bytes, &mut permitted),
+        }
+        permitted
+    }
+
+    /// Permits what each host does by its state with a frame from a physical network.
+    fn arrive(&self, network: &str, bytes: &[u8], permitted: &mut Permitted) {
+        let hosts: BTreeSet<&String> =
+            self.old.world().nodes.keys().chain(self.new.world().nodes.keys()).collect();
+        for host in hosts {
+            let out = self.state(host).clone().inject(&Tap::physical(network), bytes);
+            let here = |arrival: &Arrival| matches!(&arrival.at, Tap::Vnic { host: to, .. } if to == host);
+            permitted.arrivals.extend(out.into_iter().filter(here));
+        }
+    }
+
+    /// Permits what other hosts may do with a frame that has entered a switch.
+    fn spread(&self, state: &Model, entry: &Entry, permitted: &mut Permitted) {
+        let Some(frame) = Frame::read(&entry.bytes) else { return };
+        let Entry { host, switch, port, bytes } = entry;
+        let sent = Sent { host, switch, port, frame: &frame, bytes };
+        let before = |id: &str| state.world().ports.get(id).filter(|port| port.switch == *switch);
+        let is_asked_for = |id: &str| {
+            before(id).is_some_and(|port| port.addresses.iter().any(|address| address.mac == frame.dst))
+        };
+        for (receiver, has_changed) in [(&self.old, false), (&self.new, true)] {
+            for (id, of) in &receiver.world().ports {
+                let Some(to) = receiver.world().location(id) else { continue };
+                let is_its_state = self.changed.contains(to) == has_changed;
+                let belongs = of.switch == *switch;
+                let takes = if is_group(frame.dst) {
+                    belongs
+                } else {
+                    is_asked_for(id) || (of.unknown_addresses && (belongs || before(id).is_some()))
+                };
+                if is_its_state && to != host && takes {
+                    let mut out = Vec::new();
+                    receiver.deliver(to, id, &sent, &mut out);
+                    permitted.arrivals.extend(out);
+                }
+            }
+        }
+        if [&self.old, &self.new].into_iter().any(|state| state.world().takes_tree(switch)) {
+            permitted.times = 2;
+        }
+    }
+}
