@@ -9,7 +9,7 @@ use crate::guard;
 use crate::learned::Learned;
 use crate::neighbour::Question;
 use crate::security::{may_receive, may_send};
-use crate::world::{Localnet, Port};
+use crate::world::{Encap, Localnet, Port};
 
 /// A place where frames go in and come out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -46,13 +46,7 @@ impl Generator<'_> {
         let mut roles = ROLES.to_vec();
         self.random.shuffle(&mut roles);
         roles.truncate(*self.random.pick(&[1, 1, 2, 3]));
-        let node = Node {
-            ip,
-            zone,
-            encaps,
-            mappings: mappings.into_iter().collect(),
-            roles,
-        };
+        let node = Node { ip, zone, encaps, mappings: mappings.into_iter().collect(), roles };
         Change::Node(name.to_owned(), node)
     }
 

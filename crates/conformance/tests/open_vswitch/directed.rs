@@ -63,6 +63,7 @@ fn world() -> World {
         ("can", behind("gold", 9, 2)),
     ];
     let node = Node {
+        roles: vec!["hypervisor"],
         ip: Ipv4Addr::new(172, 16, 0, 1).into(),
         zone: String::new(),
         encaps: vec![Encap::Geneve],

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use network_spec::{Encap, Learning, Model, Port, Tunnel, World};
+use network_spec::{Encap, Learning, Model, Port, World};
 
 use crate::sentences::frames::{BROADCAST, mac, unknown as any};
 use crate::sentences::worlds::{port, send, unknown, world};
@@ -204,9 +204,6 @@ fn a_frame_that_does_not_say_its_port_makes_its_receivers_forget_where_the_addre
             [("hv1", vec![Encap::Geneve, Encap::Vxlan]), ("hv3", vec![Encap::Vxlan, Encap::Geneve])]
         {
             world.nodes.get_mut(host).unwrap().encaps = encaps;
-        }
-        for host in ["hv1", "hv3"] {
-            world.tunnels.insert(Tunnel { host: host.into(), encap: Encap::Vxlan, peer: None });
         }
     });
     assert_eq!(send(&mut model, "a", &any(mac(1), mac(9))), ["v"]);
