@@ -13,15 +13,14 @@ pub(crate) fn is_forwarded(frame: &Frame) -> bool {
 /// a message, whatever its code (RFC 4861, 6.1, 7.1 and 8.1). The types are router solicitation and advertisement,
 /// neighbour solicitation and advertisement, and redirect.
 pub(crate) fn is_forged_discovery(frame: &Frame) -> bool {
-    match &frame.body {
-        Body::Ipv6(Some(Packet { payload, hops, .. })) => match payload {
-            Payload::Solicitation(_) | Payload::Advertisement(_) | Payload::Icmpv6(133..=137, _) => {
-                *hops != 255
-            }
-            _ => false,
-        },
-        _ => false,
-    }
+    let Body::Ipv6(Some(Packet { payload, hops, .. })) = &frame.body else {
+        return false;
+    };
+    let is_discovery = matches!(
+        payload,
+        Payload::Solicitation(_) | Payload::Advertisement(_) | Payload::Icmpv6(133..=137, _)
+    );
+    is_discovery && *hops != 255
 }
 
 /// Whether a frame is of a kind that a port with port security may only send if it is trusted: router advertisements (RFC
