@@ -88,6 +88,8 @@ struct Style {
     physical: u64,
     /// The percentage of switches with limits of learning.
     limited: u64,
+    /// The percentage of steps before which an address moves between learning ports, or gets a frame.
+    roaming: u64,
     /// Whether all hosts prefer Geneve, so that receivers learn.
     geneve: bool,
     /// Whether everything is in one zone.
@@ -100,6 +102,7 @@ struct Style {
 
 struct Generator<'a> {
     random: &'a mut Random,
+    /// For what concerns learning alone.
     limits: Random,
     style: Style,
     world: World,
@@ -109,7 +112,7 @@ struct Generator<'a> {
 
 /// A random history.
 pub fn history(random: &mut Random, size: Size) -> History {
-    // A stream of its own, so that histories are what they were but for the limits.
+    // A stream of its own, so that histories are what they were but for learning.
     let mut limits = Random::new(random.clone().below(u64::MAX));
     let scattered = random.chance(50);
     let style = Style {
@@ -122,6 +125,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         requesting: *random.pick(&[0, 0, 20, 50]),
         physical: *random.pick(&[0, 25, 25, 60]),
         limited: *limits.pick(&[0, 0, 40, 100]),
+        roaming: *limits.pick(&[0, 0, 30, 80]),
         geneve: random.chance(50),
         one_zone: random.chance(60),
         six: *random.pick(&[0, 0, 40, 100]),
@@ -211,6 +215,9 @@ impl Generator<'_> {
             {
                 let learning = self.learning(&name);
                 self.change(vec![learning]);
+            }
+            if self.limits.chance(self.style.roaming) {
+                self.roam();
             }
             match self.random.below(100) {
                 0..3 => {

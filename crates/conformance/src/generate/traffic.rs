@@ -3,11 +3,13 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use flow_simulator::{Encapsulation, Tunnelled};
+use frame_builder::BROADCAST;
+use test_random::Random;
 
 use super::objects::NETWORKS;
 use super::{Generator, Place, Step};
 use crate::frames::{Addresses, Book, frame, stranger};
-use crate::world::{AUDIENCES, World, audience};
+use crate::world::{AUDIENCES, Port, World, audience};
 
 impl Generator<'_> {
     pub(super) fn send(&mut self) {
@@ -84,6 +86,37 @@ impl Generator<'_> {
         let switch = self.some(|world| world.switches.keys().cloned().collect())?;
         let (who, relay) = (*self.random.pick(&AUDIENCES), self.random.chance(30));
         Some(self.world.labels.port(&audience(&switch, who, relay)))
+    }
+}
+
+impl Generator<'_> {
+    /// Sends a frame from or to one of a few addresses that move between the learning ports of a switch. They send to all, to
+    /// each other, where only one host hears them, and to ports.
+    pub(super) fn roam(&mut self) {
+        let world = &self.world;
+        let learns = |switch: &str| world.ports_of(switch).any(|(_, port)| port.unknown);
+        let there = |(host, name): &&(String, String)| {
+            let usual = |port: &Port| port.parent.is_none() && learns(&port.switch);
+            world.place(name) == Some(host) && world.ports.get(name).is_some_and(usual)
+        };
+        let places: Vec<&(String, String)> = world.vifs.keys().filter(there).collect();
+        if places.is_empty() {
+            return;
+        }
+        let (host, name) = (*self.limits.pick(&places)).clone();
+        let port = &world.ports[&name];
+        let roamer = |random: &mut Random| [0x02, 0xee, 0, 0, 0, random.below(3) as u8];
+        let own = port.addresses.first().map(|(mac, _)| *mac);
+        let src = own.filter(|_| !port.unknown || self.limits.chance(10));
+        let src = src.unwrap_or_else(|| roamer(&mut self.limits));
+        let near = world.addresses_but(&port.switch, &name);
+        let dst = match self.limits.below(10) {
+            0..2 => BROADCAST,
+            2..5 if !near.is_empty() => self.limits.pick(&near).0,
+            _ => roamer(&mut self.limits),
+        };
+        let bytes = [&dst[..], &src, &[0x88, 0xb5], b"roaming"].concat();
+        self.steps.push(Step::Send(Place::Vnic(host, name), bytes));
     }
 }
 
