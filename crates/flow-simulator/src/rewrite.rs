@@ -197,7 +197,8 @@ impl Frame {
     fn neighbour_discovery(&mut self, l4: usize, from: &FlowKey, to: &FlowKey) {
         if (from.nd_reserved, from.tcp_flags) != (to.nd_reserved, to.tcp_flags) {
             self.put(l4 + 4, &to.nd_reserved.to_be_bytes());
-            if self.l4_size() >= 32 && self.bytes[l4 + 25] != 0 {
+            // The byte where an option would begin, whatever option is there, and however little of it.
+            if self.l4_size() > 24 {
                 self.bytes[l4 + 24] = to.tcp_flags as u8;
             }
             self.sum_icmpv6(l4);

@@ -42,7 +42,9 @@ fn keys(host: &Host) -> Vec<u32> {
 /// A datagram from the stranger to the tunnel endpoint of a host.
 fn send(testbed: &Testbed, host: &Host, port: u16, payload: &[u8]) {
     let bytes: String = payload.iter().map(|byte| format!("\\x{byte:02x}")).collect();
-    let script = format!("printf '{bytes}' > /dev/udp/{}/{port}", host.ip);
+    // One write is one datagram, and the shell itself would write line by line.
+    let whole = "dd bs=65536 iflag=fullblock status=none";
+    let script = format!("printf '{bytes}' | {whole} > /dev/udp/{}/{port}", host.ip);
     run_in(&testbed.lab().unwrap().underlay_namespace(), &["bash", "-c", &script]);
 }
 
@@ -67,10 +69,12 @@ fn forge(
     }
     // What is sent later arrives later.
     lab.wait_ping("red-2", to.into(), DEADLINE).unwrap();
-    let arrived = frames
-        .taps
-        .collect(|frame| frame.windows(mark.len()).any(|part| part == mark.as_bytes()), copies, DEADLINE)
-        .unwrap();
+    // An ICMP error of the receiver quotes the frame, but has another sender.
+    let sender = frames.mac("red-2");
+    let forged = |frame: &[u8]| {
+        frame.get(6..12) == Some(&sender[..]) && frame.windows(mark.len()).any(|part| part == mark.as_bytes())
+    };
+    let arrived = frames.taps.collect(forged, copies, DEADLINE).unwrap();
     arrived.into_iter().filter(|(_, frames)| !frames.is_empty()).map(|(vm, _)| vm).collect()
 }
 
@@ -93,6 +97,8 @@ fn packets_that_no_node_sent_reach_no_machine() {
     bring_up(&testbed, NETWORK, &[vm("red-1", "hv1", 1), vm("red-2", "hv2", 2)]);
     let lab = testbed.lab().unwrap();
     run_in(&lab.underlay_namespace(), &["ip", "address", "add", &format!("{STRANGER}/24"), "dev", "switch"]);
+    // The switches would drop datagrams whose checksum the kernel leaves to a device.
+    run_in(&lab.underlay_namespace(), &["ethtool", "-K", "switch", "tx", "off"]);
     let frames = Frames::new(lab);
 
     // Where the network between the hosts is trusted, whoever is on it may send to any port.
