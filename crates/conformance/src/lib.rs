@@ -8,8 +8,8 @@
 //! [`rows`] (a world for the rules), [`oracle`] (a world for the model), [`derivation`] and [`simulation`] (the rules on
 //! simulated hosts), [`run`] (a history in both), [`mod@check`] (the history of a seed), [`shrink`], [`report`].
 //!
-//! Left out on purpose: real switches (`flow-simulator` is checked against those), sockets, and the order in which the
-//! controller updates switches: every change is in force everywhere before the next frame is sent.
+//! Left out on purpose: real switches (`flow-simulator` is checked against those), and sockets. A change is in force everywhere
+//! before the next frame is sent, unless the step says that hosts change one after another ([`Step::OneByOne`]).
 #![forbid(unsafe_code)]
 
 pub mod check;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use network_spec::{Arrival, Model, Transition};
+use network_spec::{Arrival, Model, Problem, Transition};
 use nlog::Program;
 use test_random::Random;
 
@@ -325,12 +325,13 @@ impl Life {
         OneSided::of(&model, &rules).map_or(Ok(()), |difference| Err(Difference::Ports(difference)))
     }
 
-    /// The rules must show the problems that the model sees.
+    /// The rules must show the problems of the model, and no others.
     fn compare_problems(&self, simulation: &Simulation) -> Result<(), Difference> {
-        let model = self.model.world().problems().into_iter();
-        let model = model.map(|one| format!("{} {}: {}", one.kind, one.id, one.code)).collect();
-        let problems = simulation.problems().into_iter();
-        let rules = problems.map(|(kind, id, code)| format!("{kind} {id}: {code}")).collect();
+        let text = |kind: &str, id: &str, code: &str| format!("{kind} {id}: {code}");
+        let model = self.model.world().problems();
+        let model = model.iter().map(|Problem { kind, id, code }| text(kind, id, code)).collect();
+        let rules = simulation.problems();
+        let rules = rules.iter().map(|(kind, id, code)| text(kind, id, code)).collect();
         OneSided::of(&model, &rules).map_or(Ok(()), |difference| Err(Difference::Problems(difference)))
     }
 

@@ -65,12 +65,7 @@ impl Simulation {
     /// # Errors
     /// The rules refuse the change, or ask hosts for something impossible.
     pub fn change(&mut self, world: &World, managed: &dyn Fn(&str) -> bool) -> Result<(), String> {
-        self.hosts.update(sites(world), vnics(world));
-        for name in world.nodes.keys() {
-            if let Some(host) = self.hosts.fabric_mut().host_mut(name) {
-                host.bridge.vlan_limit = vlan_limit(name);
-            }
-        }
+        self.update_hosts(world)?;
         for _ in 0..ROUNDS {
             let wanted = rows(world, self.rules.kinds(), self.hosts.reports(), managed);
             let Some(delta) = self.rules.replace(wanted)? else {
@@ -94,7 +89,7 @@ impl Simulation {
         random: &mut Random,
         mut between: impl FnMut(&Hosts, &BTreeSet<String>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.hosts.update(sites(world), vnics(world));
+        self.update_hosts(world)?;
         let mut changed = BTreeSet::new();
         between(&self.hosts, &changed)?;
         for _ in 0..ROUNDS {
@@ -109,8 +104,6 @@ impl Simulation {
             }
             let mut order: Vec<String> = parts.keys().cloned().collect();
             random.shuffle(&mut order);
-            // Hosts that are gone have nothing left to change.
-            order.sort_by_key(|host| world.nodes.contains_key(host));
             for host in order {
                 self.hosts.apply(&self.tables, &parts[&host])?;
                 self.make_ports(world)?;
@@ -154,6 +147,18 @@ impl Simulation {
             }
             self.status.extend(delta.insert.into_iter().map(|row| (table, row)));
         }
+    }
+
+    /// The hosts are those of this world, with its interfaces. A tunnel port may fail, or work again, without any other
+    /// change.
+    fn update_hosts(&mut self, world: &World) -> Result<(), String> {
+        self.hosts.update(sites(world), vnics(world));
+        for name in world.nodes.keys() {
+            if let Some(host) = self.hosts.fabric_mut().host_mut(name) {
+                host.bridge.vlan_limit = vlan_limit(name);
+            }
+        }
+        self.make_ports(world)
     }
 
     /// Lets time pass.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use conformance::world::{Encap, Node};
-use conformance::{Simulation, Size, Step, World, history, program};
+use conformance::{Simulation, Size, World, history, program};
 use test_random::Random;
 
 fn node(mappings: &[(&str, &str)]) -> Node {
@@ -15,6 +15,7 @@ fn node(mappings: &[(&str, &str)]) -> Node {
         zone: String::new(),
         encaps: vec![Encap::Geneve],
         mappings: mappings.collect(),
+        roles: vec!["hypervisor"],
     }
 }
 
@@ -53,8 +54,7 @@ fn hosts_of_random_networks_are_on_two_physical_networks_at_once() {
         let mut world = World::new(false);
         let (mut both, mut other) = (false, false);
         for step in history(&mut Random::new(seed), Size::default()).steps {
-            let Step::Change(changes) = step else { continue };
-            for change in &changes {
+            for change in step.changes() {
                 world.apply(change);
             }
             let hosts = on_two_networks(&world);
@@ -64,6 +64,6 @@ fn hosts_of_random_networks_are_on_two_physical_networks_at_once() {
         histories += u64::from(both);
         swapped += u64::from(other);
     }
-    assert!(histories > seeds / 10, "only {histories} of {seeds} histories");
+    assert!(histories >= seeds / 20, "only {histories} of {seeds} histories");
     assert!(swapped > 0, "the name of a bridge says the network on every host");
 }

@@ -203,10 +203,10 @@ impl Hosts {
         }
     }
 
-    /// Makes the wanted ports, with the numbers that `number` gives for host and name, and removes all others.
+    /// Makes the wanted ports of the hosts that there are, with the numbers that `number` gives for host and name, and removes all others.
     ///
     /// # Errors
-    /// The rules want two equal tunnels, or a port on a host or to a bridge that does not exist.
+    /// The rules want two equal tunnels, or a port to a bridge that does not exist.
     pub fn make_ports(
         &mut self,
         number: impl Fn(&(String, String), Wanted<'_>) -> Number,
@@ -214,7 +214,10 @@ impl Hosts {
         let ends: BTreeMap<IpAddr, String> =
             self.sites.iter().map(|(name, site)| (site.address, name.clone())).collect();
         let mut alike = BTreeSet::new();
-        for (key, (encap, remote)) in self.tunnels.clone() {
+        let there = |key: &(String, String)| self.sites.contains_key(&key.0);
+        let tunnels: Vec<_> = self.tunnels.clone().into_iter().filter(|(key, _)| there(key)).collect();
+        let patches: Vec<_> = self.patches.clone().into_iter().filter(|(key, _)| there(key)).collect();
+        for (key, (encap, remote)) in tunnels {
             if !alike.insert((key.0.clone(), encap, remote)) {
                 let name = encap.name();
                 return Err(format!("{} is to have two tunnel ports of {name} to {remote:?}", key.0));
@@ -237,7 +240,7 @@ impl Hosts {
                 self.reports.tunnels.insert(key, made);
             }
         }
-        for (key, bridge) in self.patches.clone() {
+        for (key, bridge) in patches {
             let present = self.reports.patches.get(&key).copied();
             let Some(made) = self.number_of(number(&key, Wanted::Patch), present) else {
                 self.unmake_patch(&key);

@@ -71,7 +71,7 @@ fn hosts_of_a_switch_need_a_common_encapsulation_in_one_zone() {
 fn a_host_needs_a_tunnel_port_for_one_of_its_encapsulations() {
     let mut world = pair();
     let tunnel = Tunnel { host: "hv1".into(), encap: Encap::Geneve, peer: None };
-    world.failing.insert(tunnel);
+    assert!(world.failing.insert(tunnel));
     // Only that: the encapsulation that its peers lack is its own problem.
     assert_eq!(problems(&world), ["transport_node hv1: no-tunnel-port"]);
     // Where each peer has its own tunnel port, a missing one concerns one pair.
