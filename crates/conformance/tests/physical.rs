@@ -10,7 +10,6 @@ use test_random::Random;
 fn node(mappings: &[(&str, &str)]) -> Node {
     let mappings = mappings.iter().map(|(network, bridge)| ((*network).to_owned(), (*bridge).to_owned()));
     Node {
-        roles: vec!["hypervisor"],
         ip: Ipv4Addr::new(172, 16, 0, 1).into(),
         zone: String::new(),
         encaps: vec![Encap::Geneve],
