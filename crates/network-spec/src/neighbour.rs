@@ -80,13 +80,12 @@ fn advertise(answer: &mut [u8], target: Ipv6Addr, packet: &Packet<Ipv6Addr>, mac
     answer[icmp + 2..icmp + 4].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Writes the MAC into the options of the former solicitation. The first option becomes the target link-layer address if it
-/// has the right length; after a longer one, Open vSwitch writes only into an option that already is a target link-layer
-/// address.
+/// Writes the MAC into the options of the former solicitation. Open vSwitch gives the first option the type of a target
+/// link-layer address, whatever its length; the MAC itself it writes only into an option of the length of one.
 fn write_target(options: &mut [u8], mac: Mac) {
     const TARGET: u8 = 2;
-    if options[1] == 1 {
-        options[0] = TARGET;
+    if let Some(first) = options.first_mut() {
+        *first = TARGET;
     }
     let mut at = 0;
     while at + 8 <= options.len() && options[at + 1] != 0 {
