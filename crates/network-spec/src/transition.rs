@@ -21,7 +21,8 @@ use crate::{Arrival, Model, Tap, World};
 /// - A frame enters a physical network only in the state of the sender's host, and another host takes it for a frame of the
 ///   switch that has the VLAN in that other host's state: a VLAN is what its members take it for.
 /// - Nobody receives a frame twice, except that a host on its way from one branch of a replication tree to another may get
-///   the copies of both. Bridges duplicate frames while they learn a new topology, too (IEEE 802.1Q, 6.5.4); to rule it out,
+///   the copies of both. A leader that has changed may take the sender's host for one of its branch, and return the frame to
+///   its ports, the sender included. Bridges duplicate frames while they learn a new topology, too (IEEE 802.1Q, 6.5.4); to rule it out,
 ///   floods would have to stop until all hosts have changed.
 #[derive(Clone, Debug)]
 pub struct Transition {
@@ -114,6 +115,7 @@ impl Transition {
         let is_asked_for = |id: &str| {
             before(id).is_some_and(|port| port.addresses.iter().any(|address| address.mac == frame.dst))
         };
+        let tree = [&self.old, &self.new].into_iter().any(|state| state.world().takes_tree(switch));
         for (receiver, has_changed) in [(&self.old, false), (&self.new, true)] {
             for (id, of) in &receiver.world().ports {
                 let Some(to) = receiver.world().location(id) else { continue };
@@ -124,14 +126,14 @@ impl Transition {
                 } else {
                     is_asked_for(id) || (of.unknown_addresses && (belongs || before(id).is_some()))
                 };
-                if is_its_state && to != host && takes {
+                if is_its_state && (to != host || tree) && takes {
                     let mut out = Vec::new();
                     receiver.deliver(to, id, &sent, &mut out);
                     permitted.arrivals.extend(out);
                 }
             }
         }
-        if [&self.old, &self.new].into_iter().any(|state| state.world().takes_tree(switch)) {
+        if tree {
             permitted.times = 2;
         }
     }
