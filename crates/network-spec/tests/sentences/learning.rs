@@ -134,7 +134,8 @@ fn what_is_learned_goes_when_the_port_is_learned_from_no_more_or_the_host_has_no
 /// Changes the limits of the switch.
 fn limit(model: &mut Model, limit: u32, age: u64) {
     model.apply(|world| {
-        world.switches.get_mut("blue").unwrap().learning = Learning { limit, age: Duration::from_secs(age) };
+        world.switches.get_mut("blue").expect("blue exists").learning =
+            Learning { limit, age: Duration::from_secs(age) };
     });
 }
 

@@ -14,7 +14,9 @@ fn blue() -> World {
 /// Whether this arrival of a frame from `a` is permitted, if these hosts have changed from one world to another.
 fn may(old: &World, new: &World, changed: &[&str], frame: &[u8], at: Tap) -> bool {
     let mut transition = Transition::new(old.clone(), new.clone());
-    changed.iter().for_each(|host| transition.change(host));
+    for host in changed {
+        transition.change(host);
+    }
     let arrival = Arrival { at, frame: frame.to_vec() };
     transition.forbidden(&Tap::vnic("hv1", "a"), frame, &[arrival]).is_empty()
 }
@@ -34,11 +36,11 @@ fn nothing_at_all_may_arrive_and_one_copy_of_what_arrives_before_and_afterwards(
     for changed in ["", "hv1", "hv2"] {
         transition.change(changed);
         assert!(transition.forbidden(&from, &frame, &[]).is_empty());
-        assert!(transition.forbidden(&from, &frame, &[arrival.clone()]).is_empty());
+        assert!(transition.forbidden(&from, &frame, std::slice::from_ref(&arrival)).is_empty());
         let twice = [arrival.clone(), arrival.clone()];
         assert_eq!(transition.forbidden(&from, &frame, &twice), twice[..1]);
         let elsewhere = Arrival { at: Tap::vnic("hv2", "c"), frame: frame.clone() };
-        assert_eq!(transition.forbidden(&from, &frame, &[elsewhere.clone()]), [elsewhere]);
+        assert_eq!(transition.forbidden(&from, &frame, std::slice::from_ref(&elsewhere)), [elsewhere]);
     }
 }
 

@@ -120,7 +120,7 @@ fn a_switch_carries_what_fits_into_its_widest_encapsulation() {
 }
 
 fn ip(address: &str) -> IpAddr {
-    address.parse().unwrap()
+    address.parse().expect("an address")
 }
 
 /// The pair with all encapsulations, at these addresses.
@@ -128,7 +128,7 @@ fn pair_at(addresses: [&str; 2]) -> World {
     let mut world = pair();
     for (host, address) in ["hv1", "hv2"].into_iter().zip(addresses) {
         offer(&mut world, host, &[Encap::Geneve, Encap::Vxlan, Encap::Gre, Encap::Stt]);
-        world.nodes.get_mut(host).unwrap().ip = ip(address);
+        world.nodes.get_mut(host).expect("a host").ip = ip(address);
     }
     world
 }
@@ -143,7 +143,7 @@ fn over_ipv6_each_packet_is_20_bytes_smaller() {
         assert_eq!(world.mtu("blue"), Some(mtu));
     }
     for (host, address) in [("hv1", "172.16.0.1"), ("hv2", "172.16.0.2")] {
-        world.nodes.get_mut(host).unwrap().ip = ip(address);
+        world.nodes.get_mut(host).expect("a host").ip = ip(address);
     }
     assert_eq!(world.mtu("blue"), Some(1428));
 }
