@@ -16,6 +16,7 @@ use crate::client::WholeReceipts;
 use crate::core::{Problem, Refusal};
 use crate::engine::{Applied, Engine, Found, Listing, PAGE, Stopping, Which};
 use crate::fleet::SwitchStatus;
+use crate::learned::Surveys;
 use crate::listener::{Account, Caller};
 use crate::logical_flows::LogicalFlows;
 use crate::pb;
@@ -42,6 +43,7 @@ pub(crate) struct Api {
     packages: Vec<String>,
     parsers: Arc<Semaphore>,
     turns: Turns,
+    surveys: Surveys,
 }
 
 type Results<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -55,6 +57,7 @@ impl Api {
             packages: packages.to_vec(),
             parsers: Arc::new(Semaphore::new(PARSERS)),
             turns: Turns::default(),
+            surveys: Surveys::default(),
         }
     }
 
@@ -200,12 +203,24 @@ impl pb::controller_server::Controller for Api {
         let id = request.into_inner().id;
         let turn = self.turns.next(&account).await?;
         let flows = self.engine.logical_flows(id.clone()).await.map_err(stopping)?;
-        let flows = flows.ok_or_else(|| {
-            let message =
-                format!("no object {} has logical flows: give the id of a logical switch", quote_text(&id));
-            Status::not_found(message)
-        })?;
+        let flows = flows.ok_or_else(|| no_logical_flows(&id))?;
         all_at_once(account, turn, move || logical_messages(&flows)).await
+    }
+
+    type ListLearnedAddressesStream = Results<pb::ListLearnedAddressesResponse>;
+
+    async fn list_learned_addresses(
+        &self,
+        request: Request<pb::ListLearnedAddressesRequest>,
+    ) -> Result<Response<Self::ListLearnedAddressesStream>, Status> {
+        let account = account(request.extensions());
+        account.room().await?;
+        let pb::ListLearnedAddressesRequest { id, addresses } = request.into_inner();
+        let survey = self.engine.survey(id.clone()).await.map_err(stopping)?;
+        let survey = survey.ok_or_else(|| no_logical_flows(&id))?;
+        let (sender, parts) = parts(account);
+        tokio::spawn(survey.send(addresses, self.surveys.clone(), sender));
+        Ok(Response::new(Box::pin(parts)))
     }
 
     async fn status(
@@ -253,6 +268,11 @@ impl pb::controller_server::Controller for Api {
         tokio::spawn(send_receipts(watch, differences, sender));
         Ok(Response::new(Box::pin(parts)))
     }
+}
+
+fn no_logical_flows(id: &str) -> Status {
+    let id = quote_text(id);
+    Status::not_found(format!("no object {id} has logical flows: give the id of a logical switch"))
 }
 
 /// Sends receipts to a watcher until the watcher disconnects or falls behind, or the controller ends.

@@ -82,6 +82,21 @@ pub struct LogicalFlows {
     pub rules: Vec<pb::Rule>,
 }
 
+/// What hosts have learned of a datapath.
+#[derive(Debug, Clone, Default)]
+pub struct LearnedAddresses {
+    /// The object.
+    pub datapath: pb::ObjectRef,
+    /// The number of its learning ports.
+    pub ports: u64,
+    /// The number of hosts that learn its addresses.
+    pub hosts: u64,
+    /// The ports with learned addresses, ordered by host and port.
+    pub learned: Vec<pb::LearnedAddresses>,
+    /// The hosts of which nothing is known, in order.
+    pub unread: Vec<pb::UnreadSwitch>,
+}
+
 /// The desired state of a switch.
 #[derive(Debug, Clone, Default)]
 pub struct Flows {
@@ -260,6 +275,30 @@ impl Client {
             flows.rules.extend(message.rules);
         }
         Ok(flows)
+    }
+
+    /// What hosts have learned of a datapath, asked now; with `addresses`, the addresses too.
+    pub async fn learned_addresses(
+        &mut self,
+        id: &str,
+        addresses: bool,
+    ) -> Result<LearnedAddresses, ClientError> {
+        let request = pb::ListLearnedAddressesRequest { id: id.to_owned(), addresses };
+        let stream = within(ANSWER_MAX, self.inner.list_learned_addresses(request)).await;
+        let mut messages = stream.map_err(|status| self.failed(status))?.into_inner();
+        let mut found = LearnedAddresses::default();
+        while let Some(message) =
+            within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
+        {
+            found.datapath = message.datapath.unwrap_or(found.datapath);
+            found.ports += message.ports;
+            found.hosts += message.hosts;
+            found.learned.extend(message.learned);
+            found.unread.extend(message.unread);
+        }
+        found.learned.sort_by(|a, b| (&a.node, &a.port).cmp(&(&b.node, &b.port)));
+        found.unread.sort_by(|a, b| a.node.cmp(&b.node));
+        Ok(found)
     }
 
     /// The current state of the controller and its switches.

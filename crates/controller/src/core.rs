@@ -18,6 +18,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::derived::{Derived, Ran, run, take_in};
 use crate::input_rows::{managed_rows, merge, objects_rows};
+use crate::learned::LearnedPlaces;
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
 use crate::provenance::Provenance;
@@ -361,6 +362,11 @@ impl Core {
     /// A snapshot of the logical rules behind flows that the physical rules only placed. Cheap.
     pub(crate) fn provenance(&self) -> Provenance {
         self.derived.provenance.clone()
+    }
+
+    /// What the rules say of learned flows.
+    pub(crate) fn learned_places(&self) -> &LearnedPlaces {
+        &self.derived.learned
     }
 
     /// The state of an object, by the names of the columns in which the rules say it.

@@ -7,6 +7,7 @@ use ovs_driver::{Changes, Pool};
 
 use crate::core::{CoreError, Refusal};
 use crate::delta_split::split_by_node;
+use crate::learned::LearnedPlaces;
 use crate::object_status::{ObjectStatus, ProblemChanges};
 use crate::provenance::Provenance;
 use crate::record::RowChanges;
@@ -19,6 +20,7 @@ pub(crate) struct Derived {
     pub(crate) provenance: Provenance,
     pub(crate) status: ObjectStatus,
     pub(crate) addresses: SwitchAddresses,
+    pub(crate) learned: LearnedPlaces,
     /// The encoded values of all switches.
     pool: Pool,
 }
@@ -66,6 +68,7 @@ pub(crate) fn take_in(
     derived.provenance.apply(committed, rules);
     let problems = derived.status.apply(committed, rules);
     let addresses = derived.addresses.apply(committed, rules);
+    derived.learned.apply(committed, rules);
     let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);
     Ok(Ran { changes, problems, addresses, filled })
 }

@@ -22,6 +22,7 @@ use crate::core::{
 };
 use crate::fleet::{Fleet, FleetEvent};
 use crate::journal::{Journal, JournalError};
+use crate::learned::Survey;
 use crate::logical_flows::LogicalFlows;
 use crate::peer::Origin;
 use crate::provenance::Provenance;
@@ -124,6 +125,7 @@ pub(crate) enum Query {
     Get { kind: Arc<str>, which: Which, answer: Answer<Vec<Found>> },
     List { node: String, answer: Answer<Option<Listing>> },
     Logical { id: String, answer: Answer<Option<LogicalFlows>> },
+    Survey { id: String, answer: Answer<Option<Survey>> },
     Watch { wanted: Wanted, answer: Answer<Result<Watch, WatchError>> },
 }
 
@@ -207,6 +209,12 @@ impl Engine {
     /// The universal flows of a datapath; `None` if no object that owns such flows has this id.
     pub(crate) async fn logical_flows(&self, id: String) -> Result<Option<LogicalFlows>, Stopping> {
         self.ask(|answer| Query::Logical { id, answer }).await
+    }
+
+    /// The question what hosts have learned of a datapath, to be asked by whoever wants to know; `None` if no object that
+    /// owns flows has this id.
+    pub(crate) async fn survey(&self, id: String) -> Result<Option<Survey>, Stopping> {
+        self.ask(|answer| Query::Survey { id, answer }).await
     }
 
     /// The status of the controller, with all switches and problems. If nodes are given, only their switches and no
@@ -578,6 +586,7 @@ impl Worker {
                 drop(answer.send(known.then(listing)));
             }
             Query::Logical { id, answer } => drop(answer.send(LogicalFlows::of(core, &id))),
+            Query::Survey { id, answer } => drop(answer.send(Survey::of(core, &self.fleet, &id))),
             Query::Watch { wanted, answer } => drop(answer.send(self.fleet.receipts.watch(wanted))),
         }
     }

@@ -10,7 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ovs_driver::{Changes, Channel, Desired, Event, FlowTable, Rejection};
+use openflow_rs::Match;
+use ovs_driver::{Changes, Channel, Desired, Event, FlowTable, LearnedFlow, ReadError, Rejection};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
@@ -45,12 +46,17 @@ pub trait Driver: Send {
     fn set_desired(&self, desired: Arc<Desired>);
     /// Adds the changes of one transaction.
     fn push(&self, txn: u64, changes: Changes);
+    /// Reads from the switch what it has learned: the flows of this table, those that the match covers.
+    fn learned(&self, table: u8, matching: &Match) -> Reading;
     /// Stops the driver. The future completes, soon, when the driver no longer acts.
     fn end(self: Box<Self>) -> Shutdown;
 }
 
 /// See [`Driver::end`].
 pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// See [`Driver::learned`]. Ends by itself if the switch does not answer.
+pub type Reading = Pin<Box<dyn Future<Output = Result<Vec<LearnedFlow>, ReadError>> + Send>>;
 
 /// Drivers of real switches.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +80,10 @@ impl Driver for ovs_driver::Handle {
 
     fn push(&self, txn: u64, changes: Changes) {
         ovs_driver::Handle::push(self, txn, changes);
+    }
+
+    fn learned(&self, table: u8, matching: &Match) -> Reading {
+        Box::pin(ovs_driver::Handle::learned(self, table, matching.clone()))
     }
 
     fn end(self: Box<Self>) -> Shutdown {
@@ -506,6 +516,14 @@ impl Fleet {
         }
         if let Some(switch) = self.switches.get_mut(node) {
             switch.faults.report = refused;
+        }
+    }
+
+    /// Reads from the switch of a transport node what it has learned.
+    pub(crate) fn learned(&self, node: &str, table: u8, matching: &Match) -> Reading {
+        match self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
+            Some(driver) => driver.learned(table, matching),
+            None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
         }
     }
 

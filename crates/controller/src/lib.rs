@@ -20,8 +20,8 @@
 //! ```
 //!
 //! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], [`builtin`], `reports`,
-//! `refused_reports`, `input_rows`, `delta_split`, `object_status`, `universal`, `provenance`, `logical_flows` and
-//! `restore`; [`record`] and
+//! `refused_reports`, `input_rows`, `delta_split`, `object_status`, `universal`, `provenance`, `logical_flows`,
+//! `learned` and `restore`; [`record`] and
 //! [`journal`] (the state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`];
 //! `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
 //! network), `answers` (answers on their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`);
@@ -44,6 +44,7 @@ pub mod fleet;
 mod former_labels;
 mod input_rows;
 pub mod journal;
+mod learned;
 mod listener;
 mod logical_flows;
 

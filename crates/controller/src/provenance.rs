@@ -123,6 +123,12 @@ impl Provenance {
         }
     }
 
+    /// The number of a datapath in metadata. Looks at all.
+    pub(crate) fn datapath_label(&self, datapath: &str) -> Option<u64> {
+        let (label, _) = self.datapaths.iter().find(|(_, id)| &***id == datapath)?;
+        u64::try_from(*label).ok()
+    }
+
     /// The logical rule behind a placed flow.
     pub(crate) fn logical_rule(&self, key: &FlowKey) -> Option<u64> {
         let whole = key.matching().ok()?;

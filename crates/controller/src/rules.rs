@@ -12,7 +12,9 @@ use nlog::program::Place;
 use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
-use switch_tables::{ADDRESSES, BUCKETS, DATAPATH_LABELS, FLOWS, PATCHES, PROBLEMS, TUNNELS};
+use switch_tables::{
+    ADDRESSES, BUCKETS, DATAPATH_LABELS, FLOWS, LEARNED_ADDRESSES, LEARNING_HOSTS, PATCHES, PROBLEMS, TUNNELS,
+};
 use tracing::warn;
 
 use crate::builtin;
@@ -37,6 +39,8 @@ pub struct Rules {
     pub(crate) addresses: Option<TableId>,
     pub(crate) states: Vec<StateTable>,
     pub(crate) problems: Option<TableId>,
+    pub(crate) learned_addresses: Option<TableId>,
+    pub(crate) learning_hosts: Option<TableId>,
     /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
     /// depends on them; if the rules have them, the logical rule behind a flow is known.
     pub(crate) universal: Vec<Universal>,
@@ -173,6 +177,8 @@ impl Rules {
         warn_of_idle_tables(&program, &filled, &interface);
         let [flows, buckets, tunnels, patches, addresses, problems] =
             [FLOWS, BUCKETS, TUNNELS, PATCHES, ADDRESSES, PROBLEMS].map(|table| interface.table(&table));
+        let [learned_addresses, learning_hosts] =
+            [LEARNED_ADDRESSES, LEARNING_HOSTS].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
@@ -210,6 +216,8 @@ impl Rules {
             addresses,
             states,
             problems,
+            learned_addresses,
+            learning_hosts,
             universal,
             names,
             datapath_labels,
@@ -254,9 +262,10 @@ impl Rules {
     /// The tables whose changes the controller observes.
     pub fn observed(&self) -> BTreeSet<TableId> {
         let of_switches = [self.flows, self.buckets, self.tunnels, self.patches];
+        let learned = [self.learned_addresses, self.learning_hosts];
         let others = [self.addresses, self.problems, self.datapath_labels];
         let states = self.states.iter().map(|state| state.table);
-        let single = of_switches.into_iter().chain(others).flatten().chain(states);
+        let single = of_switches.into_iter().chain(others).chain(learned).flatten().chain(states);
         let universal = self.universal.iter().map(|universal| universal.table);
         single.chain(universal).chain(self.remembered.iter().copied()).collect()
     }

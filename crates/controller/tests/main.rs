@@ -9,6 +9,7 @@ mod full_disk;
 mod groups;
 mod hostile;
 mod interface;
+mod learned;
 mod load;
 mod logical_flows;
 mod numbers;

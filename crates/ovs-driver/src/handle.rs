@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use openflow_rs::Match;
 use peer_connection::{Dial, Sockets};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -14,6 +15,7 @@ use crate::driver::Driver;
 use crate::event::{Channel, Event};
 use crate::identity::Identity;
 use crate::intent::Shared;
+use crate::learned::{LearnedFlow, ReadError, Readers};
 use crate::openflow::OpenFlow;
 use crate::outbox::Outbox;
 use crate::supervisor::{Tasks, supervise};
@@ -22,6 +24,7 @@ use crate::supervisor::{Tasks, supervise};
 #[derive(Debug)]
 pub struct Handle {
     intent: Arc<Shared>,
+    readers: Readers,
     /// Dropping it stops the supervisor.
     stop: Option<oneshot::Sender<()>>,
     supervisor: JoinHandle<()>,
@@ -40,6 +43,17 @@ impl Handle {
     /// [`Event::Confirmed`] or [`Event::Refused`]; transactions that wait for an unreachable switch end together.
     pub fn push(&self, txn: u64, changes: Changes) {
         self.intent.change(|intent| intent.push(txn, &changes));
+    }
+
+    /// Reads from the switch the flows of a table that the switch itself fills, those whose packets the match covers.
+    /// Waits at most [`LEARNED_WITHIN`](crate::LEARNED_WITHIN), and for no switch that is not connected. One call reads
+    /// at a time; batches of changes wait while it does. It changes nothing that the driver knows.
+    pub fn learned(
+        &self,
+        table: u8,
+        matching: Match,
+    ) -> impl Future<Output = Result<Vec<LearnedFlow>, ReadError>> + Send + use<> {
+        self.readers.clone().read(table, matching)
     }
 
     /// Stops the driver, as dropping the handle does. Completes when all its tasks have ended and both connections
@@ -73,18 +87,20 @@ pub fn spawn_with(
     let config = Arc::new(config);
     let intent = Arc::new(Shared::default());
     let outbox = Arc::new(Outbox::default());
+    let readers = Readers::default();
     let limits = (timing.backoff_min, timing.backoff_max);
     let (stop, stopped) = oneshot::channel();
     let start = {
         let (config, intent, outbox) = (config.clone(), intent.clone(), outbox.clone());
-        move || start(&config, &timing, &dialler, &intent, &outbox, &events)
+        let readers = readers.clone();
+        move || start(&config, &timing, &dialler, &intent, (&outbox, &events), &readers)
     };
     let failed = {
         let intent = intent.clone();
         move |why, restart_in| failed(&config, &intent, &outbox, why, restart_in)
     };
     let supervisor = tokio::spawn(supervise(limits, stopped, start, failed));
-    Handle { intent, stop: Some(stop), supervisor }
+    Handle { intent, readers, stop: Some(stop), supervisor }
 }
 
 /// Starts the tasks of a driver. The intent and the undelivered events survive a failure of the tasks.
@@ -93,8 +109,8 @@ fn start(
     timing: &Timing,
     dialler: &Arc<dyn Dial>,
     intent: &Arc<Shared>,
-    outbox: &Arc<Outbox>,
-    events: &mpsc::Sender<(String, Event)>,
+    (outbox, events): (&Arc<Outbox>, &mpsc::Sender<(String, Event)>),
+    readers: &Readers,
 ) -> Tasks {
     let identity = Arc::new(Identity::new(config.datapath_id));
     let connection = database::connection(config, timing, dialler.clone());
@@ -108,6 +124,7 @@ fn start(
         intent.clone(),
         outbox.clone(),
     );
+    readers.set(openflow.reader());
     let driver = Driver::new(config, timing, identity, intent, outbox, database, openflow);
     let mut tasks = Tasks::default();
     tasks.spawn("that corrects the switch", driver.run());

@@ -60,7 +60,8 @@
 //! when they change or the switch reconnects. [`Event::RefusedTotal`] gives their number until all are resolved.
 //!
 //! Before the driver reads a switch, it maps the geneve option [`Config::tunnel_option`] to a field. In the tables
-//! that [`Config::learned_tables`] lists, flows created by `learn` actions belong to the switch.
+//! that [`Config::learned_tables`] lists, flows created by `learn` actions belong to the switch. [`Handle::learned`] reads
+//! them, for those who look (`learned`).
 //!
 //! Changes that others make are undone: the switch reports changes of flows (`openflow::monitor`), groups are compared
 //! at intervals, and an error that contradicts what the switch should have makes the driver read it again.
@@ -98,6 +99,7 @@ mod group;
 mod handle;
 mod identity;
 mod intent;
+mod learned;
 mod ledger;
 mod openflow;
 mod outbox;
@@ -111,6 +113,7 @@ pub use event::{Channel, Event, ForeignChange, InterfaceId, Problem, Rejection, 
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};
 pub use handle::{Handle, spawn, spawn_with};
+pub use learned::{LEARNED_WITHIN, LearnedFlow, ReadError};
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use openflow_rs::message::TlvMapping;
 pub use ovsdb_client::open_vswitch::FlowTable;

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openflow_rs::message::FlowDescRequest;
 use peer_connection::{Dial, Endpoint, Reconnect};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -30,6 +31,7 @@ use crate::event::{Channel, Event};
 use crate::forwarding::{Batch, Installed};
 use crate::identity::{self, Identity, Verdict};
 use crate::intent::Shared;
+use crate::learned::{LearnedFlow, ReadError};
 use crate::outbox::Outbox;
 
 /// Whether the switch is connected, and the number of the connection.
@@ -76,17 +78,45 @@ pub(crate) struct OpenFlow {
     requests: mpsc::Sender<Request>,
 }
 
+#[derive(Debug)]
 struct Request {
     connection: u64,
     what: What,
 }
 
+#[derive(Debug)]
 enum What {
     /// Read all groups and flows, for the first time on this connection.
     Read(oneshot::Sender<Option<String>>),
     /// Compare the groups, and the flows too if some changes may be unreported.
     Compare(oneshot::Sender<()>),
     Apply(Batch, oneshot::Sender<Applied>),
+    /// Read some flows for somebody else.
+    Learned(Box<FlowDescRequest>, oneshot::Sender<Result<Vec<LearnedFlow>, ReadError>>),
+}
+
+/// The handle of those who only read from the switch.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader {
+    status: watch::Receiver<Status>,
+    requests: mpsc::Sender<Request>,
+}
+
+impl Reader {
+    /// The number of the current connection.
+    pub(crate) fn connection(&self) -> Result<u64, ReadError> {
+        let Status { up, connection } = *self.status.borrow();
+        if up { Ok(connection) } else { Err(ReadError::NotConnected) }
+    }
+
+    /// Reads flows that the switch itself has written.
+    pub(crate) async fn learned(&self, request: FlowDescRequest) -> Result<Vec<LearnedFlow>, ReadError> {
+        let connection = self.connection()?;
+        let (reply, receiver) = oneshot::channel();
+        let request = Request { connection, what: What::Learned(Box::new(request), reply) };
+        self.requests.send(request).await.map_err(|_| ReadError::Lost)?;
+        receiver.await.map_err(|_| ReadError::Lost)?
+    }
 }
 
 impl OpenFlow {
@@ -115,6 +145,11 @@ impl OpenFlow {
             monitored: false,
         };
         (OpenFlow { status: status_receiver, requests }, keeper.run())
+    }
+
+    /// A handle for those who only read from the switch.
+    pub(crate) fn reader(&self) -> Reader {
+        Reader { status: self.status.clone(), requests: self.requests.clone() }
     }
 
     /// Reads all groups and flows of the switch into the intent. Returns the reason if the tunnel option could not be
@@ -283,6 +318,11 @@ impl Keeper {
                 }),
                 Some(Request { what: What::Apply(batch, reply), .. }) => {
                     session.apply(&batch).await.map(|applied| drop(reply.send(applied)))
+                }
+                // Whoever asked has gone: the time was over while others were served.
+                Some(Request { what: What::Learned(_, reply), .. }) if reply.is_closed() => Ok(()),
+                Some(Request { what: What::Learned(request, reply), .. }) => {
+                    session.learned(*request).await.map(|learned| drop(reply.send(learned)))
                 }
                 None => std::future::pending().await,
             };

@@ -10,9 +10,12 @@ use crate::support::flows::{buckets, flow, flows};
 use crate::support::setting::{
     Setting, adding, config, desired, eventually, hasty, patient, refusal, refused_total, some_flows,
 };
-use openflow_rs::GroupEntry;
+use openflow_rs::{GroupEntry, Match};
 use ovs_driver::fake::{FakeSwitch, Fault, Refusal, Stage};
-use ovs_driver::{Changes, Channel, Config, Desired, Event, Flow, FlowKey, Rejection, Timing, push_bundle};
+use ovs_driver::{
+    Changes, Channel, Config, Desired, Event, Flow, FlowKey, LearnedFlow, ReadError, Rejection, Timing,
+    push_bundle,
+};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::task::JoinSet;
 
@@ -380,4 +383,36 @@ async fn a_flow_without_its_group_is_refused_until_the_group_is_there() {
     driven.handle.push(2, Changes { buckets_delete: [(7, 1)].into(), ..Changes::default() });
     driven.wait("a refusal", |event| (refused_total(event) == Some(1)).then_some(())).await;
     assert_eq!((setting.fake.flows().len(), setting.fake.groups().len()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_switch_that_does_not_say_what_it_learned_delays_nobody_for_long() {
+    const LEARNED: u8 = 21;
+    let setting = Setting::new();
+    let config = Config { learned_tables: BTreeSet::from([LEARNED]), ..config() };
+    let mut driven = Driven::start_on(Arc::new(setting.network.clone()), config, patient());
+    let read = |driven: &Driven| driven.handle.learned(LEARNED, Match::any());
+    assert_eq!(read(&driven).await, Err(ReadError::NotConnected));
+    driven.handle.set_desired(desired(&some_flows(5)));
+    driven.synced().await;
+    let (key, learned) = flow("cookie=0x9, table=21, actions=drop");
+    setting.fake.learn(key.clone(), Some(learned));
+    assert_eq!(read(&driven).await, Ok(vec![LearnedFlow::new(key.clone(), 9)]));
+
+    // It ignores the request, and so it is connected anew. Changes and the next request are answered then.
+    setting.fake.fault(Stage::Dump, Fault::Ignore);
+    assert_eq!(read(&driven).await, Err(ReadError::Late));
+    driven.handle.push(1, adding(&["table=9, actions=drop"]));
+    driven.disconnected(Channel::OpenFlow).await;
+    driven.synced().await;
+    driven.confirmed(1).await;
+    assert_eq!(read(&driven).await.unwrap().len(), 1);
+
+    // The connection is lost meanwhile. The next one is used then.
+    setting.fake.fault(Stage::Dump, Fault::Close);
+    assert_eq!(read(&driven).await, Err(ReadError::Lost));
+    driven.disconnected(Channel::OpenFlow).await;
+    driven.synced().await;
+    assert_eq!(read(&driven).await.unwrap().len(), 1);
+    assert!(setting.fake.flows().contains_key(&key), "it is not deleted");
 }

@@ -89,6 +89,12 @@ tables! {
     /// What objects ask and the network cannot do.
     PROBLEMS = Output "problem" ["kind": STRING, "id": STRING, "code": STRING, "text": STRING];
 
+    /// Which learned flows are whose.
+    LEARNED_ADDRESSES = Output "learned_addresses"
+        ["sw": STRING, "cookie": INT, "port": STRING, "limit": INT];
+    /// The hosts that learn addresses of a switch.
+    LEARNING_HOSTS = Output "learning_host" ["hv": STRING, "sw": STRING];
+
     /// The number of each datapath in metadata.
     DATAPATH_LABELS = Input "datapath_label" ["datapath": STRING, "label": INT];
     /// The addresses of hosts on the underlay.
@@ -119,6 +125,8 @@ pub const INTERFACE: &[SwitchTable] = &[
     PATCHES,
     ADDRESSES,
     PROBLEMS,
+    LEARNED_ADDRESSES,
+    LEARNING_HOSTS,
 ];
 
 /// A table of the rules that differs from Rust's.

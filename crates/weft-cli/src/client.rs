@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::exit::{Failure, say};
 use crate::wait::Wait;
-use crate::{flows, logical_flows};
+use crate::{flows, learned, logical_flows};
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);
@@ -174,12 +174,16 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
 #[derive(Args)]
 pub(crate) struct Get {
     /// A kind of object, also in the plural (`weft schema` lists the kinds), `status` (the controller and its switches),
-    /// `flows` (of a transport node: flows, groups and ports, with the rule of each), or `logical-flows` (of a logical switch
-    /// and its ports, before they are placed on hosts)
+    /// `flows` (of a transport node: flows, groups and ports, with the rule of each), `logical-flows` (of a logical switch
+    /// and its ports, before they are placed on hosts), or `learned-addresses` (of a logical switch: how many MAC addresses
+    /// each host has learned on each port, and where the limit is reached)
     kind: String,
-    /// The id of one object, of the transport node for `flows`, or of the logical switch for `logical-flows` (default: all
-    /// objects)
+    /// The id of one object, of the transport node for `flows`, or of the logical switch for `logical-flows` and
+    /// `learned-addresses` (default: all objects)
     id: Option<String>,
+    /// With `learned-addresses`, list the addresses too
+    #[arg(long)]
+    addresses: bool,
     /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
@@ -190,10 +194,15 @@ pub(crate) struct Get {
 impl Get {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
+        if self.addresses && self.kind != "learned-addresses" {
+            let usage = "--addresses belongs to `weft get learned-addresses ID`";
+            return Err(Failure::Usage(usage.into()));
+        }
         match self.kind.as_str() {
             "status" => self.status(),
             "flows" => self.flows(),
             "logical-flows" => self.logical_flows(),
+            "learned-addresses" => self.learned_addresses(),
             kind => self.objects(kind.to_owned()),
         }
     }
@@ -307,6 +316,19 @@ impl Get {
         let flows =
             self.address.with(|mut client| async move { client.logical_flows(&id).await.map_err(failed) })?;
         print(&if self.json { logical_flows::to_json(&flows) } else { logical_flows::to_text(&flows) })
+    }
+
+    fn learned_addresses(&self) -> Result<(), Failure> {
+        let id = self.id.clone().ok_or_else(|| {
+            let usage =
+                "`weft get learned-addresses` needs the id of a logical switch: weft get learned-addresses ID";
+            Failure::Usage(usage.into())
+        })?;
+        let addresses = self.addresses;
+        let found = self.address.with(|mut client| async move {
+            client.learned_addresses(&id, addresses).await.map_err(failed)
+        })?;
+        print(&if self.json { learned::to_json(&found, addresses) } else { learned::to_text(&found) })
     }
 }
 

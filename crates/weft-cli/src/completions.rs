@@ -127,14 +127,21 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
             "logical-flows".to_owned(),
             "The flows of a logical switch, before they are placed on hosts".to_owned(),
         ));
+        found.push((
+            "learned-addresses".to_owned(),
+            "The number of addresses that hosts have learned on the ports of a logical switch".to_owned(),
+        ));
     }
     found
 }
 
-/// The ids of a kind, or of the transport nodes with flows; none without a controller.
+/// The ids of a kind, or of the objects that the other things belong to; none without a controller.
 fn ids(address: Option<&str>, kind: &str) -> Vec<Candidate> {
     let of_flows = kind == "flows";
-    let kind = kind.to_owned();
+    let kind = match kind {
+        "logical-flows" | "learned-addresses" => "switch".to_owned(),
+        kind => kind.to_owned(),
+    };
     let found = ask(address, PATIENCE, |mut client| async move {
         if of_flows {
             let status = client.status().await.ok()?;

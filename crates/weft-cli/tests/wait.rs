@@ -80,6 +80,15 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
+    type ListLearnedAddressesStream = Results<pb::ListLearnedAddressesResponse>;
+
+    async fn list_learned_addresses(
+        &self,
+        _: Request<pb::ListLearnedAddressesRequest>,
+    ) -> Result<Response<Self::ListLearnedAddressesStream>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     async fn status(&self, _: Request<pb::StatusRequest>) -> Result<Response<pb::StatusResponse>, Status> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst);
         let synced = self.script.in_order_after.is_some_and(|after| asked >= after);

@@ -37,6 +37,10 @@ impl Driver for FakeDriver {
 
     fn push(&self, _txn: u64, _changes: Changes) {}
 
+    fn learned(&self, _table: u8, _matching: &Match) -> Reading {
+        Box::pin(std::future::ready(Err(ReadError::NotConnected)))
+    }
+
     fn end(self: Box<Self>) -> Shutdown {
         Box::pin(async move {
             // The driver ends with a delay.

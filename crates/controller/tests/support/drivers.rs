@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use controller::fleet::{Driver, Drivers, Shutdown};
-use ovs_driver::{Changes, Channel, Config, Desired, Event, Report};
+use controller::fleet::{Driver, Drivers, Reading, Shutdown};
+use openflow_rs::Match;
+use ovs_driver::{Changes, Channel, Config, Desired, Event, LearnedFlow, ReadError, Report};
 use tokio::sync::mpsc;
 
 /// All drivers started; cheap to clone.
@@ -20,6 +21,8 @@ pub(crate) struct Switch {
     pub(crate) config: Config,
     /// The desired state as the driver has it from all that it was told.
     pub(crate) desired: Option<Desired>,
+    /// What it says that it has learned; it is not connected while there is nothing.
+    pub(crate) learned: Option<Vec<LearnedFlow>>,
     /// The transactions pushed.
     pub(crate) pushed: Vec<u64>,
     /// How many drivers of this name were started.
@@ -41,6 +44,13 @@ impl Switches {
     pub(crate) async fn event(&self, name: &str, event: Event) {
         let events = self.look(name, |switch| switch.events.clone());
         events.send((name.to_owned(), event)).await.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// From now on, a switch says that it has learned this.
+    #[allow(dead_code, reason = "not every test looks at what is learned")]
+    pub(crate) fn learn(&self, name: &str, flows: Vec<LearnedFlow>) {
+        let mut all = self.all.lock().unwrap_or_else(|error| panic!("{error}"));
+        all.get_mut(name).unwrap_or_else(|| panic!("no driver of {name} was started")).learned = Some(flows);
     }
 
     /// Connects a switch, finds it right, and reports what is plugged in.
@@ -67,8 +77,8 @@ impl Drivers for Switches {
         let mut all = self.all.lock().unwrap_or_else(|error| panic!("{error}"));
         let name = config.name.clone();
         let started = all.get(&name).map_or(0, |switch| switch.started) + 1;
-        let (desired, pushed) = (None, Vec::new());
-        all.insert(name.clone(), Switch { config, desired, pushed, started, running: true, events });
+        let (desired, learned, pushed) = (None, None, Vec::new());
+        all.insert(name.clone(), Switch { config, desired, learned, pushed, started, running: true, events });
         Box::new(FakeDriver { name, number: started, switches: self.clone() })
     }
 }
@@ -98,6 +108,18 @@ impl Driver for FakeDriver {
             switch.pushed.push(txn);
             switch.desired.get_or_insert_default().apply(&changes);
         });
+    }
+
+    fn learned(&self, table: u8, matching: &Match) -> Reading {
+        let mut learned = None;
+        // The real one reads only these.
+        let of_switch = matching.get(openflow_rs::Field::Metadata);
+        self.switch(|switch| learned.clone_from(&switch.learned));
+        let asked = |flow: &LearnedFlow| {
+            flow.matching().is_ok_and(|of| of.get(openflow_rs::Field::Metadata) == of_switch)
+        };
+        let learned = learned.filter(|_| table == 21).map(|flows| flows.into_iter().filter(asked).collect());
+        Box::pin(std::future::ready(learned.ok_or(ReadError::NotConnected)))
     }
 
     fn end(self: Box<Self>) -> Shutdown {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use openflow_rs::message::{BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage};
 use openflow_rs::message::{
-    Features, FlowDescReply, GroupDescReply, Hello, TlvCommand, TlvTableReply, VERSION,
+    Features, FlowDescReply, FlowDescRequest, GroupDescReply, Hello, TlvCommand, TlvTableReply, VERSION,
 };
 use openflow_rs::{Body, FlowEntry, FlowStats, Frame, GroupMod, Message};
 use peer_connection::{InMemoryListener, Stream};
@@ -194,7 +194,7 @@ impl Connection {
                 self.reply(xid, Body::FeaturesReply(Features { datapath_id: id, ..FEATURES }));
             }
             Body::BarrierRequest => self.reply(xid, Body::BarrierReply),
-            Body::FlowDescRequest(_) => self.dump(xid),
+            Body::FlowDescRequest(request) => self.dump(xid, &request),
             Body::GroupDescRequest(_) => self.dump_groups(xid),
             Body::TlvTableRequest => {
                 let mappings = self.shared.lock().table.options.clone();
@@ -333,11 +333,14 @@ impl Connection {
         }
     }
 
-    fn dump(&mut self, xid: u32) {
+    fn dump(&mut self, xid: u32, request: &FlowDescRequest) {
         let flows: Vec<FlowStats> = {
             let mut state = self.shared.lock();
             state.counts.dumps += 1;
-            state.table.flows.iter().filter_map(|(key, flow)| stats(key, flow)).collect()
+            let all = request.table == FlowDescRequest::all().table;
+            let asked = |key: &FlowKey| all || key.table() == request.table;
+            let flows = state.table.flows.iter().filter(|(key, _)| asked(key));
+            flows.filter_map(|(key, flow)| stats(key, flow)).collect()
         };
         let mut parts = flows.chunks(DUMP_PART).peekable();
         if parts.peek().is_none() {

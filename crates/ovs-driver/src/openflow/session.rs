@@ -17,6 +17,7 @@ use super::{Applied, RefusedChange, error};
 use crate::flow::{Flow, FlowKey};
 use crate::forwarding::{Batch, Installed};
 use crate::intent::Shared;
+use crate::learned::{LEARNED_MAX, LearnedFlow, ReadError};
 
 /// The number of bytes encoded at once. It bounds, together with the unsent bytes, the memory that a bundle takes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -182,6 +183,32 @@ impl Session {
         })
         .await?;
         Ok(Installed { groups, flows, option_fault })
+    }
+
+    /// Reads some flows for somebody else. A refusal concerns only the request.
+    pub(crate) async fn learned(
+        &mut self,
+        request: FlowDescRequest,
+    ) -> Result<Result<Vec<LearnedFlow>, ReadError>, SessionError> {
+        let (mut flows, mut count) = (Vec::new(), 0);
+        let dumped = self
+            .dump("the dump of learned flows", Body::FlowDescRequest(request), |body| {
+                let take = |key: FlowKey, flow: Flow| {
+                    count += 1;
+                    if count <= LEARNED_MAX {
+                        flows.push(LearnedFlow::new(key, flow.cookie()));
+                    }
+                };
+                // The connection stays, however many there are.
+                wire::flow_descs(body, take).map(|more| (more, 0))
+            })
+            .await;
+        Ok(match dumped {
+            Ok(()) if count > LEARNED_MAX => Err(ReadError::TooMany { max: LEARNED_MAX }),
+            Ok(()) => Ok(flows),
+            Err(SessionError::Refused { error, .. }) => Err(ReadError::Refused(error)),
+            Err(error) => return Err(error),
+        })
     }
 
     /// Requests descriptions and passes each part of the reply to `take`, which returns whether more parts follow and

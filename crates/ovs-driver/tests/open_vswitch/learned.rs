@@ -1,8 +1,10 @@
-//! The limit of the addresses that a switch learns.
+//! The addresses that a switch learns: their limit, and what is read of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ovs_driver::{Config, Desired, FlowTable};
+use openflow_rs::{Field, Match};
+use ovs_driver::{Changes, Config, Desired, FlowTable, LearnedFlow, ReadError};
 use ovs_testing::wait_until;
 
 use super::switch::Switch;
@@ -85,4 +87,50 @@ async fn the_limit_comes_back_if_others_change_it_and_other_tables_are_left_alon
         limits.sort_unstable();
         limits == ["20", "7"]
     });
+}
+
+/// The number of flows with each cookie.
+fn by_cookie(flows: &[LearnedFlow]) -> BTreeMap<u64, usize> {
+    let mut counts = BTreeMap::new();
+    for flow in flows {
+        *counts.entry(flow.cookie()).or_default() += 1;
+    }
+    counts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_switch_has_learned_is_read_while_it_is_connected_and_flows_go_on() {
+    let ovs = Switch::start();
+    let mut driven = Driven::start(limited(&ovs));
+    let learners = [learner(1, ""), learner(2, ",limit=4")];
+    let wanted = Arc::new(Desired { flows: flows(&learners), ..Desired::default() });
+    driven.handle.set_desired(wanted.clone());
+    driven.synced().await;
+    let read = async |matching| driven.handle.learned(LEARNED, matching).await;
+    assert_eq!(read(Match::any()).await, Ok(Vec::new()));
+
+    send(&ovs, 1, 3);
+    send(&ovs, 2, 30);
+    let all = read(Match::any()).await.unwrap();
+    assert_eq!(by_cookie(&all), BTreeMap::from([(1, 3), (2, 4)]));
+    let tenant = Match::any().with_masked(Field::Metadata, 1, u128::from(u64::MAX)).unwrap();
+    let of_one = read(tenant).await.unwrap();
+    let address = |flow: &LearnedFlow| flow.matching().unwrap().get(Field::EthDst).unwrap().0;
+    let mut addresses: Vec<u128> = of_one.iter().map(address).collect();
+    addresses.sort_unstable();
+    assert_eq!(addresses, [1, 2, 3].map(|last| 0x02_00_00_00_00_00 + last));
+
+    // Readers at once, and a change between them.
+    let readers: Vec<_> =
+        (0..20).map(|_| tokio::spawn(driven.handle.learned(LEARNED, Match::any()))).collect();
+    driven.handle.push(1, Changes { flows_add: flows(&["table=9, actions=drop"]), ..Changes::default() });
+    driven.confirmed(1).await;
+    for reader in readers {
+        assert_eq!(reader.await.unwrap().unwrap().len(), 7);
+    }
+    assert_eq!(learned(&ovs, 1) + learned(&ovs, 2), 7, "reading changes nothing");
+
+    drop(ovs);
+    driven.disconnected(ovs_driver::Channel::OpenFlow).await;
+    assert_eq!(driven.handle.learned(LEARNED, Match::any()).await, Err(ReadError::NotConnected));
 }

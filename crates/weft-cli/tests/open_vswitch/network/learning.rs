@@ -4,7 +4,7 @@
 use lab::{VmSpec, frame};
 use testbed::{Settings, Testbed};
 
-use super::support::{Copies, Frames, bring_up, mtu_of, one_at, passes_whole, settings, wait_for};
+use super::support::{Copies, Frames, ask, bring_up, mtu_of, one_at, passes_whole, settings, wait_for};
 
 /// A switch with a port on each of three hosts that sends and receives anything, and one on hv1 with a fixed address.
 const NETWORK: &str = "
@@ -128,6 +128,16 @@ fn learned(testbed: &Testbed, host: &str) -> Vec<String> {
     dump.lines().filter(|line| line.contains("02:00:00:00:88:")).map(str::to_owned).collect()
 }
 
+/// What `weft get learned-addresses` prints of the switch.
+fn weft_get(testbed: &Testbed, options: &[&str]) -> String {
+    ask(testbed, &[&["get", "learned-addresses", "open"][..], options].concat())
+}
+
+/// Whether a line of the table is about this host and port.
+fn is_row(line: &str, host: &str, port: &str) -> bool {
+    line.split_whitespace().take(2).eq([host, port])
+}
+
 /// An address behind any-2.
 fn behind(number: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0x88, number]
@@ -156,8 +166,25 @@ fn a_port_takes_as_many_addresses_as_its_switch_says_and_for_as_long() {
     for host in ["hv1", "hv2", "hv3"] {
         assert!((4..=5).contains(&learned(&testbed, host).len()), "{host}: {:?}", learned(&testbed, host));
     }
+    let text = weft_get(&testbed, &[]);
+    let marked =
+        |host: &&str| text.lines().any(|line| is_row(line, host, "any-2") && line.ends_with("limit reached"));
+    assert!(["hv1", "hv2", "hv3"].iter().all(marked), "{text}");
+    let addresses = weft_get(&testbed, &["--addresses"]);
+    assert_eq!(addresses.matches("    02:00:00:00:88:01\n").count(), 3, "{addresses}");
     frames.come_out("the first", "any-1", behind(1), &one_at(&["any-2"]));
     frames.come_out("one too many", "any-1", behind(12), &one_at(&["any-2", "any-3"]));
+
+    // Another limit forgets nothing. The machine's own address may come in addition.
+    limits(50, 300);
+    let json = weft_get(&testbed, &["--json"]);
+    let rows: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_host = |host: &str| rows.iter().find(|row| row["host"] == host && row["port"] == "any-2").cloned();
+    for host in ["hv1", "hv2", "hv3"] {
+        let row = of_host(host).unwrap_or_else(|| panic!("{host}: {json}"));
+        assert!(row["count"] == 5 || row["count"] == 6, "{row}");
+        assert_eq!((&row["limit"], &row["reached"]), (&50.into(), &false.into()), "{row}");
+    }
 
     // Another age forgets them all. Those that are learned then go when their owner is silent.
     limits(5, 2);

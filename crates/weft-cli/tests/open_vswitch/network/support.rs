@@ -34,7 +34,7 @@ pub(crate) fn bring_up(testbed: &Testbed, network: &str, machines: &[VmSpec]) {
 }
 
 /// The output of a `weft` command for the testbed's controller.
-fn ask(testbed: &Testbed, arguments: &[&str]) -> String {
+pub(crate) fn ask(testbed: &Testbed, arguments: &[&str]) -> String {
     let output = Command::new(weft())
         .args(arguments)
         .env("WEFT_CONTROLLER", testbed.controller_address())
