@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::generate::{History, Step};
-use crate::run::{Difference, Failure, OneSided};
+use crate::run::{Difference, Failure, Meanwhile, OneSided};
 use crate::simulation::{Out, Simulation};
 
 /// The steps, the world at the end, the frame, both outcomes, and the trace of the frame on each host.
@@ -54,7 +54,8 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
         Difference::Problems(OneSided { model, rules }) => {
             let _ = writeln!(text, "Problems of the model alone: {model:?}, of the rules alone: {rules:?}");
         }
-        Difference::Meanwhile { from, bytes, changed, arrivals, trace } => {
+        Difference::Meanwhile(meanwhile) => {
+            let Meanwhile { from, bytes, changed, arrivals, trace } = &**meanwhile;
             let bytes = hex(bytes);
             let _ =
                 writeln!(text, "{from} sends {bytes} once {changed:?} have changed, and this must not be:");

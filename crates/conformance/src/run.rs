@@ -29,18 +29,7 @@ pub enum Difference {
         rules: Vec<Out>,
     },
     /// While hosts change one after another, frames arrive that must not.
-    Meanwhile {
-        /// The place of the sender.
-        from: Place,
-        /// The frame.
-        bytes: Vec<u8>,
-        /// The hosts that have changed.
-        changed: Vec<String>,
-        /// The arrivals.
-        arrivals: Vec<Out>,
-        /// The traces of the frame.
-        trace: String,
-    },
+    Meanwhile(Box<Meanwhile>),
     /// Rules and model send other numbers of copies of a frame between hosts.
     Copies {
         /// The copies by the model.
@@ -81,6 +70,21 @@ impl OneSided {
         let but = |one: &BTreeSet<String>, other| one.difference(other).cloned().collect();
         (model != rules).then(|| OneSided { model: but(model, rules), rules: but(rules, model) })
     }
+}
+
+/// Frames that arrive while hosts change one after another, and must not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meanwhile {
+    /// The place of the sender.
+    pub from: Place,
+    /// The frame.
+    pub bytes: Vec<u8>,
+    /// The hosts that have changed.
+    pub changed: Vec<String>,
+    /// The arrivals.
+    pub arrivals: Vec<Out>,
+    /// The traces of the frame.
+    pub trace: String,
 }
 
 impl Difference {
@@ -240,7 +244,9 @@ impl Life {
                 let mut transition = Transition::new(old, self.model.world().clone());
                 let random = &mut Random::new(*order);
                 simulation.change_one_by_one(&self.world, random, |hosts, changed| {
-                    changed.iter().for_each(|host| transition.change(host));
+                    for host in changed {
+                        transition.change(host);
+                    }
                     for (place, bytes) in frames.iter().filter(|(place, _)| self.exists(place)) {
                         count.meanwhile += 1;
                         meanwhile(&transition, hosts, changed, (place, bytes))?;
@@ -368,13 +374,13 @@ fn meanwhile(
         let steps: String = steps.iter().map(ToString::to_string).collect();
         let _ = write!(trace, "\nOn {host}:\n{steps}");
     }
-    Err(Difference::Meanwhile {
+    Err(Difference::Meanwhile(Box::new(Meanwhile {
         from: place.clone(),
         bytes: bytes.to_vec(),
         changed: changed.iter().cloned().collect(),
         arrivals: forbidden.into_iter().map(out).collect(),
         trace,
-    })
+    })))
 }
 
 impl From<String> for Difference {

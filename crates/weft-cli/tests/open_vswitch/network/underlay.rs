@@ -41,7 +41,8 @@ fn keys(host: &Host) -> Vec<u32> {
 
 /// A datagram from the stranger to the tunnel endpoint of a host.
 fn send(testbed: &Testbed, host: &Host, port: u16, payload: &[u8]) {
-    let bytes: String = payload.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+    let bytes: Vec<String> = payload.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+    let bytes = bytes.concat();
     // One write is one datagram, and the shell itself would write line by line.
     let whole = "dd bs=65536 iflag=fullblock status=none";
     let script = format!("printf '{bytes}' | {whole} > /dev/udp/{}/{port}", host.ip);
