@@ -24,13 +24,13 @@ const PORTS: &str = "
 /// The cookies of what a host is to learn, each with the datapath.
 fn learners(switches: &Switches, host: &str) -> BTreeMap<u64, u128> {
     switches.look(host, |switch| {
-        let flows = &switch.desired.as_ref().unwrap().flows;
+        let flows = &switch.desired.as_ref().expect("a desired state").flows;
         let cookie = |(key, flow): (&FlowKey, &ovs_driver::Flow)| {
-            let actions = flow.actions().unwrap().to_string();
+            let actions = flow.actions().expect("actions").to_string();
             let learn = actions.split_once("learn(")?.1;
             let cookie = learn.split_once("cookie=0x")?.1.split([',', ')']).next()?;
-            let datapath = key.matching().unwrap().get(Field::Metadata)?.0;
-            Some((u64::from_str_radix(cookie, 16).unwrap(), datapath))
+            let datapath = key.matching().expect("a match").get(Field::Metadata)?.0;
+            Some((u64::from_str_radix(cookie, 16).expect("a cookie"), datapath))
         };
         flows.iter().filter_map(cookie).collect()
     })
