@@ -39,8 +39,8 @@ fn learners(switches: &Switches, host: &str) -> BTreeMap<u64, u128> {
 fn learned(cookie: u64, datapath: u128, last: u8) -> LearnedFlow {
     let text =
         format!("table=21,priority=50,metadata={datapath:#x},dl_dst=02:00:00:00:00:{last:02x} actions=drop");
-    let entry: FlowEntry = text.parse().unwrap();
-    LearnedFlow::new(FlowKey::new(entry.table, entry.priority, &entry.matches).unwrap(), cookie)
+    let entry: FlowEntry = text.parse().expect("a flow");
+    LearnedFlow::new(FlowKey::new(entry.table, entry.priority, &entry.matches).expect("a key"), cookie)
 }
 
 #[tokio::test(flavor = "multi_thread")]
