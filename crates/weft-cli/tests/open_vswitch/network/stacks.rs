@@ -122,10 +122,10 @@ fn copies_at_every_port(lab: &Lab) {
     frames.come_out("broadcast", "red-3", all, &one_at(&["red-1", "red-2", "red-4"]));
     frames.come_out("broadcast", "blue-1", all, &one_at(&["blue-3"]));
     frames.come_out("multicast", "red-4", [1, 0, 0x5e, 1, 2, 3], &one_at(&["red-1", "red-2", "red-3"]));
-    frames.come_out("an IP address that is not the port's", "red-2", frames.mac("red-1"), &Copies::new());
-    let to = |n: u8| {
+    frames.come_out("IP broadcast in a unicast frame", "red-2", frames.mac("red-1"), &one_at(&["red-1"]));
+    let to_address = |n: u8, address: u8| {
         move |from: &str, mark: &[u8]| {
-            let (IpAddr::V4(to), Some(IpAddr::V4(own))) = (v4(n), lab.vm(from).unwrap().ip()) else {
+            let (IpAddr::V4(to), Some(IpAddr::V4(own))) = (v4(address), lab.vm(from).unwrap().ip()) else {
                 unreachable!()
             };
             let macs = [format!("02:00:00:00:04:{n:02x}"), lab.vm(from).unwrap().mac];
@@ -133,6 +133,11 @@ fn copies_at_every_port(lab: &Lab) {
             frame::udp4(to_mac, from_mac, to, own, mark)
         }
     };
+    let to = |n: u8| to_address(n, n);
+    let other = to_address(1, 99);
+    frames.come_out_as("an IP address that is not the port's", "red-2", &Copies::new(), |mark| {
+        other("red-2", mark)
+    });
     for (from, n, whom) in
         [("red-1", 3, "red-3"), ("red-2", 1, "red-1"), ("red-3", 4, "red-4"), ("blue-1", 3, "blue-3")]
     {
