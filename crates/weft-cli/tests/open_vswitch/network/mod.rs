@@ -7,6 +7,7 @@ mod claims;
 mod examples;
 mod first_hit;
 mod learning;
+mod live_migration;
 mod migration;
 mod stacks;
 mod support;

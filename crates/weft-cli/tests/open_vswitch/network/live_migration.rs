@@ -1,0 +1,241 @@
+//! A machine migrates as hypervisors do it: the destination plugs its interface in long before the machine runs there, and
+//! announces the machine when it does. Frames go both ways all the time, a thousand a second, and none that was sent before
+//! the announcement may be lost, nor any be received twice. How many are lost after it is printed: that depends on the
+//! machine, and benches/RESULTS.md has figures (`WEFT_MIGRATIONS=20 WEFT_FRAMES=5000`).
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use lab::{Lab, Taps, VmSpec, frame};
+use testbed::Testbed;
+
+use super::support::{ask, bring_up, settings, wait_for};
+
+/// The port that moves, and the machine that it talks to.
+const PORT: &str = "moves";
+const PEER: &str = "stays";
+const PORT_MAC: [u8; 6] = [2, 0, 0, 0, 8, 2];
+const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 8, 1];
+
+/// The two hosts that the port moves between, and the machine at each that has its interface. One machine runs at a time.
+const HOSTS: [&str; 2] = ["hv1", "hv2"];
+const MACHINES: [&str; 2] = ["moves-1", "moves-2"];
+
+/// Time between two frames of one direction.
+const EVERY: Duration = Duration::from_millis(1);
+/// How long frames may take to arrive when all are sent.
+const LATE: Duration = Duration::from_secs(3);
+
+fn network(requested: &[&str]) -> String {
+    format!(
+        "
+kind: switch
+id: red
+---
+{{kind: switch_port, id: stays, switch: red, addresses: [{{mac: '02:00:00:00:08:01', ips: [10.8.0.1]}}], port_security: true}}
+---
+{{kind: switch_port, id: moves, switch: red, addresses: [{{mac: '02:00:00:00:08:02', ips: [10.8.0.2]}}], port_security: true,
+  requested_hosts: [{}]}}
+",
+        requested.join(", ")
+    )
+}
+
+/// A number from the environment, for longer runs than in the tests.
+fn setting(name: &str, usual: u32) -> u32 {
+    std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
+}
+
+/// Three hosts, the peer on the third, the port's machines on the others, that on hv1 plugged in.
+fn bring_up_both(test: &str, requested: &[&str]) -> Testbed {
+    let testbed = Testbed::start(testbed::Settings { hosts: 3, ..settings(test) }).unwrap();
+    // No addresses: the kernel answers nothing, and announces nothing.
+    let vm = |name: &str, host: &str, port: &str, n: u8| {
+        VmSpec::new(name, host, port, format!("02:00:00:00:08:{n:02x}"))
+    };
+    bring_up(&testbed, &network(requested), &[vm(PEER, "hv3", PEER, 1), vm(MACHINES[0], "hv1", PORT, 2)]);
+    let lab = testbed.lab().unwrap();
+    lab.create_vm(&vm(MACHINES[1], "hv2", PORT, 2)).unwrap();
+    testbed
+}
+
+/// Does something at a host, and waits until the controller has the report of it and all switches follow.
+fn and_follow(testbed: &Testbed, act: impl FnOnce()) {
+    let before = testbed.status().unwrap().last_txn;
+    act();
+    wait_for("a report", || (testbed.status().unwrap().last_txn > before).then_some(()));
+    testbed.wait_in_sync().unwrap();
+}
+
+/// What QEMU sends when a machine has arrived: a reverse ARP request for its own MAC address (RFC 903).
+fn announcement() -> Vec<u8> {
+    let nobody = std::net::Ipv4Addr::UNSPECIFIED;
+    let mut rarp = frame::arp([0xff; 6], 3, (PORT_MAC, nobody), (PORT_MAC, nobody));
+    rarp[12..14].copy_from_slice(&[0x80, 0x35]);
+    rarp.resize(60, 0);
+    rarp
+}
+
+/// Frames sent in both directions, numbered, and where each was received.
+#[derive(Debug, Default)]
+struct Traffic {
+    /// Receptions by machine, direction and number.
+    received: BTreeMap<(String, bool, u32), u32>,
+}
+
+/// The direction in a frame's payload.
+fn mark(to_port: bool, number: u32) -> Vec<u8> {
+    format!("weft-{}-{number:08}-", if to_port { "to" } else { "of" }).into_bytes()
+}
+
+fn read_mark(frame: &[u8]) -> Option<(bool, u32)> {
+    let at = frame.windows(5).position(|window| window == b"weft-")? + 5;
+    let to_port = frame.get(at..at + 2)? == b"to";
+    let number = std::str::from_utf8(frame.get(at + 3..at + 11)?).ok()?.parse().ok()?;
+    Some((to_port, number))
+}
+
+fn datagram(to_port: bool, number: u32) -> Vec<u8> {
+    let (port, peer) = ((PORT_MAC, [10, 8, 0, 2].into()), (PEER_MAC, [10, 8, 0, 1].into()));
+    let (to, from) = if to_port { (port, peer) } else { (peer, port) };
+    frame::udp4(to.0, from.0, to.1, from.1, &mark(to_port, number))
+}
+
+impl Traffic {
+    /// Sends `before` frames each way between the peer and `old`, calls `switch_over`, and sends `after` more between the
+    /// peer and `new`.
+    fn run(
+        taps: &Taps,
+        [old, new]: [&str; 2],
+        [before, after]: [u32; 2],
+        switch_over: impl FnOnce(),
+    ) -> Traffic {
+        taps.clear().unwrap();
+        let mut switch_over = Some(switch_over);
+        let start = Instant::now();
+        for number in 0..before + after {
+            if number == before {
+                switch_over.take().expect("it is called once")();
+            }
+            taps.send(PEER, &datagram(true, number)).unwrap();
+            taps.send(if number < before { old } else { new }, &datagram(false, number)).unwrap();
+            let due = start + EVERY * (number + 1);
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+        let all = 2 * (before + after) as usize;
+        let arrived = taps.collect(|frame| read_mark(frame).is_some(), all, LATE).unwrap();
+        let mut traffic = Traffic::default();
+        for (machine, frames) in arrived {
+            for (to_port, number) in frames.iter().filter_map(|frame| read_mark(frame)) {
+                *traffic.received.entry((machine.clone(), to_port, number)).or_default() += 1;
+            }
+        }
+        traffic
+    }
+
+    /// How many of these frames one of the machines received, at least once.
+    fn lost(&self, machines: &[&str], to_port: bool, numbers: std::ops::Range<u32>) -> usize {
+        let received = |number: u32, machine: &&str| self.times(machine, to_port, number) > 0;
+        numbers.filter(|number| !machines.iter().any(|machine| received(*number, machine))).count()
+    }
+
+    /// How many of these frames a machine received more than once.
+    fn twice(&self, machine: &str, to_port: bool, numbers: std::ops::Range<u32>) -> usize {
+        numbers.filter(|number| self.times(machine, to_port, *number) > 1).count()
+    }
+
+    fn times(&self, machine: &str, to_port: bool, number: u32) -> u32 {
+        self.received.get(&(machine.to_owned(), to_port, number)).copied().unwrap_or(0)
+    }
+}
+
+/// Checks that no frame is lost between the peer and a machine.
+fn nothing_is_lost(taps: &Taps, machine: &str) {
+    let traffic = Traffic::run(taps, [machine; 2], [0, 100], || {});
+    assert_eq!(
+        (traffic.lost(&[machine], true, 0..100), traffic.lost(&[PEER], false, 0..100)),
+        (0, 0),
+        "{machine}"
+    );
+}
+
+fn taps(lab: &Lab) -> Taps {
+    lab.taps(&[PEER, MACHINES[0], MACHINES[1]]).unwrap()
+}
+
+/// Waits until frames pass between the peer and the first machine: tunnels resolve their neighbours with the first ones.
+fn wait_for_frames(taps: &Taps) {
+    wait_for("frames in both directions", || {
+        let traffic = Traffic::run(taps, [MACHINES[0]; 2], [0, 5], || {});
+        (traffic.lost(&[MACHINES[0]], true, 0..5) + traffic.lost(&[PEER], false, 0..5) == 0).then_some(())
+    });
+}
+
+#[test]
+fn a_machine_that_is_announced_loses_nothing_before_and_little_after() {
+    let testbed = bring_up_both("live", &["hv1"]);
+    let lab = testbed.lab().unwrap();
+    wait_for_frames(&taps(lab));
+    let [before, after] = [setting("WEFT_FRAMES", 500), 1000];
+    for round in 0..setting("WEFT_MIGRATIONS", 4) as usize {
+        let (from, to) = (round % 2, (round + 1) % 2);
+        let (old, new) = (MACHINES[from], MACHINES[to]);
+        testbed.apply("network.yaml", &network(&[HOSTS[from], HOSTS[to]])).unwrap();
+        and_follow(&testbed, || lab.attach(new).unwrap());
+        let taps = taps(lab);
+        let followed = testbed.status().unwrap().last_txn;
+        let traffic = Traffic::run(&taps, [old, new], [before, after], || {
+            taps.send(new, &announcement()).unwrap();
+        });
+        let all = before + after;
+        let before_it = (traffic.lost(&[old], true, 0..before), traffic.lost(&[PEER], false, 0..before));
+        let after_it = (traffic.lost(&[new], true, before..all), traffic.lost(&[PEER], false, before..all));
+        println!(
+            "{old} to {new}: lost before the announcement {before_it:?}, after it {after_it:?} (to it, from it)"
+        );
+        assert_eq!(before_it, (0, 0), "lost before the announcement");
+        assert_eq!(
+            traffic.lost(&[new], true, 0..before),
+            before as usize,
+            "the destination hears nothing before it announces"
+        );
+        for (machine, to_port) in [(old, true), (new, true), (PEER, false)] {
+            assert_eq!(traffic.twice(machine, to_port, 0..all), 0, "received twice at {machine}");
+        }
+        wait_for("the controller to follow", || {
+            (testbed.status().unwrap().last_txn > followed).then_some(())
+        });
+        testbed.wait_in_sync().unwrap();
+        nothing_is_lost(&taps, new);
+        // The end of the migration.
+        testbed.apply("network.yaml", &network(&[HOSTS[to]])).unwrap();
+        and_follow(&testbed, || lab.detach(old).unwrap());
+        nothing_is_lost(&taps, new);
+    }
+    assert!(ask(&testbed, &["status"]).contains("in sync"));
+}
+
+#[test]
+fn a_claim_of_another_host_moves_a_port_without_a_gap() {
+    let testbed = bring_up_both("claim", &[]);
+    let lab = testbed.lab().unwrap();
+    wait_for_frames(&taps(lab));
+    let mut gaps = 0;
+    let rounds = setting("WEFT_MIGRATIONS", 4) as usize;
+    for round in 0..rounds {
+        let (old, new) = (MACHINES[round % 2], MACHINES[(round + 1) % 2]);
+        let taps = taps(lab);
+        let [before, after] = [200, 1000];
+        let traffic = Traffic::run(&taps, [old, new], [before, after], || lab.attach(new).unwrap());
+        // Either interface is the machine's.
+        let lost = traffic.lost(&[old, new], true, 0..before + after);
+        println!("{old} to {new}: {lost} lost");
+        gaps += usize::from(lost > 0);
+        assert_eq!(traffic.twice(old, true, 0..before + after), 0);
+        assert_eq!(traffic.twice(new, true, 0..before + after), 0);
+        testbed.wait_in_sync().unwrap();
+        nothing_is_lost(&taps, new);
+        and_follow(&testbed, || lab.detach(old).unwrap());
+    }
+    println!("{gaps} of {rounds} migrations lost frames");
+}
