@@ -44,6 +44,19 @@ pub fn arp(to: Mac, operation: u16, sender: (Mac, Ipv4Addr), target: (Mac, Ipv4A
     ethernet(to, sender.0, ARP, &frame_builder::arp(Arp { operation, sender, target }))
 }
 
+/// The frame by which QEMU announces a machine that has migrated: a reverse ARP request for its own MAC address (RFC 903), without
+/// IP addresses, of the least length of a frame (`announce_self_create` in QEMU's `net/announce.c`).
+pub fn announcement(from: Mac) -> Vec<u8> {
+    const RARP: u16 = 0x8035;
+    const REVERSE_REQUEST: u16 = 3;
+    const LEAST: usize = 60;
+    let itself = (from, Ipv4Addr::UNSPECIFIED);
+    let request = frame_builder::arp(Arp { operation: REVERSE_REQUEST, sender: itself, target: itself });
+    let mut frame = ethernet(BROADCAST, from, RARP, &request);
+    frame.resize(LEAST, 0);
+    frame
+}
+
 /// A neighbour solicitation for `target`, with the sender's MAC as an option if `option`.
 pub fn solicitation(from: Mac, ip_from: Ipv6Addr, target: Ipv6Addr, option: bool) -> Vec<u8> {
     let (ip_to, to) = solicited_node(target);

@@ -17,7 +17,7 @@ use nix::sys::socket::{
 use crate::cleanup::vswitches;
 use crate::drain::drain;
 use crate::inside::inside;
-use crate::{Error, Lab, Vswitch};
+use crate::{Error, Lab, Vswitch, frame};
 
 /// `PACKET_OUTGOING` of packet(7): a frame that the machine itself sends.
 const OUTGOING: u8 = 4;
@@ -49,6 +49,12 @@ impl Lab {
             sockets.insert((*vm).to_owned(), socket);
         }
         Ok(Taps { sockets, switches: vswitches(&self.state()?) })
+    }
+
+    /// Announces a machine as QEMU does when a migration has ended: see [`frame::announcement`].
+    pub fn announce(&self, vm: &str) -> Result<(), Error> {
+        let mac = frame::mac(&self.vm(vm)?.mac)?;
+        self.taps(&[vm])?.send(vm, &frame::announcement(mac))
     }
 
     /// Taps at all machines.

@@ -137,6 +137,11 @@ enum Command {
         #[arg(long)]
         plug_first: bool,
     },
+    /// Announce a virtual machine as QEMU does when it has migrated: one reverse ARP request for its MAC address
+    Announce {
+        /// Name of the virtual machine
+        vm: String,
+    },
     /// Ping from a virtual machine
     Ping {
         /// Virtual machine that sends
@@ -223,6 +228,7 @@ impl Lab {
                 eprintln!("{vm} runs on {host} now");
                 Ok(())
             }
+            Command::Announce { vm } => open()?.announce(vm).map_err(failed),
             Command::Ping { vm, address, count, interval_ms } => {
                 self.ping(&open()?, vm, *address, *count, *interval_ms)
             }

@@ -67,15 +67,6 @@ fn and_follow(testbed: &Testbed, act: impl FnOnce()) {
     testbed.wait_in_sync().unwrap();
 }
 
-/// What QEMU sends when a machine has arrived: a reverse ARP request for its own MAC address (RFC 903).
-fn announcement() -> Vec<u8> {
-    let nobody = std::net::Ipv4Addr::UNSPECIFIED;
-    let mut rarp = frame::arp([0xff; 6], 3, (PORT_MAC, nobody), (PORT_MAC, nobody));
-    rarp[12..14].copy_from_slice(&[0x80, 0x35]);
-    rarp.resize(60, 0);
-    rarp
-}
-
 /// Frames sent in both directions, numbered, and where each was received.
 #[derive(Debug, Default)]
 struct Traffic {
@@ -185,7 +176,7 @@ fn a_machine_that_is_announced_loses_nothing_before_and_little_after() {
         let taps = taps(lab);
         let followed = testbed.status().unwrap().last_txn;
         let traffic = Traffic::run(&taps, [old, new], [before, after], || {
-            taps.send(new, &announcement()).unwrap();
+            taps.send(new, &frame::announcement(PORT_MAC)).unwrap();
         });
         let all = before + after;
         let before_it = (traffic.lost(&[old], true, 0..before), traffic.lost(&[PEER], false, 0..before));
