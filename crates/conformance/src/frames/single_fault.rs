@@ -147,6 +147,7 @@ fn neighbour_discovery(
     let mut message = *random.pick(&[
         usual,
         Discovery { to_mac: Some(near.0), dst: there, ..usual },
+        Discovery { option: None, ..usual },
         // Duplicate address detection (RFC 4862, 5.4.2).
         Discovery { src: nobody, dst: solicited_node(here).0, target: Some(here), option: None, ..usual },
         advertisement,
