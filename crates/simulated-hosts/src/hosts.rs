@@ -185,15 +185,13 @@ impl Hosts {
         Ok(())
     }
 
-    /// Sets how many packets each meter of each host still lets through; `None` for any number.
-    pub fn set_budgets(&mut self, budget: impl Fn(&str, u32) -> Option<u64>) {
-        for name in self.sites.keys() {
-            let Some(host) = self.fabric.host_mut(name) else { continue };
-            let meters: Vec<u32> = host.bridge.meters().map(|(id, _)| id).collect();
-            for id in meters {
-                // It is there.
-                let _ = host.bridge.set_budget(id, budget(name, id));
-            }
+    /// Sets how many packets each meter of a host still lets through; `None` for any number.
+    pub fn set_budgets(&mut self, host: &str, budget: impl Fn(u32) -> Option<u64>) {
+        let Some(host) = self.fabric.host_mut(host) else { return };
+        let meters: Vec<u32> = host.bridge.meters().map(|(id, _)| id).collect();
+        for id in meters {
+            // It is there.
+            let _ = host.bridge.set_budget(id, budget(id));
         }
     }
 
