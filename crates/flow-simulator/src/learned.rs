@@ -147,7 +147,7 @@ impl Bridge {
             }
         }
         for (meter, passed) in effects.metered {
-            self.count(meter, passed);
+            self.count_metered(meter, passed);
         }
         for lesson in effects.learned {
             self.learn(lesson);

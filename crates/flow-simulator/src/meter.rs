@@ -41,7 +41,7 @@ impl Bridge {
     }
 
     /// A packet came to a meter, and passed or not.
-    pub(crate) fn count(&mut self, id: u32, passed: bool) {
+    pub(crate) fn count_metered(&mut self, id: u32, passed: bool) {
         let Some(meter) = self.meters.get_mut(&id) else { return };
         if !passed {
             meter.dropped += 1;
