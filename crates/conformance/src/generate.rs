@@ -98,12 +98,16 @@ struct Style {
     six: u64,
     /// The percentage of changes that hosts follow one after another.
     one_by_one: u64,
+    /// The percentage of steps before which a port gets a limit of what it may flood, or uses it up.
+    flooding: u64,
 }
 
 struct Generator<'a> {
     random: &'a mut Random,
     /// For what concerns learning alone.
     limits: Random,
+    /// For what concerns limits of floods alone.
+    floods: Random,
     style: Style,
     world: World,
     steps: Vec<Step>,
@@ -114,6 +118,7 @@ struct Generator<'a> {
 pub fn history(random: &mut Random, size: Size) -> History {
     // A stream of its own, so that histories are what they were but for learning.
     let mut limits = Random::new(random.clone().below(u64::MAX));
+    let mut floods = Random::new(limits.clone().below(u64::MAX));
     let scattered = random.chance(50);
     let style = Style {
         size,
@@ -130,9 +135,10 @@ pub fn history(random: &mut Random, size: Size) -> History {
         one_zone: random.chance(60),
         six: *random.pick(&[0, 0, 40, 100]),
         one_by_one: *random.pick(&[0, 30, 100]),
+        flooding: *floods.pick(&[0, 0, 20, 60]),
     };
     let world = World::new(scattered);
-    let mut generator = Generator { world, random, limits, style, steps: Vec::new(), made: 0 };
+    let mut generator = Generator { world, random, limits, floods, style, steps: Vec::new(), made: 0 };
     generator.network();
     generator.life();
     History { scattered, steps: generator.steps }
@@ -216,6 +222,9 @@ impl Generator<'_> {
                 let learning = self.learning(&name);
                 self.change(vec![learning]);
             }
+            if self.floods.chance(self.style.flooding) {
+                self.limit_floods();
+            }
             if self.limits.chance(self.style.roaming) {
                 self.roam();
             }
@@ -228,6 +237,9 @@ impl Generator<'_> {
                     let mut changes = Vec::new();
                     for _ in 0..*self.random.pick(&[1, 1, 1, 2, 4]) {
                         changes.extend(self.some_change());
+                    }
+                    if self.floods.chance(self.style.flooding) {
+                        changes.extend(self.flood_limit());
                     }
                     if self.random.chance(self.style.one_by_one) {
                         self.one_by_one(changes);

@@ -38,6 +38,8 @@ pub fn world(world: &World) -> network_spec::World {
         vnics: world.vifs.iter().map(|(key, vif)| (key.clone(), vif.since)).collect(),
         failing: failing.chain(world.nodes.keys().map(without)).collect(),
         trees: trees(world),
+        flood_limits: world.flood_limits.keys().cloned().collect(),
+        exhausted: world.exhausted.clone(),
     }
 }
 

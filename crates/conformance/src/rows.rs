@@ -87,21 +87,28 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
         if let Some((parent, tag)) = &port.parent {
             fields.extend([("parent", text(parent)), ("tag", int(*tag))]);
         }
+        fields.extend(flood_limit(world, name));
         object("switch_port", name, &fields);
     }
     for (name, localnet) in &world.localnets {
-        let fields = [
+        let mut fields = vec![
             ("switch", text(&localnet.switch)),
             ("physical_network", text(&localnet.network)),
             ("tag", int(localnet.tag)),
         ];
+        fields.extend(flood_limit(world, name));
         object("localnet_port", name, &fields);
     }
 }
 
+/// The field of a port that may flood only so many frames a second.
+fn flood_limit(world: &World, port: &str) -> Option<(&'static str, Value)> {
+    world.flood_limits.get(port).map(|limit| ("flood_limit", Value::Int((*limit).into())))
+}
+
 /// Tables whose rows the world gives instead of the rules' hooks, so that numbers are spread over their 24 bits and do not
 /// depend on the history.
-pub(crate) const LABELS: [&str; 3] = ["datapath_label", "node_label", "tunnel_label"];
+pub(crate) const LABELS: [&str; 4] = ["datapath_label", "node_label", "tunnel_label", "port_meter"];
 
 fn labels(world: &World, rows: &mut Rows) {
     let label = |label: u32| Value::Int(label.into());
@@ -117,6 +124,10 @@ fn labels(world: &World, rows: &mut Rows) {
     }
     for port in world.ports.keys().chain(world.localnets.keys()) {
         add(rows, "tunnel_label", vec![text("port"), text(port), label(world.labels.port(port))]);
+    }
+    for port in world.flood_limits.keys() {
+        let meter = world.labels.meter(port).unwrap_or_default();
+        add(rows, "port_meter", vec![text(port), label(meter)]);
     }
     for node in world.nodes.keys() {
         add(rows, "node_label", vec![text(node), label(world.labels.node(node))]);

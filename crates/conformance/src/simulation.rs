@@ -69,9 +69,11 @@ impl Simulation {
         for _ in 0..ROUNDS {
             let wanted = rows(world, self.rules.kinds(), self.hosts.reports(), managed);
             let Some(delta) = self.rules.replace(wanted)? else {
+                world.nodes.keys().for_each(|host| self.set_budgets(world, host));
                 return self.hosts.check_requests();
             };
             self.hosts.apply(&self.tables, &delta)?;
+            world.nodes.keys().for_each(|host| self.set_budgets(world, host));
             self.say(delta);
             self.make_ports(world)?;
         }
@@ -107,6 +109,7 @@ impl Simulation {
             for host in order {
                 self.hosts.apply(&self.tables, &parts[&host])?;
                 self.make_ports(world)?;
+                self.set_budgets(world, &host);
                 changed.insert(host);
                 between(&self.hosts, &changed)?;
             }
@@ -131,6 +134,14 @@ impl Simulation {
             }
         }
         parts
+    }
+
+    /// The meters of ports that have used up their limits on a host drop everything there, and others nothing.
+    fn set_budgets(&mut self, world: &World, host: &str) {
+        self.hosts.set_budgets(host, |meter| {
+            let port = world.labels.metered(meter)?;
+            world.exhausted.contains(&(host.to_owned(), port.to_owned())).then_some(0)
+        });
     }
 
     fn make_ports(&mut self, world: &World) -> Result<(), String> {

@@ -151,6 +151,10 @@ pub struct World {
     pub failing: BTreeSet<Failing>,
     /// The form of floods to many hosts.
     pub trees: Trees,
+    /// The frames a second that ports and localnet ports may flood, of those with a limit.
+    pub flood_limits: BTreeMap<String, u32>,
+    /// Those that have used up their limits on a host, by host and port.
+    pub exhausted: BTreeSet<(String, String)>,
     /// The labels of objects.
     pub labels: Labels,
     /// The number of changes so far.
@@ -166,7 +170,9 @@ pub struct Labels {
     datapaths: BTreeMap<String, u32>,
     ports: BTreeMap<String, u32>,
     nodes: BTreeMap<String, u32>,
+    meters: BTreeMap<String, u32>,
     given: u32,
+    meters_given: u32,
 }
 
 impl Labels {
@@ -184,6 +190,16 @@ impl Labels {
     /// The label of a port, of a localnet port, or of one of [`audience`]'s names.
     pub fn port(&self, port: &str) -> u32 {
         self.ports.get(port).copied().unwrap_or(0)
+    }
+
+    /// The meter of a port with a limit.
+    pub fn meter(&self, port: &str) -> Option<u32> {
+        self.meters.get(port).copied()
+    }
+
+    /// The port of a meter.
+    pub fn metered(&self, meter: u32) -> Option<&str> {
+        self.meters.iter().find(|(_, number)| **number == meter).map(|(port, _)| port.as_str())
     }
 
     /// A node's label.

@@ -219,6 +219,21 @@ impl pb::controller_server::Controller for Api {
         Ok(Response::new(Box::pin(parts)))
     }
 
+    type ListFloodDropsStream = Results<pb::ListFloodDropsResponse>;
+
+    async fn list_flood_drops(
+        &self,
+        request: Request<pb::ListFloodDropsRequest>,
+    ) -> Result<Response<Self::ListFloodDropsStream>, Status> {
+        let account = account(request.extensions());
+        account.room().await?;
+        let port = Some(request.into_inner().port).filter(|port| !port.is_empty());
+        let survey = self.engine.flood_drops(port).await.map_err(stopping)?;
+        let (sender, parts) = parts(account);
+        tokio::spawn(survey.send(self.surveys.clone(), sender));
+        Ok(Response::new(Box::pin(parts)))
+    }
+
     async fn status(
         &self,
         request: Request<pb::StatusRequest>,

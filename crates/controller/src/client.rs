@@ -97,6 +97,17 @@ pub struct LearnedAddresses {
     pub unread: Vec<pb::UnreadSwitch>,
 }
 
+/// What ports with a limit of floods have lost.
+#[derive(Debug, Clone, Default)]
+pub struct FloodDrops {
+    /// The ports, ordered by port and host.
+    pub drops: Vec<pb::FloodDrops>,
+    /// The number of hosts that were asked.
+    pub hosts: u64,
+    /// The hosts of which nothing is known, in order.
+    pub unread: Vec<pb::UnreadSwitch>,
+}
+
 /// The desired state of a switch.
 #[derive(Debug, Clone, Default)]
 pub struct Flows {
@@ -297,6 +308,24 @@ impl Client {
             found.unread.extend(message.unread);
         }
         found.learned.sort_by(|a, b| (&a.node, &a.port).cmp(&(&b.node, &b.port)));
+        found.unread.sort_by(|a, b| a.node.cmp(&b.node));
+        Ok(found)
+    }
+
+    /// What a port with a limit of floods has lost, or all such ports, asked now.
+    pub async fn flood_drops(&mut self, port: Option<&str>) -> Result<FloodDrops, ClientError> {
+        let request = pb::ListFloodDropsRequest { port: port.unwrap_or_default().to_owned() };
+        let stream = within(ANSWER_MAX, self.inner.list_flood_drops(request)).await;
+        let mut messages = stream.map_err(|status| self.failed(status))?.into_inner();
+        let mut found = FloodDrops::default();
+        while let Some(message) =
+            within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
+        {
+            found.hosts += message.hosts;
+            found.drops.extend(message.drops);
+            found.unread.extend(message.unread);
+        }
+        found.drops.sort_by(|a, b| (&a.port, &a.node).cmp(&(&b.port, &b.node)));
         found.unread.sort_by(|a, b| a.node.cmp(&b.node));
         Ok(found)
     }

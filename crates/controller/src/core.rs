@@ -18,6 +18,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::derived::{Derived, Ran, run, take_in};
 use crate::input_rows::{managed_rows, merge, objects_rows};
+use crate::flood_drops::FloodMeters;
 use crate::learned::LearnedPlaces;
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
@@ -367,6 +368,11 @@ impl Core {
     /// What the rules say of learned flows.
     pub(crate) fn learned_places(&self) -> &LearnedPlaces {
         &self.derived.learned
+    }
+
+    /// What the rules say of meters.
+    pub(crate) fn flood_meters(&self) -> &FloodMeters {
+        &self.derived.flood_meters
     }
 
     /// The state of an object, by the names of the columns in which the rules say it.

@@ -6,8 +6,8 @@ use std::fmt;
 use nlog_data::{Canonical, Committed, ErrorCode, Row, TableDelta, TransactionError, Value};
 use openflow_rs::{Actions, Match};
 use ovs_driver::{
-    BUCKET_MAX, Bucket, Changes, Flow, FlowError, FlowKey, GROUP_MAX, Patch, Pool, RemoteError, Tunnel,
-    UnknownEncap,
+    BUCKET_MAX, Bucket, Changes, Flow, FlowError, FlowKey, GROUP_MAX, METER_MAX, Meter, Patch, Pool, RemoteError,
+    Tunnel, UnknownEncap,
 };
 
 use crate::rules::Rules;
@@ -56,6 +56,19 @@ pub(crate) fn split_by_node(
             let changes = changes.entry(node).or_default();
             changes.buckets_delete.remove(&key);
             changes.buckets_add.insert(key, bucket);
+        }
+    }
+    if let Some(table) = rules.meters {
+        let delta = delta(table);
+        for row in &delta.delete {
+            let (node, id, _) = meter(row)?;
+            changes.entry(node).or_default().meters_delete.insert(id);
+        }
+        for row in &delta.insert {
+            let (node, id, meter) = meter(row)?;
+            let changes = changes.entry(node).or_default();
+            changes.meters_delete.remove(&id);
+            changes.meters_add.insert(id, meter);
         }
     }
     if let Some(table) = rules.tunnels {
@@ -183,6 +196,20 @@ fn bucket(row: &Row) -> Result<(String, BucketKey, &Canonical<Actions>), Transac
     };
     let key = (number("group", *group, GROUP_MAX)?, number("bucket", *bucket, BUCKET_MAX)?);
     Ok((node.to_string(), key, actions))
+}
+
+/// A row of `of_meter`: transport node, number and meter.
+fn meter(row: &Row) -> Result<(String, u32, Meter), TransactionError> {
+    let [Value::String(node), Value::Int(id), Value::Int(rate), Value::Int(burst)] = row.as_slice() else {
+        return Err(misfit("of_meter", row));
+    };
+    let number = |what: &str, number: i64, last: u32| {
+        let fault =
+            || range(format!("of_meter: {node}: {what} {number} is out of range; it is from 1 to {last}"));
+        u32::try_from(number).ok().filter(|number| (1..=last).contains(number)).ok_or_else(fault)
+    };
+    let meter = Meter { rate: number("rate", *rate, u32::MAX)?, burst: number("burst", *burst, u32::MAX)? };
+    Ok((node.to_string(), number("meter", *id, METER_MAX)?, meter))
 }
 
 /// A row of `ovsdb_patch`.

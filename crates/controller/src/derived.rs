@@ -7,6 +7,7 @@ use ovs_driver::{Changes, Pool};
 
 use crate::core::{CoreError, Refusal};
 use crate::delta_split::split_by_node;
+use crate::flood_drops::FloodMeters;
 use crate::learned::LearnedPlaces;
 use crate::object_status::{ObjectStatus, ProblemChanges};
 use crate::provenance::Provenance;
@@ -21,6 +22,7 @@ pub(crate) struct Derived {
     pub(crate) status: ObjectStatus,
     pub(crate) addresses: SwitchAddresses,
     pub(crate) learned: LearnedPlaces,
+    pub(crate) flood_meters: FloodMeters,
     /// The encoded values of all switches.
     pool: Pool,
 }
@@ -69,6 +71,7 @@ pub(crate) fn take_in(
     let problems = derived.status.apply(committed, rules);
     let addresses = derived.addresses.apply(committed, rules);
     derived.learned.apply(committed, rules);
+    derived.flood_meters.apply(committed, rules);
     let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);
     Ok(Ran { changes, problems, addresses, filled })
 }

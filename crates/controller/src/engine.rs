@@ -22,6 +22,7 @@ use crate::core::{
 };
 use crate::fleet::{Fleet, FleetEvent};
 use crate::journal::{Journal, JournalError};
+use crate::flood_drops::FloodSurvey;
 use crate::learned::Survey;
 use crate::logical_flows::LogicalFlows;
 use crate::peer::Origin;
@@ -126,6 +127,7 @@ pub(crate) enum Query {
     List { node: String, answer: Answer<Option<Listing>> },
     Logical { id: String, answer: Answer<Option<LogicalFlows>> },
     Survey { id: String, answer: Answer<Option<Survey>> },
+    FloodDrops { port: Option<String>, answer: Answer<FloodSurvey> },
     Watch { wanted: Wanted, answer: Answer<Result<Watch, WatchError>> },
 }
 
@@ -215,6 +217,11 @@ impl Engine {
     /// owns flows has this id.
     pub(crate) async fn survey(&self, id: String) -> Result<Option<Survey>, Stopping> {
         self.ask(|answer| Query::Survey { id, answer }).await
+    }
+
+    /// The question what a port with a limit of floods has lost, or all such ports, to be asked by whoever wants to know.
+    pub(crate) async fn flood_drops(&self, port: Option<String>) -> Result<FloodSurvey, Stopping> {
+        self.ask(|answer| Query::FloodDrops { port, answer }).await
     }
 
     /// The status of the controller, with all switches and problems. If nodes are given, only their switches and no
@@ -587,6 +594,9 @@ impl Worker {
             }
             Query::Logical { id, answer } => drop(answer.send(LogicalFlows::of(core, &id))),
             Query::Survey { id, answer } => drop(answer.send(Survey::of(core, &self.fleet, &id))),
+            Query::FloodDrops { port, answer } => {
+                let _ = answer.send(FloodSurvey::of(core, &self.fleet, port.as_deref()));
+            }
             Query::Watch { wanted, answer } => drop(answer.send(self.fleet.receipts.watch(wanted))),
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_rs::Match;
-use ovs_driver::{Changes, Channel, Desired, Event, FlowTable, LearnedFlow, ReadError, Rejection};
+use ovs_driver::{Changes, Channel, Desired, Event, FlowTable, LearnedFlow, MeterCount, ReadError, Rejection};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
@@ -48,6 +48,8 @@ pub trait Driver: Send {
     fn push(&self, txn: u64, changes: Changes);
     /// Reads from the switch what it has learned: the flows of this table, those that the match covers.
     fn learned(&self, table: u8, matching: &Match) -> Reading;
+    /// Reads from the switch what its meters have counted.
+    fn meter_counts(&self) -> Asking<Vec<MeterCount>>;
     /// Stops the driver. The future completes, soon, when the driver no longer acts.
     fn end(self: Box<Self>) -> Shutdown;
 }
@@ -55,8 +57,11 @@ pub trait Driver: Send {
 /// See [`Driver::end`].
 pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// See [`Driver::learned`]. Ends by itself if the switch does not answer.
-pub type Reading = Pin<Box<dyn Future<Output = Result<Vec<LearnedFlow>, ReadError>> + Send>>;
+/// A question to a switch. Ends by itself if the switch does not answer.
+pub type Asking<A> = Pin<Box<dyn Future<Output = Result<A, ReadError>> + Send>>;
+
+/// See [`Driver::learned`].
+pub type Reading = Asking<Vec<LearnedFlow>>;
 
 /// Drivers of real switches.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +89,10 @@ impl Driver for ovs_driver::Handle {
 
     fn learned(&self, table: u8, matching: &Match) -> Reading {
         Box::pin(ovs_driver::Handle::learned(self, table, matching.clone()))
+    }
+
+    fn meter_counts(&self) -> Asking<Vec<MeterCount>> {
+        Box::pin(ovs_driver::Handle::meter_counts(self))
     }
 
     fn end(self: Box<Self>) -> Shutdown {
@@ -523,6 +532,14 @@ impl Fleet {
     pub(crate) fn learned(&self, node: &str, table: u8, matching: &Match) -> Reading {
         match self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
             Some(driver) => driver.learned(table, matching),
+            None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
+        }
+    }
+
+    /// Reads from the switch of a transport node what its meters have counted.
+    pub(crate) fn meter_counts(&self, node: &str) -> Asking<Vec<MeterCount>> {
+        match self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
+            Some(driver) => driver.meter_counts(),
             None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
         }
     }

@@ -9,13 +9,14 @@ use network::ObjectKey;
 use nlog_data::{Committed, Row, TableId, Value};
 use openflow_rs::{Field, MacAddr, Match};
 use ovs_driver::{LearnedFlow, ReadError};
+use prost::Message;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::answers::PartSender;
 use crate::core::Core;
-use crate::fleet::{Fleet, Reading};
+use crate::fleet::{Asking, Fleet, Reading};
 use crate::logical_flows::LogicalFlows;
 use crate::pb;
 use crate::rules::Rules;
@@ -128,10 +129,6 @@ impl Survey {
         sender: PartSender<pb::ListLearnedAddressesResponse>,
     ) {
         let Survey { datapath, places, readings } = self;
-        let turn = tokio::select! {
-            turn = surveys.0.acquire_owned() => turn,
-            () = sender.closed() => return,
-        };
         let ports = places.values().filter(|place| !place.port.is_empty()).count();
         let (kind, id) = (datapath.kind.to_string(), datapath.id.to_string());
         let first = pb::ListLearnedAddressesResponse {
@@ -143,26 +140,40 @@ impl Survey {
         if sender.send(Ok(first)).await.is_none() {
             return;
         }
-        let deadline = Instant::now() + ALL_WITHIN;
-        let (mut readings, mut asked) = (readings.into_iter(), JoinSet::new());
-        loop {
-            for (node, reading) in readings.by_ref().take(AT_A_TIME - asked.len()) {
-                let places = places.clone();
-                asked.spawn(async move {
-                    let read = tokio::time::timeout_at(deadline, reading).await;
-                    let read = read.unwrap_or(Err(ReadError::Late));
-                    // Many flows take a while.
-                    tokio::task::spawn_blocking(move || message(&node, read, &places, addresses)).await
-                });
-            }
-            // Neither a task nor what it waits for panics or is aborted.
-            let Some(Ok(Ok(message))) = asked.join_next().await else { break };
-            if sender.send(Ok(message)).await.is_none() {
-                break;
-            }
-        }
-        drop(turn);
+        ask_all(readings, surveys, sender, move |node, read| message(node, read, &places, addresses)).await;
     }
+}
+
+/// Asks switches, when it is this survey's turn, and sends what `message` makes of the answer of each as it comes.
+pub(crate) async fn ask_all<A: Send + 'static, M: Message + 'static>(
+    readings: Vec<(String, Asking<A>)>,
+    surveys: Surveys,
+    sender: PartSender<M>,
+    message: impl Fn(&str, Result<A, ReadError>) -> M + Send + Sync + 'static,
+) {
+    let turn = tokio::select! {
+        turn = surveys.0.acquire_owned() => turn,
+        () = sender.closed() => return,
+    };
+    let (message, deadline) = (Arc::new(message), Instant::now() + ALL_WITHIN);
+    let (mut readings, mut asked) = (readings.into_iter(), JoinSet::new());
+    loop {
+        for (node, reading) in readings.by_ref().take(AT_A_TIME - asked.len()) {
+            let message = message.clone();
+            asked.spawn(async move {
+                let read = tokio::time::timeout_at(deadline, reading).await;
+                let read = read.unwrap_or(Err(ReadError::Late));
+                // Many flows take a while.
+                tokio::task::spawn_blocking(move || message(&node, read)).await
+            });
+        }
+        // Neither a task nor what it waits for panics or is aborted.
+        let Some(Ok(Ok(message))) = asked.join_next().await else { break };
+        if sender.send(Ok(message)).await.is_none() {
+            break;
+        }
+    }
+    drop(turn);
 }
 
 /// Lets surveys be made in turn.

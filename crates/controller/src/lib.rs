@@ -41,6 +41,7 @@ mod delta_split;
 mod derived;
 pub mod engine;
 pub mod fleet;
+mod flood_drops;
 mod former_labels;
 mod input_rows;
 pub mod journal;

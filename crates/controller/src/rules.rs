@@ -13,7 +13,8 @@ use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
 use switch_tables::{
-    ADDRESSES, BUCKETS, DATAPATH_LABELS, FLOWS, LEARNED_ADDRESSES, LEARNING_HOSTS, PATCHES, PROBLEMS, TUNNELS,
+    ADDRESSES, BUCKETS, DATAPATH_LABELS, FLOOD_METERS, FLOWS, LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES,
+    PROBLEMS, TUNNELS,
 };
 use tracing::warn;
 
@@ -34,6 +35,7 @@ pub struct Rules {
     inputs: BTreeMap<Arc<str>, TableId>,
     pub(crate) flows: Option<TableId>,
     pub(crate) buckets: Option<TableId>,
+    pub(crate) meters: Option<TableId>,
     pub(crate) tunnels: Option<TableId>,
     pub(crate) patches: Option<TableId>,
     pub(crate) addresses: Option<TableId>,
@@ -41,6 +43,7 @@ pub struct Rules {
     pub(crate) problems: Option<TableId>,
     pub(crate) learned_addresses: Option<TableId>,
     pub(crate) learning_hosts: Option<TableId>,
+    pub(crate) flood_meters: Option<TableId>,
     /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
     /// depends on them; if the rules have them, the logical rule behind a flow is known.
     pub(crate) universal: Vec<Universal>,
@@ -177,8 +180,8 @@ impl Rules {
         warn_of_idle_tables(&program, &filled, &interface);
         let [flows, buckets, tunnels, patches, addresses, problems] =
             [FLOWS, BUCKETS, TUNNELS, PATCHES, ADDRESSES, PROBLEMS].map(|table| interface.table(&table));
-        let [learned_addresses, learning_hosts] =
-            [LEARNED_ADDRESSES, LEARNING_HOSTS].map(|table| interface.table(&table));
+        let [learned_addresses, learning_hosts, flood_meters, meters] =
+            [LEARNED_ADDRESSES, LEARNING_HOSTS, FLOOD_METERS, METERS].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
@@ -211,6 +214,7 @@ impl Rules {
             inputs,
             flows,
             buckets,
+            meters,
             tunnels,
             patches,
             addresses,
@@ -218,6 +222,7 @@ impl Rules {
             problems,
             learned_addresses,
             learning_hosts,
+            flood_meters,
             universal,
             names,
             datapath_labels,
@@ -261,8 +266,8 @@ impl Rules {
 
     /// The tables whose changes the controller observes.
     pub fn observed(&self) -> BTreeSet<TableId> {
-        let of_switches = [self.flows, self.buckets, self.tunnels, self.patches];
-        let learned = [self.learned_addresses, self.learning_hosts];
+        let of_switches = [self.flows, self.buckets, self.meters, self.tunnels, self.patches];
+        let learned = [self.learned_addresses, self.learning_hosts, self.flood_meters];
         let others = [self.addresses, self.problems, self.datapath_labels];
         let states = self.states.iter().map(|state| state.table);
         let single = of_switches.into_iter().chain(others).chain(learned).flatten().chain(states);

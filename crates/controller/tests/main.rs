@@ -9,6 +9,7 @@ mod full_disk;
 mod groups;
 mod hostile;
 mod interface;
+mod flood_drops;
 mod learned;
 mod load;
 mod logical_flows;

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use openflow_rs::flow::{ALL_TABLES, ANY_GROUP};
-use openflow_rs::{FlowCommand, FlowEntry, FlowMod, Match, PortNo};
+use openflow_rs::{Actions, FlowCommand, FlowEntry, FlowMod, Match, PortNo};
 
-use crate::check::{check, groups_named};
+use crate::check::{There, check, groups_named};
 use crate::extract::VlanLimit;
 use crate::group::misplaced;
 use crate::learned::Learned;
+use crate::meter::Meter;
 use crate::port::Port;
 use crate::table::{Table, covers};
 use crate::{FlowKey, Group, Refused, Tunnel};
@@ -19,6 +20,7 @@ use crate::{FlowKey, Group, Refused, Tunnel};
 pub struct Bridge {
     tables: BTreeMap<u8, Table>,
     pub(crate) groups: BTreeMap<u32, Group>,
+    pub(crate) meters: BTreeMap<u32, Meter>,
     /// The number of references to each group in flows.
     users: BTreeMap<u32, usize>,
     pub(crate) ports: BTreeMap<u16, Port>,
@@ -94,7 +96,7 @@ impl Bridge {
     /// # Errors
     /// As [`Bridge::add_flow`].
     pub fn add_shared(&mut self, flow: Arc<FlowEntry>) -> Result<(), Refused> {
-        check(&flow.actions, flow.table, &|group| self.groups.contains_key(&group))?;
+        self.check(&flow.actions, flow.table)?;
         self.put(flow);
         Ok(())
     }
@@ -127,7 +129,7 @@ impl Bridge {
                 continue;
             }
             if !deletes {
-                check(&entry.actions, *number, &|group| self.groups.contains_key(&group))?;
+                self.check(&entry.actions, *number)?;
             }
             if strict {
                 found.extend(table.get(&entry.matches, entry.priority).filter(concerned).cloned());
@@ -144,6 +146,12 @@ impl Bridge {
             }
         }
         Ok(())
+    }
+
+    fn check(&self, actions: &Actions, table: u8) -> Result<(), Refused> {
+        let group = |group| self.groups.contains_key(&group);
+        let meter = |meter| self.meters.contains_key(&meter);
+        check(actions, table, There { group: &group, meter: &meter })
     }
 
     /// Puts a flow into its table, replacing one with the same match and priority.
@@ -203,7 +211,7 @@ impl Bridge {
             return Err(Refused::Buckets(group.buckets.len()));
         }
         for bucket in &group.buckets {
-            check(&bucket.actions, 0, &|group| self.groups.contains_key(&group))?;
+            self.check(&bucket.actions, 0)?;
             if let Some(action) = misplaced(&bucket.actions) {
                 return Err(Refused::InBucket(Box::new(action.clone())));
             }
@@ -218,13 +226,17 @@ impl Bridge {
         if self.users.remove(&id).is_none_or(|count| count == 0) {
             return;
         }
-        let names = |flow: &&Arc<FlowEntry>| {
+        self.remove_flows(|flow| {
             let mut names = false;
             groups_named(&flow.actions, &mut |group| names |= group == id);
             names
-        };
-        let naming: Vec<_> = self.tables.values().flat_map(Table::entries).filter(names).cloned().collect();
-        for flow in naming {
+        });
+    }
+
+    pub(crate) fn remove_flows(&mut self, which: impl Fn(&FlowEntry) -> bool) {
+        let entries = self.tables.values().flat_map(Table::entries);
+        let found: Vec<_> = entries.filter(|flow| which(flow)).cloned().collect();
+        for flow in found {
             self.take(flow.table, flow.priority, &flow.matches);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use openflow_rs::{FlowEntry, Match};
 
-use crate::check::check;
+use crate::check::{There, check};
 use crate::group::misplaced;
 use crate::{Bridge, Bucket, Group, Refused};
 
@@ -111,8 +111,10 @@ impl Bridge {
             let stays = |bucket: &Bucket| !removed.contains(&(group, bucket.id));
             comes || self.groups.get(&group).is_some_and(|group| group.buckets.iter().any(stays))
         };
+        let has_meter = |meter| self.meters.contains_key(&meter);
+        let there = There { group: &is_there, meter: &has_meter };
         for (group, bucket) in &change.buckets {
-            check(&bucket.actions, 0, &is_there)?;
+            check(&bucket.actions, 0, there)?;
             if let Some(action) = misplaced(&bucket.actions) {
                 return Err(Refused::InBucket(Box::new(action.clone())));
             }
@@ -120,7 +122,7 @@ impl Bridge {
                 return Err(Refused::Buckets(group.buckets.len() + 1));
             }
         }
-        change.flows.iter().try_for_each(|flow| check(&flow.actions, flow.table, &is_there))
+        change.flows.iter().try_for_each(|flow| check(&flow.actions, flow.table, there))
     }
 }
 

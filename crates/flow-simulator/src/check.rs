@@ -6,12 +6,29 @@ use openflow_rs::{Action, Actions, PortNo};
 
 use crate::Refused;
 
-/// Refuses actions that the simulator does not interpret before a packet reaches them.
-pub(crate) fn check(actions: &Actions, table: u8, has_group: &dyn Fn(u32) -> bool) -> Result<(), Refused> {
+/// Which groups and meters there are.
+#[derive(Clone, Copy)]
+pub(crate) struct There<'a> {
+    pub(crate) group: &'a dyn Fn(u32) -> bool,
+    pub(crate) meter: &'a dyn Fn(u32) -> bool,
+}
+
+/// Refuses actions of a flow or a bucket that the simulator does not interpret before a packet reaches them.
+pub(crate) fn check(actions: &Actions, table: u8, there: There<'_>) -> Result<(), Refused> {
+    // A meter comes first and applies to all the rest.
+    let rest = match actions.0.first() {
+        Some(Action::Meter(meter)) if !(there.meter)(meter.id) => return Err(Refused::NoMeter(meter.id)),
+        Some(Action::Meter(_)) => actions.0.get(1..).unwrap_or_default(),
+        _ => &actions.0,
+    };
+    check_list(rest, table, there)
+}
+
+fn check_list(actions: &[Action], table: u8, there: There<'_>) -> Result<(), Refused> {
     if table == ALL_TABLES {
         return Err(Refused::Table(table));
     }
-    for action in &actions.0 {
+    for action in actions {
         let unsupported = |why| Err(Refused::Action { action: Box::new(action.clone()), why });
         match action {
             Action::Ct(_) | Action::Nat(_) => {
@@ -25,7 +42,7 @@ pub(crate) fn check(actions: &Actions, table: u8, has_group: &dyn Fn(u32) -> boo
             Action::Conjunction(_) => {
                 return unsupported("conjunctive matches are not there yet; write the flows out");
             }
-            Action::Meter(_) => return unsupported("nothing is limited by rate here"),
+            Action::Meter(_) => return unsupported("a meter is the first action of a flow"),
             Action::WriteActions(_) | Action::ClearActions(_) => {
                 return unsupported("flows have no action set here, only buckets do; apply the actions");
             }
@@ -40,13 +57,13 @@ pub(crate) fn check(actions: &Actions, table: u8, has_group: &dyn Fn(u32) -> boo
             Action::Output(output) if output.port == PortNo::TABLE => {
                 return unsupported("only packet-outs may use it; write resubmit(,0)");
             }
-            Action::Group(group) if !has_group(group.id) => {
+            Action::Group(group) if !(there.group)(group.id) => {
                 return Err(Refused::NoGroup(group.id));
             }
             Action::GotoTable(goto) if goto.table <= table => {
                 return Err(Refused::Backwards { from: table, to: goto.table });
             }
-            Action::CloneActions(clone) => check(&clone.actions, table, has_group)?,
+            Action::CloneActions(clone) => check_list(&clone.actions.0, table, there)?,
             _ => {}
         }
     }

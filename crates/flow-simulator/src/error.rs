@@ -16,6 +16,9 @@ pub enum Refused {
     /// A flow refers to a missing group.
     #[error("there is no group {0}: add it before the flow or bucket that names it")]
     NoGroup(u32),
+    /// A flow refers to a missing meter, or a budget is for one.
+    #[error("there is no meter {0}: add it before the flow that names it")]
+    NoMeter(u32),
     /// A group with this id already exists.
     #[error("group {0} is there already: remove it first, or replace it")]
     GroupExists(u32),

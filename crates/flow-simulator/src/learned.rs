@@ -105,11 +105,13 @@ pub(crate) struct Effects {
     pub(crate) learned: Vec<Lesson>,
     /// The flows with an idle timeout that it matched.
     pub(crate) used: Vec<Arc<FlowEntry>>,
+    /// The meters that it came to, and whether it passed.
+    pub(crate) metered: Vec<(u32, bool)>,
 }
 
 impl Effects {
     pub(crate) fn are_none(&self) -> bool {
-        self.learned.is_empty() && self.used.is_empty()
+        self.learned.is_empty() && self.used.is_empty() && self.metered.is_empty()
     }
 }
 
@@ -143,6 +145,9 @@ impl Bridge {
             if let Some(times) = self.learned.times.get_mut(&slot(&flow)) {
                 times.used = now;
             }
+        }
+        for (meter, passed) in effects.metered {
+            self.count_metered(meter, passed);
         }
         for lesson in effects.learned {
             self.learn(lesson);

@@ -41,11 +41,12 @@
 //! - [`Bridge::process`] and [`Bridge::trace`]: the [`Outcome`] of a packet, and the [`trace::Step`]s that lead to it.
 //! - [`Bridge::receive`]: the same, with learning ([`Bridge::learned`]). No clock is read: [`Bridge::advance`] advances
 //!   time.
+//! - [`Meter`]: drops packets when a test says so.
 //! - [`Change`]: flows and buckets to add and remove, in any order, as in deltas of rules.
 //! - [`Fabric`]: [`Host`]s with tunnels and physical networks between them, and the path of a packet through them.
 //!
-//! Left out on purpose: timeouts of flows that were not learned, meters, counters, and the `NORMAL` action. Queues are
-//! accepted and have no effect. A flow whose actions lack their prerequisites is accepted, although a switch refuses it.
+//! Left out on purpose: timeouts of flows that were not learned, counters, and the `NORMAL` action. Queues are
+//! accepted and have no effect. Meters have no rate: a test says what they let through ([`Bridge::set_budget`]). A flow whose actions lack their prerequisites is accepted, although a switch refuses it.
 //!
 //! Left out so far, and refused: `ct` and `nat`, `conjunction`, `check_pkt_larger`, action sets of flows (`write_actions`,
 //! `clear_actions`), groups of type `select` and `ff`, and `learn` with TCP timeouts or results. Not parsed: MPLS,
@@ -64,6 +65,7 @@ mod group;
 mod key;
 mod learned;
 mod limits;
+mod meter;
 mod packet;
 mod pipeline;
 mod port;
@@ -79,6 +81,7 @@ pub use extract::VlanLimit;
 pub use fabric::{Arrival, Crossing, Fabric, Host, Lost, Tapped, Tunnelled};
 pub use group::{Bucket, Group};
 pub use key::FlowKey;
+pub use meter::Meter;
 pub use packet::Packet;
 pub use pipeline::{Emitted, Outcome};
 pub use port::{Encapsulation, Tunnel};

@@ -89,6 +89,8 @@ struct Run<'a> {
     exit: bool,
     stopped: Option<Stopped>,
     cut: bool,
+    /// Whether a meter has dropped the packet. The switch translates the rest before it executes anything.
+    metered_out: bool,
     emitted: Vec<Emitted>,
     effects: Effects,
     recorder: Recorder,
@@ -109,6 +111,7 @@ impl<'a> Run<'a> {
             exit: false,
             stopped: None,
             cut: false,
+            metered_out: false,
             emitted: Vec::new(),
             effects: Effects::default(),
             recorder: Recorder::new(wanted),
@@ -206,18 +209,29 @@ impl<'a> Run<'a> {
             }
             Action::GotoTable(goto) => self.enter(goto.table, self.key.in_port),
             Action::Learn(learn) => self.learn(learn),
+            Action::Meter(meter) => self.meter(meter.id),
             Action::Note(_) | Action::SetQueue(_) | Action::PopQueue(_) => {}
             // `Bridge::check` lets none of these in.
             Action::Ct(_)
             | Action::Nat(_)
             | Action::Conjunction(_)
-            | Action::Meter(_)
             | Action::CheckPktLarger(_)
             | Action::WriteActions(_)
             | Action::ClearActions(_)
             | Action::Unknown(_) => self.recorder.problem(|| "not interpreted here".to_owned()),
         }
         Flow::Continue
+    }
+
+    fn meter(&mut self, id: u32) {
+        let budget = self.bridge.meters.get(&id).and_then(|meter| meter.budget);
+        let spent = self.effects.metered.iter().filter(|taken| **taken == (id, true)).count() as u64;
+        let passes = budget.is_none_or(|budget| spent < budget);
+        self.effects.metered.push((id, passes));
+        if !passes {
+            self.metered_out = true;
+            self.recorder.note(|| "dropped: the meter is exhausted".to_owned());
+        }
     }
 
     fn set_field(&mut self, set: SetField) {
@@ -387,6 +401,9 @@ impl<'a> Run<'a> {
             return;
         }
         self.action_bytes += first + limits::OUTPUT;
+        if self.metered_out {
+            return self.recorder.note(|| format!("not sent by port {port}: a meter dropped the packet"));
+        }
         self.recorder.note(|| format!("sent by port {port}"));
         self.emitted.push(Emitted { port, bytes: self.frame.bytes().to_vec(), key: self.key.clone() });
     }

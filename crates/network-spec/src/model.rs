@@ -229,7 +229,9 @@ impl Model {
 
     /// Forwards a frame. A frame to a group address goes to all ports, any other to the port with its address. If no port
     /// has the address and the switch learns, the frame goes to the port where the address was learned, or, if it was not
-    /// learned, to all ports that receive frames to unknown addresses.
+    /// learned, to all ports that receive frames to unknown addresses. A frame that would go to many ports is dropped whole
+    /// if its port has flooded as many as it may: copies are not counted, but frames, once, where they enter. What the switch
+    /// learns from it and what is answered is not flooded.
     fn forward(&mut self, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
         let Sent { host, switch, port, .. } = *sent;
         let [host, switch, port] = [host, switch, port].map(str::to_owned);
@@ -289,6 +291,9 @@ impl Model {
     /// switch has one, it reaches the other hosts. Otherwise each remote host with ports of the audience gets one copy, and
     /// other hosts get none ([`World::ways`]).
     fn replicate(&mut self, sent: &Sent<'_>, audience: impl Fn(&Port) -> bool, out: &mut Vec<Arrival>) {
+        if self.world.is_exhausted(sent.host, sent.port) {
+            return;
+        }
         let is_physical = self.world.localnet_of(sent.switch).is_some();
         let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (id, port) in self.world.ports_of(sent.switch) {

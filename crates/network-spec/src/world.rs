@@ -30,6 +30,11 @@ pub struct World {
     pub failing: BTreeSet<Tunnel>,
     /// The form of floods to many hosts.
     pub trees: Trees,
+    /// The ports and localnet ports with a limit of the frames that they may flood.
+    pub flood_limits: BTreeSet<String>,
+    /// Those that have flooded as many frames as they may for now, by host: (host, port). Which ones depends on times, which
+    /// the model does not know. A localnet port has its limit on each host anew.
+    pub exhausted: BTreeSet<(String, String)>,
 }
 
 /// A transport zone: tunnels exist only within it.
@@ -288,6 +293,11 @@ impl World {
             |network: &String| self.nodes.get(host).is_some_and(|node| node.mappings.contains_key(network));
         let localnet = self.localnet_of(switch);
         localnet.is_some_and(|(_, localnet)| mapped(&localnet.network)) && self.knows(host, switch)
+    }
+
+    /// Whether a port may flood no more frames on a host for now.
+    pub(crate) fn is_exhausted(&self, host: &str, port: &str) -> bool {
+        self.flood_limits.contains(port) && self.exhausted.contains(&(host.to_owned(), port.to_owned()))
     }
 
     /// Whether a switch learns addresses: it has ports with unknown addresses, or a localnet port.

@@ -5,6 +5,7 @@ mod text;
 mod wire;
 
 pub use removed::{FlowRemoved, RemovedReason};
+pub(crate) use text::Seconds;
 
 use crate::{Actions, Match, PortNo};
 

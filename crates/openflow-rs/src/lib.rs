@@ -28,6 +28,7 @@
 //! - [`Packed`]: a compact form of matches and actions.
 //! - [`flow`]: flow entries, changes to them, dumps and removal notifications.
 //! - [`group`]: groups, their buckets, and changes to them.
+//! - [`meter`]: limits of rate, and changes to them.
 //! - [`literal`]: matches and actions as a rule language writes them, checked against the table of actions and the
 //!   table of fields, built once and filled with values many times.
 //! - [`filter`]: what users say of packets, as matches: of both IP versions, and with ranges of ports.
@@ -40,7 +41,7 @@
 //! Out of scope: connections, time and I/O, which belong to the caller; OpenFlow before 1.5, except for reading hello
 //! and error messages; interpreting flows.
 //!
-//! Not supported yet: meters; the selection method of groups, packet-in and packet-out (kept as bytes); actions of
+//! Not supported yet: the selection method of groups, packet-in and packet-out (kept as bytes); actions of
 //! Open vSwitch that [`action`] does not list, such as `bundle`, `sample` and `multipath` (kept as
 //! [`action::UnknownAction`]); the fields of NSH, ERSPAN and GTP-U; geneve options other than one of 4 bytes,
 //! [`Field::TunMetadata0`], which a switch accepts only after the option has been mapped (`add-tlv-map`).
@@ -57,6 +58,7 @@ pub mod group;
 pub mod literal;
 mod mac;
 pub mod message;
+pub mod meter;
 mod nearest;
 mod oxm;
 mod packed;
@@ -72,6 +74,7 @@ pub use frame::{Frame, HEADER_LEN, frame};
 pub use group::{Bucket, GroupCommand, GroupEntry, GroupKind, GroupMod};
 pub use mac::MacAddr;
 pub use message::{Body, Message};
+pub use meter::{MeterEntry, MeterMod, MeterStats};
 pub use nearest::nearest;
 pub use packed::{Pack, Packed};
 pub use port::PortNo;

@@ -9,6 +9,7 @@ mod error_names;
 mod flows;
 mod groups;
 mod hello;
+mod meters;
 mod names;
 mod ports;
 mod print;
@@ -22,6 +23,7 @@ pub use error::{ErrorCode, ErrorMessage};
 pub use flows::{FlowDescReply, FlowDescRequest, UnreadableFlow};
 pub use groups::{GroupDescReply, GroupDescRequest, UnreadableGroup};
 pub use hello::Hello;
+pub use meters::{MeterDescReply, MeterStatsReply};
 pub use ports::{Port, PortConfig, PortDescReply, PortReason, PortState, PortStatus};
 pub use session::{
     Capabilities, Features, FragmentHandling, Role, RoleReason, RoleRequest, RoleStatus, SwitchConfig,
@@ -32,7 +34,7 @@ use crate::error::Fault;
 use crate::flow::FlowRemoved;
 use crate::frame::HEADER_LEN;
 use crate::wire::Reader;
-use crate::{DecodeError, EncodeError, FlowMod, GroupMod};
+use crate::{DecodeError, EncodeError, FlowMod, GroupMod, MeterMod};
 use names::{NICIRA, kind, multipart, nicira};
 
 /// The version byte of OpenFlow 1.5.
@@ -90,6 +92,16 @@ pub enum Body {
     GroupDescRequest(GroupDescRequest),
     /// A part of the requested groups.
     GroupDescReply(GroupDescReply),
+    /// Changes a meter.
+    MeterMod(MeterMod),
+    /// Asks for meters: one, or [`crate::MeterEntry::ALL`].
+    MeterDescRequest(u32),
+    /// A part of the requested meters.
+    MeterDescReply(MeterDescReply),
+    /// Asks for the counters of a meter, or of [`crate::MeterEntry::ALL`].
+    MeterStatsRequest(u32),
+    /// A part of the requested counters.
+    MeterStatsReply(MeterStatsReply),
     /// Asks for flow entries.
     FlowDescRequest(FlowDescRequest),
     /// A part of the requested flow entries.
@@ -222,12 +234,17 @@ impl Body {
             Body::PortStatus(_) => kind::PORT_STATUS,
             Body::FlowMod(_) => kind::FLOW_MOD,
             Body::GroupMod(_) => kind::GROUP_MOD,
-            Body::FlowDescRequest(_) | Body::GroupDescRequest(_) | Body::PortDescRequest(_) => {
-                kind::MULTIPART_REQUEST
-            }
-            Body::FlowDescReply(_) | Body::GroupDescReply(_) | Body::PortDescReply(_) => {
-                kind::MULTIPART_REPLY
-            }
+            Body::MeterMod(_) => kind::METER_MOD,
+            Body::FlowDescRequest(_)
+            | Body::GroupDescRequest(_)
+            | Body::MeterDescRequest(_)
+            | Body::MeterStatsRequest(_)
+            | Body::PortDescRequest(_) => kind::MULTIPART_REQUEST,
+            Body::FlowDescReply(_)
+            | Body::GroupDescReply(_)
+            | Body::MeterDescReply(_)
+            | Body::MeterStatsReply(_)
+            | Body::PortDescReply(_) => kind::MULTIPART_REPLY,
             Body::BarrierRequest => kind::BARRIER_REQUEST,
             Body::BarrierReply => kind::BARRIER_REPLY,
             Body::RoleRequest(_) => kind::ROLE_REQUEST,
@@ -264,6 +281,23 @@ impl Body {
             Body::GroupDescReply(reply) => {
                 multipart_header(out, multipart::GROUP_DESC, reply.more);
                 reply.encode(out)?;
+            }
+            Body::MeterMod(meter) => meter.encode(out),
+            Body::MeterDescRequest(meter) => {
+                multipart_header(out, multipart::METER_DESC, false);
+                meters::encode_request(*meter, out);
+            }
+            Body::MeterDescReply(reply) => {
+                multipart_header(out, multipart::METER_DESC, reply.more);
+                reply.encode(out);
+            }
+            Body::MeterStatsRequest(meter) => {
+                multipart_header(out, multipart::METER, false);
+                meters::encode_request(*meter, out);
+            }
+            Body::MeterStatsReply(reply) => {
+                multipart_header(out, multipart::METER, reply.more);
+                reply.encode(out);
             }
             Body::FlowDescRequest(request) => {
                 multipart_header(out, multipart::FLOW_DESC, false);
@@ -325,6 +359,7 @@ impl Body {
             kind::SET_CONFIG => Body::SetConfig(whole(reader, "set config", SwitchConfig::decode)?),
             kind::FLOW_REMOVED => Body::FlowRemoved(whole(reader, "flow removed", FlowRemoved::decode)?),
             kind::PORT_STATUS => Body::PortStatus(whole(reader, "port status", PortStatus::decode)?),
+            kind::METER_MOD => Body::MeterMod(whole(reader, "meter mod", MeterMod::decode)?),
             kind::BARRIER_REQUEST => whole(reader, "barrier request", |_| Ok(Body::BarrierRequest))?,
             kind::BARRIER_REPLY => whole(reader, "barrier reply", |_| Ok(Body::BarrierReply))?,
             kind::BUNDLE_CONTROL => {
@@ -381,6 +416,18 @@ impl Body {
             }
             (kind::MULTIPART_REPLY, multipart::GROUP_DESC) => {
                 Body::GroupDescReply(whole(reader, "group reply", |r| GroupDescReply::decode(r, more))?)
+            }
+            (kind::MULTIPART_REQUEST, multipart::METER_DESC) => {
+                Body::MeterDescRequest(whole(reader, "meter request", meters::decode_request)?)
+            }
+            (kind::MULTIPART_REPLY, multipart::METER_DESC) => {
+                Body::MeterDescReply(whole(reader, "meter reply", |r| MeterDescReply::decode(r, more))?)
+            }
+            (kind::MULTIPART_REQUEST, multipart::METER) => {
+                Body::MeterStatsRequest(whole(reader, "meter request", meters::decode_request)?)
+            }
+            (kind::MULTIPART_REPLY, multipart::METER) => {
+                Body::MeterStatsReply(whole(reader, "meter reply", |r| MeterStatsReply::decode(r, more))?)
             }
             (kind::MULTIPART_REQUEST, multipart::PORT_DESC) => {
                 Body::PortDescRequest(whole(reader, "port request", ports::decode_request)?)

@@ -2,11 +2,12 @@
 
 use openflow_rs::message::{
     BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage, Features, FlowDescReply,
-    GroupDescReply, Hello, TlvMapping, TlvTableReply,
+    GroupDescReply, Hello, MeterDescReply, MeterStatsReply, TlvMapping, TlvTableReply,
 };
+use openflow_rs::meter::{BandKind, MeterBand, MeterFlags};
 use openflow_rs::{
     Action, Actions, Body, Bucket, FlowEntry, FlowMod, FlowStats, Frame, GroupEntry, GroupKind, GroupMod,
-    Match, Message, Packed, frame,
+    Match, Message, MeterEntry, MeterMod, MeterStats, Packed, frame,
 };
 use proptest::prelude::*;
 
@@ -35,6 +36,26 @@ fn group() -> impl Strategy<Value = GroupEntry> {
         }
         GroupEntry { id, kind, buckets, properties: Vec::new() }
     })
+}
+
+fn meter() -> impl Strategy<Value = MeterEntry> {
+    let kind = prop::option::of(any::<u8>()).prop_map(|level| level.map_or(BandKind::Drop, BandKind::DscpRemark));
+    let band = (kind, any::<u32>(), any::<u32>()).prop_map(|(kind, rate, burst)| MeterBand { kind, rate, burst });
+    (any::<u32>(), any::<u16>(), prop::collection::vec(band, 0..4)).prop_map(|(id, flags, bands)| MeterEntry {
+        id,
+        flags: MeterFlags(flags),
+        bands,
+    })
+}
+
+fn meter_stats() -> impl Strategy<Value = MeterStats> {
+    let bands = prop::collection::vec(any::<(u64, u64)>(), 0..3);
+    (any::<[u32; 3]>(), 0_u32..1_000_000_000, any::<[u64; 2]>(), bands).prop_map(
+        |([id, flows, seconds], nanos, [packets, bytes], bands)| {
+            let duration = std::time::Duration::new(seconds.into(), nanos);
+            MeterStats { id, flows, packets, bytes, duration, bands }
+        },
+    )
 }
 
 /// Every kind of message, with random content.
@@ -75,6 +96,13 @@ fn message() -> impl Strategy<Value = Message> {
         (any::<bool>(), prop::collection::vec(group(), 0..3)).prop_map(|(more, groups)| {
             Body::GroupDescReply(GroupDescReply { more, groups, unreadable: Vec::new() })
         }),
+        meter().prop_map(|meter| Body::MeterMod(MeterMod::add(meter))),
+        (any::<bool>(), prop::collection::vec(meter(), 0..3))
+            .prop_map(|(more, meters)| Body::MeterDescReply(MeterDescReply { more, meters })),
+        (any::<bool>(), prop::collection::vec(meter_stats(), 0..3))
+            .prop_map(|(more, meters)| Body::MeterStatsReply(MeterStatsReply { more, meters })),
+        any::<u32>().prop_map(Body::MeterDescRequest),
+        any::<u32>().prop_map(Body::MeterStatsRequest),
         (any::<u32>(), any::<[u16; 4]>()).prop_map(|(max_space, [class, field, kind, len])| {
             let mapping = TlvMapping { class, kind: kind as u8, len: len as u8, field };
             Body::TlvTableReply(TlvTableReply { max_space, max_fields: field, mappings: vec![mapping] })

@@ -1,4 +1,4 @@
-//! The desired state of a switch (flows, groups, tunnel and patch ports), and changes of it.
+//! The desired state of a switch (flows, groups, meters, tunnel and patch ports), and changes of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,6 +9,7 @@ use tunnel_encap::Encap;
 
 use crate::flow::{Flow, FlowKey};
 use crate::group::Bucket;
+use crate::meter::Meter;
 
 /// The desired state of the integration bridge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Desired {
     /// The buckets, by group number (at most [`GROUP_MAX`](crate::GROUP_MAX)) and bucket number (at most
     /// [`BUCKET_MAX`](crate::BUCKET_MAX)). A group exists while it has a bucket.
     pub groups: BTreeMap<(u32, u32), Bucket>,
+    /// The meters, by number from 1 to [`METER_MAX`](crate::METER_MAX).
+    pub meters: BTreeMap<u32, Meter>,
     /// The tunnel ports, by port name.
     pub tunnels: BTreeMap<String, Tunnel>,
     /// The patch ports, by the name of the end on the integration bridge. Tunnel and patch ports share one space of
@@ -37,6 +40,10 @@ pub struct Changes {
     pub buckets_add: BTreeMap<(u32, u32), Bucket>,
     /// Buckets to delete.
     pub buckets_delete: BTreeSet<(u32, u32)>,
+    /// Meters to add or to replace.
+    pub meters_add: BTreeMap<u32, Meter>,
+    /// Meters to delete.
+    pub meters_delete: BTreeSet<u32>,
     /// Tunnel ports to create, or to change.
     pub tunnels_add: BTreeMap<String, Tunnel>,
     /// Tunnel ports to remove.
@@ -52,7 +59,8 @@ impl Changes {
     pub fn is_empty(&self) -> bool {
         let flows = self.flows_add.is_empty() && self.flows_delete.is_empty();
         let groups = self.buckets_add.is_empty() && self.buckets_delete.is_empty();
-        flows && groups && !self.touches_ports()
+        let meters = self.meters_add.is_empty() && self.meters_delete.is_empty();
+        flows && groups && meters && !self.touches_ports()
     }
 
     /// Whether any tunnel or patch port is created, changed or removed.
@@ -73,6 +81,10 @@ impl Desired {
             self.groups.remove(key);
         }
         self.groups.extend(changes.buckets_add.iter().map(|(key, bucket)| (*key, bucket.clone())));
+        for meter in &changes.meters_delete {
+            self.meters.remove(meter);
+        }
+        self.meters.extend(&changes.meters_add);
         for name in &changes.patches_delete {
             self.patches.remove(name);
         }

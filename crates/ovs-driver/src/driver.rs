@@ -1,7 +1,7 @@
 //! The driver's task: keeps one switch in sync with its desired state.
 //!
 //! One procedure compares and corrects. It creates missing tunnel and patch ports and waits until they are in force,
-//! then sends all changes of groups and flows in one bundle, then removes unwanted ports. It runs after every connection
+//! then sends all changes of groups and flows in one bundle (and of meters around it), then removes unwanted ports. It runs after every connection
 //! and whenever the desired state or the database changes, and it sends nothing to a switch that is in sync. While one
 //! of the two connections is down it does what the other allows, except that it removes no port that flows may still
 //! output to.
@@ -25,13 +25,16 @@ use crate::ledger::FlowChange;
 use crate::openflow::{Lost, OpenFlow, RefusedChange, option_name};
 use crate::outbox::Outbox;
 
-/// Errors that a switch reports only if its groups differ from the believed ones.
-const CONTRADICTIONS: [&str; 5] = [
+/// Errors that a switch reports only if its groups or meters differ from the believed ones.
+const CONTRADICTIONS: [&str; 8] = [
     "OFPGMFC_GROUP_EXISTS",
     "OFPGMFC_UNKNOWN_GROUP",
     "OFPGMFC_UNKNOWN_BUCKET",
     "OFPGMFC_BUCKET_EXISTS",
     "OFPBAC_BAD_OUT_GROUP",
+    "OFPMMFC_METER_EXISTS",
+    "OFPMMFC_UNKNOWN_METER",
+    "OFPMMFC_INVALID_METER",
 ];
 
 /// A port that the switch refused.
@@ -454,13 +457,15 @@ impl Driver {
                 intent.forwarding.correct_refused_groups(groups);
             }
             for RefusedChange { place, reason } in &applied.refused {
-                let believes_groups = match batch.at(*place) {
+                let believes = match batch.at(*place) {
                     Some(Place::Flow(FlowChange { value: Some(flow), .. })) => {
-                        intent.forwarding.has_groups_of(flow)
+                        intent.forwarding.has_needs_of(flow)
                     }
+                    // A switch whose datapath has no such meter says so whatever it has.
+                    Some(Place::Meter(_)) if reason == "OFPMMFC_INVALID_METER" => false,
                     _ => true,
                 };
-                contradicted |= believes_groups && CONTRADICTIONS.contains(&reason.as_str());
+                contradicted |= believes && CONTRADICTIONS.contains(&reason.as_str());
             }
             more
         };

@@ -1,7 +1,7 @@
 //! A fake switch: the test double for code that drives a switch.
 //!
 //! It speaks the real wire protocol over a unix socket or an in-memory network (hello, features, echo, barrier,
-//! flow-mods and group-mods alone and in bundles, dumps, the TLV table), and its tables follow the semantics of a
+//! flow-mods and group-mods alone and in bundles, meter-mods, dumps, the TLV table), and its tables follow the semantics of a
 //! switch. On demand it misbehaves in ways that are rare in real switches: it sends garbage, closes the connection,
 //! stalls in the middle of a message, refuses a flow, reads slowly, or freezes. It counts the messages that it
 //! receives. It forwards no packets. [`database`] has the fake database of the switch.
@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use openflow_rs::message::TlvMapping;
-use openflow_rs::{GroupEntry, GroupMod};
+use openflow_rs::{GroupEntry, GroupMod, MeterEntry, MeterMod};
 use peer_connection::{Endpoint, InMemoryNetwork};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
@@ -58,9 +58,11 @@ pub enum Stage {
     Echo,
     Options,
     Groups,
+    Meters,
     Dump,
     Barrier,
     FlowMod,
+    MeterMod,
     Open,
     Add,
     Commit,
@@ -69,15 +71,17 @@ pub enum Stage {
 
 impl Stage {
     /// All stages.
-    pub const ALL: [Stage; 12] = [
+    pub const ALL: [Stage; 14] = [
         Stage::Hello,
         Stage::Features,
         Stage::Echo,
         Stage::Options,
         Stage::Groups,
+        Stage::Meters,
         Stage::Dump,
         Stage::Barrier,
         Stage::FlowMod,
+        Stage::MeterMod,
         Stage::Open,
         Stage::Add,
         Stage::Commit,
@@ -114,6 +118,8 @@ pub struct Counts {
     pub flow_mods: usize,
     /// Group-mods received, counted like flow-mods.
     pub group_mods: usize,
+    /// Meter-mods received, including refused ones.
+    pub meter_mods: usize,
     /// Bundle commits requested.
     pub commits: usize,
     /// Bundles discarded.
@@ -126,6 +132,7 @@ pub struct Counts {
     pub faults: usize,
 }
 
+type RefuseMeter = Box<dyn Fn(&MeterMod) -> Option<Refusal> + Send>;
 type RefuseGroup = Box<dyn Fn(&GroupMod) -> Option<Refusal> + Send>;
 type Refuse = Box<dyn Fn(&FlowKey, Option<&Flow>) -> Option<Refusal> + Send>;
 
@@ -136,6 +143,9 @@ struct State {
     faults: VecDeque<(Stage, Fault)>,
     refuse: Option<Refuse>,
     refuse_groups: Option<RefuseGroup>,
+    refuse_meters: Option<RefuseMeter>,
+    /// By meter, packets that came and packets that were dropped.
+    metered: BTreeMap<u32, (u64, u64)>,
     fail_bundles: bool,
     datapath_id: Option<u64>,
     /// The connections that monitor flows, by number.
@@ -167,7 +177,9 @@ impl State {
         let mut messages = Vec::new();
         for (key, flow) in before.flows.iter().filter(|(key, _)| !after.flows.contains_key(*key)) {
             let lost_group = before.lacks_group(flow) != after.lacks_group(flow);
-            messages.push(fake_monitor::update(key, flow, Some(if lost_group { 3 } else { 2 })));
+            let lost_meter = before.lacks_meter(flow) != after.lacks_meter(flow);
+            let reason = if lost_group { 3 } else if lost_meter { 4 } else { 2 };
+            messages.push(fake_monitor::update(key, flow, Some(reason)));
         }
         for (key, flow) in after.flows.iter().filter(|(key, flow)| before.flows.get(*key) != Some(*flow)) {
             messages.push(fake_monitor::update(key, flow, None));
@@ -234,6 +246,11 @@ impl FakeSwitch {
         self.shared.lock().table.groups.clone()
     }
 
+    /// The meters in its tables.
+    pub fn meters(&self) -> BTreeMap<u32, MeterEntry> {
+        self.shared.lock().table.meters.clone()
+    }
+
     /// The tunnel options that are mapped to fields.
     pub fn options(&self) -> Vec<TlvMapping> {
         self.shared.lock().table.options.clone()
@@ -251,6 +268,19 @@ impl FakeSwitch {
             // An unknown group may be deleted too.
             let _ = table.change_group(&delete);
         });
+    }
+
+    /// Changes a meter as another controller might.
+    pub fn change_meter(&self, change: &MeterMod) {
+        self.change(|table| {
+            // What a switch refuses changes nothing.
+            let _ = table.change_meter(change);
+        });
+    }
+
+    /// From now on, the counters of a meter say that so many packets came, and that so many of them were dropped.
+    pub fn count(&self, meter: u32, packets: u64, dropped: u64) {
+        self.shared.lock().metered.insert(meter, (packets, dropped));
     }
 
     /// Adds a flow as if the switch had learned it, or removes it.
@@ -308,6 +338,11 @@ impl FakeSwitch {
         self.shared.lock().refuse_groups = Some(Box::new(refuse));
     }
 
+    /// Refuses the meter-mods for which `refuse` returns a refusal.
+    pub fn refuse_meters(&self, refuse: impl Fn(&MeterMod) -> Option<Refusal> + Send + 'static) {
+        self.shared.lock().refuse_meters = Some(Box::new(refuse));
+    }
+
     /// Makes all bundle commits fail for a reason that concerns no particular message.
     pub fn fail_bundles(&self, fail: bool) {
         self.shared.lock().fail_bundles = fail;
@@ -339,7 +374,7 @@ impl FakeSwitch {
         self.shared.lock().datapath_id = Some(id);
     }
 
-    /// Drops all flows, groups and connections, like a restart of ovs-vswitchd.
+    /// Drops all flows, groups, meters and connections, like a restart of ovs-vswitchd.
     pub fn restart(&self) {
         self.shared.lock().table = Table::default();
         self.disconnect();

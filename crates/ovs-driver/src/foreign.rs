@@ -1,8 +1,9 @@
-//! Changes of flows and groups that others made and the driver has not undone yet, and the pace of undoing them.
+//! Changes of flows, groups and meters that others made and the driver has not undone yet, and the pace of undoing them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use openflow_rs::MeterEntry;
 use tokio::time::Instant;
 
 use crate::event::ForeignChange;
@@ -18,6 +19,7 @@ pub(crate) struct Foreign {
     /// By key, the flow that the switch has now.
     pub(crate) flows: BTreeMap<FlowKey, Held>,
     pub(crate) groups: BTreeMap<u32, Option<Part>>,
+    pub(crate) meters: BTreeMap<u32, Option<MeterEntry>>,
     /// Whether the switch failed to report some changes, or this list had no room for them.
     pub(crate) missed: bool,
     /// The number of changes since the last report, and the first few of them.

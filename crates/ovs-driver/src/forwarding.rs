@@ -1,7 +1,9 @@
-//! The flows and the groups of a switch, each with its ledger.
+//! The flows, the groups and the meters of a switch, each with their ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+use openflow_rs::MeterEntry;
 
 use crate::desired::{Changes, Desired};
 use crate::event::ForeignChange;
@@ -9,6 +11,7 @@ use crate::flow::{self, Flow, FlowKey};
 use crate::foreign::{Foreign, Held};
 use crate::group::{self, Buckets, Part};
 use crate::ledger::{self, Change, FlowChange, Ledger};
+use crate::meter;
 use crate::openflow::{Removal, Update};
 
 /// A modification of a group, or of a part of one.
@@ -20,23 +23,36 @@ impl fmt::Display for GroupChange {
     }
 }
 
-/// The changes sent in one batch. An index counts groups first, then flows.
+/// A modification of a meter.
+pub(crate) type MeterChange = Change<u32, MeterEntry>;
+
+impl fmt::Display for MeterChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        meter::show(f, self.key, self.value.as_ref())
+    }
+}
+
+/// The changes sent in one batch. An index counts groups first, then flows, then meters.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Batch {
     pub(crate) groups: ledger::Changes<u32, Part>,
     pub(crate) flows: ledger::Changes<FlowKey, Flow>,
+    pub(crate) meters: ledger::Changes<u32, MeterEntry>,
 }
 
 impl Batch {
     pub(crate) fn len(&self) -> usize {
-        self.groups.len() + self.flows.len()
+        self.groups.len() + self.flows.len() + self.meters.len()
     }
 
-    /// The change at an index: of a group or of a flow.
+    /// The change at an index: of a group, of a flow or of a meter.
     pub(crate) fn at(&self, place: usize) -> Option<Place<'_>> {
         match place.checked_sub(self.groups.len()) {
             None => self.groups.get(place).map(Place::Group),
-            Some(place) => self.flows.get(place).map(Place::Flow),
+            Some(place) => match place.checked_sub(self.flows.len()) {
+                None => self.flows.get(place).map(Place::Flow),
+                Some(place) => self.meters.get(place).map(Place::Meter),
+            },
         }
     }
 }
@@ -46,6 +62,7 @@ impl Batch {
 pub(crate) enum Place<'a> {
     Group(&'a GroupChange),
     Flow(&'a FlowChange),
+    Meter(&'a MeterChange),
 }
 
 impl Place<'_> {
@@ -53,6 +70,7 @@ impl Place<'_> {
         match self {
             Place::Group(change) => change.txn,
             Place::Flow(change) => change.txn,
+            Place::Meter(change) => change.txn,
         }
     }
 }
@@ -62,6 +80,7 @@ impl fmt::Display for Place<'_> {
         match self {
             Place::Group(change) => change.fmt(f),
             Place::Flow(change) => change.fmt(f),
+            Place::Meter(change) => change.fmt(f),
         }
     }
 }
@@ -71,6 +90,7 @@ impl fmt::Display for Place<'_> {
 pub(crate) struct Installed {
     pub(crate) groups: BTreeMap<u32, Part>,
     pub(crate) flows: BTreeMap<FlowKey, Flow>,
+    pub(crate) meters: BTreeMap<u32, MeterEntry>,
     /// Why the switch does not have the tunnel option as a field.
     pub(crate) option_fault: Option<String>,
 }
@@ -81,10 +101,39 @@ pub(crate) struct Forwarding {
     wanted: BTreeMap<u32, Buckets>,
     groups: Ledger<u32, Part>,
     flows: Ledger<FlowKey, Flow>,
-    /// Groups that are being deleted. The switch deletes the flows that use them.
-    leaving: Vec<u32>,
+    meters: Ledger<u32, MeterEntry>,
+    /// Groups and meters that are being deleted. The switch deletes the flows that use them.
+    leaving: Leaving,
     /// Changes of others that are not undone yet.
     foreign: Foreign,
+}
+
+/// Groups and meters that are being deleted.
+#[derive(Debug, Default)]
+struct Leaving {
+    groups: Vec<u32>,
+    meters: Vec<u32>,
+}
+
+impl Leaving {
+    fn of(batch: &Batch) -> Leaving {
+        let groups = batch.groups.iter().filter(|group| group.value.is_none());
+        let meters = batch.meters.iter().filter(|meter| meter.value.is_none());
+        Leaving {
+            groups: groups.map(|group| group.key).collect(),
+            meters: meters.map(|meter| meter.key).collect(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.groups.is_empty() && self.meters.is_empty()
+    }
+
+    /// Whether a flow uses one of them.
+    fn takes(&self, flow: &Flow) -> bool {
+        group::uses(flow.instructions(), |group| self.groups.contains(&group))
+            || meter::uses(flow.instructions(), |meter| self.meters.contains(&meter))
+    }
 }
 
 impl Forwarding {
@@ -97,6 +146,7 @@ impl Forwarding {
         }
         let parts = self.wanted.iter().flat_map(|(group, buckets)| group::parts(*group, buckets));
         self.groups.set(&parts.collect());
+        self.meters.set(&desired.meters.iter().map(|(id, meter)| (*id, meter.entry(*id))).collect());
     }
 
     /// Applies the changes of a transaction to the desired state.
@@ -107,6 +157,16 @@ impl Forwarding {
         for (key, flow) in &changes.flows_add {
             self.flows.push(txn, key.clone(), Some(flow.clone()));
         }
+        for id in changes.meters_delete.iter().filter(|id| !changes.meters_add.contains_key(*id)) {
+            self.meters.push(txn, *id, None);
+        }
+        for (id, meter) in &changes.meters_add {
+            self.meters.push(txn, *id, Some(meter.entry(*id)));
+        }
+        self.push_groups(txn, changes);
+    }
+
+    fn push_groups(&mut self, txn: u64, changes: &Changes) {
         let touched = changes.buckets_delete.iter().chain(changes.buckets_add.keys());
         let touched: BTreeSet<u32> = touched.map(|(group, _)| *group).collect();
         let before: Vec<BTreeMap<u32, Part>> = touched.iter().map(|group| self.parts(*group)).collect();
@@ -141,7 +201,8 @@ impl Forwarding {
     pub(crate) fn read(&mut self, installed: &Installed) {
         self.groups.read(&installed.groups);
         self.flows.read(&installed.flows);
-        self.leaving.clear();
+        self.meters.read(&installed.meters);
+        self.leaving = Leaving::default();
         self.foreign = Foreign::default();
     }
 
@@ -149,7 +210,8 @@ impl Forwarding {
     pub(crate) fn lost(&mut self) {
         self.groups.lost();
         self.flows.lost();
-        self.leaving.clear();
+        self.meters.lost();
+        self.leaving = Leaving::default();
         self.foreign = Foreign::default();
     }
 
@@ -164,10 +226,8 @@ impl Forwarding {
                 self.foreign.missed = true;
                 return true;
             }
-            Update::Gone(_, flow, Removal::GroupDeleted)
-                if group::uses(flow.instructions(), |group| self.leaving.contains(&group)) =>
-            {
-                // The driver deletes the group itself. If the flow is desired, it is sent again afterwards.
+            Update::Gone(_, flow, Removal::GroupDeleted | Removal::MeterDeleted) if self.leaving.takes(&flow) => {
+                // The driver deletes the group or the meter itself. If the flow is desired, it is sent again afterwards.
                 return false;
             }
             Update::Gone(key, _, reason) => (key, None, reason.describe()),
@@ -186,9 +246,14 @@ impl Forwarding {
         true
     }
 
-    /// Compares the groups of the switch, and its flows if they were read, with the contents that the driver expects.
-    /// Every difference is a change by others.
-    pub(crate) fn compare(&mut self, groups: &BTreeMap<u32, Part>, flows: Option<&BTreeMap<FlowKey, Flow>>) {
+    /// Compares the groups and meters of the switch, and its flows if they were read, with the contents that the driver
+    /// expects. Every difference is a change by others.
+    pub(crate) fn compare(
+        &mut self,
+        groups: &BTreeMap<u32, Part>,
+        meters: &BTreeMap<u32, MeterEntry>,
+        flows: Option<&BTreeMap<FlowKey, Flow>>,
+    ) {
         if !self.flows.is_known() {
             return;
         }
@@ -202,6 +267,16 @@ impl Forwarding {
                 self.foreign.found(ForeignChange { what, why: why() });
             }
             self.foreign.groups.insert(id, actual);
+        }
+        let held = std::mem::take(&mut self.foreign.meters);
+        for (id, actual) in self.meters.deviations(meters) {
+            if held.get(&id) != Some(&actual) {
+                let before = self.meters.believed(&id);
+                let what =
+                    change_text(before.is_some(), actual.is_some(), |f| meter::show(f, id, actual.as_ref()));
+                self.foreign.found(ForeignChange { what, why: why() });
+            }
+            self.foreign.meters.insert(id, actual);
         }
         let Some(flows) = flows else { return };
         self.foreign.missed = false;
@@ -236,6 +311,9 @@ impl Forwarding {
         for (id, actual) in std::mem::take(&mut self.foreign.groups) {
             self.groups.observe(id, actual, false);
         }
+        for (id, actual) in std::mem::take(&mut self.foreign.meters) {
+            self.meters.observe(id, actual, false);
+        }
     }
 
     /// Takes over the groups read from the switch after it refused changes of groups, some of which may be partly in
@@ -244,14 +322,16 @@ impl Forwarding {
         self.groups.correct_refused(groups);
     }
 
-    /// Whether the switch has all groups that a flow uses, as far as the driver knows.
-    pub(crate) fn has_groups_of(&self, flow: &Flow) -> bool {
-        !group::uses(flow.instructions(), |group| self.groups.believed(&group).is_none())
+    /// Whether the switch has all groups and meters that a flow uses, as far as the driver knows.
+    pub(crate) fn has_needs_of(&self, flow: &Flow) -> bool {
+        let no_group = group::uses(flow.instructions(), |group| self.groups.believed(&group).is_none());
+        let no_meter = meter::uses(flow.instructions(), |meter| self.meters.believed(&meter).is_none());
+        !no_group && !no_meter
     }
 
-    /// The number of groups and flows that the switch refuses.
+    /// The number of groups, flows and meters that the switch refuses.
     pub(crate) fn refused(&self) -> usize {
-        self.groups.refused() + self.flows.refused()
+        self.groups.refused() + self.flows.refused() + self.meters.refused()
     }
 
     /// All outstanding changes as one batch, or `None` if the switch is in sync. At most one batch is in flight.
@@ -260,14 +340,18 @@ impl Forwarding {
             // A flow may have been refused because its group was missing.
             self.flows.retry(|flow| group::uses(flow.instructions(), |_| true));
         }
-        let batch = Batch { groups: self.groups.take(), flows: self.flows.take() };
-        self.leaving =
-            batch.groups.iter().filter(|group| group.value.is_none()).map(|group| group.key).collect();
+        if self.meters.is_outstanding() {
+            self.flows.retry(|flow| meter::uses(flow.instructions(), |_| true));
+        }
+        let batch =
+            Batch { groups: self.groups.take(), flows: self.flows.take(), meters: self.meters.take() };
+        self.leaving = Leaving::of(&batch);
         (batch.len() > 0).then_some(batch)
     }
 
     /// Handles the end of the batch in flight: all changes are in force except those at the indexes in `refused`.
-    /// Returns whether more must be sent, because the switch deleted desired flows together with their groups.
+    /// Returns whether more must be sent, because the switch deleted desired flows together with their groups or
+    /// meters.
     pub(crate) fn settle(&mut self, refused: &BTreeSet<usize>) -> bool {
         if !self.foreign.flows.is_empty() {
             for key in self.flows.keys_in_flight() {
@@ -276,9 +360,11 @@ impl Forwarding {
                 }
             }
         }
-        let groups = self.groups.in_flight();
+        let (groups, flows) = (self.groups.in_flight(), self.flows.in_flight());
         self.groups.settle(refused.iter().copied().filter(|place| *place < groups));
-        self.flows.settle(refused.iter().filter_map(|place| place.checked_sub(groups)));
+        let beyond = refused.iter().filter_map(|place| place.checked_sub(groups));
+        self.flows.settle(beyond.clone().filter(|place| *place < flows));
+        self.meters.settle(beyond.filter_map(|place| place.checked_sub(flows)));
         let leaving = std::mem::take(&mut self.leaving);
         if leaving.is_empty() {
             return false;
@@ -287,7 +373,7 @@ impl Forwarding {
             .flows
             .desired()
             .iter()
-            .filter(|(_, flow)| group::uses(flow.instructions(), |group| leaving.contains(&group)))
+            .filter(|(_, flow)| leaving.takes(flow))
             .map(|(key, _)| key.clone())
             .collect();
         let dropped = !users.is_empty();
@@ -314,7 +400,7 @@ fn change_text(
 impl Forwarding {
     /// The number of entries kept in addition to the desired state.
     pub(crate) fn entries(&self) -> usize {
-        self.groups.entries() + self.flows.entries()
+        self.groups.entries() + self.flows.entries() + self.meters.entries()
     }
 
     /// Takes over the flows read from a switch without groups.
@@ -342,12 +428,20 @@ mod tests {
         crate::Bucket::new(n.into(), &actions).expect("a bucket")
     }
 
-    /// Few groups, flows that use them, and buckets with different actions.
+    /// A flow that uses a meter.
+    fn metered(n: u8) -> (FlowKey, Flow) {
+        let entry: FlowEntry = format!("table=2,reg0={n} actions=meter:{},resubmit(,3)", n + 1).parse().expect("a flow");
+        let key = FlowKey::new(entry.table, entry.priority, &entry.matches).expect("a short match");
+        (key, Flow::new(0, &entry.actions).expect("short actions"))
+    }
+
+    /// Few groups and meters, flows that use them, and buckets and rates that differ.
     fn changes() -> impl Strategy<Value = Changes> {
         let buckets =
             proptest::collection::btree_map((0_u32..3, 0_u32..4), proptest::option::of(0_u32..2), 0..6);
-        let flows = proptest::collection::btree_map(0_u8..3, any::<bool>(), 0..3);
-        (buckets, flows).prop_map(|(buckets, flows)| {
+        let flows = proptest::collection::btree_map((0_u8..3, any::<bool>()), any::<bool>(), 0..4);
+        let meters = proptest::collection::btree_map(1_u32..4, proptest::option::of(1_u32..3), 0..3);
+        (buckets, flows, meters).prop_map(|(buckets, flows, meters)| {
             let mut changes = Changes::default();
             for (key, there) in buckets {
                 match there {
@@ -355,8 +449,14 @@ mod tests {
                     None => drop(changes.buckets_delete.insert(key)),
                 }
             }
-            for (n, there) in flows {
-                let (key, flow) = flow(n);
+            for (id, rate) in meters {
+                match rate {
+                    Some(rate) => drop(changes.meters_add.insert(id, crate::Meter { rate, burst: 1 })),
+                    None => drop(changes.meters_delete.insert(id)),
+                }
+            }
+            for ((n, limited), there) in flows {
+                let (key, flow) = if limited { metered(n) } else { flow(n) };
                 if there {
                     changes.flows_add.insert(key, flow);
                 } else {
@@ -373,9 +473,10 @@ mod tests {
         for (place, bytes) in messages(batch) {
             match Message::decode(&bytes).expect("a message").body {
                 Body::GroupMod(change) => table.change_group(&change).expect("a group that fits"),
+                Body::MeterMod(change) => table.change_meter(&change).expect("a meter that fits"),
                 Body::FlowMod(flow_mod) => {
                     let (key, flow) = Table::target(&flow_mod).expect("a flow");
-                    if flow.as_ref().is_some_and(|flow| table.lacks_group(flow)) {
+                    if flow.as_ref().is_some_and(|flow| table.lacks_group(flow) || table.lacks_meter(flow)) {
                         refused.insert(place);
                     } else {
                         table.apply(key, flow);
@@ -389,7 +490,7 @@ mod tests {
 
     proptest! {
             #[test]
-        fn a_switch_has_the_groups_and_all_flows_whose_groups_are_there(
+        fn a_switch_has_the_groups_the_meters_and_all_flows_that_they_are_there_for(
             history in proptest::collection::vec((changes(), any::<bool>()), 1..12),
         ) {
             let (mut forwarding, mut table, mut want) = (Forwarding::default(), Table::default(), Desired::default());
@@ -400,7 +501,7 @@ mod tests {
                 if !sent {
                     continue;
                 }
-                // Flows that a deleted group took with it are sent again at once.
+                // Flows that a deleted group or meter took with it are sent again at once.
                 for _ in 0..2 {
                     if let Some(batch) = forwarding.take() {
                         let refused = carry_out(&mut table, &batch);
@@ -417,8 +518,12 @@ mod tests {
                     .flows
                     .iter()
                     .filter(|(_, flow)| !group::uses(flow.instructions(), |id| !groups.contains(&id)))
+                    .filter(|(_, flow)| !meter::uses(flow.instructions(), |id| !want.meters.contains_key(&id)))
                     .map(|(key, flow)| (key.clone(), flow.clone()))
                     .collect();
+                let meters: BTreeMap<u32, MeterEntry> =
+                    want.meters.iter().map(|(id, meter)| (*id, meter.entry(*id))).collect();
+                prop_assert_eq!(&table.meters, &meters);
                 prop_assert_eq!(&table.flows, &flows);
             }
         }

@@ -16,6 +16,7 @@ use crate::event::{Channel, Event};
 use crate::identity::Identity;
 use crate::intent::Shared;
 use crate::learned::{LearnedFlow, ReadError, Readers};
+use crate::meter::MeterCount;
 use crate::openflow::OpenFlow;
 use crate::outbox::Outbox;
 use crate::supervisor::{Tasks, supervise};
@@ -54,6 +55,11 @@ impl Handle {
         matching: Match,
     ) -> impl Future<Output = Result<Vec<LearnedFlow>, ReadError>> + Send + use<> {
         self.readers.clone().read(table, matching)
+    }
+
+    /// Reads from the switch what its meters have counted, as [`learned`](Self::learned) reads flows.
+    pub fn meter_counts(&self) -> impl Future<Output = Result<Vec<MeterCount>, ReadError>> + Send + use<> {
+        self.readers.clone().meter_counts()
     }
 
     /// Stops the driver, as dropping the handle does. Completes when all its tasks have ended and both connections

@@ -1,4 +1,4 @@
-//! Reads what a switch has learned, for those who look. Nothing that the driver does depends on the answer.
+//! Reads what a switch has learned, and what its meters have counted, for those who look. Nothing that the driver does depends on the answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use openflow_rs::{DecodeError, Match};
 use tokio::sync::Semaphore;
 
 use crate::flow::FlowKey;
+use crate::meter::MeterCount;
 use crate::openflow::Reader;
 
 /// The time that a switch has to say what it has learned.
@@ -42,7 +43,7 @@ impl LearnedFlow {
     }
 }
 
-/// Why it is not known what a switch has learned.
+/// Why it is not known what a switch has learned or counted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// There is no connection that could be used.
@@ -90,15 +91,27 @@ impl Readers {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
     }
 
-    /// Reads, within the deadline.
+    /// Reads learned flows, within the deadline.
     pub(crate) async fn read(self, table: u8, matches: Match) -> Result<Vec<LearnedFlow>, ReadError> {
+        self.in_turn(|reader| async move { reader.learned(request(table, matches)).await }).await
+    }
+
+    /// Reads what the meters have counted, within the deadline.
+    pub(crate) async fn meter_counts(self) -> Result<Vec<MeterCount>, ReadError> {
+        self.in_turn(|reader| async move { reader.meter_counts().await }).await
+    }
+
+    async fn in_turn<T, F>(&self, read: impl FnOnce(Reader) -> F) -> Result<T, ReadError>
+    where
+        F: Future<Output = Result<T, ReadError>>,
+    {
         let reading = async {
             let reader = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let reader = reader.ok_or(ReadError::NotConnected)?;
             // At once, so that nobody waits for those who wait for a switch that has gone meanwhile.
             reader.connection()?;
             let _turn = self.turn.acquire().await.map_err(|_| ReadError::Lost)?;
-            reader.learned(request(table, matches)).await
+            read(reader).await
         };
         tokio::time::timeout(LEARNED_WITHIN, reading).await.unwrap_or(Err(ReadError::Late))
     }

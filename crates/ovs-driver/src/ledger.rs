@@ -1,4 +1,4 @@
-//! The difference between the contents of a switch and the desired state, for one kind of object: flows or groups.
+//! The difference between the contents of a switch and the desired state, for one kind of object: flows, groups or meters.
 //!
 //! Invariant: while the contents of the switch are known, they equal the desired state, except for the keys that are
 //! outstanding, in flight or refused; for these the ledger records the installed value. An object that is in sync is

@@ -2,7 +2,7 @@
 //! sends the difference to the desired state, and reports when that is in force.
 //!
 //! Guarantees: whatever happens to the switch, the connections or the controller, the switch ends up with the desired
-//! flows, groups, tunnel ports and patch ports. Correct state is never touched, so a controller that restarts sends no
+//! flows, groups, meters, tunnel ports and patch ports. Correct state is never touched, so a controller that restarts sends no
 //! flow-mod to a switch that is in sync. Every transaction ends with its confirmation or with the switch's refusal;
 //! transactions pushed while the switch was unreachable end together. An unreachable switch takes no more memory than
 //! its desired state.
@@ -50,10 +50,10 @@
 //!
 //! In reading order: [`Config`] and [`Timing`]; [`FlowKey`] and [`Flow`] (flows as bytes), [`Desired`] and [`Changes`],
 //! [`Event`]; `ledger` (the difference between the switch and the desired state), `forwarding` (flows and groups
-//! together) and `group` (large groups, split into parts), `intent` and `outbox` (how owner and driver exchange work
+//! together), `group` (large groups, split into parts) and `meter`, `intent` and `outbox` (how owner and driver exchange work
 //! and events without waiting for each other), `handle` (start and end), `driver` (the one procedure that compares and
 //! corrects); `view` and `database` (OVSDB), `openflow` with `codec`, `connection`, `session`, `steps` (the order of
-//! messages), `groups` and `wire`; and [`fake`], the test double.
+//! messages), `groups`, `meters` and `wire`; and [`fake`], the test double.
 //!
 //! Refused objects do not delay the rest. A bundle with a bad flow is discarded and sent again without that flow; after
 //! several failures the changes are sent one by one. [`Event::Refused`] names the refused objects, which are retried
@@ -61,10 +61,10 @@
 //!
 //! Before the driver reads a switch, it maps the geneve option [`Config::tunnel_option`] to a field. In the tables
 //! that [`Config::learned_tables`] lists, flows created by `learn` actions belong to the switch. [`Handle::learned`] reads
-//! them, for those who look (`learned`).
+//! them, for those who look (`learned`), and [`Handle::meter_counts`] what meters have counted.
 //!
-//! Changes that others make are undone: the switch reports changes of flows (`openflow::monitor`), groups are compared
-//! at intervals, and an error that contradicts what the switch should have makes the driver read it again.
+//! Changes that others make are undone: the switch reports changes of flows (`openflow::monitor`), groups and meters are
+//! compared at intervals, and an error that contradicts what the switch should have makes the driver read it again.
 //! [`Event::ForeignChanges`] reports them; `foreign` sets the pace, since two controllers may undo each other's
 //! changes.
 //!
@@ -72,7 +72,7 @@
 //! tasks of a driver are supervised (`supervisor`).
 //!
 //! Out of scope: rules and networks (this crate knows OpenFlow and OVSDB only), groups that select one of their buckets,
-//! meters, BFD, and foreign flows in the tables that the switch fills. TLS is not supported yet.
+//! BFD, and foreign flows in the tables that the switch fills. TLS is not supported yet.
 #![forbid(unsafe_code)]
 // Bytes from outside must not end the process.
 #![cfg_attr(
@@ -101,6 +101,7 @@ mod identity;
 mod intent;
 mod learned;
 mod ledger;
+mod meter;
 mod openflow;
 mod outbox;
 mod pool;
@@ -114,6 +115,7 @@ pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};
 pub use handle::{Handle, spawn, spawn_with};
 pub use learned::{LEARNED_WITHIN, LearnedFlow, ReadError};
+pub use meter::{METER_MAX, Meter, MeterCount};
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use openflow_rs::message::TlvMapping;
 pub use ovsdb_client::open_vswitch::FlowTable;

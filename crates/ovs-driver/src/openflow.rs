@@ -1,10 +1,11 @@
-//! The OpenFlow side of a driver. It stays connected and serves requests: read all groups and flows, compare them,
+//! The OpenFlow side of a driver. It stays connected and serves requests: read all groups, meters and flows, compare them,
 //! and apply a batch.
 
 mod codec;
 mod connection;
 mod error;
 mod groups;
+mod meters;
 mod monitor;
 mod push;
 mod session;
@@ -32,6 +33,7 @@ use crate::forwarding::{Batch, Installed};
 use crate::identity::{self, Identity, Verdict};
 use crate::intent::Shared;
 use crate::learned::{LearnedFlow, ReadError};
+use crate::meter::MeterCount;
 use crate::outbox::Outbox;
 
 /// Whether the switch is connected, and the number of the connection.
@@ -49,7 +51,7 @@ pub(crate) struct Lost;
 /// The result of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
-    /// The number of its changes of flows and groups that are in force.
+    /// The number of its changes that are in force.
     pub(crate) flow_mods: usize,
     /// The refused changes, in the order of the batch.
     pub(crate) refused: Vec<RefusedChange>,
@@ -86,13 +88,15 @@ struct Request {
 
 #[derive(Debug)]
 enum What {
-    /// Read all groups and flows, for the first time on this connection.
+    /// Read all groups, meters and flows, for the first time on this connection.
     Read(oneshot::Sender<Option<String>>),
-    /// Compare the groups, and the flows too if some changes may be unreported.
+    /// Compare the groups and meters, and the flows too if some changes may be unreported.
     Compare(oneshot::Sender<()>),
     Apply(Batch, oneshot::Sender<Applied>),
     /// Read some flows for somebody else.
     Learned(Box<FlowDescRequest>, oneshot::Sender<Result<Vec<LearnedFlow>, ReadError>>),
+    /// Read what the meters have counted, for somebody else.
+    Counts(oneshot::Sender<Result<Vec<MeterCount>, ReadError>>),
 }
 
 /// The handle of those who only read from the switch.
@@ -111,11 +115,21 @@ impl Reader {
 
     /// Reads flows that the switch itself has written.
     pub(crate) async fn learned(&self, request: FlowDescRequest) -> Result<Vec<LearnedFlow>, ReadError> {
-        let connection = self.connection()?;
         let (reply, receiver) = oneshot::channel();
-        let request = Request { connection, what: What::Learned(Box::new(request), reply) };
-        self.requests.send(request).await.map_err(|_| ReadError::Lost)?;
+        self.ask(What::Learned(Box::new(request), reply)).await?;
         receiver.await.map_err(|_| ReadError::Lost)?
+    }
+
+    /// Reads what the meters have counted.
+    pub(crate) async fn meter_counts(&self) -> Result<Vec<MeterCount>, ReadError> {
+        let (reply, receiver) = oneshot::channel();
+        self.ask(What::Counts(reply)).await?;
+        receiver.await.map_err(|_| ReadError::Lost)?
+    }
+
+    async fn ask(&self, what: What) -> Result<(), ReadError> {
+        let request = Request { connection: self.connection()?, what };
+        self.requests.send(request).await.map_err(|_| ReadError::Lost)
     }
 }
 
@@ -152,7 +166,7 @@ impl OpenFlow {
         Reader { status: self.status.clone(), requests: self.requests.clone() }
     }
 
-    /// Reads all groups and flows of the switch into the intent. Returns the reason if the tunnel option could not be
+    /// Reads all groups, meters and flows of the switch into the intent. Returns the reason if the tunnel option could not be
     /// mapped to a field.
     pub(crate) async fn read(&self, connection: u64) -> Result<Option<String>, Lost> {
         let (reply, receiver) = oneshot::channel();
@@ -161,7 +175,7 @@ impl OpenFlow {
         receiver.await.map_err(|_| Lost)
     }
 
-    /// Compares the groups of the switch with the believed ones, and the flows too if changes of flows may have been
+    /// Compares the groups and meters of the switch with the believed ones, and the flows too if changes of flows may have been
     /// missed. Records the differences in the intent.
     pub(crate) async fn compare(&self, connection: u64) -> Result<(), Lost> {
         let (reply, receiver) = oneshot::channel();
@@ -187,7 +201,9 @@ pub(crate) fn messages(batch: &Batch) -> Vec<(usize, Vec<u8>)> {
         wire::put_step(&mut bytes, 1, batch, *step);
         (step.place(batch), bytes.to_vec())
     };
-    steps::steps(batch, |_| false).iter().map(message).collect()
+    let (first, last) = (steps::meters_first(batch), steps::meters_last(batch));
+    let bundled = steps::steps(batch, |_| false);
+    first.iter().chain(&bundled).chain(&last).map(message).collect()
 }
 
 /// Connects, serves requests, and reconnects.
@@ -324,6 +340,10 @@ impl Keeper {
                 Some(Request { what: What::Learned(request, reply), .. }) => {
                     session.learned(*request).await.map(|learned| drop(reply.send(learned)))
                 }
+                Some(Request { what: What::Counts(reply), .. }) if reply.is_closed() => Ok(()),
+                Some(Request { what: What::Counts(reply), .. }) => {
+                    session.meter_counts().await.map(|counts| drop(reply.send(counts)))
+                }
                 None => std::future::pending().await,
             };
             if let Err(error) = result {
@@ -346,12 +366,12 @@ impl Keeper {
     async fn compare(&self, session: &mut Session) -> Result<(), SessionError> {
         let missed = self.intent.lock().forwarding.has_missed_changes();
         if self.monitored && !missed {
-            let groups = session.read_groups().await?;
-            self.intent.lock().forwarding.compare(&groups, None);
+            let (groups, meters) = (session.read_groups().await?, session.read_meters().await?);
+            self.intent.lock().forwarding.compare(&groups, &meters, None);
         } else {
             let Config { tunnel_option, learned_tables, .. } = &*self.config;
-            let Installed { groups, flows, .. } = session.read(*tunnel_option, learned_tables).await?;
-            self.intent.lock().forwarding.compare(&groups, Some(&flows));
+            let Installed { groups, flows, meters, .. } = session.read(*tunnel_option, learned_tables).await?;
+            self.intent.lock().forwarding.compare(&groups, &meters, Some(&flows));
         }
         Ok(())
     }

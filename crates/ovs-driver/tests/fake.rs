@@ -13,7 +13,7 @@ use crate::support::setting::{
 use openflow_rs::{GroupEntry, Match};
 use ovs_driver::fake::{FakeSwitch, Fault, Refusal, Stage};
 use ovs_driver::{
-    Changes, Channel, Config, Desired, Event, Flow, FlowKey, LearnedFlow, ReadError, Rejection, Timing,
+    Changes, Channel, Config, Desired, Event, Flow, FlowKey, LearnedFlow, Meter, ReadError, Rejection, Timing,
     push_bundle,
 };
 use tokio::sync::mpsc::error::TryRecvError;
@@ -64,7 +64,9 @@ async fn whatever_fails_at_whatever_stage_is_reported_and_healed() {
                 }
                 setting.fake.fault(stage, fault);
                 let mut driven = setting.drive(hasty());
-                driven.handle.set_desired(desired(&want));
+                let meters = BTreeMap::from([(7, Meter { rate: 100, burst: 10 })]);
+                let with_meter = Desired { flows: want.clone(), meters, ..Desired::default() };
+                driven.handle.set_desired(Arc::new(with_meter));
                 driven.handle.push(8, adding(&["table=8, actions=output:8"]));
                 let why = loop {
                     let why = driven.disconnected(Channel::OpenFlow).await;

@@ -192,7 +192,7 @@ async fn a_frozen_switch_is_given_up_within_ten_seconds_whatever_is_in_flight() 
 /// Reading all flows of the switch is a request too.
 #[tokio::test(start_paused = true)]
 async fn a_switch_that_freezes_while_it_is_read_is_given_up_within_ten_seconds() {
-    for stage in [switch::Stage::Options, switch::Stage::Groups, switch::Stage::Dump] {
+    for stage in [switch::Stage::Options, switch::Stage::Groups, switch::Stage::Meters, switch::Stage::Dump] {
         let setting = Setting::new();
         setting.switch.fault(stage, switch::Fault::Stall);
         let mut driven = setting.drive();

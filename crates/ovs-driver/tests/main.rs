@@ -3,6 +3,7 @@
 mod fake;
 mod fake_database;
 mod foreign_changes;
+mod meters;
 mod mutated;
 mod open_vswitch;
 mod resilience;

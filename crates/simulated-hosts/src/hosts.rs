@@ -8,7 +8,7 @@ use std::time::Duration;
 use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Group, Host, Packet, Tunnelled};
 use nlog_data::{Canonical, TableDelta, TableId};
 use openflow_rs::{Action, Actions, FlowEntry, PortNo};
-use switch_tables::rows::{Bucket, Flow, Patch, Tunnel};
+use switch_tables::rows::{Bucket, Flow, Meter, Patch, Tunnel};
 use tunnel_encap::Encap;
 
 use crate::outputs::Changed;
@@ -161,7 +161,38 @@ impl Hosts {
         let changes = outputs.changes(delta)?;
         self.change_tunnels(changes.tunnels);
         self.change_patches(changes.patches);
-        self.change_flows(changes.buckets, changes.flows)
+        for meter in &changes.meters.insert {
+            if let Some(host) = self.fabric.host_mut(&meter.host) {
+                host.bridge.add_meter(meter.id);
+            }
+        }
+        self.change_flows(changes.buckets, changes.flows)?;
+        self.remove_meters(&changes.meters)
+    }
+
+    /// Removes the meters that are not only changed, after the flows that used them.
+    fn remove_meters(&mut self, meters: &Changed<Meter>) -> Result<(), String> {
+        let stays: BTreeSet<(&str, u32)> =
+            meters.insert.iter().map(|meter| (meter.host.as_str(), meter.id)).collect();
+        for meter in meters.delete.iter().filter(|meter| !stays.contains(&(meter.host.as_str(), meter.id))) {
+            let Some(host) = self.fabric.host_mut(&meter.host) else { continue };
+            let before = host.bridge.flows().len();
+            host.bridge.remove_meter(meter.id);
+            if host.bridge.flows().len() != before {
+                return Err(format!("{}: flows used meter {} as it went, and went with it", meter.host, meter.id));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets how many packets each meter of a host still lets through; `None` for any number.
+    pub fn set_budgets(&mut self, host: &str, budget: impl Fn(u32) -> Option<u64>) {
+        let Some(host) = self.fabric.host_mut(host) else { return };
+        let meters: Vec<u32> = host.bridge.meters().map(|(id, _)| id).collect();
+        for id in meters {
+            // It is there.
+            let _ = host.bridge.set_budget(id, budget(id));
+        }
     }
 
     fn change_tunnels(&mut self, changed: Changed<Tunnel>) {

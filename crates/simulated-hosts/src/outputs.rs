@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use nlog_data::{Row, Schema, TableDelta, TableId};
-use switch_tables::rows::{Bucket, Flow, Patch, Tunnel, bucket, flow, patch, tunnel};
-use switch_tables::{BUCKETS, FLOWS, PATCHES, SwitchTable, TUNNELS};
+use switch_tables::rows::{Bucket, Flow, Meter, Patch, Tunnel, bucket, flow, meter, patch, tunnel};
+use switch_tables::{BUCKETS, FLOWS, METERS, PATCHES, SwitchTable, TUNNELS};
 
 /// The output tables for switches.
 #[derive(Debug, Clone, Copy)]
 pub struct Outputs {
     flow: TableId,
     bucket: TableId,
+    /// Rules need no meters.
+    meter: Option<TableId>,
     tunnel: TableId,
     patch: TableId,
 }
@@ -19,6 +21,7 @@ pub struct Outputs {
 pub(crate) struct Changes {
     pub(crate) flows: Changed<Flow>,
     pub(crate) buckets: Changed<Bucket>,
+    pub(crate) meters: Changed<Meter>,
     pub(crate) tunnels: Changed<Tunnel>,
     pub(crate) patches: Changed<Patch>,
 }
@@ -42,6 +45,7 @@ impl Outputs {
         Ok(Outputs {
             flow: find(&FLOWS)?,
             bucket: find(&BUCKETS)?,
+            meter: METERS.find(schema).map_err(|misfit| misfit.to_string())?,
             tunnel: find(&TUNNELS)?,
             patch: find(&PATCHES)?,
         })
@@ -54,7 +58,7 @@ impl Outputs {
 
     /// Whether this is one of them.
     pub fn contains(&self, table: TableId) -> bool {
-        [self.flow, self.bucket, self.tunnel, self.patch].contains(&table)
+        [self.flow, self.bucket, self.tunnel, self.patch].contains(&table) || self.meter == Some(table)
     }
 
     pub(crate) fn changes(&self, delta: &BTreeMap<TableId, TableDelta>) -> Result<Changes, String> {
@@ -63,6 +67,7 @@ impl Outputs {
         Ok(Changes {
             flows: read(of(self.flow), flow)?,
             buckets: read(of(self.bucket), bucket)?,
+            meters: read(self.meter.map_or(&none, of), meter)?,
             tunnels: read(of(self.tunnel), tunnel)?,
             patches: read(of(self.patch), patch)?,
         })

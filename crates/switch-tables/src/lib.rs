@@ -79,6 +79,8 @@ tables! {
         ["hv": STRING, "table_id": INT, "priority": INT, "match": MATCH, "actions": ACTIONS];
     /// Buckets of groups.
     BUCKETS = Output "of_bucket" ["hv": STRING, "group": INT, "bucket": INT, "actions": ACTIONS];
+    /// Meters.
+    METERS = Output "of_meter" ["hv": STRING, "meter": INT, "rate": INT, "burst": INT];
     /// Tunnel ports that are wanted.
     TUNNELS = Output "ovsdb_tunnel" ["hv": STRING, "tunnel": STRING, "encap": ENCAP, "remote": STRING];
     /// Patch ports that are wanted.
@@ -94,6 +96,9 @@ tables! {
         ["sw": STRING, "cookie": INT, "port": STRING, "limit": INT];
     /// The hosts that learn addresses of a switch.
     LEARNING_HOSTS = Output "learning_host" ["hv": STRING, "sw": STRING];
+
+    /// Whose frames meters limit.
+    FLOOD_METERS = Output "flood_meter" ["hv": STRING, "port": STRING, "meter": INT, "rate": INT];
 
     /// The number of each datapath in metadata.
     DATAPATH_LABELS = Input "datapath_label" ["datapath": STRING, "label": INT];
@@ -121,12 +126,14 @@ pub const INTERFACE: &[SwitchTable] = &[
     PATCH_PORT,
     FLOWS,
     BUCKETS,
+    METERS,
     TUNNELS,
     PATCHES,
     ADDRESSES,
     PROBLEMS,
     LEARNED_ADDRESSES,
     LEARNING_HOSTS,
+    FLOOD_METERS,
 ];
 
 /// A table of the rules that differs from Rust's.

@@ -35,6 +35,19 @@ pub struct Bucket {
     pub actions: Arc<Canonical<Actions>>,
 }
 
+/// A row of [`METERS`](crate::METERS).
+#[derive(Debug, Clone)]
+pub struct Meter {
+    /// The host.
+    pub host: String,
+    /// The meter's number.
+    pub id: u32,
+    /// Packets a second.
+    pub rate: u32,
+    /// The packets that may pass at once.
+    pub burst: u32,
+}
+
 /// A row of [`TUNNELS`](crate::TUNNELS).
 #[derive(Debug, Clone)]
 pub struct Tunnel {
@@ -76,6 +89,9 @@ pub struct Vif {
 const GROUPS: u32 = 0x400_0000;
 const BUCKETS: u32 = 0xffff_ff00;
 
+/// The last number of a meter.
+const METERS: u32 = 200_000;
+
 /// The maximum length of a port's name, which is the name of a network device.
 const NAME: usize = 15;
 
@@ -104,6 +120,16 @@ pub fn bucket(row: &Row) -> Option<Bucket> {
     let group = u32::try_from(*group).ok().filter(|group| *group < GROUPS)?;
     let id = u32::try_from(*bucket).ok().filter(|bucket| *bucket < BUCKETS)?;
     Some(Bucket { host: host.clone(), group, id, actions: actions.clone() })
+}
+
+/// Reads a row; none if no switch can have it.
+pub fn meter(row: &Row) -> Option<Meter> {
+    let [Value::String(host), Value::Int(id), Value::Int(rate), Value::Int(burst)] = &row[..] else {
+        return None;
+    };
+    let number = |value: i64, last: u32| u32::try_from(value).ok().filter(|value| (1..=last).contains(value));
+    let (id, rate, burst) = (number(*id, METERS)?, number(*rate, u32::MAX)?, number(*burst, u32::MAX)?);
+    Some(Meter { host: host.to_string(), id, rate, burst })
 }
 
 /// Reads a row; none if no switch can have it.

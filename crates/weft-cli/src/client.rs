@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::exit::{Failure, say};
 use crate::wait::Wait;
-use crate::{flows, learned, logical_flows};
+use crate::{flood_drops, flows, learned, logical_flows};
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);
@@ -175,11 +175,12 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
 pub(crate) struct Get {
     /// A kind of object, also in the plural (`weft schema` lists the kinds), `status` (the controller and its switches),
     /// `flows` (of a transport node: flows, groups and ports, with the rule of each), `logical-flows` (of a logical switch
-    /// and its ports, before they are placed on hosts), or `learned-addresses` (of a logical switch: how many MAC addresses
-    /// each host has learned on each port, and where the limit is reached)
+    /// and its ports, before they are placed on hosts), `learned-addresses` (of a logical switch: how many MAC addresses
+    /// each host has learned on each port, and where the limit is reached), or `flood-drops` (of ports with a `flood_limit`:
+    /// how many frames each host has dropped)
     kind: String,
-    /// The id of one object, of the transport node for `flows`, or of the logical switch for `logical-flows` and
-    /// `learned-addresses` (default: all objects)
+    /// The id of one object, of the transport node for `flows`, of the logical switch for `logical-flows` and
+    /// `learned-addresses`, or of the port for `flood-drops` (default: all objects)
     id: Option<String>,
     /// With `learned-addresses`, list the addresses too
     #[arg(long)]
@@ -203,6 +204,7 @@ impl Get {
             "flows" => self.flows(),
             "logical-flows" => self.logical_flows(),
             "learned-addresses" => self.learned_addresses(),
+            "flood-drops" => self.flood_drops(),
             kind => self.objects(kind.to_owned()),
         }
     }
@@ -329,6 +331,14 @@ impl Get {
             client.learned_addresses(&id, addresses).await.map_err(failed)
         })?;
         print(&if self.json { learned::to_json(&found, addresses) } else { learned::to_text(&found) })
+    }
+
+    fn flood_drops(&self) -> Result<(), Failure> {
+        let port = self.id.clone();
+        let found = self.address.with(|mut client| async move {
+            client.flood_drops(port.as_deref()).await.map_err(failed)
+        })?;
+        print(&if self.json { flood_drops::to_json(&found) } else { flood_drops::to_text(&found, self.id.as_deref()) })
     }
 }
 

@@ -131,6 +131,10 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
             "learned-addresses".to_owned(),
             "The number of addresses that hosts have learned on the ports of a logical switch".to_owned(),
         ));
+        found.push((
+            "flood-drops".to_owned(),
+            "The frames that hosts have dropped of ports with a flood_limit".to_owned(),
+        ));
     }
     found
 }
@@ -140,6 +144,7 @@ fn ids(address: Option<&str>, kind: &str) -> Vec<Candidate> {
     let of_flows = kind == "flows";
     let kind = match kind {
         "logical-flows" | "learned-addresses" => "switch".to_owned(),
+        "flood-drops" => "switch_port".to_owned(),
         kind => kind.to_owned(),
     };
     let found = ask(address, PATIENCE, |mut client| async move {

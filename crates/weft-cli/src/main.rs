@@ -20,6 +20,7 @@ mod fmt;
 mod free_memory;
 #[cfg(feature = "lab")]
 mod lab;
+mod flood_drops;
 mod learned;
 mod logical_flows;
 mod pipeline;

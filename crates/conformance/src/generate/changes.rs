@@ -35,6 +35,32 @@ impl Generator<'_> {
         Change::Trees(Trees { copies, branches })
     }
 
+    /// A port that floods is limited or not, or uses up its limit where it is. Hosts do not change one after another then:
+    /// what is used up is no change that a host makes.
+    pub(super) fn limit_floods(&mut self) {
+        let limited: Vec<String> = self.world.flood_limits.keys().cloned().collect();
+        let change = if limited.is_empty() || self.floods.chance(40) {
+            self.flood_limit()
+        } else {
+            let port = self.floods.pick(&limited).clone();
+            let here = self.world.place(&port).map(str::to_owned);
+            let hosts: Vec<String> = self.world.nodes.keys().cloned().collect();
+            let host = here.or_else(|| (!hosts.is_empty()).then(|| self.floods.pick(&hosts).clone()));
+            let exhausted = self.floods.chance(65);
+            host.map(|host| Change::Exhaust(host, port, exhausted))
+        };
+        self.change(change.into_iter().collect());
+    }
+
+    pub(super) fn flood_limit(&mut self) -> Option<Change> {
+        let ports: Vec<String> = self.world.ports.keys().chain(self.world.localnets.keys()).cloned().collect();
+        if ports.is_empty() {
+            return None;
+        }
+        let limit = *self.floods.pick(&[None, Some(1), Some(100), Some(100_000)]);
+        Some(Change::FloodLimit(self.floods.pick(&ports).clone(), limit))
+    }
+
     fn some_vif(&mut self) -> Option<(String, String)> {
         self.some(|world| world.vifs.keys().cloned().collect())
     }

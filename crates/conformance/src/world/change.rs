@@ -41,6 +41,10 @@ pub enum Change {
     Heal(Failing),
     /// Floods take trees of this form.
     Trees(Trees),
+    /// Gives a port or localnet port a limit of what it may flood, or none.
+    FloodLimit(String, Option<u32>),
+    /// A port uses up its limit on a host, or may flood there again.
+    Exhaust(String, String, bool),
 }
 
 impl World {
@@ -69,6 +73,7 @@ impl World {
                 self.labels.nodes.remove(&name);
                 self.vifs.retain(|(host, _), _| *host != name);
                 self.failing.retain(|(host, ..)| *host != name);
+                self.exhausted.retain(|(host, _)| *host != name);
             }
             Change::Switch(name, tenant) => self.add_switch(name, tenant),
             Change::NoSwitch(name) => {
@@ -88,6 +93,7 @@ impl World {
             Change::NoPort(name) => {
                 self.ports.remove(&name);
                 self.labels.ports.remove(&name);
+                self.limit_floods(name, None);
             }
             Change::Localnet(name, localnet) => {
                 self.label_port(&name);
@@ -96,6 +102,7 @@ impl World {
             Change::NoLocalnet(name) => {
                 self.localnets.remove(&name);
                 self.labels.ports.remove(&name);
+                self.limit_floods(name, None);
             }
             Change::Plug(host, port) => {
                 self.next_ofport += 1;
@@ -118,8 +125,28 @@ impl World {
                 self.failing.remove(&failing);
             }
             Change::Trees(trees) => self.trees = trees,
+            Change::FloodLimit(port, limit) => self.limit_floods(port, limit),
+            Change::Exhaust(host, port, true) => {
+                self.exhausted.insert((host, port));
+            }
+            Change::Exhaust(host, port, false) => {
+                self.exhausted.remove(&(host, port));
+            }
         }
         true
+    }
+
+    fn limit_floods(&mut self, port: String, limit: Option<u32>) {
+        let Some(limit) = limit else {
+            self.flood_limits.remove(&port);
+            self.labels.meters.remove(&port);
+            self.exhausted.retain(|(_, of)| *of != port);
+            return;
+        };
+        if self.flood_limits.insert(port.clone(), limit).is_none() {
+            self.labels.meters_given += 1;
+            self.labels.meters.insert(port, self.labels.meters_given);
+        }
     }
 
     fn add_switch(&mut self, name: String, tenant: String) {
@@ -194,6 +221,15 @@ impl World {
             Change::Fail(failing) => self.nodes.contains_key(&failing.0) && !self.failing.contains(failing),
             Change::Heal(failing) => self.failing.contains(failing),
             Change::Trees(trees) => self.trees != *trees,
+            Change::FloodLimit(port, limit) => {
+                (self.ports.contains_key(port) || self.localnets.contains_key(port))
+                    && self.flood_limits.get(port) != limit.as_ref()
+            }
+            Change::Exhaust(host, port, exhausted) => {
+                self.flood_limits.contains_key(port)
+                    && self.nodes.contains_key(host)
+                    && self.exhausted.contains(&(host.clone(), port.clone())) != *exhausted
+            }
         }
     }
 

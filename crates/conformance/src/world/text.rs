@@ -88,6 +88,10 @@ impl fmt::Display for Change {
                 write!(f, "{host} makes tunnel ports of {}{to} again", encap.name())
             }
             Change::Trees(trees) => write!(f, "{trees}"),
+            Change::FloodLimit(port, Some(limit)) => write!(f, "{port} may flood {limit} frames a second"),
+            Change::FloodLimit(port, None) => write!(f, "{port} may flood any number of frames"),
+            Change::Exhaust(host, port, true) => write!(f, "{port} has used up its limit on {host}"),
+            Change::Exhaust(host, port, false) => write!(f, "{port} may flood on {host} again"),
         }
     }
 }
@@ -117,6 +121,13 @@ impl fmt::Display for World {
             writeln!(f, "vNIC of {port} on {host}: OpenFlow port {}, since {}", vif.ofport, vif.since)?;
         }
         writeln!(f, "{}", self.trees)?;
+        for (port, limit) in &self.flood_limits {
+            let meter = self.labels.meter(port).unwrap_or_default();
+            writeln!(f, "{} (meter {meter})", Change::FloodLimit(port.clone(), Some(*limit)))?;
+        }
+        for (host, port) in &self.exhausted {
+            writeln!(f, "{}", Change::Exhaust(host.clone(), port.clone(), true))?;
+        }
         for failing in &self.failing {
             writeln!(f, "{}", Change::Fail(failing.clone()))?;
         }

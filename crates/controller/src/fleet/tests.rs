@@ -41,6 +41,10 @@ impl Driver for FakeDriver {
         Box::pin(std::future::ready(Err(ReadError::NotConnected)))
     }
 
+    fn meter_counts(&self) -> Asking<Vec<MeterCount>> {
+        Box::pin(std::future::ready(Err(ReadError::NotConnected)))
+    }
+
     fn end(self: Box<Self>) -> Shutdown {
         Box::pin(async move {
             // The driver ends with a delay.

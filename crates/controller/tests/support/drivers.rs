@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use controller::fleet::{Driver, Drivers, Reading, Shutdown};
+use controller::fleet::{Asking, Driver, Drivers, Reading, Shutdown};
 use openflow_rs::Match;
-use ovs_driver::{Changes, Channel, Config, Desired, Event, LearnedFlow, ReadError, Report};
+use ovs_driver::{Changes, Channel, Config, Desired, Event, LearnedFlow, MeterCount, ReadError, Report};
 use tokio::sync::mpsc;
 
 /// All drivers started; cheap to clone.
@@ -23,6 +23,8 @@ pub(crate) struct Switch {
     pub(crate) desired: Option<Desired>,
     /// What it says that it has learned; it is not connected while there is nothing.
     pub(crate) learned: Option<Vec<LearnedFlow>>,
+    /// What its meters say; it is not connected while there is nothing.
+    pub(crate) counted: Option<Vec<MeterCount>>,
     /// The transactions pushed.
     pub(crate) pushed: Vec<u64>,
     /// How many drivers of this name were started.
@@ -53,6 +55,13 @@ impl Switches {
         all.get_mut(name).unwrap_or_else(|| panic!("no driver of {name} was started")).learned = Some(flows);
     }
 
+    /// From now on, the meters of a switch say this.
+    #[allow(dead_code, reason = "not every test looks at what is counted")]
+    pub(crate) fn count(&self, name: &str, counts: Vec<MeterCount>) {
+        let mut all = self.all.lock().unwrap_or_else(|error| panic!("{error}"));
+        all.get_mut(name).unwrap_or_else(|| panic!("no driver of {name} was started")).counted = Some(counts);
+    }
+
     /// Connects a switch, finds it right, and reports what is plugged in.
     #[allow(dead_code, reason = "not every test connects a switch")]
     pub(crate) async fn connect(&self, name: &str, report: Report) {
@@ -77,8 +86,8 @@ impl Drivers for Switches {
         let mut all = self.all.lock().unwrap_or_else(|error| panic!("{error}"));
         let name = config.name.clone();
         let started = all.get(&name).map_or(0, |switch| switch.started) + 1;
-        let (desired, learned, pushed) = (None, None, Vec::new());
-        all.insert(name.clone(), Switch { config, desired, learned, pushed, started, running: true, events });
+        let (desired, learned, counted, pushed) = (None, None, None, Vec::new());
+        all.insert(name.clone(), Switch { config, desired, learned, counted, pushed, started, running: true, events });
         Box::new(FakeDriver { name, number: started, switches: self.clone() })
     }
 }
@@ -120,6 +129,12 @@ impl Driver for FakeDriver {
         };
         let learned = learned.filter(|_| table == 21).map(|flows| flows.into_iter().filter(asked).collect());
         Box::pin(std::future::ready(learned.ok_or(ReadError::NotConnected)))
+    }
+
+    fn meter_counts(&self) -> Asking<Vec<MeterCount>> {
+        let mut counted = None;
+        self.switch(|switch| counted.clone_from(&switch.counted));
+        Box::pin(std::future::ready(counted.ok_or(ReadError::NotConnected)))
     }
 
     fn end(self: Box<Self>) -> Shutdown {

@@ -1,6 +1,7 @@
 //! Each sentence of the specification, with the smallest world that shows it.
 
 mod disabled;
+mod flood_limits;
 mod floods;
 mod frames;
 mod guard;

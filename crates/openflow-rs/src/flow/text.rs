@@ -63,7 +63,7 @@ impl fmt::Display for FlowEntry {
 }
 
 /// `1s`, `1.020s` or, if milliseconds are too coarse, as many digits as needed.
-pub(super) struct Seconds(pub(super) Duration);
+pub(crate) struct Seconds(pub(crate) Duration);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -22,6 +22,7 @@ pub(super) mod kind {
     pub(in super::super) const BARRIER_REPLY: u8 = 21;
     pub(in super::super) const ROLE_REQUEST: u8 = 24;
     pub(in super::super) const ROLE_REPLY: u8 = 25;
+    pub(in super::super) const METER_MOD: u8 = 29;
     pub(in super::super) const ROLE_STATUS: u8 = 30;
     pub(in super::super) const BUNDLE_CONTROL: u8 = 33;
     pub(in super::super) const BUNDLE_ADD: u8 = 34;
@@ -31,6 +32,8 @@ pub(super) mod kind {
 pub(super) mod multipart {
     pub(in super::super) const FLOW_DESC: u16 = 1;
     pub(in super::super) const GROUP_DESC: u16 = 7;
+    pub(in super::super) const METER: u16 = 9;
+    pub(in super::super) const METER_DESC: u16 = 10;
     pub(in super::super) const PORT_DESC: u16 = 13;
 }
 

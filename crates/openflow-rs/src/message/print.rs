@@ -39,6 +39,12 @@ pub(super) fn body(xid: u32, body: &Body, depth: u8) -> String {
         Body::GroupMod(group) => format!("\n {group}"),
         Body::GroupDescRequest(request) => request.print(),
         Body::GroupDescReply(reply) => more(reply.more) + &reply.print(),
+        Body::MeterMod(change) => format!(" {change}\n"),
+        Body::MeterDescRequest(meter) | Body::MeterStatsRequest(meter) => {
+            format!(" {}", crate::meter::show_id(*meter, '='))
+        }
+        Body::MeterDescReply(reply) => more(reply.more) + &reply.print(),
+        Body::MeterStatsReply(reply) => more(reply.more) + &reply.print(),
         Body::TlvTableMod(change) => change.print(),
         Body::TlvTableReply(reply) => reply.print(),
         Body::FlowDescRequest(request) => request.print(),
@@ -60,6 +66,8 @@ pub(super) fn body(xid: u32, body: &Body, depth: u8) -> String {
         Body::Unknown { data, .. } => data,
         Body::FlowDescRequest(_) | Body::FlowDescReply(_) => &[0, 1, 0, 0, 0, 0, 0, 0],
         Body::GroupDescRequest(_) | Body::GroupDescReply(_) => &[0, 7, 0, 0, 0, 0, 0, 0],
+        Body::MeterStatsRequest(_) | Body::MeterStatsReply(_) => &[0, 9, 0, 0, 0, 0, 0, 0],
+        Body::MeterDescRequest(_) | Body::MeterDescReply(_) => &[0, 10, 0, 0, 0, 0, 0, 0],
         Body::TlvTableMod(_) => &[0, 0, 0x23, 0x20, 0, 0, 0, 24],
         Body::TlvTableRequest => &[0, 0, 0x23, 0x20, 0, 0, 0, 25],
         Body::TlvTableReply(_) => &[0, 0, 0x23, 0x20, 0, 0, 0, 26],

@@ -68,6 +68,38 @@ fn flow_messages_have_the_bytes_of_the_specification() {
 }
 
 #[test]
+fn meter_messages_have_the_bytes_of_the_specification() {
+    let meter = crate::MeterEntry::packets_per_second(7, 100, 10);
+    check(
+        Body::MeterMod(crate::MeterMod::add(meter.clone())),
+        "06 1d 0020 00000007 0000 000e 00000007 0001 0010 00000064 0000000a 00000000",
+    );
+    check(Body::MeterMod(crate::MeterMod::delete(7)), "06 1d 0010 00000007 0002 0000 00000007");
+    check(
+        Body::MeterDescRequest(crate::MeterEntry::ALL),
+        "06 12 0018 00000007 000a 0000 00000000 ffffffff 00000000",
+    );
+    let reply = MeterDescReply { more: false, meters: vec![meter] };
+    check(
+        Body::MeterDescReply(reply),
+        "06 13 0028 00000007 000a 0000 00000000 0018 000e 00000007 0001 0010 00000064 0000000a 00000000",
+    );
+    let stats = crate::MeterStats {
+        id: 7,
+        flows: 2,
+        packets: 3,
+        bytes: 4,
+        duration: std::time::Duration::new(5, 6),
+        bands: vec![(8, 9)],
+    };
+    check(
+        Body::MeterStatsReply(MeterStatsReply { more: true, meters: vec![stats] }),
+        "06 13 0048 00000007 0009 0001 00000000 00000007 0038 000000000000 00000002 0000000000000003
+         0000000000000004 00000005 00000006 0000000000000008 0000000000000009",
+    );
+}
+
+#[test]
 fn an_inner_message_must_have_the_outer_xid() {
     let add = BundleAdd {
         bundle_id: 1,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use openflow_rs::flow::{FlowRemoved, RemovedReason};
 use openflow_rs::message::*;
 use openflow_rs::{
-    Action, Actions, Body, Field, FlowEntry, FlowFlags, FlowMod, FlowStats, Frame, Message, PortNo, frame,
+    Action, Actions, Body, Field, FlowEntry, FlowFlags, FlowMod, FlowStats, Frame, Message, MeterEntry, MeterMod,
+    PortNo, frame,
 };
 use ovs_testing::{OpenVswitch, ofctl, run};
 
@@ -290,6 +291,54 @@ fn commands_read_alike() {
             assert_eq!(sent.split_once("): ").map(|(_, text)| text), Some(ours));
         }
     }
+}
+
+#[test]
+fn a_switch_describes_and_counts_the_meters_that_it_was_told() {
+    let switch = Switch::start();
+    let mut connection = switch.connect();
+    let meters = [MeterEntry::packets_per_second(1, 100, 10), MeterEntry::packets_per_second(200_000, 7, 1)];
+    for meter in &meters {
+        connection.send(Body::MeterMod(MeterMod::add(meter.clone())));
+    }
+    let described = |connection: &mut Connection| {
+        let reply = connection.request(Body::MeterDescRequest(MeterEntry::ALL));
+        let Body::MeterDescReply(mut reply) = reply else { panic!("no description: {reply:?}") };
+        assert!(!reply.more);
+        reply.meters.sort_by_key(|meter| meter.id);
+        reply.meters
+    };
+    assert_eq!(described(&mut connection), meters);
+    let Body::Error(error) = connection.request(Body::MeterMod(MeterMod::add(meters[0].clone()))) else {
+        panic!("added twice")
+    };
+    assert_eq!(error.code.name(), Some("OFPMMFC_METER_EXISTS"));
+    let changed = MeterEntry::packets_per_second(1, 200, 20);
+    connection.send(Body::MeterMod(MeterMod::modify(changed.clone())));
+    assert_eq!(described(&mut connection), [changed, meters[1].clone()]);
+    let unknown = MeterMod::modify(MeterEntry::packets_per_second(9, 1, 1));
+    let Body::Error(error) = connection.request(Body::MeterMod(unknown)) else { panic!("changed nothing") };
+    assert_eq!(error.code.name(), Some("OFPMMFC_UNKNOWN_METER"));
+
+    // A flow that uses a meter is counted, and goes with it. Deleting a meter that is not there is no error.
+    let flow: FlowEntry = "reg0=1 actions=meter:1,set_field:0x5->reg1,resubmit(,3)".parse().expect("a flow");
+    connection.send(Body::FlowMod(FlowMod::add(flow.clone())));
+    assert_eq!(connection.dump().into_iter().map(|flow| flow.entry).collect::<Vec<_>>(), [flow]);
+    let Body::MeterStatsReply(counted) = connection.request(Body::MeterStatsRequest(1)) else { panic!("no counters") };
+    let [stats] = &counted.meters[..] else { panic!("not one meter: {counted:?}") };
+    assert_eq!((stats.id, stats.flows, stats.packets, &stats.bands[..]), (1, 1, 0, &[(0, 0)][..]));
+    connection.send(Body::MeterMod(MeterMod::delete(1)));
+    assert_eq!(connection.dump(), Vec::new());
+    connection.send(Body::MeterMod(MeterMod::delete(1)));
+    assert_eq!(connection.request(Body::BarrierRequest), Body::BarrierReply);
+    assert_eq!(described(&mut connection), &meters[1..]);
+
+    // Not inside a bundle.
+    assert_eq!(connection.bundle(BundleOp::OpenRequest), reply(BundleOp::OpenReply));
+    let body = Box::new(Body::MeterMod(MeterMod::add(meters[0].clone())));
+    let add = Body::BundleAdd(BundleAdd { bundle_id: 1, flags: FLAGS, body });
+    let Body::Error(error) = connection.request(add) else { panic!("taken in a bundle") };
+    assert_eq!(error.code.name(), Some("OFPBFC_MSG_UNSUP"));
 }
 
 #[test]

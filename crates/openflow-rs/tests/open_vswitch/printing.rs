@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use openflow_rs::flow::{FlowRemoved, RemovedReason};
 use openflow_rs::message::*;
+use openflow_rs::meter::{BandKind, MeterBand, MeterFlags};
 use openflow_rs::{
-    Body, Bucket, FlowEntry, FlowMod, FlowStats, GroupEntry, GroupMod, MacAddr, Match, Message, PortNo,
+    Body, Bucket, FlowEntry, FlowMod, FlowStats, GroupEntry, GroupMod, MacAddr, Match, Message, MeterEntry, MeterMod,
+    MeterStats, PortNo,
 };
 
 use ovs_testing::{ofctl, run};
@@ -166,6 +168,44 @@ fn groups() {
     bodies.extend([11, GroupEntry::ALL].map(|group| Body::GroupDescRequest(GroupDescRequest { group })));
     let reply = GroupDescReply { more: true, groups: groups.to_vec(), unreadable: Vec::new() };
     bodies.extend([reply, GroupDescReply::default()].map(Body::GroupDescReply));
+    check_printed(&numbered(bodies));
+}
+
+#[test]
+fn meters() {
+    let band = |kind, rate, burst| MeterBand { kind, rate, burst };
+    let entry = |id, flags, bands: &[MeterBand]| MeterEntry { id, flags: MeterFlags(flags), bands: bands.to_vec() };
+    let meters = vec![
+        MeterEntry::packets_per_second(7, 100, 10),
+        entry(1, 1, &[band(BandKind::Drop, 5000, 0)]),
+        entry(2, 13, &[band(BandKind::Drop, 9000, 500), band(BandKind::DscpRemark(2), 5000, 7)]),
+        entry(MeterEntry::SLOWPATH, 2, &[band(BandKind::Drop, 1, 0)]),
+        entry(MeterEntry::CONTROLLER, 0x12, &[]),
+    ];
+    let mut bodies: Vec<Body> = meters
+        .iter()
+        .flat_map(|meter| [MeterMod::add(meter.clone()), MeterMod::modify(meter.clone())])
+        .chain([7, MeterEntry::ALL].map(MeterMod::delete))
+        .map(Body::MeterMod)
+        .collect();
+    for id in [7, MeterEntry::ALL, MeterEntry::SLOWPATH] {
+        bodies.extend([Body::MeterDescRequest(id), Body::MeterStatsRequest(id)]);
+    }
+    for (more, meters) in [(true, meters), (false, Vec::new())] {
+        bodies.push(Body::MeterDescReply(MeterDescReply { more, meters }));
+    }
+    let stats = |id, nanos, bands: &[(u64, u64)]| MeterStats {
+        id,
+        flows: 2,
+        packets: 1000,
+        bytes: 60_000,
+        duration: Duration::new(12, nanos),
+        bands: bands.to_vec(),
+    };
+    let counted = vec![stats(7, 0, &[(890, 53_400)]), stats(8, 345_000_000, &[(1, 2), (3, 4)]), stats(9, 1, &[])];
+    for (more, meters) in [(true, counted), (false, Vec::new())] {
+        bodies.push(Body::MeterStatsReply(MeterStatsReply { more, meters }));
+    }
     check_printed(&numbered(bodies));
 }
 

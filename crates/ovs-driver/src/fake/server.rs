@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use openflow_rs::message::{BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage};
 use openflow_rs::message::{
-    Features, FlowDescReply, FlowDescRequest, GroupDescReply, Hello, TlvCommand, TlvTableReply, VERSION,
+    Features, FlowDescReply, FlowDescRequest, GroupDescReply, Hello, MeterDescReply, MeterStatsReply, TlvCommand,
+    TlvTableReply, VERSION,
 };
-use openflow_rs::{Body, FlowEntry, FlowStats, Frame, GroupMod, Message};
+use openflow_rs::{Body, FlowEntry, FlowStats, Frame, GroupMod, Message, MeterMod, MeterStats};
 use peer_connection::{InMemoryListener, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
@@ -196,6 +197,9 @@ impl Connection {
             Body::BarrierRequest => self.reply(xid, Body::BarrierReply),
             Body::FlowDescRequest(request) => self.dump(xid, &request),
             Body::GroupDescRequest(_) => self.dump_groups(xid),
+            Body::MeterDescRequest(_) => self.dump_meters(xid),
+            Body::MeterStatsRequest(_) => self.count_meters(xid),
+            Body::MeterMod(change) => self.change_meter(xid, &change),
             Body::TlvTableRequest => {
                 let mappings = self.shared.lock().table.options.clone();
                 self.reply(
@@ -208,6 +212,9 @@ impl Connection {
             }
             Body::Unknown { data, .. } if fake_monitor::is_request(&data) => self.start_monitor(xid),
             Body::BundleControl(control) => self.control(xid, control),
+            Body::BundleAdd(add) if is_meter_mod(&add.body) => {
+                self.refuse(xid, Refusal::NOT_IN_BUNDLE);
+            }
             Body::BundleAdd(add) => {
                 if let Some(staged) = self.checked(xid, *add.body) {
                     // Adding to an unopened bundle opens it, as in Open vSwitch.
@@ -250,7 +257,9 @@ impl Connection {
                 Body::FlowMod(flow_mod) => {
                     state.counts.flow_mods += 1;
                     Table::target(&flow_mod).and_then(|(key, flow)| {
-                        let refusal = Table::refusal(state.refuse.as_ref(), &key, flow.as_ref(), false);
+                        let lacks = flow.as_ref().is_some_and(|flow| state.table.lacks_meter(flow));
+                        let refusal = Table::refusal(state.refuse.as_ref(), &key, flow.as_ref(), false)
+                            .or(lacks.then_some(Refusal::INVALID_METER));
                         refusal.map_or(Ok(Staged::Flow(key, flow)), Err)
                     })
                 }
@@ -316,6 +325,40 @@ impl Connection {
         Ok(())
     }
 
+    fn change_meter(&mut self, xid: u32, change: &MeterMod) {
+        let result = {
+            let mut state = self.shared.lock();
+            state.counts.meter_mods += 1;
+            let refusal = state.refuse_meters.as_ref().and_then(|refuse| refuse(change));
+            let before = state.table.clone();
+            let result = refusal.map_or_else(|| state.table.change_meter(change), Err);
+            // Open vSwitch does not know which connection the flows of a deleted meter are gone for.
+            state.report(&before, None);
+            result
+        };
+        if let Err(refusal) = result {
+            self.refuse(xid, refusal);
+        }
+    }
+
+    fn dump_meters(&mut self, xid: u32) {
+        let meters = self.shared.lock().table.meters.values().cloned().collect();
+        self.reply(xid, Body::MeterDescReply(MeterDescReply { more: false, meters }));
+    }
+
+    fn count_meters(&mut self, xid: u32) {
+        let meters = {
+            let state = self.shared.lock();
+            let counted = |id: &u32| {
+                let (packets, dropped) = state.metered.get(id).copied().unwrap_or_default();
+                let bands = vec![(dropped, 0)];
+                MeterStats { id: *id, flows: 0, packets, bytes: 0, duration: Duration::ZERO, bands }
+            };
+            state.table.meters.keys().map(counted).collect()
+        };
+        self.reply(xid, Body::MeterStatsReply(MeterStatsReply { more: false, meters }));
+    }
+
     fn dump_groups(&mut self, xid: u32) {
         let groups: Vec<_> = {
             let mut state = self.shared.lock();
@@ -354,6 +397,12 @@ impl Connection {
     }
 }
 
+/// Whether the body of a bundled message is a meter-mod, which is not read in a bundle.
+fn is_meter_mod(body: &Body) -> bool {
+    const METER_MOD: u8 = 29;
+    matches!(body, Body::Unknown { kind: METER_MOD, .. })
+}
+
 /// Waits while the switch is frozen.
 async fn thawed(frozen: &mut watch::Receiver<bool>) {
     // An error means that the fake has ended together with its connections.
@@ -375,6 +424,8 @@ fn stage(body: &Body) -> Option<Stage> {
         Body::EchoRequest(_) => Stage::Echo,
         Body::TlvTableRequest => Stage::Options,
         Body::GroupDescRequest(_) => Stage::Groups,
+        Body::MeterDescRequest(_) => Stage::Meters,
+        Body::MeterMod(_) => Stage::MeterMod,
         Body::FlowDescRequest(_) => Stage::Dump,
         Body::BarrierRequest => Stage::Barrier,
         Body::FlowMod(_) => Stage::FlowMod,

@@ -1,13 +1,17 @@
-//! Flow and group tables, and the effect of flow-mods and group-mods on them.
+//! Tables of flows, groups and meters, and the effect of changes on them.
 
 use std::collections::BTreeMap;
 
 use openflow_rs::message::TlvMapping;
-use openflow_rs::{Bucket, FlowCommand, FlowMod, GroupCommand, GroupEntry, GroupMod};
+use openflow_rs::meter::MeterCommand;
+use openflow_rs::{
+    Bucket, FlowCommand, FlowMod, GroupCommand, GroupEntry, GroupMod, MeterEntry, MeterMod,
+};
 
 use super::Refuse;
 use crate::flow::{Flow, FlowKey};
 use crate::group;
+use crate::meter;
 
 /// The refusal of a flow-mod or group-mod: OpenFlow's error type and code, and the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +40,16 @@ impl Refusal {
     const UNKNOWN_BUCKET: Refusal = Refusal { error_type: 6, code: 15, at_commit: true };
     /// `OFPGMFC_BUCKET_EXISTS`.
     const BUCKET_EXISTS: Refusal = Refusal { error_type: 6, code: 16, at_commit: true };
+    /// `OFPMMFC_METER_EXISTS`.
+    const METER_EXISTS: Refusal = Refusal { error_type: 12, code: 1, at_commit: false };
+    /// `OFPMMFC_INVALID_METER`: the meter of a flow does not exist, which is found when the flow is added.
+    pub const INVALID_METER: Refusal = Refusal { error_type: 12, code: 2, at_commit: false };
+    /// `OFPMMFC_UNKNOWN_METER`.
+    const UNKNOWN_METER: Refusal = Refusal { error_type: 12, code: 3, at_commit: false };
+    /// `OFPMMFC_OUT_OF_METERS`.
+    pub const OUT_OF_METERS: Refusal = Refusal { error_type: 12, code: 10, at_commit: false };
+    /// `OFPBFC_MSG_UNSUP`.
+    pub(super) const NOT_IN_BUNDLE: Refusal = Refusal { error_type: 17, code: 10, at_commit: false };
     /// `OFPBRC_BAD_LEN`.
     pub(super) const BAD_LEN: Refusal = Refusal { error_type: 1, code: 6, at_commit: false };
 }
@@ -45,6 +59,7 @@ impl Refusal {
 pub(crate) struct Table {
     pub(crate) flows: BTreeMap<FlowKey, Flow>,
     pub(crate) groups: BTreeMap<u32, GroupEntry>,
+    pub(crate) meters: BTreeMap<u32, MeterEntry>,
     pub(crate) options: Vec<TlvMapping>,
 }
 
@@ -75,6 +90,28 @@ impl Table {
     /// Whether a flow uses a group that does not exist.
     pub(crate) fn lacks_group(&self, flow: &Flow) -> bool {
         group::uses(flow.instructions(), |id| !self.groups.contains_key(&id))
+    }
+
+    /// Whether a flow uses a meter that does not exist.
+    pub(crate) fn lacks_meter(&self, flow: &Flow) -> bool {
+        meter::uses(flow.instructions(), |id| !self.meters.contains_key(&id))
+    }
+
+    /// Applies a meter-mod. Deleting a meter also deletes the flows that use it.
+    pub(crate) fn change_meter(&mut self, change: &MeterMod) -> Result<(), Refusal> {
+        let meter = &change.meter;
+        let there = self.meters.contains_key(&meter.id);
+        match change.command {
+            MeterCommand::Add if there => return Err(Refusal::METER_EXISTS),
+            MeterCommand::Modify if !there => return Err(Refusal::UNKNOWN_METER),
+            MeterCommand::Add | MeterCommand::Modify => drop(self.meters.insert(meter.id, meter.clone())),
+            MeterCommand::Delete => {
+                self.meters.retain(|id, _| meter.id != MeterEntry::ALL && *id != meter.id);
+                let meters = &self.meters;
+                self.flows.retain(|_, flow| !meter::uses(flow.instructions(), |id| !meters.contains_key(&id)));
+            }
+        }
+        Ok(())
     }
 
     /// Applies a group-mod. Deleting a group also deletes the flows that use it.

@@ -1,7 +1,7 @@
 //! Flow monitoring (OpenFlow 1.5, sections 7.3.5.18 and 7.4.7): the switch reports changes of flows that others make.
 //!
 //! The switch also reports the driver's own changes, but without the flow (`OFPFME_ABBREV`); this module ignores
-//! them. Groups cannot be monitored.
+//! them. Groups and meters cannot be monitored.
 
 use bytes::BytesMut;
 
@@ -54,6 +54,8 @@ pub(crate) enum Removal {
     Deleted,
     /// A group that it used was deleted.
     GroupDeleted,
+    /// A meter that it used was deleted.
+    MeterDeleted,
     Other(u8),
 }
 
@@ -63,6 +65,7 @@ impl Removal {
             0 | 1 => Removal::Timeout,
             2 => Removal::Deleted,
             3 => Removal::GroupDeleted,
+            4 => Removal::MeterDeleted,
             other => Removal::Other(other),
         }
     }
@@ -73,6 +76,7 @@ impl Removal {
             Removal::Timeout => "its timeout expired".to_owned(),
             Removal::Deleted => "deleted by another client".to_owned(),
             Removal::GroupDeleted => "its group was deleted".to_owned(),
+            Removal::MeterDeleted => "its meter was deleted".to_owned(),
             Removal::Other(reason) => format!("reason {reason} of OpenFlow"),
         }
     }

@@ -1,23 +1,25 @@
-//! An OpenFlow session: hello and features, reading all groups and flows, applying a batch.
+//! An OpenFlow session: hello and features, reading all groups, meters and flows, applying a batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use openflow_rs::message::{Features, FlowDescRequest, GroupDescRequest, Hello, TlvMapping};
-use openflow_rs::{Body, GroupEntry, Message};
+use openflow_rs::{Body, GroupEntry, Message, MeterEntry};
 
 use super::codec::{Excerpt, Frame, Malformed};
 use super::connection::{OpenFlowConnection, SessionError};
 use super::groups::{self, Groups};
+use super::meters::{self, Meters};
 use super::monitor::{self, Update};
-use super::steps::{Step, steps};
-use super::wire::{self, BadDesc, Header, bundle, kind};
+use super::steps::{Step, meters_first, meters_last, steps};
+use super::wire::{self, BadDesc, HEADER_LEN, Header, bundle, kind};
 use super::{Applied, RefusedChange, error};
 use crate::flow::{Flow, FlowKey};
 use crate::forwarding::{Batch, Installed};
 use crate::intent::Shared;
 use crate::learned::{LEARNED_MAX, LearnedFlow, ReadError};
+use crate::meter::MeterCount;
 
 /// The number of bytes encoded at once. It bounds, together with the unsent bytes, the memory that a bundle takes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -160,7 +162,42 @@ impl Session {
         Ok(groups)
     }
 
-    /// Reads all groups and flows, except the flows of tables that the switch itself fills. First maps the tunnel
+    /// Reads all meters. A datapath without meters has none.
+    pub(crate) async fn read_meters(&mut self) -> Result<Meters, SessionError> {
+        let mut read = Meters::new();
+        let request = Body::MeterDescRequest(MeterEntry::ALL);
+        let dumped = self
+            .dump_whole("the meter dump", request, |message| {
+                meters::descriptions(message, &mut read).map(|more| (more, 0))
+            })
+            .await;
+        match dumped {
+            Ok(()) => Ok(read),
+            Err(SessionError::Refused { error, .. }) => {
+                tracing::debug!(error, "the switch describes no meters");
+                Ok(Meters::new())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads what the meters have counted, for somebody else. A refusal concerns only the request.
+    pub(crate) async fn meter_counts(&mut self) -> Result<Result<Vec<MeterCount>, ReadError>, SessionError> {
+        let mut counts = Vec::new();
+        let request = Body::MeterStatsRequest(MeterEntry::ALL);
+        let dumped = self
+            .dump_whole("the counters of meters", request, |message| {
+                meters::counts(message, &mut counts).map(|more| (more, 0))
+            })
+            .await;
+        match dumped {
+            Ok(()) => Ok(Ok(counts)),
+            Err(SessionError::Refused { error, .. }) => Ok(Err(ReadError::Refused(error))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads all groups, meters and flows, except the flows of tables that the switch itself fills. First maps the tunnel
     /// option to a field if it is not mapped, since flows need it.
     pub(crate) async fn read(
         &mut self,
@@ -172,6 +209,7 @@ impl Session {
             None => None,
         };
         let groups = self.read_groups().await?;
+        let meters = self.read_meters().await?;
         let mut flows: BTreeMap<FlowKey, Flow> = BTreeMap::new();
         self.dump("the flow dump", Body::FlowDescRequest(FlowDescRequest::all()), |body| {
             let take = |key: FlowKey, flow| {
@@ -182,7 +220,7 @@ impl Session {
             wire::flow_descs(body, take).map(|more| (more, flows.len()))
         })
         .await?;
-        Ok(Installed { groups, flows, option_fault })
+        Ok(Installed { groups, flows, meters, option_fault })
     }
 
     /// Reads some flows for somebody else. A refusal concerns only the request.
@@ -219,6 +257,17 @@ impl Session {
         request: Body,
         mut take: impl FnMut(&[u8]) -> Result<(Option<bool>, usize), BadDesc>,
     ) -> Result<(), SessionError> {
+        let take = |message: &[u8]| take(message.get(HEADER_LEN..).unwrap_or_default());
+        self.dump_whole(what, request, take).await
+    }
+
+    /// As [`dump`](Self::dump); `take` gets whole messages, headers included.
+    async fn dump_whole(
+        &mut self,
+        what: &'static str,
+        request: Body,
+        mut take: impl FnMut(&[u8]) -> Result<(Option<bool>, usize), BadDesc>,
+    ) -> Result<(), SessionError> {
         let xid = self.connection.send(request)?;
         let observer = &self.observer;
         self.connection
@@ -230,7 +279,7 @@ impl Session {
                 match frame.header.kind {
                     kind::MULTIPART_REPLY => {
                         let (more, flows) =
-                            take(frame.body()).map_err(|error| malformed(error.to_string(), &frame))?;
+                            take(&frame.bytes).map_err(|error| malformed(error.to_string(), &frame))?;
                         let more =
                             more.ok_or_else(|| malformed("a reply to another request".to_owned(), &frame))?;
                         if flows > FLOWS_MAX {
@@ -291,17 +340,43 @@ impl Session {
         Ok(fault)
     }
 
-    /// Applies a batch in one bundle. If the switch refuses some changes, sends the others in another bundle. After
-    /// several failed bundles, sends the changes one by one. When this returns, each change is in force or refused.
+    /// Applies a batch: new and changed meters, then groups and flows, then deleted meters. When this returns, each change
+    /// is in force or refused.
     pub(crate) async fn apply(&mut self, batch: &Batch) -> Result<Applied, SessionError> {
-        let mut refused: BTreeMap<usize, RefusedChange> = BTreeMap::new();
+        let mut refused = BTreeMap::new();
+        self.change_meters(batch, &meters_first(batch), &mut refused).await?;
+        let groups = self.apply_bundled(batch, &mut refused).await?;
+        self.change_meters(batch, &meters_last(batch), &mut refused).await?;
+        Ok(Applied { groups, ..Applied::new(batch.len(), refused) })
+    }
+
+    async fn change_meters(
+        &mut self,
+        batch: &Batch,
+        steps: &[Step],
+        refused: &mut BTreeMap<usize, RefusedChange>,
+    ) -> Result<(), SessionError> {
+        if !steps.is_empty() {
+            let more = self.one_by_one("meter-mods", batch, steps).await?;
+            refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
+        }
+        Ok(())
+    }
+
+    /// Applies groups and flows in one bundle. If the switch refuses some changes, sends the others in another bundle.
+    /// After several failed bundles, sends the changes one by one. Returns the groups if some may be partly in force.
+    async fn apply_bundled(
+        &mut self,
+        batch: &Batch,
+        refused: &mut BTreeMap<usize, RefusedChange>,
+    ) -> Result<Option<Groups>, SessionError> {
         for _ in 0..BUNDLE_ROUNDS_MAX {
             let steps = steps(batch, |place| refused.contains_key(&place));
             if steps.is_empty() {
-                return Ok(Applied::new(batch.len(), refused));
+                return Ok(None);
             }
             match self.bundle(batch, &steps).await? {
-                Bundle::Committed => return Ok(Applied::new(batch.len(), refused)),
+                Bundle::Committed => return Ok(None),
                 Bundle::Refused(more) => {
                     refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
                 }
@@ -311,15 +386,11 @@ impl Session {
         }
         tracing::warn!("bundles failed {BUNDLE_ROUNDS_MAX} times; sending the changes one by one");
         let steps = steps(batch, |place| refused.contains_key(&place));
-        let more = self.one_by_one(batch, &steps).await?;
+        let more = self.one_by_one("flow-mods", batch, &steps).await?;
         // A group takes several messages. If one is refused, others may be in force.
         let is_partial = more.iter().any(|refused| refused.place < batch.groups.len());
         refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
-        let mut applied = Applied::new(batch.len(), refused);
-        if is_partial {
-            applied.groups = Some(self.read_groups().await?);
-        }
-        Ok(applied)
+        Ok(if is_partial { Some(self.read_groups().await?) } else { None })
     }
 
     /// Applies a batch in one bundle or not at all. On failure returns the reason, and the index of the first refused
@@ -387,11 +458,12 @@ impl Session {
     /// Sends messages of a batch without a bundle.
     async fn one_by_one(
         &mut self,
+        what: &'static str,
         batch: &Batch,
         steps: &[Step],
     ) -> Result<Vec<RefusedChange>, SessionError> {
         let put = |out: &mut BytesMut, xid: u32, step: Step| wire::put_step(out, xid, batch, step);
-        let errors = self.send_all("flow-mods", batch, steps, put).await?;
+        let errors = self.send_all(what, batch, steps, put).await?;
         Ok(errors.refused)
     }
 

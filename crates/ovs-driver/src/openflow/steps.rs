@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::forwarding::{Batch, GroupChange};
+use crate::forwarding::{Batch, GroupChange, MeterChange};
 use crate::group::Part;
 
-/// One message, identified by the index of its change among the groups or the flows of the batch.
+/// One message, identified by the index of its change among the groups, the flows or the meters of the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Flow(usize),
     Group(usize, GroupStep),
+    Meter(usize),
 }
 
 /// The operation of a group-mod.
@@ -33,11 +34,12 @@ impl Step {
         match self {
             Step::Flow(place) => batch.groups.len() + place,
             Step::Group(place, _) => place,
+            Step::Meter(place) => batch.groups.len() + batch.flows.len() + place,
         }
     }
 }
 
-/// The messages of a batch, except those of some changes: groups, then flows, then deleted groups. A switch refuses a
+/// The messages of a batch that a bundle takes, except those of some changes: groups, then flows, then deleted groups. A switch refuses a
 /// flow whose group does not exist, and deletes the flows of a deleted group.
 pub(crate) fn steps(batch: &Batch, without: impl Fn(usize) -> bool) -> Vec<Step> {
     let mut steps = Vec::with_capacity(batch.len());
@@ -56,6 +58,21 @@ pub(crate) fn steps(batch: &Batch, without: impl Fn(usize) -> bool) -> Vec<Step>
     steps.extend((0..batch.flows.len()).filter(|place| !without(flows + place)).map(Step::Flow));
     steps.append(&mut last);
     steps
+}
+
+/// The messages of a batch that go before the bundle, which may use these meters.
+pub(crate) fn meters_first(batch: &Batch) -> Vec<Step> {
+    meter_steps(batch, |change| change.value.is_some())
+}
+
+/// The messages of a batch that go after the bundle: a switch deletes the flows of a deleted meter.
+pub(crate) fn meters_last(batch: &Batch) -> Vec<Step> {
+    meter_steps(batch, |change| change.value.is_none())
+}
+
+fn meter_steps(batch: &Batch, which: impl Fn(&MeterChange) -> bool) -> Vec<Step> {
+    let changes = batch.meters.iter().enumerate().filter(|(_, change)| which(change));
+    changes.map(|(place, _)| Step::Meter(place)).collect()
 }
 
 /// Changes a group bucket by bucket, unless most of its buckets change.
@@ -138,7 +155,7 @@ mod tests {
             };
             let batch = Batch {
                 groups: Arc::new(vec![change(1, None), change(2, some.clone())]),
-                flows: crate::ledger::Changes::default(),
+                ..Batch::default()
             };
             let left: Vec<usize> = steps(&batch, |place| refused.contains(&place))
                 .into_iter()

@@ -128,6 +128,11 @@ pub(crate) fn put_step(out: &mut BytesMut, xid: u32, batch: &Batch, step: Step) 
                 super::groups::put_group_mod(out, xid, change, what);
             }
         }
+        Step::Meter(place) => {
+            if let Some(change) = batch.meters.get(place) {
+                super::meters::put_meter_mod(out, xid, change);
+            }
+        }
     }
 }
 

@@ -5,4 +5,5 @@ mod flows_and_tunnels;
 mod foreign_changes;
 mod groups;
 mod learned;
+mod meters;
 mod switch;

@@ -6,6 +6,7 @@
 mod claims;
 mod examples;
 mod first_hit;
+mod flood_limits;
 mod learning;
 mod live_migration;
 mod migration;

@@ -1,0 +1,141 @@
+//! What ports with a limit of floods have lost. The rules say whose each meter is ([`FloodMeters`]); the switches are asked
+//! for their counters ([`FloodSurvey`]) when somebody wants to know. Nothing is kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nlog_data::{Committed, Row, Value};
+use ovs_driver::{MeterCount, ReadError};
+
+use crate::answers::PartSender;
+use crate::core::Core;
+use crate::fleet::{Asking, Fleet};
+use crate::learned::{Surveys, ask_all};
+use crate::pb;
+use crate::rules::Rules;
+
+/// The meter of a port on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FloodMeter {
+    port: Arc<str>,
+    /// Frames a second.
+    limit: u64,
+}
+
+/// What the rules say of meters.
+#[derive(Debug, Default)]
+pub(crate) struct FloodMeters {
+    /// By host, and by number.
+    hosts: BTreeMap<Arc<str>, BTreeMap<u32, FloodMeter>>,
+}
+
+impl FloodMeters {
+    /// Applies the changes of the rules' table.
+    pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) {
+        let Some(delta) = rules.flood_meters.and_then(|table| committed.delta.tables.get(&table)) else { return };
+        for (host, meter, _) in delta.delete.iter().filter_map(flood_meter) {
+            if let Some(meters) = self.hosts.get_mut(&host) {
+                meters.remove(&meter);
+                if meters.is_empty() {
+                    self.hosts.remove(&host);
+                }
+            }
+        }
+        for (host, meter, of) in delta.insert.iter().filter_map(flood_meter) {
+            self.hosts.entry(host).or_default().insert(meter, of);
+        }
+    }
+}
+
+fn flood_meter(row: &Row) -> Option<(Arc<str>, u32, FloodMeter)> {
+    let [Value::String(host), Value::String(port), Value::Int(meter), Value::Int(limit)] = row.as_slice() else {
+        return None;
+    };
+    let meter = u32::try_from(*meter).ok()?;
+    Some((host.clone(), meter, FloodMeter { port: port.clone(), limit: u64::try_from(*limit).ok()? }))
+}
+
+/// The question what ports have lost, not asked yet.
+pub(crate) struct FloodSurvey {
+    /// The hosts, each with the meters to look at.
+    hosts: Vec<(String, BTreeMap<u32, FloodMeter>, Asking<Vec<MeterCount>>)>,
+}
+
+impl FloodSurvey {
+    /// Of one port, or of all.
+    pub(crate) fn of(core: &Core, fleet: &Fleet, port: Option<&str>) -> FloodSurvey {
+        let is_asked = |meter: &FloodMeter| port.is_none_or(|port| *meter.port == *port);
+        let host = |(host, meters): (&Arc<str>, &BTreeMap<u32, FloodMeter>)| {
+            let meters: BTreeMap<u32, FloodMeter> = meters
+                .iter()
+                .filter(|(_, meter)| is_asked(meter))
+                .map(|(number, meter)| (*number, meter.clone()))
+                .collect();
+            (!meters.is_empty()).then(|| (host.to_string(), meters, fleet.meter_counts(host)))
+        };
+        FloodSurvey { hosts: core.flood_meters().hosts.iter().filter_map(host).collect() }
+    }
+
+    /// Asks the switches, and sends the answer of each as it comes.
+    pub(crate) async fn send(self, surveys: Surveys, sender: PartSender<pb::ListFloodDropsResponse>) {
+        let first = pb::ListFloodDropsResponse { hosts: self.hosts.len() as u64, ..Default::default() };
+        if sender.send(Ok(first)).await.is_none() {
+            return;
+        }
+        let (mut meters, mut asked) = (BTreeMap::new(), Vec::new());
+        for (host, of_host, asking) in self.hosts {
+            meters.insert(host.clone(), of_host);
+            asked.push((host, asking));
+        }
+        let meters = Arc::new(meters);
+        ask_all(asked, surveys, sender, move |host, counts| {
+            message(host, counts, meters.get(host).unwrap_or(&BTreeMap::new()))
+        })
+        .await;
+    }
+}
+
+/// The answer of one host.
+fn message(
+    node: &str,
+    counts: Result<Vec<MeterCount>, ReadError>,
+    meters: &BTreeMap<u32, FloodMeter>,
+) -> pb::ListFloodDropsResponse {
+    let counts = match counts {
+        Ok(counts) => counts,
+        Err(error) => {
+            let unread = vec![pb::UnreadSwitch { node: node.to_owned(), error: error.to_string() }];
+            return pb::ListFloodDropsResponse { unread, ..Default::default() };
+        }
+    };
+    // A meter that is not there yet has dropped nothing.
+    let counts: BTreeMap<u32, MeterCount> = counts.into_iter().map(|count| (count.meter, count)).collect();
+    let drops = meters.iter().map(|(number, FloodMeter { port, limit })| {
+        let (packets, dropped) = counts.get(number).map_or((0, 0), |count| (count.packets, count.dropped));
+        pb::FloodDrops { node: node.to_owned(), port: port.to_string(), limit: *limit, frames: packets, dropped }
+    });
+    pb::ListFloodDropsResponse { drops: drops.collect(), ..Default::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_meter_is_told_with_its_port_and_others_are_left_out() {
+        let meter = |port: &str, limit| FloodMeter { port: port.into(), limit };
+        let meters = BTreeMap::from([(1, meter("b1", 100)), (2, meter("b2", 5))]);
+        let count = |meter, packets, dropped| MeterCount { meter, packets, dropped };
+        let answer = message("hv1", Ok(vec![count(9, 3, 3), count(1, 1000, 890)]), &meters);
+        let drops = |port: &str, limit, frames, dropped| pb::FloodDrops {
+            node: "hv1".to_owned(),
+            port: port.to_owned(),
+            limit,
+            frames,
+            dropped,
+        };
+        assert_eq!(answer.drops, [drops("b1", 100, 1000, 890), drops("b2", 5, 0, 0)]);
+        let answer = message("hv1", Err(ReadError::NotConnected), &meters);
+        assert_eq!((answer.drops.len(), answer.unread[0].error.as_str()), (0, "the switch is not connected"));
+    }
+}

@@ -1,0 +1,64 @@
+//! What ports with a limit of floods have lost, asked over the socket of a controller with the built-in rules.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller::Rules;
+use ovs_driver::{Meter, MeterCount};
+
+use crate::support::drivers::Switches;
+use crate::support::running::{apply, parts, start_with};
+use crate::support::*;
+
+const PORTS: &str = "
+{kind: switch, id: loud}
+---
+{kind: switch_port, id: loud-1, switch: loud, flood_limit: 100}
+---
+{kind: switch_port, id: loud-2, switch: loud, flood_limit: 2000}
+---
+{kind: switch_port, id: loud-3, switch: loud}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hosts_are_given_meters_and_asked_what_they_have_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (switches, rules) = (Switches::default(), Arc::new(Rules::built_in().unwrap()));
+    let running = start_with(parts(folder.path(), rules, &switches), switches).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    apply(&mut client, PORTS).await.unwrap();
+    assert_eq!(client.flood_drops(None).await.unwrap().hosts, 0, "no limited port is on a host");
+
+    running.switches.connect("hv1", report(&[("loud-1", 101), ("loud-3", 103)], &[])).await;
+    running.switches.connect("hv2", report(&[("loud-2", 101)], &[])).await;
+    let wanted = async {
+        while client.flood_drops(None).await.unwrap().hosts < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), wanted).await.unwrap();
+    let meters = |host: &str| {
+        running.switches.look(host, |switch| switch.desired.as_ref().expect("a desired state").meters.clone())
+    };
+    let (first, second) = (meters("hv1"), meters("hv2"));
+    assert_eq!(first.values().collect::<Vec<_>>(), [&Meter { rate: 100, burst: 10 }]);
+    assert_eq!(second.values().collect::<Vec<_>>(), [&Meter { rate: 2000, burst: 200 }]);
+
+    let meter = *first.keys().next().unwrap();
+    running.switches.count("hv1", vec![MeterCount { meter, packets: 1000, dropped: 890 }]);
+    let found = client.flood_drops(None).await.unwrap();
+    let rows: Vec<_> = found
+        .drops
+        .iter()
+        .map(|row| (&*row.node, &*row.port, row.limit, row.frames, row.dropped))
+        .collect();
+    assert_eq!(rows, [("hv1", "loud-1", 100, 1000, 890)]);
+    let unread: Vec<_> = found.unread.iter().map(|unread| (&*unread.node, &*unread.error)).collect();
+    assert_eq!(unread, [("hv2", "the switch is not connected")]);
+    let one = client.flood_drops(Some("loud-2")).await.unwrap();
+    assert_eq!((one.hosts, one.drops.len()), (1, 0));
+    let none = client.flood_drops(Some("loud-3")).await.unwrap();
+    assert_eq!((none.hosts, none.drops.len()), (0, 0));
+    running.stop().await;
+}

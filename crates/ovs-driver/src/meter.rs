@@ -1,0 +1,88 @@
+//! Meters: the limits that the desired state asks for, as a switch holds them, and their counters.
+//!
+//! A switch refuses changes of meters inside bundles, so new meters are sent before the bundle whose flows use them, and
+//! deleted ones after it: a switch deletes the flows of a deleted meter.
+
+use std::fmt;
+
+use openflow_rs::MeterEntry;
+use openflow_rs::MeterStats;
+
+/// The greatest meter number that the desired state may use: the most meters that the kernel's datapath has. That in user
+/// space has more.
+pub const METER_MAX: u32 = 200_000;
+
+/// A limit of the packets that pass: those beyond it are dropped and counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Meter {
+    /// Packets a second.
+    pub rate: u32,
+    /// The packets that may pass at once.
+    pub burst: u32,
+}
+
+impl Meter {
+    /// The meter with this number, as a switch describes it.
+    pub(crate) fn entry(self, id: u32) -> MeterEntry {
+        MeterEntry::packets_per_second(id, self.rate, self.burst)
+    }
+}
+
+/// What a meter has counted since it was added or last changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MeterCount {
+    /// The number of the meter.
+    pub meter: u32,
+    /// Packets that came to it.
+    pub packets: u64,
+    /// Those of them that it dropped.
+    pub dropped: u64,
+}
+
+impl MeterCount {
+    pub(crate) fn new(stats: &MeterStats) -> MeterCount {
+        let dropped = stats.bands.iter().map(|(packets, _)| packets).sum();
+        MeterCount { meter: stats.id, packets: stats.packets, dropped }
+    }
+}
+
+/// Whether encoded instructions send packets through a meter that satisfies `which`.
+pub(crate) fn uses(instructions: &[u8], which: impl Fn(u32) -> bool) -> bool {
+    // As for groups: other bytes may look like the action, which costs one redundant flow-mod at most.
+    let id = |bytes: &[u8]| match bytes {
+        [0, 29, 0, 8, a, b, c, d] => Some(u32::from_be_bytes([*a, *b, *c, *d])),
+        _ => None,
+    };
+    instructions.chunks_exact(8).filter_map(id).any(which)
+}
+
+/// Writes a meter on one line.
+pub(crate) fn show(f: &mut fmt::Formatter<'_>, id: u32, meter: Option<&MeterEntry>) -> fmt::Result {
+    match meter {
+        Some(meter) => f.write_str(&meter.to_string().replace('\n', "")),
+        None => write!(f, "meter={id},deleted"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_that_use_a_meter_are_found() {
+        let instructions = |text: &str| {
+            crate::Flow::new(0, &text.parse().expect("actions")).expect("short").instructions().to_vec()
+        };
+        assert!(uses(&instructions("meter:7,set_field:5->reg1,group:8"), |id| id == 7));
+        assert!(!uses(&instructions("meter:7,set_field:5->reg1,group:8"), |id| id == 8));
+        assert!(!uses(&instructions("group:7"), |_| true));
+    }
+
+    #[test]
+    fn a_meter_is_shown_on_one_line() {
+        let entry = Meter { rate: 100, burst: 10 }.entry(7);
+        let text = |entry| fmt::from_fn(move |f| show(f, 7, entry)).to_string();
+        assert_eq!(text(Some(&entry)), "meter=7 pktps burst stats bands=type=drop rate=100 burst_size=10");
+        assert_eq!(text(None), "meter=7,deleted");
+    }
+}
