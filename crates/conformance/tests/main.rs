@@ -10,3 +10,4 @@ mod physical;
 mod pipeline;
 mod problems;
 mod random;
+mod trees;

@@ -39,7 +39,7 @@ pub enum Change {
     Fail(Failing),
     /// A host can create the tunnel port again.
     Heal(Failing),
-    /// Floods take trees of this form.
+    /// Floods take trees beyond these limits.
     Trees(Trees),
 }
 
