@@ -10,6 +10,9 @@ use nlog_hooks::Hooked;
 
 use crate::rows::{LABELS, Rows};
 
+/// Tables that say how the rules have divided hosts: it is for them to choose.
+const TREES: [&str; 3] = ["branch", "branch_leader", "uses_tree"];
+
 /// Rows of output tables, by name.
 pub type Contents = BTreeMap<String, BTreeSet<Row>>;
 
@@ -34,7 +37,11 @@ impl Derivation {
         let Program { schema, hooks, .. } = &mut program;
         hooks.retain(|wiring| !LABELS.contains(&schema.table(wiring.to).name.as_str()));
         let program = Arc::new(program);
-        let engine = start(Arc::clone(&program), Tables::Outputs)?;
+        let observed = program.schema.iter().filter(|(_, table)| {
+            table.role == Role::Output || TREES.contains(&table.name.as_str())
+        });
+        let observed = Tables::These(observed.map(|(id, _)| id).collect());
+        let engine = start(Arc::clone(&program), observed)?;
         let engine = Hooked::new(&program, engine, start)?;
         Ok(Derivation { engine, program, current: Rows::new() })
     }
@@ -49,8 +56,8 @@ impl Derivation {
         self.engine.schema()
     }
 
-    /// Replaces the input rows in one transaction and returns the changes of the output tables; nothing if the rows are
-    /// the same.
+    /// Replaces the input rows in one transaction and returns the changes of the output tables and of those that say how hosts
+    /// are divided; nothing if the rows are the same.
     ///
     /// # Errors
     /// The transaction is refused; the input rows then stay unchanged.

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use network_spec::{Address, Learning, Localnet, Node, Port, Switch, Tap, Trees, Trust, Tunnel, Zone};
-use nlog_data::Value;
-use nlog_data::function::hash_values;
 
 use crate::generate::Place;
 use crate::simulation::Hosts;
@@ -43,20 +41,10 @@ pub fn world(world: &World) -> network_spec::World {
     }
 }
 
-/// Floods to many hosts. The rules divide and rank hosts by a hash, for which the model has no reason.
+/// The limits of floods without trees. Which hosts are branches, and which lead them, is for the rules to choose.
 fn trees(world: &World) -> Trees {
-    let text = |name: &str| Value::String(name.into());
-    let part = |host: &String| hash_values(&[text(host)]) & (world.trees.branches - 1);
-    let rank = |switch: &String, host: &String| hash_values(&[text(switch), text(host)]);
-    let on = |switch: &String| {
-        let switch = switch.clone();
-        world.nodes.keys().map(move |host| ((switch.clone(), host.clone()), rank(&switch, host)))
-    };
-    Trees {
-        copies: usize::try_from(world.trees.copies).unwrap_or(usize::MAX),
-        parts: world.nodes.keys().map(|host| (host.clone(), part(host))).collect(),
-        ranks: world.switches.keys().flat_map(on).collect(),
-    }
+    let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Trees { hosts: number(world.trees.hosts), slack: number(world.trees.slack), ..Trees::default() }
 }
 
 /// The ports that hosts must have, by the model, as texts.

@@ -20,8 +20,8 @@ pub fn rows(world: &World, kinds: &[ObjectKind], reports: &Reports, managed: &dy
         add(&mut rows, "managed", vec![text(host)]);
     }
     if world.trees != Trees::DEFAULT {
-        let branches = Value::Int(world.trees.branches);
-        add(&mut rows, "replication_limit", vec![Value::Int(world.trees.copies as i64), branches]);
+        let Trees { hosts, slack } = world.trees;
+        add(&mut rows, "replication_limit", vec![Value::Int(hosts as i64), Value::Int(slack as i64)]);
     }
     for ((host, port), vif) in &world.vifs {
         let row = vec![text(host), text(port), int(vif.ofport), text(""), Value::Int(vif.since as i64)];

@@ -37,6 +37,8 @@ pub enum Difference {
         /// The copies by the rules.
         rules: Copies,
     },
+    /// The rules choose replication trees that cannot be right.
+    Trees(Vec<String>),
     /// Rules and model disagree about the tunnel and patch ports that hosts must have.
     Ports(OneSided),
     /// Rules and model disagree about the problems to show.
@@ -279,8 +281,13 @@ impl Life {
         valid
     }
 
-    /// Compares the rows that do not concern one frame.
-    fn compare_state(&self, simulation: &Simulation) -> Result<(), Difference> {
+    /// Compares the rows that do not concern one frame, and takes over the replication trees that the rules have chosen.
+    fn compare_state(&mut self, simulation: &Simulation) -> Result<(), Difference> {
+        self.model.apply(|world| simulation.trees(&mut world.trees));
+        let faults = self.model.world().tree_faults();
+        if !faults.is_empty() {
+            return Err(Difference::Trees(faults));
+        }
         self.compare_ports(simulation)?;
         self.compare_mtus(simulation)?;
         self.compare_problems(simulation)

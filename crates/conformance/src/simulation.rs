@@ -13,7 +13,7 @@ use test_random::Random;
 use crate::derivation::{Contents, Derivation};
 use crate::generate::Place;
 use crate::rows::rows;
-use crate::world::{Encap, Node, World};
+use crate::world::{AUDIENCES, Encap, Node, World};
 
 pub use simulated_hosts::{Hosts, Out, Passage};
 
@@ -22,7 +22,7 @@ pub struct Simulation {
     rules: Derivation,
     tables: Outputs,
     hosts: Hosts,
-    /// The rows of the other output tables: MTUs and problems.
+    /// The rows of the other tables: MTUs, problems and replication trees.
     status: BTreeSet<(TableId, Row)>,
 }
 
@@ -208,6 +208,39 @@ impl Simulation {
             _ => None,
         };
         self.status.iter().filter_map(problem).collect()
+    }
+
+    /// Writes the replication trees that the rules have chosen into the model's.
+    pub fn trees(&self, trees: &mut network_spec::Trees) {
+        let schema = self.rules.schema();
+        let [branch, leader, uses] =
+            ["branch", "branch_leader", "uses_tree"].map(|table| schema.find(table));
+        (trees.used, trees.branches, trees.ranks) = Default::default();
+        for (table, row) in &self.status {
+            match &row[..] {
+                [Value::String(switch), Value::String(host), Value::String(name)] if Some(*table) == branch => {
+                    let branches = trees.branches.entry(switch.to_string()).or_default();
+                    branches.insert(host.to_string(), name.to_string());
+                }
+                // The leader for all comes first among all: then no other than it leads where it is in the audience.
+                [Value::String(switch), Value::String(audience), _, Value::String(host)]
+                    if Some(*table) == leader =>
+                {
+                    let rank = i64::from(&**audience != AUDIENCES[0]);
+                    let before = trees.ranks.entry((switch.to_string(), host.to_string())).or_insert(rank);
+                    *before = rank.min(*before);
+                }
+                [Value::String(switch), Value::Bool(true)] if Some(*table) == uses => {
+                    trees.used.insert(switch.to_string());
+                }
+                _ => {}
+            }
+        }
+        for (switch, branches) in &trees.branches {
+            for host in branches.keys() {
+                trees.ranks.entry((switch.clone(), host.clone())).or_insert(AUDIENCES.len() as i64);
+            }
+        }
     }
 
     /// The MTU of a switch that the rules report.

@@ -107,18 +107,18 @@ pub struct Vif {
     pub since: u64,
 }
 
-/// The form of floods to many hosts.
+/// The limits of floods without trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trees {
-    /// A flood to more hosts takes a tree.
-    pub copies: u64,
-    /// The number of branches for each class of hosts, a power of two.
-    pub branches: i64,
+    /// A switch on more hosts has a tree.
+    pub hosts: u64,
+    /// The percentage of hosts that a tree may be too large for.
+    pub slack: u64,
 }
 
 impl Trees {
     /// Those of the rules.
-    pub const DEFAULT: Trees = Trees { copies: 512, branches: 64 };
+    pub const DEFAULT: Trees = Trees { hosts: 64, slack: 25 };
 }
 
 impl Default for Trees {
@@ -149,7 +149,7 @@ pub struct World {
     pub vifs: BTreeMap<(String, String), Vif>,
     /// Tunnel ports that switches fail to create.
     pub failing: BTreeSet<Failing>,
-    /// The form of floods to many hosts.
+    /// The limits of floods without trees.
     pub trees: Trees,
     /// The frames a second that ports and localnet ports may flood, of those with a limit.
     pub flood_limits: BTreeMap<String, u32>,

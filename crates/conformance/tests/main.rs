@@ -1,6 +1,7 @@
 //! The rules against the specification and real Open vSwitch.
 
 mod flood;
+mod growth;
 mod hosts;
 mod isolation;
 mod layers;
@@ -11,3 +12,4 @@ mod pipeline;
 mod planted;
 mod problems;
 mod random;
+mod trees;

@@ -68,7 +68,7 @@ fn each_flow_falls_under_exactly_one_entry() {
         .flat_map(|(stage, own)| own.entries.iter().map(move |entry| (stage.number, own.first, entry)));
     // Only switches on more hosts than a random network has use replication trees.
     let of_trees =
-        |entry: &Entry| entry.outcomes.iter().all(|outcome| outcome.actions.contains("RELAY_GROUP"));
+        |entry: &Entry| entry.outcomes.iter().all(|outcome| outcome.actions.contains("BRANCH_GROUP"));
     let entries = entries.filter(|(_, _, entry)| !of_trees(entry));
     let unmet = entries.filter(|(_, _, entry)| !met.contains(&std::ptr::from_ref::<Entry>(entry)));
     let unmet: Vec<String> = unmet

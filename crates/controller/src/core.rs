@@ -307,6 +307,36 @@ impl Core {
             self.reports.commit(node, state);
             return Ok(None);
         }
+        self.commit_reported(node, state, reported, now).map(Some)
+    }
+
+    /// Takes that the switch of a transport node is lost, or connected again. Returns nothing if that changes nothing, the
+    /// transport node does not exist, or the rules do not ask.
+    pub fn connection(
+        &mut self,
+        node: &str,
+        connected: bool,
+        now: SystemTime,
+    ) -> Result<Option<AppliedTransaction>, CoreError> {
+        if !self.derived.addresses.contains(node) {
+            return Ok(None);
+        }
+        match self.reports.plan_connection(node, connected, self.last_txn + 1) {
+            Some((state, rows)) if self.rules.use_all(&rows) => {
+                self.commit_reported(node, state, rows, now).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Commits the rows by which the state of a switch becomes another.
+    fn commit_reported(
+        &mut self,
+        node: &str,
+        state: NodeReport,
+        reported: Rows,
+        now: SystemTime,
+    ) -> Result<AppliedTransaction, CoreError> {
         // A report with rows that no rule reads is in the record as it came, beside the rows of the transaction.
         let whole = (!self.rules.use_all(&reported)).then(|| reported.clone().into());
         let transaction = self.rules.transaction(reported);
@@ -318,7 +348,7 @@ impl Core {
         record.filled = filled;
         record.reports = whole;
         let undo = Undo { reports: vec![(node.to_owned(), before)], ..Undo::default() };
-        Ok(Some(AppliedTransaction { record, changes, problems, addresses, undo: Box::new(undo) }))
+        Ok(AppliedTransaction { record, changes, problems, addresses, undo: Box::new(undo) })
     }
 
     /// Does maintenance that makes later transactions cheaper, to be called while no request waits. Has no visible

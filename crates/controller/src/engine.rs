@@ -430,11 +430,39 @@ impl Worker {
     fn event(&mut self, event: FleetEvent, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
         let accepted = Instant::now();
         self.unpublished.nodes.insert(event.node.clone());
-        let Some((node, report)) = self.fleet.event(event) else { return Ok(()) };
+        let from = event.node.clone();
+        let report = self.fleet.event(event);
+        if let Some(connected) = self.fleet.take_connection(&from) {
+            self.connection(&from, connected, effects)?;
+        }
+        let Some((node, report)) = report else { return Ok(()) };
         let transaction = self.core.report(&node, &report, SystemTime::now()).map_err(failed)?;
         self.reported(&node, transaction, accepted, effects);
         self.reports.push((node, report));
         Ok(())
+    }
+
+    /// Tells the rules that a switch is lost, or connected again.
+    fn connection(
+        &mut self,
+        node: &str,
+        connected: bool,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EngineError> {
+        let accepted = Instant::now();
+        match self.core.connection(node, connected, SystemTime::now()) {
+            Ok(Some(applied)) => {
+                let (applied, computed) = (Box::new(applied), accepted.elapsed());
+                effects.push(Effect::Publish { applied, accepted, computed });
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Err(CoreError::Refused(why)) => {
+                warn!(switch = node, connected, %why, "the rules refuse the state of the connection");
+                Ok(())
+            }
+            Err(error) => Err(failed(error)),
+        }
     }
 
     /// Retries a part of a refused report. Returns whether one was due.

@@ -462,13 +462,19 @@ impl Fleet {
             Event::Connected { channel } => {
                 info!(switch = node, %channel, "switch connected");
                 switch.up.insert(channel);
+                if channel == Channel::OpenFlow {
+                    switch.connection = Some(true);
+                }
                 // The switch will be reconciled again, because the last reconciliation did not include this channel.
                 switch.reconciled = false;
                 switch.faults.connection.remove(&channel);
             }
             Event::Disconnected { channel, why } => {
                 warn!(switch = node, %channel, why, "switch disconnected");
-                switch.up.remove(&channel);
+                // A switch that could not be reached so far is not lost: a controller that starts has none.
+                if switch.up.remove(&channel) && channel == Channel::OpenFlow {
+                    switch.connection = Some(false);
+                }
                 switch.reconciled = false;
                 switch.faults.connection.insert(channel, why);
                 for txn in switch.move_to_backlog() {
@@ -516,6 +522,11 @@ impl Fleet {
             Event::Failed { why, restart_in } => switch.driver_failed(&why, restart_in),
         }
         None
+    }
+
+    /// Whether a switch has been lost (`false`) or connected since the last call, if either: its flows are in reach or not.
+    pub(crate) fn take_connection(&mut self, node: &str) -> Option<bool> {
+        self.switches.get_mut(node).and_then(|switch| switch.connection.take())
     }
 
     /// Records the verdict of the rules on the report of a switch.

@@ -6,6 +6,9 @@
 //! A host *claims* a port by an interface with the port's id, from the transaction in which that interface is first reported.
 //! The latest claim has the port. What an interface does while it stays plugged is no new claim: it gets another port
 //! number, has none for a while, or its switch, the connection to it or the controller restarts.
+//!
+//! A switch is *lost* when its connection breaks, until it is back. A controller that starts has no connection yet and has lost
+//! none: what the one before it knew of lost switches holds until they connect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,9 +36,19 @@ pub(crate) struct NodeReport {
     tunnels: BTreeMap<String, u16>,
     /// OpenFlow port numbers by patch name.
     patches: BTreeMap<String, u16>,
+    /// Whether it is connected and since when, if it was ever lost.
+    connection: Option<Connection>,
     /// The claims of all interfaces, whether or not they have a port number and count. `None`, until the switch reports, after
     /// a restart of the controller: the journal does not have them.
     claims: Option<Claims>,
+}
+
+/// The connection to a switch that was lost once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Connection {
+    connected: bool,
+    /// The transaction in which that was found.
+    since: u64,
 }
 
 /// The transaction of each claim, by the id of the port and the interface.
@@ -63,10 +76,29 @@ impl Reports {
             vifs: report.vifs.iter().map(vif).collect(),
             tunnels: report.tunnels.clone(),
             patches: report.patches.clone(),
+            connection: before.connection,
             claims: Some(claims),
         };
         let rows = difference(&before.rows(node), &after.rows(node));
         (after, rows)
+    }
+
+    /// The same for a switch that is lost, or connected again, in transaction `txn`. `None` if that is known, or if a switch
+    /// connects that was never lost.
+    pub(crate) fn plan_connection(
+        &self,
+        node: &str,
+        connected: bool,
+        txn: u64,
+    ) -> Option<(NodeReport, Rows)> {
+        let before = self.nodes.get(node).cloned().unwrap_or_default();
+        if connected == before.connection.is_none_or(|before| before.connected) {
+            return None;
+        }
+        let connection = Some(Connection { connected, since: txn });
+        let after = NodeReport { connection, ..before.clone() };
+        let rows = difference(&before.rows(node), &after.rows(node));
+        Some((after, rows))
     }
 
     /// The ports of a report that are unknown or differ from the known ones.
@@ -151,6 +183,7 @@ impl Reports {
                     Item::Vif(port, _) => drop(report.vifs.remove(&port)),
                     Item::Tunnel(tunnel, _) => drop(report.tunnels.remove(&tunnel)),
                     Item::Patch(patch, _) => drop(report.patches.remove(&patch)),
+                    Item::Connection(_) => report.connection = None,
                 }
             }
         }
@@ -162,6 +195,7 @@ impl Reports {
                     Item::Vif(port, vif) => drop(report.vifs.insert(port, vif)),
                     Item::Tunnel(tunnel, ofport) => drop(report.tunnels.insert(tunnel, ofport)),
                     Item::Patch(patch, ofport) => drop(report.patches.insert(patch, ofport)),
+                    Item::Connection(connection) => report.connection = Some(connection),
                 }
             }
         }
@@ -170,12 +204,13 @@ impl Reports {
 }
 
 /// The tables of reports.
-const TABLES: [&str; 3] = ["patch_port", "tunnel_port", "vif"];
+const TABLES: [&str; 4] = ["node_connection", "patch_port", "tunnel_port", "vif"];
 
 enum Item {
     Vif(String, Vif),
     Tunnel(String, u16),
     Patch(String, u16),
+    Connection(Connection),
 }
 
 /// The transport node and the contents of a row of the journal.
@@ -186,6 +221,10 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
         ("vif", [Json::String(node), Json::String(port), ofport, Json::String(mac), since]) => {
             let (ofport, since) = number(ofport).zip(since.as_u64()).ok_or_else(fault)?;
             Ok((node.clone(), Item::Vif(port.clone(), Vif { ofport, mac: mac.clone(), since })))
+        }
+        ("node_connection", [Json::String(node), Json::Bool(connected), since]) => {
+            let since = since.as_u64().ok_or_else(fault)?;
+            Ok((node.clone(), Item::Connection(Connection { connected: *connected, since })))
         }
         ("tunnel_port" | "patch_port", [Json::String(node), Json::String(name), ofport]) => {
             let ofport = number(ofport).ok_or_else(fault)?;
@@ -229,9 +268,12 @@ impl NodeReport {
 
     fn rows(&self, node: &str) -> BTreeMap<&'static str, Vec<Row>> {
         let text = |text: &str| Value::String(text.into());
+        let txn = |txn: u64| Value::Int(i64::try_from(txn).unwrap_or(i64::MAX));
+        let connection = |Connection { connected, since }: &Connection| {
+            vec![text(node), Value::Bool(*connected), txn(*since)]
+        };
         let vif = |(port, vif): (&String, &Vif)| {
-            let since = i64::try_from(vif.since).unwrap_or(i64::MAX);
-            vec![text(node), text(port), Value::Int(vif.ofport.into()), text(&vif.mac), Value::Int(since)]
+            vec![text(node), text(port), Value::Int(vif.ofport.into()), text(&vif.mac), txn(vif.since)]
         };
         let port =
             |(name, ofport): (&String, &u16)| vec![text(node), text(name), Value::Int((*ofport).into())];
@@ -239,6 +281,7 @@ impl NodeReport {
             ("vif", self.vifs.iter().map(vif).collect()),
             ("tunnel_port", self.tunnels.iter().map(port).collect()),
             ("patch_port", self.patches.iter().map(port).collect()),
+            ("node_connection", self.connection.iter().map(connection).collect()),
         ])
     }
 }

@@ -2,6 +2,7 @@
 
 mod built_in;
 mod configuration;
+mod connections;
 mod core;
 mod daemon;
 mod encapsulations;

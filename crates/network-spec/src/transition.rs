@@ -24,6 +24,7 @@ use crate::{Arrival, Model, Tap, World};
 ///   the copies of both. A leader that has changed may take the sender's host for one of its branch, and return the frame to
 ///   its ports, the sender included. Bridges duplicate frames while they learn a new topology, too (IEEE 802.1Q, 6.5.4); to rule it out,
 ///   floods would have to stop until all hosts have changed.
+/// - Broadcasts reach the hosts that [`Transition::keeps_broadcasts`] names once each, whoever leads a branch before and after.
 #[derive(Clone, Debug)]
 pub struct Transition {
     old: Model,
@@ -47,6 +48,27 @@ impl Transition {
     /// A host makes the change.
     pub fn change(&mut self, host: &str) {
         self.changed.insert(host.to_owned());
+    }
+
+    /// Whether broadcasts in a switch reach a host as before while hosts change one after another, if nothing else about the
+    /// sender, the host and the tunnels between them changes: none is lost, and none comes twice.
+    ///
+    /// The sender's host sends by its state to all hosts, or to those of its own branch and to one host of each other. That
+    /// host sends to all of its branch by its own state, leader or not. So both must mean the same branch, but for hosts that
+    /// come or go, and none of those may lead it.
+    pub fn keeps_broadcasts(&self, switch: &str, host: &str) -> bool {
+        let worlds = [self.old.world(), self.new.world()];
+        if !worlds.iter().any(|world| world.trees.used.contains(switch)) {
+            return true;
+        }
+        let [Some(old), Some(new)] = worlds.map(|world| world.trees.branch_of(switch, host)) else {
+            return false;
+        };
+        let [before, after] = worlds.map(|world| world.trees.branches.get(switch));
+        let stays = |host: &&str| [before, after].iter().flatten().all(|of| of.contains_key(*host));
+        let leads = |world: &World, branch: &[&str]| world.trees.first(switch, branch).filter(stays).is_some();
+        let staying = |branch: &[&str]| branch.iter().copied().filter(stays).map(str::to_owned).collect::<Vec<_>>();
+        leads(worlds[0], &old) && leads(worlds[1], &new) && staying(&old) == staying(&new)
     }
 
     /// The state of a host.
@@ -115,7 +137,7 @@ impl Transition {
         let is_asked_for = |id: &str| {
             before(id).is_some_and(|port| port.addresses.iter().any(|address| address.mac == frame.dst))
         };
-        let tree = [&self.old, &self.new].into_iter().any(|state| state.world().takes_tree(switch));
+        let tree = [&self.old, &self.new].into_iter().any(|state| state.world().may_take_tree(switch));
         for (receiver, has_changed) in [(&self.old, false), (&self.new, true)] {
             for (id, of) in &receiver.world().ports {
                 let Some(to) = receiver.world().location(id) else { continue };

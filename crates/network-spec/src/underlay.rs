@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::World;
-use crate::world::{Encap, Form, Tunnel};
+use crate::world::{Encap, Form, Trees, Tunnel};
 
-/// The hosts that a tree reaches together: those of one zone, IP version and part that can use the same encapsulations.
-type Branch<'a> = (&'a str, bool, i64, Vec<Option<Encap>>);
+/// What the hosts of a branch have in common: the zone, the IP version, and the encapsulations that they can use. So whoever
+/// has a tunnel to one of them has a tunnel to all.
+type Reach<'a> = (&'a str, bool, BTreeSet<Encap>);
 
 /// A copy of a flood on its way between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,27 +82,80 @@ impl World {
             && !self.failing.contains(&Tunnel { host: host.to_owned(), encap, peer: None })
     }
 
-    /// The branch of a host. A place in its list counts, even if the encapsulations before it cannot be used. In a zone of
-    /// [`Form::Port`], the ports of a pair are not known before there is a pair, so what a host offers counts there.
-    fn branch(&self, host: &str) -> Option<Branch<'_>> {
+    /// Which hosts have tunnels to a host; none if there are none. In a zone of [`Form::Port`], the ports of a pair are not
+    /// known before there is a pair, so what a host offers counts there.
+    fn reach(&self, host: &str) -> Option<Reach<'_>> {
         let node = self.nodes.get(host)?;
         let form = self.zone(&node.zone)?.form;
         let usable = |encap: &Encap| form == Form::Port || self.can_use(host, *encap);
-        let usable: Vec<Option<Encap>> =
-            node.encaps.iter().map(|encap| usable(encap).then_some(*encap)).collect();
-        let last = usable.iter().rposition(Option::is_some)?;
-        let part = self.trees.parts.get(host).copied().unwrap_or(0);
-        Some((&node.zone, node.ip.is_ipv4(), part, usable[..=last].to_vec()))
+        let usable: BTreeSet<Encap> = node.encaps.iter().copied().filter(usable).collect();
+        (!usable.is_empty()).then_some((&*node.zone, node.ip.is_ipv4(), usable))
     }
 
-    /// Whether some floods of a switch take a tree.
-    pub(crate) fn takes_tree(&self, switch: &str) -> bool {
-        self.hosts_of(switch).len() > self.trees.copies
+    /// The hosts that have ports of a switch, and those that only report the interface of an enabled one: they are about to
+    /// get or to lose it.
+    fn reporters(&self, switch: &str) -> BTreeSet<&str> {
+        let interfaces: BTreeSet<&str> = self
+            .ports_of(switch)
+            .filter(|(_, port)| port.enabled)
+            .map(|(id, port)| port.parent.as_ref().map_or(id, |(parent, _)| parent))
+            .collect();
+        let reported = self.vnics.keys().filter(|(_, port)| interfaces.contains(port.as_str()));
+        reported.map(|(host, _)| host.as_str()).collect()
+    }
+
+    /// Whether some floods of a switch may take a tree: it is on many hosts, or was on more.
+    pub(crate) fn may_take_tree(&self, switch: &str) -> bool {
+        self.trees.with_slack(self.reporters(switch).len(), 2) > self.trees.hosts
+    }
+
+    /// What is wrong about the trees: a switch on many hosts without one, a tree for few, a host in no branch, hosts of one
+    /// branch that not all senders of the others reach, or so many branches that a sender has more leaders than hosts of its
+    /// own branch to copy to.
+    pub fn tree_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let none = BTreeMap::new();
+        for switch in self.switches.keys() {
+            let present = self.hosts_of(switch);
+            let reporters = self.reporters(switch);
+            let used = self.trees.used.contains(switch);
+            let branches = self.trees.branches.get(switch).unwrap_or(&none);
+            let mut fault = |what: String| faults.push(format!("switch {switch}: {what}"));
+            if present.len() > self.trees.hosts && !used {
+                fault(format!("no tree for {} hosts", present.len()));
+            }
+            if used && self.trees.with_slack(reporters.len(), 1) <= self.trees.hosts {
+                fault(format!("a tree for {} hosts", reporters.len()));
+            }
+            let mut classes: BTreeMap<Reach<'_>, BTreeSet<&str>> = BTreeMap::new();
+            let mut seen: BTreeMap<&str, Reach<'_>> = BTreeMap::new();
+            for host in present {
+                let branch = branches.get(host);
+                let (Some(reach), Some(branch)) = (self.reach(host), branch) else {
+                    if used && (branch.is_some() || self.reach(host).is_some()) {
+                        fault(format!("{host} is in branch {branch:?} and has tunnels of {:?}", self.reach(host)));
+                    }
+                    continue;
+                };
+                if seen.entry(branch).or_insert_with(|| reach.clone()) != &reach {
+                    fault(format!("{host} is in {branch} with hosts that others reach"));
+                }
+                classes.entry(reach).or_default().insert(branch);
+            }
+            for (reach, branches) in classes {
+                let alike = reporters.iter().filter(|host| self.reach(host).as_ref() == Some(&reach)).count();
+                let most = self.trees.with_slack(alike, 1);
+                if (branches.len() - 1).pow(2) >= most {
+                    fault(format!("{} branches of at most {most} hosts", branches.len()));
+                }
+            }
+        }
+        faults
     }
 
     /// The ways of a flood from one host to others, each after those that it depends on.
     ///
-    /// A flood to few hosts goes to each directly. Otherwise the sender sends to the other hosts of its own branch, and to
+    /// A flood in a switch on few hosts goes to each directly. Otherwise the sender sends to the other hosts of its own branch, and to
     /// the leader of each other branch, which sends to the rest of it. No host is reached twice.
     pub(crate) fn ways<'a>(
         &'a self,
@@ -110,26 +164,46 @@ impl World {
         members: &BTreeSet<&'a str>,
     ) -> Vec<Hop<'a>> {
         let others = members.iter().copied().filter(|host| *host != from);
-        if members.len() <= self.trees.copies {
+        if !self.trees.used.contains(switch) {
             return others.map(|to| Hop { from, to }).collect();
         }
-        let Some(own) = self.branch(from) else { return vec![] };
-        let mut branches: BTreeMap<Branch<'_>, Vec<&str>> = BTreeMap::new();
+        let none = BTreeMap::new();
+        let of = self.trees.branches.get(switch).unwrap_or(&none);
+        let Some(own) = of.get(from) else { return vec![] };
+        let mut branches: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for host in others {
-            if let Some(branch) = self.branch(host) {
+            if let Some(branch) = of.get(host) {
                 branches.entry(branch).or_default().push(host);
             }
         }
         let mut ways = Vec::new();
         for (branch, hosts) in branches {
-            let rank = |host: &str| self.trees.ranks.get(&(switch.to_owned(), host.to_owned()));
-            let first = hosts.iter().copied().min_by_key(|host| (rank(host), *host));
-            let leader = if branch == own { Some(from) } else { first };
+            let leader = if branch == own { Some(from) } else { self.trees.first(switch, &hosts) };
             let Some(leader) = leader else { continue };
             ways.extend((branch != own).then_some(Hop { from, to: leader }));
             let rest = hosts.into_iter().filter(|host| *host != leader);
             ways.extend(rest.map(|to| Hop { from: leader, to }));
         }
         ways
+    }
+}
+
+impl Trees {
+    /// The host that leads these of a branch.
+    pub(crate) fn first<'a>(&self, switch: &str, hosts: &[&'a str]) -> Option<&'a str> {
+        let rank = |host: &str| self.ranks.get(&(switch.to_owned(), host.to_owned()));
+        hosts.iter().copied().min_by_key(|host| (rank(host), *host))
+    }
+
+    /// The hosts of the branch that a host is in, by name.
+    pub(crate) fn branch_of(&self, switch: &str, host: &str) -> Option<Vec<&str>> {
+        let branches = self.branches.get(switch)?;
+        let own = branches.get(host)?;
+        Some(branches.iter().filter(|(_, branch)| *branch == own).map(|(host, _)| host.as_str()).collect())
+    }
+
+    /// So many hosts, and this many times the slack more.
+    fn with_slack(&self, hosts: usize, times: usize) -> usize {
+        hosts + hosts * times * self.slack / 100
     }
 }

@@ -84,19 +84,32 @@ impl Encap {
 }
 
 /// The form of floods to many hosts: a switch copies one frame to a limited number of hosts.
+///
+/// Hosts may be divided into branches in many ways, and any host may lead a branch: that is for the network to choose.
+/// [`World::tree_faults`] says what no choice may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trees {
-    /// A flood to more hosts than these, the sender's included, takes a tree.
-    pub copies: usize,
-    /// The part that each host is in. Hosts of one part that can use the same tunnels are a branch. Any division is right.
-    pub parts: BTreeMap<String, i64>,
-    /// The rank of a host of a switch, by switch and host: the first of a branch leads it. Any order is right.
+    /// A flood in a switch on more hosts than these takes a tree.
+    pub hosts: usize,
+    /// A tree may stay, or keep a branch, until so many percent more hosts would not need it.
+    pub slack: usize,
+    /// The switches whose floods take trees.
+    pub used: BTreeSet<String>,
+    /// The branch that each host of a switch is in. There can be branches before floods take them.
+    pub branches: BTreeMap<String, BTreeMap<String, String>>,
+    /// The rank of a host of a switch, by switch and host: the first of a branch leads it.
     pub ranks: BTreeMap<(String, String), i64>,
 }
 
 impl Default for Trees {
     fn default() -> Trees {
-        Trees { copies: 512, parts: BTreeMap::new(), ranks: BTreeMap::new() }
+        Trees {
+            hosts: 64,
+            slack: 25,
+            used: BTreeSet::new(),
+            branches: BTreeMap::new(),
+            ranks: BTreeMap::new(),
+        }
     }
 }
 

@@ -30,8 +30,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In reading order: [`Hook`] (the interface), [`ConnectedComponents`], [`Hysteresis`], [`Allocate`], [`registry`] (the
-//! implementation of each hook), `wired` (a program's hooks in execution order), `stage` (the source's changes, before the
+//! In reading order: [`Hook`] (the interface), [`ConnectedComponents`], [`Hysteresis`], [`Allocate`], [`Hold`], [`registry`]
+//! (the implementation of each hook), `wired` (a program's hooks in execution order), `stage` (the source's changes, before the
 //! program runs), [`Hooked`] (transactions), [`Recorded`] (memories of recorded histories).
 //!
 //! Left out on purpose: clocks. The caller of a program with timed hooks sends ticks and records them.
@@ -40,6 +40,7 @@
 pub mod allocate;
 pub mod connected_components;
 mod form;
+pub mod hold;
 pub mod hook;
 pub mod hooked;
 pub mod hysteresis;
@@ -50,6 +51,7 @@ mod wired;
 
 pub use allocate::Allocate;
 pub use connected_components::ConnectedComponents;
+pub use hold::Hold;
 pub use hook::Hook;
 pub use hooked::{Hooked, start};
 pub use hysteresis::Hysteresis;

@@ -4,6 +4,7 @@ use nlog::hook::{HookKind, Wiring};
 
 use crate::allocate::Allocate;
 use crate::connected_components::ConnectedComponents;
+use crate::hold::Hold;
 use crate::hook::Hook;
 use crate::hysteresis::Hysteresis;
 
@@ -15,6 +16,7 @@ pub fn make(wiring: &Wiring) -> Box<dyn Hook> {
     match wiring.hook {
         HookKind::Allocate => Box::new(Allocate::new(setting("first"), setting("last"), column("scope"))),
         HookKind::ConnectedComponents => Box::new(ConnectedComponents::default()),
+        HookKind::Hold => Box::new(Hold::default()),
         HookKind::Hysteresis => Box::new(Hysteresis::new(setting("rise"), setting("fall"))),
     }
 }

@@ -2,6 +2,7 @@
 
 mod allocate;
 mod connected_components;
+mod hold;
 mod hooked;
 mod hysteresis;
 mod random;

@@ -15,6 +15,8 @@ pub enum HookKind {
     Allocate,
     /// The connected components of a graph, each named by its least node.
     ConnectedComponents,
+    /// A number for each row, which moves only as far as the bounds of the row make it.
+    Hold,
     /// The same rows, each delayed until it has been stable for a while.
     Hysteresis,
 }
@@ -107,13 +109,15 @@ impl Misfit {
 
 impl HookKind {
     /// All hooks, in the order of their names.
-    pub const ALL: [HookKind; 3] = [HookKind::Allocate, HookKind::ConnectedComponents, HookKind::Hysteresis];
+    pub const ALL: [HookKind; 4] =
+        [HookKind::Allocate, HookKind::ConnectedComponents, HookKind::Hold, HookKind::Hysteresis];
 
     /// Its name in programs.
     pub fn name(self) -> &'static str {
         match self {
             HookKind::Allocate => "allocate",
             HookKind::ConnectedComponents => "connected_components",
+            HookKind::Hold => "hold",
             HookKind::Hysteresis => "hysteresis",
         }
     }
@@ -127,7 +131,7 @@ impl HookKind {
     pub fn settings(self) -> &'static [Setting] {
         match self {
             HookKind::Allocate => ALLOCATE,
-            HookKind::ConnectedComponents => &[],
+            HookKind::ConnectedComponents | HookKind::Hold => &[],
             HookKind::Hysteresis => HYSTERESIS,
         }
     }
@@ -135,7 +139,7 @@ impl HookKind {
     /// Whether it depends on ticks.
     pub fn is_timed(self) -> bool {
         match self {
-            HookKind::Allocate | HookKind::ConnectedComponents => false,
+            HookKind::Allocate | HookKind::ConnectedComponents | HookKind::Hold => false,
             HookKind::Hysteresis => true,
         }
     }
@@ -144,7 +148,7 @@ impl HookKind {
     pub fn has_memory(self) -> bool {
         match self {
             HookKind::ConnectedComponents => false,
-            HookKind::Allocate | HookKind::Hysteresis => true,
+            HookKind::Allocate | HookKind::Hold | HookKind::Hysteresis => true,
         }
     }
 
@@ -156,7 +160,7 @@ impl HookKind {
                 let scope = settings.get("scope").and_then(|column| usize::try_from(*column).ok());
                 Some(scope.into_iter().chain(to.len().checked_sub(1)).collect())
             }
-            HookKind::ConnectedComponents | HookKind::Hysteresis => None,
+            HookKind::ConnectedComponents | HookKind::Hold | HookKind::Hysteresis => None,
         }
     }
 
@@ -165,6 +169,7 @@ impl HookKind {
         match self {
             HookKind::Allocate => allocate_fits(from, to, settings),
             HookKind::ConnectedComponents => components_fit(from, to),
+            HookKind::Hold => hold_fits(from, to),
             HookKind::Hysteresis => hysteresis_fits(from, to),
         }
     }
@@ -228,6 +233,29 @@ fn allocate_fits(from: &Table, to: &Table, settings: &Settings) -> Result<(), Mi
     {
         let message = format!("there are no numbers from {first} to {last}");
         return Err(Misfit::new(message, "`first` is the least number and `last` the greatest"));
+    }
+    Ok(())
+}
+
+/// Whether the tables have the same key, all columns but the last ones: the bounds of the source and the number of the
+/// target.
+fn hold_fits(from: &Table, to: &Table) -> Result<(), Misfit> {
+    let shape = "hold reads (key…, low: int, high: int) and fills (key…, value: int), with at least one column in the key";
+    let key = to.columns.len().saturating_sub(1);
+    let fit = key > 0 && from.columns.len() == key + 2 && same_types(&from.columns[..key], &to.columns[..key]);
+    let is_int = |column: &Column| *column.ty.base() == Type::Int;
+    if !fit || !from.columns[key..].iter().chain(&to.columns[key..]).all(is_int) {
+        let (found, of) = (types(&to.columns), types(&from.columns));
+        let message = format!("`{}` has the columns {found}, but `{}` has {of}", to.name, from.name);
+        return Err(Misfit::new(message, shape));
+    }
+    let all: Vec<usize> = (0..key).collect();
+    for (table, rest) in [(from, "the bounds"), (to, "the number")] {
+        if table.key.as_deref() != Some(&all[..]) {
+            let names: Vec<&str> = table.columns[..key].iter().map(|column| column.name.as_str()).collect();
+            let message = format!("the key of `{}` is not all its columns but {rest}", table.name);
+            return Err(Misfit::new(message, format!("declare the key: key({})", names.join(", "))));
+        }
     }
     Ok(())
 }

@@ -44,6 +44,7 @@ pub enum ColumnType {
     Reference,
 }
 
+const BOOL: ColumnType = ColumnType::Exactly(Type::Bool);
 const INT: ColumnType = ColumnType::Exactly(Type::Int);
 const STRING: ColumnType = ColumnType::Exactly(Type::String);
 const MATCH: ColumnType = ColumnType::Exactly(Type::Match);
@@ -73,6 +74,8 @@ tables! {
     TUNNEL_PORT = Input "tunnel_port" ["hv": STRING, "tunnel": STRING, "ofport": INT];
     /// Patch ports that exist.
     PATCH_PORT = Input "patch_port" ["hv": STRING, "patch": STRING, "ofport": INT];
+    /// Whether the controller has a switch again that it had lost.
+    NODE_CONNECTION = Input "node_connection" ["hv": STRING, "connected": BOOL, "since": INT];
 
     /// Flows.
     FLOWS = Output "of_flow"
@@ -124,6 +127,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     VIF,
     TUNNEL_PORT,
     PATCH_PORT,
+    NODE_CONNECTION,
     FLOWS,
     BUCKETS,
     METERS,

@@ -30,9 +30,9 @@ impl Generator<'_> {
 
     /// Trees so small that few hosts make one, or those of the rules.
     pub(super) fn trees(&mut self) -> Change {
-        let (copies, branches) =
-            *self.random.pick(&[(0, 2), (1, 1), (1, 2), (2, 2), (2, 4), (3, 2), (512, 64)]);
-        Change::Trees(Trees { copies, branches })
+        let (hosts, slack) =
+            *self.random.pick(&[(0, 0), (1, 0), (1, 50), (2, 0), (2, 25), (3, 40), (64, 25)]);
+        Change::Trees(Trees { hosts, slack })
     }
 
     /// A port that floods is limited or not, or uses up its limit where it is. Hosts do not change one after another then:

@@ -39,7 +39,7 @@ pub enum Change {
     Fail(Failing),
     /// A host can create the tunnel port again.
     Heal(Failing),
-    /// Floods take trees of this form.
+    /// Floods take trees beyond these limits.
     Trees(Trees),
     /// Gives a port or localnet port a limit of what it may flood, or none.
     FloodLimit(String, Option<u32>),

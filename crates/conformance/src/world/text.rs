@@ -57,8 +57,8 @@ impl fmt::Display for Localnet {
 
 impl fmt::Display for Trees {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Trees { copies, branches } = self;
-        write!(f, "trees of {branches} branches for floods to more than {copies} hosts")
+        let Trees { hosts, slack } = self;
+        write!(f, "trees for switches on more than {hosts} hosts, with a slack of {slack} %")
     }
 }
 

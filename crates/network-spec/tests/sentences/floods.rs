@@ -1,6 +1,6 @@
 //! The copies of frames that cross between hosts.
 
-use network_spec::{Encap, Model, Port, Trees, Tunnel};
+use network_spec::{Encap, Model, Port, Transition, Trees, Tunnel, World};
 
 use crate::sentences::frames::{BROADCAST, mac, unknown as any};
 use crate::sentences::worlds::{on_vlan, port, send, unknown, world};
@@ -45,21 +45,25 @@ fn a_host_with_members_gets_one_copy_and_others_none() {
     assert!(copies(&model).is_empty(), "the physical network takes the frame to all");
 }
 
-/// The tree of these parts: hv1 is alone, hv2 is the first of hv2 and hv3, and hv4 is alone.
-fn trees(copies: usize) -> Trees {
-    let parts = [("hv1", 0), ("hv2", 1), ("hv3", 1), ("hv4", 2)];
+/// A tree in which hv1 is alone, hv2 is the first of hv2 and hv3, and hv4 is alone.
+fn trees() -> Trees {
+    let branches = [("hv1", "0"), ("hv2", "1"), ("hv3", "1"), ("hv4", "2")];
+    let branches = branches.into_iter().map(|(host, branch)| (host.to_owned(), branch.to_owned()));
     let ranks = [("hv2", 5), ("hv3", 6)];
     Trees {
-        copies,
-        parts: parts.into_iter().map(|(host, part)| (host.to_owned(), part)).collect(),
+        hosts: 3,
+        slack: 25,
+        used: ["blue".to_owned()].into(),
+        branches: [("blue".to_owned(), branches.collect())].into(),
         ranks: ranks.into_iter().map(|(host, rank)| (("blue".to_owned(), host.to_owned()), rank)).collect(),
     }
 }
 
 #[test]
-fn a_flood_to_many_hosts_takes_a_tree_and_reaches_the_same_ports() {
+fn a_flood_in_a_switch_on_many_hosts_takes_a_tree_and_reaches_the_same_ports() {
     let mut model = model();
-    model.apply(|world| world.trees = trees(3));
+    model.apply(|world| world.trees = trees());
+    assert!(model.world().tree_faults().is_empty());
     assert_eq!(send(&mut model, "a", &any(mac(1), BROADCAST)), ["b", "c", "u", "v", "w", "x"]);
     assert_eq!(copies(&model), ["hv1>hv2 1", "hv1>hv4 1", "hv2>hv3 1"]);
     assert_eq!(send(&mut model, "v", &any(mac(8), BROADCAST)), ["a", "b", "c", "u", "w", "x"]);
@@ -69,19 +73,84 @@ fn a_flood_to_many_hosts_takes_a_tree_and_reaches_the_same_ports() {
         "its own branch gets them from itself"
     );
     send(&mut model, "a", &any(mac(1), mac(9)));
-    assert_eq!(copies(&model), ["hv1>hv2 1", "hv1>hv3 1"], "two hosts are not many");
-    model.apply(|world| world.trees = trees(4));
+    assert_eq!(copies(&model), ["hv1>hv2 1", "hv2>hv3 1"], "few of the hosts take the tree of all");
+    model.apply(|world| world.trees.used.clear());
     send(&mut model, "a", &any(mac(1), BROADCAST));
-    assert_eq!(copies(&model), ["hv1>hv2 1", "hv1>hv3 1", "hv1>hv4 1"], "the limit itself is not too many");
+    assert_eq!(copies(&model), ["hv1>hv2 1", "hv1>hv3 1", "hv1>hv4 1"], "a tree that is not used yet");
 }
 
 #[test]
 fn what_a_leader_does_not_get_its_branch_does_not_get() {
     let mut model = model();
     model.apply(|world| {
-        world.trees = trees(3);
+        world.trees = trees();
         world.failing.insert(Tunnel { host: "hv2".into(), encap: Encap::Geneve, peer: None });
     });
-    assert_eq!(send(&mut model, "a", &any(mac(1), BROADCAST)), ["b", "v", "w", "x"]);
-    assert_eq!(copies(&model), ["hv1>hv3 1", "hv1>hv4 1"], "a host without tunnels leads nobody");
+    assert_eq!(send(&mut model, "a", &any(mac(1), BROADCAST)), ["b", "x"]);
+    assert_eq!(
+        model.world().tree_faults(),
+        [
+            "switch blue: hv2 is in branch Some(\"1\") and has tunnels of None",
+            "switch blue: 3 branches of at most 3 hosts"
+        ],
+        "a host without tunnels leads nobody"
+    );
+}
+
+#[test]
+fn a_tree_is_wrong_without_need_and_where_a_branch_is_not_reached_as_a_whole() {
+    let mut model = model();
+    let faults = |model: &Model| model.world().tree_faults();
+    model.apply(|world| world.trees = Trees { used: [].into(), ..trees() });
+    assert_eq!(faults(&model), ["switch blue: no tree for 4 hosts"]);
+    model.apply(|world| world.trees = Trees { hosts: 4, ..trees() });
+    assert!(faults(&model).is_empty(), "a tree for five hosts may stay while there are four");
+    model.apply(|world| world.trees = Trees { hosts: 5, ..trees() });
+    assert_eq!(faults(&model), ["switch blue: a tree for 4 hosts"]);
+    model.apply(|world| {
+        world.trees = trees();
+        if let Some(node) = world.nodes.get_mut("hv3") {
+            node.encaps = vec![Encap::Geneve, Encap::Vxlan];
+        }
+    });
+    assert_eq!(
+        faults(&model),
+        [
+            "switch blue: hv3 is in 1 with hosts that others reach",
+            "switch blue: 3 branches of at most 3 hosts"
+        ]
+    );
+}
+
+#[test]
+fn broadcasts_are_kept_in_branches_that_stay_whoever_leads_them() {
+    let mut new = model().world().clone();
+    let mut old = new.clone();
+    (old.trees, new.trees) = (trees(), trees());
+    let kept = |old: &World, new: &World| -> Vec<bool> {
+        let transition = Transition::new(old.clone(), new.clone());
+        ["hv1", "hv2", "hv3", "hv4"].map(|host| transition.keeps_broadcasts("blue", host)).to_vec()
+    };
+    new.trees.ranks.clear();
+    assert_eq!(kept(&old, &new), [true; 4], "another leader");
+    old.trees.used.clear();
+    assert_eq!(kept(&old, &new), [true; 4], "the tree is used from now on");
+    let of = |world: &mut World, host: &str, branch: &str| {
+        let branches = world.trees.branches.get_mut("blue").expect("it has a tree");
+        branches.insert(host.to_owned(), branch.to_owned());
+    };
+    of(&mut new, "hv5", "1");
+    new.trees.ranks = trees().ranks;
+    new.trees.ranks.insert(("blue".to_owned(), "hv5".to_owned()), 7);
+    assert_eq!(kept(&old, &new), [true; 4], "a host more");
+    old.trees.ranks.insert(("blue".to_owned(), "hv6".to_owned()), 1);
+    of(&mut old, "hv6", "2");
+    assert_eq!(kept(&old, &new), [true, true, true, false], "a leader that goes");
+    old.trees = Trees { used: [].into(), ..trees() };
+    of(&mut new, "hv3", "3");
+    assert_eq!(kept(&old, &new), [true, false, false, true], "a branch that is split");
+    old.trees.branches.clear();
+    assert_eq!(kept(&old, &new), [false; 4], "so many hosts at once that there were no branches");
+    new.trees.used.clear();
+    assert_eq!(kept(&old, &new), [true; 4], "branches that nobody uses");
 }

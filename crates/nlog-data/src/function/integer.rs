@@ -146,6 +146,17 @@ fn bits() -> Vec<Function> {
         .example("1, 64", "error range")
         .binary(|a: i64, n: i64| amount(">>", a, n).map(|bits| a >> bits)),
         entry(
+            "bit_length(n) -> bits",
+            "The number of bits that the integer takes without leading zeros: 2 to the power of it is the least power \
+            of two above the integer. No result if it is negative.",
+        )
+        .example("0", "0")
+        .example("1", "1")
+        .example("255", "8")
+        .example("256", "9")
+        .example("-1", "none")
+        .unary(|n: i64| u64::try_from(n).ok().map(|n| i64::from(u64::BITS - n.leading_zeros()))),
+        entry(
             "bit(n, position) -> holds",
             "True if the bit at a position is 1. Position 0 is the least significant bit, 63 the sign bit \
             in two's complement.",
@@ -167,6 +178,13 @@ fn others() -> Vec<Function> {
             .example("10, 1, 9", "9")
             .example("5, 9, 1", "error range")
             .ternary(clamp),
+        entry("sqrt(n) -> root", "The square root of the integer, rounded down. No result if it is negative.")
+            .example("16", "4")
+            .example("15", "3")
+            .example("0", "0")
+            .example("9223372036854775807", "3037000499")
+            .example("-1", "none")
+            .unary(|n: i64| n.checked_isqrt()),
         entry(
             "range(from, to) -> i",
             "Every integer from `from` (inclusive) to `to` (exclusive); at most 2^24 integers.",

@@ -1,0 +1,174 @@
+//! What a host more on a switch costs all hosts, from the first to the last, and the largest group of a switch whose hosts differ.
+//!
+//! The tests run at a reduced size. `WEFT_GROWTH_HOSTS=3000` runs them at full size, in minutes; `benches/RESULTS.md` has the
+//! figures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use conformance::derivation::Derivation;
+use conformance::rows::{Reports, rows};
+use conformance::world::{Change, Encap, Node, Port};
+use conformance::{World, program};
+use nlog_data::{Row, TableDelta, Value};
+
+/// The hosts that the tests reach unless told otherwise: a few more than have branches of the usual size.
+const USUAL: u16 = 110;
+const SWITCH: &str = "wide";
+
+/// As in `rules/interface/layout.nlog`.
+const BRANCH_GROUP: i64 = 0x200_0000;
+const BRANCH_BUCKET: i64 = 0x100_0000;
+const LABEL_MASK: i64 = 0xff_ffff;
+
+fn hosts() -> u16 {
+    let named = std::env::var("WEFT_GROWTH_HOSTS").ok();
+    named.map_or(USUAL, |text| text.parse().expect("WEFT_GROWTH_HOSTS is a number of hosts"))
+}
+
+/// A switch with a port for each of these hosts, none of which is plugged in.
+fn world(hosts: u16, kind: impl Fn(u16) -> (bool, Vec<Encap>)) -> World {
+    let mut world = World::new(false);
+    let mut apply = |change| assert!(world.apply(&change));
+    apply(Change::Switch(SWITCH.to_owned(), "acme".to_owned()));
+    for number in 1..=hosts {
+        let [high, low] = number.to_be_bytes();
+        let (is_six, encaps) = kind(number);
+        let ip: IpAddr = if is_six {
+            Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number).into()
+        } else {
+            Ipv4Addr::new(172, 16, high, low).into()
+        };
+        let node =
+            Node { ip, zone: String::new(), encaps, mappings: BTreeMap::new(), roles: vec!["hypervisor"] };
+        let port = Port {
+            switch: SWITCH.to_owned(),
+            addresses: vec![([2, 0, 0, 0, high, low], vec![Ipv4Addr::new(10, 0, high, low).into()])],
+            security: false,
+            unknown: false,
+            parent: None,
+            enabled: true,
+            trust: BTreeSet::new(),
+            requested: BTreeSet::new(),
+        };
+        apply(Change::Node(format!("h{number}"), node));
+        apply(Change::Port(format!("p{number}"), port));
+    }
+    world
+}
+
+/// All hosts have their tunnel ports.
+fn reports(world: &World) -> Reports {
+    let mut reports = Reports::default();
+    for (host, node) in &world.nodes {
+        for (ofport, encap) in (1..).zip(&node.encaps) {
+            reports.tunnels.insert((host.clone(), format!("weft-{}", encap.name())), ofport);
+        }
+    }
+    reports
+}
+
+fn plug(world: &mut World, numbers: impl Iterator<Item = u16>) {
+    for number in numbers {
+        assert!(world.apply(&Change::Plug(format!("h{number}"), format!("p{number}"))));
+    }
+}
+
+/// The number of rows that change, where a row that replaces another counts once.
+fn changed(delta: &TableDelta, key: usize) -> usize {
+    let rows = delta.delete.iter().chain(&delta.insert);
+    rows.map(|row| row[..key].to_vec()).collect::<BTreeSet<Row>>().len()
+}
+
+/// The sizes at which a host more is counted: each at first, then each at which there is a branch more, the one after, and one
+/// between.
+fn sizes(hosts: u16) -> Vec<u16> {
+    let squares = (1..).map(|root: u16| root * root).take_while(|square| *square < hosts);
+    let around = squares.flat_map(|square| [square + 1, square + 2, square + 9]);
+    let all: BTreeSet<u16> = (2..=80).chain(around).chain([hosts]).filter(|size| *size <= hosts).collect();
+    all.into_iter().collect()
+}
+
+#[test]
+fn a_host_more_changes_few_flows_and_buckets() {
+    let hosts = hosts();
+    let mut world = world(hosts, |_| (false, vec![Encap::Geneve]));
+    let reports = reports(&world);
+    let mut derivation = Derivation::new(program::rules()).expect("the rules start");
+    let table = |derivation: &Derivation, name| derivation.schema().find(name).expect("the rules have it");
+    let [flow, bucket, branch] = ["of_flow", "of_bucket", "branch"].map(|name| table(&derivation, name));
+    let objects = program::rules().objects.clone();
+    let mut step = |world: &World| {
+        let rows = rows(world, &objects, &reports, &|_| true);
+        derivation.replace(rows).expect("the rules accept it").expect("something changes")
+    };
+    println!("| hosts | flows that change | for each other host, beyond 200 | buckets that change | branches split |");
+    println!("|---|---|---|---|---|");
+    let mut at = 0;
+    let (mut most, mut most_split) = ((0, 0), (0, 0));
+    for size in sizes(hosts) {
+        if at + 1 < size {
+            plug(&mut world, at + 1..size);
+            step(&world);
+        }
+        plug(&mut world, size..=size);
+        at = size;
+        let delta = step(&world);
+        let count = |table, key| delta.get(&table).map_or(0, |delta| changed(delta, key));
+        let (flows, buckets) = (count(flow, 4), count(bucket, 3));
+        // Whoever changes its branch, besides the new host.
+        let movers = delta.get(&branch).map_or(0, |delta| delta.delete.len());
+        let more = (flows.saturating_sub(200)) as f64 / f64::from(size - 1);
+        println!("| {size} | {flows} | {more:.2} | {buckets} | {} |", usize::from(movers > 0));
+        assert!(flows <= 4 * usize::from(size - 1) + 200, "{flows} flows for host {size}");
+        let limit = if movers > 0 { 10_000 } else { 6_000 };
+        assert!(buckets <= limit, "{buckets} buckets for host {size}");
+        let largest = if movers > 0 { &mut most_split } else { &mut most };
+        *largest = (*largest).max((buckets, size));
+    }
+    println!("most buckets: {} at {}; where a branch is added: {} at {}", most.0, most.1, most_split.0, most_split.1);
+    assert!(most_split.0 > 0, "no branch was ever split");
+}
+
+/// Sixteen classes: each set of encapsulations, and hosts with tunnel endpoints of the other IP version.
+fn class(number: u16) -> (bool, Vec<Encap>) {
+    let set = number % 16;
+    let all = [Encap::Geneve, Encap::Vxlan, Encap::Gre, Encap::Stt];
+    let of_set = (0..).zip(all).filter(|(place, _)| set >> place & 1 == 1).map(|(_, encap)| encap);
+    if set == 0 { (true, vec![Encap::Geneve]) } else { (false, of_set.collect()) }
+}
+
+#[test]
+fn a_group_of_a_switch_of_sixteen_classes_has_few_buckets() {
+    let hosts = hosts();
+    let mut world = world(hosts, class);
+    plug(&mut world, 1..=hosts);
+    let reports = reports(&world);
+    let mut derivation = Derivation::new(program::rules()).expect("the rules start");
+    let objects = program::rules().objects.clone();
+    // The groups of some hosts of each class.
+    let managed = |host: &str| host[1..].parse::<u16>().is_ok_and(|number| number / 16 % 8 == 0);
+    derivation.replace(rows(&world, &objects, &reports, &managed)).expect("the rules accept it");
+    let contents = derivation.contents().expect("the engine runs");
+    let mut copies: BTreeMap<(String, i64), usize> = BTreeMap::new();
+    let mut own: BTreeMap<(String, i64), usize> = BTreeMap::new();
+    for row in &contents["of_bucket"] {
+        let [Value::String(host), Value::Int(group), Value::Int(bucket), _] = &row[..] else {
+            panic!("a bucket is {row:?}")
+        };
+        if group & BRANCH_GROUP != 0 || *group <= LABEL_MASK {
+            // The copies of the branch group belong to the flood group that leads to it.
+            let flood = (host.to_string(), group & LABEL_MASK);
+            *own.entry((host.to_string(), *group)).or_default() += 1;
+            *copies.entry(flood).or_default() += usize::from(*bucket != 0 && *bucket != BRANCH_BUCKET);
+        }
+    }
+    let largest = |counts: &BTreeMap<(String, i64), usize>| counts.values().max().copied().unwrap_or(0);
+    println!(
+        "{hosts} hosts of 16 classes: the largest group has {} buckets; a sender makes at most {} copies",
+        largest(&own),
+        largest(&copies)
+    );
+    assert!(largest(&copies) <= 300, "{copies:?}");
+    assert!(largest(&copies) > 10, "nobody floods");
+}
