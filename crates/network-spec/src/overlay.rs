@@ -35,7 +35,7 @@ impl World {
             return None;
         }
         let hosts: BTreeSet<&str> =
-            self.ports_of(switch).filter_map(|(port, _)| self.location(port)).collect();
+            self.ports_of(switch).flat_map(|(port, _)| self.hosts_with(port)).collect();
         let pairs = hosts.iter().flat_map(|from| hosts.iter().map(move |to| (*from, *to)));
         let mtu = |(from, to)| {
             let encap = self.tunnel(from, to)?;

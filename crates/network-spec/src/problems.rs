@@ -88,10 +88,7 @@ impl World {
     /// The ports with a report that is ignored: a host that the port does not request reports its interface. The port is
     /// enabled, and has an interface of its own.
     pub fn reported_elsewhere(&self) -> BTreeSet<&str> {
-        let requested = |host: &String, port: &Port| {
-            port.requested_hosts.is_empty() || port.requested_hosts.contains(host)
-        };
-        let ignored = self.claims().filter(|(host, _, port)| !requested(host, port));
+        let ignored = self.claims().filter(|(host, _, port)| !port.may_be_on(host));
         ignored.map(|(_, id, _)| id).collect()
     }
 
@@ -126,9 +123,9 @@ impl World {
         members
     }
 
-    /// The hosts with ports of a switch.
+    /// The hosts with ports of a switch, or that stand by for one.
     fn hosts_of(&self, switch: &str) -> BTreeSet<&str> {
-        self.ports_of(switch).filter_map(|(port, _)| self.location(port)).collect()
+        self.ports_of(switch).flat_map(|(port, _)| self.hosts_with(port)).collect()
     }
 
     /// The encapsulations that a host can use. Where one tunnel port serves all peers, it must exist. Where each peer has its

@@ -98,7 +98,7 @@ impl World {
     /// Whether some floods of a switch take a tree.
     pub(crate) fn takes_tree(&self, switch: &str) -> bool {
         let on_hosts: BTreeSet<&str> =
-            self.ports_of(switch).filter_map(|(port, _)| self.location(port)).collect();
+            self.ports_of(switch).flat_map(|(port, _)| self.hosts_with(port)).collect();
         on_hosts.len() > self.trees.copies
     }
 
