@@ -1,6 +1,7 @@
 //! Random networks and their histories.
 
 mod changes;
+mod migrations;
 mod objects;
 mod traffic;
 
@@ -90,6 +91,8 @@ struct Style {
     limited: u64,
     /// The percentage of steps before which an address moves between learning ports, or gets a frame.
     roaming: u64,
+    /// The percentage of steps before which a port migrates between hosts that it requests.
+    migrating: u64,
     /// Whether all hosts prefer Geneve, so that receivers learn.
     geneve: bool,
     /// Whether everything is in one zone.
@@ -108,6 +111,8 @@ struct Generator<'a> {
     limits: Random,
     /// For what concerns limits of floods alone.
     floods: Random,
+    /// For what concerns migrations alone.
+    moves: Random,
     style: Style,
     world: World,
     steps: Vec<Step>,
@@ -119,6 +124,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
     // A stream of its own, so that histories are what they were but for learning.
     let mut limits = Random::new(random.clone().below(u64::MAX));
     let mut floods = Random::new(limits.clone().below(u64::MAX));
+    let mut moves = Random::new(limits.clone().below(u64::MAX) ^ 1);
     let scattered = random.chance(50);
     let style = Style {
         size,
@@ -131,6 +137,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         physical: *random.pick(&[0, 25, 25, 60]),
         limited: *limits.pick(&[0, 0, 40, 100]),
         roaming: *limits.pick(&[0, 0, 30, 80]),
+        migrating: *moves.pick(&[0, 0, 4, 12]),
         geneve: random.chance(50),
         one_zone: random.chance(60),
         six: *random.pick(&[0, 0, 40, 100]),
@@ -138,7 +145,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         flooding: *floods.pick(&[0, 0, 20, 60]),
     };
     let world = World::new(scattered);
-    let mut generator = Generator { world, random, limits, floods, style, steps: Vec::new(), made: 0 };
+    let mut generator = Generator { world, random, limits, floods, moves, style, steps: Vec::new(), made: 0 };
     generator.network();
     generator.life();
     History { scattered, steps: generator.steps }
@@ -227,6 +234,9 @@ impl Generator<'_> {
             }
             if self.limits.chance(self.style.roaming) {
                 self.roam();
+            }
+            if self.moves.chance(self.style.migrating) {
+                self.migrate();
             }
             match self.random.below(100) {
                 0..3 => {

@@ -51,6 +51,9 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
         Difference::Ports(OneSided { model, rules }) => {
             let _ = writeln!(text, "Only the model wants {model:?}, only the rules want {rules:?}");
         }
+        Difference::Announcements(OneSided { model, rules }) => {
+            let _ = writeln!(text, "Only the model has heard {model:?}, only the rules have heard {rules:?}");
+        }
         Difference::Problems(OneSided { model, rules }) => {
             let _ = writeln!(text, "Problems of the model alone: {model:?}, of the rules alone: {rules:?}");
         }

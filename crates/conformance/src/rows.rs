@@ -27,6 +27,9 @@ pub fn rows(world: &World, kinds: &[ObjectKind], reports: &Reports, managed: &dy
         let row = vec![text(host), text(port), int(vif.ofport), text(""), Value::Int(vif.since as i64)];
         add(&mut rows, "vif", row);
     }
+    for ((host, port), since) in &world.announced {
+        add(&mut rows, "announced", vec![text(host), text(port), Value::Int(*since as i64)]);
+    }
     for (table, ports) in [("tunnel_port", &reports.tunnels), ("patch_port", &reports.patches)] {
         for ((host, name), ofport) in ports {
             add(&mut rows, table, vec![text(host), text(name), int(*ofport)]);

@@ -41,6 +41,8 @@ pub enum Difference {
     Trees(Vec<String>),
     /// Rules and model disagree about the tunnel and patch ports that hosts must have.
     Ports(OneSided),
+    /// The hosts of the rules and those of the model have heard other announcements.
+    Announcements(OneSided),
     /// Rules and model disagree about the problems to show.
     Problems(OneSided),
     /// Rules and model disagree about the MTU of a switch.
@@ -288,6 +290,7 @@ impl Life {
         if !faults.is_empty() {
             return Err(Difference::Trees(faults));
         }
+        self.compare_announcements(simulation)?;
         self.compare_ports(simulation)?;
         self.compare_mtus(simulation)?;
         self.compare_problems(simulation)
@@ -324,11 +327,20 @@ impl Life {
             return Err(Difference::Frames { model, rules });
         }
         let model = self.model.copies();
-        if *model == copies {
-            Ok(())
-        } else {
-            Err(Difference::Copies { model: model.clone(), rules: copies })
+        if *model != copies {
+            return Err(Difference::Copies { model: model.clone(), rules: copies });
         }
+        self.compare_announcements(simulation)
+    }
+
+    /// The hosts must have heard the announcements that those of the model have heard, so that the controller can read them.
+    fn compare_announcements(&self, simulation: &Simulation) -> Result<(), Difference> {
+        let texts = |heard: BTreeSet<(String, String)>| -> BTreeSet<String> {
+            heard.into_iter().map(|(host, port)| format!("{port} on {host}")).collect()
+        };
+        let rules = simulation.heard().map_err(Difference::Change)?;
+        let difference = OneSided::of(&texts(self.model.heard()), &texts(rules));
+        difference.map_or(Ok(()), |difference| Err(Difference::Announcements(difference)))
     }
 
     /// The rules must want the ports that the model says hosts have: neither more nor fewer.

@@ -195,7 +195,12 @@ fn simpler(change: &Change) -> Vec<Change> {
             add(crate::world::Port { unknown: false, ..port.clone() });
             add(crate::world::Port { trust: std::collections::BTreeSet::new(), ..port.clone() });
             add(crate::world::Port { enabled: true, ..port.clone() });
-            add(crate::world::Port { requested: std::collections::BTreeSet::new(), ..port.clone() });
+            add(crate::world::Port { requested: Vec::new(), ..port.clone() });
+            for at in 0..port.requested.len() {
+                let mut less = port.clone();
+                less.requested.remove(at);
+                add(less);
+            }
             for at in 0..port.addresses.len() {
                 let mut less = port.clone();
                 less.addresses.remove(at);

@@ -243,6 +243,31 @@ impl Simulation {
         }
     }
 
+    /// The interfaces of which the rules await an announcement and whose hosts have heard one: (host, port).
+    ///
+    /// # Errors
+    /// A host has learned an announcement that the rules do not await.
+    pub fn heard(&self) -> Result<BTreeSet<(String, String)>, String> {
+        let Some(id) = self.rules.schema().find("awaited_flow") else { return Ok(BTreeSet::new()) };
+        let awaited = self.status.iter().filter(|(table, _)| *table == id).filter_map(|(_, row)| match &row[..] {
+            [Value::String(host), Value::Int(table), Value::Int(cookie), Value::String(port)] => {
+                Some(((&**host, *table, *cookie), &**port))
+            }
+            _ => None,
+        });
+        let awaited: BTreeMap<_, _> = awaited.collect();
+        let tables: BTreeSet<i64> = awaited.keys().map(|(_, table, _)| *table).collect();
+        let mut heard = BTreeSet::new();
+        for (host, at) in self.hosts.fabric().hosts() {
+            for flow in at.bridge.learned().into_iter().filter(|flow| tables.contains(&flow.table.into())) {
+                let port = awaited.get(&(host, flow.table.into(), flow.cookie as i64));
+                let port = port.ok_or_else(|| format!("{host} has learned what nobody awaits: {flow}"))?;
+                heard.insert((host.to_owned(), (*port).to_owned()));
+            }
+        }
+        Ok(heard)
+    }
+
     /// The MTU of a switch that the rules report.
     pub fn mtu(&self, switch: &str) -> Option<i64> {
         let table = self.rules.schema().find("switch_state")?;

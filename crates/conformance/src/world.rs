@@ -3,6 +3,7 @@
 mod change;
 mod text;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -71,8 +72,8 @@ pub struct Port {
     pub parent: Option<(String, u16)>,
     /// Whether it sends and receives.
     pub enabled: bool,
-    /// The hosts that may have its vNIC; all if there are none.
-    pub requested: BTreeSet<String>,
+    /// The hosts that may have its vNIC; all if there are none. Of several, each may have one, and the first is preferred.
+    pub requested: Vec<String>,
 }
 
 /// What a port can be trusted with, by its names in rows.
@@ -147,6 +148,8 @@ pub struct World {
     pub localnets: BTreeMap<String, Localnet>,
     /// vNICs by host and port.
     pub vifs: BTreeMap<(String, String), Vif>,
+    /// The vNICs by which the controller knows that their machines run there, and the number of the change since which it does.
+    pub announced: BTreeMap<(String, String), u64>,
     /// Tunnel ports that switches fail to create.
     pub failing: BTreeSet<Failing>,
     /// The limits of floods without trees.
@@ -226,17 +229,30 @@ impl World {
         }
     }
 
-    /// The host whose vNIC carries a port's frames: the requested host where the port, or its parent port, appeared last. A
-    /// port that is disabled, or whose parent port is, has none.
+    /// The host whose vNIC carries a port's frames: the requested host where the port, or its parent port, appeared last; of
+    /// several requested hosts, the one where it was announced last, or the first of the list. A port that is disabled, or whose
+    /// parent port is, has none.
     pub fn place(&self, port: &str) -> Option<&str> {
         let outer = self.outer(port);
         let [own, of_outer] = [self.ports.get(port)?, self.ports.get(outer)?];
         if !own.enabled || !of_outer.enabled {
             return None;
         }
-        let requested = |host: &String| of_outer.requested.is_empty() || of_outer.requested.contains(host);
-        let here = self.vifs.iter().filter(|((host, named), _)| named == outer && requested(host));
-        here.max_by_key(|(_, vif)| vif.since).map(|((host, _), _)| host.as_str())
+        let requested = &of_outer.requested;
+        let place = |host: &String| requested.iter().position(|other| other == host);
+        let here = self
+            .vifs
+            .iter()
+            .filter(|((host, named), _)| named == outer && (requested.is_empty() || place(host).is_some()));
+        // The second number decides between those that are not announced.
+        let rank = |(key, vif): &(&(String, String), &Vif)| {
+            if requested.len() <= 1 {
+                return (vif.since, Reverse(0));
+            }
+            let announced = self.announced.get(*key).filter(|since| **since >= vif.since);
+            (announced.copied().unwrap_or(0), Reverse(place(&key.0).unwrap_or(0)))
+        };
+        here.max_by_key(rank).map(|((host, _), _)| host.as_str())
     }
 
     /// The port whose vNIC carries a port's frames: itself or its parent port.

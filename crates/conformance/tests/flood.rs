@@ -42,7 +42,7 @@ fn world() -> World {
             parent: None,
             enabled: true,
             trust: BTreeSet::new(),
-            requested: BTreeSet::new(),
+            requested: Vec::new(),
         };
         assert!(world.apply(&Change::Node(format!("h{number}"), node)));
         assert!(world.apply(&Change::Port(format!("p{number}"), port)));

@@ -53,7 +53,7 @@ fn world(random: &mut Random) -> World {
         parent: None,
         enabled: true,
         trust: BTreeSet::new(),
-        requested: BTreeSet::new(),
+        requested: Vec::new(),
     };
     assert!(world.apply(&Change::Port(name(SHARED, 1), shared)));
     let host = format!("h{}", random.below(HOSTS.into()) + 1);
@@ -73,7 +73,7 @@ fn world(random: &mut Random) -> World {
                 parent,
                 enabled: true,
                 trust: BTreeSet::new(),
-                requested: BTreeSet::new(),
+                requested: Vec::new(),
             };
             assert!(world.apply(&Change::Port(name(tenant, number), port)));
             if number != PORTS {

@@ -22,7 +22,7 @@ fn port(number: u16, unknown: bool) -> Change {
         parent: None,
         enabled: true,
         trust: BTreeSet::new(),
-        requested: BTreeSet::new(),
+        requested: Vec::new(),
     };
     Change::Port(format!("p{number}"), port)
 }

@@ -31,6 +31,8 @@ pub(crate) enum Body {
     Tag,
     /// ARP; `None` if the packet cannot be read.
     Arp(Option<Arp>),
+    /// RARP (RFC 903), which has the form of ARP; likewise.
+    Rarp(Option<Arp>),
     /// IP; `None` if the header cannot be read.
     Ipv4(Option<Packet<Ipv4Addr>>),
     /// Likewise.
@@ -44,7 +46,7 @@ pub(crate) enum Body {
 pub(crate) struct Arp {
     /// Its offset in the frame.
     pub(crate) at: usize,
-    /// 1 asks, 2 answers.
+    /// In ARP, 1 asks and 2 answers; in RARP, 3 asks and 4 answers.
     pub(crate) operation: u16,
     /// The sender's addresses.
     pub(crate) sender: (Mac, Ipv4Addr),
@@ -148,6 +150,7 @@ impl Body {
         match kind {
             Some(kind) if is_tag_type(kind) => Body::Tag,
             Some(0x0806) => Body::Arp(Arp::read(bytes, at)),
+            Some(0x8035) => Body::Rarp(Arp::read(bytes, at)),
             Some(0x0800) => Body::Ipv4(ipv4(bytes, at)),
             Some(0x86dd) => Body::Ipv6(ipv6(bytes, at)),
             _ => Body::Other,

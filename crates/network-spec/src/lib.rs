@@ -26,6 +26,7 @@
 //! - [`World`]: the objects, the places of interfaces, and the tunnel ports that switches fail to create; `underlay`: the
 //!   tunnel and patch ports that follow, and the ways of floods.
 //! - [`Model`]: the path of a frame; `learned`: the addresses that hosts learn from it.
+//! - `migration`: the home of a port and the hosts that stand by for it, and the announcements of machines.
 //! - `overlay`: the MTU of a switch, and the sources whose packets hosts refuse.
 //! - `Frame`: parsing; `guard`: the frames that no port may send, and those of routers and DHCP servers; `security`: the
 //!   frames that a port may send and receive; `neighbour`: answers to ARP requests and neighbour solicitations.
@@ -38,6 +39,7 @@
 mod frame;
 mod guard;
 mod learned;
+mod migration;
 mod model;
 mod neighbour;
 mod overlay;

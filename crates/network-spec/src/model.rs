@@ -7,6 +7,7 @@ use crate::World;
 use crate::frame::{Body, Frame, is_group, tagged, untagged};
 use crate::guard;
 use crate::learned::Learned;
+use crate::migration::{Announced, announces};
 use crate::neighbour::Question;
 use crate::security::{may_receive, may_send};
 use crate::world::{Encap, Localnet, Port};
@@ -49,11 +50,12 @@ pub struct Arrival {
     pub frame: Vec<u8>,
 }
 
-/// The state of the network: the world, and the addresses that hosts have learned.
+/// The state of the network: the world, the addresses that hosts have learned, and the announcements that they have heard.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     world: World,
     learned: Learned,
+    announced: Announced,
     /// The copies of the last frame that crossed between hosts.
     copies: BTreeMap<(String, String), u64>,
     /// The places where the last frame entered a switch.
@@ -68,6 +70,13 @@ pub(crate) struct Entry {
     pub(crate) port: String,
     /// The frame, without a tag.
     pub(crate) bytes: Vec<u8>,
+}
+
+/// Whether a copy of a frame has carried the port that sent it all the way to a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Crossed {
+    WithPort,
+    WithoutPort,
 }
 
 /// A frame in its logical switch.
@@ -88,6 +97,11 @@ impl Model {
         Model { world, ..Model::default() }
     }
 
+    /// As [`Model::new`], but each interface of a standby may have announced itself.
+    pub(crate) fn of_any_announcements(world: World) -> Model {
+        Model { announced: Announced::Any, ..Model::new(world) }
+    }
+
     /// The world.
     pub fn world(&self) -> &World {
         &self.world
@@ -97,6 +111,13 @@ impl Model {
     pub fn apply(&mut self, change: impl FnOnce(&mut World)) {
         change(&mut self.world);
         self.learned.revise(&self.world);
+        self.announced.revise(&self.world);
+    }
+
+    /// The interfaces of hosts that stand by for their ports, (host, port), that have announced themselves: the machine runs there,
+    /// which the world does not say yet ([`World::announced`]).
+    pub fn heard(&self) -> BTreeSet<(String, String)> {
+        self.announced.heard()
     }
 
     /// Advances time. Learned addresses age out.
@@ -108,15 +129,22 @@ impl Model {
     ///
     /// A frame is accepted only from the interface on the host where the port is: a host that the VM has left accepts
     /// nothing, and neither does a host that the port does not request, nor one that reports an interface for a trunk
-    /// member.
+    /// member. A host that stands by for the port accepts an announcement from its interface, and from then on everything.
     pub fn inject(&mut self, at: &Tap, bytes: &[u8]) -> Vec<Arrival> {
         let mut out = Vec::new();
         self.copies.clear();
         self.entries.clear();
         match at {
             Tap::Vnic { host, port } => {
-                if let Some((port, bytes)) = self.classify(host, port, bytes) {
-                    self.enter(host, &port, bytes, &mut out);
+                if let Some((from, bytes)) = self.classify(host, port, bytes) {
+                    let is_silent = self.announced.is_silent(&self.world, host, port);
+                    let is_announcement = Frame::read(&bytes).is_some_and(|frame| announces(&frame));
+                    if !is_silent || is_announcement {
+                        self.enter(host, &from, bytes, &mut out);
+                    }
+                    if is_silent && is_announcement {
+                        self.announced.hear(&self.world, host, port);
+                    }
                 }
             }
             Tap::Physical { network } => self.arrive_from_network(network, None, bytes, &mut out),
@@ -141,7 +169,7 @@ impl Model {
     /// priority of a tag is kept.
     fn classify(&self, host: &str, port: &str, bytes: &[u8]) -> Option<(String, Vec<u8>)> {
         let frame = Frame::read(bytes)?;
-        if self.world.owner(port)? != port || self.world.location(port)? != host {
+        if self.world.owner(port)? != port || !self.world.hosts_with(port).contains(host) {
             return None;
         }
         let vlan = match frame.vlan {
@@ -251,25 +279,30 @@ impl Model {
     }
 
     /// Forwards to one port on its host, never back to the sender, and drops the frame if the port is on no host. Between
-    /// hosts the frame goes through a tunnel, or, if the switch has a localnet port, over the physical network.
+    /// hosts the frame goes through a tunnel, or, if the switch has a localnet port, over the physical network. Each host that
+    /// stands by for the port gets a copy too: the machine may run there already.
     fn unicast(&mut self, sent: &Sent<'_>, port: &str, out: &mut Vec<Arrival>) {
-        if port == sent.port {
-            return;
-        }
         if self.world.localnets.contains_key(port) {
-            return self.leave_for_network(sent, out);
-        }
-        let Some(location) = self.world.location(port).map(str::to_owned) else {
+            if port != sent.port {
+                self.leave_for_network(sent, out);
+            }
             return;
-        };
-        if location == sent.host {
+        }
+        let hosts: BTreeSet<String> = self.world.hosts_with(port).into_iter().map(str::to_owned).collect();
+        let (here, elsewhere): (Vec<&String>, Vec<&String>) = hosts.iter().partition(|host| *host == sent.host);
+        if !here.is_empty() && port != sent.port {
             self.deliver(sent.host, port, sent, out);
-        } else if self.world.localnet_of(sent.switch).is_some() {
-            self.leave_for_network(sent, out);
-        } else {
-            let latest = self.latest(&location, port, sent).to_owned();
-            if self.cross(sent, sent.host, &location) {
-                self.deliver(&location, &latest, sent, out);
+        }
+        if self.world.localnet_of(sent.switch).is_some() {
+            if !elsewhere.is_empty() {
+                self.leave_for_network(sent, out);
+            }
+            return;
+        }
+        for host in elsewhere {
+            let latest = self.latest(host, port, sent).to_owned();
+            if let Some(crossed) = self.cross(sent, sent.host, host) {
+                self.deliver_crossed(host, &latest, sent, crossed, out);
             }
         }
     }
@@ -284,12 +317,12 @@ impl Model {
             return port;
         }
         let learned = self.learned.find(at, sent.switch, dst);
-        learned.filter(|learned| self.world.location(learned) == Some(at)).unwrap_or(port)
+        learned.filter(|learned| self.world.hosts_with(learned).contains(at)).unwrap_or(port)
     }
 
-    /// Forwards to all ports of the audience except the sender, once to each. The localnet port is always included; if a
-    /// switch has one, it reaches the other hosts. Otherwise each remote host with ports of the audience gets one copy, and
-    /// other hosts get none ([`World::ways`]).
+    /// Forwards to all ports of the audience except the sender, once to each interface that a host has for it. The localnet port is
+    /// always included; if a switch has one, it reaches the other hosts. Otherwise each remote host with such ports gets one
+    /// copy, however many of them it has, and no other host gets any ([`World::ways`]).
     fn replicate(&mut self, sent: &Sent<'_>, audience: impl Fn(&Port) -> bool, out: &mut Vec<Arrival>) {
         if self.world.is_exhausted(sent.host, sent.port) {
             return;
@@ -297,27 +330,27 @@ impl Model {
         let is_physical = self.world.localnet_of(sent.switch).is_some();
         let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (id, port) in self.world.ports_of(sent.switch) {
-            if let Some(host) = self.world.location(id)
-                && audience(port)
-                && (!is_physical || host == sent.host)
-            {
+            let hosts = self.world.hosts_with(id).into_iter();
+            for host in hosts.filter(|host| audience(port) && (!is_physical || *host == sent.host)) {
                 members.entry(host.to_owned()).or_default().push(id.to_owned());
             }
         }
-        let mut reached = BTreeSet::from([sent.host.to_owned()]);
+        let mut reached = BTreeMap::from([(sent.host.to_owned(), Crossed::WithPort)]);
         if !is_physical {
             let hosts = members.keys().map(String::as_str).collect();
             let ways = self.world.ways(sent.switch, sent.host, &hosts);
             let ways: Vec<_> = ways.iter().map(|hop| (hop.from.to_owned(), hop.to.to_owned())).collect();
             for (from, to) in ways {
-                if reached.contains(&from) && self.cross(sent, &from, &to) {
-                    reached.insert(to);
+                if reached.contains_key(&from)
+                    && let Some(crossed) = self.cross(sent, &from, &to)
+                {
+                    reached.insert(to, crossed);
                 }
             }
         }
-        for (host, ports) in members.iter().filter(|(host, _)| reached.contains(*host)) {
-            for port in ports.iter().filter(|port| *port != sent.port) {
-                self.deliver(host, port, sent, out);
+        for (host, crossed) in reached {
+            for port in members.get(&host).into_iter().flatten() {
+                self.deliver_crossed(&host, port, sent, crossed, out);
             }
         }
         self.leave_for_network(sent, out);
@@ -326,16 +359,17 @@ impl Model {
     /// Sends a copy from one host to another, if there is a tunnel. The receiver learns the address too, if the copy has
     /// carried the ingress port all the way. Otherwise it hears the address somewhere: what it learned before may not be so
     /// any more.
-    fn cross(&mut self, sent: &Sent<'_>, from: &str, to: &str) -> bool {
-        let Some(encap) = self.world.tunnel(from, to) else { return false };
+    fn cross(&mut self, sent: &Sent<'_>, from: &str, to: &str) -> Option<Crossed> {
+        let encap = self.world.tunnel(from, to)?;
         *self.copies.entry((from.to_owned(), to.to_owned())).or_default() += 1;
         let first = if from == sent.host { Some(encap) } else { self.world.tunnel(sent.host, from) };
         if encap.carries_ingress_port() && first.is_some_and(Encap::carries_ingress_port) {
             self.learned.hear(&self.world, to, sent.switch, sent.port, sent.frame.src);
+            Some(Crossed::WithPort)
         } else {
             self.learned.forget(to, sent.switch, sent.frame.src);
+            Some(Crossed::WithoutPort)
         }
-        true
     }
 
     /// Sends a frame out of the localnet port of the switch, if the host has it and the frame did not come from it: in its
@@ -353,8 +387,21 @@ impl Model {
         self.arrive_from_network(&network, Some(sent.host), &frame, out);
     }
 
-    /// Delivers to a port on this host, if its port security allows it.
+    /// Delivers a copy to a port on the host that it has reached. A port hears nothing of what it sends itself, if the host knows
+    /// who has sent it. A host that stands by for a port may not know that the frame is from another interface of it.
+    fn deliver_crossed(&self, host: &str, port: &str, sent: &Sent<'_>, crossed: Crossed, out: &mut Vec<Arrival>) {
+        if port != sent.port || crossed == Crossed::WithoutPort {
+            self.deliver(host, port, sent, out);
+        }
+    }
+
+    /// Delivers to a port on this host, if its port security allows it. A host that stands by for the port delivers only what is
+    /// for a group, until its interface has announced itself.
     pub(crate) fn deliver(&self, host: &str, port: &str, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
+        let owner = self.world.owner(port).unwrap_or(port);
+        if !is_group(sent.frame.dst) && self.announced.is_silent(&self.world, host, owner) {
+            return;
+        }
         if self.world.ports.get(port).is_some_and(|port| may_receive(port, sent.frame)) {
             self.hand_over(host, port, sent.bytes, out);
         }

@@ -87,10 +87,7 @@ impl World {
     /// The ports with a report that is ignored: a host that the port does not request reports its interface. The port is
     /// enabled, and has an interface of its own.
     pub fn reported_elsewhere(&self) -> BTreeSet<&str> {
-        let requested = |host: &String, port: &Port| {
-            port.requested_hosts.is_empty() || port.requested_hosts.contains(host)
-        };
-        let ignored = self.claims().filter(|(host, _, port)| !requested(host, port));
+        let ignored = self.claims().filter(|(host, _, port)| !port.may_be_on(host));
         ignored.map(|(_, id, _)| id).collect()
     }
 

@@ -50,10 +50,11 @@ fn may_send_any(address: &Address, frame: &Frame) -> bool {
     }
 }
 
-/// Whether a MAC with IP addresses may send a frame: only IP and ARP from those addresses.
+/// Whether a MAC with IP addresses may send a frame: only IP and ARP from those addresses, and RARP that asks for them.
 fn may_send_own(address: &Address, frame: &Frame) -> bool {
     match &frame.body {
         Body::Arp(Some(arp)) => may_send_arp(address, arp),
+        Body::Rarp(Some(arp)) => asks_for_own_address(address, arp),
         Body::Ipv4(Some(packet)) => may_send_ipv4(address, packet),
         Body::Ipv6(Some(packet)) => may_send_ipv6(address, packet),
         _ => false,
@@ -65,6 +66,12 @@ fn may_send_arp(address: &Address, arp: &Arp) -> bool {
     let (mac, ip) = arp.sender;
     let own = has(address, ip) || ip == Ipv4Addr::UNSPECIFIED;
     has_ipv4(address) && mac == address.mac && own
+}
+
+/// RARP may ask for an address in the name of its MAC (RFC 903), which says nothing but where the machine is: hypervisors send
+/// this for a machine that they have moved. Answers are a server's.
+fn asks_for_own_address(address: &Address, arp: &Arp) -> bool {
+    arp.operation == 3 && arp.sender.0 == address.mac
 }
 
 /// IPv4 must be from an address of it; a port without an address may request one by DHCP.

@@ -40,9 +40,11 @@ struct Permitted {
 }
 
 impl Transition {
-    /// A change that no host has made yet. What hosts have learned only narrows where frames go, so it is not needed.
+    /// A change that no host has made yet. What hosts have learned only narrows where frames go, so it is not needed. Which
+    /// interfaces have announced themselves is not known, so each may have.
     pub fn new(old: World, new: World) -> Transition {
-        Transition { old: Model::new(old), new: Model::new(new), changed: BTreeSet::new() }
+        let [old, new] = [old, new].map(Model::of_any_announcements);
+        Transition { old, new, changed: BTreeSet::new() }
     }
 
     /// A host makes the change.
@@ -140,18 +142,19 @@ impl Transition {
         let tree = [&self.old, &self.new].into_iter().any(|state| state.world().may_take_tree(switch));
         for (receiver, has_changed) in [(&self.old, false), (&self.new, true)] {
             for (id, of) in &receiver.world().ports {
-                let Some(to) = receiver.world().location(id) else { continue };
-                let is_its_state = self.changed.contains(to) == has_changed;
                 let belongs = of.switch == *switch;
                 let takes = if is_group(frame.dst) {
                     belongs
                 } else {
                     is_asked_for(id) || (of.unknown_addresses && (belongs || before(id).is_some()))
                 };
-                if is_its_state && (to != host || tree) && takes {
-                    let mut out = Vec::new();
-                    receiver.deliver(to, id, &sent, &mut out);
-                    permitted.arrivals.extend(out);
+                let hosts = receiver.world().hosts_with(id).into_iter();
+                for to in hosts.filter(|to| self.changed.contains(*to) == has_changed) {
+                    if takes && (to != host || tree) {
+                        let mut out = Vec::new();
+                        receiver.deliver(to, id, &sent, &mut out);
+                        permitted.arrivals.extend(out);
+                    }
                 }
             }
         }

@@ -24,8 +24,11 @@ pub struct World {
     pub localnets: BTreeMap<String, Localnet>,
     /// The interfaces that hosts report: (host, port), and the number of the transaction in which the host claimed the port:
     /// an interface of the port was plugged into its switch. What happens to an interface that stays plugged is no new
-    /// claim. While a VM migrates, two hosts report its port, and the one with the greater number has it.
+    /// claim. While a VM migrates, two hosts report its port ([`World::location`]).
     pub vnics: BTreeMap<(String, String), u64>,
+    /// The interfaces that are known to have announced their VM, as (host, port), and the number of the transaction since which
+    /// it is known. An interface that was plugged in after that is another one, which has announced nothing.
+    pub announced: BTreeMap<(String, String), u64>,
     /// The tunnel ports that switches fail to create. Without a peer, all of the host's ports of the encapsulation fail.
     pub failing: BTreeSet<Tunnel>,
     /// The form of floods to many hosts.
@@ -188,9 +191,9 @@ pub struct Port {
     /// Whether it sends and receives at all. A port that does not is on no host, like one whose interface is nowhere; its
     /// addresses stay its own. The interface of a disabled parent is dead for its trunk members too.
     pub enabled: bool,
-    /// The hosts that may have its interface; if there are none, all may. Reports of others do not count. For a trunk
-    /// member, those of its parent count.
-    pub requested_hosts: BTreeSet<String>,
+    /// The hosts that may have its interface; if there are none, all may. Reports of others do not count. Of several, all may
+    /// have one at once, and the first is preferred. For a trunk member, those of its parent count.
+    pub requested_hosts: Vec<String>,
 }
 
 impl Default for Port {
@@ -203,7 +206,7 @@ impl Default for Port {
             trust: BTreeSet::new(),
             parent: None,
             enabled: true,
-            requested_hosts: BTreeSet::new(),
+            requested_hosts: Vec::new(),
         }
     }
 }
@@ -249,23 +252,6 @@ impl Node {
 }
 
 impl World {
-    /// The host that `port` is on: where its interface, or its parent's, appeared last. Reports of hosts that are not nodes
-    /// do not count, nor do reports of a trunk member, nor those of hosts that the interface's port does not request. A
-    /// disabled port is nowhere, and so is a port behind one.
-    pub fn location(&self, port: &str) -> Option<&str> {
-        let owner = self.owner(port)?;
-        let of_owner = self.ports.get(owner)?;
-        if !self.ports.get(port)?.enabled || !of_owner.enabled {
-            return None;
-        }
-        let may = |host: &String| {
-            let requested = &of_owner.requested_hosts;
-            self.nodes.contains_key(host) && (requested.is_empty() || requested.contains(host))
-        };
-        let reported = self.vnics.iter().filter(|((host, of), _)| of == owner && may(host));
-        reported.max_by_key(|(_, since)| **since).map(|((host, _), _)| host.as_str())
-    }
-
     /// The switch of a port or localnet port.
     pub(crate) fn switch_of(&self, port: &str) -> Option<&str> {
         let of_localnet = || self.localnets.get(port).map(|localnet| localnet.switch.as_str());
@@ -289,14 +275,14 @@ impl World {
         localnets.next().map(|(id, localnet)| (id.as_str(), localnet))
     }
 
-    /// The hosts with ports of a switch.
+    /// The hosts with ports of a switch, or that stand by for one.
     pub(crate) fn hosts_of(&self, switch: &str) -> BTreeSet<&str> {
-        self.ports_of(switch).filter_map(|(port, _)| self.location(port)).collect()
+        self.ports_of(switch).flat_map(|(port, _)| self.hosts_with(port)).collect()
     }
 
-    /// Whether a host has ports of a switch. Only then does it know the switch and serve its localnet port.
+    /// Whether a host has ports of a switch, or stands by for one. Only then does it know the switch and serve its localnet port.
     pub(crate) fn knows(&self, host: &str, switch: &str) -> bool {
-        self.ports_of(switch).any(|(port, _)| self.location(port) == Some(host))
+        self.ports_of(switch).any(|(port, _)| self.hosts_with(port).contains(host))
     }
 
     /// Whether the localnet port of a switch is on a host: it knows the switch, and its bridge mappings include the network.

@@ -85,7 +85,12 @@ type Buckets = BTreeMap<u32, Arc<Canonical<Actions>>>;
 const FIRST: u16 = 0x4000;
 
 impl Hosts {
-    /// The hosts' switches, for inspection, or for changes that the rules do not see.
+    /// The hosts' switches, for inspection.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// The hosts' switches, for changes that the rules do not see.
     pub fn fabric_mut(&mut self) -> &mut Fabric {
         &mut self.fabric
     }

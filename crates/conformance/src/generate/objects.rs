@@ -110,13 +110,14 @@ impl Generator<'_> {
     }
 
     /// The hosts that a port requests: none, or about half of them.
-    pub(super) fn requested(&mut self) -> BTreeSet<String> {
+    pub(super) fn requested(&mut self) -> Vec<String> {
         if !self.random.chance(self.style.requesting) {
-            return BTreeSet::new();
+            return Vec::new();
         }
         let hosts: Vec<String> = self.world.nodes.keys().cloned().collect();
-        let chosen = hosts.into_iter().filter(|_| self.random.chance(55));
-        chosen.collect()
+        let mut chosen: Vec<String> = hosts.into_iter().filter(|_| self.random.chance(55)).collect();
+        self.moves.shuffle(&mut chosen);
+        chosen
     }
 
     fn ips(&mut self, number: u8, mac: [u8; 6]) -> Vec<IpAddr> {

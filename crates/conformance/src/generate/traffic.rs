@@ -119,7 +119,7 @@ impl Generator<'_> {
 }
 
 /// The addresses for frames from a port's vNIC.
-fn vnic(world: &World, name: &str) -> Book {
+pub(super) fn vnic(world: &World, name: &str) -> Book {
     let far = world.ports.values().flat_map(|port| port.addresses.clone()).collect();
     let Some(port) = world.ports.get(name) else {
         return Book { near: far, ..Book::default() };

@@ -35,6 +35,8 @@ pub enum Change {
     Renumber(String, String),
     /// A host no longer reports a vNIC.
     Unplug(String, String),
+    /// The controller hears that the machine of a vNIC runs there.
+    Announce(String, String),
     /// A host fails to create a tunnel port, or loses it.
     Fail(Failing),
     /// A host can create the tunnel port again.
@@ -72,6 +74,7 @@ impl World {
                 self.nodes.remove(&name);
                 self.labels.nodes.remove(&name);
                 self.vifs.retain(|(host, _), _| *host != name);
+                self.announced.retain(|(host, _), _| *host != name);
                 self.failing.retain(|(host, ..)| *host != name);
                 self.exhausted.retain(|(host, _)| *host != name);
             }
@@ -116,7 +119,11 @@ impl World {
                 }
             }
             Change::Unplug(host, port) => {
+                self.announced.remove(&(host.clone(), port.clone()));
                 self.vifs.remove(&(host, port));
+            }
+            Change::Announce(host, port) => {
+                self.announced.insert((host, port), self.changes);
             }
             Change::Fail(failing) => {
                 self.failing.insert(failing);
@@ -215,7 +222,7 @@ impl World {
             Change::Plug(host, port) => {
                 self.nodes.contains_key(host) && !self.vifs.contains_key(&(host.clone(), port.clone()))
             }
-            Change::Renumber(host, port) | Change::Unplug(host, port) => {
+            Change::Renumber(host, port) | Change::Unplug(host, port) | Change::Announce(host, port) => {
                 self.vifs.contains_key(&(host.clone(), port.clone()))
             }
             Change::Fail(failing) => self.nodes.contains_key(&failing.0) && !self.failing.contains(failing),

@@ -79,6 +79,7 @@ impl fmt::Display for Change {
             Change::Plug(host, port) => write!(f, "{host} reports {port}"),
             Change::Renumber(host, port) => write!(f, "{host} reports {port} with another number"),
             Change::Unplug(host, port) => write!(f, "{host} reports {port} no more"),
+            Change::Announce(host, port) => write!(f, "the controller hears that {port} is on {host}"),
             Change::Fail((host, encap, peer)) => {
                 let to = peer.as_ref().map_or(String::new(), |peer| format!(" to {peer}"));
                 write!(f, "{host} fails to make tunnel ports of {}{to}", encap.name())
@@ -119,6 +120,9 @@ impl fmt::Display for World {
         }
         for ((host, port), vif) in &self.vifs {
             writeln!(f, "vNIC of {port} on {host}: OpenFlow port {}, since {}", vif.ofport, vif.since)?;
+        }
+        for ((host, port), since) in &self.announced {
+            writeln!(f, "{port} is announced on {host} since {since}")?;
         }
         writeln!(f, "{}", self.trees)?;
         for (port, limit) in &self.flood_limits {

@@ -41,7 +41,7 @@ fn port(switch: &str, number: u8) -> Port {
         trust: BTreeSet::new(),
         parent: None,
         enabled: true,
-        requested: BTreeSet::new(),
+        requested: Vec::new(),
     }
 }
 

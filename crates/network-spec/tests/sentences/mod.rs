@@ -7,6 +7,7 @@ mod frames;
 mod guard;
 mod learning;
 mod localnet;
+mod migrations;
 mod neighbours;
 mod problems;
 mod requested_hosts;

@@ -66,6 +66,22 @@ fn a_mac_without_ip_addresses_sends_anything_that_names_no_other_mac() {
 }
 
 #[test]
+fn rarp_asks_for_the_ports_own_address() {
+    let rarp = |src, sha, operation| {
+        let packet = frame_builder::Arp { operation, sender: (sha, NOBODY), target: (sha, NOBODY) };
+        frame(src, BROADCAST, 0x8035, &frame_builder::arp(packet))
+    };
+    for ips in [&both()[..], &[ipv4(1).into()], &[ipv6(1).into()]] {
+        assert!(passes_from(ips, &rarp(mac(1), mac(1), 3)));
+        assert!(!passes_from(ips, &rarp(mac(1), mac(2), 3)), "in the name of another");
+        assert!(!passes_from(ips, &rarp(mac(2), mac(2), 3)), "from another MAC");
+        assert!(!passes_from(ips, &rarp(mac(1), mac(1), 4)), "an answer");
+        assert!(!passes_from(ips, &rarp(mac(1), mac(1), 3)[..30]), "RARP that cannot be read");
+    }
+    assert!(passes_from(&[], &rarp(mac(1), mac(1), 3)));
+}
+
+#[test]
 fn ipv4_is_from_the_ports_addresses_or_asks_for_one() {
     assert!(passes_from(&both(), &udp(ipv4(1))));
     assert!(!passes_from(&both(), &udp(ipv4(2))));

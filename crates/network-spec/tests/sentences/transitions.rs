@@ -119,3 +119,25 @@ fn only_the_senders_host_takes_a_frame_to_a_physical_network() {
     transition.change("hv1");
     assert!(transition.forbidden(&Tap::vnic("hv1", "a"), &frame, &out).is_empty());
 }
+
+#[test]
+fn an_interface_of_a_standby_may_have_announced_itself() {
+    let old = with(&blue(), |world| {
+        world.nodes.insert("hv3".into(), world.nodes["hv2"].clone());
+        world.vnics.insert(("hv3".into(), "b".into()), 2);
+        world.ports.get_mut("b").unwrap().requested_hosts = vec!["hv2".into(), "hv3".into()];
+    });
+    let new = with(&old, |world| {
+        world.vnics.remove(&("hv2".into(), "b".into()));
+    });
+    let frame = any(mac(1), mac(2));
+    for (changed, old_may, new_may) in [("hv1", true, true), ("hv2", false, true), ("hv3", true, true)] {
+        assert_eq!(may(&old, &new, &[changed], &frame, Tap::vnic("hv2", "b")), old_may, "{changed}");
+        assert_eq!(may(&old, &new, &[changed], &frame, Tap::vnic("hv3", "b")), new_may, "{changed}");
+    }
+    let mut transition = Transition::new(old.clone(), new);
+    let arrival = Arrival { at: Tap::vnic("hv1", "a"), frame: any(mac(2), mac(1)) };
+    transition.change("hv1");
+    let from = Tap::vnic("hv3", "b");
+    assert!(transition.forbidden(&from, &arrival.frame, std::slice::from_ref(&arrival)).is_empty());
+}
