@@ -7,6 +7,7 @@ use ovs_driver::{Changes, Pool};
 
 use crate::core::{CoreError, Refusal};
 use crate::delta_split::split_by_node;
+use crate::homes::{AwaitedFlows, Moves};
 use crate::learned::LearnedPlaces;
 use crate::object_status::{ObjectStatus, ProblemChanges};
 use crate::provenance::Provenance;
@@ -21,6 +22,7 @@ pub(crate) struct Derived {
     pub(crate) status: ObjectStatus,
     pub(crate) addresses: SwitchAddresses,
     pub(crate) learned: LearnedPlaces,
+    pub(crate) awaited: AwaitedFlows,
     /// The encoded values of all switches.
     pool: Pool,
 }
@@ -31,6 +33,7 @@ pub(crate) struct Ran {
     pub(crate) changes: BTreeMap<String, Changes>,
     pub(crate) problems: ProblemChanges,
     pub(crate) addresses: AddressChanges,
+    pub(crate) moves: Moves,
     /// The changes of tables that hooks with a memory fill.
     pub(crate) filled: Option<RowChanges<Row>>,
 }
@@ -69,6 +72,8 @@ pub(crate) fn take_in(
     let problems = derived.status.apply(committed, rules);
     let addresses = derived.addresses.apply(committed, rules);
     derived.learned.apply(committed, rules);
+    derived.awaited.apply(committed, rules);
+    let moves = Moves::of(committed, rules);
     let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);
-    Ok(Ran { changes, problems, addresses, filled })
+    Ok(Ran { changes, problems, addresses, moves, filled })
 }

@@ -6,6 +6,9 @@
 //! A host *claims* a port by an interface with the port's id, from the transaction in which that interface is first reported.
 //! The latest claim has the port. What an interface does while it stays plugged is no new claim: it gets another port
 //! number, has none for a while, or its switch, the connection to it or the controller restarts.
+//!
+//! An interface *announces* itself when its switch learns a flow from one of its frames. That holds for the claim: as long as the
+//! interface is plugged and has a port number, whatever becomes of the flow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +39,17 @@ pub(crate) struct NodeReport {
     /// The claims of all interfaces, whether or not they have a port number and count. `None`, until the switch reports, after
     /// a restart of the controller: the journal does not have them.
     claims: Option<Claims>,
+    /// The last announcement by the id of the port.
+    announced: BTreeMap<String, Announced>,
+}
+
+/// The announcement of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Announced {
+    /// The transaction.
+    since: u64,
+    /// The claim of the interface.
+    claim: u64,
 }
 
 /// The transaction of each claim, by the id of the port and the interface.
@@ -59,14 +73,39 @@ impl Reports {
             let since = claims.get(&(port.clone(), vif.interface)).copied().unwrap_or(txn);
             (port.clone(), Vif { ofport: vif.ofport, mac: vif.mac.clone(), since })
         };
+        let stays = |(port, announced): &(&String, &Announced)| {
+            claims.iter().any(|((claimed, _), claim)| claimed == *port && *claim == announced.claim)
+        };
+        let announced = before.announced.iter().filter(stays);
         let after = NodeReport {
             vifs: report.vifs.iter().map(vif).collect(),
             tunnels: report.tunnels.clone(),
             patches: report.patches.clone(),
+            announced: announced.map(|(port, announced)| (port.clone(), *announced)).collect(),
             claims: Some(claims),
         };
         let rows = difference(&before.rows(node), &after.rows(node));
         (after, rows)
+    }
+
+    /// The effect of an announcement in transaction `txn`: the state to [commit](Reports::commit), inserted and deleted rows.
+    /// `None` if it has none: without the interface, or if it is not new and the interface has announced itself before.
+    pub(crate) fn plan_announced(
+        &self,
+        node: &str,
+        port: &str,
+        is_new: bool,
+        txn: u64,
+    ) -> Option<(NodeReport, Rows)> {
+        let before = self.nodes.get(node)?;
+        let claim = before.vifs.get(port)?.since;
+        if !is_new && before.announced.get(port).is_some_and(|announced| announced.claim == claim) {
+            return None;
+        }
+        let mut after = before.clone();
+        after.announced.insert(port.to_owned(), Announced { since: txn, claim });
+        let rows = difference(&before.rows(node), &after.rows(node));
+        Some((after, rows))
     }
 
     /// The ports of a report that are unknown or differ from the known ones.
@@ -151,6 +190,7 @@ impl Reports {
                     Item::Vif(port, _) => drop(report.vifs.remove(&port)),
                     Item::Tunnel(tunnel, _) => drop(report.tunnels.remove(&tunnel)),
                     Item::Patch(patch, _) => drop(report.patches.remove(&patch)),
+                    Item::Announced(port, _) => drop(report.announced.remove(&port)),
                 }
             }
         }
@@ -162,6 +202,11 @@ impl Reports {
                     Item::Vif(port, vif) => drop(report.vifs.insert(port, vif)),
                     Item::Tunnel(tunnel, ofport) => drop(report.tunnels.insert(tunnel, ofport)),
                     Item::Patch(patch, ofport) => drop(report.patches.insert(patch, ofport)),
+                    Item::Announced(port, since) => {
+                        let claim = report.vifs.get(&port).map(|vif| vif.since);
+                        let claim = claim.ok_or_else(|| format!("{port} is announced, but not plugged"))?;
+                        report.announced.insert(port, Announced { since, claim });
+                    }
                 }
             }
         }
@@ -169,13 +214,14 @@ impl Reports {
     }
 }
 
-/// The tables of reports.
-const TABLES: [&str; 3] = ["patch_port", "tunnel_port", "vif"];
+/// The tables of reports. An announcement needs its interface.
+const TABLES: [&str; 4] = ["patch_port", "tunnel_port", "vif", "announced"];
 
 enum Item {
     Vif(String, Vif),
     Tunnel(String, u16),
     Patch(String, u16),
+    Announced(String, u64),
 }
 
 /// The transport node and the contents of a row of the journal.
@@ -186,6 +232,10 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
         ("vif", [Json::String(node), Json::String(port), ofport, Json::String(mac), since]) => {
             let (ofport, since) = number(ofport).zip(since.as_u64()).ok_or_else(fault)?;
             Ok((node.clone(), Item::Vif(port.clone(), Vif { ofport, mac: mac.clone(), since })))
+        }
+        ("announced", [Json::String(node), Json::String(port), since]) => {
+            let since = since.as_u64().ok_or_else(fault)?;
+            Ok((node.clone(), Item::Announced(port.clone(), since)))
         }
         ("tunnel_port" | "patch_port", [Json::String(node), Json::String(name), ofport]) => {
             let ofport = number(ofport).ok_or_else(fault)?;
@@ -233,12 +283,18 @@ impl NodeReport {
             let since = i64::try_from(vif.since).unwrap_or(i64::MAX);
             vec![text(node), text(port), Value::Int(vif.ofport.into()), text(&vif.mac), Value::Int(since)]
         };
+        let announced = |(port, announced): (&String, &Announced)| {
+            let since = Value::Int(i64::try_from(announced.since).unwrap_or(i64::MAX));
+            let vif = self.vifs.get(port).filter(|vif| vif.since == announced.claim);
+            vif.map(|_| vec![text(node), text(port), since])
+        };
         let port =
             |(name, ofport): (&String, &u16)| vec![text(node), text(name), Value::Int((*ofport).into())];
         BTreeMap::from([
             ("vif", self.vifs.iter().map(vif).collect()),
             ("tunnel_port", self.tunnels.iter().map(port).collect()),
             ("patch_port", self.patches.iter().map(port).collect()),
+            ("announced", self.announced.iter().filter_map(announced).collect()),
         ])
     }
 }

@@ -13,7 +13,8 @@ use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
 use switch_tables::{
-    ADDRESSES, BUCKETS, DATAPATH_LABELS, FLOWS, LEARNED_ADDRESSES, LEARNING_HOSTS, PATCHES, PROBLEMS, TUNNELS,
+    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, DATAPATH_LABELS, FLOWS, LEARNED_ADDRESSES,
+    LEARNING_HOSTS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
 };
 use tracing::warn;
 
@@ -36,6 +37,9 @@ pub struct Rules {
     pub(crate) buckets: Option<TableId>,
     pub(crate) tunnels: Option<TableId>,
     pub(crate) patches: Option<TableId>,
+    pub(crate) awaited_flows: Option<TableId>,
+    pub(crate) announcements: Option<TableId>,
+    pub(crate) homes: Option<TableId>,
     pub(crate) addresses: Option<TableId>,
     pub(crate) states: Vec<StateTable>,
     pub(crate) problems: Option<TableId>,
@@ -179,6 +183,8 @@ impl Rules {
             [FLOWS, BUCKETS, TUNNELS, PATCHES, ADDRESSES, PROBLEMS].map(|table| interface.table(&table));
         let [learned_addresses, learning_hosts] =
             [LEARNED_ADDRESSES, LEARNING_HOSTS].map(|table| interface.table(&table));
+        let [awaited_flows, announcements, homes] =
+            [AWAITED_FLOWS, ANNOUNCEMENTS, PORT_HOMES].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
@@ -213,6 +219,9 @@ impl Rules {
             buckets,
             tunnels,
             patches,
+            awaited_flows,
+            announcements,
+            homes,
             addresses,
             states,
             problems,
@@ -263,9 +272,11 @@ impl Rules {
     pub fn observed(&self) -> BTreeSet<TableId> {
         let of_switches = [self.flows, self.buckets, self.tunnels, self.patches];
         let learned = [self.learned_addresses, self.learning_hosts];
+        let places = [self.awaited_flows, self.announcements, self.homes];
         let others = [self.addresses, self.problems, self.datapath_labels];
         let states = self.states.iter().map(|state| state.table);
-        let single = of_switches.into_iter().chain(others).chain(learned).flatten().chain(states);
+        let single =
+            of_switches.into_iter().chain(others).chain(learned).chain(places).flatten().chain(states);
         let universal = self.universal.iter().map(|universal| universal.table);
         single.chain(universal).chain(self.remembered.iter().copied()).collect()
     }

@@ -69,6 +69,8 @@ tables! {
     OBJECT_LABELS = Input "object_label" ["kind": STRING, "id": STRING, "label": STRING, "value": STRING];
     /// Interfaces of ports.
     VIF = Input "vif" ["hv": STRING, "port": STRING, "ofport": INT, "mac": STRING, "since": INT];
+    /// Interfaces that have announced themselves.
+    ANNOUNCED = Input "announced" ["hv": STRING, "port": STRING, "since": INT];
     /// Tunnel ports that exist.
     TUNNEL_PORT = Input "tunnel_port" ["hv": STRING, "tunnel": STRING, "ofport": INT];
     /// Patch ports that exist.
@@ -83,6 +85,13 @@ tables! {
     TUNNELS = Output "ovsdb_tunnel" ["hv": STRING, "tunnel": STRING, "encap": ENCAP, "remote": STRING];
     /// Patch ports that are wanted.
     PATCHES = Output "ovsdb_patch" ["hv": STRING, "patch": STRING, "bridge": STRING, "peer": STRING];
+    /// Flows that switches learn, and the interfaces that announce themselves by them.
+    AWAITED_FLOWS = Output "awaited_flow" ["hv": STRING, "table_id": INT, "cookie": INT, "port": STRING];
+    /// Addresses of ports that the physical network reaches through a host.
+    ANNOUNCEMENTS = Output "announcement"
+        ["hv": STRING, "port": STRING, "mac": MAC, "ofport": INT, "tag": INT];
+    /// The hosts on which ports live.
+    PORT_HOMES = Output "port_home" ["port": STRING, "hv": STRING];
     /// Where switches are. The kind that the first column refers to is that of transport nodes.
     ADDRESSES = Output "switch_address"
         ["hv": REFERENCE, "ovsdb": TEXT, "openflow": TEXT, "datapath_type": TEXT];
@@ -117,12 +126,16 @@ pub const INTERFACE: &[SwitchTable] = &[
     MANAGED,
     OBJECT_LABELS,
     VIF,
+    ANNOUNCED,
     TUNNEL_PORT,
     PATCH_PORT,
     FLOWS,
     BUCKETS,
     TUNNELS,
     PATCHES,
+    AWAITED_FLOWS,
+    ANNOUNCEMENTS,
+    PORT_HOMES,
     ADDRESSES,
     PROBLEMS,
     LEARNED_ADDRESSES,
