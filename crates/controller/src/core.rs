@@ -17,6 +17,8 @@ use ovs_driver::{Changes, Desired};
 use serde_json::{Map, Value as Json};
 
 use crate::derived::{Derived, Ran, run, take_in};
+use crate::homes::FormerPlaces;
+pub use crate::homes::Moves;
 use crate::input_rows::{managed_rows, merge, objects_rows};
 use crate::flood_drops::FloodMeters;
 use crate::learned::LearnedPlaces;
@@ -42,6 +44,7 @@ pub struct Core {
     /// The desired state by transport node. Nodes without any are absent.
     desired: BTreeMap<String, NodeDesired>,
     derived: Derived,
+    places: FormerPlaces,
     /// What hooks remembered before the first transaction, for its record: facts can want numbers too.
     unrecorded: Memories,
     last_txn: u64,
@@ -116,6 +119,8 @@ pub struct AppliedTransaction {
     pub problems: ProblemChanges,
     /// The changes of the addresses of switches.
     pub addresses: AddressChanges,
+    /// The ports that move between switches.
+    pub moves: Moves,
     undo: Box<Undo>,
 }
 
@@ -214,9 +219,19 @@ impl Core {
             }
         });
         let last_txn = last_txn + u64::from(correction.is_some());
-        let (refused, desired) = (RefusedReports::default(), BTreeMap::new());
-        let mut core =
-            Core { evaluator, rules, objects, reports, refused, desired, derived, unrecorded, last_txn };
+        let (refused, desired, places) = Default::default();
+        let mut core = Core {
+            evaluator,
+            rules,
+            objects,
+            reports,
+            refused,
+            desired,
+            derived,
+            places,
+            unrecorded,
+            last_txn,
+        };
         core.change_desired(&changes);
         Ok((core, correction))
     }
@@ -310,6 +325,24 @@ impl Core {
         self.commit_reported(node, state, reported, now).map(Some)
     }
 
+    /// Takes the news that a switch has learned a flow, new or seen for the first time. Returns nothing if that tells of no
+    /// announcement, or of one that is known.
+    ///
+    /// # Errors
+    /// The rules refuse the announcement, or the engine failed.
+    pub fn learned(
+        &mut self,
+        node: &str,
+        (table, cookie): (u8, u64),
+        is_new: bool,
+        now: SystemTime,
+    ) -> Result<Option<AppliedTransaction>, CoreError> {
+        let Some(port) = self.derived.awaited.port(node, table, cookie) else { return Ok(None) };
+        let plan = self.reports.plan_announced(node, port, is_new, self.last_txn + 1);
+        let Some((state, reported)) = plan else { return Ok(None) };
+        self.commit_reported(node, state, reported, now).map(Some)
+    }
+
     /// Takes that the switch of a transport node is lost, or connected again. Returns nothing if that changes nothing, the
     /// transport node does not exist, or the rules do not ask.
     pub fn connection(
@@ -340,15 +373,16 @@ impl Core {
         // A report with rows that no rule reads is in the record as it came, beside the rows of the transaction.
         let whole = (!self.rules.use_all(&reported)).then(|| reported.clone().into());
         let transaction = self.rules.transaction(reported);
-        let Ran { changes, problems, addresses, filled } = self.run(&transaction)?;
+        let Ran { mut changes, problems, addresses, moves, filled } = self.run(&transaction)?;
         let before = self.reports.commit(node, state);
         self.refused.retry_later();
+        self.places.follow(&mut changes);
         self.change_desired(&changes);
         let mut record = self.record(transaction, format!("switch {node}").into(), now);
         record.filled = filled;
         record.reports = whole;
         let undo = Undo { reports: vec![(node.to_owned(), before)], ..Undo::default() };
-        Ok(AppliedTransaction { record, changes, problems, addresses, undo: Box::new(undo) })
+        Ok(AppliedTransaction { record, changes, problems, addresses, moves, undo: Box::new(undo) })
     }
 
     /// Does maintenance that makes later transactions cheaper, to be called while no request waits. Has no visible
@@ -466,7 +500,7 @@ impl Core {
             transaction = self.transaction(&objects, &reported);
             ran = self.run(&transaction).map_err(refused)?;
         }
-        let Ran { changes, problems, addresses, filled } = ran;
+        let Ran { mut changes, problems, addresses, moves, filled } = ran;
 
         self.objects.commit(&objects);
         let mut undo = Undo { objects: objects.clone(), ..Undo::default() };
@@ -476,13 +510,14 @@ impl Core {
             undo.reports.push((node, report));
         }
         self.refused.retry_later();
+        self.places.follow(&mut changes);
         self.change_desired(&changes);
         let mut record = self.record(transaction, by, now);
         record.filled = filled;
         record.objects = ObjectChanges::of(&objects);
         record.reports = (!self.rules.use_all(&reported)).then(|| reported.into());
         let undo = Box::new(undo);
-        let transaction = AppliedTransaction { record, changes, problems, addresses, undo };
+        let transaction = AppliedTransaction { record, changes, problems, addresses, moves, undo };
         Ok(Accepted { objects, transaction: Some(transaction) })
     }
 

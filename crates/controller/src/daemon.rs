@@ -167,8 +167,20 @@ impl Daemon {
                 fleet.start(core.addresses(), |node| core.desired(node));
                 let (reports, retry_at, turn) = (Vec::new(), None, Turn::default());
                 let unpublished = Unpublished::all(&core, &fleet);
-                let mut worker =
-                    Worker { core, journal, fleet, requests, events, turn, reports, retry_at, unpublished };
+                let (learned, unjournalled) = (Vec::new(), Vec::new());
+                let mut worker = Worker {
+                    core,
+                    journal,
+                    fleet,
+                    requests,
+                    events,
+                    turn,
+                    reports,
+                    learned,
+                    unjournalled,
+                    retry_at,
+                    unpublished,
+                };
                 worker.publish_status();
                 worker
             });

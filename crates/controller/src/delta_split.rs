@@ -10,6 +10,7 @@ use ovs_driver::{
     Tunnel, UnknownEncap,
 };
 
+use crate::homes;
 use crate::rules::Rules;
 
 /// Splits the changes of a transaction by transport node.
@@ -97,6 +98,7 @@ pub(crate) fn split_by_node(
             changes.patches_add.insert(name, patch);
         }
     }
+    homes::split_by_node(committed, rules, &mut changes)?;
     Ok(changes)
 }
 
@@ -237,7 +239,7 @@ fn tunnel(row: &Row) -> Result<(String, String, Tunnel), TransactionError> {
     Ok((node.to_string(), name.to_string(), tunnel))
 }
 
-fn range(message: String) -> TransactionError {
+pub(crate) fn range(message: String) -> TransactionError {
     TransactionError::new(ErrorCode::Range, message)
 }
 

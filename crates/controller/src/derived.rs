@@ -8,6 +8,7 @@ use ovs_driver::{Changes, Pool};
 use crate::core::{CoreError, Refusal};
 use crate::delta_split::split_by_node;
 use crate::flood_drops::FloodMeters;
+use crate::homes::{AwaitedFlows, Moves};
 use crate::learned::LearnedPlaces;
 use crate::object_status::{ObjectStatus, ProblemChanges};
 use crate::provenance::Provenance;
@@ -23,6 +24,7 @@ pub(crate) struct Derived {
     pub(crate) addresses: SwitchAddresses,
     pub(crate) learned: LearnedPlaces,
     pub(crate) flood_meters: FloodMeters,
+    pub(crate) awaited: AwaitedFlows,
     /// The encoded values of all switches.
     pool: Pool,
 }
@@ -33,6 +35,7 @@ pub(crate) struct Ran {
     pub(crate) changes: BTreeMap<String, Changes>,
     pub(crate) problems: ProblemChanges,
     pub(crate) addresses: AddressChanges,
+    pub(crate) moves: Moves,
     /// The changes of tables that hooks with a memory fill.
     pub(crate) filled: Option<RowChanges<Row>>,
 }
@@ -72,6 +75,8 @@ pub(crate) fn take_in(
     let addresses = derived.addresses.apply(committed, rules);
     derived.learned.apply(committed, rules);
     derived.flood_meters.apply(committed, rules);
+    derived.awaited.apply(committed, rules);
+    let moves = Moves::of(committed, rules);
     let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);
-    Ok(Ran { changes, problems, addresses, filled })
+    Ok(Ran { changes, problems, addresses, moves, filled })
 }

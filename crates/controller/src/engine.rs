@@ -6,7 +6,7 @@
 //! before that. If the disk refuses the write, the group is undone in memory and refused. If even that fails, the
 //! state in memory is ahead of the disk, so the thread ends and with it the process; the switches go on forwarding.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,7 +20,7 @@ use crate::core::{
     Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Problem, ProblemChanges,
     Refusal, Retried,
 };
-use crate::fleet::{Fleet, FleetEvent};
+use crate::fleet::{Fleet, FleetEvent, Learned, News};
 use crate::journal::{Journal, JournalError};
 use crate::flood_drops::FloodSurvey;
 use crate::learned::Survey;
@@ -265,6 +265,9 @@ pub(crate) struct Worker {
     pub(crate) turn: Turn,
     /// The reports of the current group. The switches will not repeat them.
     pub(crate) reports: Vec<(String, ovs_driver::Report)>,
+    /// What switches of the current group have learned, likewise, and what of earlier groups is to be retried.
+    pub(crate) learned: Vec<Learned>,
+    pub(crate) unjournalled: Vec<Learned>,
     /// The time to retry the reports that could not be journalled.
     pub(crate) retry_at: Option<Instant>,
     pub(crate) unpublished: Unpublished,
@@ -328,6 +331,9 @@ impl Worker {
                 Input::Retry => {
                     self.retry_at = None;
                     self.core.retry_all();
+                    for learned in std::mem::take(&mut self.unjournalled) {
+                        self.learned(learned, Instant::now(), &mut effects)?;
+                    }
                 }
             }
             taken += 1;
@@ -431,14 +437,38 @@ impl Worker {
         let accepted = Instant::now();
         self.unpublished.nodes.insert(event.node.clone());
         let from = event.node.clone();
-        let report = self.fleet.event(event);
+        let news = self.fleet.event(event);
         if let Some(connected) = self.fleet.take_connection(&from) {
             self.connection(&from, connected, effects)?;
         }
-        let Some((node, report)) = report else { return Ok(()) };
-        let transaction = self.core.report(&node, &report, SystemTime::now()).map_err(failed)?;
-        self.reported(&node, transaction, accepted, effects);
-        self.reports.push((node, report));
+        match news {
+            None => {}
+            Some(News::Report(node, report)) => {
+                let transaction = self.core.report(&node, &report, SystemTime::now()).map_err(failed)?;
+                self.reported(&node, transaction, accepted, effects);
+                self.reports.push((node, report));
+            }
+            Some(News::Learned(learned)) => self.learned(learned, accepted, effects)?,
+        }
+        Ok(())
+    }
+
+    /// A switch has learned a flow that the rules wait for.
+    fn learned(
+        &mut self,
+        learned: Learned,
+        accepted: Instant,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EngineError> {
+        let Learned { node, table, cookie, is_new } = &learned;
+        match self.core.learned(node, (*table, *cookie), *is_new, SystemTime::now()) {
+            Ok(transaction) => self.reported(node, transaction, accepted, effects),
+            Err(CoreError::Refused(why)) => {
+                warn!(switch = node, %why, "the rules refuse the announcement of an interface; it is ignored");
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        self.learned.push(learned);
         Ok(())
     }
 
@@ -507,6 +537,7 @@ impl Worker {
             Err(error) => return Err(error.into()),
         }
         self.reports.clear();
+        self.learned.clear();
         let mut rest = Vec::new();
         for effect in effects {
             match effect {
@@ -543,7 +574,8 @@ impl Worker {
             self.core.keep_report(&node, report);
             self.fleet.report_judged(&node, Some(format!("journal: {why}")));
         }
-        if self.core.pause_retries() {
+        self.unjournalled.append(&mut self.learned);
+        if self.core.pause_retries() || !self.unjournalled.is_empty() {
             self.retry_at = Some(Instant::now() + JOURNAL_REST);
         }
         self.answer_all(rest);
@@ -577,19 +609,13 @@ impl Worker {
     }
 
     fn publish(&mut self, applied: AppliedTransaction, accepted: Instant, computed: Duration) {
-        let AppliedTransaction { record, changes, problems, addresses, .. } = applied;
+        let AppliedTransaction { record, changes, problems, addresses, moves, .. } = applied;
         log_problems(&problems);
         self.unpublished.problems.push(problems);
         self.unpublished.nodes.extend(changes.keys().cloned());
         self.unpublished.nodes.extend(addresses.keys().cloned());
         let journalled = accepted.elapsed();
-        let switches: BTreeMap<_, _> = changes
-            .into_iter()
-            .map(|(node, changes)| {
-                let receipt = self.fleet.push(record.txn, &node, changes);
-                (node, receipt)
-            })
-            .collect();
+        let switches = self.fleet.push_in_order(record.txn, changes, &moves);
         // Before drivers end, so that the receipt records the transactions that their switches have not answered.
         let (txn, by, at) = (record.txn, record.by, record.at);
         debug!(txn, by, switches = switches.len(), ?computed, "transaction accepted");

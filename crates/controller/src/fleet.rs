@@ -17,11 +17,16 @@ use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
 use crate::core::{AddressChanges, DesiredCounts, SwitchAddress};
-use crate::receipt::{Progress, Receipts, SwitchReceipt};
+use crate::receipt::{Progress, Receipts};
 use crate::rules::Conventions;
 
+mod event;
+mod order;
 mod state;
 
+use event::EventKind;
+pub(crate) use event::{FleetEvent, Learned, News};
+use order::Order;
 use state::Switch;
 
 /// The integration bridge on every transport node.
@@ -100,24 +105,6 @@ impl Driver for ovs_driver::Handle {
     }
 }
 
-/// An event of a switch, for the engine thread.
-#[derive(Debug)]
-pub(crate) struct FleetEvent {
-    pub(crate) node: String,
-    /// The driver that sent it. Events of a driver that has been replaced are ignored.
-    generation: u64,
-    what: EventKind,
-}
-
-#[derive(Debug)]
-enum EventKind {
-    Event(Event),
-    /// Time to handle the report that was deferred.
-    DeferredReport,
-    /// The time allowed for a draining switch is over.
-    DrainTimeout,
-}
-
 /// The state of one switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchStatus {
@@ -165,6 +152,8 @@ pub(crate) struct Fleet {
     events: mpsc::Sender<FleetEvent>,
     switches: BTreeMap<String, Switch>,
     draining: Vec<Draining>,
+    /// The transactions that not all their switches have got.
+    orders: BTreeMap<u64, Order>,
     generation: u64,
     drain_max: Duration,
     pub(crate) receipts: Receipts,
@@ -194,6 +183,7 @@ impl Fleet {
             events,
             switches,
             draining,
+            orders: BTreeMap::new(),
             generation: 0,
             drain_max,
             receipts,
@@ -340,21 +330,13 @@ impl Fleet {
     /// Removes a switch: at once if it is offline or has nothing to remove, otherwise once it has confirmed the
     /// removal or the time for it is over. Returns the driver to stop now.
     fn remove_node(&mut self, node: &str, txn: u64) -> Option<Box<dyn Driver>> {
-        let switch = self.switches.remove(node)?;
+        let mut switch = self.switches.remove(node)?;
+        switch.push_held();
         let node = node.to_owned();
         let connected = switch.driver.is_some() && switch.up.contains(&Channel::OpenFlow);
         if connected && switch.last_pushed == Some(txn) {
-            let over = FleetEvent {
-                node: node.clone(),
-                generation: switch.generation,
-                what: EventKind::DrainTimeout,
-            };
-            let (events, limit) = (self.events.clone(), self.drain_max);
-            self.runtime.spawn(async move {
-                tokio::time::sleep(limit).await;
-                // The send fails only while the controller is stopping.
-                let _ = events.send(over).await;
-            });
+            let (generation, what) = (switch.generation, EventKind::DrainTimeout);
+            self.send_later(self.drain_max, FleetEvent { node: node.clone(), generation, what });
             self.draining.push(Draining { node, txn, switch });
             return None;
         }
@@ -364,6 +346,16 @@ impl Fleet {
             info!(switch = node, "transport node deleted; its switch had nothing to remove");
         }
         self.release(&node, switch)
+    }
+
+    /// Sends an event to the engine thread after a delay.
+    fn send_later(&self, delay: Duration, event: FleetEvent) {
+        let events = self.events.clone();
+        self.runtime.spawn(async move {
+            tokio::time::sleep(delay).await;
+            // The send fails only while the controller is stopping.
+            let _ = events.send(event).await;
+        });
     }
 
     /// Handles an event of a draining switch. Returns false if the event belongs to another switch.
@@ -402,7 +394,7 @@ impl Fleet {
                 }
                 (refused == txn).then_some(Err(why))
             }
-            EventKind::Event(_) | EventKind::DeferredReport => None,
+            EventKind::Event(_) | EventKind::DeferredReport | EventKind::HoldTimeout { .. } => None,
         };
         if let Some(end) = end {
             let Draining { node, switch, .. } = self.draining.swap_remove(index);
@@ -424,27 +416,22 @@ impl Fleet {
         switch.driver
     }
 
-    /// Sends the changes of a transaction to a switch, and returns the first receipt.
-    pub(crate) fn push(&mut self, txn: u64, node: &str, changes: Changes) -> SwitchReceipt {
-        let mut receipt = SwitchReceipt::new(Progress::Offline, &changes);
-        if let Some(switch) = self.switches.get_mut(node)
-            && let Some(driver) = &switch.driver
-        {
-            let tunnels = changes.touches_ports();
-            driver.push(txn, changes);
-            switch.last_pushed = Some(txn);
-            if switch.can_receive(tunnels) {
-                receipt.progress = Progress::Pending;
-                switch.pending.insert(txn, tunnels);
-            } else {
-                switch.backlog(tunnels).add(txn);
-            }
+    /// Handles an event of a switch. Returns what is input for the rules.
+    pub(crate) fn event(&mut self, event: FleetEvent) -> Option<News> {
+        if let EventKind::HoldTimeout { txn, begun } = event.what {
+            self.hold_timeout(txn, begun);
+            return None;
         }
-        receipt
+        if self.orders.is_empty() {
+            return self.handle(event);
+        }
+        let node = event.node.clone();
+        let news = self.handle(event);
+        self.proceed_after(&node);
+        news
     }
 
-    /// Handles an event of a switch. Returns a report, which is input for the rules.
-    pub(crate) fn event(&mut self, event: FleetEvent) -> Option<(String, ovs_driver::Report)> {
+    fn handle(&mut self, event: FleetEvent) -> Option<News> {
         if self.draining_event(&event) {
             return None;
         }
@@ -454,9 +441,9 @@ impl Fleet {
             EventKind::Event(event) => event,
             EventKind::DeferredReport => {
                 let report = switch.deferred_report.take()?;
-                return switch.reported(&node, report).map(|report| (node, report));
+                return switch.reported(&node, report).map(|report| News::Report(node, report));
             }
-            EventKind::DrainTimeout => return None,
+            EventKind::DrainTimeout | EventKind::HoldTimeout { .. } => return None,
         };
         match event {
             Event::Connected { channel } => {
@@ -477,11 +464,22 @@ impl Fleet {
                 }
                 switch.reconciled = false;
                 switch.faults.connection.insert(channel, why);
+                if channel == Channel::OpenFlow {
+                    // It gets all of them together when it is back.
+                    switch.push_held();
+                }
                 for txn in switch.move_to_backlog() {
                     self.receipts.advance(txn, &node, |_| Progress::Offline);
                 }
             }
-            Event::Report(report) => return switch.reported(&node, report).map(|report| (node, report)),
+            Event::Report(report) => {
+                return switch.reported(&node, report).map(|report| News::Report(node, report));
+            }
+            Event::Learned { table, cookie, is_new } => {
+                // What the previous switch of the node has learned does not count.
+                let learned = Learned { node, table, cookie, is_new };
+                return (!switch.removing).then_some(News::Learned(learned));
+            }
             Event::Confirmed { txn, at } => {
                 debug!(switch = node, txn, "transaction in force");
                 switch.confirmed_txn = switch.confirmed_txn.max(Some(txn));
@@ -622,6 +620,7 @@ fn config(
         datapath_id: None,
         tunnel_option: conventions.tunnel_option,
         learned_tables: conventions.learned_tables.clone(),
+        watched_tables: conventions.watched_tables.clone(),
         learned_limit: None,
     })
 }

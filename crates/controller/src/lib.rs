@@ -20,7 +20,7 @@
 //! ```
 //!
 //! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], [`builtin`], `reports`,
-//! `refused_reports`, `input_rows`, `delta_split`, `object_status`, `universal`, `provenance`, `logical_flows`,
+//! `refused_reports`, `input_rows`, `delta_split`, `homes`, `object_status`, `universal`, `provenance`, `logical_flows`,
 //! `learned` and `restore`; [`record`] and
 //! [`journal`] (the state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`];
 //! `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
@@ -43,6 +43,7 @@ pub mod engine;
 pub mod fleet;
 mod flood_drops;
 mod former_labels;
+mod homes;
 mod input_rows;
 pub mod journal;
 mod learned;

@@ -88,7 +88,7 @@ impl SwitchReceipt {
 /// The progress of a transaction on a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Sent, but not answered yet.
+    /// Sent, or kept back until other switches have answered, but not answered yet.
     Pending,
     /// In force, after this time since acceptance.
     Confirmed(Duration),

@@ -9,6 +9,9 @@
 //!
 //! A switch is *lost* when its connection breaks, until it is back. A controller that starts has no connection yet and has lost
 //! none: what the one before it knew of lost switches holds until they connect.
+//!
+//! An interface *announces* itself when its switch learns a flow from one of its frames. That holds for the claim: as long as the
+//! interface is plugged and has a port number, whatever becomes of the flow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,6 +44,17 @@ pub(crate) struct NodeReport {
     /// The claims of all interfaces, whether or not they have a port number and count. `None`, until the switch reports, after
     /// a restart of the controller: the journal does not have them.
     claims: Option<Claims>,
+    /// The last announcement by the id of the port.
+    announced: BTreeMap<String, Announced>,
+}
+
+/// The announcement of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Announced {
+    /// The transaction.
+    since: u64,
+    /// The claim of the interface.
+    claim: u64,
 }
 
 /// The connection to a switch that was lost once.
@@ -72,11 +86,16 @@ impl Reports {
             let since = claims.get(&(port.clone(), vif.interface)).copied().unwrap_or(txn);
             (port.clone(), Vif { ofport: vif.ofport, mac: vif.mac.clone(), since })
         };
+        let stays = |(port, announced): &(&String, &Announced)| {
+            claims.iter().any(|((claimed, _), claim)| claimed == *port && *claim == announced.claim)
+        };
+        let announced = before.announced.iter().filter(stays);
         let after = NodeReport {
             vifs: report.vifs.iter().map(vif).collect(),
             tunnels: report.tunnels.clone(),
             patches: report.patches.clone(),
             connection: before.connection,
+            announced: announced.map(|(port, announced)| (port.clone(), *announced)).collect(),
             claims: Some(claims),
         };
         let rows = difference(&before.rows(node), &after.rows(node));
@@ -97,6 +116,26 @@ impl Reports {
         }
         let connection = Some(Connection { connected, since: txn });
         let after = NodeReport { connection, ..before.clone() };
+        let rows = difference(&before.rows(node), &after.rows(node));
+        Some((after, rows))
+    }
+
+    /// The effect of an announcement in transaction `txn`: the state to [commit](Reports::commit), inserted and deleted rows.
+    /// `None` if it has none: without the interface, or if it is not new and the interface has announced itself before.
+    pub(crate) fn plan_announced(
+        &self,
+        node: &str,
+        port: &str,
+        is_new: bool,
+        txn: u64,
+    ) -> Option<(NodeReport, Rows)> {
+        let before = self.nodes.get(node)?;
+        let claim = before.vifs.get(port)?.since;
+        if !is_new && before.announced.get(port).is_some_and(|announced| announced.claim == claim) {
+            return None;
+        }
+        let mut after = before.clone();
+        after.announced.insert(port.to_owned(), Announced { since: txn, claim });
         let rows = difference(&before.rows(node), &after.rows(node));
         Some((after, rows))
     }
@@ -184,6 +223,7 @@ impl Reports {
                     Item::Tunnel(tunnel, _) => drop(report.tunnels.remove(&tunnel)),
                     Item::Patch(patch, _) => drop(report.patches.remove(&patch)),
                     Item::Connection(_) => report.connection = None,
+                    Item::Announced(port, _) => drop(report.announced.remove(&port)),
                 }
             }
         }
@@ -196,6 +236,11 @@ impl Reports {
                     Item::Tunnel(tunnel, ofport) => drop(report.tunnels.insert(tunnel, ofport)),
                     Item::Patch(patch, ofport) => drop(report.patches.insert(patch, ofport)),
                     Item::Connection(connection) => report.connection = Some(connection),
+                    Item::Announced(port, since) => {
+                        let claim = report.vifs.get(&port).map(|vif| vif.since);
+                        let claim = claim.ok_or_else(|| format!("{port} is announced, but not plugged"))?;
+                        report.announced.insert(port, Announced { since, claim });
+                    }
                 }
             }
         }
@@ -203,14 +248,15 @@ impl Reports {
     }
 }
 
-/// The tables of reports.
-const TABLES: [&str; 4] = ["node_connection", "patch_port", "tunnel_port", "vif"];
+/// The tables of reports. An announcement needs its interface.
+const TABLES: [&str; 5] = ["node_connection", "patch_port", "tunnel_port", "vif", "announced"];
 
 enum Item {
     Vif(String, Vif),
     Tunnel(String, u16),
     Patch(String, u16),
     Connection(Connection),
+    Announced(String, u64),
 }
 
 /// The transport node and the contents of a row of the journal.
@@ -225,6 +271,10 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
         ("node_connection", [Json::String(node), Json::Bool(connected), since]) => {
             let since = since.as_u64().ok_or_else(fault)?;
             Ok((node.clone(), Item::Connection(Connection { connected: *connected, since })))
+        }
+        ("announced", [Json::String(node), Json::String(port), since]) => {
+            let since = since.as_u64().ok_or_else(fault)?;
+            Ok((node.clone(), Item::Announced(port.clone(), since)))
         }
         ("tunnel_port" | "patch_port", [Json::String(node), Json::String(name), ofport]) => {
             let ofport = number(ofport).ok_or_else(fault)?;
@@ -275,6 +325,11 @@ impl NodeReport {
         let vif = |(port, vif): (&String, &Vif)| {
             vec![text(node), text(port), Value::Int(vif.ofport.into()), text(&vif.mac), txn(vif.since)]
         };
+        let announced = |(port, announced): (&String, &Announced)| {
+            let since = Value::Int(i64::try_from(announced.since).unwrap_or(i64::MAX));
+            let vif = self.vifs.get(port).filter(|vif| vif.since == announced.claim);
+            vif.map(|_| vec![text(node), text(port), since])
+        };
         let port =
             |(name, ofport): (&String, &u16)| vec![text(node), text(name), Value::Int((*ofport).into())];
         BTreeMap::from([
@@ -282,6 +337,7 @@ impl NodeReport {
             ("tunnel_port", self.tunnels.iter().map(port).collect()),
             ("patch_port", self.patches.iter().map(port).collect()),
             ("node_connection", self.connection.iter().map(connection).collect()),
+            ("announced", self.announced.iter().filter_map(announced).collect()),
         ])
     }
 }

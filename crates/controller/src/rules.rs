@@ -13,8 +13,8 @@ use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
 use switch_tables::{
-    ADDRESSES, BUCKETS, DATAPATH_LABELS, FLOOD_METERS, FLOWS, LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES,
-    PROBLEMS, TUNNELS,
+    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, DATAPATH_LABELS, FLOOD_METERS, FLOWS, LEARNED_ADDRESSES, LEARNING_HOSTS,
+    METERS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
 };
 use tracing::warn;
 
@@ -38,6 +38,9 @@ pub struct Rules {
     pub(crate) meters: Option<TableId>,
     pub(crate) tunnels: Option<TableId>,
     pub(crate) patches: Option<TableId>,
+    pub(crate) awaited_flows: Option<TableId>,
+    pub(crate) announcements: Option<TableId>,
+    pub(crate) homes: Option<TableId>,
     pub(crate) addresses: Option<TableId>,
     pub(crate) states: Vec<StateTable>,
     pub(crate) problems: Option<TableId>,
@@ -182,6 +185,8 @@ impl Rules {
             [FLOWS, BUCKETS, TUNNELS, PATCHES, ADDRESSES, PROBLEMS].map(|table| interface.table(&table));
         let [learned_addresses, learning_hosts, flood_meters, meters] =
             [LEARNED_ADDRESSES, LEARNING_HOSTS, FLOOD_METERS, METERS].map(|table| interface.table(&table));
+        let [awaited_flows, announcements, homes] =
+            [AWAITED_FLOWS, ANNOUNCEMENTS, PORT_HOMES].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
@@ -217,6 +222,9 @@ impl Rules {
             meters,
             tunnels,
             patches,
+            awaited_flows,
+            announcements,
+            homes,
             addresses,
             states,
             problems,
@@ -268,9 +276,11 @@ impl Rules {
     pub fn observed(&self) -> BTreeSet<TableId> {
         let of_switches = [self.flows, self.buckets, self.meters, self.tunnels, self.patches];
         let learned = [self.learned_addresses, self.learning_hosts, self.flood_meters];
+        let places = [self.awaited_flows, self.announcements, self.homes];
         let others = [self.addresses, self.problems, self.datapath_labels];
         let states = self.states.iter().map(|state| state.table);
-        let single = of_switches.into_iter().chain(others).chain(learned).flatten().chain(states);
+        let single =
+            of_switches.into_iter().chain(others).chain(learned).chain(places).flatten().chain(states);
         let universal = self.universal.iter().map(|universal| universal.table);
         single.chain(universal).chain(self.remembered.iter().copied()).collect()
     }

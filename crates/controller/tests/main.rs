@@ -1,5 +1,6 @@
 //! The daemon, with switches in the tests' hands.
 
+mod announcements;
 mod built_in;
 mod configuration;
 mod connections;

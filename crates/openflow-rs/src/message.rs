@@ -6,11 +6,13 @@
 mod bundle;
 mod error;
 mod error_names;
+mod flow_monitor;
 mod flows;
 mod groups;
 mod hello;
 mod meters;
 mod names;
+mod packet_out;
 mod ports;
 mod print;
 mod session;
@@ -20,10 +22,15 @@ use std::fmt;
 
 pub use bundle::{BundleAdd, BundleControl, BundleFlags, BundleOp};
 pub use error::{ErrorCode, ErrorMessage};
+pub use flow_monitor::{
+    FlowEvent, FlowMonitor, FlowMonitorCommand, FlowMonitorFlags, FlowMonitorReply, FlowMonitorRequest,
+    FlowUpdate,
+};
 pub use flows::{FlowDescReply, FlowDescRequest, UnreadableFlow};
 pub use groups::{GroupDescReply, GroupDescRequest, UnreadableGroup};
 pub use hello::Hello;
 pub use meters::{MeterDescReply, MeterStatsReply};
+pub use packet_out::PacketOut;
 pub use ports::{Port, PortConfig, PortDescReply, PortReason, PortState, PortStatus};
 pub use session::{
     Capabilities, Features, FragmentHandling, Role, RoleReason, RoleRequest, RoleStatus, SwitchConfig,
@@ -84,6 +91,8 @@ pub enum Body {
     FlowRemoved(FlowRemoved),
     /// Notification that a port was added, removed or changed.
     PortStatus(PortStatus),
+    /// Hands a packet to the switch.
+    PacketOut(PacketOut),
     /// Changes flow entries.
     FlowMod(FlowMod),
     /// Changes a group.
@@ -110,6 +119,10 @@ pub enum Body {
     PortDescRequest(crate::PortNo),
     /// A part of the requested ports.
     PortDescReply(PortDescReply),
+    /// Starts and ends monitors of flow entries.
+    FlowMonitorRequest(FlowMonitorRequest),
+    /// Reports of such monitors.
+    FlowMonitorReply(FlowMonitorReply),
     /// Requests that all earlier messages be processed first.
     BarrierRequest,
     /// All messages before the request have been processed.
@@ -232,6 +245,7 @@ impl Body {
             Body::SetConfig(_) => kind::SET_CONFIG,
             Body::FlowRemoved(_) => kind::FLOW_REMOVED,
             Body::PortStatus(_) => kind::PORT_STATUS,
+            Body::PacketOut(_) => kind::PACKET_OUT,
             Body::FlowMod(_) => kind::FLOW_MOD,
             Body::GroupMod(_) => kind::GROUP_MOD,
             Body::MeterMod(_) => kind::METER_MOD,
@@ -239,12 +253,14 @@ impl Body {
             | Body::GroupDescRequest(_)
             | Body::MeterDescRequest(_)
             | Body::MeterStatsRequest(_)
-            | Body::PortDescRequest(_) => kind::MULTIPART_REQUEST,
+            | Body::PortDescRequest(_)
+            | Body::FlowMonitorRequest(_) => kind::MULTIPART_REQUEST,
             Body::FlowDescReply(_)
             | Body::GroupDescReply(_)
             | Body::MeterDescReply(_)
             | Body::MeterStatsReply(_)
-            | Body::PortDescReply(_) => kind::MULTIPART_REPLY,
+            | Body::PortDescReply(_)
+            | Body::FlowMonitorReply(_) => kind::MULTIPART_REPLY,
             Body::BarrierRequest => kind::BARRIER_REQUEST,
             Body::BarrierReply => kind::BARRIER_REPLY,
             Body::RoleRequest(_) => kind::ROLE_REQUEST,
@@ -272,6 +288,7 @@ impl Body {
             Body::GetConfigReply(config) | Body::SetConfig(config) => config.encode(out),
             Body::FlowRemoved(removed) => removed.encode(out),
             Body::PortStatus(status) => status.encode(out),
+            Body::PacketOut(packet) => packet.encode(out)?,
             Body::FlowMod(flow) => flow.encode(out),
             Body::GroupMod(group) => group.encode(out)?,
             Body::GroupDescRequest(request) => {
@@ -315,6 +332,14 @@ impl Body {
             Body::PortDescReply(reply) => {
                 multipart_header(out, multipart::PORT_DESC, reply.more);
                 reply.encode(out);
+            }
+            Body::FlowMonitorRequest(request) => {
+                multipart_header(out, multipart::FLOW_MONITOR, false);
+                request.encode(out);
+            }
+            Body::FlowMonitorReply(reply) => {
+                multipart_header(out, multipart::FLOW_MONITOR, reply.more);
+                reply.encode(out)?;
             }
             Body::RoleRequest(role) | Body::RoleReply(role) => role.encode(out),
             Body::RoleStatus(status) => status.encode(out),
@@ -393,6 +418,7 @@ impl Body {
     /// Reads a message that is allowed in a bundle; others stay bytes.
     fn decode_bundled(reader: &mut Reader<'_>, kind: u8) -> Result<Body, DecodeError> {
         Ok(match kind {
+            kind::PACKET_OUT => Body::PacketOut(whole(reader, "packet-out", PacketOut::decode)?),
             kind::FLOW_MOD => Body::FlowMod(whole(reader, "flow mod", FlowMod::decode)?),
             kind::GROUP_MOD => Body::GroupMod(whole(reader, "group mod", GroupMod::decode)?),
             _ => Body::Unknown { kind, data: reader.rest().to_vec() },
@@ -434,6 +460,14 @@ impl Body {
             }
             (kind::MULTIPART_REPLY, multipart::PORT_DESC) => {
                 Body::PortDescReply(whole(reader, "port reply", |r| PortDescReply::decode(r, more))?)
+            }
+            (kind::MULTIPART_REQUEST, multipart::FLOW_MONITOR) => {
+                Body::FlowMonitorRequest(whole(reader, "flow monitor request", FlowMonitorRequest::decode)?)
+            }
+            (kind::MULTIPART_REPLY, multipart::FLOW_MONITOR) => {
+                Body::FlowMonitorReply(whole(reader, "flow monitor reply", |r| {
+                    FlowMonitorReply::decode(r, more)
+                })?)
             }
             _ => Body::Unknown { kind, data: data.to_vec() },
         })

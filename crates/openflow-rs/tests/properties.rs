@@ -2,12 +2,13 @@
 
 use openflow_rs::message::{
     BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage, Features, FlowDescReply,
-    GroupDescReply, Hello, MeterDescReply, MeterStatsReply, TlvMapping, TlvTableReply,
+    FlowEvent, FlowMonitorReply, FlowUpdate, GroupDescReply, Hello, MeterDescReply, MeterStatsReply, PacketOut, TlvMapping,
+    TlvTableReply,
 };
 use openflow_rs::meter::{BandKind, MeterBand, MeterFlags};
 use openflow_rs::{
-    Action, Actions, Body, Bucket, FlowEntry, FlowMod, FlowStats, Frame, GroupEntry, GroupKind, GroupMod,
-    Match, Message, MeterEntry, MeterMod, MeterStats, Packed, frame,
+    Action, Actions, Body, Bucket, FlowEntry, FlowFlags, FlowMod, FlowStats, Frame, GroupEntry, GroupKind, GroupMod, Match, Message,
+    MeterEntry, MeterMod, MeterStats, Packed, frame,
 };
 use proptest::prelude::*;
 
@@ -93,6 +94,21 @@ fn message() -> impl Strategy<Value = Message> {
             Body::BundleControl(BundleControl { bundle_id, op: BundleOp::CommitRequest, flags })
         }),
         group().prop_map(|group| Body::GroupMod(GroupMod::add(group))),
+        (any::<bool>(), prop::collection::vec(crate::strategies::entry(), 0..4), any::<u32>()).prop_map(
+            |(more, entries, xid)| {
+                let flow = |entry: FlowEntry| {
+                    // A report has neither.
+                    let (flags, importance) = (FlowFlags(0), 0);
+                    FlowUpdate::Flow(FlowEvent::Added, FlowEntry { flags, importance, ..entry })
+                };
+                let updates = entries.into_iter().map(flow).chain([FlowUpdate::Own(xid)]).collect();
+                Body::FlowMonitorReply(FlowMonitorReply { more, updates })
+            }
+        ),
+        bytes.clone().prop_map(|data| {
+            let actions = "set_field:0x5->reg1,resubmit(,3)".parse().expect("actions");
+            Body::PacketOut(PacketOut::new(actions, data))
+        }),
         (any::<bool>(), prop::collection::vec(group(), 0..3)).prop_map(|(more, groups)| {
             Body::GroupDescReply(GroupDescReply { more, groups, unreadable: Vec::new() })
         }),

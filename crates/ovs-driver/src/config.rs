@@ -29,8 +29,18 @@ pub struct Config {
     pub tunnel_option: Option<TlvMapping>,
     /// Tables whose flows the switch itself creates (`learn` actions). The driver neither reads nor deletes them.
     pub learned_tables: BTreeSet<u8>,
-    /// The settings of these tables. `None` leaves them as they are.
+    /// Tables whose flows the switch itself creates too, few of them. The driver reports those that are
+    /// [awaited](crate::Desired::awaited).
+    pub watched_tables: BTreeSet<u8>,
+    /// The settings of the `learned_tables`. `None` leaves them as they are.
     pub learned_limit: Option<FlowTable>,
+}
+
+impl Config {
+    /// Whether the switch itself creates the flows of a table.
+    pub(crate) fn is_learned(&self, table: u8) -> bool {
+        self.learned_tables.contains(&table) || self.watched_tables.contains(&table)
+    }
 }
 
 /// Timeouts and retry intervals. The defaults suit a switch on the same host as well as one in another data centre.

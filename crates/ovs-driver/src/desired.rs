@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use tunnel_encap::Encap;
 
@@ -26,6 +27,9 @@ pub struct Desired {
     /// The patch ports, by the name of the end on the integration bridge. Tunnel and patch ports share one space of
     /// names.
     pub patches: BTreeMap<String, Patch>,
+    /// The learned flows to report, by table and cookie. The table is one of
+    /// [`Config::watched_tables`](crate::Config::watched_tables).
+    pub awaited: BTreeSet<(u8, u64)>,
 }
 
 /// The changes of one transaction. An addition replaces an existing object with the same key. A key should not be in
@@ -52,6 +56,15 @@ pub struct Changes {
     pub patches_add: BTreeMap<String, Patch>,
     /// Patch ports to remove.
     pub patches_delete: BTreeSet<String>,
+    /// Learned flows to report from now on.
+    pub awaited_add: BTreeSet<(u8, u64)>,
+    /// Learned flows not to report any more.
+    pub awaited_delete: BTreeSet<(u8, u64)>,
+    /// Frames to send once the transaction is in force: at once and a few times more. They have names, so that later
+    /// transactions can end that, and are no part of the desired state.
+    pub frames_add: BTreeMap<String, Frame>,
+    /// Frames not to be sent any more.
+    pub frames_delete: BTreeSet<String>,
 }
 
 impl Changes {
@@ -60,7 +73,9 @@ impl Changes {
         let flows = self.flows_add.is_empty() && self.flows_delete.is_empty();
         let groups = self.buckets_add.is_empty() && self.buckets_delete.is_empty();
         let meters = self.meters_add.is_empty() && self.meters_delete.is_empty();
-        flows && groups && meters && !self.touches_ports()
+        let awaited = self.awaited_add.is_empty() && self.awaited_delete.is_empty();
+        let frames = self.frames_add.is_empty() && self.frames_delete.is_empty();
+        flows && groups && meters && awaited && frames && !self.touches_ports()
     }
 
     /// Whether any tunnel or patch port is created, changed or removed.
@@ -93,7 +108,20 @@ impl Desired {
             self.tunnels.remove(name);
         }
         self.tunnels.extend(changes.tunnels_add.iter().map(|(name, tunnel)| (name.clone(), tunnel.clone())));
+        for source in &changes.awaited_delete {
+            self.awaited.remove(source);
+        }
+        self.awaited.extend(&changes.awaited_add);
     }
+}
+
+/// A frame that leaves the switch through a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// The OpenFlow number of the port.
+    pub ofport: u16,
+    /// The frame, from its destination address on, with its VLAN tag if it has one.
+    pub bytes: Arc<[u8]>,
 }
 
 /// A tunnel port. Flows set the key of each packet (`options:key=flow`).

@@ -249,6 +249,16 @@ impl Driver {
         for txn in confirmed {
             self.outbox.put(Event::Confirmed { txn, at });
         }
+        let (learned, frames) = {
+            let mut intent = self.intent.lock();
+            let learned = intent.awaited.settled(self.flows_in_force);
+            let now = tokio::time::Instant::now();
+            (learned, intent.frames.start(self.flows_in_force, self.ports_in_force, now))
+        };
+        learned.into_iter().for_each(|event| self.outbox.put(event));
+        if frames {
+            self.intent.frames_are_due();
+        }
     }
 
     /// Creates and changes tunnel and patch ports and waits until they are in force. Returns whether unwanted ports

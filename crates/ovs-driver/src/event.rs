@@ -50,6 +50,17 @@ pub enum Event {
         /// Flows, groups and ports. Flows and groups do not count while the OpenFlow connection is down.
         refused: usize,
     },
+    /// The switch has the learned flow that is [awaited](crate::Desired::awaited), or several with this table and cookie.
+    /// Undelivered events about one are one event.
+    Learned {
+        /// The table.
+        table: u8,
+        /// The cookie.
+        cookie: u64,
+        /// Whether the switch has written it since the driver last saw the switch without it. Otherwise it was there when the
+        /// driver read the switch for the first time, or when the flow began to be awaited.
+        is_new: bool,
+    },
     /// Another client of the bridge, or the switch itself, changed flows or groups. The driver undoes the changes and
     /// then reports [`Event::Repaired`]; until then the switch is not in sync. Undelivered events of this kind are
     /// added up.

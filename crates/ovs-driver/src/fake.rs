@@ -1,10 +1,11 @@
 //! A fake switch: the test double for code that drives a switch.
 //!
 //! It speaks the real wire protocol over a unix socket or an in-memory network (hello, features, echo, barrier,
-//! flow-mods and group-mods alone and in bundles, meter-mods, dumps, the TLV table), and its tables follow the semantics of a
+//! flow-mods and group-mods alone and in bundles, meter-mods, dumps, the flow monitor, the TLV table, packet-outs), and its
+//! tables follow the semantics of a
 //! switch. On demand it misbehaves in ways that are rare in real switches: it sends garbage, closes the connection,
 //! stalls in the middle of a message, refuses a flow, reads slowly, or freezes. It counts the messages that it
-//! receives. It forwards no packets. [`database`] has the fake database of the switch.
+//! receives. It forwards no packets, but keeps those of packet-outs. [`database`] has the fake database of the switch.
 //!
 //! ```
 //! # async fn example() -> std::io::Result<()> {
@@ -26,7 +27,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use openflow_rs::message::TlvMapping;
+use openflow_rs::message::{PacketOut, TlvMapping};
 use openflow_rs::{GroupEntry, GroupMod, MeterEntry, MeterMod};
 use peer_connection::{Endpoint, InMemoryNetwork};
 use tokio::net::UnixListener;
@@ -154,6 +155,7 @@ struct State {
     /// The delay before each read, and the most bytes per read.
     slow: Option<(Duration, usize)>,
     versions: Option<u32>,
+    packets: Vec<PacketOut>,
 }
 
 impl std::fmt::Debug for State {
@@ -315,6 +317,11 @@ impl FakeSwitch {
     /// Installs a flow, as another controller might.
     pub fn install(&self, key: FlowKey, flow: Flow) {
         self.change(|table| table.apply(key, Some(flow)));
+    }
+
+    /// The packets that it was told to send, in order.
+    pub fn packets(&self) -> Vec<PacketOut> {
+        self.shared.lock().packets.clone()
     }
 
     /// The messages received so far.

@@ -91,6 +91,8 @@ pub(crate) struct Installed {
     pub(crate) groups: BTreeMap<u32, Part>,
     pub(crate) flows: BTreeMap<FlowKey, Flow>,
     pub(crate) meters: BTreeMap<u32, MeterEntry>,
+    /// The cookies of the flows of watched tables.
+    pub(crate) watched: BTreeMap<FlowKey, u64>,
     /// Why the switch does not have the tunnel option as a field.
     pub(crate) option_fault: Option<String>,
 }

@@ -131,10 +131,12 @@ fn start(
         outbox.clone(),
     );
     readers.set(openflow.reader());
+    let send_frames = openflow.reader().send_frames(intent.clone());
     let driver = Driver::new(config, timing, identity, intent, outbox, database, openflow);
     let mut tasks = Tasks::default();
     tasks.spawn("that corrects the switch", driver.run());
     tasks.spawn("that watches the database", watch_database);
+    tasks.spawn("that sends frames", send_frames);
     tasks.spawn("of the database connection", connection.session);
     tasks.spawn("of the OpenFlow connection", keep_connected);
     tasks.spawn("that delivers events", outbox.clone().deliver(config.name.clone(), events.clone()));

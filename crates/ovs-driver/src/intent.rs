@@ -10,14 +10,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::desired::{Changes, Desired, Ports};
+use crate::awaited::Awaited;
+use crate::desired::{Changes, Desired, Frame, Ports};
 use crate::event::Channel;
 use crate::forwarding::Forwarding;
+use crate::frames::Frames;
 
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     intent: Mutex<Intent>,
     changed: Notify,
+    /// Wakes the task that sends frames.
+    frames: Notify,
 }
 
 impl Shared {
@@ -36,6 +40,32 @@ impl Shared {
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
+
+    /// Wakes the task that sends frames.
+    pub(crate) fn frames_are_due(&self) {
+        self.frames.notify_one();
+    }
+
+    /// Waits for frames to be sent, and takes them.
+    pub(crate) async fn frames(&self) -> Vec<Frame> {
+        loop {
+            let due = self.lock().frames.due();
+            let is_due = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = is_due => {}
+                () = self.frames.notified() => {}
+            }
+            let frames = self.lock().frames.take_due(tokio::time::Instant::now());
+            if !frames.is_empty() {
+                return frames;
+            }
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +75,10 @@ pub(crate) struct Intent {
     pub(crate) given: bool,
     pub(crate) forwarding: Forwarding,
     pub(crate) ports: Ports,
+    /// Learned flows to report.
+    pub(crate) awaited: Awaited,
+    /// Frames to send.
+    pub(crate) frames: Frames,
     /// By port, the last transaction that changed it and the version of the intent that it made, until that version
     /// is in force.
     pub(crate) ports_touched: BTreeMap<String, (u64, u64)>,
@@ -101,11 +135,15 @@ impl Intent {
         self.forwarding.set(desired);
         self.ports_touched.clear();
         self.ports = desired.ports();
+        self.awaited.set(&desired.awaited, self.version);
+        self.frames.clear();
     }
 
     pub(crate) fn push(&mut self, txn: u64, changes: &Changes) {
         self.version += 1;
         self.forwarding.push(txn, changes);
+        self.awaited.push(changes, self.version);
+        self.frames.push(changes, self.version);
         for name in changes.ports_delete() {
             self.ports.remove(name);
             // Only desired ports can be refused.

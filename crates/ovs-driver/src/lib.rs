@@ -26,6 +26,7 @@
 //!     datapath_id: Some(0xfa4e), // used until the database reports it
 //!     tunnel_option: None,
 //!     learned_tables: BTreeSet::new(),
+//!     watched_tables: BTreeSet::new(),
 //!     learned_limit: None,
 //! };
 //! let flow: FlowEntry = "cookie=0x5, table=3, ip,nw_dst=10.0.0.1 actions=output:1".parse()?;
@@ -62,6 +63,10 @@
 //! Before the driver reads a switch, it maps the geneve option [`Config::tunnel_option`] to a field. In the tables
 //! that [`Config::learned_tables`] lists, flows created by `learn` actions belong to the switch. [`Handle::learned`] reads
 //! them, for those who look (`learned`), and [`Handle::meter_counts`] what meters have counted.
+//! In the few that [`Config::watched_tables`] lists, the driver reports the flows
+//! that the owner waits for (`awaited`, [`Event::Learned`]).
+//!
+//! A transaction may have frames that the driver sends out of ports when it is in force (`frames`).
 //!
 //! Changes that others make are undone: the switch reports changes of flows (`openflow::monitor`), groups and meters are
 //! compared at intervals, and an error that contradicts what the switch should have makes the driver read it again.
@@ -86,6 +91,7 @@
     )
 )]
 
+mod awaited;
 mod config;
 mod database;
 mod desired;
@@ -95,6 +101,7 @@ pub mod fake;
 mod flow;
 mod foreign;
 mod forwarding;
+mod frames;
 mod group;
 mod handle;
 mod identity;
@@ -109,7 +116,7 @@ mod supervisor;
 mod view;
 
 pub use config::{Config, Timing};
-pub use desired::{Changes, Desired, Patch, Remote, RemoteError, Tunnel};
+pub use desired::{Changes, Desired, Frame, Patch, Remote, RemoteError, Tunnel};
 pub use event::{Channel, Event, ForeignChange, InterfaceId, Problem, Rejection, Report, Vif};
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};

@@ -28,7 +28,9 @@ pub use push::{PushError, Pushed, push_bundle};
 use session::Session;
 
 use crate::config::{Config, Timing};
+use crate::desired::Frame;
 use crate::event::{Channel, Event};
+use crate::flow::FlowKey;
 use crate::forwarding::{Batch, Installed};
 use crate::identity::{self, Identity, Verdict};
 use crate::intent::Shared;
@@ -97,6 +99,8 @@ enum What {
     Learned(Box<FlowDescRequest>, oneshot::Sender<Result<Vec<LearnedFlow>, ReadError>>),
     /// Read what the meters have counted, for somebody else.
     Counts(oneshot::Sender<Result<Vec<MeterCount>, ReadError>>),
+    /// Send these frames.
+    Send(Vec<Frame>),
 }
 
 /// The handle of those who only read from the switch.
@@ -130,6 +134,18 @@ impl Reader {
     async fn ask(&self, what: What) -> Result<(), ReadError> {
         let request = Request { connection: self.connection()?, what };
         self.requests.send(request).await.map_err(|_| ReadError::Lost)
+    }
+
+    /// Sends the frames of the intent for ever. A frame whose time comes while there is no connection is not sent.
+    pub(crate) async fn send_frames(self, intent: Arc<Shared>) {
+        loop {
+            let frames = intent.frames().await;
+            if let Ok(connection) = self.connection() {
+                let request = Request { connection, what: What::Send(frames) };
+                // The send fails only while the driver ends.
+                let _ = self.requests.send(request).await;
+            }
+        }
     }
 }
 
@@ -344,6 +360,7 @@ impl Keeper {
                 Some(Request { what: What::Counts(reply), .. }) => {
                     session.meter_counts().await.map(|counts| drop(reply.send(counts)))
                 }
+                Some(Request { what: What::Send(frames), .. }) => session.send_frames(&frames).await,
                 None => std::future::pending().await,
             };
             if let Err(error) = result {
@@ -355,11 +372,11 @@ impl Keeper {
     /// Reads the whole switch. The intent must be up to date before the next report of the switch arrives, so this
     /// completes before any further message is read.
     async fn read(&mut self, session: &mut Session) -> Result<Option<String>, SessionError> {
-        let learned_tables = &self.config.learned_tables;
         // The monitor starts before the flows are read, so that no change falls between the two.
-        self.monitored = session.monitor(&self.intent, learned_tables).await?;
-        let installed = session.read(self.config.tunnel_option, learned_tables).await?;
+        self.monitored = session.monitor(&self.config, &self.intent, &self.outbox).await?;
+        let installed = session.read(&self.config).await?;
         self.intent.lock().forwarding.read(&installed);
+        self.read_watched(installed.watched);
         Ok(installed.option_fault)
     }
 
@@ -369,11 +386,17 @@ impl Keeper {
             let (groups, meters) = (session.read_groups().await?, session.read_meters().await?);
             self.intent.lock().forwarding.compare(&groups, &meters, None);
         } else {
-            let Config { tunnel_option, learned_tables, .. } = &*self.config;
-            let Installed { groups, flows, meters, .. } = session.read(*tunnel_option, learned_tables).await?;
+            let Installed { groups, flows, meters, watched, .. } = session.read(&self.config).await?;
             self.intent.lock().forwarding.compare(&groups, &meters, Some(&flows));
+            self.read_watched(watched);
         }
         Ok(())
+    }
+
+    /// Takes over the learned flows of watched tables, and reports those that are new.
+    fn read_watched(&self, flows: BTreeMap<FlowKey, u64>) {
+        let learned = self.intent.lock().awaited.read(flows);
+        learned.into_iter().for_each(|event| self.outbox.put(event));
     }
 
     /// Waits, and drops the requests that arrive meanwhile.

@@ -2,8 +2,8 @@
 //!
 //! No task of the driver waits for the owner, which may itself be busy pushing transactions. The queue is bounded: it
 //! keeps the last report, the last count of refused objects, the last refusal without a transaction, the last failure, the
-//! sum of all syncs, of all foreign changes and of all repairs, the last few connects and disconnects of each channel, and
-//! otherwise one event for each transaction.
+//! sum of all syncs, of all foreign changes and of all repairs, the last few connects and disconnects of each channel, one
+//! event for each awaited flow, and otherwise one for each transaction.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -110,6 +110,13 @@ impl Kept {
                 }
                 _ => true,
             }),
+            Event::Learned { table, cookie, is_new } => self.events.retain(|event| match event {
+                Event::Learned { table: t, cookie: c, is_new: was_new } if (t, c) == (&*table, &*cookie) => {
+                    *is_new |= *was_new;
+                    false
+                }
+                _ => true,
+            }),
             Event::Connected { channel } | Event::Disconnected { channel, .. } => {
                 // Each channel has its share: the last event of a channel is the state of its connection.
                 let of_channel = |event: &Event| connection_event(event) == Some(*channel);
@@ -201,6 +208,19 @@ mod tests {
         let left: Vec<Event> = std::iter::from_fn(|| outbox.take()).collect();
         assert_eq!(left.len(), CONNECTION_EVENTS_MAX);
         assert!(matches!(left.last(), Some(Event::Disconnected { .. })));
+    }
+
+    #[test]
+    fn what_was_learned_is_told_once_however_often() {
+        let outbox = Outbox::default();
+        let learned = |cookie, is_new| Event::Learned { table: 12, cookie, is_new };
+        for _ in 0..1000 {
+            outbox.put(learned(1, true));
+            outbox.put(learned(2, false));
+            outbox.put(learned(1, false));
+        }
+        let events: Vec<Event> = std::iter::from_fn(|| outbox.take()).collect();
+        assert_eq!(events, [learned(2, false), learned(1, true)]);
     }
 
     #[test]

@@ -45,6 +45,7 @@ fn config() -> Config {
         datapath_id: None,
         tunnel_option: Some(TUNNEL_OPTION),
         learned_tables: BTreeSet::new(),
+        watched_tables: BTreeSet::new(),
         learned_limit: None,
     }
 }

@@ -1,5 +1,6 @@
 //! The driver against a fake switch and against real Open vSwitch.
 
+mod announcements;
 mod fake;
 mod fake_database;
 mod foreign_changes;

@@ -61,6 +61,34 @@ pub struct Tunnel {
     pub remote: Option<IpAddr>,
 }
 
+/// A row of [`AWAITED_FLOWS`](crate::AWAITED_FLOWS).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwaitedFlow {
+    /// The host.
+    pub host: Arc<str>,
+    /// The table of its switch.
+    pub table: u8,
+    /// The cookie of the learned flow.
+    pub cookie: u64,
+    /// The port whose interface announces itself.
+    pub port: Arc<str>,
+}
+
+/// A row of [`ANNOUNCEMENTS`](crate::ANNOUNCEMENTS).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Announcement {
+    /// The host.
+    pub host: Arc<str>,
+    /// The port that is reached through the host.
+    pub port: Arc<str>,
+    /// Its address.
+    pub mac: MacAddr,
+    /// The OpenFlow port to the physical network.
+    pub ofport: u16,
+    /// The VLAN there, 0 for untagged frames.
+    pub tag: u16,
+}
+
 /// A row of [`PATCHES`](crate::PATCHES).
 #[derive(Debug, Clone)]
 pub struct Patch {
@@ -91,6 +119,10 @@ const BUCKETS: u32 = 0xffff_ff00;
 
 /// The last number of a meter.
 const METERS: u32 = 200_000;
+/// The last number of an ordinary port, the last table, and the last VLAN.
+const PORT: u16 = 65279;
+const TABLE: u8 = 254;
+const VLAN: u16 = 4094;
 
 /// The maximum length of a port's name, which is the name of a network device.
 const NAME: usize = 15;
@@ -151,6 +183,34 @@ pub fn patch(row: &Row) -> Option<Patch> {
     };
     let short = name.len() <= NAME && peer.len() <= NAME;
     short.then(|| Patch { host: host.to_string(), name: name.to_string(), bridge: bridge.to_string() })
+}
+
+/// Reads a row; none if no switch can have it.
+pub fn awaited_flow(row: &Row) -> Option<AwaitedFlow> {
+    let [Value::String(host), Value::Int(table), Value::Int(cookie), Value::String(port)] = &row[..] else {
+        return None;
+    };
+    let table = u8::try_from(*table).ok().filter(|table| *table <= TABLE)?;
+    let cookie = u64::try_from(*cookie).ok()?;
+    Some(AwaitedFlow { host: host.clone(), table, cookie, port: port.clone() })
+}
+
+/// Reads a row; none if no switch can have it.
+pub fn announcement(row: &Row) -> Option<Announcement> {
+    let [Value::String(host), Value::String(port), Value::Mac(mac), Value::Int(ofport), Value::Int(tag)] =
+        &row[..]
+    else {
+        return None;
+    };
+    let ofport = u16::try_from(*ofport).ok().filter(|ofport| (1..=PORT).contains(ofport))?;
+    let tag = u16::try_from(*tag).ok().filter(|tag| *tag <= VLAN)?;
+    Some(Announcement { host: host.clone(), port: port.clone(), mac: *mac, ofport, tag })
+}
+
+/// Reads a row of [`PORT_HOMES`](crate::PORT_HOMES): a port and its host.
+pub fn port_home(row: &Row) -> Option<(Arc<str>, Arc<str>)> {
+    let [Value::String(port), Value::String(host)] = &row[..] else { return None };
+    Some((port.clone(), host.clone()))
 }
 
 /// Reads a row; none if no switch can have it.

@@ -1,6 +1,6 @@
 //! The state of one switch: its connections, unconfirmed transactions, and faults.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -8,6 +8,7 @@ use ovs_driver::{Channel, ForeignChange, Report};
 use tracing::warn;
 
 use super::Driver;
+use super::order::Held;
 use crate::core::SwitchAddress;
 use crate::record::rfc3339;
 
@@ -31,6 +32,8 @@ pub(super) struct Switch {
     /// Transactions that wait for a connection. Their receipts say `offline`.
     pub(super) flows_backlog: Backlog,
     pub(super) tunnels_backlog: Backlog,
+    /// Transactions that the driver has not got, in order.
+    pub(super) held: VecDeque<Held>,
     pub(super) last_pushed: Option<u64>,
     pub(super) confirmed_txn: Option<u64>,
     pub(super) sync_flow_mods: Option<usize>,

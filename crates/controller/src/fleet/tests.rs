@@ -5,6 +5,8 @@ use ovs_driver::{Encap, Remote, Tunnel};
 use super::*;
 use crate::core::AddressChange;
 
+mod order;
+
 /// The calls that drivers received, in order, by the address of their switch.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<String>>>);
@@ -35,7 +37,9 @@ struct FakeDriver {
 impl Driver for FakeDriver {
     fn set_desired(&self, _desired: Arc<Desired>) {}
 
-    fn push(&self, _txn: u64, _changes: Changes) {}
+    fn push(&self, txn: u64, _changes: Changes) {
+        self.told.add(format!("push {txn} to {}", self.address));
+    }
 
     fn learned(&self, _table: u8, _matching: &Match) -> Reading {
         Box::pin(std::future::ready(Err(ReadError::NotConnected)))
@@ -292,7 +296,10 @@ fn what_a_switch_reports_when_its_node_is_about_to_be_elsewhere_is_not_credited_
     // The change is rolled back: the report counts after all.
     setting.fleet.roll_back();
     let event = setting.runtime.block_on(setting.events.recv()).unwrap();
-    assert_eq!(setting.fleet.event(event), Some(("hv1".to_owned(), ovs_driver::Report::default())));
+    assert_eq!(
+        setting.fleet.event(event),
+        Some(News::Report("hv1".to_owned(), ovs_driver::Report::default()))
+    );
     // The change is committed: the report of the new switch counts.
     setting.fleet.prepare(&changes);
     setting.event("hv1", report());

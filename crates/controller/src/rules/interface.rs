@@ -121,6 +121,8 @@ impl Interface {
 pub struct Conventions {
     /// The table of flows that switches learn: `FDB`.
     pub learned_tables: BTreeSet<u8>,
+    /// The table of flows that switches learn from announcements, if the rules have it: `ANNOUNCED`.
+    pub watched_tables: BTreeSet<u8>,
     /// The geneve option that is `tun_metadata0`: `OPTION_CLASS`, `OPTION_TYPE`, `OPTION_LENGTH`.
     pub tunnel_option: Option<TlvMapping>,
 }
@@ -128,6 +130,7 @@ pub struct Conventions {
 impl Conventions {
     pub(super) fn of(program: &Program) -> Result<Conventions, Misfit> {
         let learned_table = constant(program, "FDB", "the table of learned flows", 253)?;
+        let watched_table = constant(program, "ANNOUNCED", "the table of announcements", 253)?;
         let option = [
             ("OPTION_CLASS", constant(program, "OPTION_CLASS", "the class of the geneve option", 0xffff)?),
             ("OPTION_TYPE", constant(program, "OPTION_TYPE", "the type of the geneve option", 0xff)?),
@@ -150,8 +153,9 @@ impl Conventions {
                 });
             }
         };
-        let learned_tables = learned_table.map(|table| table.to_be_bytes()[1]).into_iter().collect();
-        Ok(Conventions { learned_tables, tunnel_option })
+        let tables = |table: Option<u16>| table.map(|table| table.to_be_bytes()[1]).into_iter().collect();
+        let (learned_tables, watched_tables) = (tables(learned_table), tables(watched_table));
+        Ok(Conventions { learned_tables, watched_tables, tunnel_option })
     }
 }
 

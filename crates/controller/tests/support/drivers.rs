@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use controller::fleet::{Asking, Driver, Drivers, Reading, Shutdown};
 use openflow_rs::Match;
-use ovs_driver::{Changes, Channel, Config, Desired, Event, LearnedFlow, MeterCount, ReadError, Report};
+use ovs_driver::{
+    Changes, Channel, Config, Desired, Event, Frame, LearnedFlow, MeterCount, ReadError, Report,
+};
 use tokio::sync::mpsc;
 
 /// All drivers started; cheap to clone.
@@ -27,6 +29,8 @@ pub(crate) struct Switch {
     pub(crate) counted: Option<Vec<MeterCount>>,
     /// The transactions pushed.
     pub(crate) pushed: Vec<u64>,
+    /// The frames that it was told to send, each with its name.
+    pub(crate) frames: Vec<(String, Frame)>,
     /// How many drivers of this name were started.
     pub(crate) started: usize,
     /// Whether the last one still runs.
@@ -86,8 +90,9 @@ impl Drivers for Switches {
         let mut all = self.all.lock().unwrap_or_else(|error| panic!("{error}"));
         let name = config.name.clone();
         let started = all.get(&name).map_or(0, |switch| switch.started) + 1;
-        let (desired, learned, counted, pushed) = (None, None, None, Vec::new());
-        all.insert(name.clone(), Switch { config, desired, learned, counted, pushed, started, running: true, events });
+        let (desired, learned, counted, pushed, frames) = (None, None, None, Vec::new(), Vec::new());
+        let switch = Switch { config, desired, learned, counted, pushed, frames, started, running: true, events };
+        all.insert(name.clone(), switch);
         Box::new(FakeDriver { name, number: started, switches: self.clone() })
     }
 }
@@ -116,6 +121,7 @@ impl Driver for FakeDriver {
         self.switch(|switch| {
             switch.pushed.push(txn);
             switch.desired.get_or_insert_default().apply(&changes);
+            switch.frames.extend(changes.frames_add);
         });
     }
 

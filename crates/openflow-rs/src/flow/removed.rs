@@ -37,7 +37,12 @@ impl RemovedReason {
         RemovedReason::Eviction,
     ];
 
-    fn name(self) -> &'static str {
+    /// The reason with this number on the wire.
+    pub(crate) fn new(number: u8) -> Option<RemovedReason> {
+        RemovedReason::ALL.get(usize::from(number)).copied()
+    }
+
+    pub(crate) fn name(self) -> &'static str {
         ["idle", "hard", "delete", "group_delete", "meter_delete", "eviction"][self as usize]
     }
 }
@@ -74,9 +79,7 @@ impl FlowRemoved {
         let table = reader.u8()?;
         let at = reader.clone();
         let reason = reader.u8()?;
-        let reason = *RemovedReason::ALL
-            .get(usize::from(reason))
-            .ok_or_else(|| at.fault(Fault::Unknown(reason.into())))?;
+        let reason = RemovedReason::new(reason).ok_or_else(|| at.fault(Fault::Unknown(reason.into())))?;
         let (priority, idle_timeout, hard_timeout) = (reader.u16()?, reader.u16()?, reader.u16()?);
         let cookie = reader.u64()?;
         let matches = Match::decode(reader)?;

@@ -14,6 +14,7 @@ pub(super) mod kind {
     pub(in super::super) const SET_CONFIG: u8 = 9;
     pub(in super::super) const FLOW_REMOVED: u8 = 11;
     pub(in super::super) const PORT_STATUS: u8 = 12;
+    pub(in super::super) const PACKET_OUT: u8 = 13;
     pub(in super::super) const FLOW_MOD: u8 = 14;
     pub(in super::super) const GROUP_MOD: u8 = 15;
     pub(in super::super) const MULTIPART_REQUEST: u8 = 18;
@@ -35,6 +36,7 @@ pub(super) mod multipart {
     pub(in super::super) const METER: u16 = 9;
     pub(in super::super) const METER_DESC: u16 = 10;
     pub(in super::super) const PORT_DESC: u16 = 13;
+    pub(in super::super) const FLOW_MONITOR: u16 = 16;
 }
 
 /// Nicira's experimenter id.

@@ -37,6 +37,9 @@ pub(super) fn body(xid: u32, body: &Body, depth: u8) -> String {
         Body::PortStatus(status) => status.print(),
         Body::FlowMod(flow) => Printed(flow).to_string(),
         Body::GroupMod(group) => format!("\n {group}"),
+        Body::PacketOut(packet) => packet.print(),
+        Body::FlowMonitorRequest(request) => request.print(),
+        Body::FlowMonitorReply(reply) => more(reply.more) + &reply.print(),
         Body::GroupDescRequest(request) => request.print(),
         Body::GroupDescReply(reply) => more(reply.more) + &reply.print(),
         Body::MeterMod(change) => format!(" {change}\n"),
@@ -72,6 +75,7 @@ pub(super) fn body(xid: u32, body: &Body, depth: u8) -> String {
         Body::TlvTableRequest => &[0, 0, 0x23, 0x20, 0, 0, 0, 25],
         Body::TlvTableReply(_) => &[0, 0, 0x23, 0x20, 0, 0, 0, 26],
         Body::PortDescRequest(_) | Body::PortDescReply(_) => &[0, 13, 0, 0, 0, 0, 0, 0],
+        Body::FlowMonitorRequest(_) | Body::FlowMonitorReply(_) => &[0, 16, 0, 0, 0, 0, 0, 0],
         _ => &[],
     };
     header(version, body.kind(), xid, bytes) + &text

@@ -1,6 +1,6 @@
 use super::*;
-use crate::flow::ALL_TABLES;
-use crate::{FlowEntry, FlowStats, Frame, frame};
+use crate::flow::{ALL_TABLES, RemovedReason};
+use crate::{Actions, FlowEntry, FlowStats, Frame, frame};
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|c| !c.is_ascii_whitespace()).collect();
@@ -96,6 +96,50 @@ fn meter_messages_have_the_bytes_of_the_specification() {
         Body::MeterStatsReply(MeterStatsReply { more: true, meters: vec![stats] }),
         "06 13 0048 00000007 0009 0001 00000000 00000007 0038 000000000000 00000002 0000000000000003
          0000000000000004 00000005 00000006 0000000000000008 0000000000000009",
+    );
+}
+
+#[test]
+fn monitors_of_flows_have_the_bytes_of_the_specification() {
+    let flags = FlowMonitorFlags::INITIAL | FlowMonitorFlags::ADD | FlowMonitorFlags::REMOVED;
+    let one = FlowMonitor { table: 3, matches: "reg0=5".parse().unwrap(), ..FlowMonitor::all(9, flags) };
+    let end = FlowMonitor { command: FlowMonitorCommand::Delete, ..FlowMonitor::all(8, FlowMonitorFlags(0)) };
+    check(
+        Body::FlowMonitorRequest(FlowMonitorRequest { monitors: vec![one, end] }),
+        "06 12 0048 00000007 0010 0000 00000000
+         00000009 ffffffff ffffffff 0007 03 00 0001 000c 00010004 00000005 00000000
+         00000008 ffffffff ffffffff 0000 ff 02 0001 0004 00000000",
+    );
+    let entry: FlowEntry = "cookie=5,table=3,priority=9,in_port=2,actions=output:1".parse().unwrap();
+    let timed = FlowEntry { idle_timeout: 6, hard_timeout: 7, actions: Actions::drop(), ..entry.clone() };
+    let updates = vec![
+        FlowUpdate::Flow(FlowEvent::Added, entry),
+        FlowUpdate::Flow(FlowEvent::Removed(RemovedReason::Delete), timed),
+        FlowUpdate::Own(0x12),
+        FlowUpdate::Paused,
+        FlowUpdate::Resumed,
+    ];
+    check(
+        Body::FlowMonitorReply(FlowMonitorReply { more: false, updates }),
+        "06 13 0090 00000007 0010 0000 00000000
+         0040 0001 03 00 0000 0000 0009 00000000 0000000000000005 0001 000c 80000004 00000002 00000000
+         0004 0018 00000000 0000 0010 00000001 0000 000000000000
+         0028 0002 03 02 0006 0007 0009 00000000 0000000000000005 0001 000c 80000004 00000002 00000000
+         0008 0004 00000012 0008 0005 00000000 0008 0006 00000000",
+    );
+    let bad = hex("06 13 0018 00000007 0010 0000 00000000 0008 0007 00000000");
+    assert_eq!(Message::decode(&bad).unwrap_err().fault, Fault::Unknown(7));
+}
+
+#[test]
+fn packets_have_the_bytes_of_the_specification() {
+    let packet = PacketOut::new("output:1".parse().unwrap(), vec![0xab, 0xcd]);
+    let text = "06 0d 0032 00000007 ffffffff 0010 0000 0001 000c 80000004 fffffffd 00000000
+         0000 0010 00000001 0000 000000000000 abcd";
+    check(Body::PacketOut(packet.clone()), text);
+    assert_eq!(
+        Message { xid: 7, body: Body::PacketOut(packet) }.to_string(),
+        "OFPT_PACKET_OUT (OF1.5) (xid=0x7): in_port=CONTROLLER actions=output:1 data_len=2"
     );
 }
 

@@ -256,6 +256,62 @@ fn check_bundle_and_dump(mut sent: Vec<FlowEntry>) {
     assert!(connection.removed.iter().all(|gone| gone.reason == RemovedReason::Delete));
 }
 
+#[test]
+fn a_monitor_reports_what_a_packet_makes_the_switch_learn() {
+    let switch = Switch::start();
+    let mut connection = switch.connect();
+    let learner = "table=0,actions=learn(table=9,cookie=0x77,delete_learned,NXM_OF_IN_PORT[]),output:LOCAL";
+    let learner: FlowEntry = learner.parse().expect("a flow");
+    let known: FlowEntry = "cookie=5,table=9,priority=3,arp,actions=drop".parse().expect("a flow");
+    for entry in [&learner, &known] {
+        connection.send(Body::FlowMod(FlowMod::add(entry.clone())));
+    }
+    assert_eq!(connection.request(Body::BarrierRequest), Body::BarrierReply);
+
+    let flags = FlowMonitorFlags::INITIAL
+        | FlowMonitorFlags::ADD
+        | FlowMonitorFlags::REMOVED
+        | FlowMonitorFlags::MODIFY
+        | FlowMonitorFlags::INSTRUCTIONS;
+    let monitors = vec![FlowMonitor { table: 9, ..FlowMonitor::all(1, flags) }];
+    let reply = connection.request(Body::FlowMonitorRequest(FlowMonitorRequest { monitors }));
+    let there = |update| Body::FlowMonitorReply(FlowMonitorReply { more: false, updates: vec![update] });
+    let reported = FlowEntry { actions: Actions::drop(), ..known };
+    assert_eq!(reply, there(FlowUpdate::Flow(FlowEvent::Initial, reported)));
+
+    let announcement = "in_port=LOCAL,dl_src=02:00:00:00:00:01,dl_dst=ff:ff:ff:ff:ff:ff,dl_type=0x8035";
+    switch.0.appctl(&["ofproto/trace", "br0", announcement, "-generate"]);
+    let learned = connection.receive();
+    let entry = "cookie=0x77,table=9,in_port=LOCAL,actions=drop".parse::<FlowEntry>().expect("a flow");
+    assert_eq!(learned.body, there(FlowUpdate::Flow(FlowEvent::Added, entry.clone())), "{learned}");
+    assert_eq!(learned.xid, 0);
+
+    // Deleting what has learned deletes what was learned, which is no change of the connection's own.
+    connection.send(Body::FlowMod(FlowMod::delete_strict(learner)));
+    let gone = connection.receive().body;
+    assert_eq!(gone, there(FlowUpdate::Flow(FlowEvent::Removed(RemovedReason::Delete), entry)));
+}
+
+#[test]
+fn a_packet_of_the_controller_passes_the_flows() {
+    let switch = Switch::start();
+    let mut connection = switch.connect();
+    let entry: FlowEntry = "table=0,dl_type=0x8035,in_port=CONTROLLER,actions=drop".parse().expect("a flow");
+    connection.send(Body::FlowMod(FlowMod::add(entry)));
+    let mut frame = [[0xff; 6], [2, 0, 0, 0, 0, 1]].concat();
+    frame.extend([0x80, 0x35]);
+    frame.resize(60, 0);
+    let packet = PacketOut::new("TABLE".parse().expect("an action"), frame);
+    connection.send(Body::PacketOut(packet.clone()));
+    assert_eq!(connection.request(Body::BarrierRequest), Body::BarrierReply);
+    let counted = connection.dump().iter().map(|flow| flow.packets.zip(flow.bytes)).collect::<Vec<_>>();
+    assert_eq!(counted, [Some((1, 60))]);
+    // A packet must come from somewhere.
+    let nowhere = PacketOut { metadata: openflow_rs::Match::any(), ..packet };
+    let Body::Error(error) = connection.request(Body::PacketOut(nowhere)) else { panic!("it was accepted") };
+    assert_eq!(error.code.name(), Some("OFPBRC_BAD_PORT"));
+}
+
 /// `ovs-ofctl` prints what it sends for a file of flow changes; this crate reads the same file.
 #[test]
 fn commands_read_alike() {

@@ -281,6 +281,57 @@ fn flow_dumps() {
 }
 
 #[test]
+fn flow_monitors() {
+    let all = FlowMonitor::all(7, FlowMonitorFlags(0x5f));
+    let one = FlowMonitor {
+        table: 3,
+        out_port: PortNo(5),
+        out_group: 64,
+        matches: "tcp,reg1=5".parse::<Match>().expect("a match"),
+        ..FlowMonitor::all(u32::MAX, FlowMonitorFlags::REMOVED)
+    };
+    let end = FlowMonitor { command: FlowMonitorCommand::Delete, ..all.clone() };
+    let requests = [all, one, end].map(|monitor| FlowMonitorRequest { monitors: vec![monitor] });
+    let entry = |text: &str| text.parse::<FlowEntry>().expect("a flow");
+    let long = entry("cookie=0xff,table=7,idle_timeout=3,hard_timeout=4,tcp,tp_dst=80,actions=resubmit(,8)");
+    let updates: Vec<FlowUpdate> = [
+        (FlowEvent::Initial, long.clone()),
+        (FlowEvent::Added, entry("actions=drop")),
+        (FlowEvent::Added, entry("priority=9,actions=output:1")),
+        (FlowEvent::Modified, long.clone()),
+        (FlowEvent::Removed(RemovedReason::Delete), long),
+        (FlowEvent::Removed(RemovedReason::Eviction), entry("arp,actions=drop")),
+    ]
+    .into_iter()
+    .map(|(event, entry)| FlowUpdate::Flow(event, entry))
+    .chain([FlowUpdate::Own(0x1234), FlowUpdate::Paused, FlowUpdate::Resumed])
+    .collect();
+    let reply = |more, updates| Body::FlowMonitorReply(FlowMonitorReply { more, updates });
+    let mut bodies: Vec<Body> = requests.map(Body::FlowMonitorRequest).into();
+    bodies.extend(updates.iter().map(|update| reply(false, vec![update.clone()])));
+    bodies.extend([reply(true, updates), reply(false, Vec::new())]);
+    check_printed(&numbered(bodies));
+}
+
+#[test]
+fn packets() {
+    let bodies = ["output:1", "set_field:0x5->reg1,resubmit(,3)", "FLOOD"].map(|actions| {
+        let packet = PacketOut::new(actions.parse().expect("actions"), vec![0xff; 60]);
+        [Body::PacketOut(packet.clone()), Body::PacketOut(PacketOut { data: Vec::new(), ..packet })]
+    });
+    for message in numbered(bodies.into_iter().flatten()) {
+        let bytes = message.encode().expect("a short message");
+        assert_eq!(Message::decode(&bytes).as_ref(), Ok(&message));
+        // Open vSwitch goes on with the packet, as it would match it.
+        let printed = crate::open_vswitch::ofctl::print_all(&[bytes]);
+        assert_eq!(printed[0].lines().next(), Some(message.to_string().as_str()));
+    }
+    let packet =
+        PacketOut { buffer_id: 5, ..PacketOut::new("FLOOD".parse().expect("an action"), Vec::new()) };
+    check_printed(&numbered([Body::PacketOut(packet)]));
+}
+
+#[test]
 fn errors_quote_what_they_refuse() {
     let code = ErrorCode::BAD_PREREQ;
     let refused = Message { xid: 3, body: Body::FlowMod(flow("add table=5,tcp,reg1=7,actions=output:1")) };

@@ -210,7 +210,8 @@ impl Connection {
             Body::TlvTableMod(change) if change.command == TlvCommand::Add => {
                 self.shared.lock().table.options.extend(change.mappings);
             }
-            Body::Unknown { data, .. } if fake_monitor::is_request(&data) => self.start_monitor(xid),
+            Body::FlowMonitorRequest(_) => self.start_monitor(xid),
+            Body::PacketOut(packet) => self.shared.lock().packets.push(packet),
             Body::BundleControl(control) => self.control(xid, control),
             Body::BundleAdd(add) if is_meter_mod(&add.body) => {
                 self.refuse(xid, Refusal::NOT_IN_BUNDLE);

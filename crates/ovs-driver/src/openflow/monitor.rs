@@ -145,11 +145,6 @@ pub(crate) mod fake {
     use crate::flow::{Flow, FlowKey};
     use bytes::BytesMut;
 
-    /// Whether the bytes after the header of a multipart request ask for a monitor.
-    pub(crate) fn is_request(data: &[u8]) -> bool {
-        super::is_update(data)
-    }
-
     /// The reply to the request, with no flow yet.
     pub(crate) fn reply(xid: u32) -> Vec<u8> {
         message(xid, &[])

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use openflow_rs::message::{Features, FlowDescRequest, GroupDescRequest, Hello, TlvMapping};
-use openflow_rs::{Body, GroupEntry, Message, MeterEntry};
+use openflow_rs::message::{Features, FlowDescRequest, GroupDescRequest, Hello, PacketOut, TlvMapping};
+use openflow_rs::{Action, Actions, Body, GroupEntry, Message, MeterEntry, PortNo};
 
 use super::codec::{Excerpt, Frame, Malformed};
 use super::connection::{OpenFlowConnection, SessionError};
@@ -15,11 +15,14 @@ use super::monitor::{self, Update};
 use super::steps::{Step, meters_first, meters_last, steps};
 use super::wire::{self, BadDesc, HEADER_LEN, Header, bundle, kind};
 use super::{Applied, RefusedChange, error};
+use crate::config::Config;
+use crate::desired::Frame as SentFrame;
 use crate::flow::{Flow, FlowKey};
 use crate::forwarding::{Batch, Installed};
 use crate::intent::Shared;
 use crate::learned::{LEARNED_MAX, LearnedFlow, ReadError};
 use crate::meter::MeterCount;
+use crate::outbox::Outbox;
 
 /// The number of bytes encoded at once. It bounds, together with the unsent bytes, the memory that a bundle takes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -42,33 +45,59 @@ pub(crate) struct Session {
 /// Passes on the reports of the flow monitor. Unsolicited messages arrive at any time.
 #[derive(Default)]
 pub(crate) struct Observer {
-    learned_tables: BTreeSet<u8>,
     /// `None` before the monitor is requested.
-    intent: Option<Arc<Shared>>,
+    monitor: Option<Monitor>,
+}
+
+/// What takes the reports of the flow monitor.
+struct Monitor {
+    config: Arc<Config>,
+    intent: Arc<Shared>,
+    outbox: Arc<Outbox>,
 }
 
 impl Observer {
     /// Handles a message that answers no request.
     fn see(&self, frame: &Frame) {
-        let Some(intent) = self.intent.as_ref().filter(|_| is_monitor_update(frame)) else {
+        let Some(monitor) = self.monitor.as_ref().filter(|_| is_monitor_update(frame)) else {
             return unsolicited(frame);
         };
         let mut news = false;
-        let read = monitor::updates(frame.body(), |update| {
-            let learned = match &update {
-                Update::Is(key, _) | Update::Gone(key, ..) => self.learned_tables.contains(&key.table()),
-                Update::Missed => false,
-            };
-            // The switch owns the flows that it learns.
-            news |= !learned && intent.lock().forwarding.updated(update);
-        });
+        let read = monitor::updates(frame.body(), |update| news |= monitor.take(update));
         if let Err(error) = read {
             tracing::warn!(%error, "cannot read a report of the flow monitor; all flows are read again");
-            news |= intent.lock().forwarding.updated(Update::Missed);
+            news |= monitor.take(Update::Missed);
         }
         if news {
-            intent.change(|_| {});
+            monitor.intent.change(|_| {});
         }
+    }
+}
+
+impl Monitor {
+    /// Takes one report. Returns whether there is something to repair.
+    fn take(&self, update: Update) -> bool {
+        let table = match &update {
+            Update::Is(key, _) | Update::Gone(key, ..) => key.table(),
+            Update::Missed => return self.intent.lock().forwarding.updated(update),
+        };
+        if !self.config.is_learned(table) {
+            return self.intent.lock().forwarding.updated(update);
+        }
+        // The switch owns the flows that it learns.
+        if self.config.watched_tables.contains(&table) {
+            let awaited = &mut self.intent.lock().awaited;
+            let learned = match update {
+                Update::Is(key, flow) => awaited.seen(key, flow.cookie()),
+                Update::Gone(key, ..) => {
+                    awaited.gone(&key);
+                    None
+                }
+                Update::Missed => None,
+            };
+            learned.into_iter().for_each(|event| self.outbox.put(event));
+        }
+        false
     }
 }
 
@@ -125,15 +154,16 @@ impl Session {
         }
     }
 
-    /// Asks the switch to report changes of flows by others, except in tables that the switch itself fills. Returns
+    /// Asks the switch to report changes of flows by others, and flows that it learns in watched tables. Returns
     /// whether the switch agreed.
     pub(crate) async fn monitor(
         &mut self,
+        config: &Arc<Config>,
         intent: &Arc<Shared>,
-        learned_tables: &BTreeSet<u8>,
+        outbox: &Arc<Outbox>,
     ) -> Result<bool, SessionError> {
-        let learned_tables = learned_tables.clone();
-        self.observer = Observer { learned_tables, intent: Some(intent.clone()) };
+        let (config, intent, outbox) = (config.clone(), intent.clone(), outbox.clone());
+        self.observer = Observer { monitor: Some(Monitor { config, intent, outbox }) };
         let xid = self.connection.xids(0);
         monitor::put_request(self.connection.write_buffer(), xid);
         let observer = &self.observer;
@@ -197,30 +227,54 @@ impl Session {
         }
     }
 
-    /// Reads all groups, meters and flows, except the flows of tables that the switch itself fills. First maps the tunnel
+    /// Reads all groups, meters and flows, of tables that the switch itself fills only those of watched ones. First maps the tunnel
     /// option to a field if it is not mapped, since flows need it.
-    pub(crate) async fn read(
-        &mut self,
-        tunnel_option: Option<TlvMapping>,
-        learned_tables: &BTreeSet<u8>,
-    ) -> Result<Installed, SessionError> {
-        let option_fault = match tunnel_option {
+    pub(crate) async fn read(&mut self, config: &Config) -> Result<Installed, SessionError> {
+        let option_fault = match config.tunnel_option {
             Some(option) => self.map_option(option).await?,
             None => None,
         };
         let groups = self.read_groups().await?;
         let meters = self.read_meters().await?;
         let mut flows: BTreeMap<FlowKey, Flow> = BTreeMap::new();
+        let mut watched = BTreeMap::new();
         self.dump("the flow dump", Body::FlowDescRequest(FlowDescRequest::all()), |body| {
-            let take = |key: FlowKey, flow| {
-                if !learned_tables.contains(&key.table()) {
+            let take = |key: FlowKey, flow: Flow| {
+                if !config.is_learned(key.table()) {
                     flows.insert(key, flow);
+                } else if config.watched_tables.contains(&key.table()) {
+                    watched.insert(key, flow.cookie());
                 }
             };
             wire::flow_descs(body, take).map(|more| (more, flows.len()))
         })
         .await?;
-        Ok(Installed { groups, flows, meters, option_fault })
+        Ok(Installed { groups, flows, meters, watched, option_fault })
+    }
+
+    /// Sends frames. What the switch refuses of them concerns nothing else.
+    pub(crate) async fn send_frames(&mut self, frames: &[SentFrame]) -> Result<(), SessionError> {
+        let mut xids = BTreeSet::new();
+        for frame in frames {
+            let actions = Actions(vec![Action::output(PortNo(frame.ofport))]);
+            let packet = PacketOut::new(actions, frame.bytes.to_vec());
+            xids.insert(self.connection.send(Body::PacketOut(packet))?);
+        }
+        let barrier = self.connection.send(Body::BarrierRequest)?;
+        let observer = &self.observer;
+        self.connection
+            .wait_for("frames", |frame| {
+                if frame.header.kind == kind::ERROR && xids.contains(&frame.header.xid) {
+                    tracing::warn!(error = error::describe(&frame), "the switch refuses to send a frame");
+                    return Ok(None);
+                }
+                let done = (frame.header.xid, frame.header.kind) == (barrier, kind::BARRIER_REPLY);
+                if !done {
+                    observer.see(&frame);
+                }
+                Ok(done.then_some(()))
+            })
+            .await
     }
 
     /// Reads some flows for somebody else. A refusal concerns only the request.

@@ -71,6 +71,7 @@ fn config() -> Config {
         datapath_id: None,
         tunnel_option: None,
         learned_tables: BTreeSet::new(),
+        watched_tables: BTreeSet::new(),
         learned_limit: None,
     }
 }

@@ -1,5 +1,6 @@
 //! The driver against real Open vSwitch.
 
+mod announcements;
 mod end_points;
 mod flows_and_tunnels;
 mod foreign_changes;

@@ -93,6 +93,7 @@ impl Switch {
             datapath_id: None,
             tunnel_option: Some(crate::support::flows::TUNNEL_OPTION),
             learned_tables: BTreeSet::new(),
+            watched_tables: BTreeSet::new(),
             learned_limit: None,
         }
     }

@@ -54,6 +54,7 @@ pub fn config() -> Config {
         datapath_id: Some(FakeSwitch::DATAPATH_ID),
         tunnel_option: Some(TUNNEL_OPTION),
         learned_tables: BTreeSet::new(),
+        watched_tables: BTreeSet::new(),
         learned_limit: None,
     }
 }
