@@ -213,12 +213,13 @@ impl Simulation {
     /// Writes the replication trees that the rules have chosen into the model's.
     pub fn trees(&self, trees: &mut network_spec::Trees) {
         let schema = self.rules.schema();
-        let [branch, leader, uses] =
-            ["branch", "branch_leader", "uses_tree"].map(|table| schema.find(table));
+        let [branch, leader, uses] = ["branch", "branch_leader", "uses_tree"].map(|table| schema.find(table));
         (trees.used, trees.branches, trees.ranks) = Default::default();
         for (table, row) in &self.status {
             match &row[..] {
-                [Value::String(switch), Value::String(host), Value::String(name)] if Some(*table) == branch => {
+                [Value::String(switch), Value::String(host), Value::String(name)]
+                    if Some(*table) == branch =>
+                {
                     let branches = trees.branches.entry(switch.to_string()).or_default();
                     branches.insert(host.to_string(), name.to_string());
                 }
@@ -249,12 +250,13 @@ impl Simulation {
     /// A host has learned an announcement that the rules do not await.
     pub fn heard(&self) -> Result<BTreeSet<(String, String)>, String> {
         let Some(id) = self.rules.schema().find("awaited_flow") else { return Ok(BTreeSet::new()) };
-        let awaited = self.status.iter().filter(|(table, _)| *table == id).filter_map(|(_, row)| match &row[..] {
-            [Value::String(host), Value::Int(table), Value::Int(cookie), Value::String(port)] => {
-                Some(((&**host, *table, *cookie), &**port))
-            }
-            _ => None,
-        });
+        let awaited =
+            self.status.iter().filter(|(table, _)| *table == id).filter_map(|(_, row)| match &row[..] {
+                [Value::String(host), Value::Int(table), Value::Int(cookie), Value::String(port)] => {
+                    Some(((&**host, *table, *cookie), &**port))
+                }
+                _ => None,
+            });
         let awaited: BTreeMap<_, _> = awaited.collect();
         let tables: BTreeSet<i64> = awaited.keys().map(|(_, table, _)| *table).collect();
         let mut heard = BTreeSet::new();

@@ -17,10 +17,10 @@ use ovs_driver::{Changes, Desired};
 use serde_json::{Map, Value as Json};
 
 use crate::derived::{Derived, Ran, run, take_in};
+use crate::flood_drops::FloodMeters;
 use crate::homes::FormerPlaces;
 pub use crate::homes::Moves;
 use crate::input_rows::{managed_rows, merge, objects_rows};
-use crate::flood_drops::FloodMeters;
 use crate::learned::LearnedPlaces;
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;

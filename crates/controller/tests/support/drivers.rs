@@ -91,7 +91,8 @@ impl Drivers for Switches {
         let name = config.name.clone();
         let started = all.get(&name).map_or(0, |switch| switch.started) + 1;
         let (desired, learned, counted, pushed, frames) = (None, None, None, Vec::new(), Vec::new());
-        let switch = Switch { config, desired, learned, counted, pushed, frames, started, running: true, events };
+        let switch =
+            Switch { config, desired, learned, counted, pushed, frames, started, running: true, events };
         all.insert(name.clone(), switch);
         Box::new(FakeDriver { name, number: started, switches: self.clone() })
     }
