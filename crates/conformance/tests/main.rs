@@ -9,6 +9,7 @@ mod learning;
 mod open_vswitch;
 mod physical;
 mod pipeline;
+mod planted;
 mod problems;
 mod random;
 mod trees;

@@ -58,8 +58,7 @@ impl World {
     fn wants_tunnel_to(&self, host: &str, encap: Encap, peer: &str) -> bool {
         let (Some(one), Some(other)) = (self.nodes.get(host), self.nodes.get(peer)) else { return false };
         let both = one.encaps.contains(&encap) && other.encaps.contains(&encap);
-        let alike = one.zone == other.zone && one.ip.is_ipv4() == other.ip.is_ipv4();
-        host != peer && alike && both && self.share_overlay(host, peer)
+        host != peer && one.meets(other) && both && self.share_overlay(host, peer)
     }
 
     /// Whether a host has a tunnel port that leads to a peer in an encapsulation.
@@ -117,8 +116,7 @@ impl World {
         let mut faults = Vec::new();
         let none = BTreeMap::new();
         for switch in self.switches.keys() {
-            let located = self.ports_of(switch).filter_map(|(port, _)| self.location(port));
-            let present: BTreeSet<&str> = located.collect();
+            let present = self.hosts_of(switch);
             let reporters = self.reporters(switch);
             let used = self.trees.used.contains(switch);
             let branches = self.trees.branches.get(switch).unwrap_or(&none);

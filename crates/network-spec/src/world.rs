@@ -235,6 +235,14 @@ pub struct Localnet {
     pub tag: u16,
 }
 
+impl Node {
+    /// Whether there can be tunnels to another host. They exist only within a zone, and between addresses of one IP version,
+    /// since a packet has one outer header.
+    pub(crate) fn meets(&self, other: &Node) -> bool {
+        self.zone == other.zone && self.ip.is_ipv4() == other.ip.is_ipv4()
+    }
+}
+
 impl World {
     /// The host that `port` is on: where its interface, or its parent's, appeared last. Reports of hosts that are not nodes
     /// do not count, nor do reports of a trunk member, nor those of hosts that the interface's port does not request. A
@@ -276,6 +284,11 @@ impl World {
         localnets.next().map(|(id, localnet)| (id.as_str(), localnet))
     }
 
+    /// The hosts with ports of a switch.
+    pub(crate) fn hosts_of(&self, switch: &str) -> BTreeSet<&str> {
+        self.ports_of(switch).filter_map(|(port, _)| self.location(port)).collect()
+    }
+
     /// Whether a host has ports of a switch. Only then does it know the switch and serve its localnet port.
     pub(crate) fn knows(&self, host: &str, switch: &str) -> bool {
         self.ports_of(switch).any(|(port, _)| self.location(port) == Some(host))
@@ -312,11 +325,10 @@ impl World {
     }
 
     /// The encapsulation from one host to another: the first of the sender's encapsulations for which both have a tunnel
-    /// port. Tunnels exist only within a zone, and between addresses of one IP version, since a packet has one outer header.
+    /// port, if the two can meet.
     pub fn tunnel(&self, from: &str, to: &str) -> Option<Encap> {
         let (sender, receiver) = (self.nodes.get(from)?, self.nodes.get(to)?);
         let both = |encap: &&Encap| self.has_tunnel(from, **encap, to) && self.has_tunnel(to, **encap, from);
-        let alike = sender.zone == receiver.zone && sender.ip.is_ipv4() == receiver.ip.is_ipv4();
-        (alike && from != to).then(|| sender.encaps.iter().find(both).copied())?
+        (sender.meets(receiver) && from != to).then(|| sender.encaps.iter().find(both).copied())?
     }
 }
