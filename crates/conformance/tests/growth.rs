@@ -18,7 +18,7 @@ const SWITCH: &str = "wide";
 
 /// As in `rules/interface/layout.nlog`.
 const BRANCH_GROUP: i64 = 0x200_0000;
-const BRANCH_BUCKET: i64 = 0x100_0000;
+const BRANCH_BUCKET: i64 = 0x400_0000;
 const LABEL_MASK: i64 = 0xff_ffff;
 
 fn hosts() -> u16 {
