@@ -18,7 +18,7 @@ const SWITCH: &str = "wide";
 
 /// As in `rules/interface/layout.nlog`.
 const BRANCH_GROUP: i64 = 0x200_0000;
-const BRANCH_BUCKET: i64 = 0x100_0000;
+const BRANCH_BUCKET: i64 = 0x400_0000;
 const LABEL_MASK: i64 = 0xff_ffff;
 
 fn hosts() -> u16 {
@@ -26,12 +26,16 @@ fn hosts() -> u16 {
     named.map_or(USUAL, |text| text.parse().expect("WEFT_GROWTH_HOSTS is a number of hosts"))
 }
 
-/// A switch with a port for each of these hosts, none of which is plugged in.
-fn world(hosts: u16, kind: impl Fn(u16) -> (bool, Vec<Encap>)) -> World {
+fn world() -> World {
     let mut world = World::new(false);
-    let mut apply = |change| assert!(world.apply(&change));
-    apply(Change::Switch(SWITCH.to_owned(), "acme".to_owned()));
-    for number in 1..=hosts {
+    assert!(world.apply(&Change::Switch(SWITCH.to_owned(), "acme".to_owned())));
+    world
+}
+
+/// Hosts of these numbers come, each with a port.
+fn add(world: &mut World, numbers: impl Iterator<Item = u16>, kind: impl Fn(u16) -> (bool, Vec<Encap>)) {
+    for number in numbers {
+        let mut apply = |change| assert!(world.apply(&change));
         let [high, low] = number.to_be_bytes();
         let (is_six, encaps) = kind(number);
         let ip: IpAddr = if is_six {
@@ -43,7 +47,7 @@ fn world(hosts: u16, kind: impl Fn(u16) -> (bool, Vec<Encap>)) -> World {
             Node { ip, zone: String::new(), encaps, mappings: BTreeMap::new(), roles: vec!["hypervisor"] };
         let port = Port {
             switch: SWITCH.to_owned(),
-            addresses: vec![([2, 0, 0, 0, high, low], vec![Ipv4Addr::new(10, 0, high, low).into()])],
+            addresses: vec![([2, 0, 0, 0, high, low], vec![])],
             security: false,
             unknown: false,
             parent: None,
@@ -53,8 +57,8 @@ fn world(hosts: u16, kind: impl Fn(u16) -> (bool, Vec<Encap>)) -> World {
         };
         apply(Change::Node(format!("h{number}"), node));
         apply(Change::Port(format!("p{number}"), port));
+        apply(Change::Plug(format!("h{number}"), format!("p{number}")));
     }
-    world
 }
 
 /// All hosts have their tunnel ports.
@@ -66,12 +70,6 @@ fn reports(world: &World) -> Reports {
         }
     }
     reports
-}
-
-fn plug(world: &mut World, numbers: impl Iterator<Item = u16>) {
-    for number in numbers {
-        assert!(world.apply(&Change::Plug(format!("h{number}"), format!("p{number}"))));
-    }
 }
 
 /// The number of rows that change, where a row that replaces another counts once.
@@ -92,14 +90,14 @@ fn sizes(hosts: u16) -> Vec<u16> {
 #[test]
 fn a_host_more_changes_few_flows_and_buckets() {
     let hosts = hosts();
-    let mut world = world(hosts, |_| (false, vec![Encap::Geneve]));
-    let reports = reports(&world);
+    let mut world = world();
+    let alike = |_| (false, vec![Encap::Geneve]);
     let mut derivation = Derivation::new(program::rules()).expect("the rules start");
     let table = |derivation: &Derivation, name| derivation.schema().find(name).expect("the rules have it");
     let [flow, bucket, branch] = ["of_flow", "of_bucket", "branch"].map(|name| table(&derivation, name));
     let objects = program::rules().objects.clone();
     let mut step = |world: &World| {
-        let rows = rows(world, &objects, &reports, &|_| true);
+        let rows = rows(world, &objects, &reports(world), &|_| true);
         derivation.replace(rows).expect("the rules accept it").expect("something changes")
     };
     println!(
@@ -110,10 +108,10 @@ fn a_host_more_changes_few_flows_and_buckets() {
     let (mut most, mut most_split) = ((0, 0), (0, 0));
     for size in sizes(hosts) {
         if at + 1 < size {
-            plug(&mut world, at + 1..size);
+            add(&mut world, at + 1..size, alike);
             step(&world);
         }
-        plug(&mut world, size..=size);
+        add(&mut world, size..=size, alike);
         at = size;
         let delta = step(&world);
         let count = |table, key| delta.get(&table).map_or(0, |delta| changed(delta, key));
@@ -146,8 +144,8 @@ fn class(number: u16) -> (bool, Vec<Encap>) {
 #[test]
 fn a_group_of_a_switch_of_sixteen_classes_has_few_buckets() {
     let hosts = hosts();
-    let mut world = world(hosts, class);
-    plug(&mut world, 1..=hosts);
+    let mut world = world();
+    add(&mut world, 1..=hosts, class);
     let reports = reports(&world);
     let mut derivation = Derivation::new(program::rules()).expect("the rules start");
     let objects = program::rules().objects.clone();

@@ -167,15 +167,17 @@ fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
 #[test]
 fn a_broadcast_is_lost_or_doubled_in_a_branch_that_is_split_or_joined_alone() {
     let mut tally = Tally::default();
-    let seeds =
-        test_random::seeds!("a_broadcast_is_lost_or_doubled_in_a_branch_that_is_split_or_joined_alone", 12);
+    let seeds = test_random::seeds!(
+        "a_broadcast_is_lost_or_doubled_in_a_branch_that_is_split_or_joined_alone",
+        6
+    );
     let is_whole = seeds.is_whole();
     for seed in seeds {
         run(seed, &mut tally).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
     println!("{tally:?}");
     let Tally { meanwhile, lost, twice, borders, branches } = tally;
-    assert!(!is_whole || (borders > 20 && branches > 5 && lost > 0 && twice > 0), "{tally:?}");
+    assert!(!is_whole || (borders > 8 && branches > 4 && lost > 0 && twice > 0), "{tally:?}");
     // Most of the branches stay as they are.
     assert!(20 * (lost + twice) < meanwhile, "{lost} lost and {twice} twice of {meanwhile}");
 }

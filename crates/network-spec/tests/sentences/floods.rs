@@ -49,7 +49,7 @@ fn a_host_with_members_gets_one_copy_and_others_none() {
 fn trees() -> Trees {
     let branches = [("hv1", "0"), ("hv2", "1"), ("hv3", "1"), ("hv4", "2")];
     let branches = branches.into_iter().map(|(host, branch)| (host.to_owned(), branch.to_owned()));
-    let ranks = [("hv2", 5), ("hv3", 6)];
+    let ranks = [("hv2", 5), ("hv3", 6), ("hv4", 9)];
     Trees {
         hosts: 3,
         slack: 25,
