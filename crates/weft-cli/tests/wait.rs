@@ -89,6 +89,15 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
+    type ListFloodDropsStream = Results<pb::ListFloodDropsResponse>;
+
+    async fn list_flood_drops(
+        &self,
+        _: Request<pb::ListFloodDropsRequest>,
+    ) -> Result<Response<Self::ListFloodDropsStream>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     async fn status(&self, _: Request<pb::StatusRequest>) -> Result<Response<pb::StatusResponse>, Status> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst);
         let synced = self.script.in_order_after.is_some_and(|after| asked >= after);
