@@ -55,7 +55,7 @@ fn a_switch_is_lost_once_and_back_once_also_over_restarts() {
     let txn = again.last_txn() + 1;
     records.push(again.connection("hv1", true, now()).unwrap().unwrap().journalled());
     none(&mut again, true);
-    assert_eq!(flows(&again, "hv1"), [format!("0 1 metadata={txn:#x} set_field:1->reg0")]);
+    assert_eq!(flows(&again, "hv1"), [format!("0 1 metadata={txn:#x} set_field:0x1->reg0")]);
     let mut last = self::core(&rules, &records).0;
     assert_eq!(flows(&last, "hv1"), flows(&again, "hv1"));
     let deleted = last.delete(&[ObjectKey::new("transport_node", "hv1")], "test", now()).unwrap();
