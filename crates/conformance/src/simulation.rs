@@ -205,12 +205,13 @@ impl Simulation {
     /// A host has learned an announcement that the rules do not await.
     pub fn heard(&self) -> Result<BTreeSet<(String, String)>, String> {
         let Some(id) = self.rules.schema().find("awaited_flow") else { return Ok(BTreeSet::new()) };
-        let awaited = self.status.iter().filter(|(table, _)| *table == id).filter_map(|(_, row)| match &row[..] {
-            [Value::String(host), Value::Int(table), Value::Int(cookie), Value::String(port)] => {
-                Some(((&**host, *table, *cookie), &**port))
-            }
-            _ => None,
-        });
+        let awaited =
+            self.status.iter().filter(|(table, _)| *table == id).filter_map(|(_, row)| match &row[..] {
+                [Value::String(host), Value::Int(table), Value::Int(cookie), Value::String(port)] => {
+                    Some(((&**host, *table, *cookie), &**port))
+                }
+                _ => None,
+            });
         let awaited: BTreeMap<_, _> = awaited.collect();
         let tables: BTreeSet<i64> = awaited.keys().map(|(_, table, _)| *table).collect();
         let mut heard = BTreeSet::new();

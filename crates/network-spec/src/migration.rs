@@ -38,8 +38,10 @@ impl World {
 
     /// The hosts that stand by for a port: they have its interface too, because it requests several hosts, and are not its home.
     pub fn standbys(&self, port: &str) -> BTreeSet<&str> {
-        let requests_several =
-            self.owner(port).and_then(|owner| self.ports.get(owner)).is_some_and(|of| of.requested_hosts.len() > 1);
+        let requests_several = self
+            .owner(port)
+            .and_then(|owner| self.ports.get(owner))
+            .is_some_and(|of| of.requested_hosts.len() > 1);
         let home = self.location(port);
         let claims = self.claims_of(port).into_keys();
         claims.filter(|host| requests_several && Some(*host) != home).collect()
@@ -55,7 +57,9 @@ impl World {
     /// The hosts that have the interface of a port and may have it, each with the number of its claim.
     fn claims_of(&self, port: &str) -> BTreeMap<&str, u64> {
         let owner = self.owner(port).and_then(|owner| self.ports.get_key_value(owner));
-        let (Some((owner, of_owner)), Some(own)) = (owner, self.ports.get(port)) else { return BTreeMap::new() };
+        let (Some((owner, of_owner)), Some(own)) = (owner, self.ports.get(port)) else {
+            return BTreeMap::new();
+        };
         if !own.enabled || !of_owner.enabled {
             return BTreeMap::new();
         }
@@ -135,9 +139,11 @@ pub(crate) fn announces(frame: &Frame) -> bool {
     let says_so = match &frame.body {
         Body::Rarp(_) => true,
         Body::Arp(_) => is_group(frame.dst),
-        Body::Ipv6(Some(Packet { dst, payload: Payload::Advertisement(_) | Payload::Icmpv6(136, _), .. })) => {
-            dst.segments() == [0xff02, 0, 0, 0, 0, 0, 0, 1]
-        }
+        Body::Ipv6(Some(Packet {
+            dst,
+            payload: Payload::Advertisement(_) | Payload::Icmpv6(136, _),
+            ..
+        })) => dst.segments() == [0xff02, 0, 0, 0, 0, 0, 0, 1],
         _ => false,
     };
     says_so && frame.vlan.is_none() && guard::is_forwarded(frame)

@@ -287,7 +287,8 @@ impl Model {
             return;
         }
         let hosts: BTreeSet<String> = self.world.hosts_with(port).into_iter().map(str::to_owned).collect();
-        let (here, elsewhere): (Vec<&String>, Vec<&String>) = hosts.iter().partition(|host| *host == sent.host);
+        let (here, elsewhere): (Vec<&String>, Vec<&String>) =
+            hosts.iter().partition(|host| *host == sent.host);
         if !here.is_empty() && port != sent.port {
             self.deliver(sent.host, port, sent, out);
         }
@@ -384,7 +385,14 @@ impl Model {
 
     /// Delivers a copy to a port on the host that it has reached. A port hears nothing of what it sends itself, if the host knows
     /// who has sent it. A host that stands by for a port may not know that the frame is from another interface of it.
-    fn deliver_crossed(&self, host: &str, port: &str, sent: &Sent<'_>, crossed: Crossed, out: &mut Vec<Arrival>) {
+    fn deliver_crossed(
+        &self,
+        host: &str,
+        port: &str,
+        sent: &Sent<'_>,
+        crossed: Crossed,
+        out: &mut Vec<Arrival>,
+    ) {
         if port != sent.port || crossed == Crossed::WithoutPort {
             self.deliver(host, port, sent, out);
         }

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use frame_builder::{
-    ADVERTISEMENT, ARP, Arp, BROADCAST, ICMPV6, IPV6, Ipv6, arp, ethernet, icmpv6, link_layer, neighbour, tagged,
+    ADVERTISEMENT, ARP, Arp, BROADCAST, ICMPV6, IPV6, Ipv6, arp, ethernet, icmpv6, link_layer, neighbour,
+    tagged,
 };
 use test_random::Random;
 
@@ -86,9 +87,10 @@ impl Generator<'_> {
         }
         let before = self.steps.len();
         let name = changes.iter().find_map(|change| match change {
-            Change::Port(name, _) | Change::Plug(_, name) | Change::Unplug(_, name) | Change::Announce(_, name) => {
-                Some(name.clone())
-            }
+            Change::Port(name, _)
+            | Change::Plug(_, name)
+            | Change::Unplug(_, name)
+            | Change::Announce(_, name) => Some(name.clone()),
             _ => None,
         });
         self.change(changes);
@@ -114,7 +116,10 @@ impl Generator<'_> {
         let world = &self.world;
         let port = world.ports.get(name)?;
         let near = |(_, other): &&(String, String)| {
-            world.ports.get(other).is_some_and(|of| other == name || (of.switch == port.switch && of.parent.is_none()))
+            world
+                .ports
+                .get(other)
+                .is_some_and(|of| other == name || (of.switch == port.switch && of.parent.is_none()))
         };
         let places: Vec<&(String, String)> = world.vifs.keys().filter(near).collect();
         if places.is_empty() {
