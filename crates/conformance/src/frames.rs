@@ -1,6 +1,7 @@
 //! Random frames, as tenants, attackers and broken software send them.
 
 mod inside;
+mod single_fault;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -54,10 +55,16 @@ pub fn frame(random: &mut Random, book: &Book) -> Vec<u8> {
         let (number, own, near) = random.pick(&book.tags);
         (tag, whose) = (Some(*number), (own, near));
     }
-    let talk = talk(random, whose.0, whose.1, &book.far);
-    let inside = inside::payload(random, &talk);
-    let to_group = inside::group(&inside).filter(|_| random.chance(55));
-    let mut frame = [to_group.unwrap_or(talk.dst), talk.src].concat();
+    let (dst, src, inside) = if random.chance(20) {
+        let (own, near) = (someone(random, whose.0), someone(random, whose.1));
+        single_fault::message(random, &own, &near)
+    } else {
+        let talk = talk(random, whose.0, whose.1, &book.far);
+        let inside = inside::payload(random, &talk);
+        let to_group = inside::group(&inside).filter(|_| random.chance(55));
+        (to_group.unwrap_or(talk.dst), talk.src, inside)
+    };
+    let mut frame = [dst, src].concat();
     if let Some(tag) = tag {
         frame.extend(tagged(random, 0x8100, tag));
     } else if random.chance(6) {
@@ -91,12 +98,15 @@ fn tagged(random: &mut Random, kind: u16, number: u16) -> Vec<u8> {
     [kind.to_be_bytes(), tci.to_be_bytes()].concat()
 }
 
-fn talk(random: &mut Random, own: &[Addresses], near: &[Addresses], far: &[Addresses]) -> Talk {
-    let nobody: Addresses = (stranger(random), vec![]);
-    let someone = |random: &mut Random, from: &[Addresses]| match from {
-        [] => nobody.clone(),
+/// One of these, or somebody who has no port.
+fn someone(random: &mut Random, of: &[Addresses]) -> Addresses {
+    match of {
+        [] => (stranger(random), vec![]),
         some => random.pick(some).clone(),
-    };
+    }
+}
+
+fn talk(random: &mut Random, own: &[Addresses], near: &[Addresses], far: &[Addresses]) -> Talk {
     let me = match random.below(100) {
         0..92 => someone(random, own),
         92..95 => someone(random, near),

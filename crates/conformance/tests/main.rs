@@ -8,5 +8,6 @@ mod learning;
 mod open_vswitch;
 mod physical;
 mod pipeline;
+mod planted;
 mod problems;
 mod random;

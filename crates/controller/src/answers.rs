@@ -23,6 +23,9 @@ const MAKING_MAX: usize = 8;
 /// The memory of a frame in addition to its bytes.
 const FRAME_BYTES: usize = 512;
 
+/// The messages of an answer.
+pub(crate) type Results<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
 /// Lets calls make answers in turn.
 #[derive(Clone)]
 pub(crate) struct Turns(Arc<Semaphore>);
@@ -180,6 +183,23 @@ impl<T> Stream for Parts<T> {
             }),
         })
     }
+}
+
+/// An answer whose messages are made in one go, beside the runtime's threads. Each is on the account until it is sent.
+pub(crate) async fn all_at_once<T: Message + 'static>(
+    account: Account,
+    turn: Turn,
+    make: impl FnOnce() -> Vec<T> + Send + 'static,
+) -> Result<Response<Results<T>>, Status> {
+    let messages = tokio::task::spawn_blocking(move || {
+        // The turn lasts until all of it is on the account, also if the client leaves meanwhile.
+        let _turn = turn;
+        let charged = make().into_iter().map(|message| (account.charge(decoded_bytes(&message)), message));
+        charged.collect::<Vec<_>>()
+    });
+    let messages = messages.await.map_err(|error| Status::internal(error.to_string()))?;
+    let messages = messages.into_iter().map(|(_charge, message)| Ok(message));
+    Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
 }
 
 #[cfg(test)]

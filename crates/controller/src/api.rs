@@ -1,17 +1,15 @@
 //! The gRPC interface: `proto/weft/v1/weft.proto` to the [`Engine`] and back.
 
 use std::collections::{BTreeMap, HashSet};
-use std::pin::Pin;
 use std::sync::Arc;
 
 use network::{Batch, Cancel, Kinds, ObjectError, ObjectKey, Outcome};
 use nlog_data::quotation::{cut, quote_text};
 use tokio::sync::Semaphore;
-use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 use tracing::debug;
 
-use crate::answers::{PartSender, Turn, Turns, decoded_bytes, parts};
+use crate::answers::{PartSender, Results, Turns, all_at_once, parts};
 use crate::client::WholeReceipts;
 use crate::core::{Problem, Refusal};
 use crate::engine::{Applied, Engine, Found, Listing, PAGE, Stopping, Which};
@@ -45,8 +43,6 @@ pub(crate) struct Api {
     turns: Turns,
     surveys: Surveys,
 }
-
-type Results<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Api {
     pub(crate) fn new(engine: Engine, kinds: Kinds, host_kind: Option<&str>, packages: &[String]) -> Self {
@@ -371,23 +367,6 @@ fn origin(by: String, extensions: &tonic::Extensions) -> Origin {
 }
 
 /// The account of the connection that a call came over.
-/// An answer whose messages are made in one go, beside the runtime's threads. Each is on the account until it is sent.
-async fn all_at_once<T: prost::Message + 'static>(
-    account: Account,
-    turn: Turn,
-    make: impl FnOnce() -> Vec<T> + Send + 'static,
-) -> Result<Response<Results<T>>, Status> {
-    let messages = tokio::task::spawn_blocking(move || {
-        // The turn lasts until all of it is on the account, also if the client leaves meanwhile.
-        let _turn = turn;
-        let charged = make().into_iter().map(|message| (account.charge(decoded_bytes(&message)), message));
-        charged.collect::<Vec<_>>()
-    });
-    let messages = messages.await.map_err(|error| Status::internal(error.to_string()))?;
-    let messages = messages.into_iter().map(|(_charge, message)| Ok(message));
-    Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
-}
-
 fn account(extensions: &tonic::Extensions) -> Account {
     extensions.get::<Caller>().map_or_else(Account::detached, |caller| caller.account.clone())
 }

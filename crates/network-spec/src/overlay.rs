@@ -1,6 +1,5 @@
 //! The tunnels of switches: the packets that fit, and the sources whose packets hosts accept.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::world::{Encap, Form, World};
@@ -34,8 +33,7 @@ impl World {
         if self.localnet_of(switch).is_some() {
             return None;
         }
-        let hosts: BTreeSet<&str> =
-            self.ports_of(switch).flat_map(|(port, _)| self.hosts_with(port)).collect();
+        let hosts = self.hosts_of(switch);
         let pairs = hosts.iter().flat_map(|from| hosts.iter().map(move |to| (*from, *to)));
         let mtu = |(from, to)| {
             let encap = self.tunnel(from, to)?;
@@ -58,8 +56,7 @@ impl World {
             let peer = &self.nodes[name];
             name != host
                 && peer.ip == source
-                && peer.zone == node.zone
-                && peer.ip.is_ipv4() == node.ip.is_ipv4()
+                && peer.meets(node)
                 && peer.encaps.iter().any(|encap| node.encaps.contains(encap))
                 && self.share_overlay(name, host)
         };

@@ -40,9 +40,8 @@ impl World {
     pub fn without_common_encapsulation(&self) -> BTreeSet<&str> {
         let apart = |one: &str, other: &str| {
             let [ours, theirs] = [one, other].map(|host| self.usable(host));
-            let [one, other] = [one, other].map(|host| &self.nodes[host]);
-            let alike = one.zone == other.zone && one.ip.is_ipv4() == other.ip.is_ipv4();
-            let common = alike && ours.iter().any(|encap| theirs.contains(encap));
+            let meet = self.nodes[one].meets(&self.nodes[other]);
+            let common = meet && ours.iter().any(|encap| theirs.contains(encap));
             !ours.is_empty() && !theirs.is_empty() && !common
         };
         let split = |switch: &&str| {
@@ -121,11 +120,6 @@ impl World {
             }
         }
         members
-    }
-
-    /// The hosts with ports of a switch, or that stand by for one.
-    fn hosts_of(&self, switch: &str) -> BTreeSet<&str> {
-        self.ports_of(switch).flat_map(|(port, _)| self.hosts_with(port)).collect()
     }
 
     /// The encapsulations that a host can use. Where one tunnel port serves all peers, it must exist. Where each peer has its

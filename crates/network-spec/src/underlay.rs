@@ -57,8 +57,7 @@ impl World {
     fn wants_tunnel_to(&self, host: &str, encap: Encap, peer: &str) -> bool {
         let (Some(one), Some(other)) = (self.nodes.get(host), self.nodes.get(peer)) else { return false };
         let both = one.encaps.contains(&encap) && other.encaps.contains(&encap);
-        let alike = one.zone == other.zone && one.ip.is_ipv4() == other.ip.is_ipv4();
-        host != peer && alike && both && self.share_overlay(host, peer)
+        host != peer && one.meets(other) && both && self.share_overlay(host, peer)
     }
 
     /// Whether a host has a tunnel port that leads to a peer in an encapsulation.
@@ -97,9 +96,7 @@ impl World {
 
     /// Whether some floods of a switch take a tree.
     pub(crate) fn takes_tree(&self, switch: &str) -> bool {
-        let on_hosts: BTreeSet<&str> =
-            self.ports_of(switch).flat_map(|(port, _)| self.hosts_with(port)).collect();
-        on_hosts.len() > self.trees.copies
+        self.hosts_of(switch).len() > self.trees.copies
     }
 
     /// The ways of a flood from one host to others, each after those that it depends on.

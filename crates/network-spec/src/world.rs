@@ -225,6 +225,14 @@ pub struct Localnet {
     pub tag: u16,
 }
 
+impl Node {
+    /// Whether there can be tunnels to another host. They exist only within a zone, and between addresses of one IP version,
+    /// since a packet has one outer header.
+    pub(crate) fn meets(&self, other: &Node) -> bool {
+        self.zone == other.zone && self.ip.is_ipv4() == other.ip.is_ipv4()
+    }
+}
+
 impl World {
     /// The switch of a port or localnet port.
     pub(crate) fn switch_of(&self, port: &str) -> Option<&str> {
@@ -247,6 +255,11 @@ impl World {
     pub(crate) fn localnet_of(&self, switch: &str) -> Option<(&str, &Localnet)> {
         let mut localnets = self.localnets.iter().filter(|(_, localnet)| localnet.switch == switch);
         localnets.next().map(|(id, localnet)| (id.as_str(), localnet))
+    }
+
+    /// The hosts with ports of a switch, or that stand by for one.
+    pub(crate) fn hosts_of(&self, switch: &str) -> BTreeSet<&str> {
+        self.ports_of(switch).flat_map(|(port, _)| self.hosts_with(port)).collect()
     }
 
     /// Whether a host has ports of a switch, or stands by for one. Only then does it know the switch and serve its localnet port.
@@ -285,11 +298,10 @@ impl World {
     }
 
     /// The encapsulation from one host to another: the first of the sender's encapsulations for which both have a tunnel
-    /// port. Tunnels exist only within a zone, and between addresses of one IP version, since a packet has one outer header.
+    /// port, if the two can meet.
     pub fn tunnel(&self, from: &str, to: &str) -> Option<Encap> {
         let (sender, receiver) = (self.nodes.get(from)?, self.nodes.get(to)?);
         let both = |encap: &&Encap| self.has_tunnel(from, **encap, to) && self.has_tunnel(to, **encap, from);
-        let alike = sender.zone == receiver.zone && sender.ip.is_ipv4() == receiver.ip.is_ipv4();
-        (alike && from != to).then(|| sender.encaps.iter().find(both).copied())?
+        (sender.meets(receiver) && from != to).then(|| sender.encaps.iter().find(both).copied())?
     }
 }

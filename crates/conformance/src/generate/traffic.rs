@@ -87,9 +87,7 @@ impl Generator<'_> {
         let (who, relay) = (*self.random.pick(&AUDIENCES), self.random.chance(30));
         Some(self.world.labels.port(&audience(&switch, who, relay)))
     }
-}
 
-impl Generator<'_> {
     /// Sends a frame from or to one of a few addresses that move between the learning ports of a switch. They send to all, to
     /// each other, where only one host hears them, and to ports.
     pub(super) fn roam(&mut self) {

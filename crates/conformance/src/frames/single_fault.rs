@@ -1,0 +1,228 @@
+//! Messages of ARP, neighbour discovery and DHCP as a host sends them, with one fault at most. Security checks several fields of each:
+//! only a message that is right in all the others shows that a field is checked.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use frame_builder::{Arp, BROADCAST, Endpoints, Ipv4, Ipv6, TCP, UDP, link_layer, solicited_node, tcp, udp};
+use test_random::Random;
+
+use super::{Addresses, Mac, link_local, stranger};
+
+/// All nodes and all routers of the link (RFC 4291, 2.7.1), and all routers that listen to multicast reports (RFC 3810, 5.2.14).
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+const REPORTS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
+/// A group that reaches farther than the link.
+const FAR_GROUP: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 1);
+
+/// Options of neighbour discovery: the link-layer address of the source, and of the target (RFC 4861, 4.6.1).
+const SOURCE_OPTION: u8 = 1;
+const TARGET_OPTION: u8 = 2;
+
+/// A random message from `own` on its way to `near`: the destination and source MAC, and what follows them.
+pub(super) fn message(random: &mut Random, own: &Addresses, near: &Addresses) -> (Mac, Mac, Vec<u8>) {
+    let faulty = random.chance(65);
+    match random.below(10) {
+        0..3 => arp(random, own, near, faulty),
+        3..5 => dhcp(random, own, near, faulty),
+        5 => dhcpv6(random, own, near, faulty),
+        _ => neighbour_discovery(random, own, near, faulty),
+    }
+}
+
+fn arp(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) -> (Mac, Mac, Vec<u8>) {
+    let (here, there) = (ipv4_of(random, own), ipv4_of(random, near));
+    let nobody = Ipv4Addr::UNSPECIFIED;
+    let mut src = own.0;
+    let (mut dst, mut arp) = *random.pick(&[
+        (BROADCAST, Arp { operation: 1, sender: (own.0, here), target: ([0; 6], there) }),
+        (BROADCAST, Arp { operation: 1, sender: (own.0, nobody), target: ([0; 6], here) }),
+        (BROADCAST, Arp { operation: 1, sender: (own.0, nobody), target: ([0; 6], there) }),
+        (near.0, Arp { operation: 1, sender: (own.0, here), target: (near.0, there) }),
+        (near.0, Arp { operation: 2, sender: (own.0, here), target: (near.0, there) }),
+        (near.0, Arp { operation: 2, sender: (own.0, here), target: (near.0, nobody) }),
+    ]);
+    if faulty {
+        match random.below(6) {
+            0 => src = other_mac(random, near),
+            1 => arp.sender.0 = other_mac(random, near),
+            2 => arp.sender.1 = *random.pick(&[there, Ipv4Addr::new(10, 9, 9, 1)]),
+            3 => arp.target.1 = *random.pick(&[here, nobody, Ipv4Addr::new(10, 9, 9, 1)]),
+            4 => arp.operation = *random.pick(&[2, 3, 0]),
+            _ => dst = *random.pick(&[near.0, BROADCAST]),
+        }
+    }
+    (dst, src, [vec![8, 6], frame_builder::arp(arp)].concat())
+}
+
+fn dhcp(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) -> (Mac, Mac, Vec<u8>) {
+    let (here, there) = (ipv4_of(random, own), ipv4_of(random, near));
+    let (nobody, everybody) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
+    let (mut mac, mut protocol) = (own.0, UDP);
+    let (dst, mut from, mut to, (mut source, mut destination)) = *random.pick(&[
+        (BROADCAST, nobody, everybody, (68, 67)),
+        (BROADCAST, nobody, everybody, (68, 67)),
+        (BROADCAST, here, everybody, (67, 68)),
+        (near.0, here, there, (67, 68)),
+        (near.0, here, everybody, (67, 68)),
+    ]);
+    if faulty {
+        match random.below(6) {
+            0 => mac = other_mac(random, near),
+            1 => from = *random.pick(&[here, there, nobody]),
+            2 => to = *random.pick(&[there, everybody]),
+            3 => source = *random.pick(&[67, 69, 1]),
+            4 => destination = *random.pick(&[68, 66, 1]),
+            _ => protocol = TCP,
+        }
+    }
+    let endpoints = Endpoints::V4(from, to);
+    let inside = match protocol {
+        TCP => tcp(source, destination, 2, b"no lease", endpoints),
+        _ => udp(source, destination, b"a lease", endpoints),
+    };
+    let (identification, fragment) = (7, *random.pick(&[0, 0, 0, 0x4000, 0x2000]));
+    let packet =
+        Ipv4 { src: from, dst: to, protocol, tos: 0, identification, fragment, ttl: 64, options: vec![] };
+    (dst, mac, [vec![8, 0], packet.packet(&inside)].concat())
+}
+
+fn dhcpv6(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) -> (Mac, Mac, Vec<u8>) {
+    let (mut from, to) = (link_local(own.0), link_local(near.0));
+    let (mut source, mut destination) = (547, 546);
+    if faulty {
+        match random.below(3) {
+            0 => from = ipv6_of(random, near),
+            1 => source = 546,
+            _ => destination = *random.pick(&[547, 545]),
+        }
+    }
+    let inside = udp(source, destination, b"a lease", Endpoints::V6(from, to));
+    let packet = Ipv6 { src: from, dst: to, next: UDP, tos: 0, label: 0, hops: 64 };
+    (near.0, own.0, [vec![0x86, 0xdd], packet.packet(&inside)].concat())
+}
+
+/// A message of neighbour discovery, or a report of a multicast listener.
+#[derive(Clone, Copy)]
+struct Discovery {
+    mac: Mac,
+    /// None: that of the group that the IPv6 destination is.
+    to_mac: Option<Mac>,
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    hops: u8,
+    kind: u8,
+    code: u8,
+    target: Option<Ipv6Addr>,
+    option: Option<(u8, Mac)>,
+}
+
+fn neighbour_discovery(
+    random: &mut Random,
+    own: &Addresses,
+    near: &Addresses,
+    faulty: bool,
+) -> (Mac, Mac, Vec<u8>) {
+    let (here, there) = (ipv6_of(random, own), ipv6_of(random, near));
+    let nobody = Ipv6Addr::UNSPECIFIED;
+    let usual = Discovery {
+        mac: own.0,
+        to_mac: None,
+        src: here,
+        dst: solicited_node(there).0,
+        hops: 255,
+        kind: 135,
+        code: 0,
+        target: Some(there),
+        option: Some((SOURCE_OPTION, own.0)),
+    };
+    let advertisement = Discovery {
+        kind: 136,
+        dst: ALL_NODES,
+        target: Some(here),
+        option: Some((TARGET_OPTION, own.0)),
+        ..usual
+    };
+    let without_target = Discovery { target: None, dst: ALL_ROUTERS, ..usual };
+    let mut message = *random.pick(&[
+        usual,
+        Discovery { to_mac: Some(near.0), dst: there, ..usual },
+        // Duplicate address detection (RFC 4862, 5.4.2).
+        Discovery { src: nobody, dst: solicited_node(here).0, target: Some(here), option: None, ..usual },
+        advertisement,
+        Discovery { to_mac: Some(near.0), dst: there, ..advertisement },
+        Discovery { option: None, ..advertisement },
+        Discovery { kind: 133, ..without_target },
+        Discovery { kind: 133, src: nobody, option: None, ..without_target },
+        Discovery { kind: 134, dst: ALL_NODES, ..without_target },
+        Discovery { kind: 143, src: nobody, dst: REPORTS, hops: 1, option: None, ..without_target },
+        Discovery {
+            kind: 131,
+            src: nobody,
+            dst: solicited_node(here).0,
+            hops: 1,
+            option: None,
+            ..without_target
+        },
+    ]);
+    if faulty {
+        fault(random, &mut message, near, (here, there));
+    }
+    message.frame()
+}
+
+fn fault(
+    random: &mut Random,
+    message: &mut Discovery,
+    near: &Addresses,
+    (here, there): (Ipv6Addr, Ipv6Addr),
+) {
+    let other = other_mac(random, near);
+    match random.below(9) {
+        0 => message.mac = other,
+        1 => message.src = *random.pick(&[Ipv6Addr::UNSPECIFIED, there, link_local(other)]),
+        2 => message.dst = *random.pick(&[there, FAR_GROUP, ALL_NODES]),
+        3 => message.hops = *random.pick(&[254, 64, 0]),
+        4 => message.kind = *random.pick(&[128, 130, 132, 133, 134, 135, 136, 144]),
+        5 => message.code = 1,
+        6 => message.target = message.target.map(|_| *random.pick(&[here, there, link_local(other)])),
+        7 => {
+            let kind = message.option.map_or(SOURCE_OPTION, |(kind, _)| kind);
+            message.option = Some((kind, *random.pick(&[other, [0; 6]])));
+        }
+        _ => message.option = message.option.map(|(kind, mac)| (SOURCE_OPTION + TARGET_OPTION - kind, mac)),
+    }
+}
+
+impl Discovery {
+    fn frame(self) -> (Mac, Mac, Vec<u8>) {
+        let mut body = vec![self.kind, self.code, 0, 0, 0, 0, 0, 0];
+        if self.kind == 134 {
+            body.extend([0; 8]);
+        }
+        body.extend(self.target.iter().flat_map(Ipv6Addr::octets));
+        body.extend(self.option.iter().flat_map(|(kind, mac)| link_layer(*kind, *mac)));
+        let inside = frame_builder::icmpv6(body, self.src, self.dst);
+        let packet = Ipv6 { src: self.src, dst: self.dst, next: 58, tos: 0, label: 0, hops: self.hops };
+        let [.., a, b, c, d] = self.dst.octets();
+        let dst = self.to_mac.unwrap_or([0x33, 0x33, a, b, c, d]);
+        (dst, self.mac, [vec![0x86, 0xdd], packet.packet(&inside)].concat())
+    }
+}
+
+fn other_mac(random: &mut Random, near: &Addresses) -> Mac {
+    let nobody = stranger(random);
+    *random.pick(&[near.0, nobody])
+}
+
+fn ipv4_of(random: &mut Random, of: &Addresses) -> Ipv4Addr {
+    let all: Vec<_> =
+        of.1.iter().filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(*ip) } else { None }).collect();
+    if all.is_empty() { Ipv4Addr::new(10, 9, 9, 2) } else { *random.pick(&all) }
+}
+
+fn ipv6_of(random: &mut Random, of: &Addresses) -> Ipv6Addr {
+    let mut all = vec![link_local(of.0)];
+    all.extend(of.1.iter().filter_map(|ip| if let IpAddr::V6(ip) = ip { Some(*ip) } else { None }));
+    *random.pick(&all)
+}
