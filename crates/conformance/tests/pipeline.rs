@@ -36,7 +36,7 @@ fn each_flow_falls_under_exactly_one_entry() {
     let pipeline = Pipeline::new(&rules);
     let mut simulation = Simulation::new(rules).unwrap();
     let (mut checked, mut seen, mut met) = (0, BTreeSet::new(), BTreeSet::new());
-    for seed in test_random::seeds!("each_flow_falls_under_exactly_one_entry", 60) {
+    for seed in test_random::seeds!("each_flow_falls_under_exactly_one_entry", 120) {
         let history = history(&mut Random::new(seed), Size::default());
         let mut world = World::new(history.scattered);
         for change in history.steps.iter().flat_map(Step::changes) {

@@ -44,8 +44,8 @@ fn tunnel_ports_that_forget_the_hosts_of_trunk_members_are_noticed() {
     is_noticed(
         "physical/tunnels.nlog",
         "    node_tunnel_form(hv, _, \"port\"),\n    present(hv, sw),\n    has_localnet(sw, false),\n    present(remote, sw),",
-        "    node_tunnel_form(hv, _, \"port\"),\n    interface_location(port, hv),\n    logical_switch_port(port, sw),\n    \
-         has_localnet(sw, false),\n    interface_location(other, remote),\n    logical_switch_port(other, sw),",
+        "    node_tunnel_form(hv, _, \"port\"),\n    interface_location(port, hv, _),\n    logical_switch_port(port, sw),\n    \
+         has_localnet(sw, false),\n    interface_location(other, remote, _),\n    logical_switch_port(other, sw),",
     );
 }
 
@@ -54,6 +54,29 @@ fn patch_ports_that_forget_the_hosts_of_trunk_members_are_noticed() {
     is_noticed(
         "physical/localnet.nlog",
         "    managed(hv),\n    present(hv, sw),\n    localnet(_, sw, network, _),",
-        "    managed(hv),\n    interface_location(port, hv),\n    logical_switch_port(port, sw),\n    localnet(_, sw, network, _),",
+        "    managed(hv),\n    interface_location(port, hv, _),\n    logical_switch_port(port, sw),\n    localnet(_, sw, network, _),",
+    );
+}
+
+#[test]
+fn announcements_that_outlive_their_interface_are_noticed() {
+    is_noticed("locators/location.nlog", "    since >= plugged,\n", "    since >= 0,\n");
+}
+
+#[test]
+fn a_standby_that_delivers_unicast_before_its_announcement_is_noticed() {
+    is_noticed(
+        "physical/standbys.nlog",
+        "match{unannounced: 1}, actions[]) :-",
+        "match{unannounced: 1}, actions[resubmit(OUTPUT)]) :-",
+    );
+}
+
+#[test]
+fn unicast_that_goes_to_the_home_alone_is_noticed() {
+    is_noticed(
+        "locators/location.nlog",
+        "copies_to(port, hv) :- stands_by(port, hv);",
+        "copies_to(port, hv) :- location(port, hv, true);",
     );
 }

@@ -322,8 +322,8 @@ impl Model {
     }
 
     /// Forwards to all ports of the audience except the sender, once to each interface that a host has for it. The localnet port is
-    /// always included; if a switch has one, it reaches the other hosts. Otherwise each remote host with such ports gets one
-    /// copy, however many of them it has, and no other host gets any ([`World::ways`]).
+    /// always included; if a switch has one, it reaches the other hosts. Otherwise each remote host with ports of the audience gets
+    /// one copy, and other hosts get none ([`World::ways`]).
     fn replicate(&mut self, sent: &Sent<'_>, audience: impl Fn(&Port) -> bool, out: &mut Vec<Arrival>) {
         if self.world.is_exhausted(sent.host, sent.port) {
             return;

@@ -172,6 +172,12 @@ impl DummySwitch {
         self.receive_by(&format!("p{in_port}"), frame)
     }
 
+    /// As [`DummySwitch::receive`], but what the datapath has cached for earlier frames stays in use until the switch itself looks at
+    /// it again, as it does with real traffic.
+    pub fn receive_cached(&mut self, in_port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
+        self.pass(&format!("p{in_port}"), frame)
+    }
+
     /// The same for a frame that a peer sends through a tunnel.
     pub fn receive_from_peer(&mut self, wrapped: &Wrapped) -> Vec<(u16, Vec<u8>)> {
         self.receive_by("up", &wrap(OWN_MAC, PEER_MAC, wrapped))
@@ -188,6 +194,10 @@ impl DummySwitch {
         // The command flushes with the revalidators stopped, and otherwise changes nothing, since megaflows are enabled
         // already; `revalidator/purge` skips flows that are being revalidated.
         self.call("upcall/enable-megaflows", &[]);
+        self.pass(port, frame)
+    }
+
+    fn pass(&mut self, port: &str, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
         self.call("netdev-dummy/receive", &[port, &hex(frame)]);
         // A mark sent after the frame leaves no earlier than in the round of the main loop that handles the frame; the
         // daemon answers the next call after that round.

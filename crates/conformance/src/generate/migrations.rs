@@ -24,7 +24,12 @@ impl Generator<'_> {
     /// these steps may be left out or come early, with frames from and to the port between any two.
     pub(super) fn migrate(&mut self) {
         let plain = |(name, port): (&String, &Port)| port.parent.is_none().then(|| name.clone());
-        let ports: Vec<String> = self.world.ports.iter().filter_map(plain).collect();
+        let mut ports: Vec<String> = self.world.ports.iter().filter_map(plain).collect();
+        let parents: Vec<String> =
+            ports.iter().filter(|name| self.world.children(name).next().is_some()).cloned().collect();
+        if !parents.is_empty() && self.moves.chance(35) {
+            ports = parents;
+        }
         let mut hosts: Vec<String> = self.world.nodes.keys().cloned().collect();
         if ports.is_empty() || hosts.len() < 2 {
             return;
@@ -60,7 +65,7 @@ impl Generator<'_> {
         let mut ends = [true, false];
         self.moves.shuffle(&mut ends);
         for shrinks in ends {
-            match self.moves.below(4) {
+            match self.moves.below(3) {
                 0 => continue,
                 _ if shrinks => {
                     let requested = vec![stays.clone()];

@@ -118,8 +118,8 @@ impl World {
                     vif.ofport = self.next_ofport;
                 }
             }
+            // What was announced by the vNIC may stay: it says nothing of another one that is plugged in later.
             Change::Unplug(host, port) => {
-                self.announced.remove(&(host.clone(), port.clone()));
                 self.vifs.remove(&(host, port));
             }
             Change::Announce(host, port) => {
