@@ -255,7 +255,9 @@ impl Driver {
             let now = tokio::time::Instant::now();
             (learned, intent.frames.start(self.flows_in_force, self.ports_in_force, now))
         };
-        learned.into_iter().for_each(|event| self.outbox.put(event));
+        for event in learned {
+            self.outbox.put(event);
+        }
         if frames {
             self.intent.frames_are_due();
         }

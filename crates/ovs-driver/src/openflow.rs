@@ -396,7 +396,9 @@ impl Keeper {
     /// Takes over the learned flows of watched tables, and reports those that are new.
     fn read_watched(&self, flows: BTreeMap<FlowKey, u64>) {
         let learned = self.intent.lock().awaited.read(flows);
-        learned.into_iter().for_each(|event| self.outbox.put(event));
+        for event in learned {
+            self.outbox.put(event);
+        }
     }
 
     /// Waits, and drops the requests that arrive meanwhile.

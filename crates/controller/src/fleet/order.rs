@@ -55,12 +55,16 @@ impl Switch {
 
     /// Hands over all transactions.
     pub(super) fn push_held(&mut self) {
-        self.held.iter_mut().for_each(|held| held.is_free = true);
+        for held in &mut self.held {
+            held.is_free = true;
+        }
         self.push_free();
     }
 
     fn free(&mut self, txn: u64) {
-        self.held.iter_mut().filter(|held| held.txn == txn).for_each(|held| held.is_free = true);
+        for held in self.held.iter_mut().filter(|held| held.txn == txn) {
+            held.is_free = true;
+        }
         self.push_free();
     }
 
@@ -91,7 +95,7 @@ impl Fleet {
             let receipt = self.take(txn, &node, changes, false);
             receipts.insert(node, receipt);
         }
-        let deadlines: Vec<String> = parts.iter().skip(1).flat_map(|part| part.first().cloned()).collect();
+        let deadlines: Vec<String> = parts.iter().skip(1).filter_map(|part| part.first().cloned()).collect();
         let order = Order { begun: 0, left: parts.into(), awaited: BTreeSet::new() };
         self.orders.insert(txn, order);
         self.proceed(txn);
@@ -134,7 +138,9 @@ impl Fleet {
             if let Some(part) = order.left.pop_front() {
                 order.begun += 1;
                 for node in &part {
-                    switches.get_mut(node).into_iter().for_each(|switch| switch.free(txn));
+                    if let Some(switch) = switches.get_mut(node) {
+                        switch.free(txn);
+                    }
                 }
                 order.awaited = part;
             }
@@ -160,7 +166,9 @@ impl Fleet {
                 ready.push(*txn);
             }
         }
-        ready.into_iter().for_each(|txn| self.proceed(txn));
+        for txn in ready {
+            self.proceed(txn);
+        }
     }
 
     /// Lets the next part of a transaction get it if no more than so many have.

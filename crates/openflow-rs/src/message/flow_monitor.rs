@@ -140,7 +140,9 @@ pub struct FlowMonitorRequest {
 
 impl FlowMonitorRequest {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        self.monitors.iter().for_each(|monitor| monitor.encode(out));
+        for monitor in &self.monitors {
+            monitor.encode(out);
+        }
     }
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<FlowMonitorRequest, DecodeError> {

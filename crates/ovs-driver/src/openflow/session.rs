@@ -95,7 +95,9 @@ impl Monitor {
                 }
                 Update::Missed => None,
             };
-            learned.into_iter().for_each(|event| self.outbox.put(event));
+            if let Some(event) = learned {
+                self.outbox.put(event);
+            }
         }
         false
     }

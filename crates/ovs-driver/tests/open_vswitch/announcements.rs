@@ -111,12 +111,13 @@ async fn a_frame_leaves_through_its_port() {
     let count = |ovs: &Switch| {
         let is_right = "dl_vlan=7,dl_src=02:00:00:00:00:01,dl_dst=ff:ff:ff:ff:ff:ff,rarp,arp_op=3,arp_spa=0.0.0.0,\
                         arp_tpa=0.0.0.0,arp_sha=02:00:00:00:00:01,arp_tha=02:00:00:00:00:01";
-        let mut flows =
-            [format!("priority=9,{is_right},actions=LOCAL"), "priority=1,actions=drop".to_owned()];
+        let flows = [format!("priority=9,{is_right},actions=LOCAL"), "priority=1,actions=drop".to_owned()];
         let dump = ovs.try_ofctl(&["dump-flows", &physical]).unwrap();
         if !dump.contains("rarp") {
             ovs.try_ofctl(&["del-flows", &physical]).unwrap();
-            flows.iter_mut().for_each(|flow| drop(ovs.try_ofctl(&["add-flow", &physical, flow]).unwrap()));
+            for flow in &flows {
+                ovs.try_ofctl(&["add-flow", &physical, flow]).unwrap();
+            }
         }
         let line = dump.lines().find(|line| line.contains("rarp"))?.to_owned();
         let number = |name: &str| line.split(name).nth(1)?.split(',').next()?.parse::<u64>().ok();

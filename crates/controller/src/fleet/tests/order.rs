@@ -234,7 +234,9 @@ proptest! {
                     let nodes: Vec<&str> = to.iter().map(|at| NODES[*at]).collect();
                     let moves = moved.map(|(from, to)| from_to(NODES[from], NODES[to])).unwrap_or_default();
                     setting.push_to(&nodes, &moves);
-                    to.into_iter().for_each(|at| wanted[at].push(setting.txn));
+                    for at in to {
+                        wanted[at].push(setting.txn);
+                    }
                 }
                 Step::Confirm(at) => {
                     let is_up = setting.fleet.switches[NODES[*at]].up.len() == 2;
