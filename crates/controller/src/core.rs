@@ -17,8 +17,8 @@ use ovs_driver::{Changes, Desired};
 use serde_json::{Map, Value as Json};
 
 use crate::derived::{Derived, Ran, run, take_in};
-use crate::input_rows::{managed_rows, merge, objects_rows};
 use crate::flood_drops::FloodMeters;
+use crate::input_rows::{managed_rows, merge, objects_rows};
 use crate::learned::LearnedPlaces;
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;

@@ -6,8 +6,8 @@ use std::fmt;
 use nlog_data::{Canonical, Committed, ErrorCode, Row, TableDelta, TransactionError, Value};
 use openflow_rs::{Actions, Match};
 use ovs_driver::{
-    BUCKET_MAX, Bucket, Changes, Flow, FlowError, FlowKey, GROUP_MAX, METER_MAX, Meter, Patch, Pool, RemoteError,
-    Tunnel, UnknownEncap,
+    BUCKET_MAX, Bucket, Changes, Flow, FlowError, FlowKey, GROUP_MAX, METER_MAX, Meter, Patch, Pool,
+    RemoteError, Tunnel, UnknownEncap,
 };
 
 use crate::rules::Rules;

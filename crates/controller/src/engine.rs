@@ -21,8 +21,8 @@ use crate::core::{
     Refusal, Retried,
 };
 use crate::fleet::{Fleet, FleetEvent};
-use crate::journal::{Journal, JournalError};
 use crate::flood_drops::FloodSurvey;
+use crate::journal::{Journal, JournalError};
 use crate::learned::Survey;
 use crate::logical_flows::LogicalFlows;
 use crate::peer::Origin;

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_rs::Match;
-use ovs_driver::{Changes, Channel, Desired, Event, FlowTable, LearnedFlow, MeterCount, ReadError, Rejection};
+use ovs_driver::{
+    Changes, Channel, Desired, Event, FlowTable, LearnedFlow, MeterCount, ReadError, Rejection,
+};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};

@@ -32,7 +32,9 @@ pub(crate) struct FloodMeters {
 impl FloodMeters {
     /// Applies the changes of the rules' table.
     pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) {
-        let Some(delta) = rules.flood_meters.and_then(|table| committed.delta.tables.get(&table)) else { return };
+        let Some(delta) = rules.flood_meters.and_then(|table| committed.delta.tables.get(&table)) else {
+            return;
+        };
         for (host, meter, _) in delta.delete.iter().filter_map(flood_meter) {
             if let Some(meters) = self.hosts.get_mut(&host) {
                 meters.remove(&meter);
@@ -48,7 +50,8 @@ impl FloodMeters {
 }
 
 fn flood_meter(row: &Row) -> Option<(Arc<str>, u32, FloodMeter)> {
-    let [Value::String(host), Value::String(port), Value::Int(meter), Value::Int(limit)] = row.as_slice() else {
+    let [Value::String(host), Value::String(port), Value::Int(meter), Value::Int(limit)] = row.as_slice()
+    else {
         return None;
     };
     let meter = u32::try_from(*meter).ok()?;
@@ -112,7 +115,13 @@ fn message(
     let counts: BTreeMap<u32, MeterCount> = counts.into_iter().map(|count| (count.meter, count)).collect();
     let drops = meters.iter().map(|(number, FloodMeter { port, limit })| {
         let (packets, dropped) = counts.get(number).map_or((0, 0), |count| (count.packets, count.dropped));
-        pb::FloodDrops { node: node.to_owned(), port: port.to_string(), limit: *limit, frames: packets, dropped }
+        pb::FloodDrops {
+            node: node.to_owned(),
+            port: port.to_string(),
+            limit: *limit,
+            frames: packets,
+            dropped,
+        }
     });
     pb::ListFloodDropsResponse { drops: drops.collect(), ..Default::default() }
 }

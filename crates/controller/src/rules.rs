@@ -13,8 +13,8 @@ use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
 use switch_tables::{
-    ADDRESSES, BUCKETS, DATAPATH_LABELS, FLOOD_METERS, FLOWS, LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES,
-    PROBLEMS, TUNNELS,
+    ADDRESSES, BUCKETS, DATAPATH_LABELS, FLOOD_METERS, FLOWS, LEARNED_ADDRESSES, LEARNING_HOSTS, METERS,
+    PATCHES, PROBLEMS, TUNNELS,
 };
 use tracing::warn;
 

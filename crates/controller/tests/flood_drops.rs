@@ -48,11 +48,8 @@ async fn the_hosts_are_given_meters_and_asked_what_they_have_dropped() {
     let meter = *first.keys().next().unwrap();
     running.switches.count("hv1", vec![MeterCount { meter, packets: 1000, dropped: 890 }]);
     let found = client.flood_drops(None).await.unwrap();
-    let rows: Vec<_> = found
-        .drops
-        .iter()
-        .map(|row| (&*row.node, &*row.port, row.limit, row.frames, row.dropped))
-        .collect();
+    let rows: Vec<_> =
+        found.drops.iter().map(|row| (&*row.node, &*row.port, row.limit, row.frames, row.dropped)).collect();
     assert_eq!(rows, [("hv1", "loud-1", 100, 1000, 890)]);
     let unread: Vec<_> = found.unread.iter().map(|unread| (&*unread.node, &*unread.error)).collect();
     assert_eq!(unread, [("hv2", "the switch is not connected")]);

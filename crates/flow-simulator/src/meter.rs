@@ -78,7 +78,10 @@ mod tests {
         assert_eq!(send(&mut bridge), [2, 3], "without a budget, everything passes");
         bridge.set_budget(7, Some(2)).unwrap();
         assert_eq!(bridge.process(&Packet::new(vec![2; 60], PortNo(1))).emitted.len(), 2);
-        assert_eq!([send(&mut bridge), send(&mut bridge), send(&mut bridge)], [vec![2, 3], vec![2, 3], vec![2]]);
+        assert_eq!(
+            [send(&mut bridge), send(&mut bridge), send(&mut bridge)],
+            [vec![2, 3], vec![2, 3], vec![2]]
+        );
         assert_eq!(bridge.meters().collect::<Vec<_>>(), [(7, Meter { budget: Some(0), dropped: 1 })]);
         bridge.add_meter(7);
         assert_eq!(send(&mut bridge), [2], "a meter that is there stays as it is");

@@ -39,13 +39,12 @@ fn group() -> impl Strategy<Value = GroupEntry> {
 }
 
 fn meter() -> impl Strategy<Value = MeterEntry> {
-    let kind = prop::option::of(any::<u8>()).prop_map(|level| level.map_or(BandKind::Drop, BandKind::DscpRemark));
-    let band = (kind, any::<u32>(), any::<u32>()).prop_map(|(kind, rate, burst)| MeterBand { kind, rate, burst });
-    (any::<u32>(), any::<u16>(), prop::collection::vec(band, 0..4)).prop_map(|(id, flags, bands)| MeterEntry {
-        id,
-        flags: MeterFlags(flags),
-        bands,
-    })
+    let kind =
+        prop::option::of(any::<u8>()).prop_map(|level| level.map_or(BandKind::Drop, BandKind::DscpRemark));
+    let band =
+        (kind, any::<u32>(), any::<u32>()).prop_map(|(kind, rate, burst)| MeterBand { kind, rate, burst });
+    (any::<u32>(), any::<u16>(), prop::collection::vec(band, 0..4))
+        .prop_map(|(id, flags, bands)| MeterEntry { id, flags: MeterFlags(flags), bands })
 }
 
 fn meter_stats() -> impl Strategy<Value = MeterStats> {

@@ -178,7 +178,13 @@ impl State {
         for (key, flow) in before.flows.iter().filter(|(key, _)| !after.flows.contains_key(*key)) {
             let lost_group = before.lacks_group(flow) != after.lacks_group(flow);
             let lost_meter = before.lacks_meter(flow) != after.lacks_meter(flow);
-            let reason = if lost_group { 3 } else if lost_meter { 4 } else { 2 };
+            let reason = if lost_group {
+                3
+            } else if lost_meter {
+                4
+            } else {
+                2
+            };
             messages.push(fake_monitor::update(key, flow, Some(reason)));
         }
         for (key, flow) in after.flows.iter().filter(|(key, flow)| before.flows.get(*key) != Some(*flow)) {

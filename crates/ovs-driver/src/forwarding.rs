@@ -226,7 +226,9 @@ impl Forwarding {
                 self.foreign.missed = true;
                 return true;
             }
-            Update::Gone(_, flow, Removal::GroupDeleted | Removal::MeterDeleted) if self.leaving.takes(&flow) => {
+            Update::Gone(_, flow, Removal::GroupDeleted | Removal::MeterDeleted)
+                if self.leaving.takes(&flow) =>
+            {
                 // The driver deletes the group or the meter itself. If the flow is desired, it is sent again afterwards.
                 return false;
             }
@@ -430,7 +432,8 @@ mod tests {
 
     /// A flow that uses a meter.
     fn metered(n: u8) -> (FlowKey, Flow) {
-        let entry: FlowEntry = format!("table=2,reg0={n} actions=meter:{},resubmit(,3)", n + 1).parse().expect("a flow");
+        let entry: FlowEntry =
+            format!("table=2,reg0={n} actions=meter:{},resubmit(,3)", n + 1).parse().expect("a flow");
         let key = FlowKey::new(entry.table, entry.priority, &entry.matches).expect("a short match");
         (key, Flow::new(0, &entry.actions).expect("short actions"))
     }

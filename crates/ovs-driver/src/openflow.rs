@@ -370,7 +370,8 @@ impl Keeper {
             self.intent.lock().forwarding.compare(&groups, &meters, None);
         } else {
             let Config { tunnel_option, learned_tables, .. } = &*self.config;
-            let Installed { groups, flows, meters, .. } = session.read(*tunnel_option, learned_tables).await?;
+            let Installed { groups, flows, meters, .. } =
+                session.read(*tunnel_option, learned_tables).await?;
             self.intent.lock().forwarding.compare(&groups, &meters, Some(&flows));
         }
         Ok(())

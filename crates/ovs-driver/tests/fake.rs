@@ -13,8 +13,8 @@ use crate::support::setting::{
 use openflow_rs::{GroupEntry, Match};
 use ovs_driver::fake::{FakeSwitch, Fault, Refusal, Stage};
 use ovs_driver::{
-    Changes, Channel, Config, Desired, Event, Flow, FlowKey, LearnedFlow, Meter, ReadError, Rejection, Timing,
-    push_bundle,
+    Changes, Channel, Config, Desired, Event, Flow, FlowKey, LearnedFlow, Meter, ReadError, Rejection,
+    Timing, push_bundle,
 };
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::task::JoinSet;

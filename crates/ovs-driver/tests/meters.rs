@@ -51,7 +51,10 @@ async fn meters_come_before_their_flows_change_alone_and_go_after_them() {
     let mut driven = setting.drive(patient());
     driven.handle.set_desired(Arc::new(limited(&[(7, 100), (8, 5)])));
     assert_eq!(driven.synced().await, (4, 0));
-    assert_eq!((setting.fake.flows(), setting.fake.meters()), (flows(&[LIMITED, OTHER]), on_switch(&[(7, 100), (8, 5)])));
+    assert_eq!(
+        (setting.fake.flows(), setting.fake.meters()),
+        (flows(&[LIMITED, OTHER]), on_switch(&[(7, 100), (8, 5)]))
+    );
     assert_eq!(setting.fake.counts().meter_mods, 2);
 
     // A rate changes without touching a flow.
@@ -63,13 +66,16 @@ async fn meters_come_before_their_flows_change_alone_and_go_after_them() {
 
     // The limit goes: in one transaction the flow becomes another, and the meter is deleted.
     let unlimited = flows(&["table=1, actions=resubmit(,3)"]);
-    let changes =
-        Changes { flows_add: unlimited.clone(), meters_delete: [7].into(), ..Changes::default() };
+    let changes = Changes { flows_add: unlimited.clone(), meters_delete: [7].into(), ..Changes::default() };
     driven.handle.push(2, changes);
     driven.confirmed(2).await;
     assert_eq!(setting.fake.meters(), on_switch(&[(8, 5)]));
     assert_eq!(setting.fake.flows().len(), 2, "the flow has not gone with its meter");
-    assert!(!driven.seen.iter().any(|event| matches!(event, Event::ForeignChanges { .. })), "{:#?}", driven.seen);
+    assert!(
+        !driven.seen.iter().any(|event| matches!(event, Event::ForeignChanges { .. })),
+        "{:#?}",
+        driven.seen
+    );
 
     // A switch in sync is left alone, and one that has lost everything gets it again.
     let counts = setting.fake.counts();
@@ -133,9 +139,12 @@ async fn a_refused_meter_is_told_with_the_flows_that_need_it_and_delays_nothing_
     // With another meter that is changed, flows that lacked theirs are tried again.
     setting.fake.refuse_meters(|_| None);
     driven.handle.push(1, Changes { meters_add: meters(&[(7, 50)]), ..Changes::default() });
-    driven.confirmed(1).await;
-    assert_eq!((setting.fake.flows(), setting.fake.meters()), (flows(&[LIMITED, OTHER]), on_switch(&[(7, 50), (8, 5)])));
     assert_eq!(driven.wait("the total", refused_total).await, 0);
+    driven.confirmed(1).await;
+    assert_eq!(
+        (setting.fake.flows(), setting.fake.meters()),
+        (flows(&[LIMITED, OTHER]), on_switch(&[(7, 50), (8, 5)]))
+    );
 }
 
 #[tokio::test(start_paused = true)]

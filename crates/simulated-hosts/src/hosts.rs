@@ -179,7 +179,10 @@ impl Hosts {
             let before = host.bridge.flows().len();
             host.bridge.remove_meter(meter.id);
             if host.bridge.flows().len() != before {
-                return Err(format!("{}: flows used meter {} as it went, and went with it", meter.host, meter.id));
+                return Err(format!(
+                    "{}: flows used meter {} as it went, and went with it",
+                    meter.host, meter.id
+                ));
             }
         }
         Ok(())

@@ -335,10 +335,14 @@ impl Get {
 
     fn flood_drops(&self) -> Result<(), Failure> {
         let port = self.id.clone();
-        let found = self.address.with(|mut client| async move {
-            client.flood_drops(port.as_deref()).await.map_err(failed)
-        })?;
-        print(&if self.json { flood_drops::to_json(&found) } else { flood_drops::to_text(&found, self.id.as_deref()) })
+        let found = self
+            .address
+            .with(|mut client| async move { client.flood_drops(port.as_deref()).await.map_err(failed) })?;
+        print(&if self.json {
+            flood_drops::to_json(&found)
+        } else {
+            flood_drops::to_text(&found, self.id.as_deref())
+        })
     }
 }
 

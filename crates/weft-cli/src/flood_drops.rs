@@ -10,7 +10,13 @@ use controller::pb::FloodDrops as Row;
 pub(crate) fn to_text(found: &FloodDrops, port: Option<&str>) -> String {
     let mut text = String::new();
     let cells = |row: &Row| {
-        [row.port.clone(), row.node.clone(), row.limit.to_string(), row.frames.to_string(), row.dropped.to_string()]
+        [
+            row.port.clone(),
+            row.node.clone(),
+            row.limit.to_string(),
+            row.frames.to_string(),
+            row.dropped.to_string(),
+        ]
     };
     let head = ["PORT", "HOST", "LIMIT", "FRAMES", "DROPPED"].map(str::to_owned);
     let table: Vec<[String; 5]> = std::iter::once(head).chain(found.drops.iter().map(cells)).collect();

@@ -15,12 +15,12 @@ mod demo;
 mod eval;
 mod exit;
 mod explain;
+mod flood_drops;
 mod flows;
 mod fmt;
 mod free_memory;
 #[cfg(feature = "lab")]
 mod lab;
-mod flood_drops;
 mod learned;
 mod logical_flows;
 mod pipeline;

@@ -53,7 +53,8 @@ impl Generator<'_> {
     }
 
     pub(super) fn flood_limit(&mut self) -> Option<Change> {
-        let ports: Vec<String> = self.world.ports.keys().chain(self.world.localnets.keys()).cloned().collect();
+        let ports: Vec<String> =
+            self.world.ports.keys().chain(self.world.localnets.keys()).cloned().collect();
         if ports.is_empty() {
             return None;
         }

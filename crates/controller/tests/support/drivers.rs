@@ -87,7 +87,10 @@ impl Drivers for Switches {
         let name = config.name.clone();
         let started = all.get(&name).map_or(0, |switch| switch.started) + 1;
         let (desired, learned, counted, pushed) = (None, None, None, Vec::new());
-        all.insert(name.clone(), Switch { config, desired, learned, counted, pushed, started, running: true, events });
+        all.insert(
+            name.clone(),
+            Switch { config, desired, learned, counted, pushed, started, running: true, events },
+        );
         Box::new(FakeDriver { name, number: started, switches: self.clone() })
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use openflow_rs::flow::{FlowRemoved, RemovedReason};
 use openflow_rs::message::*;
 use openflow_rs::{
-    Action, Actions, Body, Field, FlowEntry, FlowFlags, FlowMod, FlowStats, Frame, Message, MeterEntry, MeterMod,
-    PortNo, frame,
+    Action, Actions, Body, Field, FlowEntry, FlowFlags, FlowMod, FlowStats, Frame, Message, MeterEntry,
+    MeterMod, PortNo, frame,
 };
 use ovs_testing::{OpenVswitch, ofctl, run};
 
@@ -324,7 +324,9 @@ fn a_switch_describes_and_counts_the_meters_that_it_was_told() {
     let flow: FlowEntry = "reg0=1 actions=meter:1,set_field:0x5->reg1,resubmit(,3)".parse().expect("a flow");
     connection.send(Body::FlowMod(FlowMod::add(flow.clone())));
     assert_eq!(connection.dump().into_iter().map(|flow| flow.entry).collect::<Vec<_>>(), [flow]);
-    let Body::MeterStatsReply(counted) = connection.request(Body::MeterStatsRequest(1)) else { panic!("no counters") };
+    let Body::MeterStatsReply(counted) = connection.request(Body::MeterStatsRequest(1)) else {
+        panic!("no counters")
+    };
     let [stats] = &counted.meters[..] else { panic!("not one meter: {counted:?}") };
     assert_eq!((stats.id, stats.flows, stats.packets, &stats.bands[..]), (1, 1, 0, &[(0, 0)][..]));
     connection.send(Body::MeterMod(MeterMod::delete(1)));

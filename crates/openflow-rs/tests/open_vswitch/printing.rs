@@ -6,8 +6,8 @@ use openflow_rs::flow::{FlowRemoved, RemovedReason};
 use openflow_rs::message::*;
 use openflow_rs::meter::{BandKind, MeterBand, MeterFlags};
 use openflow_rs::{
-    Body, Bucket, FlowEntry, FlowMod, FlowStats, GroupEntry, GroupMod, MacAddr, Match, Message, MeterEntry, MeterMod,
-    MeterStats, PortNo,
+    Body, Bucket, FlowEntry, FlowMod, FlowStats, GroupEntry, GroupMod, MacAddr, Match, Message, MeterEntry,
+    MeterMod, MeterStats, PortNo,
 };
 
 use ovs_testing::{ofctl, run};
@@ -174,7 +174,8 @@ fn groups() {
 #[test]
 fn meters() {
     let band = |kind, rate, burst| MeterBand { kind, rate, burst };
-    let entry = |id, flags, bands: &[MeterBand]| MeterEntry { id, flags: MeterFlags(flags), bands: bands.to_vec() };
+    let entry =
+        |id, flags, bands: &[MeterBand]| MeterEntry { id, flags: MeterFlags(flags), bands: bands.to_vec() };
     let meters = vec![
         MeterEntry::packets_per_second(7, 100, 10),
         entry(1, 1, &[band(BandKind::Drop, 5000, 0)]),
@@ -202,7 +203,8 @@ fn meters() {
         duration: Duration::new(12, nanos),
         bands: bands.to_vec(),
     };
-    let counted = vec![stats(7, 0, &[(890, 53_400)]), stats(8, 345_000_000, &[(1, 2), (3, 4)]), stats(9, 1, &[])];
+    let counted =
+        vec![stats(7, 0, &[(890, 53_400)]), stats(8, 345_000_000, &[(1, 2), (3, 4)]), stats(9, 1, &[])];
     for (more, meters) in [(true, counted), (false, Vec::new())] {
         bodies.push(Body::MeterStatsReply(MeterStatsReply { more, meters }));
     }

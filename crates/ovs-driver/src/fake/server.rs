@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use openflow_rs::message::{BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage};
 use openflow_rs::message::{
-    Features, FlowDescReply, FlowDescRequest, GroupDescReply, Hello, MeterDescReply, MeterStatsReply, TlvCommand,
-    TlvTableReply, VERSION,
+    Features, FlowDescReply, FlowDescRequest, GroupDescReply, Hello, MeterDescReply, MeterStatsReply,
+    TlvCommand, TlvTableReply, VERSION,
 };
 use openflow_rs::{Body, FlowEntry, FlowStats, Frame, GroupMod, Message, MeterMod, MeterStats};
 use peer_connection::{InMemoryListener, Stream};

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use openflow_rs::message::TlvMapping;
 use openflow_rs::meter::MeterCommand;
-use openflow_rs::{
-    Bucket, FlowCommand, FlowMod, GroupCommand, GroupEntry, GroupMod, MeterEntry, MeterMod,
-};
+use openflow_rs::{Bucket, FlowCommand, FlowMod, GroupCommand, GroupEntry, GroupMod, MeterEntry, MeterMod};
 
 use super::Refuse;
 use crate::flow::{Flow, FlowKey};
@@ -108,7 +106,8 @@ impl Table {
             MeterCommand::Delete => {
                 self.meters.retain(|id, _| meter.id != MeterEntry::ALL && *id != meter.id);
                 let meters = &self.meters;
-                self.flows.retain(|_, flow| !meter::uses(flow.instructions(), |id| !meters.contains_key(&id)));
+                self.flows
+                    .retain(|_, flow| !meter::uses(flow.instructions(), |id| !meters.contains_key(&id)));
             }
         }
         Ok(())

@@ -49,7 +49,8 @@ fn send(taps: &Taps, from: ([u8; 6], &str), to: [u8; 6], at: &str) -> (usize, f6
 /// The frames that came to the meter of loud-1, and those that it dropped.
 fn counted(testbed: &Testbed) -> (u64, u64) {
     let json = ask(testbed, &["get", "flood-drops", "loud-1", "--json"]);
-    let row: serde_json::Value = serde_json::from_str(json.trim()).unwrap_or_else(|why| panic!("{why}: {json}"));
+    let row: serde_json::Value =
+        serde_json::from_str(json.trim()).unwrap_or_else(|why| panic!("{why}: {json}"));
     assert_eq!((&row["port"], &row["host"], &row["limit"]), (&"loud-1".into(), &"hv1".into(), &100.into()));
     (row["frames"].as_u64().unwrap(), row["dropped"].as_u64().unwrap())
 }
@@ -71,13 +72,22 @@ fn a_port_floods_as_much_as_it_may_and_the_rest_is_counted_also_after_a_restart_
         // The machine's own system may flood some too.
         let after = counted(&testbed);
         let (frames, dropped) = (after.0 - before.0, after.1 - before.1);
-        assert!(frames >= u64::from(FRAMES) && dropped >= u64::from(FRAMES) - arrived as u64, "{frames} {dropped}");
-        println!("to {to:x?}: {arrived} of {FRAMES} arrived in {took:.2} s, {dropped} of {frames} counted as dropped");
+        assert!(
+            frames >= u64::from(FRAMES) && dropped >= u64::from(FRAMES) - arrived as u64,
+            "{frames} {dropped}"
+        );
+        println!(
+            "to {to:x?}: {arrived} of {FRAMES} arrived in {took:.2} s, {dropped} of {frames} counted as dropped"
+        );
     };
     limited(frame::BROADCAST, "loud-2");
     limited(nobody, "any-3");
     assert_eq!(send(&taps, (loud, "loud-1"), other, "loud-2").0, FRAMES as usize, "known unicast");
-    assert_eq!(send(&taps, (other, "loud-2"), frame::BROADCAST, "loud-1").0, FRAMES as usize, "without a limit");
+    assert_eq!(
+        send(&taps, (other, "loud-2"), frame::BROADCAST, "loud-1").0,
+        FRAMES as usize,
+        "without a limit"
+    );
     let text = ask(&testbed, &["get", "flood-drops"]);
     assert!(text.starts_with("PORT    HOST  LIMIT  FRAMES  DROPPED\nloud-1  hv1     100"), "{text}");
 
