@@ -139,12 +139,12 @@ async fn a_refused_meter_is_told_with_the_flows_that_need_it_and_delays_nothing_
     // With another meter that is changed, flows that lacked theirs are tried again.
     setting.fake.refuse_meters(|_| None);
     driven.handle.push(1, Changes { meters_add: meters(&[(7, 50)]), ..Changes::default() });
+    assert_eq!(driven.wait("the total", refused_total).await, 0);
     driven.confirmed(1).await;
     assert_eq!(
         (setting.fake.flows(), setting.fake.meters()),
         (flows(&[LIMITED, OTHER]), on_switch(&[(7, 50), (8, 5)]))
     );
-    assert_eq!(driven.wait("the total", refused_total).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
