@@ -37,9 +37,10 @@ impl Derivation {
         let Program { schema, hooks, .. } = &mut program;
         hooks.retain(|wiring| !LABELS.contains(&schema.table(wiring.to).name.as_str()));
         let program = Arc::new(program);
-        let observed = program.schema.iter().filter(|(_, table)| {
-            table.role == Role::Output || TREES.contains(&table.name.as_str())
-        });
+        let observed = program
+            .schema
+            .iter()
+            .filter(|(_, table)| table.role == Role::Output || TREES.contains(&table.name.as_str()));
         let observed = Tables::These(observed.map(|(id, _)| id).collect());
         let engine = start(Arc::clone(&program), observed)?;
         let engine = Hooked::new(&program, engine, start)?;

@@ -202,12 +202,13 @@ impl Simulation {
     /// Writes the replication trees that the rules have chosen into the model's.
     pub fn trees(&self, trees: &mut network_spec::Trees) {
         let schema = self.rules.schema();
-        let [branch, leader, uses] =
-            ["branch", "branch_leader", "uses_tree"].map(|table| schema.find(table));
+        let [branch, leader, uses] = ["branch", "branch_leader", "uses_tree"].map(|table| schema.find(table));
         (trees.used, trees.branches, trees.ranks) = Default::default();
         for (table, row) in &self.status {
             match &row[..] {
-                [Value::String(switch), Value::String(host), Value::String(name)] if Some(*table) == branch => {
+                [Value::String(switch), Value::String(host), Value::String(name)]
+                    if Some(*table) == branch =>
+                {
                     let branches = trees.branches.entry(switch.to_string()).or_default();
                     branches.insert(host.to_string(), name.to_string());
                 }

@@ -100,7 +100,9 @@ fn a_host_more_changes_few_flows_and_buckets() {
         let rows = rows(world, &objects, &reports(world), &|_| true);
         derivation.replace(rows).expect("the rules accept it").expect("something changes")
     };
-    println!("| hosts | flows that change | for each other host, beyond 200 | buckets that change | branches split |");
+    println!(
+        "| hosts | flows that change | for each other host, beyond 200 | buckets that change | branches split |"
+    );
     println!("|---|---|---|---|---|");
     let mut at = 0;
     let (mut most, mut most_split) = ((0, 0), (0, 0));
@@ -124,7 +126,10 @@ fn a_host_more_changes_few_flows_and_buckets() {
         let largest = if movers > 0 { &mut most_split } else { &mut most };
         *largest = (*largest).max((buckets, size));
     }
-    println!("most buckets: {} at {}; where a branch is added: {} at {}", most.0, most.1, most_split.0, most_split.1);
+    println!(
+        "most buckets: {} at {}; where a branch is added: {} at {}",
+        most.0, most.1, most_split.0, most_split.1
+    );
     assert!(most_split.0 > 0, "no branch was ever split");
 }
 

@@ -46,7 +46,9 @@ fn a_switch_is_lost_once_and_back_once_also_over_restarts() {
     assert_eq!(flows(&core, "hv1"), ["0 1 metadata=0x2 set_field:0->reg0"]);
 
     // A report does not say that it is back, and neither does a restart.
-    records.extend(core.report("hv1", &report(&[], &[("weft-gre", 3)]), now()).unwrap().map(|it| it.journalled()));
+    records.extend(
+        core.report("hv1", &report(&[], &[("weft-gre", 3)]), now()).unwrap().map(|it| it.journalled()),
+    );
     let mut again = self::core(&rules, &records).0;
     assert_eq!(flows(&again, "hv1"), flows(&core, "hv1"));
     none(&mut again, false);

@@ -133,7 +133,10 @@ impl World {
                 let branch = branches.get(host);
                 let (Some(reach), Some(branch)) = (self.reach(host), branch) else {
                     if used && (branch.is_some() || self.reach(host).is_some()) {
-                        fault(format!("{host} is in branch {branch:?} and has tunnels of {:?}", self.reach(host)));
+                        fault(format!(
+                            "{host} is in branch {branch:?} and has tunnels of {:?}",
+                            self.reach(host)
+                        ));
                     }
                     continue;
                 };

@@ -67,7 +67,11 @@ impl Hold {
     }
 
     /// Follows the source. Returns the number of each key that has a row in the change, as it was before.
-    fn change(&mut self, source: &TableDelta, done: &mut Pending) -> Result<BTreeMap<Row, Option<i64>>, String> {
+    fn change(
+        &mut self,
+        source: &TableDelta,
+        done: &mut Pending,
+    ) -> Result<BTreeMap<Row, Option<i64>>, String> {
         let mut bounds: BTreeMap<Row, Option<Bounds>> = BTreeMap::new();
         for row in &source.delete {
             bounds.insert(parts(row)?.0, None);

@@ -28,7 +28,10 @@ fn held(before: &BTreeMap<&'static str, i64>, bounds: &Bounds) -> BTreeMap<&'sta
 }
 
 fn source(bounds: &Bounds) -> BTreeSet<Row> {
-    bounds.iter().map(|(name, (low, high))| vec![(*name).into(), Value::Int(*low), Value::Int(*high)]).collect()
+    bounds
+        .iter()
+        .map(|(name, (low, high))| vec![(*name).into(), Value::Int(*low), Value::Int(*high)])
+        .collect()
 }
 
 fn target(numbers: &BTreeMap<&'static str, i64>) -> BTreeSet<Row> {
@@ -114,7 +117,8 @@ const PROGRAM: &str = "
 fn text(before: &Bounds, after: &Bounds, refuse: bool) -> String {
     let rows = |some: &Bounds, others: &Bounds| {
         let rows = some.iter().filter(|(name, bounds)| others.get(*name) != Some(bounds));
-        let rows: Vec<String> = rows.map(|(name, (low, high))| format!("[\"{name}\",{low},{high}]")).collect();
+        let rows: Vec<String> =
+            rows.map(|(name, (low, high))| format!("[\"{name}\",{low},{high}]")).collect();
         rows.join(",")
     };
     let limit = if refuse { ",\"limit\":[[0]]" } else { "" };

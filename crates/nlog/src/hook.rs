@@ -242,7 +242,8 @@ fn allocate_fits(from: &Table, to: &Table, settings: &Settings) -> Result<(), Mi
 fn hold_fits(from: &Table, to: &Table) -> Result<(), Misfit> {
     let shape = "hold reads (key…, low: int, high: int) and fills (key…, value: int), with at least one column in the key";
     let key = to.columns.len().saturating_sub(1);
-    let fit = key > 0 && from.columns.len() == key + 2 && same_types(&from.columns[..key], &to.columns[..key]);
+    let fit =
+        key > 0 && from.columns.len() == key + 2 && same_types(&from.columns[..key], &to.columns[..key]);
     let is_int = |column: &Column| *column.ty.base() == Type::Int;
     if !fit || !from.columns[key..].iter().chain(&to.columns[key..]).all(is_int) {
         let (found, of) = (types(&to.columns), types(&from.columns));

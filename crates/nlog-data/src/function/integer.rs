@@ -178,13 +178,16 @@ fn others() -> Vec<Function> {
             .example("10, 1, 9", "9")
             .example("5, 9, 1", "error range")
             .ternary(clamp),
-        entry("sqrt(n) -> root", "The square root of the integer, rounded down. No result if it is negative.")
-            .example("16", "4")
-            .example("15", "3")
-            .example("0", "0")
-            .example("9223372036854775807", "3037000499")
-            .example("-1", "none")
-            .unary(|n: i64| n.checked_isqrt()),
+        entry(
+            "sqrt(n) -> root",
+            "The square root of the integer, rounded down. No result if it is negative.",
+        )
+        .example("16", "4")
+        .example("15", "3")
+        .example("0", "0")
+        .example("9223372036854775807", "3037000499")
+        .example("-1", "none")
+        .unary(|n: i64| n.checked_isqrt()),
         entry(
             "range(from, to) -> i",
             "Every integer from `from` (inclusive) to `to` (exclusive); at most 2^24 integers.",
