@@ -167,10 +167,8 @@ fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
 #[test]
 fn a_broadcast_is_lost_or_doubled_in_a_branch_that_is_split_or_joined_alone() {
     let mut tally = Tally::default();
-    let seeds = test_random::seeds!(
-        "a_broadcast_is_lost_or_doubled_in_a_branch_that_is_split_or_joined_alone",
-        6
-    );
+    let seeds =
+        test_random::seeds!("a_broadcast_is_lost_or_doubled_in_a_branch_that_is_split_or_joined_alone", 6);
     let is_whole = seeds.is_whole();
     for seed in seeds {
         run(seed, &mut tally).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
