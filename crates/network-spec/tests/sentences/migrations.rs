@@ -1,6 +1,6 @@
 //! Migrations of a port between hosts that it requests: where it is live, and from when on.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use frame_builder::{Arp, ethernet};
 use network_spec::{Encap, Mac, Model, Node, Port, Tap};
@@ -45,7 +45,7 @@ fn gratuitous_arp(of: u8, operation: u16) -> Vec<u8> {
 }
 
 fn unsolicited_advertisement(of: u8) -> Vec<u8> {
-    let all_nodes = ([0x33, 0x33, 0, 0, 0, 1], "ff02::1".parse().unwrap());
+    let all_nodes = ([0x33, 0x33, 0, 0, 0, 1], Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1));
     let (macs, addresses) = ((mac(of), all_nodes.0), (ipv6(of), all_nodes.1));
     discovery(macs, addresses, (136, 0x20), ipv6(of), &link_layer(2, mac(of)))
 }
