@@ -58,10 +58,12 @@ fn flood_meter(row: &Row) -> Option<(Arc<str>, u32, FloodMeter)> {
     Some((host.clone(), meter, FloodMeter { port: port.clone(), limit: u64::try_from(*limit).ok()? }))
 }
 
+/// A host, the meters to look at, and the question to its switch.
+type Question = (String, BTreeMap<u32, FloodMeter>, Asking<Vec<MeterCount>>);
+
 /// The question what ports have lost, not asked yet.
 pub(crate) struct FloodSurvey {
-    /// The hosts, each with the meters to look at.
-    hosts: Vec<(String, BTreeMap<u32, FloodMeter>, Asking<Vec<MeterCount>>)>,
+    hosts: Vec<Question>,
 }
 
 impl FloodSurvey {

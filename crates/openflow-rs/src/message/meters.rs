@@ -1,5 +1,7 @@
 //! Requests for meters and their counters.
 
+use std::fmt::{Display, Write};
+
 use crate::DecodeError;
 use crate::meter::{MeterEntry, MeterStats};
 use crate::wire::Reader;
@@ -16,6 +18,16 @@ pub(super) fn decode_request(reader: &mut Reader<'_>) -> Result<u32, DecodeError
     let meter = reader.u32()?;
     reader.skip(PADDING.len())?;
     Ok(meter)
+}
+
+/// Each meter on lines of its own, behind an empty rest of a line.
+fn lines(meters: &[impl Display]) -> String {
+    let mut text = String::new();
+    for meter in meters {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "\n{meter}");
+    }
+    text
 }
 
 /// A part of the requested meters.
@@ -41,7 +53,7 @@ impl MeterDescReply {
     }
 
     pub(super) fn print(&self) -> String {
-        self.meters.iter().map(|meter| format!("\n{meter}\n")).collect()
+        lines(&self.meters)
     }
 }
 
@@ -68,6 +80,6 @@ impl MeterStatsReply {
     }
 
     pub(super) fn print(&self) -> String {
-        self.meters.iter().map(|meter| format!("\n{meter}\n")).collect()
+        lines(&self.meters)
     }
 }
