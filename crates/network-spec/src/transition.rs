@@ -69,7 +69,7 @@ impl Transition {
         let [before, after] = worlds.map(|world| world.trees.branches.get(switch));
         let stays = |host: &&str| [before, after].iter().flatten().all(|of| of.contains_key(*host));
         let leads =
-            |world: &World, branch: &[&str]| world.trees.first(switch, branch).filter(stays).is_some();
+            |world: &World, branch: &[&str]| world.trees.first(switch, branch).as_ref().is_some_and(stays);
         let staying =
             |branch: &[&str]| branch.iter().copied().filter(stays).map(str::to_owned).collect::<Vec<_>>();
         leads(worlds[0], &old) && leads(worlds[1], &new) && staying(&old) == staying(&new)
