@@ -129,15 +129,17 @@ fn text(before: &Bounds, after: &Bounds, refuse: bool) -> String {
 struct Run {
     engine: Engine,
     program: Arc<Program>,
-    run: Hooked<Box<dyn Evaluator>>,
+    hooked: Hooked<Box<dyn Evaluator>>,
 }
 
 impl Run {
     /// Goes on in another evaluator, from the inputs and the memories.
     fn restart(&mut self, bounds: &Bounds, memories: &Memories) {
-        self.run = self.engine.hooked(&self.program, Tables::All, false);
-        self.run.restore(memories).expect("the program has this hook");
-        self.run.commit(&self.transaction(&text(&Bounds::new(), bounds, false))).expect("the memories fit");
+        self.hooked = self.engine.hooked(&self.program, Tables::All, false);
+        self.hooked.restore(memories).expect("the program has this hook");
+        self.hooked
+            .commit(&self.transaction(&text(&Bounds::new(), bounds, false)))
+            .expect("the memories fit");
     }
 
     fn transaction(&self, text: &str) -> Transaction {
@@ -161,13 +163,16 @@ fn all_engines_hold_the_numbers_over_restarts_refusals_and_undone_transactions()
         let program = compile(PROGRAM);
         let size = program.schema.find("size").expect("it is declared");
         let engine = *random.pick(&ENGINES);
-        let mut run =
-            Run { engine, program: Arc::clone(&program), run: engine.hooked(&program, Tables::All, false) };
+        let mut run = Run {
+            engine,
+            program: Arc::clone(&program),
+            hooked: engine.hooked(&program, Tables::All, false),
+        };
         let mut recorded = Recorded::new(&program);
         let (mut bounds, mut numbers) = (Bounds::new(), BTreeMap::new());
         for _ in 0..30 {
             if random.chance(20) {
-                let memories = run.run.memories();
+                let memories = run.hooked.memories();
                 assert_eq!(recorded.memories(), memories, "{name}, seed {seed}");
                 run.restart(&bounds, &memories);
                 restarts += 1;
@@ -177,11 +182,11 @@ fn all_engines_hold_the_numbers_over_restarts_refusals_and_undone_transactions()
             let change = run.transaction(&text(&bounds, &next, refuse));
             let undo = random.chance(30);
             if undo {
-                run.run.checkpoint();
+                run.hooked.checkpoint();
             }
-            match run.run.commit(&change) {
+            match run.hooked.commit(&change) {
                 Ok(_) if undo => {
-                    run.run.undo(&change).expect("it was accepted");
+                    run.hooked.undo(&change).expect("it was accepted");
                     undone += 1;
                 }
                 Ok(committed) => {
@@ -198,7 +203,7 @@ fn all_engines_hold_the_numbers_over_restarts_refusals_and_undone_transactions()
                 Err(error) => panic!("{name}, seed {seed}: {error}"),
             }
             let rows: Vec<Row> = target(&numbers).into_iter().collect();
-            assert_eq!(run.run.contents(size), Ok(rows), "{name}, seed {seed}");
+            assert_eq!(run.hooked.contents(size), Ok(rows), "{name}, seed {seed}");
         }
     }
     let counts = [restarts, undone, refused, accepted];
