@@ -80,3 +80,12 @@ fn unicast_that_goes_to_the_home_alone_is_noticed() {
         "copies_to(port, hv) :- location(port, hv, true);",
     );
 }
+
+#[test]
+fn branches_that_copy_to_hosts_that_do_not_listen_are_noticed() {
+    is_noticed(
+        "physical/replication.nlog",
+        "    branch(sw, remote, branch),\n    member_host(sw, audience, remote),\n    hv != remote,\n",
+        "    branch(sw, remote, branch),\n    present(remote, sw),\n    hv != remote,\n",
+    );
+}

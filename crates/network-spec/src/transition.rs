@@ -24,6 +24,7 @@ use crate::{Arrival, Model, Tap, World};
 ///   the copies of both. A leader that has changed may take the sender's host for one of its branch, and return the frame to
 ///   its ports, the sender included. Bridges duplicate frames while they learn a new topology, too (IEEE 802.1Q, 6.5.4); to rule it out,
 ///   floods would have to stop until all hosts have changed.
+/// - What a port floods beyond its limit goes nowhere. Unicast may go on: it is flooded only to addresses that are not learned.
 /// - Broadcasts reach the hosts that [`Transition::keeps_broadcasts`] names once each, whoever leads a branch before and after.
 #[derive(Clone, Debug)]
 pub struct Transition {
@@ -80,9 +81,18 @@ impl Transition {
         if self.changed.contains(host) { &self.new } else { &self.old }
     }
 
+    /// The same change with every port within its limit.
+    fn within_limits(&self) -> Transition {
+        let mut all = self.clone();
+        [&mut all.old, &mut all.new].map(|model| model.apply(|world| world.exhausted.clear()));
+        all
+    }
+
     /// The arrivals, of those of a frame that enters at a place, that must not be.
     pub fn forbidden(&self, at: &Tap, bytes: &[u8], arrivals: &[Arrival]) -> Vec<Arrival> {
-        let permitted = self.permitted(at, bytes);
+        let to_one = bytes.first_chunk().is_some_and(|dst| !is_group(*dst));
+        let permitted =
+            if to_one { self.within_limits().permitted(at, bytes) } else { self.permitted(at, bytes) };
         let mut forbidden = Vec::new();
         let mut seen: Vec<&Arrival> = Vec::new();
         for arrival in arrivals {

@@ -46,7 +46,7 @@ fn the_projects_rules_agree_on_random_networks() {
         let mut runs = Runs::new(&program, &Tables::All, true);
         for step in 0..40 {
             let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
-            for _ in 0..=random.below(12) {
+            for _ in 0..=random.below(20) {
                 let (id, table) = random.pick(&inputs);
                 let row = table.columns.iter().map(|column| value(&mut random, &column.name, &column.ty));
                 let Some(row) = row.collect::<Option<Vec<Value>>>() else { continue };

@@ -135,6 +135,13 @@ impl DummySwitch {
         })
     }
 
+    /// Adds a meter that lets through whatever a test sends.
+    pub fn add_meter(&mut self, id: u32) {
+        let meter = format!("meter={id},pktps,bands=type=drop,rate=1000000");
+        let arguments = ["add-meter", &self.ovs.bridge("br0"), &meter];
+        self.ovs.try_ofctl(&arguments).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+    }
+
     /// Executes a line of a flow file.
     ///
     /// # Errors
