@@ -84,7 +84,9 @@ impl Transition {
     /// The same change with every port within its limit.
     fn within_limits(&self) -> Transition {
         let mut all = self.clone();
-        [&mut all.old, &mut all.new].map(|model| model.apply(|world| world.exhausted.clear()));
+        for model in [&mut all.old, &mut all.new] {
+            model.apply(|world| world.exhausted.clear());
+        }
         all
     }
 
