@@ -6,6 +6,8 @@
 //! Invariant: the input rows of the rules are a function of objects and reports, and equal the sum of the rows in all
 //! records.
 
+mod reported;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -256,133 +258,6 @@ impl Core {
     ) -> Result<Accepted, CoreError> {
         let changes = self.objects.plan_delete(keys).map_err(|faults| Refusal::Objects { faults })?;
         self.change_objects(changes, by.into(), now)
-    }
-
-    /// Takes a switch's report. Returns nothing if the report changes nothing or the transport node does not exist.
-    /// If the rules refuse the report, its parts are left to [`Core::retry`].
-    pub fn report(
-        &mut self,
-        node: &str,
-        report: &ovs_driver::Report,
-        now: SystemTime,
-    ) -> Result<Option<AppliedTransaction>, CoreError> {
-        if !self.derived.addresses.contains(node) {
-            return Ok(None);
-        }
-        self.refused.forget(node);
-        match self.commit_report(node, report, now) {
-            Err(CoreError::Refused(why)) => {
-                let ports = self.reports.missing(node, report);
-                self.refused.refuse_whole(node, report.clone(), ports, &why.to_string());
-                Ok(None)
-            }
-            result => result,
-        }
-    }
-
-    /// Retries a part of a refused report that is due: after the report itself, and after another transaction was
-    /// accepted. `None` if no part is due.
-    pub fn retry(&mut self, now: SystemTime) -> Result<Option<Retried>, CoreError> {
-        let Some((part, report)) = self.refused.next(&self.reports) else { return Ok(None) };
-        let node = part.node.clone();
-        let candidate = self.reports.partial(&node, &report, &part.ports);
-        let transaction = match self.commit_report(&node, &candidate, now) {
-            Ok(transaction) => {
-                let (_, left) = self.reports.plan(&node, &report, self.last_txn);
-                self.refused.accept(&part, left == Rows::default());
-                transaction
-            }
-            Err(CoreError::Refused(why)) => {
-                self.refused.refuse(part, &why.to_string());
-                None
-            }
-            Err(failed) => return Err(failed),
-        };
-        Ok(Some(Retried { node, report, transaction }))
-    }
-
-    /// Whether a refused part is due for [`Core::retry`].
-    pub fn is_retry_due(&self) -> bool {
-        self.refused.is_due()
-    }
-
-    /// The verdict on a transport node's last report, once all its parts are judged, unless it was returned already.
-    pub fn verdict(&mut self, node: &str) -> Option<Verdict> {
-        self.refused.verdict(node)
-    }
-
-    fn commit_report(
-        &mut self,
-        node: &str,
-        report: &ovs_driver::Report,
-        now: SystemTime,
-    ) -> Result<Option<AppliedTransaction>, CoreError> {
-        let (state, reported) = self.reports.plan(node, report, self.last_txn + 1);
-        if reported == Rows::default() {
-            self.reports.commit(node, state);
-            return Ok(None);
-        }
-        self.commit_reported(node, state, reported, now).map(Some)
-    }
-
-    /// Takes the news that a switch has learned a flow, new or seen for the first time. Returns nothing if that tells of no
-    /// announcement, or of one that is known.
-    ///
-    /// # Errors
-    /// The rules refuse the announcement, or the engine failed.
-    pub fn learned(
-        &mut self,
-        node: &str,
-        (table, cookie): (u8, u64),
-        is_new: bool,
-        now: SystemTime,
-    ) -> Result<Option<AppliedTransaction>, CoreError> {
-        let Some(port) = self.derived.awaited.port(node, table, cookie) else { return Ok(None) };
-        let plan = self.reports.plan_announced(node, port, is_new, self.last_txn + 1);
-        let Some((state, reported)) = plan else { return Ok(None) };
-        self.commit_reported(node, state, reported, now).map(Some)
-    }
-
-    /// Takes that the switch of a transport node is lost, or connected again. Returns nothing if that changes nothing, the
-    /// transport node does not exist, or the rules do not ask.
-    pub fn connection(
-        &mut self,
-        node: &str,
-        connected: bool,
-        now: SystemTime,
-    ) -> Result<Option<AppliedTransaction>, CoreError> {
-        if !self.derived.addresses.contains(node) {
-            return Ok(None);
-        }
-        match self.reports.plan_connection(node, connected, self.last_txn + 1) {
-            Some((state, rows)) if self.rules.use_all(&rows) => {
-                self.commit_reported(node, state, rows, now).map(Some)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Commits the rows by which the state of a switch becomes another.
-    fn commit_reported(
-        &mut self,
-        node: &str,
-        state: NodeReport,
-        reported: Rows,
-        now: SystemTime,
-    ) -> Result<AppliedTransaction, CoreError> {
-        // A report with rows that no rule reads is in the record as it came, beside the rows of the transaction.
-        let whole = (!self.rules.use_all(&reported)).then(|| reported.clone().into());
-        let transaction = self.rules.transaction(reported);
-        let Ran { mut changes, problems, addresses, moves, filled } = self.run(&transaction)?;
-        let before = self.reports.commit(node, state);
-        self.refused.retry_later();
-        self.places.follow(&mut changes);
-        self.change_desired(&changes);
-        let mut record = self.record(transaction, format!("switch {node}").into(), now);
-        record.filled = filled;
-        record.reports = whole;
-        let undo = Undo { reports: vec![(node.to_owned(), before)], ..Undo::default() };
-        Ok(AppliedTransaction { record, changes, problems, addresses, moves, undo: Box::new(undo) })
     }
 
     /// Does maintenance that makes later transactions cheaper, to be called while no request waits. Has no visible

@@ -6,6 +6,8 @@
 //! before that. If the disk refuses the write, the group is undone in memory and refused. If even that fails, the
 //! state in memory is ahead of the disk, so the thread ends and with it the process; the switches go on forwarding.
 
+mod events;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,9 +20,9 @@ use tracing::{debug, error, info, warn};
 
 use crate::core::{
     Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Problem, ProblemChanges,
-    Refusal, Retried,
+    Refusal,
 };
-use crate::fleet::{Fleet, FleetEvent, Learned, News};
+use crate::fleet::{Fleet, FleetEvent, Learned};
 use crate::flood_drops::FloodSurvey;
 use crate::journal::{Journal, JournalError};
 use crate::learned::Survey;
@@ -431,96 +433,6 @@ impl Worker {
         };
         effects.push(Effect::Answer { answer, result });
         Ok(())
-    }
-
-    fn event(&mut self, event: FleetEvent, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
-        let accepted = Instant::now();
-        self.unpublished.nodes.insert(event.node.clone());
-        let from = event.node.clone();
-        let news = self.fleet.event(event);
-        if let Some(connected) = self.fleet.take_connection(&from) {
-            self.connection(&from, connected, effects)?;
-        }
-        match news {
-            None => {}
-            Some(News::Report(node, report)) => {
-                let transaction = self.core.report(&node, &report, SystemTime::now()).map_err(failed)?;
-                self.reported(&node, transaction, accepted, effects);
-                self.reports.push((node, report));
-            }
-            Some(News::Learned(learned)) => self.learned(learned, accepted, effects)?,
-        }
-        Ok(())
-    }
-
-    /// A switch has learned a flow that the rules wait for.
-    fn learned(
-        &mut self,
-        learned: Learned,
-        accepted: Instant,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), EngineError> {
-        let Learned { node, table, cookie, is_new } = &learned;
-        match self.core.learned(node, (*table, *cookie), *is_new, SystemTime::now()) {
-            Ok(transaction) => self.reported(node, transaction, accepted, effects),
-            Err(CoreError::Refused(why)) => {
-                warn!(switch = node, %why, "the rules refuse the announcement of an interface; it is ignored");
-            }
-            Err(error) => return Err(failed(error)),
-        }
-        self.learned.push(learned);
-        Ok(())
-    }
-
-    /// Tells the rules that a switch is lost, or connected again.
-    fn connection(
-        &mut self,
-        node: &str,
-        connected: bool,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), EngineError> {
-        let accepted = Instant::now();
-        match self.core.connection(node, connected, SystemTime::now()) {
-            Ok(Some(applied)) => {
-                let (applied, computed) = (Box::new(applied), accepted.elapsed());
-                effects.push(Effect::Publish { applied, accepted, computed });
-                Ok(())
-            }
-            Ok(None) => Ok(()),
-            Err(CoreError::Refused(why)) => {
-                warn!(switch = node, connected, %why, "the rules refuse the state of the connection");
-                Ok(())
-            }
-            Err(error) => Err(failed(error)),
-        }
-    }
-
-    /// Retries a part of a refused report. Returns whether one was due.
-    fn retry(&mut self, effects: &mut Vec<Effect>) -> Result<bool, EngineError> {
-        let accepted = Instant::now();
-        let retried = self.core.retry(SystemTime::now()).map_err(failed)?;
-        let Some(Retried { node, report, transaction }) = retried else { return Ok(false) };
-        self.reported(&node, transaction, accepted, effects);
-        self.reports.push((node, report));
-        Ok(true)
-    }
-
-    fn reported(
-        &mut self,
-        node: &str,
-        transaction: Option<AppliedTransaction>,
-        accepted: Instant,
-        effects: &mut Vec<Effect>,
-    ) {
-        self.unpublished.nodes.insert(node.to_owned());
-        if let Some(verdict) = self.core.verdict(node) {
-            self.fleet.report_judged(node, verdict.refusal());
-        }
-        if let Some(applied) = transaction {
-            let applied = Box::new(applied);
-            let computed = accepted.elapsed();
-            effects.push(Effect::Publish { applied, accepted, computed });
-        }
     }
 
     /// Writes a group to disk, then releases its effects.

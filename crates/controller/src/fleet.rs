@@ -5,15 +5,11 @@
 //! the switch reconnects.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_rs::Match;
-use ovs_driver::{
-    Changes, Channel, Desired, Event, FlowTable, LearnedFlow, MeterCount, ReadError, Rejection,
-};
+use ovs_driver::{Channel, Desired, Event, MeterCount, ReadError, Rejection};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
@@ -22,10 +18,12 @@ use crate::core::{AddressChanges, DesiredCounts, SwitchAddress};
 use crate::receipt::{Progress, Receipts};
 use crate::rules::Conventions;
 
+mod drivers;
 mod event;
 mod order;
 mod state;
 
+pub use drivers::{Asking, Driver, Drivers, Reading, RealDrivers, Shutdown};
 use event::EventKind;
 pub(crate) use event::{FleetEvent, Learned, News};
 use order::Order;
@@ -33,79 +31,11 @@ use state::Switch;
 
 /// The integration bridge on every transport node.
 const BRIDGE: &str = "br-int";
-/// The field that keeps datapaths apart, as Open vSwitch names it.
-const DATAPATH_FIELD: &str = "OXM_OF_METADATA[]";
 /// The number of queued events per switch. The driver holds back further events in bounded memory.
 const EVENTS_MAX: usize = 64;
 
 /// The time that the switch of a deleted transport node has to remove the controller's flows, groups and ports.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
-
-/// Starts drivers. Tests supply their own.
-pub trait Drivers: Send {
-    /// Starts the driver of a switch, which stops when the returned value is dropped. Called within the tokio runtime.
-    fn spawn(&self, config: ovs_driver::Config, events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver>;
-}
-
-/// The driver of one switch. No call waits for the switch.
-pub trait Driver: Send {
-    /// Sets the full desired state.
-    fn set_desired(&self, desired: Arc<Desired>);
-    /// Adds the changes of one transaction.
-    fn push(&self, txn: u64, changes: Changes);
-    /// Reads from the switch what it has learned: the flows of this table, those that the match covers.
-    fn learned(&self, table: u8, matching: &Match) -> Reading;
-    /// Reads from the switch what its meters have counted.
-    fn meter_counts(&self) -> Asking<Vec<MeterCount>>;
-    /// Stops the driver. The future completes, soon, when the driver no longer acts.
-    fn end(self: Box<Self>) -> Shutdown;
-}
-
-/// See [`Driver::end`].
-pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// A question to a switch. Ends by itself if the switch does not answer.
-pub type Asking<A> = Pin<Box<dyn Future<Output = Result<A, ReadError>> + Send>>;
-
-/// See [`Driver::learned`].
-pub type Reading = Asking<Vec<LearnedFlow>>;
-
-/// Drivers of real switches.
-#[derive(Debug, Clone, Copy)]
-pub struct RealDrivers {
-    /// The most addresses that a switch learns.
-    pub learned_addresses: NonZeroU32,
-}
-
-impl Drivers for RealDrivers {
-    fn spawn(&self, config: ovs_driver::Config, events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
-        // The datapath with the most addresses loses one, so no tenant pushes out the addresses of another.
-        let learned_limit = Some(FlowTable::evicting(self.learned_addresses.get(), DATAPATH_FIELD));
-        Box::new(ovs_driver::spawn(ovs_driver::Config { learned_limit, ..config }, events))
-    }
-}
-
-impl Driver for ovs_driver::Handle {
-    fn set_desired(&self, desired: Arc<Desired>) {
-        ovs_driver::Handle::set_desired(self, desired);
-    }
-
-    fn push(&self, txn: u64, changes: Changes) {
-        ovs_driver::Handle::push(self, txn, changes);
-    }
-
-    fn learned(&self, table: u8, matching: &Match) -> Reading {
-        Box::pin(ovs_driver::Handle::learned(self, table, matching.clone()))
-    }
-
-    fn meter_counts(&self) -> Asking<Vec<MeterCount>> {
-        Box::pin(ovs_driver::Handle::meter_counts(self))
-    }
-
-    fn end(self: Box<Self>) -> Shutdown {
-        Box::pin(ovs_driver::Handle::end(*self))
-    }
-}
 
 /// The state of one switch.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use frame_builder::{
-    ARP, Arp, Endpoints, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, SOLICITATION, UDP, VLAN, icmpv6, link_layer,
-    neighbour, solicited_node, udp_without_checksum,
+    ADVERTISEMENT, ARP, Arp, Endpoints, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, SOLICITATION, UDP, VLAN, icmpv6,
+    link_layer, neighbour, solicited_node, udp_without_checksum,
 };
 pub use frame_builder::{BROADCAST, ethernet};
 
@@ -55,6 +55,20 @@ pub fn announcement(from: Mac) -> Vec<u8> {
     let mut frame = ethernet(BROADCAST, from, RARP, &request);
     frame.resize(LEAST, 0);
     frame
+}
+
+/// Gratuitous ARP: a request for the sender's own address (RFC 5227, 3).
+pub fn gratuitous_arp(from: Mac, ip: Ipv4Addr) -> Vec<u8> {
+    arp(BROADCAST, 1, (from, ip), ([0; 6], ip))
+}
+
+/// An unsolicited neighbour advertisement to all nodes, which overrides what they know (RFC 4861, 7.2.6).
+pub fn unsolicited_advertisement(from: Mac, ip: Ipv6Addr) -> Vec<u8> {
+    const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    const OVERRIDE: u8 = 0x20;
+    let message = icmpv6(neighbour(ADVERTISEMENT, OVERRIDE, ip, &link_layer(2, from)), ip, ALL_NODES);
+    let to = [0x33, 0x33, 0, 0, 0, 1];
+    ethernet(to, from, IPV6, &Ipv6::new(ip, ALL_NODES, ICMPV6).packet(&message))
 }
 
 /// A neighbour solicitation for `target`, with the sender's MAC as an option if `option`.

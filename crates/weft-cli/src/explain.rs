@@ -23,7 +23,7 @@ use crate::program::{load, show};
 #[derive(Args)]
 struct Question {
     /// `.nlog` files or folders, which form one program (`builtin` is the built-in rules), and then a row, written as in a
-    /// rule; `_` and `..` match any value: 'location("p1", _)'
+    /// rule; `_` and `..` match any value: 'location("p1", ..)'
     // One list, since options may stand between programs and row.
     #[arg(required = true, value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
@@ -130,7 +130,7 @@ impl Question {
     fn case(&self) -> Result<Case, Failure> {
         let Some((atom, programs)) = self.programs.split_last().filter(|(_, programs)| !programs.is_empty())
         else {
-            let why = "give a program and a row, such as: rules 'location(\"p1\", _)'";
+            let why = "give a program and a row, such as: rules 'location(\"p1\", ..)'";
             return Err(Failure::Usage(why.to_owned()));
         };
         let (program, pattern) = compile_with_atom(programs, &atom.to_string_lossy())?;
@@ -171,7 +171,7 @@ fn compile_with_atom(programs: &[PathBuf], atom: &str) -> Result<(Arc<Program>, 
     show(errors, &sources);
     let program = compilation.program.ok_or(Failure::Reported)?;
     let pattern = pattern.ok_or_else(|| {
-        Failure::Usage(format!("{atom:?} is not a row; write one such as location(\"p1\", _)"))
+        Failure::Usage(format!("{atom:?} is not a row; write one such as location(\"p1\", ..)"))
     })?;
     Ok((program, pattern))
 }

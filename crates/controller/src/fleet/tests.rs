@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use ovs_driver::{Encap, Remote, Tunnel};
+use ovs_driver::{Changes, Encap, Remote, Tunnel};
 
 use super::*;
 use crate::core::AddressChange;

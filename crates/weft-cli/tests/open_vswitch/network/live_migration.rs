@@ -67,6 +67,15 @@ fn and_follow(testbed: &Testbed, act: impl FnOnce()) {
     testbed.wait_in_sync().unwrap();
 }
 
+/// An announcement, each kind in turn.
+fn announcement(number: usize) -> Vec<u8> {
+    match number % 3 {
+        0 => frame::announcement(PORT_MAC),
+        1 => frame::gratuitous_arp(PORT_MAC, [10, 8, 0, 2].into()),
+        _ => frame::unsolicited_advertisement(PORT_MAC, [0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 0x802].into()),
+    }
+}
+
 /// Frames sent in both directions, numbered, and where each was received.
 #[derive(Debug, Default)]
 struct Traffic {
@@ -168,7 +177,7 @@ fn a_machine_that_is_announced_loses_nothing_before_and_little_after() {
     let lab = testbed.lab().unwrap();
     wait_for_frames(&taps(lab));
     let [before, after] = [setting("WEFT_FRAMES", 500), 1000];
-    for round in 0..setting("WEFT_MIGRATIONS", 4) as usize {
+    for round in 0..setting("WEFT_MIGRATIONS", 6) as usize {
         let (from, to) = (round % 2, (round + 1) % 2);
         let (old, new) = (MACHINES[from], MACHINES[to]);
         testbed.apply("network.yaml", &network(&[HOSTS[from], HOSTS[to]])).unwrap();
@@ -180,7 +189,7 @@ fn a_machine_that_is_announced_loses_nothing_before_and_little_after() {
             // Frames that were sent before the announcement may come after it.
             let early = at_new.first(|frame| read_mark(frame).is_some(), 0, LATE).unwrap();
             assert_eq!(early, Arrived::new(), "the destination hears nothing before it announces");
-            taps.send(new, &frame::announcement(PORT_MAC)).unwrap();
+            taps.send(new, &announcement(round / 2)).unwrap();
         });
         let all = before + after;
         let before_it = (traffic.lost(&[old], true, 0..before), traffic.lost(&[PEER], false, 0..before));
