@@ -381,19 +381,17 @@ impl Fleet {
             Event::Connected { channel } => {
                 info!(switch = node, %channel, "switch connected");
                 switch.up.insert(channel);
-                if channel == Channel::OpenFlow {
-                    switch.connection = Some(true);
-                }
                 // The switch will be reconciled again, because the last reconciliation did not include this channel.
                 switch.reconciled = false;
                 switch.faults.connection.remove(&channel);
+                if channel == Channel::OpenFlow {
+                    return Some(News::Connection(node, true));
+                }
             }
             Event::Disconnected { channel, why } => {
                 warn!(switch = node, %channel, why, "switch disconnected");
                 // A switch that could not be reached so far is not lost: a controller that starts has none.
-                if switch.up.remove(&channel) && channel == Channel::OpenFlow {
-                    switch.connection = Some(false);
-                }
+                let is_lost = switch.up.remove(&channel) && channel == Channel::OpenFlow;
                 switch.reconciled = false;
                 switch.faults.connection.insert(channel, why);
                 if channel == Channel::OpenFlow {
@@ -402,6 +400,9 @@ impl Fleet {
                 }
                 for txn in switch.move_to_backlog() {
                     self.receipts.advance(txn, &node, |_| Progress::Offline);
+                }
+                if is_lost {
+                    return Some(News::Connection(node, false));
                 }
             }
             Event::Report(report) => {
@@ -452,11 +453,6 @@ impl Fleet {
             Event::Failed { why, restart_in } => switch.driver_failed(&why, restart_in),
         }
         None
-    }
-
-    /// Whether a switch has been lost (`false`) or connected since the last call, if either: its flows are in reach or not.
-    pub(crate) fn take_connection(&mut self, node: &str) -> Option<bool> {
-        self.switches.get_mut(node).and_then(|switch| switch.connection.take())
     }
 
     /// Records the verdict of the rules on the report of a switch.

@@ -10,7 +10,7 @@ use ovs_driver::{MeterCount, ReadError};
 use crate::answers::PartSender;
 use crate::core::Core;
 use crate::fleet::{Asking, Fleet};
-use crate::learned::{Surveys, ask_all};
+use crate::learned::{Surveys, ask_all, unread};
 use crate::pb;
 use crate::rules::Rules;
 
@@ -109,8 +109,7 @@ fn message(
     let counts = match counts {
         Ok(counts) => counts,
         Err(error) => {
-            let unread = vec![pb::UnreadSwitch { node: node.to_owned(), error: error.to_string() }];
-            return pb::ListFloodDropsResponse { unread, ..Default::default() };
+            return pb::ListFloodDropsResponse { unread: vec![unread(node, &error)], ..Default::default() };
         }
     };
     // A meter that is not there yet has dropped nothing.

@@ -176,6 +176,11 @@ pub(crate) async fn ask_all<A: Send + 'static, M: Message + 'static>(
     drop(turn);
 }
 
+/// A switch that a survey learns nothing from.
+pub(crate) fn unread(node: &str, error: &ReadError) -> pb::UnreadSwitch {
+    pb::UnreadSwitch { node: node.to_owned(), error: error.to_string() }
+}
+
 /// Lets surveys be made in turn.
 #[derive(Clone)]
 pub(crate) struct Surveys(Arc<Semaphore>);
@@ -196,8 +201,10 @@ fn message(
     let flows = match read {
         Ok(flows) => flows,
         Err(error) => {
-            let unread = vec![pb::UnreadSwitch { node: node.to_owned(), error: error.to_string() }];
-            return pb::ListLearnedAddressesResponse { unread, ..Default::default() };
+            return pb::ListLearnedAddressesResponse {
+                unread: vec![unread(node, &error)],
+                ..Default::default()
+            };
         }
     };
     let mut found: BTreeMap<&str, pb::LearnedAddresses> = BTreeMap::new();

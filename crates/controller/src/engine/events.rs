@@ -13,12 +13,7 @@ impl Worker {
     pub(super) fn event(&mut self, event: FleetEvent, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
         let accepted = Instant::now();
         self.unpublished.nodes.insert(event.node.clone());
-        let from = event.node.clone();
-        let news = self.fleet.event(event);
-        if let Some(connected) = self.fleet.take_connection(&from) {
-            self.connection(&from, connected, effects)?;
-        }
-        match news {
+        match self.fleet.event(event) {
             None => {}
             Some(News::Report(node, report)) => {
                 let transaction = self.core.report(&node, &report, SystemTime::now()).map_err(failed)?;
@@ -26,6 +21,9 @@ impl Worker {
                 self.reports.push((node, report));
             }
             Some(News::Learned(learned)) => self.learned(learned, accepted, effects)?,
+            Some(News::Connection(node, connected)) => {
+                self.connection(&node, connected, accepted, effects)?;
+            }
         }
         Ok(())
     }
@@ -54,22 +52,17 @@ impl Worker {
         &mut self,
         node: &str,
         connected: bool,
+        accepted: Instant,
         effects: &mut Vec<Effect>,
     ) -> Result<(), EngineError> {
-        let accepted = Instant::now();
         match self.core.connection(node, connected, SystemTime::now()) {
-            Ok(Some(applied)) => {
-                let (applied, computed) = (Box::new(applied), accepted.elapsed());
-                effects.push(Effect::Publish { applied, accepted, computed });
-                Ok(())
-            }
-            Ok(None) => Ok(()),
+            Ok(transaction) => effects.extend(transaction.map(|applied| publishing(applied, accepted))),
             Err(CoreError::Refused(why)) => {
                 warn!(switch = node, connected, %why, "the rules refuse the state of the connection");
-                Ok(())
             }
-            Err(error) => Err(failed(error)),
+            Err(error) => return Err(failed(error)),
         }
+        Ok(())
     }
 
     /// Retries a part of a refused report. Returns whether one was due.
@@ -94,10 +87,11 @@ impl Worker {
         if let Some(verdict) = self.core.verdict(node) {
             self.fleet.report_judged(node, verdict.refusal());
         }
-        if let Some(applied) = transaction {
-            let applied = Box::new(applied);
-            let computed = accepted.elapsed();
-            effects.push(Effect::Publish { applied, accepted, computed });
-        }
+        effects.extend(transaction.map(|applied| publishing(applied, accepted)));
     }
+}
+
+/// The effect of a transaction that has been computed by now.
+fn publishing(applied: AppliedTransaction, accepted: Instant) -> Effect {
+    Effect::Publish { applied: Box::new(applied), accepted, computed: accepted.elapsed() }
 }

@@ -31,6 +31,8 @@ pub(crate) enum News {
     /// The report of a transport node's switch.
     Report(String, ovs_driver::Report),
     Learned(Learned),
+    /// The flows of a transport node's switch are in reach again (`true`), or no longer.
+    Connection(String, bool),
 }
 
 /// A switch has learned an awaited flow.

@@ -20,8 +20,6 @@ pub(super) struct Switch {
     /// `None` if the transport node lacks an endpoint.
     pub(super) driver: Option<Box<dyn Driver>>,
     pub(super) up: BTreeSet<Channel>,
-    /// Whether it has just been lost or connected, for the rules.
-    pub(super) connection: Option<bool>,
     /// Whether it is about to be removed, and its last report since.
     pub(super) removing: bool,
     pub(super) deferred_report: Option<Report>,
