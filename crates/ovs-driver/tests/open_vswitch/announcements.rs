@@ -47,7 +47,7 @@ async fn a_flow_that_a_packet_makes_the_switch_learn_is_reported() {
     driven.synced().await;
     announce(&ovs);
     assert!(learned(&mut driven).await);
-    // The same announcement writes the same flow, which is no news.
+    // A repeated announcement writes the same flow, and is not reported again.
     announce(&ovs);
     driven.handle.push(1, Changes { flows_add: flows(&["table=9 actions=drop"]), ..Changes::default() });
     driven.confirmed(1).await;
