@@ -76,6 +76,35 @@ pub struct Port {
     pub requested: Vec<String>,
 }
 
+impl Node {
+    /// A hypervisor in the default zone with geneve tunnels and no physical network.
+    pub fn at(ip: impl Into<IpAddr>) -> Node {
+        Node {
+            ip: ip.into(),
+            zone: String::new(),
+            encaps: vec![Encap::Geneve],
+            mappings: BTreeMap::new(),
+            roles: vec![ROLES[0]],
+        }
+    }
+}
+
+impl Port {
+    /// An enabled port of a switch, with an interface of its own, without addresses or anything else that is optional.
+    pub fn of(switch: &str) -> Port {
+        Port {
+            switch: switch.to_owned(),
+            addresses: Vec::new(),
+            security: false,
+            unknown: false,
+            trust: BTreeSet::new(),
+            parent: None,
+            enabled: true,
+            requested: Vec::new(),
+        }
+    }
+}
+
 /// What a port can be trusted with, by its names in rows.
 pub const TRUSTS: [&str; 3] = ["ra", "redirect", "dhcp_server"];
 

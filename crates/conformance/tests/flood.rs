@@ -1,9 +1,9 @@
 //! A switch on more hosts than one sender can copy to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use conformance::world::{Change, Encap, Node, Port, Zone, audience};
+use conformance::world::{Change, Node, Port, Zone, audience};
 use conformance::{Place, Simulation, World, program};
 use flow_simulator::{Bucket, Group};
 
@@ -26,24 +26,9 @@ fn world() -> World {
     assert!(world.apply(&Change::Zone(String::new(), trusted)));
     assert!(world.apply(&Change::Switch("wide".to_owned(), "acme".to_owned())));
     for number in 1..=HOSTS {
-        let node = Node {
-            ip: address(number).into(),
-            zone: String::new(),
-            encaps: vec![Encap::Geneve],
-            mappings: BTreeMap::new(),
-            roles: vec!["hypervisor"],
-        };
-        let port = Port {
-            switch: "wide".to_owned(),
-            addresses: vec![],
-            security: false,
-            // Two kinds, so that there are two audiences, both of them wide, and frames carry the ingress label.
-            unknown: number % 3 != 0,
-            parent: None,
-            enabled: true,
-            trust: BTreeSet::new(),
-            requested: Vec::new(),
-        };
+        let node = Node::at(address(number));
+        // Two kinds, so that there are two audiences, both of them wide, and frames carry the ingress label.
+        let port = Port { unknown: number % 3 != 0, ..Port::of("wide") };
         assert!(world.apply(&Change::Node(format!("h{number}"), node)));
         assert!(world.apply(&Change::Port(format!("p{number}"), port)));
         assert!(world.apply(&Change::Plug(format!("h{number}"), format!("p{number}"))));

@@ -43,18 +43,9 @@ fn add(world: &mut World, numbers: impl Iterator<Item = u16>, kind: impl Fn(u16)
         } else {
             Ipv4Addr::new(172, 16, high, low).into()
         };
-        let node =
-            Node { ip, zone: String::new(), encaps, mappings: BTreeMap::new(), roles: vec!["hypervisor"] };
-        let port = Port {
-            switch: SWITCH.to_owned(),
-            addresses: vec![([2, 0, 0, 0, high, low], vec![])],
-            security: false,
-            unknown: false,
-            parent: None,
-            enabled: true,
-            trust: BTreeSet::new(),
-            requested: Vec::new(),
-        };
+        let node = Node { encaps, ..Node::at(ip) };
+        let addresses = vec![([2, 0, 0, 0, high, low], vec![])];
+        let port = Port { addresses, ..Port::of(SWITCH) };
         apply(Change::Node(format!("h{number}"), node));
         apply(Change::Port(format!("p{number}"), port));
         apply(Change::Plug(format!("h{number}"), format!("p{number}")));

@@ -33,29 +33,13 @@ fn world(random: &mut Random) -> World {
     let encaps = [&[Encap::Geneve][..], &[Encap::Vxlan], &[Encap::Gre, Encap::Geneve]];
     let common = *random.pick(&encaps);
     for host in 1..=HOSTS {
-        let node = Node {
-            ip: Ipv4Addr::new(172, 16, 0, host).into(),
-            zone: String::new(),
-            encaps: common.to_vec(),
-            mappings: std::collections::BTreeMap::new(),
-            roles: vec!["hypervisor"],
-        };
+        let node = Node { encaps: common.to_vec(), ..Node::at(Ipv4Addr::new(172, 16, 0, host)) };
         assert!(world.apply(&Change::Node(format!("h{host}"), node)));
     }
     let kinds: Vec<(bool, bool)> =
         (0..PORTS).map(|_| *random.pick(&[(true, false), (false, true), (false, false)])).collect();
     assert!(world.apply(&Change::Switch(SHARED.to_owned(), String::new())));
-    let shared = Port {
-        switch: SHARED.to_owned(),
-        addresses: Vec::new(),
-        security: false,
-        unknown: false,
-        parent: None,
-        enabled: true,
-        trust: BTreeSet::new(),
-        requested: Vec::new(),
-    };
-    assert!(world.apply(&Change::Port(name(SHARED, 1), shared)));
+    assert!(world.apply(&Change::Port(name(SHARED, 1), Port::of(SHARED))));
     let host = format!("h{}", random.below(HOSTS.into()) + 1);
     assert!(world.apply(&Change::Plug(host, name(SHARED, 1))));
     for tenant in TENANTS {
@@ -65,16 +49,8 @@ fn world(random: &mut Random) -> World {
             // The last port is a trunk member of a port that all tenants share.
             let parent = (number == PORTS)
                 .then(|| (name(SHARED, 1), tenant.len() as u16 + u16::from(tenant.as_bytes()[0])));
-            let port = Port {
-                switch: tenant.to_owned(),
-                addresses: vec![addresses(number)],
-                security,
-                unknown,
-                parent,
-                enabled: true,
-                trust: BTreeSet::new(),
-                requested: Vec::new(),
-            };
+            let addresses = vec![addresses(number)];
+            let port = Port { addresses, security, unknown, parent, ..Port::of(tenant) };
             assert!(world.apply(&Change::Port(name(tenant, number), port)));
             if number != PORTS {
                 let host = format!("h{}", random.below(HOSTS.into()) + 1);

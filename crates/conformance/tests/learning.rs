@@ -1,11 +1,10 @@
 //! A large switch whose ports begin to receive unknown unicast: what its hosts have to change.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use conformance::derivation::Derivation;
 use conformance::rows::rows;
-use conformance::world::{Change, Encap, Node, Port};
+use conformance::world::{Change, Node, Port};
 use conformance::{World, program};
 use simulated_hosts::Reports;
 
@@ -14,16 +13,8 @@ const HOSTS: u16 = 512;
 
 fn port(number: u16, unknown: bool) -> Change {
     let [high, low] = number.to_be_bytes();
-    let port = Port {
-        switch: "wide".to_owned(),
-        addresses: vec![([2, 0, 0, 0, high, low], vec![])],
-        security: false,
-        unknown,
-        parent: None,
-        enabled: true,
-        trust: BTreeSet::new(),
-        requested: Vec::new(),
-    };
+    let addresses = vec![([2, 0, 0, 0, high, low], vec![])];
+    let port = Port { addresses, unknown, ..Port::of("wide") };
     Change::Port(format!("p{number}"), port)
 }
 
@@ -33,13 +24,7 @@ fn world() -> World {
     assert!(world.apply(&Change::Switch("wide".to_owned(), "acme".to_owned())));
     for number in 1..=HOSTS {
         let [high, low] = number.to_be_bytes();
-        let node = Node {
-            ip: Ipv4Addr::new(172, 16, high, low).into(),
-            zone: String::new(),
-            encaps: vec![Encap::Geneve],
-            mappings: BTreeMap::new(),
-            roles: vec!["hypervisor"],
-        };
+        let node = Node::at(Ipv4Addr::new(172, 16, high, low));
         assert!(world.apply(&Change::Node(format!("h{number}"), node)));
         assert!(world.apply(&port(number, false)));
         assert!(world.apply(&Change::Plug(format!("h{number}"), format!("p{number}"))));

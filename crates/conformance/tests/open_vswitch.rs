@@ -3,6 +3,7 @@
 
 mod directed;
 mod migration;
+mod numbered;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

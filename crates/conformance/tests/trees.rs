@@ -23,25 +23,10 @@ fn world(random: &mut Random) -> World {
     // Classes that reach each other.
     let encaps = [&[Encap::Geneve][..], &[Encap::Geneve, Encap::Vxlan], &[Encap::Vxlan, Encap::Geneve]];
     for number in 1..=HOSTS {
-        let node = Node {
-            ip: Ipv4Addr::new(172, 16, 0, number).into(),
-            zone: String::new(),
-            encaps: random.pick(&encaps).to_vec(),
-            mappings: BTreeMap::new(),
-            roles: vec!["hypervisor"],
-        };
-        let port = Port {
-            switch: SWITCH.to_owned(),
-            addresses: vec![],
-            security: false,
-            unknown: false,
-            parent: None,
-            enabled: true,
-            trust: BTreeSet::new(),
-            requested: Vec::new(),
-        };
+        let node =
+            Node { encaps: random.pick(&encaps).to_vec(), ..Node::at(Ipv4Addr::new(172, 16, 0, number)) };
         apply(Change::Node(host(number), node));
-        apply(Change::Port(port_of(number), port));
+        apply(Change::Port(port_of(number), Port::of(SWITCH)));
     }
     world
 }

@@ -75,7 +75,7 @@ impl Moves {
     }
 }
 
-/// Adds the changes of awaited flows, and frames for what is announced anew.
+/// Adds the changes of `awaited_flow` to those of each transport node, and a frame for each new row of `announcement`.
 pub(crate) fn split_by_node(
     committed: &Committed,
     rules: &Rules,
@@ -154,33 +154,10 @@ fn name(port: &str, mac: MacAddr) -> String {
     format!("{mac} {port}")
 }
 
-/// `ETH_P_8021Q` and `ETH_P_RARP`.
-const VLAN: u16 = 0x8100;
-const RARP: u16 = 0x8035;
-/// Hardware Ethernet, protocol IPv4, the lengths of their addresses.
-const ETHERNET_AND_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
-/// `reverse request`: who asks tells its own address.
-const REVERSE_REQUEST: u16 = 3;
-/// The shortest frame, without a tag and without its checksum.
-const FRAME_MIN: usize = 60;
-
-/// The frame by which QEMU announces a guest (`announce_self_create` in its net/announce.c). Every switch of the physical
-/// network learns from its source address; nobody answers it.
+/// The announcement of a MAC address, with a VLAN tag if it is not 0.
 fn rarp(MacAddr(mac): MacAddr, tag: u16) -> Vec<u8> {
-    let mut frame = [[0xff; 6], mac].concat();
-    if tag != 0 {
-        frame.extend(VLAN.to_be_bytes());
-        frame.extend(tag.to_be_bytes());
-    }
-    let shortest = frame.len() - 12 + FRAME_MIN;
-    frame.extend(RARP.to_be_bytes());
-    frame.extend(ETHERNET_AND_IPV4);
-    frame.extend(REVERSE_REQUEST.to_be_bytes());
-    for part in [&mac[..], &[0; 4], &mac, &[0; 4]] {
-        frame.extend(part);
-    }
-    frame.resize(shortest, 0);
-    frame
+    let frame = frame_builder::announcement(mac);
+    if tag == 0 { frame } else { frame_builder::tagged(&frame, frame_builder::VLAN, tag) }
 }
 
 #[cfg(test)]

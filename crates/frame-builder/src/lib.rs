@@ -18,10 +18,12 @@
 //! are here. Tests that need damaged frames damage the bytes themselves.
 #![forbid(unsafe_code)]
 
+mod announce;
 mod packet;
 mod payload;
 mod tunnel;
 
+pub use announce::{announcement, gratuitous_arp, unsolicited_advertisement};
 pub use packet::{Arp, Ipv4, Ipv6, arp, ethernet, random_extension_headers, solicited_node, tagged};
 pub use payload::{Endpoints, checksum, icmp, icmpv6, link_layer, neighbour, tcp, udp, udp_without_checksum};
 pub use tunnel::{Encapsulation, GENEVE_OPTION, Wrapped, unwrap, wrap};
@@ -38,6 +40,8 @@ pub const IPV4: u16 = 0x0800;
 pub const ARP: u16 = 0x0806;
 /// Ethertype of a VLAN tag.
 pub const VLAN: u16 = 0x8100;
+/// Ethertype of reverse ARP.
+pub const RARP: u16 = 0x8035;
 /// Ethertype of IPv6.
 pub const IPV6: u16 = 0x86dd;
 

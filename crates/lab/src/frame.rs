@@ -3,10 +3,10 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use frame_builder::{
-    ADVERTISEMENT, ARP, Arp, Endpoints, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, SOLICITATION, UDP, VLAN, icmpv6,
-    link_layer, neighbour, solicited_node, udp_without_checksum,
+    ARP, Arp, Endpoints, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, SOLICITATION, UDP, VLAN, icmpv6, link_layer,
+    neighbour, solicited_node, udp_without_checksum,
 };
-pub use frame_builder::{BROADCAST, ethernet};
+pub use frame_builder::{BROADCAST, announcement, ethernet, gratuitous_arp, unsolicited_advertisement};
 
 use crate::Error;
 
@@ -42,33 +42,6 @@ pub fn udp6(to: Mac, from: Mac, ip_to: Ipv6Addr, ip_from: Ipv6Addr, data: &[u8])
 /// An ARP packet; `operation` is 1 for a request, 2 for a reply.
 pub fn arp(to: Mac, operation: u16, sender: (Mac, Ipv4Addr), target: (Mac, Ipv4Addr)) -> Vec<u8> {
     ethernet(to, sender.0, ARP, &frame_builder::arp(Arp { operation, sender, target }))
-}
-
-/// The frame by which QEMU announces a machine that has migrated: a reverse ARP request for its own MAC address (RFC 903), without
-/// IP addresses, of the least length of a frame (`announce_self_create` in QEMU's `net/announce.c`).
-pub fn announcement(from: Mac) -> Vec<u8> {
-    const RARP: u16 = 0x8035;
-    const REVERSE_REQUEST: u16 = 3;
-    const LEAST: usize = 60;
-    let itself = (from, Ipv4Addr::UNSPECIFIED);
-    let request = frame_builder::arp(Arp { operation: REVERSE_REQUEST, sender: itself, target: itself });
-    let mut frame = ethernet(BROADCAST, from, RARP, &request);
-    frame.resize(LEAST, 0);
-    frame
-}
-
-/// Gratuitous ARP: a request for the sender's own address (RFC 5227, 3).
-pub fn gratuitous_arp(from: Mac, ip: Ipv4Addr) -> Vec<u8> {
-    arp(BROADCAST, 1, (from, ip), ([0; 6], ip))
-}
-
-/// An unsolicited neighbour advertisement to all nodes, which overrides what they know (RFC 4861, 7.2.6).
-pub fn unsolicited_advertisement(from: Mac, ip: Ipv6Addr) -> Vec<u8> {
-    const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-    const OVERRIDE: u8 = 0x20;
-    let message = icmpv6(neighbour(ADVERTISEMENT, OVERRIDE, ip, &link_layer(2, from)), ip, ALL_NODES);
-    let to = [0x33, 0x33, 0, 0, 0, 1];
-    ethernet(to, from, IPV6, &Ipv6::new(ip, ALL_NODES, ICMPV6).packet(&message))
 }
 
 /// A neighbour solicitation for `target`, with the sender's MAC as an option if `option`.

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use frame_builder::{
-    ADVERTISEMENT, ARP, Arp, BROADCAST, ICMPV6, IPV6, Ipv6, arp, ethernet, icmpv6, link_layer, neighbour,
-    tagged,
+    ADVERTISEMENT, ARP, Arp, BROADCAST, ICMPV6, IPV6, Ipv6, RARP, VLAN, arp, ethernet, icmpv6, link_layer,
+    neighbour, tagged,
 };
 use test_random::Random;
 
@@ -13,11 +13,8 @@ use super::{Generator, Place, Step};
 use crate::frames::{Addresses, frame, stranger};
 use crate::world::{Change, Port};
 
-/// The Ethernet type of RARP, and its operation by which one asks for one's own address (RFC 903).
-const RARP: u16 = 0x8035;
+/// The operation of RARP by which one asks for one's own address (RFC 903).
 const REVERSE_REQUEST: u16 = 3;
-/// The Ethernet types of tags.
-const VLAN: u16 = 0x8100;
 
 impl Generator<'_> {
     /// A port requests two hosts, is plugged in at the second, announces itself there, and is left alone by the first: each of

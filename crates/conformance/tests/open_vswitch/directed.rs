@@ -2,9 +2,9 @@
 //! one VLAN tag of a frame, two, or as many as it can.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use conformance::world::{Change, Encap, Localnet, Node, Port};
+use conformance::world::{Change, Localnet, Node, Port};
 use conformance::{Place, Simulation, World, oracle, program};
 use frame_builder::{
     ARP, Arp, BROADCAST, ICMP, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, UDP, arp, ethernet, icmp, icmpv6,
@@ -12,38 +12,13 @@ use frame_builder::{
 };
 use network_spec::Model;
 
+use super::numbered::{ipv4, ipv6, mac, port};
 use super::{plain, start};
 
 const HOST: &str = "h1";
 const NETWORK: &str = "net1";
 
-fn mac(number: u8) -> Mac {
-    [2, 0, 0, 0, 0, number]
-}
-
-fn ipv4(number: u8) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, number)
-}
-
-fn ipv6(number: u8) -> Ipv6Addr {
-    Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into())
-}
-
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-
-/// A port with MAC and IP addresses of its number.
-fn port(switch: &str, number: u8) -> Port {
-    Port {
-        switch: switch.to_owned(),
-        addresses: vec![(mac(number), vec![IpAddr::V4(ipv4(number)), IpAddr::V6(ipv6(number))])],
-        security: false,
-        unknown: false,
-        trust: BTreeSet::new(),
-        parent: None,
-        enabled: true,
-        requested: Vec::new(),
-    }
-}
 
 /// Switch blue: `vm`, `s` with port security, `r` as well but trusted with router advertisements, `p`. Switch red: `box` and
 /// `bag` behind `vm` with tags 7 and 8, and `q`. Switch green: `g`, and the untagged frames of a physical network. Switch
@@ -62,13 +37,8 @@ fn world() -> World {
         ("g", port("green", 1)),
         ("can", behind("gold", 9, 2)),
     ];
-    let node = Node {
-        roles: vec!["hypervisor"],
-        ip: Ipv4Addr::new(172, 16, 0, 1).into(),
-        zone: String::new(),
-        encaps: vec![Encap::Geneve],
-        mappings: BTreeMap::from([(NETWORK.to_owned(), "br-one".to_owned())]),
-    };
+    let mappings = BTreeMap::from([(NETWORK.to_owned(), "br-one".to_owned())]);
+    let node = Node { mappings, ..Node::at(Ipv4Addr::new(172, 16, 0, 1)) };
     let mut world = World::new(false);
     assert!(world.apply(&Change::Node(HOST.to_owned(), node)));
     for switch in ["blue", "red", "green", "gold"] {

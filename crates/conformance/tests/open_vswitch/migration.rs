@@ -1,72 +1,39 @@
 //! A port that may be on two hosts, on the one that stands by for it, in real Open vSwitch: what it delivers and accepts before
 //! its machine has announced itself, and from then on, without anybody's help.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use conformance::world::{Change, Encap, Node, Port};
+use conformance::world::{Change, Node, Port};
 use conformance::{Simulation, World, program};
 use frame_builder::{
-    ADVERTISEMENT, ARP, Arp, BROADCAST, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, UDP, arp, ethernet, icmpv6,
-    link_layer, neighbour, tagged, udp_without_checksum,
+    BROADCAST, IPV4, Ipv4, Mac, UDP, announcement, ethernet, gratuitous_arp, tagged, udp_without_checksum,
+    unsolicited_advertisement,
 };
 use ovs_testing::DummySwitch;
 
+use super::numbered::{ipv4, ipv6, mac, port};
 use super::start;
 
 const OLD: &str = "h1";
 const NEW: &str = "h2";
-const RARP: u16 = 0x8035;
-
-fn mac(number: u8) -> Mac {
-    [2, 0, 0, 0, 0, number]
-}
-
-fn ipv4(number: u8) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, number)
-}
-
-fn ipv6(number: u8) -> Ipv6Addr {
-    Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into())
-}
-
-fn port(switch: &str, number: u8, security: bool) -> Port {
-    Port {
-        switch: switch.to_owned(),
-        addresses: vec![(mac(number), vec![IpAddr::V4(ipv4(number)), IpAddr::V6(ipv6(number))])],
-        security,
-        unknown: false,
-        trust: BTreeSet::new(),
-        parent: None,
-        enabled: true,
-        requested: Vec::new(),
-    }
-}
 
 /// `vm` on the old host, plugged in at the new one too, with `box` behind it; `peer` and `mate` of their switches on the new host.
 fn world(security: bool) -> World {
     let mut world = World::new(false);
     for (host, number) in [(OLD, 1), (NEW, 2)] {
-        let node = Node {
-            roles: vec!["hypervisor"],
-            ip: Ipv4Addr::new(172, 16, 0, number).into(),
-            zone: String::new(),
-            encaps: vec![Encap::Geneve],
-            mappings: BTreeMap::new(),
-        };
-        assert!(world.apply(&Change::Node(host.to_owned(), node)));
+        assert!(world.apply(&Change::Node(host.to_owned(), Node::at(Ipv4Addr::new(172, 16, 0, number)))));
     }
     for switch in ["blue", "red"] {
         assert!(world.apply(&Change::Switch(switch.to_owned(), String::new())));
     }
     let requested = vec![OLD.to_owned(), NEW.to_owned()];
-    let behind = Port { parent: Some(("vm".to_owned(), 7)), ..port("red", 1, security) };
+    let behind = Port { parent: Some(("vm".to_owned(), 7)), security, ..port("red", 1) };
     let ports = [
-        ("vm", Port { requested, ..port("blue", 1, security) }),
-        ("peer", port("blue", 2, false)),
+        ("vm", Port { requested, security, ..port("blue", 1) }),
+        ("peer", port("blue", 2)),
         ("box", behind),
-        ("mate", port("red", 2, false)),
+        ("mate", port("red", 2)),
     ];
     for (name, port) in ports {
         assert!(world.apply(&Change::Port(name.to_owned(), port)), "{name}");
@@ -129,32 +96,13 @@ fn in_box(frame: &[u8]) -> Vec<u8> {
     tagged(frame, 0x8100, 7)
 }
 
-/// What QEMU sends for a machine that has moved (`net/announce.c`).
-fn qemus_rarp(of: u8) -> Vec<u8> {
-    let own = (mac(of), Ipv4Addr::UNSPECIFIED);
-    let mut frame = ethernet(BROADCAST, mac(of), RARP, &arp(Arp { operation: 3, sender: own, target: own }));
-    frame.resize(60, 0);
-    frame
-}
-
-fn gratuitous_arp(of: u8) -> Vec<u8> {
-    let own = (mac(of), ipv4(of));
-    ethernet(BROADCAST, mac(of), ARP, &arp(Arp { operation: 1, sender: own, target: own }))
-}
-
-fn unsolicited_advertisement(of: u8) -> Vec<u8> {
-    let all = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-    let said = icmpv6(neighbour(ADVERTISEMENT, 0x20, ipv6(of), &link_layer(2, mac(of))), ipv6(of), all);
-    ethernet([0x33, 0x33, 0, 0, 0, 1], mac(of), IPV6, &Ipv6::new(ipv6(of), all, ICMPV6).packet(&said))
-}
-
 #[test]
 fn a_standby_delivers_and_accepts_from_its_announcement_on() {
     let announcements = [
-        ("RARP", qemus_rarp(1)),
-        ("gratuitous ARP", gratuitous_arp(1)),
-        ("an unsolicited advertisement", unsolicited_advertisement(1)),
-        ("gratuitous ARP of a trunk member", in_box(&gratuitous_arp(1))),
+        ("RARP", announcement(mac(1))),
+        ("gratuitous ARP", gratuitous_arp(mac(1), ipv4(1))),
+        ("an unsolicited advertisement", unsolicited_advertisement(mac(1), ipv6(1))),
+        ("gratuitous ARP of a trunk member", in_box(&gratuitous_arp(mac(1), ipv4(1)))),
     ];
     for (what, announcement) in announcements {
         for security in [false, true] {
@@ -185,7 +133,7 @@ fn what_was_dropped_before_the_announcement_passes_soon_after_it() {
         assert!(standby.send_cached("vm", &data(1, mac(2))).is_empty());
     }
     let announced = Instant::now();
-    assert_eq!(standby.send_cached("vm", &qemus_rarp(1)), ["peer"]);
+    assert_eq!(standby.send_cached("vm", &announcement(mac(1))), ["peer"]);
     for (from, to, frame) in [("peer", "vm", data(2, mac(1))), ("vm", "peer", data(1, mac(2)))] {
         let mut lost = 0;
         while standby.send_cached(from, &frame) != [to] {

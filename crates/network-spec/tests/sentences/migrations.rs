@@ -37,7 +37,7 @@ fn live(model: &mut Model) -> Vec<&'static str> {
 fn rarp(of: Mac) -> Vec<u8> {
     let nobody = Ipv4Addr::UNSPECIFIED;
     let packet = Arp { operation: 3, sender: (of, nobody), target: (of, nobody) };
-    ethernet(BROADCAST, of, 0x8035, &frame_builder::arp(packet))
+    ethernet(BROADCAST, of, frame_builder::RARP, &frame_builder::arp(packet))
 }
 
 fn gratuitous_arp(of: u8, operation: u16) -> Vec<u8> {

@@ -69,7 +69,7 @@ fn a_mac_without_ip_addresses_sends_anything_that_names_no_other_mac() {
 fn rarp_asks_for_the_ports_own_address() {
     let rarp = |src, sha, operation| {
         let packet = frame_builder::Arp { operation, sender: (sha, NOBODY), target: (sha, NOBODY) };
-        frame(src, BROADCAST, 0x8035, &frame_builder::arp(packet))
+        frame(src, BROADCAST, frame_builder::RARP, &frame_builder::arp(packet))
     };
     for ips in [&both()[..], &[ipv4(1).into()], &[ipv6(1).into()]] {
         assert!(passes_from(ips, &rarp(mac(1), mac(1), 3)));
