@@ -3,12 +3,13 @@
 //! the announcement may be lost, nor any be received twice. How many are lost after it is printed: that depends on the
 //! machine, and benches/RESULTS.md has figures (`WEFT_MIGRATIONS=20 WEFT_FRAMES=5000`).
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use lab::{Arrived, Lab, Taps, VmSpec, frame};
 use testbed::Testbed;
 
+use super::conversation::{Conversation, End, Heard, read_mark};
 use super::support::{bring_up, settings, wait_for};
 
 /// The port that moves, and the machine that it talks to.
@@ -76,87 +77,41 @@ fn announcement(number: usize) -> Vec<u8> {
     }
 }
 
-/// Frames sent in both directions, numbered, and where each was received.
-#[derive(Debug, Default)]
-struct Traffic {
-    /// Receptions by machine, direction and number.
-    received: BTreeMap<(String, bool, u32), u32>,
-}
-
-/// The direction in a frame's payload.
-fn mark(to_port: bool, number: u32) -> Vec<u8> {
-    format!("weft-{}-{number:08}-", if to_port { "to" } else { "of" }).into_bytes()
-}
-
-fn read_mark(frame: &[u8]) -> Option<(bool, u32)> {
-    let at = frame.windows(5).position(|window| window == b"weft-")? + 5;
-    let to_port = frame.get(at..at + 2)? == b"to";
-    let number = std::str::from_utf8(frame.get(at + 3..at + 11)?).ok()?.parse().ok()?;
-    Some((to_port, number))
-}
-
-fn datagram(to_port: bool, number: u32) -> Vec<u8> {
-    let (port, peer) = ((PORT_MAC, [10, 8, 0, 2].into()), (PEER_MAC, [10, 8, 0, 1].into()));
-    let (to, from) = if to_port { (port, peer) } else { (peer, port) };
-    frame::udp4(to.0, from.0, to.1, from.1, &mark(to_port, number))
-}
-
-impl Traffic {
-    /// Sends `before` frames each way between the peer and `old`, calls `switch_over`, and sends `after` more between the
-    /// peer and `new`.
-    fn run(
-        taps: &Taps,
-        [old, new]: [&str; 2],
-        [before, after]: [u32; 2],
-        switch_over: impl FnOnce(),
-    ) -> Traffic {
-        taps.clear().unwrap();
-        let mut switch_over = Some(switch_over);
-        let start = Instant::now();
-        for number in 0..before + after {
-            if number == before {
-                switch_over.take().expect("it is called once")();
-            }
-            taps.send(PEER, &datagram(true, number)).unwrap();
-            taps.send(if number < before { old } else { new }, &datagram(false, number)).unwrap();
-            let due = start + EVERY * (number + 1);
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+/// Sends `before` frames each way between the peer and `old`, calls `switch_over`, and sends `after` more between the peer and
+/// `new`.
+fn talk(taps: &Taps, [old, new]: [&str; 2], [before, after]: [u32; 2], switch_over: impl FnOnce()) -> Heard {
+    taps.clear().unwrap();
+    let stays = End { mac: PEER_MAC, ip: [10, 8, 0, 1].into() };
+    let moves = End { mac: PORT_MAC, ip: [10, 8, 0, 2].into() };
+    let conversation = Conversation { taps, peer: PEER, stays, moves, tag: None };
+    let mut switch_over = Some(switch_over);
+    let start = Instant::now();
+    for number in 0..before + after {
+        if number == before {
+            switch_over.take().expect("it is called once")();
         }
-        let all = 2 * (before + after) as usize;
-        let arrived = taps.collect(|frame| read_mark(frame).is_some(), all, LATE).unwrap();
-        let mut traffic = Traffic::default();
-        for (machine, frames) in arrived {
-            for (to_port, number) in frames.iter().filter_map(|frame| read_mark(frame)) {
-                *traffic.received.entry((machine.clone(), to_port, number)).or_default() += 1;
-            }
-        }
-        traffic
+        conversation.send(if number < before { old } else { new }, number);
+        let due = start + EVERY * (number + 1);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }
+    let all = 2 * (before + after) as usize;
+    let mut heard = Heard::default();
+    heard.add(taps.collect(|frame| read_mark(frame).is_some(), all, LATE).unwrap());
+    heard
+}
 
-    /// How many of these frames one of the machines received, at least once.
-    fn lost(&self, machines: &[&str], to_port: bool, numbers: std::ops::Range<u32>) -> usize {
-        let received = |number: u32, machine: &&str| self.times(machine, to_port, number) > 0;
-        numbers.filter(|number| !machines.iter().any(|machine| received(*number, machine))).count()
-    }
+/// No numbers of frames, to the machine and from it.
+const NONE: [Vec<u32>; 2] = [Vec::new(), Vec::new()];
 
-    /// How many of these frames a machine received more than once.
-    fn twice(&self, machine: &str, to_port: bool, numbers: std::ops::Range<u32>) -> usize {
-        numbers.filter(|number| self.times(machine, to_port, *number) > 1).count()
-    }
-
-    fn times(&self, machine: &str, to_port: bool, number: u32) -> u32 {
-        self.received.get(&(machine.to_owned(), to_port, number)).copied().unwrap_or(0)
-    }
+/// The numbers of these frames that were lost, to a machine and from it.
+fn lost(heard: &Heard, machine: &str, numbers: Range<u32>) -> [Vec<u32>; 2] {
+    [heard.missing(&[machine], true, numbers.clone()), heard.missing(&[PEER], false, numbers)]
 }
 
 /// Checks that no frame is lost between the peer and a machine.
 fn nothing_is_lost(taps: &Taps, machine: &str) {
-    let traffic = Traffic::run(taps, [machine; 2], [0, 100], || {});
-    assert_eq!(
-        (traffic.lost(&[machine], true, 0..100), traffic.lost(&[PEER], false, 0..100)),
-        (0, 0),
-        "{machine}"
-    );
+    let traffic = talk(taps, [machine; 2], [0, 100], || {});
+    assert_eq!(lost(&traffic, machine, 0..100), NONE, "{machine}");
 }
 
 fn taps(lab: &Lab) -> Taps {
@@ -166,8 +121,8 @@ fn taps(lab: &Lab) -> Taps {
 /// Waits until frames pass between the peer and the first machine: tunnels resolve their neighbours with the first ones.
 fn wait_for_frames(taps: &Taps) {
     wait_for("frames in both directions", || {
-        let traffic = Traffic::run(taps, [MACHINES[0]; 2], [0, 5], || {});
-        (traffic.lost(&[MACHINES[0]], true, 0..5) + traffic.lost(&[PEER], false, 0..5) == 0).then_some(())
+        let traffic = talk(taps, [MACHINES[0]; 2], [0, 5], || {});
+        (lost(&traffic, MACHINES[0], 0..5) == NONE).then_some(())
     });
 }
 
@@ -185,22 +140,21 @@ fn a_machine_that_is_announced_loses_nothing_before_and_little_after() {
         let taps = taps(lab);
         let followed = testbed.status().unwrap().last_txn;
         let at_new = lab.taps(&[new]).unwrap();
-        let traffic = Traffic::run(&taps, [old, new], [before, after], || {
+        let traffic = talk(&taps, [old, new], [before, after], || {
             // Frames that were sent before the announcement may come after it.
             let early = at_new.first(|frame| read_mark(frame).is_some(), 0, LATE).unwrap();
             assert_eq!(early, Arrived::new(), "the destination hears nothing before it announces");
             taps.send(new, &announcement(round / 2)).unwrap();
         });
         let all = before + after;
-        let before_it = (traffic.lost(&[old], true, 0..before), traffic.lost(&[PEER], false, 0..before));
-        let after_it = (traffic.lost(&[new], true, before..all), traffic.lost(&[PEER], false, before..all));
+        let before_it = lost(&traffic, old, 0..before);
+        let after_it = lost(&traffic, new, before..all);
         println!(
-            "{old} to {new}: lost before the announcement {before_it:?}, after it {after_it:?} (to it, from it)"
+            "{old} to {new}: lost before the announcement {before_it:?}, after it, which came before frame {before}, \
+             {after_it:?} (to it, from it)"
         );
-        assert_eq!(before_it, (0, 0), "lost before the announcement");
-        for (machine, to_port) in [(old, true), (new, true), (PEER, false)] {
-            assert_eq!(traffic.twice(machine, to_port, 0..all), 0, "received twice at {machine}");
-        }
+        assert_eq!(before_it, NONE, "lost before the announcement");
+        assert_eq!(traffic.twice(), Vec::<&(String, bool, u32)>::new(), "received twice");
         wait_for("the controller to follow", || {
             (testbed.status().unwrap().last_txn > followed).then_some(())
         });
@@ -224,13 +178,12 @@ fn a_claim_of_another_host_moves_a_port_without_a_gap() {
         let (old, new) = (MACHINES[round % 2], MACHINES[(round + 1) % 2]);
         let taps = taps(lab);
         let [before, after] = [200, 1000];
-        let traffic = Traffic::run(&taps, [old, new], [before, after], || lab.attach(new).unwrap());
+        let traffic = talk(&taps, [old, new], [before, after], || lab.attach(new).unwrap());
         // Either interface is the machine's.
-        let lost = traffic.lost(&[old, new], true, 0..before + after);
-        println!("{old} to {new}: {lost} lost");
-        gaps += usize::from(lost > 0);
-        assert_eq!(traffic.twice(old, true, 0..before + after), 0);
-        assert_eq!(traffic.twice(new, true, 0..before + after), 0);
+        let lost = traffic.missing(&[old, new], true, 0..before + after);
+        println!("{old} to {new}: {lost:?} lost");
+        gaps += usize::from(!lost.is_empty());
+        assert_eq!(traffic.twice(), Vec::<&(String, bool, u32)>::new(), "received twice");
         testbed.wait_in_sync().unwrap();
         nothing_is_lost(&taps, new);
         and_follow(&testbed, || lab.detach(old).unwrap());

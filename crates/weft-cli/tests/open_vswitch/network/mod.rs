@@ -4,12 +4,15 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod claims;
+mod conversation;
 mod examples;
 mod first_hit;
 mod flood_limits;
+mod leaders;
 mod learning;
 mod live_migration;
 mod migration;
+mod random_migrations;
 mod stacks;
 mod support;
 mod underlay;
