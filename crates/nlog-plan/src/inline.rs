@@ -115,6 +115,21 @@ pub(crate) fn inline(reader: &Body, at: usize, rule: &Body, program: &Program) -
     Some(Body::of(atoms, items, reader.terms.clone(), names))
 }
 
+/// Whether a body looks up the table of one of its atoms by a value that the table's rule computes. No index has such values: with
+/// the rule in place of the atom, a changed row of another atom would be compared with every row of the rule.
+pub(crate) fn joins_computed(reader: &Body, at: usize, rule: &Body) -> bool {
+    let in_atoms = |variable: &VariableId| rule.atoms.iter().any(|atom| atom.variables.contains(variable));
+    let others = || reader.atoms.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, atom)| atom);
+    reader.atoms[at].columns.iter().any(|(column, variable)| {
+        let is_computed = match &rule.terms[*column] {
+            HeadTerm::Value(Expr::Variable(own)) => !in_atoms(own),
+            HeadTerm::Value(Expr::Constant(_)) => false,
+            HeadTerm::Value(Expr::Call { .. } | Expr::If { .. }) | HeadTerm::Aggregate { .. } => true,
+        };
+        is_computed && others().any(|atom| atom.variables.contains(variable))
+    })
+}
+
 fn call(function: &Arc<Function>, a: Expr, b: Expr) -> Expr {
     Expr::Call { function: Arc::clone(function), arguments: vec![a, b] }
 }

@@ -11,7 +11,7 @@ use crate::cost::{Cost, Duplicates, estimate};
 use crate::draft::Aim;
 use crate::estimate::{Estimate, Estimates, Facts};
 use crate::indexes::{Indexes, settle};
-use crate::inline::{MOST_ATOMS, inline};
+use crate::inline::{MOST_ATOMS, inline, joins_computed};
 use crate::joins::RulePlanner;
 use crate::order::Search;
 use crate::pinned::{Orders, Pinned, PinnedJoins, PinnedOrders, PinnedRule, key, labels};
@@ -195,7 +195,8 @@ impl<'a> Planner<'a> {
     }
 
     /// The only rule of a table, and the body that reads the table, with the rule inlined. `None` if the table must
-    /// stay, or if several atoms read it, because each of them would compute its rows.
+    /// stay, if several atoms read it, because each of them would compute its rows, or if they look it up by values that the rule
+    /// computes, because no index has these.
     fn inlined_reader(&self, table: TableId) -> Option<(RuleId, RuleId, Body)> {
         let at = table.0 as usize;
         let declared = self.program.schema.table(table);
@@ -219,6 +220,9 @@ impl<'a> Planner<'a> {
             atoms.into_iter().map(move |at| (*reader, body, at))
         });
         let (Some((reader, before, at)), None) = (readers.next(), readers.next()) else { return None };
+        if joins_computed(before, at, body) {
+            return None;
+        }
         let after = inline(before, at, body, self.program)?;
         (after.atoms.len() <= MOST_ATOMS).then_some((rule, reader, after))
     }
