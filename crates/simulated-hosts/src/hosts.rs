@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Group, Host, Packet, Tunnelled};
+use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Host, Packet, Tunnelled};
 use nlog_data::{Canonical, TableDelta, TableId};
-use openflow_rs::{Action, Actions, FlowEntry, PortNo};
+use openflow_rs::{Action, Actions, FlowEntry, GroupEntry, PortNo};
 use switch_tables::rows::{Bucket, Flow, Meter, Patch, Tunnel};
 use tunnel_encap::Encap;
 
@@ -346,12 +346,10 @@ impl Hosts {
         let (outer, inner): (Vec<_>, Vec<_>) =
             touched.iter().partition(|key| self.groups[*key].values().any(|actions| names_group(actions)));
         for key in inner.into_iter().chain(outer).filter(|key| !self.groups[*key].is_empty()) {
-            let bucket = |(id, actions): (&u32, &Arc<Canonical<Actions>>)| flow_simulator::Bucket {
-                id: *id,
-                actions: actions.get(),
+            let bucket = |(id, actions): (&u32, &Arc<Canonical<Actions>>)| {
+                openflow_rs::Bucket::new(*id, actions.get())
             };
-            let group =
-                Group { id: key.1, indirect: false, buckets: self.groups[key].iter().map(bucket).collect() };
+            let group = GroupEntry::all(key.1, self.groups[key].iter().map(bucket).collect());
             let Some(host) = self.fabric.host_mut(&key.0) else { continue };
             let refused = |why| format!("{}: group {:#x}: {why}", key.0, key.1);
             host.bridge.replace_group(group).map_err(refused)?;
