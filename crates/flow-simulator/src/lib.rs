@@ -45,6 +45,12 @@
 //! - [`Change`]: flows and buckets to add and remove, in any order, as in deltas of rules.
 //! - [`Fabric`]: [`Host`]s with tunnels and physical networks between them, and the path of a packet through them.
 //!
+//! What surprises, and is so in the switch: a port that is not live still sends, and only groups ask for liveness; a group
+//! without a live bucket drops its copy alone. What `check_pkt_larger` finds out lasts until the end of its list of
+//! actions, counts VLAN tags but not the padding behind an IP packet, and flows for both lengths learn. A packet whose
+//! time to live is up leaves its list of actions, not those around it. Select groups hash as Open vSwitch does in
+//! distributions; one that is built for processors with SSE 4.2 spreads flows over the same buckets in another way.
+//!
 //! Left out on purpose: timeouts of flows that were not learned, counters, and the `NORMAL` action. Queues are
 //! accepted and have no effect. Meters have no rate: a test says what they let through ([`Bridge::set_budget`]). A flow whose actions lack their prerequisites is accepted, although a switch refuses it.
 //!

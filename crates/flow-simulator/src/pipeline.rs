@@ -239,6 +239,10 @@ impl<'a> Run<'a> {
         let relation = if larger { "larger" } else { "not larger" };
         let value = u8::from(larger);
         self.recorder.note(|| format!("{length} bytes, {relation}: {} is now {value}", check.result()));
+        if rest.is_empty() {
+            self.recorder
+                .problem(|| "nothing comes after it in these actions: the result is lost".to_owned());
+        }
         self.recorder.end();
         let (frame, key, stack) = (self.frame.clone(), self.key.clone(), self.stack.clone());
         let (metered_out, other_length) = (self.metered_out, self.other_length);

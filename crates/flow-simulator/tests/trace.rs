@@ -133,6 +133,21 @@ fn a_length_is_named_and_only_its_case_is_shown() {
 }
 
 #[test]
+fn a_result_that_nothing_can_see_is_named() {
+    let bridge = bridge(
+        &[],
+        &[
+            "actions=resubmit(,1),resubmit(,2)",
+            "table=1 actions=check_pkt_larger(60)->NXM_NX_REG0[3]",
+            "table=2,reg0=0 actions=output:2",
+        ],
+    );
+    let (ports, text) = trace(&bridge, frame(9, 100));
+    assert_eq!(ports, [2]);
+    says(&text, ">> nothing comes after it in these actions: the result is lost");
+}
+
+#[test]
 fn a_loop_for_packets_of_another_length_stops_this_one_too() {
     let flows = [
         "actions=output:2,check_pkt_larger(60)->NXM_NX_REG0[3],resubmit(,1)",
