@@ -18,7 +18,7 @@ mod tunnels;
 use flow_simulator::{Bridge, VlanLimit};
 use openflow_rs::PortNo;
 use ovs_testing::DummySwitch;
-use tables::{Case, case};
+use tables::{Case, case, case_of_groups};
 use test_random::Random;
 
 /// Ports of the switch, and cases loaded at a time: each has an ingress port of its own.
@@ -55,23 +55,35 @@ impl Setting {
     }
 }
 
+/// Compares random cases of one seed, with a random set of ports that are not live.
+fn compare_cases(switch: &mut DummySwitch, seed: u64, case: fn(&mut Random, u16) -> Case) {
+    let mut setting = Setting::new(switch, (seed % 3) as u8);
+    let mut random = Random::new(seed);
+    // Groups watch ports 1 to 3 and one that is not there.
+    let dead = (1..=3).filter(|_| random.chance(30)).collect();
+    setting.kill(switch, dead);
+    let cases: Vec<Case> = (1..=PORTS).map(|port| case(&mut random, port)).collect();
+    if let Some(failure) =
+        compare::first_difference(switch, &setting, &cases).expect("the switch takes the flows")
+    {
+        let small = shrink::smallest(switch, &setting, failure);
+        panic!("seed {seed}, not live: {:?}\n{small}", setting.dead);
+    }
+    setting.kill(switch, Vec::new());
+}
+
 #[test]
 fn random_tables_and_frames_go_as_in_open_vswitch() {
     let mut switch = DummySwitch::start(1..=PORTS);
     for seed in test_random::seeds!("random_tables_and_frames_go_as_in_open_vswitch", 9) {
-        let mut setting = Setting::new(&mut switch, (seed % 3) as u8);
-        let mut random = Random::new(seed);
-        // Groups watch ports 1 to 3 and one that is not there.
-        let dead = (1..=3).filter(|_| random.chance(30)).collect();
-        setting.kill(&mut switch, dead);
-        let cases: Vec<Case> = (1..=PORTS).map(|port| case(&mut random, port)).collect();
-        let Some(failure) =
-            compare::first_difference(&mut switch, &setting, &cases).expect("the switch takes the flows")
-        else {
-            setting.kill(&mut switch, Vec::new());
-            continue;
-        };
-        let small = shrink::smallest(&mut switch, &setting, failure);
-        panic!("seed {seed}, not live: {:?}\n{small}", setting.dead);
+        compare_cases(&mut switch, seed, case);
+    }
+}
+
+#[test]
+fn random_groups_choose_as_in_open_vswitch() {
+    let mut switch = DummySwitch::start(1..=PORTS);
+    for seed in test_random::seeds!("random_groups_choose_as_in_open_vswitch", 6) {
+        compare_cases(&mut switch, seed, case_of_groups);
     }
 }

@@ -71,6 +71,35 @@ pub(crate) fn case(random: &mut Random, port: u16) -> Case {
     Case { port, flows, groups, frames }
 }
 
+/// A case whose frames all go to each of several groups, of which each bucket leaves its mark.
+pub(crate) fn case_of_groups(random: &mut Random, port: u16) -> Case {
+    let frames: Vec<_> = (0..8).map(|_| frame(random)).collect();
+    let keys = frames.iter().map(|frame| Packet::new(frame.clone(), PortNo(port)).key().clone()).collect();
+    let lengths = frames.iter().map(Vec::len).collect();
+    let mut maker = Maker { random, keys, lengths, port, groups: Vec::new() };
+    let mut actions = Vec::new();
+    for register in [Field::Reg0, Field::Reg5, Field::Metadata] {
+        let value = maker.random.below(1 << 20).into();
+        actions.push(Action::set_field(register, value).expect("a register"));
+    }
+    for number in 0..6 {
+        let mut group = maker.group(u32::from(port) * 100 + number);
+        for bucket in &mut group.buckets {
+            let mark = u128::from(group.id << 8 | bucket.id);
+            let egress = 1 + maker.random.below(3) as u16;
+            let mut marked = vec![Action::set_field(Field::EthSrc, mark).expect("an address")];
+            marked.extend(maker.random.chance(20).then_some(DecTtl.into()));
+            marked.push(Action::output(PortNo(if egress == port { 4 } else { egress })));
+            bucket.actions = Actions(marked);
+        }
+        actions.push(ToGroup { id: group.id }.into());
+        maker.groups.push(group);
+    }
+    let from_port = Match::any().with(Field::InPort, port.into()).expect("a port");
+    let flows = vec![FlowEntry::new(0, 1, from_port, Actions(actions))];
+    Case { port, flows, groups: maker.groups, frames }
+}
+
 struct Maker<'a> {
     random: &'a mut Random,
     keys: Vec<FlowKey>,
