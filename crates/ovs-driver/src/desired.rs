@@ -93,7 +93,7 @@ impl Changes {
     }
 
     /// Whether any group that chooses one of its buckets is added, changed or removed.
-    fn touches_choices(&self) -> bool {
+    pub fn touches_choices(&self) -> bool {
         let choices = !self.choices_add.is_empty() || !self.choices_delete.is_empty();
         choices || !self.candidates_add.is_empty() || !self.candidates_delete.is_empty()
     }
