@@ -78,11 +78,11 @@ const PIECES: &[(&str, &[&str], &[&str])] = &[
             "priority=2,ip actions=set_field:1->reg1,resubmit(,1),move:NXM_NX_REG1[0..7]->NXM_OF_ETH_SRC[0..7],\
              pop:NXM_NX_REG4[],move:NXM_NX_REG4[0..7]->NXM_OF_ETH_SRC[8..15],output:1",
             "priority=1 actions=group:GROUP,move:NXM_NX_REG1[0..7]->NXM_OF_ETH_SRC[0..7],output:1",
-            "table=1 actions=set_field:7->reg4,push:NXM_NX_REG4[],check_pkt_larger(64)->NXM_NX_REG1[0],\
-             set_field:02:00:00:00:00:33->eth_dst,resubmit(,2),output:3",
+            "table=1 actions=set_field:7->reg4,push:NXM_NX_REG4[],set_field:0->reg4,\
+             check_pkt_larger(64)->NXM_NX_REG1[0],set_field:02:00:00:00:00:33->eth_dst,resubmit(,2),output:3",
             "table=2,reg1=0/1 actions=pop:NXM_NX_REG5[],output:2,exit",
-            "table=2,reg1=1/1,vlan_tci=0/0x1000 actions=pop:NXM_NX_REG5[],push_vlan:0x8100,check_pkt_larger(76)->NXM_NX_REG1[1],\
-             resubmit(,3),output:2",
+            "table=2,reg1=1/1,vlan_tci=0/0x1000 actions=pop:NXM_NX_REG5[],push_vlan:0x8100,\
+             check_pkt_larger(76)->NXM_NX_REG1[1],resubmit(,3),output:2",
             "table=2,reg1=1/1,vlan_tci=0x1000/0x1000 actions=pop_vlan,check_pkt_larger(72)->NXM_NX_REG1[1],\
              resubmit(,3),output:2",
             "table=3,reg1=2/2 actions=set_field:02:00:00:00:00:09->eth_src,output:3,exit",

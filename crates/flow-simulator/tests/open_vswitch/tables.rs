@@ -382,12 +382,14 @@ impl Maker<'_> {
             _ => GroupKind::FastFailover,
         };
         let mut buckets = Vec::new();
+        let unused = kind == GroupKind::Select && self.random.chance(15);
         for number in 0..count {
             let count = 1 + self.random.below(4);
             let actions = (0..count).filter_map(|_| self.in_bucket()).collect();
             // The order of the numbers is not that of the buckets.
             let bucket = Bucket::new((number * 7 + 3) % 10, Actions(actions));
-            buckets.push(self.watching(kind, bucket));
+            let bucket = self.watching(kind, bucket);
+            buckets.push(Bucket { weight: if unused { 0 } else { bucket.weight }, ..bucket });
         }
         let selection = (kind == GroupKind::Select).then(|| self.selection());
         GroupEntry { selection, ..GroupEntry::new(id, kind, buckets) }
