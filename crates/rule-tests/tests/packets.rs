@@ -119,7 +119,7 @@ fn packets_pass_groups_that_choose_a_bucket_and_comparisons_of_lengths() {
         common_flow(25, 100, match{reg0: 0/1}, actions[group(2)]) :- port(..);
     "#;
     let steps = |expected: &str| {
-        let packet = "match{ip, eth_dst: \"02:00:00:00:00:03\", ip_dst: 10.0.0.9}";
+        let packet = "match{ip, eth_dst: \"02:00:00:00:00:03\", ip_dst: \"10.0.0.9\"}";
         format!("{TWO_HOSTS} expect packet from \"a\" {packet} {expected};")
     };
     let good = program(CHOICES, &steps("at \"b\""));
