@@ -176,33 +176,15 @@ fn check_group(group: u32, state: &Desired, changes: &Changes) -> Result<(), Str
         ));
     }
     let Some(choice) = choice else {
-        return match candidates.is_empty() {
-            true => Ok(()),
-            false => Err(format!(
-                "of_candidate: group {group} has no row of of_group: add one with its type, or put its buckets into \
-                 of_bucket, of which each gets a copy"
-            )),
-        };
-    };
-    for (id, bucket) in &candidates {
-        let fault = |why: &str| Err(format!("of_candidate: bucket {id} of group {group} {why}"));
-        match (choice, bucket.weight(), bucket.watch_port()) {
-            (Choice::Select(_), 0, _) => {
-                return fault(
-                    "has weight 0, so no packet would come to it: give it a weight of at least 1, or leave it out",
-                );
-            }
-            (Choice::FastFailover, 0, None) => {
-                return fault(
-                    "watches no port, but fast_failover takes only buckets that watch one: give it a watch_port",
-                );
-            }
-            (Choice::FastFailover, weight @ 1.., _) => {
-                return fault(&format!("has weight {weight}, but fast_failover knows no weights: write 0"));
-            }
-            _ => {}
+        if candidates.is_empty() {
+            return Ok(());
         }
-    }
+        return Err(format!(
+            "of_candidate: group {group} has no row of of_group: add one with its type, or put its buckets into of_bucket, \
+             of which each gets a copy"
+        ));
+    };
+    candidates.iter().try_for_each(|(id, bucket)| check_candidate(choice, *id, bucket, group))?;
     let bytes: usize = candidates.values().map(|bucket| bucket.encoded_len()).sum();
     if bytes > CHOICE_BYTES_MAX {
         return Err(format!(
@@ -212,6 +194,23 @@ fn check_group(group: u32, state: &Desired, changes: &Changes) -> Result<(), Str
         ));
     }
     Ok(())
+}
+
+/// Checks weight and watched port of a bucket.
+fn check_candidate(choice: &Choice, id: u32, bucket: &Bucket, group: u32) -> Result<(), String> {
+    let fault = |why: &str| Err(format!("of_candidate: bucket {id} of group {group} {why}"));
+    match (choice, bucket.weight(), bucket.watch_port()) {
+        (Choice::Select(_), 0, _) => fault(
+            "has weight 0, so no packet would come to it: give it a weight of at least 1, or leave it out",
+        ),
+        (Choice::FastFailover, 0, None) => fault(
+            "watches no port, but fast_failover takes only buckets that watch one: give it a watch_port",
+        ),
+        (Choice::FastFailover, weight @ 1.., _) => {
+            fault(&format!("has weight {weight}, but fast_failover knows no weights: write 0"))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

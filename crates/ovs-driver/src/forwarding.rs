@@ -454,7 +454,7 @@ mod tests {
     fn choice(group: u32, n: u8) -> crate::Choice {
         let fields = [openflow_rs::Field::IpSrc, openflow_rs::Field::IpDst];
         match group {
-            0 => crate::Choice::Select(fields[..usize::from(n) + 1].to_vec()),
+            0 => crate::Choice::Select(fields[..=usize::from(n)].to_vec()),
             _ => crate::Choice::FastFailover,
         }
     }
@@ -484,7 +484,7 @@ mod tests {
                     changes.choices_add.insert(3 + group, choice(group, fields));
                     match there {
                         Some(n) => {
-                            drop(changes.candidates_add.insert((3 + group, bucket), candidate(group, n)))
+                            drop(changes.candidates_add.insert((3 + group, bucket), candidate(group, n)));
                         }
                         None => drop(changes.candidates_delete.insert((3 + group, bucket))),
                     }
@@ -563,7 +563,7 @@ mod tests {
                 for group in 0..5 {
                     let of_group = buckets().filter(|((id, _), _)| *id == group);
                     let buckets = of_group.map(|((_, id), bucket)| (*id, bucket.bytes())).collect();
-                    let shape = want.choices.get(&group).map(|choice| choice.shape()).unwrap_or_default();
+                    let shape = want.choices.get(&group).map(crate::Choice::shape).unwrap_or_default();
                     prop_assert_eq!(table.part(group), Wanted { shape, buckets }.parts(group).remove(&group));
                 }
                 let flows: BTreeMap<FlowKey, Flow> = want

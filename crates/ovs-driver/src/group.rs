@@ -39,7 +39,9 @@ pub const CHOICE_BYTES_MAX: usize = PART_BYTES_MAX;
 /// How a group chooses the bucket that gets a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Choice {
-    /// By a hash of these fields, weighted. A bucket more or less moves only the packets that come to it or leave it.
+    /// By a hash of these fields, weighted. A bucket more or less moves only the packets that come to it or leave it. Open
+    /// vSwitch takes the bucket with the greatest product of weight and hash: of two, that of weight a gets a / 2b of the
+    /// flows if the other's weight b is greater.
     Select(Vec<Field>),
     /// The first bucket whose port is live, in the order of their numbers.
     FastFailover,
