@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nlog_data::Canonical;
-use openflow_rs::{Action, Actions, Field, GroupEntry, GroupKind, PortNo, Selection};
+use openflow_rs::{Action, Actions, GroupEntry, GroupKind, PortNo, Selection};
 use switch_tables::rows::{Bucket, Candidate, Group};
 
 use crate::outputs::Changed;
@@ -26,8 +26,8 @@ pub(crate) struct Groups(BTreeMap<Key, Rows>);
 /// The rows of one group.
 #[derive(Default)]
 struct Rows {
-    /// The fields whose hash chooses a bucket, none for fast failover; nothing for a group of type `all`.
-    choice: Option<Option<Vec<Field>>>,
+    /// How the group chooses a bucket; none for a group of type `all`.
+    choice: Option<Group>,
     buckets: BTreeMap<u32, Arc<Canonical<Actions>>>,
     candidates: BTreeMap<u32, Candidate>,
 }
@@ -59,7 +59,7 @@ impl Groups {
             });
         }
         for group in &groups.insert {
-            rows(&group.host, group.id, &mut |rows| rows.choice = Some(group.select_by.clone()));
+            rows(&group.host, group.id, &mut |rows| rows.choice = Some(group.clone()));
         }
         for candidate in &candidates.insert {
             let Candidate { bucket, .. } = candidate;
@@ -87,7 +87,7 @@ impl Groups {
                 };
                 Ok(Some(GroupEntry::all(key.1, buckets.iter().map(bucket).collect())))
             }
-            Some(fields) => {
+            Some(Group { select_by: fields, .. }) => {
                 let kind = if fields.is_some() { GroupKind::Select } else { GroupKind::FastFailover };
                 let selection = fields.as_ref().map(|fields| Selection::hash(fields.iter().copied()));
                 let buckets = candidates.values().map(candidate_bucket).collect();
@@ -132,6 +132,8 @@ fn candidate_bucket(candidate: &Candidate) -> openflow_rs::Bucket {
 
 #[cfg(test)]
 mod tests {
+    use openflow_rs::Field;
+
     use super::*;
 
     fn bucket(group: u32, id: u32, port: u16) -> Bucket {

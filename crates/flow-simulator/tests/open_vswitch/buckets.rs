@@ -18,7 +18,7 @@ const FIELDS: &str = "fields(ip_src,ip_dst,ipv6_src,ipv6_dst,nw_proto,udp_src,ud
 /// A packet of a flow: flows of even numbers are IPv4, others IPv6.
 fn packet_of(flow: u16, ttl: u8, payload: &[u8]) -> Vec<u8> {
     let [high, low] = flow.to_be_bytes();
-    let (kind, packet) = if flow % 2 == 0 {
+    let (kind, packet) = if flow.is_multiple_of(2) {
         let (src, dst) = (Ipv4Addr::new(10, 0, high, low), Ipv4Addr::new(10, 1, 0, 1));
         let inside = udp(1000 + flow, 53, payload, Endpoints::V4(src, dst));
         let header =
