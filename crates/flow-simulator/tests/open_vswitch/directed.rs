@@ -90,6 +90,15 @@ const PIECES: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "what is popped after a comparison is on the stack again once its list ends",
+        &[],
+        &[
+            "actions=set_field:7->reg4,push:NXM_NX_REG4[],set_field:0->reg4,resubmit(,1),pop:NXM_NX_REG4[],\
+             move:NXM_NX_REG4[0..7]->NXM_OF_ETH_SRC[0..7],output:1",
+            "table=1 actions=check_pkt_larger(64)->NXM_NX_REG1[0],pop:NXM_NX_REG5[],output:2",
+        ],
+    ),
+    (
         "a comparison alone in its list changes nothing",
         &[],
         &[
