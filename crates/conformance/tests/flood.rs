@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use conformance::world::{Change, Node, Port, Zone, audience};
 use conformance::{Place, Simulation, World, program};
-use flow_simulator::{Bucket, Group};
+use openflow_rs::{Bucket, GroupEntry};
 
 const HOSTS: u16 = 900;
 
@@ -77,11 +77,11 @@ fn a_flood_to_900_hosts_reaches_each_once_by_the_tree_and_is_cut_without_it() {
     let text = model.actions.to_string();
     let (before, after) = text.split_once("set_field:172.16.").unwrap();
     let after = after.split_once("->").unwrap().1;
-    flat.extend((2..=HOSTS).map(|number| Bucket {
-        id: number.into(),
-        actions: format!("{before}set_field:{}->{after}", address(number)).parse().unwrap(),
+    flat.extend((2..=HOSTS).map(|number| {
+        let actions = format!("{before}set_field:{}->{after}", address(number));
+        Bucket::new(number.into(), actions.parse().unwrap())
     }));
-    host.bridge.replace_group(Group { id: label, indirect: false, buckets: flat }).unwrap();
+    host.bridge.replace_group(GroupEntry::all(label, flat)).unwrap();
     let out = simulation.send(&Place::Vnic("h1".to_owned(), "p1".to_owned()), &frame([0xff; 6], 1));
     let reached = out.map_or(0, |out| out.len());
     assert!(reached < usize::from(HOSTS) - 100, "{reached} hosts reached without a tree");

@@ -145,7 +145,7 @@ fn start(host: &Host, peers: &[IpAddr]) -> DummySwitch {
     }
     let flows: Vec<String> = bridge.flows().into_iter().map(ToString::to_string).collect();
     // The other groups refer to the groups of the ports on this host, which come first.
-    let mut groups: Vec<(u32, String)> = bridge.groups().map(|group| (group.id, text(group))).collect();
+    let mut groups: Vec<(u32, String)> = bridge.groups().map(|group| (group.id, group.to_string())).collect();
     groups.sort_by_key(|(id, _)| std::cmp::Reverse((*id & 0xff00_0000 == 0x0100_0000, *id)));
     let groups: Vec<String> = groups.into_iter().map(|(_, text)| text).collect();
     switch.load(&groups, &flows).expect("the switch takes the flows");
@@ -158,15 +158,6 @@ fn real(encapsulation: flow_simulator::Encapsulation) -> Encapsulation {
         flow_simulator::Encapsulation::Vxlan => Encapsulation::Vxlan,
         flow_simulator::Encapsulation::Gre => Encapsulation::Gre,
     }
-}
-
-/// A group as `ovs-ofctl` reads it.
-fn text(group: &flow_simulator::Group) -> String {
-    let buckets = group
-        .buckets
-        .iter()
-        .map(|bucket| format!(",bucket=bucket_id:{},actions={}", bucket.id, bucket.actions));
-    format!("group_id={},type=all{}", group.id, buckets.collect::<String>())
 }
 
 /// The way by which a frame enters.

@@ -479,8 +479,13 @@ fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> {
         bucket: *bucket,
         actions: what.actions().map_or_else(unreadable, |actions| actions.to_string()),
         rule: what.rule(),
+        choice: listing.desired.choices.get(group).map(ToString::to_string).unwrap_or_default(),
+        weight: what.weight().into(),
+        watch_port: what.watch_port().map_or(0, |port| port.0.into()),
     };
-    let buckets: Vec<pb::Bucket> = listing.desired.groups.iter().map(bucket).collect();
+    let buckets = listing.desired.groups.iter().chain(&listing.desired.candidates);
+    let mut buckets: Vec<pb::Bucket> = buckets.map(bucket).collect();
+    buckets.sort_by_key(|bucket| (bucket.group, bucket.bucket));
     let mut told = HashSet::new();
     let mut messages = vec![pb::ListFlowsResponse {
         tunnels: listing.desired.tunnels.iter().map(tunnel).collect(),

@@ -18,7 +18,7 @@ use nlog_data::{CommitError, Evaluator, Memories, Transaction, TransactionError}
 use ovs_driver::{Changes, Desired};
 use serde_json::{Map, Value as Json};
 
-use crate::derived::{Derived, Ran, run, take_in};
+use crate::derived::{Derived, DesiredStates, Ran, run, take_in};
 use crate::flood_drops::FloodMeters;
 use crate::homes::FormerPlaces;
 pub use crate::homes::Moves;
@@ -44,7 +44,7 @@ pub struct Core {
     reports: Reports,
     refused: RefusedReports,
     /// The desired state by transport node. Nodes without any are absent.
-    desired: BTreeMap<String, NodeDesired>,
+    desired: DesiredByNode,
     derived: Derived,
     places: FormerPlaces,
     /// What hooks remembered before the first transaction, for its record: facts can want numbers too.
@@ -58,6 +58,15 @@ struct NodeDesired {
     state: Arc<Desired>,
     /// The number of its groups, maintained as buckets are added and deleted.
     groups: usize,
+}
+
+/// The desired states of switches, by transport node.
+type DesiredByNode = BTreeMap<String, NodeDesired>;
+
+impl DesiredStates for DesiredByNode {
+    fn of(&self, node: &str) -> Option<&Desired> {
+        self.get(node).map(|desired| &*desired.state)
+    }
 }
 
 /// The number of objects in the desired state of a transport node's switch.
@@ -192,8 +201,8 @@ impl Core {
         let mut derived = Derived::default();
         evaluator.restore(&memories).map_err(RestoreError::Rules)?;
         evaluator.checkpoint();
-        let Ran { changes, .. } =
-            run(&mut *evaluator, &rules, &mut derived, &all).map_err(|error| match error {
+        let Ran { changes, .. } = run(&mut *evaluator, &rules, &mut derived, &DesiredByNode::new(), &all)
+            .map_err(|error| match error {
                 CoreError::Refused(Refusal::Rules(error)) => RestoreError::Rules(error),
                 CoreError::Refused(refusal) => RestoreError::Objects(refusal),
                 CoreError::Failed(why) => RestoreError::Failed(why),
@@ -471,21 +480,20 @@ impl Core {
     }
 
     fn run(&mut self, transaction: &Transaction) -> Result<Ran, CoreError> {
-        run(&mut *self.evaluator, &self.rules, &mut self.derived, transaction)
+        run(&mut *self.evaluator, &self.rules, &mut self.derived, &self.desired, transaction)
     }
 
     /// Undoes the last transaction in the rules and what is kept of their output.
     fn undo_rows(&mut self, transaction: &Transaction) -> Result<Ran, CoreError> {
         let failed = |why: &dyn fmt::Display| CoreError::Failed(format!("cannot undo a transaction: {why}"));
         let undone = self.evaluator.undo(transaction).map_err(|error| failed(&error))?;
-        take_in(&undone, &self.rules, &mut self.derived).map_err(|error| failed(&error))
+        take_in(&undone, &self.rules, &mut self.derived, &self.desired).map_err(|error| failed(&error))
     }
 
     fn change_desired(&mut self, changes: &BTreeMap<String, Changes>) {
         for (node, changes) in changes {
             let desired = self.desired.entry(node.clone()).or_default();
-            let buckets = changes.buckets_add.keys().chain(&changes.buckets_delete);
-            let groups: BTreeSet<u32> = buckets.map(|(group, _)| *group).collect();
+            let groups = changes.touched_groups();
             let present = |state: &Desired| groups.iter().filter(|group| has_group(state, **group)).count();
             let before = present(&desired.state);
             // Copies the state only while someone still reads the previous one.
@@ -499,7 +507,8 @@ impl Core {
 }
 
 fn has_group(state: &Desired, group: u32) -> bool {
-    state.groups.range((group, 0)..=(group, u32::MAX)).next().is_some()
+    let buckets = (group, 0)..=(group, u32::MAX);
+    state.groups.range(buckets.clone()).chain(state.candidates.range(buckets)).next().is_some()
 }
 
 /// The refusal of a change of objects. What rules refuse about objects becomes faults of these.

@@ -10,6 +10,7 @@ use ovs_driver::{
     RemoteError, Tunnel, UnknownEncap,
 };
 
+use crate::choices;
 use crate::homes;
 use crate::rules::Rules;
 
@@ -98,6 +99,7 @@ pub(crate) fn split_by_node(
             changes.patches_add.insert(name, patch);
         }
     }
+    choices::split_by_node(committed, rules, encoder.pool, &mut changes)?;
     homes::split_by_node(committed, rules, &mut changes)?;
     Ok(changes)
 }
@@ -148,7 +150,10 @@ impl<'a> Encoder<'a> {
 }
 
 /// Rows that are inserted or are now derived by another rule, with the rule's fingerprint; 0 without attribution.
-fn attributed<'a>(delta: &'a TableDelta, rules: &'a Rules) -> impl Iterator<Item = (&'a Row, u64)> {
+pub(crate) fn attributed<'a>(
+    delta: &'a TableDelta,
+    rules: &'a Rules,
+) -> impl Iterator<Item = (&'a Row, u64)> {
     // Without attribution, the list of rules is empty.
     let rules_of_rows = delta.rules.iter().map(Some).chain(std::iter::repeat(None));
     let inserted = delta.insert.iter().zip(rules_of_rows);
@@ -244,6 +249,6 @@ pub(crate) fn range(message: String) -> TransactionError {
 }
 
 /// A bug in the evaluator: `Rules::new` has checked the columns, and rows conform to their tables.
-fn misfit(table: &str, row: &Row) -> TransactionError {
+pub(crate) fn misfit(table: &str, row: &Row) -> TransactionError {
     TransactionError::new(ErrorCode::TypeMismatch, format!("{table} has no such row: {row:?}"))
 }

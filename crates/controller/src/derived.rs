@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use nlog_data::{CommitError, Committed, Evaluator, Row, Transaction, TransactionError};
-use ovs_driver::{Changes, Pool};
+use ovs_driver::{Changes, Desired, Pool};
 
+use crate::choices;
 use crate::core::{CoreError, Refusal};
 use crate::delta_split::split_by_node;
 use crate::flood_drops::FloodMeters;
@@ -40,11 +41,18 @@ pub(crate) struct Ran {
     pub(crate) filled: Option<RowChanges<Row>>,
 }
 
+/// The desired states of switches before a transaction.
+pub(crate) trait DesiredStates {
+    /// That of the switch of a transport node.
+    fn of(&self, node: &str) -> Option<&Desired>;
+}
+
 /// Runs a transaction through the rules. It is either accepted and its output decoded, or has no effect.
 pub(crate) fn run(
     evaluator: &mut dyn Evaluator,
     rules: &Rules,
     derived: &mut Derived,
+    desired: &dyn DesiredStates,
     transaction: &Transaction,
 ) -> Result<Ran, CoreError> {
     let committed = evaluator.commit(transaction).map_err(|error| match error {
@@ -52,7 +60,7 @@ pub(crate) fn run(
         CommitError::Engine(why) => CoreError::Failed(why),
     })?;
     // Every inserted row was new and every deleted row existed.
-    take_in(&committed, rules, derived).map_err(|error| match evaluator.undo(transaction) {
+    take_in(&committed, rules, derived, desired).map_err(|error| match evaluator.undo(transaction) {
         Ok(_) => CoreError::Refused(Refusal::Rules(error)),
         Err(failed) => CoreError::Failed(format!("cannot undo a transaction: {failed}")),
     })
@@ -63,6 +71,7 @@ pub(crate) fn take_in(
     committed: &Committed,
     rules: &Rules,
     derived: &mut Derived,
+    desired: &dyn DesiredStates,
 ) -> Result<Ran, TransactionError> {
     let changes = split_by_node(committed, rules, &mut derived.pool).or_else(|_| {
         // The evaluator reports rows in no particular order, but the first error by table and row counts.
@@ -70,6 +79,7 @@ pub(crate) fn take_in(
         ascending.delta.sort();
         split_by_node(&ascending, rules, &mut derived.pool)
     })?;
+    choices::check(&changes, |node| desired.of(node))?;
     derived.provenance.apply(committed, rules);
     let problems = derived.status.apply(committed, rules);
     let addresses = derived.addresses.apply(committed, rules);

@@ -33,6 +33,7 @@
 mod answers;
 mod api;
 pub mod builtin;
+mod choices;
 pub mod client;
 pub mod config;
 pub mod core;

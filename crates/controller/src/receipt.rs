@@ -69,8 +69,8 @@ impl SwitchReceipt {
             flows_deleted: changes.flows_delete.len(),
             tunnels_added: changes.tunnels_add.len(),
             tunnels_deleted: changes.tunnels_delete.len(),
-            buckets_added: changes.buckets_add.len(),
-            buckets_deleted: changes.buckets_delete.len(),
+            buckets_added: changes.buckets_add.len() + changes.candidates_add.len(),
+            buckets_deleted: changes.buckets_delete.len() + changes.candidates_delete.len(),
             patches_added: changes.patches_add.len(),
             patches_deleted: changes.patches_delete.len(),
         }

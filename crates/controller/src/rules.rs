@@ -13,8 +13,8 @@ use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
 use switch_tables::{
-    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, DATAPATH_LABELS, FLOOD_METERS, FLOWS,
-    LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
+    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, CANDIDATES, DATAPATH_LABELS, FLOOD_METERS, FLOWS,
+    GROUPS, LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
 };
 use tracing::warn;
 
@@ -35,6 +35,8 @@ pub struct Rules {
     inputs: BTreeMap<Arc<str>, TableId>,
     pub(crate) flows: Option<TableId>,
     pub(crate) buckets: Option<TableId>,
+    pub(crate) groups: Option<TableId>,
+    pub(crate) candidates: Option<TableId>,
     pub(crate) meters: Option<TableId>,
     pub(crate) tunnels: Option<TableId>,
     pub(crate) patches: Option<TableId>,
@@ -187,6 +189,7 @@ impl Rules {
             [LEARNED_ADDRESSES, LEARNING_HOSTS, FLOOD_METERS, METERS].map(|table| interface.table(&table));
         let [awaited_flows, announcements, homes] =
             [AWAITED_FLOWS, ANNOUNCEMENTS, PORT_HOMES].map(|table| interface.table(&table));
+        let [groups, candidates] = [GROUPS, CANDIDATES].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
@@ -219,6 +222,8 @@ impl Rules {
             inputs,
             flows,
             buckets,
+            groups,
+            candidates,
             meters,
             tunnels,
             patches,
@@ -275,12 +280,19 @@ impl Rules {
     /// The tables whose changes the controller observes.
     pub fn observed(&self) -> BTreeSet<TableId> {
         let of_switches = [self.flows, self.buckets, self.meters, self.tunnels, self.patches];
+        let choices = [self.groups, self.candidates];
         let learned = [self.learned_addresses, self.learning_hosts, self.flood_meters];
         let places = [self.awaited_flows, self.announcements, self.homes];
         let others = [self.addresses, self.problems, self.datapath_labels];
         let states = self.states.iter().map(|state| state.table);
-        let single =
-            of_switches.into_iter().chain(others).chain(learned).chain(places).flatten().chain(states);
+        let single = of_switches
+            .into_iter()
+            .chain(choices)
+            .chain(others)
+            .chain(learned)
+            .chain(places)
+            .flatten()
+            .chain(states);
         let universal = self.universal.iter().map(|universal| universal.table);
         single.chain(universal).chain(self.remembered.iter().copied()).collect()
     }

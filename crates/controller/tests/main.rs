@@ -2,6 +2,7 @@
 
 mod announcements;
 mod built_in;
+mod choices;
 mod configuration;
 mod connections;
 mod core;

@@ -1,29 +1,31 @@
 //! A bridge: flow tables, groups and ports, and the changes to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use openflow_rs::flow::{ALL_TABLES, ANY_GROUP};
-use openflow_rs::{Actions, FlowCommand, FlowEntry, FlowMod, Match, PortNo};
+use openflow_rs::{Actions, FlowCommand, FlowEntry, FlowMod, GroupEntry, Match, PortNo};
 
 use crate::check::{There, check, groups_named};
 use crate::extract::VlanLimit;
-use crate::group::misplaced;
+use crate::group::check_group;
 use crate::learned::Learned;
 use crate::meter::Meter;
 use crate::port::Port;
 use crate::table::{Table, covers};
-use crate::{FlowKey, Group, Refused, Tunnel};
+use crate::{FlowKey, Refused, Tunnel};
 
 /// The flow tables, groups and ports of one switch.
 #[derive(Clone, Debug, Default)]
 pub struct Bridge {
     tables: BTreeMap<u8, Table>,
-    pub(crate) groups: BTreeMap<u32, Group>,
+    pub(crate) groups: BTreeMap<u32, GroupEntry>,
     pub(crate) meters: BTreeMap<u32, Meter>,
     /// The number of references to each group in flows.
     users: BTreeMap<u32, usize>,
     pub(crate) ports: BTreeMap<u16, Port>,
+    /// The ports that are not live.
+    pub(crate) dead: BTreeSet<u16>,
     pub(crate) learned: Learned,
     /// The number of VLAN tags that the switch reads.
     pub vlan_limit: VlanLimit,
@@ -54,6 +56,7 @@ impl Bridge {
     /// Removes a port. Flows that name it stay, but send nothing there.
     pub fn remove_port(&mut self, port: PortNo) {
         self.ports.remove(&port.0);
+        self.dead.remove(&port.0);
     }
 
     /// The ports, by number.
@@ -193,9 +196,9 @@ impl Bridge {
     /// Adds a group.
     ///
     /// # Errors
-    /// A group with this id exists, or a bucket contains an action that is not interpreted or not allowed in an action
-    /// set.
-    pub fn add_group(&mut self, group: Group) -> Result<(), Refused> {
+    /// A group with this id exists, a switch refuses such a group, the way in which it chooses a bucket is not interpreted,
+    /// or a bucket contains an action that is not interpreted or not allowed in an action set.
+    pub fn add_group(&mut self, group: GroupEntry) -> Result<(), Refused> {
         if self.groups.contains_key(&group.id) {
             return Err(Refused::GroupExists(group.id));
         }
@@ -206,16 +209,9 @@ impl Bridge {
     ///
     /// # Errors
     /// As [`Bridge::add_group`].
-    pub fn replace_group(&mut self, group: Group) -> Result<(), Refused> {
-        if group.indirect && group.buckets.len() != 1 {
-            return Err(Refused::Buckets(group.buckets.len()));
-        }
-        for bucket in &group.buckets {
-            self.check(&bucket.actions, 0)?;
-            if let Some(action) = misplaced(&bucket.actions) {
-                return Err(Refused::InBucket(Box::new(action.clone())));
-            }
-        }
+    pub fn replace_group(&mut self, group: GroupEntry) -> Result<(), Refused> {
+        group.buckets.iter().try_for_each(|bucket| self.check(&bucket.actions, 0))?;
+        check_group(&group)?;
         self.groups.insert(group.id, group);
         Ok(())
     }
@@ -242,12 +238,12 @@ impl Bridge {
     }
 
     /// The group with this id.
-    pub fn group(&self, id: u32) -> Option<&Group> {
+    pub fn group(&self, id: u32) -> Option<&GroupEntry> {
         self.groups.get(&id)
     }
 
     /// The groups, by id.
-    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+    pub fn groups(&self) -> impl Iterator<Item = &GroupEntry> {
         self.groups.values()
     }
 
@@ -307,7 +303,7 @@ mod tests {
             "learn(table=1,result_dst=reg0[0],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
             "learn(table=1,fin_idle_timeout=5,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
             "clone(output:1,meter:1)",
-            "check_pkt_larger(100)->NXM_NX_REG0[0]",
+            "check_pkt_larger(100)->NXM_OF_ETH_DST[0],output:1",
             "write_actions(output:1)",
             "NORMAL",
             "conjunction(1,1/2)",
@@ -320,9 +316,29 @@ mod tests {
         let back = Err(Refused::Backwards { from: 3, to: 3 });
         assert_eq!(bridge.add_flow(flow("table=3 actions=goto_table:3")), back);
         assert!(bridge.flows().is_empty());
-        assert_eq!("group_id=1,type=select".parse::<Group>(), Err(Refused::GroupKind("select".to_owned())));
-        let group: Group = "group_id=1,type=all,bucket=actions=exit".parse().unwrap();
-        assert!(matches!(bridge.add_group(group), Err(Refused::InBucket(_))));
+        let mut group = |text: &str| bridge.add_group(text.parse().unwrap());
+        for actions in ["exit", "check_pkt_larger(100)->NXM_NX_REG0[0],output:2"] {
+            let refused = group(&format!("group_id=1,type=all,bucket=actions={actions}"));
+            assert!(matches!(refused, Err(Refused::InBucket(_))), "{actions}");
+        }
+        for method in [
+            "",
+            ",selection_method=hash",
+            ",selection_method=dp_hash",
+            ",selection_method=hash,fields=dp_hash",
+        ] {
+            let refused = group(&format!("group_id=1,type=select{method},bucket=actions=output:2"));
+            assert!(matches!(refused, Err(Refused::Selection { .. })), "{method}");
+        }
+        for rest in [
+            "all,bucket=watch_port:2,actions=2",
+            "ff,bucket=actions=2",
+            "all,bucket=bucket_id:1,actions=2,bucket=bucket_id:1,actions=3",
+        ] {
+            let refused = group(&format!("group_id=1,type={rest}"));
+            assert!(matches!(refused, Err(Refused::Bucket { .. })), "{rest}");
+        }
+        assert_eq!(bridge.groups().count(), 0);
     }
 
     #[test]

@@ -3,22 +3,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use openflow_rs::{FlowEntry, Match};
+use openflow_rs::{Bucket, FlowEntry, GroupEntry, GroupKind, Match};
 
 use crate::check::{There, check};
-use crate::group::misplaced;
-use crate::{Bridge, Bucket, Group, Refused};
+use crate::group::check_group;
+use crate::{Bridge, Refused};
 
 /// Changes to make in a bridge. A group exists while it has a bucket, so groups appear and disappear with their buckets.
 ///
 /// ```
-/// use flow_simulator::{Bridge, Bucket, Change};
-/// use openflow_rs::{FlowEntry, PortNo};
+/// use flow_simulator::{Bridge, Change};
+/// use openflow_rs::{Bucket, FlowEntry, PortNo};
 /// let mut bridge = Bridge::new([PortNo(1), PortNo(2)]);
 /// let flow: FlowEntry = "in_port=1 actions=group:7".parse()?;
 /// let mut change = Change::default();
 /// change.add_flow(flow.clone());
-/// change.add_bucket(7, Bucket { id: 1, actions: "output:2".parse()? });
+/// change.add_bucket(7, Bucket::new(1, "output:2".parse()?));
 /// bridge.change(change)?;
 /// assert_eq!((bridge.flows().len(), bridge.groups().count()), (1, 1));
 ///
@@ -48,7 +48,7 @@ impl Change {
         self.removed_flows.push((table, priority, matches));
     }
 
-    /// Adds a bucket to a group of type `all`, replacing one with the same id.
+    /// Adds a bucket to a group, replacing one with the same id. A group that is not there yet is of type `all`.
     pub fn add_bucket(&mut self, group: u32, bucket: Bucket) {
         self.buckets.push((group, bucket));
     }
@@ -72,7 +72,7 @@ impl Bridge {
 
         for (id, bucket) in change.buckets {
             let group = self.groups.entry(id);
-            let group = group.or_insert_with(|| Group { id, indirect: false, buckets: Vec::new() });
+            let group = group.or_insert_with(|| GroupEntry::all(id, Vec::new()));
             match group.buckets.binary_search_by_key(&bucket.id, |bucket| bucket.id) {
                 Ok(place) => group.buckets[place] = bucket,
                 Err(place) => group.buckets.insert(place, bucket),
@@ -115,12 +115,14 @@ impl Bridge {
         let there = There { group: &is_there, meter: &has_meter };
         for (group, bucket) in &change.buckets {
             check(&bucket.actions, 0, there)?;
-            if let Some(action) = misplaced(&bucket.actions) {
-                return Err(Refused::InBucket(Box::new(action.clone())));
-            }
-            if let Some(group) = self.groups.get(group).filter(|group| group.indirect) {
+            let there = self.groups.get(group);
+            if let Some(group) = there.filter(|group| group.kind == GroupKind::Indirect) {
                 return Err(Refused::Buckets(group.buckets.len() + 1));
             }
+            let kind = there.map_or(GroupKind::All, |group| group.kind);
+            let selection = there.and_then(|group| group.selection.clone());
+            let alone = GroupEntry { selection, ..GroupEntry::new(*group, kind, vec![bucket.clone()]) };
+            check_group(&alone)?;
         }
         change.flows.iter().try_for_each(|flow| check(&flow.actions, flow.table, there))
     }
@@ -132,7 +134,7 @@ mod tests {
     use openflow_rs::PortNo;
 
     fn bucket(id: u32, actions: &str) -> Bucket {
-        Bucket { id, actions: actions.parse().unwrap() }
+        Bucket::new(id, actions.parse().unwrap())
     }
 
     fn flow(text: &str) -> FlowEntry {

@@ -46,7 +46,11 @@ fn check_list(actions: &[Action], table: u8, there: There<'_>) -> Result<(), Ref
             Action::WriteActions(_) | Action::ClearActions(_) => {
                 return unsupported("flows have no action set here, only buckets do; apply the actions");
             }
-            Action::CheckPktLarger(_) => return unsupported("packet lengths are not looked at yet"),
+            Action::CheckPktLarger(check) if !check.result().field().is_scratch() => {
+                return unsupported(
+                    "Open vSwitch does not write the result to packets; write it to a register",
+                );
+            }
             Action::Unknown(_) => return unsupported("the action is not known"),
             Action::Resubmit(resubmit) if resubmit.ct => {
                 return unsupported("connection tracking is not there yet");

@@ -1,6 +1,6 @@
 //! The changes that a bridge refuses, and the limits of processing.
 
-use openflow_rs::{Action, ParseError};
+use openflow_rs::Action;
 
 /// A change that a [`crate::Bridge`] refuses, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,9 +22,24 @@ pub enum Refused {
     /// A group with this id already exists.
     #[error("group {0} is there already: remove it first, or replace it")]
     GroupExists(u32),
-    /// A group's kind that is not interpreted.
-    #[error("groups of type `{0}` are not interpreted here, only `all` and `indirect`")]
-    GroupKind(String),
+    /// The way in which a group chooses a bucket is not interpreted.
+    #[error("group {group}: {why}")]
+    Selection {
+        /// The group.
+        group: u32,
+        /// What is wrong, and the remedy.
+        why: &'static str,
+    },
+    /// A bucket that a switch refuses too.
+    #[error("bucket {bucket} of group {group}: {why}")]
+    Bucket {
+        /// The group.
+        group: u32,
+        /// The bucket.
+        bucket: u32,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// An indirect group without exactly one bucket.
     #[error("an indirect group has one bucket, not {0}")]
     Buckets(usize),
@@ -45,15 +60,6 @@ pub enum Refused {
     /// A flow-mod that selects flows by output port or group.
     #[error("deleting by out_port or out_group is not interpreted here: delete by match or cookie")]
     OutFilter,
-    /// Text of a group that cannot be read.
-    #[error("`{text}` is not a group: write group_id=1,type=all,bucket=actions=output:1")]
-    GroupText {
-        /// The text.
-        text: String,
-    },
-    /// Text of an action in a group that cannot be read.
-    #[error(transparent)]
-    Text(#[from] ParseError),
 }
 
 /// The reason why processing stopped without any output, not even output of earlier actions: the switch translates

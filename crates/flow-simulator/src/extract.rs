@@ -16,6 +16,8 @@ pub(crate) struct Layout {
     pub(crate) l4: Option<usize>,
     /// The end of the IP packet by its length field.
     pub(crate) end: usize,
+    /// The number of bytes that follow an IP packet: padding.
+    pub(crate) padding: usize,
     /// An IPv6 routing header has segments left, so the inner checksum does not cover the destination in the
     /// header.
     pub(crate) routed: bool,
@@ -104,7 +106,7 @@ fn ethernet(cursor: &mut Cursor<'_>, limit: VlanLimit, key: &mut FlowKey, layout
     key.eth_type = ethernet_type(cursor)?;
     layout.l3 = Some(cursor.at);
     match key.eth_type {
-        ETH_IPV4 => ipv4(cursor, key)?,
+        ETH_IPV4 => ipv4(cursor, key, layout)?,
         ETH_IPV6 => ipv6(cursor, key, layout)?,
         ETH_ARP | ETH_RARP => return arp(cursor, key),
         _ => return None,
@@ -129,13 +131,14 @@ fn ethernet_type(cursor: &mut Cursor<'_>) -> Option<u16> {
     Some(if kind > LONGEST_LENGTH { kind } else { ETH_NONE })
 }
 
-fn ipv4(cursor: &mut Cursor<'_>, key: &mut FlowKey) -> Option<()> {
+fn ipv4(cursor: &mut Cursor<'_>, key: &mut FlowKey, layout: &mut Layout) -> Option<()> {
     let header: &[u8; 20] = cursor.peek()?;
     let length = usize::from(header[0] & 0x0f) * 4;
     let total = usize::from(u16_at(header, 2));
     if length < 20 || total < length || total > cursor.left() {
         return None;
     }
+    layout.padding = cursor.left() - total;
     cursor.limit(total);
     cursor.skip(length)?;
     (key.nw_src, key.nw_dst) = (u32_at(header, 12), u32_at(header, 16));
@@ -154,6 +157,7 @@ fn ipv6(cursor: &mut Cursor<'_>, key: &mut FlowKey, layout: &mut Layout) -> Opti
         return None;
     }
     cursor.skip(40)?;
+    layout.padding = cursor.left() - payload;
     cursor.limit(payload);
     (key.ipv6_src, key.ipv6_dst) = (u128_at(header, 8), u128_at(header, 24));
     let (mut proto, mut frag) = (header[6], 0);

@@ -1,69 +1,88 @@
-//! Groups and the action sets in their buckets.
+//! The groups that a bridge accepts, and the action sets in their buckets.
 
-use std::str::FromStr;
+use std::collections::BTreeSet;
 
-use openflow_rs::{Action, Actions, ParseError};
+use openflow_rs::{Action, Actions, Field, GroupEntry, GroupKind, PortNo, SelectionMethod};
 
 use crate::Refused;
+use crate::choice::watches;
 
-/// A group of type `all` or `indirect`: each bucket gets a copy of the packet.
-///
-/// ```
-/// use flow_simulator::Group;
-/// let group: Group = "group_id=7,type=all,bucket=bucket_id:1,actions=output:1,bucket=actions=output:2".parse()?;
-/// assert_eq!((group.id, group.buckets.len()), (7, 2));
-/// # Ok::<(), flow_simulator::Refused>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// The id that flows refer to.
-    pub id: u32,
-    /// Whether it is of type `indirect`, which has exactly one bucket.
-    pub indirect: bool,
-    /// The buckets, in order.
-    pub buckets: Vec<Bucket>,
-}
-
-/// One bucket of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bucket {
-    /// Its number within the group.
-    pub id: u32,
-    /// An action set; the written order has no effect.
-    pub actions: Actions,
-}
-
-impl FromStr for Group {
-    type Err = Refused;
-
-    /// Reads the syntax of `ovs-ofctl add-group` and `dump-groups`, for the supported group types.
-    fn from_str(text: &str) -> Result<Group, Refused> {
-        let bad = || Refused::GroupText { text: text.to_owned() };
-        let mut parts = text.split("bucket=");
-        let (mut id, mut kind) = (None, "");
-        for item in parts.next().unwrap_or("").split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            match item.split_once('=') {
-                Some(("group_id", number)) => id = number.parse().ok(),
-                Some(("type", name)) => kind = name,
-                _ => return Err(bad()),
-            }
-        }
-        if !matches!(kind, "all" | "indirect") {
-            return Err(Refused::GroupKind(kind.to_owned()));
-        }
-        let mut buckets = Vec::new();
-        for part in parts {
-            let (head, actions) = part.split_once("actions=").ok_or_else(bad)?;
-            let mut bucket = buckets.len() as u32;
-            for item in head.split(',').filter(|item| !item.is_empty()) {
-                let number = item.strip_prefix("bucket_id:").and_then(|number| number.parse().ok());
-                bucket = number.ok_or_else(bad)?;
-            }
-            let actions: Actions = actions.trim_end_matches(',').parse().map_err(|e: ParseError| e)?;
-            buckets.push(Bucket { id: bucket, actions });
-        }
-        Ok(Group { id: id.ok_or_else(bad)?, indirect: kind == "indirect", buckets })
+/// Refuses a group that a switch refuses, or whose choice of a bucket is not interpreted.
+pub(crate) fn check_group(group: &GroupEntry) -> Result<(), Refused> {
+    let id = group.id;
+    if group.kind == GroupKind::Indirect && group.buckets.len() != 1 {
+        return Err(Refused::Buckets(group.buckets.len()));
     }
+    if group.kind == GroupKind::Select {
+        check_selection(group)?;
+    } else if group.selection.is_some() {
+        return Err(Refused::Selection { group: id, why: "only a select group has a selection method" });
+    }
+    let mut ids = BTreeSet::new();
+    for bucket in &group.buckets {
+        let refused = |why| Err(Refused::Bucket { group: id, bucket: bucket.id, why });
+        if !ids.insert(bucket.id) {
+            return refused("another bucket has this number");
+        }
+        if bucket.weight != 0 && group.kind != GroupKind::Select {
+            return refused("only a bucket of a select group has a weight");
+        }
+        match group.kind {
+            GroupKind::All | GroupKind::Indirect if watches(bucket) => {
+                return refused("a bucket that watches a port or group is in a group of type select or ff");
+            }
+            GroupKind::FastFailover if !watches(bucket) => {
+                return refused("a bucket of a group of type ff watches a port or group");
+            }
+            _ => {}
+        }
+        if bucket.watch_port == PortNo::CONTROLLER {
+            return refused("there is no controller to watch here");
+        }
+        if let Some(action) = misplaced(&bucket.actions) {
+            return Err(Refused::InBucket(Box::new(action.clone())));
+        }
+    }
+    Ok(())
+}
+
+fn check_selection(group: &GroupEntry) -> Result<(), Refused> {
+    let refused = |why| Err(Refused::Selection { group: group.id, why });
+    let Some(selection) = group.selection.as_ref() else {
+        return refused(
+            "without a selection method, the datapath chooses: write selection_method=hash,fields(…)",
+        );
+    };
+    match selection.method {
+        SelectionMethod::DpHash => {
+            refused("the datapath's hash is not known: write selection_method=hash,fields(…)")
+        }
+        SelectionMethod::Hash if selection.fields().is_empty() => {
+            refused("the fields to hash are missing: write selection_method=hash,fields(…)")
+        }
+        SelectionMethod::Hash if selection.fields().iter().any(|(field, _)| !is_known(*field)) => {
+            refused("it hashes a field that packets do not have here, such as dp_hash or mpls_label")
+        }
+        SelectionMethod::Hash => Ok(()),
+    }
+}
+
+/// Whether packets have the field here as in a switch.
+fn is_known(field: Field) -> bool {
+    let unknown = [
+        Field::DpHash,
+        Field::ConjId,
+        Field::ActsetOutput,
+        Field::PacketType,
+        Field::InPortOxm,
+        Field::TunFlags,
+        Field::TunMetadata0,
+        Field::MplsLabel,
+        Field::MplsTc,
+        Field::MplsBos,
+        Field::MplsTtl,
+    ];
+    !unknown.contains(&field)
 }
 
 /// The place of an action in an action set (`ofpacts_execute_action_set` of Open vSwitch).

@@ -37,7 +37,7 @@
 //! - [`FlowKey`]: the fields of a packet; [`Packet`]: bytes and the fields read from them. Parsing and writing back are our
 //!   own code, because they must have the same faults as the switch: for truncated packets, padding and checksums that were
 //!   already wrong.
-//! - [`Bridge`]: tables, [`Group`]s and ports; it refuses unsupported actions with [`Refused`].
+//! - [`Bridge`]: tables, groups and ports; it refuses unsupported actions with [`Refused`].
 //! - [`Bridge::process`] and [`Bridge::trace`]: the [`Outcome`] of a packet, and the [`trace::Step`]s that lead to it.
 //! - [`Bridge::receive`]: the same, with learning ([`Bridge::learned`]). No clock is read: [`Bridge::advance`] advances
 //!   time.
@@ -45,11 +45,17 @@
 //! - [`Change`]: flows and buckets to add and remove, in any order, as in deltas of rules.
 //! - [`Fabric`]: [`Host`]s with tunnels and physical networks between them, and the path of a packet through them.
 //!
+//! What surprises, and is so in the switch: a port that is not live still sends, and only groups ask for liveness; a group
+//! without a live bucket drops its copy alone. What `check_pkt_larger` finds out lasts until the end of its list of
+//! actions, counts VLAN tags but not the padding behind an IP packet, and flows for both lengths learn. A packet whose
+//! time to live is up leaves its list of actions, not those around it. Select groups hash as Open vSwitch does in
+//! distributions; one that is built for processors with SSE 4.2 spreads flows over the same buckets in another way.
+//!
 //! Left out on purpose: timeouts of flows that were not learned, counters, and the `NORMAL` action. Queues are
 //! accepted and have no effect. Meters have no rate: a test says what they let through ([`Bridge::set_budget`]). A flow whose actions lack their prerequisites is accepted, although a switch refuses it.
 //!
-//! Left out so far, and refused: `ct` and `nat`, `conjunction`, `check_pkt_larger`, action sets of flows (`write_actions`,
-//! `clear_actions`), groups of type `select` and `ff`, and `learn` with TCP timeouts or results. Not parsed: MPLS,
+//! Left out so far, and refused: `ct` and `nat`, `conjunction`, action sets of flows (`write_actions`,
+//! `clear_actions`), select groups without hashed fields, and `learn` with TCP timeouts or results. Not parsed: MPLS,
 //! NSH and all Geneve options except the one of 4 bytes that is `tun_metadata0`. Tunnels are over IPv4, with
 //! `options:key=flow`, over an underlay that neither loses nor fragments packets; the bridge of the underlay, and the
 //! bridge behind a patch port, are assumed to have one flow that outputs to one port.
@@ -58,10 +64,12 @@
 mod bridge;
 mod change;
 mod check;
+mod choice;
 mod error;
 mod extract;
 mod fabric;
 mod group;
+mod hash;
 mod key;
 mod learned;
 mod limits;
@@ -79,7 +87,6 @@ pub use change::Change;
 pub use error::{Refused, Stopped};
 pub use extract::VlanLimit;
 pub use fabric::{Arrival, Crossing, Fabric, Host, Lost, Tapped, Tunnelled};
-pub use group::{Bucket, Group};
 pub use key::FlowKey;
 pub use meter::Meter;
 pub use packet::Packet;

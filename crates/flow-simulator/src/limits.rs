@@ -17,6 +17,9 @@ pub(crate) const OUTPUT: usize = HEADER + 4;
 /// Bytes of a clone action.
 pub(crate) const CLONE: usize = HEADER;
 
+/// Bytes of the action that compares a packet's length, without the actions of its two cases.
+pub(crate) const CHECK_LENGTH: usize = HEADER + 2 * (HEADER + 4);
+
 /// Bytes of the action that encapsulates a packet.
 pub(crate) fn push(tunnel: Tunnel, key: &FlowKey) -> usize {
     const ETHERNET: usize = 14;

@@ -1,8 +1,9 @@
 //! Processes a packet through a bridge's tables, as Open vSwitch's translation does (`ofproto-dpif-xlate.c`).
 
-use openflow_rs::action::{Learn, MoveBits, Resubmit, SetField};
-use openflow_rs::{Action, Actions, Field, PortNo, Prerequisite, Subfield};
+use openflow_rs::action::{CheckPktLarger, Learn, MoveBits, Resubmit, SetField};
+use openflow_rs::{Action, Actions, Bucket, Field, GroupKind, PortNo, Prerequisite, Subfield};
 
+use crate::choice::Choice;
 use crate::error::{MAX_DEPTH, MAX_RESUBMITS, MAX_STACK};
 use crate::group::in_order;
 use crate::key::{ETH_IPV4, ETH_IPV6, FRAGMENT};
@@ -91,6 +92,8 @@ struct Run<'a> {
     cut: bool,
     /// Whether a meter has dropped the packet. The switch translates the rest before it executes anything.
     metered_out: bool,
+    /// Whether these actions are for packets of another length. The switch translates them too.
+    other_length: bool,
     emitted: Vec<Emitted>,
     effects: Effects,
     recorder: Recorder,
@@ -112,6 +115,7 @@ impl<'a> Run<'a> {
             stopped: None,
             cut: false,
             metered_out: false,
+            other_length: false,
             emitted: Vec::new(),
             effects: Effects::default(),
             recorder: Recorder::new(wanted),
@@ -158,11 +162,16 @@ impl<'a> Run<'a> {
     }
 
     fn carry_out<'b>(&mut self, actions: impl IntoIterator<Item = &'b Action>) {
-        for action in actions {
+        let mut actions = actions.into_iter();
+        while let Some(action) = actions.next() {
             if self.exit || self.stopped.is_some() {
                 return;
             }
             self.recorder.begin(|| What::Action(action.clone()));
+            if let Action::CheckPktLarger(check) = action {
+                let rest: Vec<&Action> = actions.collect();
+                return self.check_length(*check, &rest);
+            }
             let flow = self.action(action);
             self.recorder.end();
             if flow == Flow::Return {
@@ -186,11 +195,7 @@ impl<'a> Run<'a> {
             Action::Resubmit(resubmit) => self.resubmit(*resubmit),
             Action::Group(group) => return self.group(group.id),
             Action::DecTtl(_) => return self.dec_ttl(),
-            Action::SetTtl(set) => {
-                if self.key.meets(Prerequisite::Ip) {
-                    self.key.nw_ttl = set.ttl;
-                }
-            }
+            Action::SetTtl(set) => self.set_ttl(set.ttl),
             Action::PushVlan(push) => self.key.push_vlan(push.eth_type),
             Action::PopVlan(_) => self.key.pop_vlan(),
             Action::CtClear(_) => self.key.ct = crate::key::Tracked::default(),
@@ -211,11 +216,12 @@ impl<'a> Run<'a> {
             Action::Learn(learn) => self.learn(learn),
             Action::Meter(meter) => self.meter(meter.id),
             Action::Note(_) | Action::SetQueue(_) | Action::PopQueue(_) => {}
+            // `carry_out` has it, since the rest of the list belongs to it.
+            Action::CheckPktLarger(_) => {}
             // `Bridge::check` lets none of these in.
             Action::Ct(_)
             | Action::Nat(_)
             | Action::Conjunction(_)
-            | Action::CheckPktLarger(_)
             | Action::WriteActions(_)
             | Action::ClearActions(_)
             | Action::Unknown(_) => self.recorder.problem(|| "not interpreted here".to_owned()),
@@ -223,7 +229,51 @@ impl<'a> Run<'a> {
         Flow::Continue
     }
 
+    /// Compares the packet's length. As the switch translates a packet for all of one kind, it translates the rest of the
+    /// list twice, for larger and for other packets, and nothing of either lasts beyond the list: not even the result.
+    fn check_length(&mut self, check: CheckPktLarger, rest: &[&Action]) {
+        self.action_bytes += limits::rewrite(self.frame.key(), &self.key) + limits::CHECK_LENGTH;
+        self.frame.commit(&self.key);
+        let length = self.frame.length();
+        let larger = length > usize::from(check.limit_bytes());
+        let relation = if larger { "larger" } else { "not larger" };
+        let value = u8::from(larger);
+        self.recorder.note(|| format!("{length} bytes, {relation}: {} is now {value}", check.result()));
+        if rest.is_empty() {
+            self.recorder
+                .problem(|| "nothing comes after it in these actions: the result is lost".to_owned());
+        }
+        self.recorder.end();
+        let (frame, key, stack) = (self.frame.clone(), self.key.clone(), self.stack.clone());
+        let (metered_out, other_length) = (self.metered_out, self.other_length);
+        let mut exit = false;
+        for case in [true, false] {
+            let taken = case == larger;
+            if !taken {
+                self.other_length = true;
+                self.recorder.hide();
+            }
+            self.exit = false;
+            self.write(check.result(), case.into());
+            self.carry_out(rest.iter().copied());
+            if !taken {
+                self.recorder.show();
+                if let Some(stopped) = self.stopped {
+                    self.recorder.problem(|| format!("a packet of another length: {stopped}"));
+                }
+            }
+            // An `exit` counts outside if it is for larger packets, whatever the packet's length.
+            exit = if case { self.exit } else { exit };
+            (self.frame, self.key, self.stack) = (frame.clone(), key.clone(), stack.clone());
+            (self.metered_out, self.other_length) = (metered_out, other_length);
+        }
+        self.exit = exit;
+    }
+
     fn meter(&mut self, id: u32) {
+        if self.other_length {
+            return;
+        }
         let budget = self.bridge.meters.get(&id).and_then(|meter| meter.budget);
         let spent = self.effects.metered.iter().filter(|taken| **taken == (id, true)).count() as u64;
         let passes = budget.is_none_or(|budget| spent < budget);
@@ -303,8 +353,8 @@ impl<'a> Run<'a> {
         false
     }
 
-    /// Every bucket gets a copy of the packet; registers that it writes affect neither other buckets nor later
-    /// actions.
+    /// Every bucket, or the chosen one, gets a copy of the packet; registers that it writes affect neither other buckets
+    /// nor later actions.
     fn group(&mut self, id: u32) -> Flow {
         if !self.within_limits() {
             return Flow::Continue;
@@ -314,7 +364,14 @@ impl<'a> Run<'a> {
             self.recorder.problem(|| format!("there is no group {id}"));
             return Flow::Return;
         };
-        for bucket in &group.buckets {
+        let buckets: Vec<&Bucket> = match (group.kind, &group.selection) {
+            (GroupKind::All | GroupKind::Indirect, _) => group.buckets.iter().collect(),
+            (GroupKind::Select, Some(selection)) => {
+                self.chosen(bridge.choose_by_hash(group, selection, &self.key))
+            }
+            (GroupKind::Select | GroupKind::FastFailover, _) => self.chosen(bridge.choose_first(group)),
+        };
+        for bucket in buckets {
             if self.stopped.is_some() {
                 break;
             }
@@ -328,6 +385,14 @@ impl<'a> Run<'a> {
             self.recorder.end();
         }
         Flow::Continue
+    }
+
+    fn chosen<'b>(&mut self, choice: Choice<'b>) -> Vec<&'b Bucket> {
+        match choice.bucket {
+            Some(_) => self.recorder.note(|| choice.to_string()),
+            None => self.recorder.problem(|| choice.to_string()),
+        }
+        choice.bucket.into_iter().collect()
     }
 
     /// Actions after a clone see the original packet, registers and stack; an `exit` in the clone ends everything.
@@ -348,16 +413,29 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// If the TTL expires, the rest of this action list is skipped, but enclosing lists continue.
+    fn set_ttl(&mut self, ttl: u8) {
+        if self.key.meets(Prerequisite::Ip) {
+            self.key.nw_ttl = ttl;
+        } else {
+            self.recorder.problem(|| "the packet has no time to live: it is not IP".to_owned());
+        }
+    }
+
+    /// If the TTL expires, the rest of this action list is skipped, but enclosing lists continue. The switch offers the
+    /// packet, as rewritten so far, to controllers that ask for such ones (`invalid_ttl`); none does by default.
     fn dec_ttl(&mut self) -> Flow {
         if !matches!(self.key.eth_type, ETH_IPV4 | ETH_IPV6) {
+            self.recorder.problem(|| "the packet has no time to live: it is not IP".to_owned());
             return Flow::Continue;
         }
         if self.key.nw_ttl > 1 {
             self.key.nw_ttl -= 1;
             return Flow::Continue;
         }
-        self.recorder.problem(|| "the time to live is up".to_owned());
+        let ttl = self.key.nw_ttl;
+        self.recorder.problem(|| format!("the time to live is {ttl}: the rest of these actions is skipped"));
+        self.action_bytes += limits::rewrite(self.frame.key(), &self.key) + limits::OUTPUT;
+        self.frame.commit(&self.key);
         Flow::Return
     }
 
@@ -401,6 +479,9 @@ impl<'a> Run<'a> {
             return;
         }
         self.action_bytes += first + limits::OUTPUT;
+        if self.other_length {
+            return;
+        }
         if self.metered_out {
             return self.recorder.note(|| format!("not sent by port {port}: a meter dropped the packet"));
         }

@@ -31,6 +31,11 @@ impl Frame {
         &self.bytes
     }
 
+    /// The length that `check_pkt_larger` compares: without the padding behind an IP packet.
+    pub(crate) fn length(&self) -> usize {
+        self.bytes.len() - self.layout.padding
+    }
+
     pub(crate) fn key(&self) -> &FlowKey {
         &self.key
     }

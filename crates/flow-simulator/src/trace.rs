@@ -93,29 +93,40 @@ impl Step {
 pub(crate) struct Recorder {
     /// The open steps, outermost first; the first one represents the whole trace.
     open: Option<Vec<Step>>,
+    /// What hides steps: nothing while it is 0.
+    hidden: u32,
 }
 
 impl Recorder {
     pub(crate) fn new(wanted: bool) -> Recorder {
         let root = Step { what: What::Note(String::new()), within: Vec::new() };
-        Recorder { open: wanted.then(|| vec![root]) }
+        Recorder { open: wanted.then(|| vec![root]), hidden: 0 }
     }
 
     /// Begins a step, until [`Recorder::end`].
     pub(crate) fn begin(&mut self, what: impl FnOnce() -> What) {
-        if let Some(open) = &mut self.open {
+        if let Some(open) = self.open.as_mut().filter(|_| self.hidden == 0) {
             open.push(Step { what: what(), within: Vec::new() });
         }
     }
 
     /// Ends the step begun last.
     pub(crate) fn end(&mut self) {
-        if let Some(open) = &mut self.open
+        if let Some(open) = self.open.as_mut().filter(|_| self.hidden == 0)
             && let Some(step) = open.pop()
             && let Some(around) = open.last_mut()
         {
             around.within.push(step);
         }
+    }
+
+    /// Leaves out the steps from here to [`Recorder::show`].
+    pub(crate) fn hide(&mut self) {
+        self.hidden += 1;
+    }
+
+    pub(crate) fn show(&mut self) {
+        self.hidden -= 1;
     }
 
     pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {

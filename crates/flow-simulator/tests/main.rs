@@ -1,4 +1,5 @@
-//! Random tables and frames, in real Open vSwitch and in the simulator; packet filters, in the simulator.
+//! Random tables and frames, in real Open vSwitch and in the simulator; packet filters and traces, in the simulator.
 
 mod open_vswitch;
 mod packet_filter;
+mod trace;

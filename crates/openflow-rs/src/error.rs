@@ -183,6 +183,9 @@ pub enum Fault {
     /// A number that this crate does not know.
     #[error("unknown value {0:#x}")]
     Unknown(u64),
+    /// A name that this crate does not know.
+    #[error("unknown name {0:?}")]
+    Name(String),
     /// A part that may occur only once.
     #[error("given twice")]
     Duplicate,

@@ -80,8 +80,13 @@ impl Field {
         self.info().bits
     }
 
+    /// Whether the field is a register or `metadata`: no part of a packet, and free to write.
+    pub fn is_scratch(self) -> bool {
+        self == Field::Metadata || (Field::Reg0..=Field::Xxreg3).contains(&self)
+    }
+
     /// Bytes of a value on the wire.
-    pub(crate) fn wire_bytes(self) -> usize {
+    pub fn wire_bytes(self) -> usize {
         match usize::from(self.bits().div_ceil(8)) {
             3 => 4,
             n => n,

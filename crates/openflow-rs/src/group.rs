@@ -1,7 +1,10 @@
 //! Groups: lists of buckets. Depending on the type, every bucket or one of them gets the packet.
 
+mod selection;
 mod text;
 mod wire;
+
+pub use selection::{Selection, SelectionMethod};
 
 use crate::flow::ANY_GROUP;
 use crate::{Actions, PortNo};
@@ -20,10 +23,11 @@ pub struct GroupEntry {
     pub id: u32,
     /// The type: which buckets get a packet.
     pub kind: GroupKind,
+    /// How a select group chooses a bucket; without it, the switch decides. Other groups have none.
+    pub selection: Option<Selection>,
     /// The buckets, in order.
     pub buckets: Vec<Bucket>,
-    /// Properties that this crate does not support, such as the selection method of select groups: kept as bytes and not
-    /// printed.
+    /// Other properties, which this crate does not support: kept as bytes and not printed.
     pub properties: Vec<u8>,
 }
 
@@ -35,7 +39,12 @@ impl GroupEntry {
 
     /// A group that sends packets to all of these buckets.
     pub fn all(id: u32, buckets: Vec<Bucket>) -> GroupEntry {
-        GroupEntry { id, kind: GroupKind::All, buckets, properties: Vec::new() }
+        GroupEntry::new(id, GroupKind::All, buckets)
+    }
+
+    /// A group that gives packets to its buckets as `kind` says.
+    pub fn new(id: u32, kind: GroupKind, buckets: Vec<Bucket>) -> GroupEntry {
+        GroupEntry { id, kind, selection: None, buckets, properties: Vec::new() }
     }
 }
 
@@ -137,7 +146,8 @@ pub struct GroupMod {
     pub command: GroupCommand,
     /// The bucket to remove, or the one to insert after; [`Bucket::ALL`] where none is meant.
     pub bucket: u32,
-    /// The group. Only its id counts where buckets are removed, and only its id and buckets where some are inserted.
+    /// The group. Only its id counts where buckets are removed, and only its id and buckets where some are inserted; but
+    /// a switch checks and reads these buckets as those of a group of this type.
     pub group: GroupEntry,
 }
 
@@ -158,9 +168,9 @@ impl GroupMod {
         GroupMod { command: GroupCommand::Delete, bucket: Bucket::ALL, group }
     }
 
-    /// Adds buckets after all those of a group.
-    pub fn insert(id: u32, buckets: Vec<Bucket>) -> GroupMod {
-        let group = GroupEntry::all(id, buckets);
+    /// Adds buckets after all those of a group of type `kind`.
+    pub fn insert(id: u32, kind: GroupKind, buckets: Vec<Bucket>) -> GroupMod {
+        let group = GroupEntry::new(id, kind, buckets);
         GroupMod { command: GroupCommand::InsertBucket, bucket: Bucket::LAST, group }
     }
 

@@ -41,7 +41,7 @@
 //! Out of scope: connections, time and I/O, which belong to the caller; OpenFlow before 1.5, except for reading hello
 //! and error messages; interpreting flows.
 //!
-//! Not supported yet: the selection method of groups, packet-in (kept as bytes); actions of
+//! Not supported yet: packet-in (kept as bytes); actions of
 //! Open vSwitch that [`action`] does not list, such as `bundle`, `sample` and `multipath` (kept as
 //! [`action::UnknownAction`]); the fields of NSH, ERSPAN and GTP-U; geneve options other than one of 4 bytes,
 //! [`Field::TunMetadata0`], which a switch accepts only after the option has been mapped (`add-tlv-map`).
@@ -71,7 +71,7 @@ pub use field::{Field, Prerequisite};
 pub use flow::{FlowCommand, FlowEntry, FlowFlags, FlowMod, FlowStats};
 pub use flow_match::{Demand, Match};
 pub use frame::{Frame, HEADER_LEN, frame};
-pub use group::{Bucket, GroupCommand, GroupEntry, GroupKind, GroupMod};
+pub use group::{Bucket, GroupCommand, GroupEntry, GroupKind, GroupMod, Selection, SelectionMethod};
 pub use mac::MacAddr;
 pub use message::{Body, Message};
 pub use meter::{MeterEntry, MeterMod, MeterStats};

@@ -7,8 +7,8 @@ use openflow_rs::message::{
 };
 use openflow_rs::meter::{BandKind, MeterBand, MeterFlags};
 use openflow_rs::{
-    Action, Actions, Body, Bucket, FlowEntry, FlowFlags, FlowMod, FlowStats, Frame, GroupEntry, GroupKind,
-    GroupMod, Match, Message, MeterEntry, MeterMod, MeterStats, Packed, frame,
+    Action, Actions, Body, Bucket, Field, FlowEntry, FlowFlags, FlowMod, FlowStats, Frame, GroupEntry,
+    GroupKind, GroupMod, Match, Message, MeterEntry, MeterMod, MeterStats, Packed, Selection, frame,
 };
 use proptest::prelude::*;
 
@@ -29,14 +29,33 @@ fn group() -> impl Strategy<Value = GroupEntry> {
     );
     let kinds = [GroupKind::All, GroupKind::Select, GroupKind::Indirect, GroupKind::FastFailover];
     let kind = proptest::sample::select(kinds.to_vec());
-    (any::<u32>(), kind, prop::collection::vec(bucket, 0..4)).prop_map(|(id, kind, mut buckets)| {
+    let buckets = prop::collection::vec(bucket, 0..4);
+    let group = (any::<u32>(), kind, buckets).prop_map(|(id, kind, mut buckets)| {
         if kind != GroupKind::Select {
             for bucket in &mut buckets {
                 bucket.weight = 0;
             }
         }
-        GroupEntry { id, kind, buckets, properties: Vec::new() }
+        GroupEntry::new(id, kind, buckets)
+    });
+    (group, selection()).prop_map(|(group, selection)| {
+        let selection = selection.filter(|_| group.kind == GroupKind::Select);
+        GroupEntry { selection, ..group }
     })
+}
+
+fn selection() -> impl Strategy<Value = Option<Selection>> {
+    let masked = |field: Field| {
+        let mask =
+            if field.info().maskable { 1..=field.max_value() } else { field.max_value()..=field.max_value() };
+        mask.prop_map(move |mask| (field, mask))
+    };
+    let fields: Vec<Field> = Field::all().filter(|field| *field != Field::TunMetadata0).collect();
+    let fields = prop::collection::vec(proptest::sample::select(fields).prop_flat_map(masked), 0..4);
+    let hash =
+        (fields, any::<u64>()).prop_map(|(fields, param)| Selection::hash_masked(fields).with_param(param));
+    let datapath = any::<u64>().prop_map(|param| Selection::dp_hash().with_param(param));
+    prop::option::of(prop_oneof![hash, datapath])
 }
 
 fn meter() -> impl Strategy<Value = MeterEntry> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tunnel_encap::Encap;
 
 use crate::flow::{Flow, FlowKey};
-use crate::group::Bucket;
+use crate::group::{Bucket, Choice};
 use crate::meter::Meter;
 
 /// The desired state of the integration bridge.
@@ -17,9 +17,14 @@ use crate::meter::Meter;
 pub struct Desired {
     /// The flows; a switch has at most one for each key.
     pub flows: BTreeMap<FlowKey, Flow>,
-    /// The buckets, by group number (at most [`GROUP_MAX`](crate::GROUP_MAX)) and bucket number (at most
-    /// [`BUCKET_MAX`](crate::BUCKET_MAX)). A group exists while it has a bucket.
+    /// The buckets of groups that give a packet to all of them, by group number (at most
+    /// [`GROUP_MAX`](crate::GROUP_MAX)) and bucket number (at most [`BUCKET_MAX`](crate::BUCKET_MAX)). A group exists while
+    /// it has a bucket.
     pub groups: BTreeMap<(u32, u32), Bucket>,
+    /// How the other groups choose one of their buckets. None of them has buckets in `groups`.
+    pub choices: BTreeMap<u32, Choice>,
+    /// The buckets of these groups, likewise.
+    pub candidates: BTreeMap<(u32, u32), Bucket>,
     /// The meters, by number from 1 to [`METER_MAX`](crate::METER_MAX).
     pub meters: BTreeMap<u32, Meter>,
     /// The tunnel ports, by port name.
@@ -44,6 +49,15 @@ pub struct Changes {
     pub buckets_add: BTreeMap<(u32, u32), Bucket>,
     /// Buckets to delete.
     pub buckets_delete: BTreeSet<(u32, u32)>,
+    /// Groups that choose one of their buckets, to add or to change. A switch replaces the type of a group without
+    /// removing the flows that use it.
+    pub choices_add: BTreeMap<u32, Choice>,
+    /// Groups that do so no more.
+    pub choices_delete: BTreeSet<u32>,
+    /// Buckets of such groups to add or to replace.
+    pub candidates_add: BTreeMap<(u32, u32), Bucket>,
+    /// Buckets of such groups to delete.
+    pub candidates_delete: BTreeSet<(u32, u32)>,
     /// Meters to add or to replace.
     pub meters_add: BTreeMap<u32, Meter>,
     /// Meters to delete.
@@ -71,11 +85,25 @@ impl Changes {
     /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         let flows = self.flows_add.is_empty() && self.flows_delete.is_empty();
-        let groups = self.buckets_add.is_empty() && self.buckets_delete.is_empty();
+        let groups = self.buckets_add.is_empty() && self.buckets_delete.is_empty() && !self.touches_choices();
         let meters = self.meters_add.is_empty() && self.meters_delete.is_empty();
         let awaited = self.awaited_add.is_empty() && self.awaited_delete.is_empty();
         let frames = self.frames_add.is_empty() && self.frames_delete.is_empty();
         flows && groups && meters && awaited && frames && !self.touches_ports()
+    }
+
+    /// Whether any group that chooses one of its buckets is added, changed or removed.
+    pub fn touches_choices(&self) -> bool {
+        let choices = !self.choices_add.is_empty() || !self.choices_delete.is_empty();
+        choices || !self.candidates_add.is_empty() || !self.candidates_delete.is_empty()
+    }
+
+    /// The numbers of all groups that are added, changed or removed.
+    pub fn touched_groups(&self) -> BTreeSet<u32> {
+        let deleted = self.buckets_delete.iter().chain(&self.candidates_delete);
+        let buckets = self.buckets_add.keys().chain(self.candidates_add.keys()).chain(deleted);
+        let choices = self.choices_add.keys().chain(&self.choices_delete);
+        buckets.map(|(group, _)| group).chain(choices).copied().collect()
     }
 
     /// Whether any tunnel or patch port is created, changed or removed.
@@ -96,6 +124,14 @@ impl Desired {
             self.groups.remove(key);
         }
         self.groups.extend(changes.buckets_add.iter().map(|(key, bucket)| (*key, bucket.clone())));
+        for group in &changes.choices_delete {
+            self.choices.remove(group);
+        }
+        self.choices.extend(changes.choices_add.iter().map(|(group, choice)| (*group, choice.clone())));
+        for key in &changes.candidates_delete {
+            self.candidates.remove(key);
+        }
+        self.candidates.extend(changes.candidates_add.iter().map(|(key, bucket)| (*key, bucket.clone())));
         for meter in &changes.meters_delete {
             self.meters.remove(meter);
         }

@@ -9,7 +9,7 @@ use crate::desired::{Changes, Desired};
 use crate::event::ForeignChange;
 use crate::flow::{self, Flow, FlowKey};
 use crate::foreign::{Foreign, Held};
-use crate::group::{self, Buckets, Part};
+use crate::group::{self, Part, Wanted};
 use crate::ledger::{self, Change, FlowChange, Ledger};
 use crate::meter;
 use crate::openflow::{Removal, Update};
@@ -100,7 +100,7 @@ pub(crate) struct Installed {
 #[derive(Debug, Default)]
 pub(crate) struct Forwarding {
     /// The desired groups. The ledger has their parts.
-    wanted: BTreeMap<u32, Buckets>,
+    wanted: BTreeMap<u32, Wanted>,
     groups: Ledger<u32, Part>,
     flows: Ledger<FlowKey, Flow>,
     meters: Ledger<u32, MeterEntry>,
@@ -143,10 +143,13 @@ impl Forwarding {
     pub(crate) fn set(&mut self, desired: &Desired) {
         self.flows.set(&desired.flows);
         self.wanted.clear();
-        for ((group, bucket), what) in &desired.groups {
-            self.wanted.entry(*group).or_default().insert(*bucket, what.bytes());
+        for (group, choice) in &desired.choices {
+            self.wanted.entry(*group).or_default().shape = choice.shape();
         }
-        let parts = self.wanted.iter().flat_map(|(group, buckets)| group::parts(*group, buckets));
+        for ((group, bucket), what) in desired.groups.iter().chain(&desired.candidates) {
+            self.wanted.entry(*group).or_default().buckets.insert(*bucket, what.bytes());
+        }
+        let parts = self.wanted.iter().flat_map(|(group, wanted)| wanted.parts(*group));
         self.groups.set(&parts.collect());
         self.meters.set(&desired.meters.iter().map(|(id, meter)| (*id, meter.entry(*id))).collect());
     }
@@ -169,19 +172,26 @@ impl Forwarding {
     }
 
     fn push_groups(&mut self, txn: u64, changes: &Changes) {
-        let touched = changes.buckets_delete.iter().chain(changes.buckets_add.keys());
-        let touched: BTreeSet<u32> = touched.map(|(group, _)| *group).collect();
+        let touched = changes.touched_groups();
         let before: Vec<BTreeMap<u32, Part>> = touched.iter().map(|group| self.parts(*group)).collect();
-        for (group, bucket) in &changes.buckets_delete {
-            if let Some(buckets) = self.wanted.get_mut(group) {
-                buckets.remove(bucket);
+        for group in &changes.choices_delete {
+            if let Some(wanted) = self.wanted.get_mut(group) {
+                wanted.shape.clear();
             }
         }
-        for ((group, bucket), what) in &changes.buckets_add {
-            self.wanted.entry(*group).or_default().insert(*bucket, what.bytes());
+        for (group, bucket) in changes.buckets_delete.iter().chain(&changes.candidates_delete) {
+            if let Some(wanted) = self.wanted.get_mut(group) {
+                wanted.buckets.remove(bucket);
+            }
+        }
+        for (group, choice) in &changes.choices_add {
+            self.wanted.entry(*group).or_default().shape = choice.shape();
+        }
+        for ((group, bucket), what) in changes.buckets_add.iter().chain(&changes.candidates_add) {
+            self.wanted.entry(*group).or_default().buckets.insert(*bucket, what.bytes());
         }
         for (group, before) in touched.into_iter().zip(before) {
-            if self.wanted.get(&group).is_some_and(BTreeMap::is_empty) {
+            if self.wanted.get(&group).is_some_and(Wanted::is_empty) {
                 self.wanted.remove(&group);
             }
             let mut after = self.parts(group);
@@ -196,7 +206,7 @@ impl Forwarding {
     }
 
     fn parts(&self, group: u32) -> BTreeMap<u32, Part> {
-        self.wanted.get(&group).map(|buckets| group::parts(group, buckets)).unwrap_or_default()
+        self.wanted.get(&group).map(|wanted| wanted.parts(group)).unwrap_or_default()
     }
 
     /// Takes over the contents of the switch after a read.
@@ -432,6 +442,23 @@ mod tests {
         crate::Bucket::new(n.into(), &actions).expect("a bucket")
     }
 
+    /// A bucket of group 3 + `group`, which selects or fails over.
+    fn candidate(group: u32, n: u32) -> crate::Bucket {
+        let actions = format!("set_field:{n}->reg1,resubmit(,40)").parse().expect("actions");
+        let weight = if group == 0 { n as u16 + 1 } else { 0 };
+        let bucket =
+            crate::Bucket::candidate(n.into(), weight, Some(openflow_rs::PortNo(n as u16 + 1)), &actions);
+        bucket.expect("a bucket")
+    }
+
+    fn choice(group: u32, n: u8) -> crate::Choice {
+        let fields = [openflow_rs::Field::IpSrc, openflow_rs::Field::IpDst];
+        match group {
+            0 => crate::Choice::Select(fields[..=usize::from(n)].to_vec()),
+            _ => crate::Choice::FastFailover,
+        }
+    }
+
     /// A flow that uses a meter.
     fn metered(n: u8) -> (FlowKey, Flow) {
         let entry: FlowEntry =
@@ -444,32 +471,47 @@ mod tests {
     fn changes() -> impl Strategy<Value = Changes> {
         let buckets =
             proptest::collection::btree_map((0_u32..3, 0_u32..4), proptest::option::of(0_u32..2), 0..6);
-        let flows = proptest::collection::btree_map((0_u8..3, any::<bool>()), any::<bool>(), 0..4);
+        let candidates =
+            proptest::collection::btree_map((0_u32..2, 0_u32..4), proptest::option::of(0_u32..2), 0..6);
+        let fields = any::<bool>().prop_map(u8::from);
+        let flows = proptest::collection::btree_map((0_u8..5, any::<bool>()), any::<bool>(), 0..4);
         let meters = proptest::collection::btree_map(1_u32..4, proptest::option::of(1_u32..3), 0..3);
-        (buckets, flows, meters).prop_map(|(buckets, flows, meters)| {
-            let mut changes = Changes::default();
-            for (key, there) in buckets {
-                match there {
-                    Some(n) => drop(changes.buckets_add.insert(key, bucket(n))),
-                    None => drop(changes.buckets_delete.insert(key)),
+        (buckets, flows, meters, candidates, fields).prop_map(
+            |(buckets, flows, meters, candidates, fields)| {
+                let mut changes = Changes::default();
+                for ((group, bucket), there) in candidates {
+                    // A group without a type would be one of type all.
+                    changes.choices_add.insert(3 + group, choice(group, fields));
+                    match there {
+                        Some(n) => {
+                            drop(changes.candidates_add.insert((3 + group, bucket), candidate(group, n)));
+                        }
+                        None => drop(changes.candidates_delete.insert((3 + group, bucket))),
+                    }
                 }
-            }
-            for (id, rate) in meters {
-                match rate {
-                    Some(rate) => drop(changes.meters_add.insert(id, crate::Meter { rate, burst: 1 })),
-                    None => drop(changes.meters_delete.insert(id)),
+                for (key, there) in buckets {
+                    match there {
+                        Some(n) => drop(changes.buckets_add.insert(key, bucket(n))),
+                        None => drop(changes.buckets_delete.insert(key)),
+                    }
                 }
-            }
-            for ((n, limited), there) in flows {
-                let (key, flow) = if limited { metered(n) } else { flow(n) };
-                if there {
-                    changes.flows_add.insert(key, flow);
-                } else {
-                    changes.flows_delete.insert(key);
+                for (id, rate) in meters {
+                    match rate {
+                        Some(rate) => drop(changes.meters_add.insert(id, crate::Meter { rate, burst: 1 })),
+                        None => drop(changes.meters_delete.insert(id)),
+                    }
                 }
-            }
-            changes
-        })
+                for ((n, limited), there) in flows {
+                    let (key, flow) = if limited { metered(n) } else { flow(n) };
+                    if there {
+                        changes.flows_add.insert(key, flow);
+                    } else {
+                        changes.flows_delete.insert(key);
+                    }
+                }
+                changes
+            },
+        )
     }
 
     /// Applies the batch to the table and returns the indexes of the refused changes.
@@ -477,7 +519,10 @@ mod tests {
         let mut refused = BTreeSet::new();
         for (place, bytes) in messages(batch) {
             match Message::decode(&bytes).expect("a message").body {
-                Body::GroupMod(change) => table.change_group(&change).expect("a group that fits"),
+                Body::GroupMod(change) => {
+                    Table::check_group(&change).expect("a group of its type");
+                    table.change_group(&change).expect("a group that fits");
+                }
                 Body::MeterMod(change) => table.change_meter(&change).expect("a meter that fits"),
                 Body::FlowMod(flow_mod) => {
                     let (key, flow) = Table::target(&flow_mod).expect("a flow");
@@ -513,11 +558,13 @@ mod tests {
                         forwarding.settle(&refused);
                     }
                 }
-                let groups: BTreeSet<u32> = want.groups.keys().map(|(group, _)| *group).collect();
-                for group in 0..3 {
-                    let of_group = want.groups.iter().filter(|((id, _), _)| *id == group);
-                    let buckets: Buckets = of_group.map(|((_, id), bucket)| (*id, bucket.bytes())).collect();
-                    prop_assert_eq!(table.part(group), group::parts(group, &buckets).remove(&group));
+                let buckets = || want.groups.iter().chain(&want.candidates);
+                let groups: BTreeSet<u32> = buckets().map(|((group, _), _)| *group).collect();
+                for group in 0..5 {
+                    let of_group = buckets().filter(|((id, _), _)| *id == group);
+                    let buckets = of_group.map(|((_, id), bucket)| (*id, bucket.bytes())).collect();
+                    let shape = want.choices.get(&group).map(crate::Choice::shape).unwrap_or_default();
+                    prop_assert_eq!(table.part(group), Wanted { shape, buckets }.parts(group).remove(&group));
                 }
                 let flows: BTreeMap<FlowKey, Flow> = want
                     .flows

@@ -4,13 +4,20 @@
 //! group is therefore split into parts below that size, and each part also passes its packets to the next one. The
 //! part of a bucket depends only on the bucket's number and the size of the group, so the groups read from a switch
 //! can be compared with the desired ones.
+//!
+//! A group that gives a packet to one of its buckets cannot be split. Its buckets are kept in the order of their
+//! numbers: fast failover tries them in this order, and of two buckets that hash alike Open vSwitch takes the later one.
+
+mod encoding;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use openflow_rs::message::VERSION;
-use openflow_rs::{Action, Actions, Body, DecodeError, GroupEntry, GroupMod, Message};
+use openflow_rs::{Actions, DecodeError, Field, GroupEntry, GroupKind, PortNo, Selection};
+
+pub(crate) use encoding::{BUCKET_HEAD, actions_from_switch, parts_of_bucket, shape_from_switch, show, uses};
+use encoding::{encode_actions, encode_shape};
 
 use crate::flow::FlowError;
 use crate::pool::Pool;
@@ -26,42 +33,106 @@ pub(crate) const PART_BYTES_MAX: usize = 60_000;
 const PARTS_MAX: u32 = 32;
 /// The bucket that passes packets to the next part.
 const NEXT: u32 = 0xffff_ff00;
-/// The bytes of a bucket before its actions.
-pub(crate) const BUCKET_HEAD: usize = 8;
-/// The offset of the first bucket's actions in a message that adds a group.
-const ACTIONS_AT: usize = 32;
-/// `OFPT_GROUP_MOD`.
-const GROUP_MOD: u8 = 15;
+/// The most bytes that the buckets of a group take that gives a packet to one of them.
+pub const CHOICE_BYTES_MAX: usize = PART_BYTES_MAX;
 
-/// A bucket of a group that sends its packets to all buckets.
+/// How a group chooses the bucket that gets a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// By a hash of these fields, weighted. A bucket more or less moves only the packets that come to it or leave it. Open
+    /// vSwitch takes the bucket with the greatest product of weight and hash: of two, that of weight a gets a / 2b of the
+    /// flows if the other's weight b is greater.
+    Select(Vec<Field>),
+    /// The first bucket whose port is live, in the order of their numbers.
+    FastFailover,
+}
+
+impl Choice {
+    /// The type in OpenFlow.
+    pub fn kind(&self) -> GroupKind {
+        match self {
+            Choice::Select(_) => GroupKind::Select,
+            Choice::FastFailover => GroupKind::FastFailover,
+        }
+    }
+
+    /// The encoded type and properties.
+    pub(crate) fn shape(&self) -> Vec<u8> {
+        let selection = match self {
+            Choice::Select(fields) => Some(Selection::hash(fields.iter().copied())),
+            Choice::FastFailover => None,
+        };
+        encode_shape(GroupEntry { selection, ..GroupEntry::new(0, self.kind(), Vec::new()) })
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Choice::Select(fields) => {
+                let names: Vec<&str> = fields.iter().map(|field| field.name()).collect();
+                write!(f, "select by {}", names.join(", "))
+            }
+            Choice::FastFailover => f.write_str("fast_failover"),
+        }
+    }
+}
+
+/// A bucket of a group.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Bucket {
     rule: u64,
-    actions: Arc<[u8]>,
+    /// The encoded actions, then the properties.
+    bytes: Arc<[u8]>,
 }
 
 impl Bucket {
-    /// Encodes a bucket. `rule` is the owner's own number for it and is not sent to the switch.
+    /// Encodes a bucket of a group that sends its packets to all buckets. `rule` is the owner's own number for it and is
+    /// not sent to the switch.
     ///
     /// # Errors
     /// The actions are too long, or include an instruction.
     pub fn new(rule: u64, actions: &Actions) -> Result<Bucket, FlowError> {
-        let bytes = encode(actions).filter(|bytes| bytes.len() <= crate::ENCODED_BYTES_MAX);
+        Bucket::candidate(rule, 0, None, actions)
+    }
+
+    /// Encodes a bucket of a group that chooses one. `weight` is at least 1 in groups of type select and 0 in others. With
+    /// `watch_port`, the bucket is chosen only while this port is live.
+    ///
+    /// # Errors
+    /// The actions are too long, or include an instruction.
+    pub fn candidate(
+        rule: u64,
+        weight: u16,
+        watch_port: Option<PortNo>,
+        actions: &Actions,
+    ) -> Result<Bucket, FlowError> {
+        let bucket = openflow_rs::Bucket {
+            weight,
+            watch_port: watch_port.unwrap_or(PortNo::ANY),
+            ..openflow_rs::Bucket::new(0, actions.clone())
+        };
+        let bytes = encoding::encode(bucket.clone()).filter(|bytes| bytes.len() <= crate::ENCODED_BYTES_MAX);
         let bytes = bytes.ok_or(FlowError::LongBucket)?;
-        match decode(&bytes) {
-            Ok(same) if same == *actions => Ok(Bucket { rule, actions: Arc::from(bytes) }),
+        match encoding::decode(&bytes) {
+            Ok(same) if same == bucket => Ok(Bucket { rule, bytes: Arc::from(bytes) }),
             _ => Err(FlowError::NoBucket { actions: actions.to_string() }),
         }
     }
 
-    /// The same actions with another rule number.
+    /// The same bucket with another rule number.
     pub fn with_rule(&self, rule: u64) -> Self {
-        Bucket { rule, actions: Arc::clone(&self.actions) }
+        Bucket { rule, bytes: Arc::clone(&self.bytes) }
     }
 
-    /// Replaces the encoded actions by equal ones from the pool.
+    /// Replaces the encoded bytes by equal ones from the pool.
     pub fn share(&mut self, pool: &mut Pool) {
-        pool.share(&mut self.actions);
+        pool.share(&mut self.bytes);
+    }
+
+    /// The bytes that it takes in a message.
+    pub fn encoded_len(&self) -> usize {
+        BUCKET_HEAD + self.bytes.len()
     }
 
     /// The owner's number for the bucket.
@@ -70,19 +141,39 @@ impl Bucket {
     }
 
     pub(crate) fn bytes(&self) -> Arc<[u8]> {
-        self.actions.clone()
+        self.bytes.clone()
     }
 
     /// The actions.
     pub fn actions(&self) -> Result<Actions, DecodeError> {
-        decode(&self.actions)
+        encoding::decode(&self.bytes).map(|bucket| bucket.actions)
+    }
+
+    /// The weight; 0 if it has none.
+    pub fn weight(&self) -> u16 {
+        encoding::decode(&self.bytes).map_or(0, |bucket| bucket.weight)
+    }
+
+    /// The port that must be live.
+    pub fn watch_port(&self) -> Option<PortNo> {
+        let bucket = encoding::decode(&self.bytes).ok()?;
+        Some(bucket.watch_port).filter(|port| *port != PortNo::ANY)
     }
 }
 
 impl fmt::Debug for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.actions() {
-            Ok(actions) => write!(f, "rule={:#x}, actions={actions}", self.rule),
+        match encoding::decode(&self.bytes) {
+            Ok(bucket) => {
+                write!(f, "rule={:#x}, ", self.rule)?;
+                if bucket.weight != 0 {
+                    write!(f, "weight:{}, ", bucket.weight)?;
+                }
+                if bucket.watch_port != PortNo::ANY {
+                    write!(f, "watch_port:{}, ", bucket.watch_port)?;
+                }
+                write!(f, "actions={}", bucket.actions)
+            }
             Err(error) => write!(f, "rule={:#x}, unreadable here: {error}", self.rule),
         }
     }
@@ -95,7 +186,7 @@ pub(crate) type Buckets = BTreeMap<u32, Arc<[u8]>>;
 /// A group on a switch: a whole group of the desired state, or one part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// The encoded type and properties, if they differ from those of our groups; otherwise empty.
+    /// The encoded type and properties, unless it is of type `all` and has none; then empty.
     pub(crate) shape: Vec<u8>,
     pub(crate) buckets: Arc<Buckets>,
 }
@@ -103,6 +194,11 @@ pub(crate) struct Part {
 impl Part {
     fn new(buckets: Buckets) -> Part {
         Part { shape: Vec::new(), buckets: Arc::new(buckets) }
+    }
+
+    /// Whether it gives a packet to one of its buckets, so that their order counts.
+    pub(crate) fn is_choice(&self) -> bool {
+        !self.shape.is_empty()
     }
 
     /// The encoded size of its buckets.
@@ -113,15 +209,37 @@ impl Part {
     /// The group that it passes packets to, if there is one.
     #[cfg(test)]
     fn next(&self) -> Option<u32> {
-        let actions = decode(self.buckets.get(&NEXT)?).ok()?;
-        match actions.0.as_slice() {
-            [Action::Group(group)] => Some(group.id),
+        let next = encoding::decode(self.buckets.get(&NEXT)?).ok()?;
+        match next.actions.0.as_slice() {
+            [openflow_rs::Action::Group(group)] => Some(group.id),
             _ => None,
         }
     }
 }
 
-/// Splits a group into parts, by their group numbers on the switch. The first part has the number of the group.
+/// A desired group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// As [`Part::shape`].
+    pub(crate) shape: Vec<u8>,
+    pub(crate) buckets: Buckets,
+}
+
+impl Wanted {
+    /// Its parts, by their group numbers on the switch. The first part has the number of the group.
+    pub(crate) fn parts(&self, group: u32) -> BTreeMap<u32, Part> {
+        if self.shape.is_empty() || self.buckets.is_empty() {
+            return parts(group, &self.buckets);
+        }
+        [(group, Part { shape: self.shape.clone(), buckets: Arc::new(self.buckets.clone()) })].into()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shape.is_empty() && self.buckets.is_empty()
+    }
+}
+
+/// Splits a group of type `all` into parts.
 pub(crate) fn parts(group: u32, buckets: &Buckets) -> BTreeMap<u32, Part> {
     if buckets.is_empty() {
         return BTreeMap::new();
@@ -147,72 +265,10 @@ fn spread(group: u32, buckets: &Buckets, count: u32) -> BTreeMap<u32, Part> {
         }
     }
     for (buckets, next) in spread.iter_mut().zip(1..count) {
-        let actions = encode(&Action::group(id(next)).into()).unwrap_or_default();
+        let actions = encode_actions(&openflow_rs::Action::group(id(next)).into()).unwrap_or_default();
         buckets.insert(NEXT, Arc::from(actions));
     }
     (0..count).zip(spread).map(|(part, buckets)| (id(part), Part::new(buckets))).collect()
-}
-
-/// The canonical form of actions that a switch reported, or the same bytes if they cannot be decoded.
-pub(crate) fn actions_from_switch(bytes: &[u8]) -> Vec<u8> {
-    decode(bytes).ok().and_then(|actions| encode(&actions)).unwrap_or_else(|| bytes.to_vec())
-}
-
-/// Whether encoded instructions send packets to a group that satisfies `which`.
-pub(crate) fn uses(instructions: &[u8], which: impl Fn(u32) -> bool) -> bool {
-    // Actions begin at multiples of eight bytes. Other bytes may look like one, which costs one redundant flow-mod at
-    // most.
-    let id = |bytes: &[u8]| match bytes {
-        [0, 22, 0, 8, a, b, c, d] => Some(u32::from_be_bytes([*a, *b, *c, *d])),
-        _ => None,
-    };
-    instructions.chunks_exact(8).filter_map(id).any(which)
-}
-
-/// Encodes actions. `None` if they do not fit into a message.
-fn encode(actions: &Actions) -> Option<Vec<u8>> {
-    let bucket = openflow_rs::Bucket::new(0, actions.clone());
-    let group = Body::GroupMod(GroupMod::add(GroupEntry::all(0, vec![bucket])));
-    let mut bytes = Message { xid: 0, body: group }.encode().ok()?;
-    bytes.drain(..ACTIONS_AT);
-    Some(bytes)
-}
-
-/// The inverse of [`encode`].
-fn decode(actions: &[u8]) -> Result<Actions, DecodeError> {
-    let mut head = [0; ACTIONS_AT];
-    let length = |n: usize| u16::try_from(n).unwrap_or(u16::MAX).to_be_bytes();
-    (head[0], head[1]) = (VERSION, GROUP_MOD);
-    head[2..4].copy_from_slice(&length(ACTIONS_AT + actions.len()));
-    head[16..18].copy_from_slice(&length(BUCKET_HEAD + actions.len()));
-    head[24..26].copy_from_slice(&length(BUCKET_HEAD + actions.len()));
-    head[26..28].copy_from_slice(&length(actions.len()));
-    let buckets = match Message::decode(&[&head, actions].concat())?.body {
-        Body::GroupMod(change) => change.group.buckets,
-        // Unreachable: the type byte above makes it a group-mod.
-        _ => Vec::new(),
-    };
-    Ok(buckets.into_iter().next().map(|bucket| bucket.actions).unwrap_or_default())
-}
-
-/// Writes a group in the notation of `ovs-ofctl`, as far as it can be decoded.
-pub(crate) fn show(f: &mut fmt::Formatter<'_>, id: u32, part: Option<&Part>) -> fmt::Result {
-    /// Enough buckets to recognise the group.
-    const SHOWN_MAX: usize = 4;
-    write!(f, "group_id={id}")?;
-    let Some(part) = part else { return f.write_str(",deleted") };
-    f.write_str(",type=all")?;
-    for (bucket, actions) in part.buckets.iter().take(SHOWN_MAX) {
-        write!(f, ",bucket=bucket_id:{bucket},actions=")?;
-        match decode(actions) {
-            Ok(actions) => write!(f, "{actions}")?,
-            Err(error) => write!(f, "unreadable here: {error}")?,
-        }
-    }
-    match part.buckets.len().saturating_sub(SHOWN_MAX) {
-        0 => Ok(()),
-        more => write!(f, " (and {more} more buckets)"),
-    }
 }
 
 #[cfg(test)]
@@ -227,7 +283,7 @@ mod tests {
     }
 
     fn bytes(n: u32) -> Arc<[u8]> {
-        Bucket::new(7, &actions(n)).expect("a bucket").actions
+        Bucket::new(7, &actions(n)).expect("a bucket").bytes
     }
 
     #[test]
@@ -241,6 +297,13 @@ mod tests {
                 format!("a bucket cannot contain {text}: it takes actions only, no instructions")
             );
         }
+        let watching = Bucket::candidate(7, 5, Some(PortNo(3)), &actions(5)).expect("a bucket");
+        assert_eq!((watching.weight(), watching.watch_port()), (5, Some(PortNo(3))));
+        assert_eq!(watching.actions(), Ok(actions(5)));
+        assert_eq!(
+            format!("{watching:?}"),
+            format!("rule=0x7, weight:5, watch_port:3, actions={}", actions(5))
+        );
         let long: Actions = vec!["output:1"; 5_000].join(",").parse().expect("actions");
         assert!(Bucket::new(0, &long).is_err());
     }

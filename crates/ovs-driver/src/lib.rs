@@ -76,7 +76,7 @@
 //! Nothing but an empty bridge is sent before both endpoints are known to lead to the same bridge (`identity`). The
 //! tasks of a driver are supervised (`supervisor`).
 //!
-//! Out of scope: rules and networks (this crate knows OpenFlow and OVSDB only), groups that select one of their buckets,
+//! Out of scope: rules and networks (this crate knows OpenFlow and OVSDB only),
 //! BFD, and foreign flows in the tables that the switch fills. TLS is not supported yet.
 #![forbid(unsafe_code)]
 // Bytes from outside must not end the process.
@@ -119,7 +119,7 @@ pub use config::{Config, Timing};
 pub use desired::{Changes, Desired, Frame, Patch, Remote, RemoteError, Tunnel};
 pub use event::{Channel, Event, ForeignChange, InterfaceId, Problem, Rejection, Report, Vif};
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
-pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};
+pub use group::{BUCKET_MAX, Bucket, CHOICE_BYTES_MAX, Choice, GROUP_MAX};
 pub use handle::{Handle, spawn, spawn_with};
 pub use learned::{LEARNED_WITHIN, LearnedFlow, ReadError};
 pub use meter::{METER_MAX, Meter, MeterCount};

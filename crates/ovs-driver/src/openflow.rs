@@ -22,6 +22,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use connection::{OpenFlowConnection, SessionError};
+#[cfg(test)]
+pub(crate) use groups::group_descs;
 pub(crate) use groups::option_name;
 pub(crate) use monitor::{Removal, Update, fake as fake_monitor};
 pub use push::{PushError, Pushed, push_bundle};

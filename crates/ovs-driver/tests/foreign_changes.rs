@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openflow_rs::GroupEntry;
+use openflow_rs::{Field, GroupEntry, PortNo};
 use ovs_driver::fake::Refusal;
-use ovs_driver::{Changes, Channel, Config, Desired, Event, ForeignChange, Timing};
+use ovs_driver::{Bucket, Changes, Channel, Choice, Config, Desired, Event, ForeignChange, Timing};
 use tokio::time::Instant;
 
 use crate::support::driven::Driven;
@@ -76,6 +76,57 @@ async fn a_flow_that_another_deletes_adds_or_changes_is_put_right_and_reported()
     assert_eq!(driven.synced().await, (0, 0));
     assert_eq!(setting.fake.counts().flow_mods, before);
     assert_eq!(driven.seen.iter().filter_map(foreign).count(), 3, "{:#?}", driven.seen);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_choice_that_another_changes_is_put_right() {
+    let setting = Setting::new();
+    let candidate = |weight, port| {
+        Bucket::candidate(7, weight, Some(PortNo(port)), &"output:1".parse().unwrap()).unwrap()
+    };
+    let want = Desired {
+        choices: [(7, Choice::Select(vec![Field::IpDst])), (8, Choice::FastFailover)].into(),
+        candidates: [
+            ((7, 1), candidate(1, 1)),
+            ((7, 2), candidate(2, 2)),
+            ((8, 1), candidate(0, 1)),
+            ((8, 2), candidate(0, 2)),
+        ]
+        .into(),
+        ..Desired::default()
+    };
+    let mut driven = setting.drive(patient());
+    driven.handle.set_desired(Arc::new(want));
+    driven.synced().await;
+    let groups = setting.fake.groups();
+    let [select, failover] = [7, 8].map(|id| groups[&id].to_string());
+    assert_eq!(
+        select,
+        "group_id=7,type=select,selection_method=hash,fields=ip_dst,bucket=bucket_id:1,watch_port:1,actions=output:1,\
+         bucket=bucket_id:2,weight:2,watch_port:2,actions=output:1"
+    );
+    for (text, what) in [
+        (
+            select.replace("hash,fields=ip_dst", "dp_hash"),
+            "changed group_id=7,type=select,selection_method=dp_hash",
+        ),
+        (
+            select.replace("weight:2", "weight:3"),
+            "changed group_id=7,type=select,selection_method=hash,fields=ip_dst",
+        ),
+        (
+            failover.replace("type=ff", "type=select"),
+            "changed group_id=8,type=select,bucket=bucket_id:1,watch_port:1",
+        ),
+    ] {
+        setting.fake.install_group(text.parse::<GroupEntry>().unwrap());
+        let (count, changes, _) = driven.wait("the change", foreign).await;
+        assert_eq!(count, 1, "{changes:?}");
+        assert!(changes[0].what.starts_with(what), "{changes:?}");
+        repair(&mut driven).await;
+        assert_eq!(setting.fake.groups(), groups);
+    }
+    assert_eq!(driven.seen.iter().filter(|event| matches!(event, Event::Refused { .. })).count(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -98,6 +98,25 @@ impl DummySwitch {
         self.ovs.vsctl(&["set", "Open_vSwitch", ".", &format!("other_config:vlan-limit={setting}")]);
     }
 
+    /// Makes ports live or not, by their carrier, and waits until the switch chooses buckets accordingly. A port that is
+    /// not live still sends and receives.
+    pub fn set_live(&mut self, ports: impl IntoIterator<Item = u16>, live: bool) {
+        let ports: Vec<u16> = ports.into_iter().collect();
+        for port in &ports {
+            let state = if live { "up" } else { "down" };
+            self.call("netdev-dummy/set-admin-state", &[&format!("p{port}"), state]);
+        }
+        for port in &ports {
+            let words = ["dump-ports-desc", &self.ovs.bridge("br0"), &port.to_string()];
+            wait_until("the switch knows which ports are live", || {
+                self.ovs.try_ofctl(&words).is_ok_and(|text| text.contains("LIVE") == live)
+            });
+        }
+        // The translation of packets follows in the next round of the main loop, which a second call outlasts.
+        self.call("version", &[]);
+        self.call("version", &[]);
+    }
+
     /// Calls a command of `ovs-appctl`, which must succeed, and returns its output.
     pub fn call(&mut self, method: &str, params: &[&str]) -> String {
         self.calls += 1;
@@ -171,7 +190,11 @@ impl DummySwitch {
 
     /// The output of `ofproto/trace` for a frame.
     pub fn trace(&mut self, in_port: u16, frame: &[u8]) -> String {
-        self.call("ofproto/trace", &["br0", &format!("in_port={in_port}"), &hex(frame)])
+        let said = self.call("ofproto/trace", &["br0", &format!("in_port={in_port}"), &hex(frame)]);
+        // `ofproto/trace` executes all actions except outputs, but does not look for outputs within comparisons of a
+        // length: these really send the frame, at once.
+        self.captures.values_mut().for_each(|capture| drop(new_frames(capture)));
+        said
     }
 
     /// Lets a port receive a frame, and returns the frames that the switch then sends, with their egress ports, by port.

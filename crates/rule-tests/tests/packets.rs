@@ -102,6 +102,43 @@ fn a_packet_that_arrives_twice_is_a_fault() {
 }
 
 #[test]
+fn packets_pass_groups_that_choose_a_bucket_and_comparisons_of_lengths() {
+    const CHOICES: &str = r#"
+        output table of_group(hv: string, group: int, type: string, fields: set<string>) key(hv, group);
+        output table of_candidate(
+            hv: string, group: int, bucket: int, weight: int, watch_port: int, actions: actions
+        ) key(hv, group, bucket);
+        of_group(hv, 2, "fast_failover", {}) :- managed(hv);
+        of_candidate(hv, 2, 1, 0, 999, actions[set(reg1, 1), resubmit(30)]) :- managed(hv);
+        of_candidate(hv, 2, 5, 0, ofport, actions[group(3)]) :- tunnel_port(hv, _, ofport);
+        of_group(hv, 3, "select", {"eth_src", "ip_dst"}) :- managed(hv);
+        of_candidate(hv, 3, 1, 1, 0, actions[set(reg1, 2), resubmit(30)]) :- managed(hv);
+        of_candidate(hv, 3, 2, 9, 999, actions[set(reg1, 1), resubmit(30)]) :- managed(hv);
+        common_flow(20, 100, match{eth_dst: "02:00:00:00:00:03"}, actions[check_pkt_larger(1400, reg0[0]), resubmit(25)])
+            :- port(..);
+        common_flow(25, 100, match{reg0: 0/1}, actions[group(2)]) :- port(..);
+    "#;
+    let steps = |expected: &str| {
+        let packet = "match{ip, eth_dst: \"02:00:00:00:00:03\", ip_dst: \"10.0.0.9\"}";
+        format!("{TWO_HOSTS} expect packet from \"a\" {packet} {expected};")
+    };
+    let good = program(CHOICES, &steps("at \"b\""));
+    let failures = rule_tests::run(&good, &good.tests[0]).failures;
+    assert!(failures.is_empty(), "{failures:?}");
+    let wrong = program(CHOICES, &steps("nowhere"));
+    let failures = rule_tests::run(&wrong, &wrong.tests[0]).failures;
+    let trace = failures[0].reasons[1].1.join("\n");
+    for said in [
+        "not larger: NXM_NX_REG0[0] is now 0",
+        "-> bucket 5, the first that is live; 1: port 999 is not live",
+        "-> bucket 1, which has the highest score by the hash of eth_src, ip_dst; 1: ",
+        ", 2: port 999 is not live",
+    ] {
+        assert!(trace.contains(said), "no `{said}` in\n{trace}");
+    }
+}
+
+#[test]
 fn what_a_test_lacks_is_said() {
     let none = message(
         "given { host(\"hv1\", \"172.16.0.1\"); } expect packet from \"a\" match{eth_dst: \"02:00:00:00:00:02\"} nowhere;",

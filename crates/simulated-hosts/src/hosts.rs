@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Group, Host, Packet, Tunnelled};
-use nlog_data::{Canonical, TableDelta, TableId};
-use openflow_rs::{Action, Actions, FlowEntry, PortNo};
-use switch_tables::rows::{Bucket, Flow, Meter, Patch, Tunnel};
+use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Host, Packet, Tunnelled};
+use nlog_data::{TableDelta, TableId};
+use openflow_rs::{FlowEntry, PortNo};
+use switch_tables::rows::{Flow, Meter, Patch, Tunnel};
 use tunnel_encap::Encap;
 
+use crate::groups::{GroupChanges, Groups};
 use crate::outputs::Changed;
 use crate::{Out, Outputs, Place};
 
@@ -73,13 +73,10 @@ pub struct Hosts {
     attached: BTreeMap<(String, u16), String>,
     tunnels: BTreeMap<(String, String), (Encap, Option<IpAddr>)>,
     patches: BTreeMap<(String, String), String>,
-    groups: BTreeMap<(String, u32), Buckets>,
+    groups: Groups,
     reports: Reports,
     made: u16,
 }
-
-/// The buckets of a group.
-type Buckets = BTreeMap<u32, Arc<Canonical<Actions>>>;
 
 /// The first number of ports made here; vNICs have lower numbers.
 const FIRST: u16 = 0x4000;
@@ -153,7 +150,7 @@ impl Hosts {
     fn remove_host(&mut self, gone: &str) {
         self.fabric.remove(gone);
         self.attached.retain(|(host, _), _| host != gone);
-        self.groups.retain(|(host, _), _| host != gone);
+        self.groups.remove_host(gone);
         self.reports.tunnels.retain(|(host, _), _| host != gone);
         self.reports.patches.retain(|(host, _), _| host != gone);
     }
@@ -171,7 +168,7 @@ impl Hosts {
                 host.bridge.add_meter(meter.id);
             }
         }
-        self.change_flows(changes.buckets, changes.flows)?;
+        self.change_flows(changes.groups, changes.flows)?;
         self.remove_meters(&changes.meters)
     }
 
@@ -319,22 +316,9 @@ impl Hosts {
     }
 
     /// Loads flows and groups in the driver's order: removals, groups from inner to outer, flows, unused groups.
-    fn change_flows(&mut self, buckets: Changed<Bucket>, flows: Changed<Flow>) -> Result<(), String> {
-        let mut touched = BTreeSet::new();
-        for bucket in buckets.delete {
-            let key = (bucket.host.to_string(), bucket.group);
-            if let Some(group) = self.groups.get_mut(&key) {
-                group.remove(&bucket.id);
-                touched.insert(key);
-            }
-        }
-        for bucket in buckets.insert {
-            let key = (bucket.host.to_string(), bucket.group);
-            if self.sites.contains_key(&key.0) {
-                self.groups.entry(key.clone()).or_default().insert(bucket.id, bucket.actions);
-                touched.insert(key);
-            }
-        }
+    fn change_flows(&mut self, groups: GroupChanges, flows: Changed<Flow>) -> Result<(), String> {
+        let sites = &self.sites;
+        let touched = self.groups.change(groups, |host| sites.contains_key(host));
         let key = |flow: &Flow| (flow.host.clone(), flow.table, flow.priority, flow.matches.clone());
         let stays: BTreeSet<_> = flows.insert.iter().map(key).collect();
         for flow in flows.delete.iter().filter(|flow| !stays.contains(&key(flow))) {
@@ -343,15 +327,13 @@ impl Hosts {
             }
         }
         // Groups that name another one come after those that name none: no group is nested deeper.
-        let (outer, inner): (Vec<_>, Vec<_>) =
-            touched.iter().partition(|key| self.groups[*key].values().any(|actions| names_group(actions)));
-        for key in inner.into_iter().chain(outer).filter(|key| !self.groups[*key].is_empty()) {
-            let bucket = |(id, actions): (&u32, &Arc<Canonical<Actions>>)| flow_simulator::Bucket {
-                id: *id,
-                actions: actions.get(),
+        let (outer, inner): (Vec<_>, Vec<_>) = touched.iter().partition(|key| self.groups.names_group(key));
+        let mut unused = Vec::new();
+        for key in inner.into_iter().chain(outer) {
+            let Some(group) = self.groups.entry(key)? else {
+                unused.push(key);
+                continue;
             };
-            let group =
-                Group { id: key.1, indirect: false, buckets: self.groups[key].iter().map(bucket).collect() };
             let Some(host) = self.fabric.host_mut(&key.0) else { continue };
             let refused = |why| format!("{}: group {:#x}: {why}", key.0, key.1);
             host.bridge.replace_group(group).map_err(refused)?;
@@ -359,7 +341,7 @@ impl Hosts {
         for flow in flows.insert {
             self.load(&flow)?;
         }
-        for key in touched.iter().filter(|key| self.groups[*key].is_empty()) {
+        for key in unused {
             let host = self.fabric.host_mut(&key.0);
             let Some(host) = host else { continue };
             let before = host.bridge.flows().len();
@@ -368,7 +350,7 @@ impl Hosts {
                 return Err(format!("{}: flows used group {:#x} as it went, and went with it", key.0, key.1));
             }
         }
-        self.groups.retain(|_, buckets| !buckets.is_empty());
+        self.groups.tidy();
         Ok(())
     }
 
@@ -487,11 +469,6 @@ impl Hosts {
         let own = |((at, _), named): &(&(String, u16), &String)| at == host && *named == port;
         self.vnics.iter().find(own).map(|((_, number), _)| PortNo(*number))
     }
-}
-
-/// Whether these actions hand a packet to a group.
-fn names_group(actions: &Canonical<Actions>) -> bool {
-    actions.get().0.iter().any(|action| matches!(action, Action::Group(_)))
 }
 
 /// The simulator's encapsulation; none for one whose tunnel ports never come up.

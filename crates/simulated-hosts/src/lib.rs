@@ -7,6 +7,7 @@
 //! In reading order: [`Outputs`], [`Place`], [`Hosts`]. The flow tables themselves are those of `flow-simulator`.
 #![forbid(unsafe_code)]
 
+mod groups;
 mod hosts;
 mod outputs;
 mod place;

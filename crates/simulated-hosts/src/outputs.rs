@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 
 use nlog_data::{Row, Schema, TableDelta, TableId};
-use switch_tables::rows::{Bucket, Flow, Meter, Patch, Tunnel, bucket, flow, meter, patch, tunnel};
-use switch_tables::{BUCKETS, FLOWS, METERS, PATCHES, SwitchTable, TUNNELS};
+use switch_tables::rows::{Flow, Meter, Patch, Tunnel, bucket, candidate, flow, group, meter, patch, tunnel};
+use switch_tables::{BUCKETS, CANDIDATES, FLOWS, GROUPS, METERS, PATCHES, SwitchTable, TUNNELS};
+
+use crate::groups::GroupChanges;
 
 /// The output tables for switches.
 #[derive(Debug, Clone, Copy)]
 pub struct Outputs {
     flow: TableId,
     bucket: TableId,
+    /// Rules need no groups that choose a bucket.
+    group: Option<TableId>,
+    candidate: Option<TableId>,
     /// Rules need no meters.
     meter: Option<TableId>,
     tunnel: TableId,
@@ -20,7 +25,7 @@ pub struct Outputs {
 /// The changes of these tables.
 pub(crate) struct Changes {
     pub(crate) flows: Changed<Flow>,
-    pub(crate) buckets: Changed<Bucket>,
+    pub(crate) groups: GroupChanges,
     pub(crate) meters: Changed<Meter>,
     pub(crate) tunnels: Changed<Tunnel>,
     pub(crate) patches: Changed<Patch>,
@@ -42,10 +47,13 @@ impl Outputs {
             Ok(found) => found.ok_or_else(|| format!("there is no {table}")),
             Err(misfit) => Err(misfit.to_string()),
         };
+        let find_any = |table: &SwitchTable| table.find(schema).map_err(|misfit| misfit.to_string());
         Ok(Outputs {
             flow: find(&FLOWS)?,
             bucket: find(&BUCKETS)?,
-            meter: METERS.find(schema).map_err(|misfit| misfit.to_string())?,
+            group: find_any(&GROUPS)?,
+            candidate: find_any(&CANDIDATES)?,
+            meter: find_any(&METERS)?,
             tunnel: find(&TUNNELS)?,
             patch: find(&PATCHES)?,
         })
@@ -58,7 +66,8 @@ impl Outputs {
 
     /// Whether this is one of them.
     pub fn contains(&self, table: TableId) -> bool {
-        [self.flow, self.bucket, self.tunnel, self.patch].contains(&table) || self.meter == Some(table)
+        [self.flow, self.bucket, self.tunnel, self.patch].contains(&table)
+            || [self.group, self.candidate, self.meter].contains(&Some(table))
     }
 
     pub(crate) fn changes(&self, delta: &BTreeMap<TableId, TableDelta>) -> Result<Changes, String> {
@@ -66,7 +75,11 @@ impl Outputs {
         let of = |table: TableId| delta.get(&table).unwrap_or(&none);
         Ok(Changes {
             flows: read(of(self.flow), flow)?,
-            buckets: read(of(self.bucket), bucket)?,
+            groups: GroupChanges {
+                buckets: read(of(self.bucket), bucket)?,
+                groups: read(self.group.map_or(&none, of), group)?,
+                candidates: read(self.candidate.map_or(&none, of), candidate)?,
+            },
             meters: read(self.meter.map_or(&none, of), meter)?,
             tunnels: read(of(self.tunnel), tunnel)?,
             patches: read(of(self.patch), patch)?,

@@ -18,6 +18,7 @@ pub mod rows;
 use std::fmt;
 
 use nlog_data::{Role, Schema, Table, TableId, Type};
+use openflow_rs::Field;
 use tunnel_encap::Encap;
 
 /// A table that rules and Rust share.
@@ -38,6 +39,8 @@ pub enum ColumnType {
     Exactly(Type),
     /// A name from this list: a string, or an enumeration with all these members.
     Name(fn() -> Vec<&'static str>),
+    /// A set of names from this list: of strings, or of an enumeration with no other members.
+    Names(fn() -> Vec<&'static str>),
     /// A text, which may be constrained or an enumeration, or none.
     OptionalText,
     /// A reference to objects of one kind.
@@ -52,8 +55,18 @@ const ACTIONS: ColumnType = ColumnType::Exactly(Type::Actions);
 const MAC: ColumnType = ColumnType::Exactly(Type::Mac);
 const IP: ColumnType = ColumnType::Exactly(Type::Ip);
 const ENCAP: ColumnType = ColumnType::Name(|| Encap::ALL.map(Encap::name).to_vec());
+const GROUP_TYPE: ColumnType = ColumnType::Name(|| vec![SELECT, FAST_FAILOVER]);
+const HASH_FIELDS: ColumnType = ColumnType::Names(|| {
+    // The switch decides the length of an option.
+    Field::all().filter(|field| *field != Field::TunMetadata0).map(Field::name).collect()
+});
 const TEXT: ColumnType = ColumnType::OptionalText;
 const REFERENCE: ColumnType = ColumnType::Reference;
+
+/// The type of a group that chooses a bucket by a hash.
+pub const SELECT: &str = "select";
+/// The type of a group that uses the first bucket whose port is live.
+pub const FAST_FAILOVER: &str = "fast_failover";
 
 /// Declares tables as constants.
 macro_rules! tables {
@@ -82,7 +95,12 @@ tables! {
     /// Flows.
     FLOWS = Output "of_flow"
         ["hv": STRING, "table_id": INT, "priority": INT, "match": MATCH, "actions": ACTIONS];
-    /// Buckets of groups.
+    /// Groups that give a packet to one of their buckets.
+    GROUPS = Output "of_group" ["hv": STRING, "group": INT, "type": GROUP_TYPE, "fields": HASH_FIELDS];
+    /// Their buckets.
+    CANDIDATES = Output "of_candidate"
+        ["hv": STRING, "group": INT, "bucket": INT, "weight": INT, "watch_port": INT, "actions": ACTIONS];
+    /// Buckets of groups that give each a copy.
     BUCKETS = Output "of_bucket" ["hv": STRING, "group": INT, "bucket": INT, "actions": ACTIONS];
     /// Meters.
     METERS = Output "of_meter" ["hv": STRING, "meter": INT, "rate": INT, "burst": INT];
@@ -140,6 +158,8 @@ pub const INTERFACE: &[SwitchTable] = &[
     NODE_CONNECTION,
     FLOWS,
     BUCKETS,
+    GROUPS,
+    CANDIDATES,
     METERS,
     TUNNELS,
     PATCHES,
@@ -247,6 +267,12 @@ impl ColumnType {
                 names().iter().all(|name| of.members.iter().any(|member| member == name))
             }
             (ColumnType::Name(_), _) => false,
+            (ColumnType::Names(names), Type::Set(of)) => match of.base() {
+                Type::String => true,
+                Type::Enum(of) => of.members.iter().all(|member| names().contains(&member.as_str())),
+                _ => false,
+            },
+            (ColumnType::Names(_), _) => false,
             (ColumnType::OptionalText, Type::Opt(of)) => matches!(of.base(), Type::String | Type::Enum(_)),
             (ColumnType::OptionalText, _) => false,
             (ColumnType::Reference, ty) => ty.kinds().is_some_and(|kinds| kinds.len() == 1),
@@ -258,6 +284,7 @@ impl ColumnType {
         match self {
             ColumnType::Exactly(ty) => ty.to_string(),
             ColumnType::Name(_) => "string".to_owned(),
+            ColumnType::Names(_) => "set<string>".to_owned(),
             ColumnType::OptionalText => "opt<string>".to_owned(),
             ColumnType::Reference => "ref KIND".to_owned(),
         }
@@ -270,6 +297,7 @@ impl fmt::Display for ColumnType {
         match self {
             ColumnType::Exactly(ty) => write!(f, "{ty}"),
             ColumnType::Name(names) => write!(f, "string, or an enum of {}", names().join(", ")),
+            ColumnType::Names(_) => f.write_str("set<string>, or a set of an enum of names of fields"),
             ColumnType::OptionalText => f.write_str("opt<string>, or opt of an enum"),
             ColumnType::Reference => f.write_str("a reference to one kind of objects"),
         }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use nlog_data::{Canonical, Row, Value};
-use openflow_rs::{Actions, MacAddr, Match};
+use openflow_rs::{Actions, Field, MacAddr, Match};
 use tunnel_encap::Encap;
 
 /// A row of [`FLOWS`](crate::FLOWS).
@@ -33,6 +33,28 @@ pub struct Bucket {
     pub id: u32,
     /// Its actions.
     pub actions: Arc<Canonical<Actions>>,
+}
+
+/// A row of [`GROUPS`](crate::GROUPS).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// The host.
+    pub host: Arc<str>,
+    /// The group.
+    pub id: u32,
+    /// The fields whose hash chooses a bucket; none for fast failover.
+    pub select_by: Option<Vec<Field>>,
+}
+
+/// A row of [`CANDIDATES`](crate::CANDIDATES).
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// The bucket, of a group of [`GROUPS`](crate::GROUPS).
+    pub bucket: Bucket,
+    /// Its weight; 0 in groups without weights.
+    pub weight: u16,
+    /// The port that must be live.
+    pub watch_port: Option<u16>,
 }
 
 /// A row of [`METERS`](crate::METERS).
@@ -119,8 +141,9 @@ const BUCKETS: u32 = 0xffff_ff00;
 
 /// The last number of a meter.
 const METERS: u32 = 200_000;
-/// The last number of an ordinary port, the last table, and the last VLAN.
-const PORT: u16 = 65279;
+/// The last number of an ordinary port.
+pub const PORT: u16 = 65279;
+/// The last table, and the last VLAN.
 const TABLE: u8 = 254;
 const VLAN: u16 = 4094;
 
@@ -152,6 +175,34 @@ pub fn bucket(row: &Row) -> Option<Bucket> {
     let group = u32::try_from(*group).ok().filter(|group| *group < GROUPS)?;
     let id = u32::try_from(*bucket).ok().filter(|bucket| *bucket < BUCKETS)?;
     Some(Bucket { host: host.clone(), group, id, actions: actions.clone() })
+}
+
+/// Reads a row; none if no switch can have it.
+pub fn group(row: &Row) -> Option<Group> {
+    let [Value::String(host), Value::Int(group), Value::String(kind), Value::Set(fields)] = &row[..] else {
+        return None;
+    };
+    let id = u32::try_from(*group).ok().filter(|group| *group < GROUPS)?;
+    let field = |name: &Value| match name {
+        Value::String(name) => Field::from_name(name).filter(|field| *field != Field::TunMetadata0),
+        _ => None,
+    };
+    let fields: Vec<Field> = fields.iter().map(field).collect::<Option<_>>()?;
+    let select_by = match (&**kind, fields.is_empty()) {
+        (crate::SELECT, false) => Some(fields),
+        (crate::FAST_FAILOVER, true) => None,
+        _ => return None,
+    };
+    Some(Group { host: host.clone(), id, select_by })
+}
+
+/// Reads a row; none if no switch can have it.
+pub fn candidate(row: &Row) -> Option<Candidate> {
+    let [host, group, id, Value::Int(weight), Value::Int(port), actions] = &row[..] else { return None };
+    let bucket = bucket(&vec![host.clone(), group.clone(), id.clone(), actions.clone()])?;
+    let port = u16::try_from(*port).ok().filter(|port| *port <= PORT)?;
+    let watch_port = Some(port).filter(|port| *port != 0);
+    Some(Candidate { bucket, weight: u16::try_from(*weight).ok()?, watch_port })
 }
 
 /// Reads a row; none if no switch can have it.

@@ -28,9 +28,16 @@ pub(crate) fn to_text(flows: &Flows) -> String {
             last = Some(group);
             let place =
                 rules.place(bucket.rule).unwrap_or_else(|| "a rule that is not known any more".to_owned());
-            let _ = writeln!(text, "group {}: {place}", bucket.group);
+            let comma = if bucket.choice.is_empty() { "" } else { ", " };
+            let _ = writeln!(text, "group {}{comma}{}: {place}", bucket.group, bucket.choice);
         }
-        let _ = writeln!(text, "    bucket={} actions={}", bucket.bucket, bucket.actions);
+        let _ = write!(text, "    bucket={}", bucket.bucket);
+        for (name, value) in [("weight", bucket.weight), ("watch_port", bucket.watch_port)] {
+            if value != 0 {
+                let _ = write!(text, ",{name}={value}");
+            }
+        }
+        let _ = writeln!(text, " actions={}", bucket.actions);
     }
     for tunnel in &flows.tunnels {
         let _ = writeln!(text, "tunnel port {}: {}, remote {}", tunnel.name, tunnel.encap, tunnel.remote);
@@ -69,12 +76,17 @@ pub(crate) fn to_json(flows: &Flows) -> String {
         let _ = writeln!(text, "{object}");
     }
     for bucket in &flows.buckets {
-        let object = serde_json::json!({
+        let mut object = serde_json::json!({
             "group": bucket.group,
             "bucket": bucket.bucket,
             "actions": bucket.actions,
             "rule": rules.place(bucket.rule),
         });
+        if !bucket.choice.is_empty() {
+            object["choice"] = bucket.choice.as_str().into();
+            object["weight"] = bucket.weight.into();
+            object["watch_port"] = bucket.watch_port.into();
+        }
         let _ = writeln!(text, "{object}");
     }
     for patch in &flows.patches {
@@ -117,8 +129,19 @@ mod tests {
             column: 1,
             text: String::new(),
         };
-        let bucket =
-            |group, bucket, rule| Bucket { group, bucket, rule, actions: "resubmit(,40)".to_owned() };
+        let bucket = |group, bucket, rule| Bucket {
+            group,
+            bucket,
+            rule,
+            actions: "resubmit(,40)".to_owned(),
+            ..Bucket::default()
+        };
+        let chosen = Bucket {
+            choice: "select by ip_src, tcp_dst".to_owned(),
+            weight: 2,
+            watch_port: 9,
+            ..bucket(9, 1, 2)
+        };
         Flows {
             flows: vec![Flow {
                 table_id: 20,
@@ -127,7 +150,7 @@ mod tests {
                 cookie: 1,
                 ..Flow::default()
             }],
-            buckets: vec![bucket(7, 0, 2), bucket(7, 3, 2), bucket(8, 1, 3)],
+            buckets: vec![bucket(7, 0, 2), bucket(7, 3, 2), bucket(8, 1, 3), chosen],
             tunnels: vec![Tunnel { name: "g".into(), encap: "geneve".into(), remote: "flow".into() }],
             patches: vec![Patch { name: "p".into(), bridge: "br-phys".into(), peer: "q".into() }],
             rules: vec![rule(1, 10), rule(2, 20)],
@@ -145,6 +168,8 @@ mod tests {
              bucket=3 actions=resubmit(,40)\n\
              group 8: a rule that is not known any more\n    \
              bucket=1 actions=resubmit(,40)\n\
+             group 9, select by ip_src, tcp_dst: rules/physical/replication.nlog:20\n    \
+             bucket=1,weight=2,watch_port=9 actions=resubmit(,40)\n\
              tunnel port g: geneve, remote flow\n\
              patch port p: to q of br-phys\n"
         );
@@ -155,7 +180,7 @@ mod tests {
         let text = to_json(&listing());
         let lines: Vec<serde_json::Value> =
             text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        assert_eq!(lines.len(), 6);
+        assert_eq!(lines.len(), 7);
         assert_eq!(
             lines[1],
             serde_json::json!({
@@ -163,6 +188,13 @@ mod tests {
             })
         );
         assert_eq!(lines[3]["rule"], serde_json::Value::Null);
-        assert_eq!(lines[4], serde_json::json!({"patch": "p", "bridge": "br-phys", "peer": "q"}));
+        assert_eq!(
+            lines[4],
+            serde_json::json!({
+                "group": 9, "bucket": 1, "actions": "resubmit(,40)", "rule": "rules/physical/replication.nlog:20",
+                "choice": "select by ip_src, tcp_dst", "weight": 2, "watch_port": 9,
+            })
+        );
+        assert_eq!(lines[5], serde_json::json!({"patch": "p", "bridge": "br-phys", "peer": "q"}));
     }
 }

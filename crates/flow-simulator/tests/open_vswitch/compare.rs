@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use flow_simulator::{Bridge, FlowKey, Outcome, Packet, VlanLimit};
+use flow_simulator::{FlowKey, Outcome, Packet};
 use openflow_rs::{Field, Match, PortNo};
 
-use crate::open_vswitch::tables::{Case, group_text};
+use crate::open_vswitch::Setting;
+use crate::open_vswitch::tables::Case;
 use ovs_testing::{DummySwitch, hex};
 
 /// A frame that the switch processed differently.
@@ -20,7 +21,7 @@ pub(crate) struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\nframe {} on port {}", self.what, hex(&self.case.frames[0]), self.case.port)?;
-        self.case.groups.iter().try_for_each(|group| writeln!(f, "  {}", group_text(group)))?;
+        self.case.groups.iter().try_for_each(|group| writeln!(f, "  {group}"))?;
         self.case.flows.iter().try_for_each(|flow| writeln!(f, "  {flow}"))?;
         writeln!(f, "Open vSwitch:\n{}\nhere:", self.switch_says)?;
         self.outcome.steps.iter().try_for_each(|step| write!(f, "{step}"))?;
@@ -31,23 +32,23 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Loads the cases together and sends their frames. Returns the first that the switch, which has this limit of VLAN tags,
+/// Loads the cases together and sends their frames. Returns the first that the switch, which has these settings,
 /// processes differently.
 ///
 /// # Errors
 /// The switch refuses the flows.
 pub(crate) fn first_difference(
     switch: &mut DummySwitch,
-    limit: VlanLimit,
+    setting: &Setting,
     cases: &[Case],
 ) -> Result<Option<Failure>, String> {
     let flows: Vec<String> =
         cases.iter().flat_map(|case| case.flows.iter().map(ToString::to_string)).collect();
-    let groups: Vec<String> = cases.iter().flat_map(|case| case.groups.iter().map(group_text)).collect();
+    let groups: Vec<String> =
+        cases.iter().flat_map(|case| case.groups.iter().map(ToString::to_string)).collect();
     switch.load(&groups, &flows)?;
     for case in cases {
-        let mut bridge = Bridge::new((1..=crate::open_vswitch::PORTS).map(PortNo));
-        bridge.vlan_limit = limit;
+        let mut bridge = setting.bridge();
         for group in &case.groups {
             bridge.add_group(group.clone()).map_err(|error| error.to_string())?;
         }
@@ -55,7 +56,7 @@ pub(crate) fn first_difference(
             bridge.add_flow(flow.clone()).map_err(|error| error.to_string())?;
         }
         for frame in &case.frames {
-            let packet = Packet::new(frame.clone(), PortNo(case.port)).with_vlan_limit(limit);
+            let packet = Packet::new(frame.clone(), PortNo(case.port)).with_vlan_limit(setting.vlan_limit);
             let outcome = bridge.trace(&packet);
             let switch_says = switch.trace(case.port, frame);
             let sent = switch.receive(case.port, frame);

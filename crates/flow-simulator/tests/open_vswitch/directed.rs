@@ -1,13 +1,12 @@
 //! Cases that random tables seldom reach, and the building blocks of the network's tables.
 
-use flow_simulator::VlanLimit;
 use openflow_rs::FlowEntry;
 use test_random::Random;
 
 use crate::open_vswitch::compare::first_difference;
 use crate::open_vswitch::frames::frame;
 use crate::open_vswitch::tables::Case;
-use crate::open_vswitch::{PORTS, vlan_limit};
+use crate::open_vswitch::{PORTS, Setting};
 use ovs_testing::DummySwitch;
 
 /// The first fragment of a TCP packet to port 80, and a later one.
@@ -45,6 +44,70 @@ const PIECES: &[(&str, &[&str], &[&str])] = &[
             "actions=resubmit(,1),output:3",
             "table=1,ip actions=dec_ttl,output:2",
             "table=1,priority=3,ipv6 actions=dec_ttl,2",
+        ],
+    ),
+    (
+        "a time that is up ends its bucket, and those of other protocols have none",
+        &[
+            "type=all,bucket=actions=output:2,set_field:10.9.9.9->ip_dst,dec_ttl,bucket=actions=dec_ttl,resubmit(,1),\
+           bucket=actions=mod_nw_ttl:1,resubmit(,1),bucket=actions=dec_ttl,set_field:2->nw_ttl,output:1",
+        ],
+        &[
+            "priority=2,ip actions=dec_ttl,group:GROUP,dec_ttl,output:1",
+            "priority=2,ipv6 actions=group:GROUP,dec_ttl,dec_ttl,output:1",
+            "priority=1 actions=group:GROUP,output:1",
+            "table=1,priority=2,ip,nw_ttl=1 actions=set_field:8->nw_tos,dec_ttl,output:3",
+            "table=1,priority=2,ipv6,nw_ttl=0 actions=output:3",
+            "table=1,priority=1 actions=output:3,output:2",
+        ],
+    ),
+    (
+        "what was rewritten is offered to controllers as the time is up: a tag put on and off again is written",
+        &[],
+        &[
+            "ip,vlan_tci=0x1000/0x1000 actions=move:NXM_OF_VLAN_TCI[]->NXM_NX_REG13[0..15],pop_vlan,resubmit(,1),\
+             push_vlan:0x8100,move:NXM_NX_REG13[0..15]->NXM_OF_VLAN_TCI[],output:2",
+            "table=1,priority=2,ip,nw_ttl=64 actions=drop",
+            "table=1,priority=1,ip actions=dec_ttl,output:3",
+        ],
+    ),
+    (
+        "the length decides what comes after it in its list, and nothing else",
+        &["type=all,bucket=actions=resubmit(,1),bucket=actions=output:3"],
+        &[
+            "priority=2,ip actions=set_field:1->reg1,resubmit(,1),move:NXM_NX_REG1[0..7]->NXM_OF_ETH_SRC[0..7],\
+             pop:NXM_NX_REG4[],move:NXM_NX_REG4[0..7]->NXM_OF_ETH_SRC[8..15],output:1",
+            "priority=1 actions=group:GROUP,move:NXM_NX_REG1[0..7]->NXM_OF_ETH_SRC[0..7],output:1",
+            "table=1 actions=set_field:7->reg4,push:NXM_NX_REG4[],set_field:0->reg4,\
+             check_pkt_larger(64)->NXM_NX_REG1[0],set_field:02:00:00:00:00:33->eth_dst,resubmit(,2),output:3",
+            "table=2,reg1=0/1 actions=pop:NXM_NX_REG5[],output:2,exit",
+            "table=2,reg1=1/1,vlan_tci=0/0x1000 actions=pop:NXM_NX_REG5[],push_vlan:0x8100,\
+             check_pkt_larger(76)->NXM_NX_REG1[1],resubmit(,3),output:2",
+            "table=2,reg1=1/1,vlan_tci=0x1000/0x1000 actions=pop_vlan,check_pkt_larger(72)->NXM_NX_REG1[1],\
+             resubmit(,3),output:2",
+            "table=3,reg1=2/2 actions=set_field:02:00:00:00:00:09->eth_src,output:3,exit",
+            "table=3,reg1=0/2 actions=set_field:02:00:00:00:00:08->eth_src,output:3",
+        ],
+    ),
+    (
+        "what is popped after a comparison is on the stack again once its list ends",
+        &[],
+        &[
+            "actions=set_field:7->reg4,push:NXM_NX_REG4[],set_field:0->reg4,resubmit(,1),pop:NXM_NX_REG4[],\
+             move:NXM_NX_REG4[0..7]->NXM_OF_ETH_SRC[0..7],output:1",
+            "table=1 actions=check_pkt_larger(64)->NXM_NX_REG1[0],pop:NXM_NX_REG5[],output:2",
+        ],
+    ),
+    (
+        "a comparison alone in its list changes nothing",
+        &[],
+        &[
+            "actions=set_field:2->reg1,resubmit(,1),clone(check_pkt_larger(60)->NXM_NX_REG1[0],output:3),\
+             resubmit(,2)",
+            "table=1 actions=check_pkt_larger(60)->NXM_NX_REG1[1]",
+            "table=2,reg1=0 actions=output:1",
+            "table=2,reg1=2 actions=output:2",
+            "table=2,reg1=3 actions=output:3",
         ],
     ),
     (
@@ -144,11 +207,11 @@ fn the_pieces_of_pipelines_go_as_in_open_vswitch() {
             groups.iter().map(|group| format!("group_id=500,{group}").parse().expect("a group")).collect();
         let flows: Vec<FlowEntry> = flows.iter().map(|flow| written(flow).parse().expect("a flow")).collect();
         let case = Case { port, flows, groups, frames };
-        for setting in [1, 2, 0] {
-            let limit = vlan_limit(&mut switch, setting);
-            let difference = first_difference(&mut switch, limit, std::slice::from_ref(&case));
+        for vlan_limit in [1, 2, 0] {
+            let setting = Setting::new(&mut switch, vlan_limit);
+            let difference = first_difference(&mut switch, &setting, std::slice::from_ref(&case));
             if let Some(failure) = difference.unwrap_or_else(|error| panic!("{what}: {error}")) {
-                panic!("{what}, with vlan-limit={setting}:\n{failure}");
+                panic!("{what}, with vlan-limit={vlan_limit}:\n{failure}");
             }
         }
     }
@@ -157,6 +220,7 @@ fn the_pieces_of_pipelines_go_as_in_open_vswitch() {
 #[test]
 fn a_loop_may_go_as_deep_as_in_open_vswitch() {
     let mut switch = DummySwitch::start(1..=PORTS);
+    let setting = Setting::new(&mut switch, 1);
     for length in 62..=66 {
         let step = |at: u64| format!("table=1,reg1={at} actions=set_field:{}->reg1,resubmit(,1)", at + 1);
         let mut flows = vec!["actions=output:2,resubmit(,1)".to_owned()];
@@ -164,7 +228,7 @@ fn a_loop_may_go_as_deep_as_in_open_vswitch() {
         flows.push(format!("table=1,reg1={length} actions=output:3"));
         let flows: Vec<FlowEntry> = flows.iter().map(|flow| flow.parse().expect("a flow")).collect();
         let case = Case { port: 5, flows, groups: vec![], frames: vec![bytes(FRAGMENTS[0])] };
-        let difference = first_difference(&mut switch, VlanLimit::default(), &[case]);
+        let difference = first_difference(&mut switch, &setting, &[case]);
         if let Some(failure) = difference.expect("the switch takes the flows") {
             panic!("{length} steps:\n{failure}");
         }

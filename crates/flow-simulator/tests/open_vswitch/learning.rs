@@ -192,6 +192,24 @@ fn a_port_at_its_limit_learns_as_in_open_vswitch() {
     live(&mut switch, &steps).unwrap_or_else(|difference| panic!("{difference}"));
 }
 
+#[test]
+fn what_only_packets_of_another_length_would_teach_is_learned_too() {
+    let mut switch = DummySwitch::start(1..=crate::open_vswitch::PORTS);
+    let learn = |larger: u8| {
+        format!(
+            "add table=1,reg0={larger} actions=learn(table=21,priority=5{larger},NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],\
+             load:{larger}->NXM_NX_REG1[]),output:{}",
+            2 + larger
+        )
+    };
+    let compare = "add actions=check_pkt_larger(40)->NXM_NX_REG0[0],resubmit(,1)".to_owned();
+    let flows = [compare, learn(0), learn(1)];
+    let mut steps: Vec<Step> = flows.into_iter().map(Step::Flow).collect();
+    let long = [ethernet(9, 2), vec![0; 40]].concat();
+    steps.extend([Step::Frame(1, ethernet(9, 1)), Step::Frame(1, long)]);
+    live(&mut switch, &steps).unwrap_or_else(|difference| panic!("{difference}"));
+}
+
 /// The matches of random learning flows, by shape: flows of one priority have one shape, so that no two overlap.
 const SHAPES: [&str; 5] = [
     "OXM_OF_METADATA[],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[]",

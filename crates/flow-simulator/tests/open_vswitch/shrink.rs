@@ -2,17 +2,17 @@
 
 use openflow_rs::{Action, Actions, Match};
 
+use crate::open_vswitch::Setting;
 use crate::open_vswitch::compare::{Failure, first_difference};
 use crate::open_vswitch::tables::Case;
-use flow_simulator::VlanLimit;
 use ovs_testing::DummySwitch;
 
 /// A failing case that no removal makes smaller.
-pub(crate) fn smallest(switch: &mut DummySwitch, limit: VlanLimit, mut failure: Failure) -> Failure {
+pub(crate) fn smallest(switch: &mut DummySwitch, setting: &Setting, mut failure: Failure) -> Failure {
     loop {
         let smaller = candidates(&failure.case).into_iter().find_map(|case| {
             // A case that the switch refuses does not count as smaller.
-            first_difference(switch, limit, &[case]).ok().flatten()
+            first_difference(switch, setting, &[case]).ok().flatten()
         });
         match smaller {
             Some(smaller) => failure = smaller,

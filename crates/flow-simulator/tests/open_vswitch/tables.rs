@@ -1,12 +1,15 @@
 //! Random flow tables. Matches are made from the fields of the frames that will be sent, so that many match.
 
-use flow_simulator::{Bucket, FlowKey, Group, Packet};
+use flow_simulator::{FlowKey, Packet};
 use openflow_rs::action::{
-    CloneActions, DecTtl, Exit, Group as ToGroup, MoveBits, Note, Output, Pop, PopVlan, Push, PushVlan,
-    Resubmit, SetField, SetTtl,
+    CheckPktLarger, CloneActions, DecTtl, Exit, Group as ToGroup, MoveBits, Note, Output, Pop, PopVlan, Push,
+    PushVlan, Resubmit, SetField, SetTtl,
 };
 use openflow_rs::field::Format;
-use openflow_rs::{Action, Actions, Field, FlowEntry, Match, PortNo, Prerequisite, Subfield};
+use openflow_rs::{
+    Action, Actions, Bucket, Field, FlowEntry, GroupEntry, GroupKind, Match, PortNo, Prerequisite, Selection,
+    Subfield,
+};
 use test_random::Random;
 
 use crate::open_vswitch::frames::frame;
@@ -16,6 +19,9 @@ pub(crate) const CASE: Field = Field::Reg15;
 /// Tables of a case; table 0 leads to the first of them.
 const TABLES: std::ops::RangeInclusive<u8> = 1..=5;
 
+/// A group that is not there.
+const NO_GROUP: u32 = 77_777;
+
 /// Flow tables, and frames to send through them.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
@@ -23,7 +29,7 @@ pub(crate) struct Case {
     pub(crate) port: u16,
     pub(crate) flows: Vec<FlowEntry>,
     /// In an order in which each refers only to earlier ones.
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<GroupEntry>,
     pub(crate) frames: Vec<Vec<u8>>,
 }
 
@@ -32,7 +38,8 @@ pub(crate) fn case(random: &mut Random, port: u16) -> Case {
     let frames: Vec<_> = (0..8).map(|_| frame(random)).collect();
     let keys: Vec<FlowKey> =
         frames.iter().map(|frame| Packet::new(frame.clone(), PortNo(port)).key().clone()).collect();
-    let mut maker = Maker { random, keys, port, groups: Vec::new() };
+    let lengths = frames.iter().map(Vec::len).collect();
+    let mut maker = Maker { random, keys, lengths, port, groups: Vec::new() };
     for number in 0..maker.random.below(4) as u32 {
         let group = maker.group(u32::from(port) * 100 + number);
         maker.groups.push(group);
@@ -64,11 +71,41 @@ pub(crate) fn case(random: &mut Random, port: u16) -> Case {
     Case { port, flows, groups, frames }
 }
 
+/// A case whose frames all go to each of several groups, of which each bucket leaves its mark.
+pub(crate) fn case_of_groups(random: &mut Random, port: u16) -> Case {
+    let frames: Vec<_> = (0..8).map(|_| frame(random)).collect();
+    let keys = frames.iter().map(|frame| Packet::new(frame.clone(), PortNo(port)).key().clone()).collect();
+    let lengths = frames.iter().map(Vec::len).collect();
+    let mut maker = Maker { random, keys, lengths, port, groups: Vec::new() };
+    let mut actions = Vec::new();
+    for register in [Field::Reg0, Field::Reg5, Field::Metadata] {
+        let value = maker.random.below(1 << 20).into();
+        actions.push(Action::set_field(register, value).expect("a register"));
+    }
+    for number in 0..6 {
+        let mut group = maker.group(u32::from(port) * 100 + number);
+        for bucket in &mut group.buckets {
+            let mark = u128::from(group.id << 8 | bucket.id);
+            let egress = 1 + maker.random.below(3) as u16;
+            let mut marked = vec![Action::set_field(Field::EthSrc, mark).expect("an address")];
+            marked.extend(maker.random.chance(20).then_some(DecTtl.into()));
+            marked.push(Action::output(PortNo(if egress == port { 4 } else { egress })));
+            bucket.actions = Actions(marked);
+        }
+        actions.push(ToGroup { id: group.id }.into());
+        maker.groups.push(group);
+    }
+    let from_port = Match::any().with(Field::InPort, port.into()).expect("a port");
+    let flows = vec![FlowEntry::new(0, 1, from_port, Actions(actions))];
+    Case { port, flows, groups: maker.groups, frames }
+}
+
 struct Maker<'a> {
     random: &'a mut Random,
     keys: Vec<FlowKey>,
+    lengths: Vec<usize>,
     port: u16,
-    groups: Vec<Group>,
+    groups: Vec<GroupEntry>,
 }
 
 /// Facts that are certain at the position of an action.
@@ -178,7 +215,7 @@ impl Maker<'_> {
     fn actions(&mut self, count: u64, mut place: Place<'_>, nested: bool) -> Actions {
         let mut actions = Vec::new();
         for _ in 0..count {
-            let action = match self.random.below(28) {
+            let action = match self.random.below(30) {
                 0..=5 => self.output(),
                 6..=11 => self.set_field(&place),
                 12..=14 => self.move_bits(&place),
@@ -200,6 +237,11 @@ impl Maker<'_> {
                 24 | 25 => self.stack(&place),
                 26 => Some(Note::new(&[1, 2]).into()),
                 27 if self.random.chance(30) => Some(Exit.into()),
+                28 | 29 => {
+                    let (check, shown) = self.check_length();
+                    actions.push(check);
+                    shown
+                }
                 _ => None,
             };
             match action {
@@ -238,6 +280,20 @@ impl Maker<'_> {
 
     fn ttl(&mut self) -> Action {
         if self.random.chance(70) { DecTtl.into() } else { SetTtl { ttl: self.random.below(3) as u8 }.into() }
+    }
+
+    /// Compares the length with one near that of a frame, with or without padding and tags, and mostly writes the result
+    /// where it is seen.
+    fn check_length(&mut self) -> (Action, Option<Action>) {
+        let near = *self.random.pick(&self.lengths) + *self.random.pick(&[0, 0, 0, 1, 2, 4, 5, 30]);
+        let limit = near.saturating_sub(*self.random.pick(&[0, 0, 1, 1, 4, 8, 20]));
+        let register = *self.random.pick(&[Field::Reg1, Field::Xreg2, Field::Metadata]);
+        let bit = |field: Field, at: u16| Subfield::new(field, at, 1).expect("a bit");
+        let result = bit(register, self.random.below(2) as u16);
+        let check = CheckPktLarger::new(limit as u16, result).expect("a bit that can be written");
+        let shown =
+            MoveBits::new(result, bit(Field::EthSrc, self.random.below(8) as u16)).expect("a bit to another");
+        (check.into(), self.random.chance(80).then_some(shown.into()))
     }
 
     /// A resubmit, mostly to a later table; sometimes to any table, where limits end the loops.
@@ -317,25 +373,83 @@ impl Maker<'_> {
     }
 
     /// A group whose buckets have actions that are allowed in an action set, in any order.
-    fn group(&mut self, id: u32) -> Group {
-        let anything = Match::any();
+    fn group(&mut self, id: u32) -> GroupEntry {
+        let count = self.random.below(5) as u32;
+        let kind = match self.random.below(6) {
+            0 if count == 1 => GroupKind::Indirect,
+            0 | 1 => GroupKind::All,
+            2 | 3 => GroupKind::Select,
+            _ => GroupKind::FastFailover,
+        };
         let mut buckets = Vec::new();
-        for number in 0..self.random.below(4) as u32 {
-            let mut actions = Vec::new();
-            for _ in 0..=self.random.below(4) {
-                let place = Place { matches: &anything, tagged: false, tags: 0, table: 0 };
-                actions.extend(match self.random.below(7) {
-                    0 | 1 => Some(Action::from(Output { port: self.port(), max_len: 0 })),
-                    2 => Some(self.resubmit(*TABLES.start())),
-                    3 => self.set_field(&place),
-                    4 => self.move_bits(&place),
-                    5 => Some(PushVlan { eth_type: 0x8100 }.into()),
-                    _ => self.groups.last().map(|group| Action::from(ToGroup { id: group.id })),
-                });
-            }
-            buckets.push(Bucket { id: number, actions: Actions(actions) });
+        let unused = kind == GroupKind::Select && self.random.chance(15);
+        for number in 0..count {
+            let count = 1 + self.random.below(4);
+            let actions = (0..count).filter_map(|_| self.in_bucket()).collect();
+            // The order of the numbers is not that of the buckets.
+            let bucket = Bucket::new((number * 7 + 3) % 10, Actions(actions));
+            let bucket = self.watching(kind, bucket);
+            buckets.push(Bucket { weight: if unused { 0 } else { bucket.weight }, ..bucket });
         }
-        Group { id, indirect: buckets.len() == 1 && self.random.chance(50), buckets }
+        let selection = (kind == GroupKind::Select).then(|| self.selection());
+        GroupEntry { selection, ..GroupEntry::new(id, kind, buckets) }
+    }
+
+    fn in_bucket(&mut self) -> Option<Action> {
+        let anything = Match::any();
+        let place = Place { matches: &anything, tagged: false, tags: 0, table: 0 };
+        match self.random.below(10) {
+            0 | 1 => Some(Output { port: self.port(), max_len: 0 }.into()),
+            2 => Some(self.resubmit(*TABLES.start())),
+            3 => self.set_field(&place),
+            4 => self.move_bits(&place),
+            5 => Some(PushVlan { eth_type: 0x8100 }.into()),
+            6 | 7 => Some(self.ttl()),
+            8 => Action::set_field(Field::IpTtl, self.random.below(3).into()).ok(),
+            _ => self.groups.last().map(|group| ToGroup { id: group.id }.into()),
+        }
+    }
+
+    /// The bucket with a weight, and with a port, a group, or both to watch, as its group's type allows.
+    fn watching(&mut self, kind: GroupKind, mut bucket: Bucket) -> Bucket {
+        if kind == GroupKind::Select {
+            bucket.weight = *self.random.pick(&[0, 1, 1, 1, 2, 5, 65535]);
+        }
+        let (must, may) = (kind == GroupKind::FastFailover, kind == GroupKind::Select);
+        let group = if may || must { self.groups.last().map(|group| group.id) } else { None };
+        let watches_group = (may || must) && self.random.chance(25);
+        if watches_group {
+            bucket.watch_group = group.unwrap_or(NO_GROUP);
+        }
+        if may && self.random.chance(40) || must && (!watches_group || self.random.chance(30)) {
+            bucket.watch_port = PortNo(*self.random.pick(&[1, 1, 2, 2, 3, 3, 9000]));
+        }
+        bucket
+    }
+
+    /// Fields to hash, whether packets have them or not.
+    fn selection(&mut self) -> Selection {
+        let fields: Vec<Field> =
+            Field::all().filter(|field| !is_left_out(*field) && *field != Field::InPort).collect();
+        let mut hashed = Vec::new();
+        for _ in 0..=self.random.below(6) {
+            let field =
+                if self.random.chance(60) { self.field_of_packet() } else { *self.random.pick(&fields) };
+            let mask = if field.info().maskable { self.mask(field) } else { field.max_value() };
+            hashed.push((field, if mask == 0 { field.max_value() } else { mask }));
+        }
+        let param = if self.random.chance(30) { self.random.below(u64::MAX) } else { 0 };
+        Selection::hash_masked(hashed).with_param(param)
+    }
+
+    /// A field that one of the packets has, beside registers and metadata.
+    fn field_of_packet(&mut self) -> Field {
+        let key = self.key();
+        let has = |field: &Field| {
+            *field > Field::InPortOxm && !is_left_out(*field) && key.meets(field.info().prerequisite)
+        };
+        let fields: Vec<Field> = Field::all().filter(has).collect();
+        *self.random.pick(&fields)
     }
 }
 
@@ -359,14 +473,4 @@ fn demands(needs: Prerequisite, key: &FlowKey) -> Vec<(Field, u128, u128)> {
             vec![kind, proto, exact(Field::Icmpv6Type), exact(Field::Icmpv6Code)]
         }
     }
-}
-
-/// A group as `ovs-ofctl` reads it.
-pub(crate) fn group_text(group: &Group) -> String {
-    let kind = if group.indirect { "indirect" } else { "all" };
-    let mut text = format!("group_id={},type={kind}", group.id);
-    for bucket in &group.buckets {
-        text += &format!(",bucket=bucket_id:{},actions={}", bucket.id, bucket.actions);
-    }
-    text
 }

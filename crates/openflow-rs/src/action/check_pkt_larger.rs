@@ -5,6 +5,9 @@ use crate::field::text::int;
 use crate::{MatchError, oxm};
 
 /// Sets one bit to say whether the packet, including its Ethernet header, is longer than a limit.
+///
+/// The result lasts until the end of the list of actions that the comparison stands in, with all that this list resubmits
+/// to: Open vSwitch processes the rest of the list for both cases, and then goes on as before the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CheckPktLarger {
     limit_bytes: u16,
@@ -44,10 +47,11 @@ impl Body for CheckPktLarger {
     const HAS_TARGET: bool = true;
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "check_pkt_larger",
-        "Sets one bit to say whether the packet, including its Ethernet header, is longer than a limit.",
+        "Sets one bit to say whether the packet, including its Ethernet header, is longer than a limit. What depends on the \
+         bit comes after it in the same actions, such as a resubmit: the bit is as before once they end.",
         &[
             Parameter::number("bytes", u16::MAX as u64, "The limit, in bytes."),
-            Parameter::written("result", "One bit of a field."),
+            Parameter::written("result", "One bit of a register or of `metadata`."),
         ],
         &[("check_pkt_larger(1400, reg0[0])", "check_pkt_larger(1400)->NXM_NX_REG0[0]")],
         |given| {
@@ -55,6 +59,10 @@ impl Body for CheckPktLarger {
             if result.bits() != 1 {
                 let message = format!("the result must be one bit, not {}", result.bits());
                 return Err(Refusal::arguments(message, "name a bit, as in reg0[0]"));
+            }
+            if !result.field().is_scratch() {
+                let message = format!("the result cannot be in {}: a switch does not write it to packets", result.field());
+                return Err(Refusal::arguments(message, "name a bit of a register, as in reg0[0]"));
             }
             Ok(CheckPktLarger::new(given.number("bytes")?, result)?.into())
         },

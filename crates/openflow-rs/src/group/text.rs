@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Bucket, GroupCommand, GroupEntry, GroupKind, GroupMod};
+use super::{Bucket, GroupCommand, GroupEntry, GroupKind, GroupMod, Selection};
 use crate::action::next_call;
 use crate::field::text::int;
 use crate::flow::ANY_GROUP;
@@ -13,6 +13,9 @@ impl fmt::Display for GroupEntry {
     /// Writes the group as `ovs-ofctl dump-groups` prints it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "group_id={},type={}", self.id, self.kind.name())?;
+        if let Some(selection) = &self.selection {
+            selection.fmt(f)?;
+        }
         self.write_buckets(f)
     }
 }
@@ -64,6 +67,7 @@ impl FromStr for GroupEntry {
             None => (text, Vec::new()),
         };
         let (mut id, mut kind) = (None, None);
+        let (mut method, mut param, mut fields) = (None, None, None);
         let mut rest = head;
         while let Some(part) = next_call(&mut rest)? {
             match part.name {
@@ -73,19 +77,25 @@ impl FromStr for GroupEntry {
                     let bad = || ParseError::value(part.arg, "kind of group: all, select, indirect or ff");
                     kind = Some(named.ok_or_else(bad)?);
                 }
+                "selection_method" => method = Some(part.arg),
+                "selection_method_param" => param = Some(part.arg),
+                "fields" => fields = Some(part.arg),
                 _ => {
-                    return Err(ParseError::value(
-                        part.text,
-                        "property of a group: group_id, type or bucket",
-                    ));
+                    let expected = "property of a group: group_id, type, selection_method, \
+                                    selection_method_param, fields or bucket";
+                    return Err(ParseError::value(part.text, expected));
                 }
             }
         }
         let missing = |name: &str| ParseError::MissingValue { name: name.to_owned() };
         let id = id.ok_or_else(|| missing("group_id"))?;
         let kind: GroupKind = kind.ok_or_else(|| missing("type"))?;
+        let selection = Selection::read(method, param, fields)?;
+        if selection.is_some() && kind != GroupKind::Select {
+            return Err(ParseError::value(kind.name(), "type of a group with a selection method: select"));
+        }
         let buckets = (0_u32..).zip(buckets).map(|(place, text)| bucket(text, place, kind));
-        Ok(GroupEntry { id, kind, buckets: buckets.collect::<Result<_, _>>()?, properties: Vec::new() })
+        Ok(GroupEntry { selection, ..GroupEntry::new(id, kind, buckets.collect::<Result<_, _>>()?) })
     }
 }
 
@@ -128,6 +138,10 @@ mod tests {
             "group_id=12,type=select,bucket=bucket_id:1,weight:5,actions=output:2,bucket=bucket_id:3,watch_port:4,actions=output:4",
             "group_id=13,type=ff,bucket=bucket_id:0,watch_port:5,actions=output:5,bucket=bucket_id:1,watch_group:11,actions=group:11",
             "group_id=14,type=indirect,bucket=bucket_id:0,actions=drop",
+            "group_id=15,type=select,selection_method=hash,bucket=bucket_id:1,weight:0,actions=output:2",
+            "group_id=16,type=select,selection_method=dp_hash,selection_method_param=18446744073709551615",
+            "group_id=17,type=select,selection_method=hash,fields=ipv6_dst=ffff::,bucket=bucket_id:1,actions=output:2",
+            "group_id=18,type=select,selection_method=hash,selection_method_param=5,fields(reg0=0xff,ip_src=255.255.255.0,nw_proto,tcp_dst=256),bucket=bucket_id:1,actions=group:2",
         ] {
             assert_eq!(text.parse::<GroupEntry>().map(|group| group.to_string()), Ok(text.to_owned()));
         }
@@ -147,6 +161,17 @@ mod tests {
             "group_id=1,type=all,bucket=weight:5,actions=drop",
             "group_id=1,type=all,bucket=output:1",
             "group_id=1,type=all,nonsense",
+            "group_id=1,type=all,selection_method=hash",
+            "group_id=1,type=select,selection_method=random",
+            "group_id=1,type=select,selection_method_param=1",
+            "group_id=1,type=select,fields=ip_src",
+            "group_id=1,type=select,selection_method=dp_hash,fields=ip_src",
+            "group_id=1,type=select,selection_method=hash,selection_method_param=many",
+            "group_id=1,type=select,selection_method=hash,fields(ip_src,nw_src)",
+            "group_id=1,type=select,selection_method=hash,fields=ip_src=0.0.0.0",
+            "group_id=1,type=select,selection_method=hash,fields=nw_proto=1",
+            "group_id=1,type=select,selection_method=hash,fields=nonsense",
+            "group_id=1,type=select,selection_method=hash,fields=tun_metadata0",
             "group_id=1,type=all,bucket=actions=nonsense",
         ] {
             assert!(text.parse::<GroupEntry>().is_err(), "{text}");

@@ -1,6 +1,6 @@
 //! Groups on the wire (OpenFlow 1.5, sections 7.3.4.3 and 7.3.5.10).
 
-use super::{Bucket, GroupCommand, GroupEntry, GroupKind, GroupMod};
+use super::{Bucket, GroupCommand, GroupEntry, GroupKind, GroupMod, Selection};
 use crate::error::Fault;
 use crate::flow::ANY_GROUP;
 use crate::wire::{Reader, patch_len};
@@ -10,6 +10,8 @@ use crate::{Actions, DecodeError, EncodeError, PortNo};
 const BUCKET_LEN: usize = 8;
 /// Bytes of a property of a bucket.
 const PROPERTY_LEN: u16 = 8;
+/// Bytes of the type and the length of a property of a group.
+const PROPERTY_HEAD_LEN: usize = 4;
 // `OFPGBPT_*`.
 const WEIGHT: u16 = 0;
 const WATCH_PORT: u16 = 1;
@@ -120,7 +122,7 @@ impl GroupMod {
         out.extend_from_slice(&self.bucket.to_be_bytes());
         let len = put_buckets(out, &self.group)?;
         out[length_at..length_at + 2].copy_from_slice(&len.to_be_bytes());
-        out.extend_from_slice(&self.group.properties);
+        self.group.put_properties(out);
         Ok(())
     }
 
@@ -136,12 +138,39 @@ impl GroupMod {
         reader.skip(2)?;
         let bucket = reader.u32()?;
         let buckets = get_buckets(reader, len, kind)?;
-        let group = GroupEntry { id, kind, buckets, properties: reader.rest().to_vec() };
+        let mut group = GroupEntry::new(id, kind, buckets);
+        group.get_properties(reader)?;
         Ok(GroupMod { command, bucket, group })
     }
 }
 
 impl GroupEntry {
+    fn put_properties(&self, out: &mut Vec<u8>) {
+        if let Some(selection) = &self.selection {
+            selection.encode(out);
+        }
+        out.extend_from_slice(&self.properties);
+    }
+
+    /// Reads all properties, the last part of a message or description.
+    fn get_properties(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        while !reader.is_empty() {
+            if let Some(selection) = Selection::decode(reader)? {
+                self.selection = Some(selection);
+                continue;
+            }
+            let at = reader.clone();
+            let mut head = at.clone();
+            head.skip(2)?;
+            let len = usize::from(head.u16()?);
+            if len < PROPERTY_HEAD_LEN {
+                return Err(at.fault(Fault::Length(len)));
+            }
+            self.properties.extend_from_slice(reader.bytes(len.next_multiple_of(8))?);
+        }
+        Ok(())
+    }
+
     /// Appends the group in the format of a description.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let start = out.len();
@@ -150,7 +179,7 @@ impl GroupEntry {
         out.extend_from_slice(&[0; 8]);
         let len = put_buckets(out, self)?;
         out[start + 8..start + 10].copy_from_slice(&len.to_be_bytes());
-        out.extend_from_slice(&self.properties);
+        self.put_properties(out);
         let len = out.len() - start;
         u16::try_from(len).map_err(|_| EncodeError::TooLong { len })?;
         patch_len(out, start, start);
@@ -179,7 +208,9 @@ impl GroupEntry {
             let len = body.u16()?;
             body.skip(6)?;
             let buckets = get_buckets(&mut body, len, kind)?;
-            Ok(GroupEntry { id, kind, buckets, properties: body.rest().to_vec() })
+            let mut group = GroupEntry::new(id, kind, buckets);
+            group.get_properties(&mut body)?;
+            Ok(group)
         };
         Ok(rest().map_err(|error| (id, error)))
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use openflow_rs::flow::{FlowRemoved, RemovedReason};
 use openflow_rs::message::*;
 use openflow_rs::{
-    Action, Actions, Body, Field, FlowEntry, FlowFlags, FlowMod, FlowStats, Frame, Message, MeterEntry,
-    MeterMod, PortNo, frame,
+    Action, Actions, Body, Bucket, Field, FlowEntry, FlowFlags, FlowMod, FlowStats, Frame, GroupEntry,
+    GroupKind, GroupMod, Message, MeterEntry, MeterMod, PortNo, frame,
 };
 use ovs_testing::{OpenVswitch, ofctl, run};
 
@@ -397,6 +397,57 @@ fn a_switch_describes_and_counts_the_meters_that_it_was_told() {
     let add = Body::BundleAdd(BundleAdd { bundle_id: 1, flags: FLAGS, body });
     let Body::Error(error) = connection.request(add) else { panic!("taken in a bundle") };
     assert_eq!(error.code.name(), Some("OFPBFC_MSG_UNSUP"));
+}
+
+#[test]
+fn groups_of_all_types_are_taken_and_described() {
+    let switch = Switch::start();
+    let mut connection = switch.connect();
+    let groups = [
+        "group_id=1,type=all,bucket=bucket_id:1,actions=output:2,bucket=bucket_id:2,actions=resubmit(,3)",
+        "group_id=2,type=select,bucket=bucket_id:1,weight:5,actions=output:2,bucket=bucket_id:3,watch_port:4,actions=drop",
+        "group_id=3,type=ff,bucket=bucket_id:0,watch_port:5,actions=output:5,bucket=bucket_id:1,watch_group:1,actions=group:1",
+        "group_id=4,type=indirect,bucket=bucket_id:0,actions=group:1",
+        "group_id=5,type=select,selection_method=hash,bucket=bucket_id:1,weight:0,actions=output:2",
+        "group_id=6,type=select,selection_method=dp_hash,selection_method_param=7,bucket=bucket_id:1,actions=output:2",
+        "group_id=7,type=select,selection_method=hash,selection_method_param=5,fields(ip_src=255.255.255.0,ip_dst,nw_proto,tcp_src,\
+         udp_src),bucket=bucket_id:7,weight:2,watch_port:2,actions=output:2,bucket=bucket_id:3,actions=output:3",
+    ]
+    .map(|text| text.parse::<GroupEntry>().expect("a group"));
+    let described = |connection: &mut Connection| {
+        let reply = connection.request(Body::GroupDescRequest(GroupDescRequest { group: GroupEntry::ALL }));
+        let Body::GroupDescReply(mut reply) = reply else { panic!("no groups") };
+        assert_eq!((reply.more, &reply.unreadable[..]), (false, &[][..]));
+        reply.groups.sort_by_key(|group| group.id);
+        reply.groups
+    };
+    for group in &groups {
+        connection.send(Body::GroupMod(GroupMod::add(group.clone())));
+    }
+    assert_eq!(described(&mut connection), groups);
+
+    // A new bucket is read as one of the type in the message.
+    let new = |id, weight, port| Bucket {
+        weight,
+        watch_port: PortNo(port),
+        ..Bucket::new(id, "output:9".parse().expect("an action"))
+    };
+    let (select, failover) = (new(9, 4, 3), new(9, 0, 3));
+    let insert = |id, kind, bucket: &Bucket| GroupMod::insert(id, kind, vec![bucket.clone()]);
+    connection.send(Body::GroupMod(insert(7, GroupKind::Select, &select)));
+    let first = GroupMod { bucket: Bucket::FIRST, ..insert(3, GroupKind::FastFailover, &failover) };
+    connection.send(Body::GroupMod(first));
+    connection.send(Body::GroupMod(GroupMod::modify(GroupEntry { id: 5, ..groups[5].clone() })));
+    let mut changed = groups.to_vec();
+    changed[6].buckets.push(select);
+    changed[2].buckets.insert(0, failover.clone());
+    changed[4] = GroupEntry { id: 5, ..groups[5].clone() };
+    assert_eq!(described(&mut connection), changed);
+
+    let Body::Error(error) = connection.request(Body::GroupMod(insert(3, GroupKind::All, &failover))) else {
+        panic!("a watched port is taken for a group of type all")
+    };
+    assert_eq!(error.code.name(), Some("OFPGMFC_WATCH_UNSUPPORTED"));
 }
 
 #[test]

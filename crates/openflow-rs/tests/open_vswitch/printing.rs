@@ -6,8 +6,8 @@ use openflow_rs::flow::{FlowRemoved, RemovedReason};
 use openflow_rs::message::*;
 use openflow_rs::meter::{BandKind, MeterBand, MeterFlags};
 use openflow_rs::{
-    Body, Bucket, FlowEntry, FlowMod, FlowStats, GroupEntry, GroupMod, MacAddr, Match, Message, MeterEntry,
-    MeterMod, MeterStats, PortNo,
+    Body, Bucket, Field, FlowEntry, FlowMod, FlowStats, GroupEntry, GroupKind, GroupMod, MacAddr, Match,
+    Message, MeterEntry, MeterMod, MeterStats, PortNo, Selection,
 };
 
 use ovs_testing::{ofctl, run};
@@ -150,6 +150,11 @@ fn groups() {
         "group_id=12,type=select,bucket=bucket_id:1,weight:5,actions=output:2,bucket=bucket_id:3,watch_port:4,actions=drop",
         "group_id=13,type=ff,bucket=bucket_id:0,watch_port:5,actions=output:5,bucket=bucket_id:1,watch_group:11,actions=group:11",
         "group_id=14,type=indirect,bucket=bucket_id:0,actions=set_field:0x1->reg1,group:11",
+        "group_id=15,type=select,selection_method=hash,bucket=bucket_id:1,weight:0,actions=output:2",
+        "group_id=16,type=select,selection_method=dp_hash,selection_method_param=18446744073709551615",
+        "group_id=17,type=select,selection_method=hash,fields=ipv6_dst=ffff::,bucket=bucket_id:1,actions=output:2",
+        "group_id=18,type=select,selection_method=hash,selection_method_param=5,fields(tcp_dst=256,ip_src=255.255.255.0,\
+         eth_src=ff:ff:ff:00:00:00,nw_proto,reg0=0xff,ct_label=0x7000000000000000f),bucket=bucket_id:7,actions=group:2",
     ]
     .map(|text| text.parse::<GroupEntry>().expect("a group"));
     let mut mods: Vec<GroupMod> = groups
@@ -158,8 +163,10 @@ fn groups() {
         .collect();
     mods.extend([GroupMod::delete(7), GroupMod::delete(GroupEntry::ALL)]);
     mods.extend([7, Bucket::FIRST, Bucket::LAST, Bucket::ALL].map(|bucket| GroupMod::remove(11, bucket)));
-    mods.push(GroupMod::insert(11, groups[1].buckets.clone()));
-    mods.push(GroupMod { bucket: 9, ..GroupMod::insert(11, groups[1].buckets.clone()) });
+    for group in &groups[1..4] {
+        mods.push(GroupMod::insert(11, group.kind, group.buckets.clone()));
+    }
+    mods.push(GroupMod { bucket: 9, ..GroupMod::insert(11, GroupKind::All, groups[1].buckets.clone()) });
     let mut bodies: Vec<Body> = mods.iter().cloned().map(Body::GroupMod).collect();
     bodies.extend(mods.into_iter().map(|group| {
         let body = Box::new(Body::GroupMod(group));
@@ -169,6 +176,19 @@ fn groups() {
     let reply = GroupDescReply { more: true, groups: groups.to_vec(), unreadable: Vec::new() };
     bodies.extend([reply, GroupDescReply::default()].map(Body::GroupDescReply));
     check_printed(&numbered(bodies));
+}
+
+/// Open vSwitch takes every field as one to hash, and has them in the same order.
+#[test]
+fn hashed_fields() {
+    let hashable: Vec<Field> = Field::all().filter(|field| *field != Field::TunMetadata0).collect();
+    let group = |id, fields: &[Field]| {
+        let selection = Some(Selection::hash(fields.iter().copied()));
+        GroupEntry { selection, ..GroupEntry::new(id, GroupKind::Select, Vec::new()) }
+    };
+    let mut groups = vec![group(0, &hashable)];
+    groups.extend((1..).zip(&hashable).map(|(id, field)| group(id, &[*field])));
+    check_printed(&numbered(groups.into_iter().map(|group| Body::GroupMod(GroupMod::add(group)))));
 }
 
 #[test]

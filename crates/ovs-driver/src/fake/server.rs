@@ -253,7 +253,7 @@ impl Connection {
             match body {
                 Body::GroupMod(change) => {
                     state.counts.group_mods += 1;
-                    Ok(Staged::Group(change))
+                    Table::check_group(&change).map(|()| Staged::Group(change))
                 }
                 Body::FlowMod(flow_mod) => {
                     state.counts.flow_mods += 1;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use openflow_rs::message::TlvMapping;
 use openflow_rs::meter::MeterCommand;
-use openflow_rs::{Bucket, FlowCommand, FlowMod, GroupCommand, GroupEntry, GroupMod, MeterEntry, MeterMod};
+use openflow_rs::{
+    Bucket, FlowCommand, FlowMod, GroupCommand, GroupEntry, GroupKind, GroupMod, MeterEntry, MeterMod, PortNo,
+};
 
 use super::Refuse;
 use crate::flow::{Flow, FlowKey};
@@ -32,6 +34,12 @@ impl Refusal {
     const BAD_COMMAND: Refusal = Refusal { error_type: 5, code: 6, at_commit: false };
     /// `OFPGMFC_GROUP_EXISTS`.
     const GROUP_EXISTS: Refusal = Refusal { error_type: 6, code: 0, at_commit: true };
+    /// `OFPGMFC_INVALID_GROUP`, found when the change is added.
+    const INVALID_GROUP: Refusal = Refusal { error_type: 6, code: 1, at_commit: false };
+    /// `OFPGMFC_WATCH_UNSUPPORTED`, likewise.
+    const WATCH_UNSUPPORTED: Refusal = Refusal { error_type: 6, code: 6, at_commit: false };
+    /// `OFPBPC_BAD_VALUE`, likewise.
+    const BAD_PROPERTY: Refusal = Refusal { error_type: 14, code: 2, at_commit: false };
     /// `OFPGMFC_UNKNOWN_GROUP`.
     const UNKNOWN_GROUP: Refusal = Refusal { error_type: 6, code: 8, at_commit: true };
     /// `OFPGMFC_UNKNOWN_BUCKET`.
@@ -113,6 +121,25 @@ impl Table {
         Ok(())
     }
 
+    /// Whether a switch takes a group-mod, whatever groups it has: weights and watched ports must be those of the type
+    /// in the message.
+    pub(crate) fn check_group(change: &GroupMod) -> Result<(), Refusal> {
+        let GroupMod { command, group, .. } = change;
+        let sets = matches!(command, GroupCommand::Add | GroupCommand::Modify);
+        if group.selection.is_some() && !(sets && group.kind == GroupKind::Select) {
+            return Err(Refusal::BAD_PROPERTY);
+        }
+        for bucket in &group.buckets {
+            let watches = bucket.watch_port != PortNo::ANY;
+            match group.kind {
+                GroupKind::All | GroupKind::Indirect if watches => return Err(Refusal::WATCH_UNSUPPORTED),
+                GroupKind::FastFailover if !watches => return Err(Refusal::INVALID_GROUP),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Applies a group-mod. Deleting a group also deletes the flows that use it.
     pub(crate) fn change_group(&mut self, change: &GroupMod) -> Result<(), Refusal> {
         let GroupMod { command, bucket, group } = change;
@@ -124,7 +151,7 @@ impl Table {
             GroupCommand::Add => drop(self.groups.insert(group.id, group.clone())),
             _ if !there => return Err(Refusal::UNKNOWN_GROUP),
             GroupCommand::Modify => drop(self.groups.insert(group.id, group.clone())),
-            GroupCommand::InsertBucket => self.insert_buckets(group)?,
+            GroupCommand::InsertBucket => self.insert_buckets(group, *bucket)?,
             GroupCommand::RemoveBucket => self.remove_bucket(group.id, *bucket)?,
         }
         if *command == GroupCommand::Delete {
@@ -134,12 +161,19 @@ impl Table {
         Ok(())
     }
 
-    fn insert_buckets(&mut self, more: &GroupEntry) -> Result<(), Refusal> {
+    fn insert_buckets(&mut self, more: &GroupEntry, after: u32) -> Result<(), Refusal> {
         let Some(group) = self.groups.get_mut(&more.id) else { return Err(Refusal::UNKNOWN_GROUP) };
         if more.buckets.iter().any(|new| group.buckets.iter().any(|old| old.id == new.id)) {
             return Err(Refusal::BUCKET_EXISTS);
         }
-        group.buckets.extend_from_slice(&more.buckets);
+        let known = group.buckets.iter().position(|bucket| bucket.id == after).map(|place| place + 1);
+        let place = match after {
+            Bucket::FIRST => Some(0),
+            Bucket::LAST => Some(group.buckets.len()),
+            _ => known,
+        };
+        let place = place.ok_or(Refusal::UNKNOWN_BUCKET)?;
+        group.buckets.splice(place..place, more.buckets.iter().cloned());
         Ok(())
     }
 
@@ -153,10 +187,15 @@ impl Table {
     /// A group in the driver's form.
     #[cfg(test)]
     pub(crate) fn part(&self, id: u32) -> Option<group::Part> {
-        let group = self.groups.get(&id)?;
-        let bytes = |bucket: &Bucket| crate::Bucket::new(0, &bucket.actions).expect("a bucket").bytes();
-        let buckets = group.buckets.iter().map(|bucket| (bucket.id, bytes(bucket)));
-        group::parts(id, &buckets.collect()).remove(&id)
+        use openflow_rs::message::GroupDescReply;
+        use openflow_rs::{Body, HEADER_LEN, Message};
+
+        let groups = vec![self.groups.get(&id)?.clone()];
+        let reply = GroupDescReply { more: false, groups, unreadable: Vec::new() };
+        let bytes = Message { xid: 1, body: Body::GroupDescReply(reply) }.encode().expect("short");
+        let mut read = None;
+        crate::openflow::group_descs(&bytes[HEADER_LEN..], |_, part| read = Some(part)).ok()?;
+        read
     }
 
     /// The refusal of the flow-mod at this stage, if any.

@@ -11,6 +11,7 @@ use super::steps::{GroupStep, told};
 use super::wire::{self, BadDesc, Header, kind};
 use crate::forwarding::GroupChange;
 use crate::group::{self, BUCKET_HEAD, Buckets, Part};
+use openflow_rs::GroupKind;
 
 // `OFPGC_*`.
 const ADD: u16 = 0;
@@ -19,9 +20,11 @@ const DELETE: u16 = 2;
 const INSERT_BUCKET: u16 = 3;
 const REMOVE_BUCKET: u16 = 5;
 /// `OFPGT_ALL`, and padding.
-const SHAPE: [u8; 2] = [0, 0];
+const ALL: [u8; 2] = [0, 0];
 /// `OFPG_BUCKET_ALL`: no bucket in particular.
 const NO_BUCKET: u32 = 0xffff_ffff;
+/// `OFPG_BUCKET_FIRST`: before all existing buckets.
+const FIRST: u32 = 0xffff_fffd;
 /// `OFPG_BUCKET_LAST`: after all existing buckets.
 const LAST: u32 = 0xffff_fffe;
 /// `OFPMP_GROUP_DESC`.
@@ -35,22 +38,35 @@ pub(crate) fn put_group_mod(out: &mut BytesMut, xid: u32, change: &GroupChange, 
         GroupStep::Delete => (DELETE, NO_BUCKET),
         GroupStep::Insert => (INSERT_BUCKET, LAST),
         GroupStep::Remove(bucket) => (REMOVE_BUCKET, bucket),
+        GroupStep::Place(bucket) => (INSERT_BUCKET, before(change, bucket)),
     };
     let buckets = told(change, step);
-    let length: usize = buckets.iter().map(|(_, actions)| BUCKET_HEAD + actions.len()).sum();
-    Header::new(kind::GROUP_MOD, xid).put_head(out, 16 + length);
+    let length: usize = buckets.iter().map(|(_, bytes)| BUCKET_HEAD + bytes.len()).sum();
+    // A switch reads and checks buckets as those of the type in the message. Only these commands take properties.
+    let shape = change.value.as_ref().map_or(&[][..], |value| &value.shape);
+    let (kind, properties) = shape.split_first_chunk().unwrap_or((&ALL, &[]));
+    let properties = if matches!(step, GroupStep::Add | GroupStep::Modify) { properties } else { &[] };
+    Header::new(kind::GROUP_MOD, xid).put_head(out, 16 + length + properties.len());
     out.extend_from_slice(&command.to_be_bytes());
-    out.extend_from_slice(&SHAPE);
+    out.extend_from_slice(kind);
     out.extend_from_slice(&change.key.to_be_bytes());
     out.extend_from_slice(&(length as u16).to_be_bytes());
     out.extend_from_slice(&[0; 2]);
     out.extend_from_slice(&bucket.to_be_bytes());
-    for (id, actions) in buckets {
-        out.extend_from_slice(&((BUCKET_HEAD + actions.len()) as u16).to_be_bytes());
+    for (id, bytes) in buckets {
+        let (actions, _) = group::parts_of_bucket(bytes);
+        out.extend_from_slice(&((BUCKET_HEAD + bytes.len()) as u16).to_be_bytes());
         out.extend_from_slice(&(actions.len() as u16).to_be_bytes());
         out.extend_from_slice(&id.to_be_bytes());
-        out.extend_from_slice(actions);
+        out.extend_from_slice(bytes);
     }
+    out.extend_from_slice(properties);
+}
+
+/// The bucket before this one in the order of their numbers. Steps insert buckets in this order, so it is there.
+fn before(change: &GroupChange, bucket: u32) -> u32 {
+    let buckets = change.value.as_ref().map(|value| &value.buckets);
+    buckets.and_then(|buckets| buckets.range(..bucket).next_back()).map_or(FIRST, |(id, _)| *id)
 }
 
 /// Reads one part of the reply to a group description request from the message's body, and passes every group to
@@ -64,22 +80,22 @@ fn group_desc(entry: &[u8]) -> Option<(u32, Part)> {
     let id = u32::from_be_bytes(entry.get(4..8)?.try_into().ok()?);
     let length = usize::from(wire::u16_at(entry, 8)?);
     let (mut rest, properties) = entry.get(FIXED..)?.split_at_checked(length)?;
-    let mut buckets = Buckets::new();
+    let (mut buckets, mut is_in_order) = (Buckets::new(), true);
     while !rest.is_empty() {
         let (bucket, after) = rest.split_at_checked(usize::from(wire::u16_at(rest, 0)?))?;
         let number = u32::from_be_bytes(bucket.get(4..BUCKET_HEAD)?.try_into().ok()?);
         let actions = usize::from(wire::u16_at(bucket, 2)?);
         let (actions, more) = bucket.get(BUCKET_HEAD..)?.split_at_checked(actions)?;
         let mut bytes = group::actions_from_switch(actions);
-        // Our buckets have no properties, so a bucket with properties compares as different.
         bytes.extend_from_slice(more);
+        is_in_order &= buckets.last_key_value().is_none_or(|(last, _)| *last < number);
         buckets.insert(number, Arc::from(bytes));
         rest = after;
     }
     let mut shape = Vec::new();
-    if entry.get(2) != Some(&SHAPE[0]) || !properties.is_empty() {
-        shape.extend_from_slice(entry.get(2..4)?);
-        shape.extend_from_slice(properties);
+    let kind = *entry.get(2)?;
+    if kind != GroupKind::All as u8 || !properties.is_empty() {
+        shape = group::shape_from_switch(kind, properties, is_in_order);
     }
     Some((id, Part { shape, buckets: Arc::new(buckets) }))
 }
@@ -118,8 +134,10 @@ pub(crate) type Groups = BTreeMap<u32, Part>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use openflow_rs::GroupEntry;
+    use crate::Choice;
+    use crate::group::Wanted;
     use openflow_rs::message::GroupDescReply;
+    use openflow_rs::{Field, GroupEntry, PortNo};
 
     const OPTION: TlvMapping = TlvMapping { class: 0x102, kind: 0x80, len: 4, field: 0 };
 
@@ -129,6 +147,8 @@ mod tests {
             "group_id=7,type=all,bucket=bucket_id:1,actions=set_field:0x5->reg1,resubmit(,40)",
             "group_id=8,type=indirect,bucket=bucket_id:1,actions=set_field:0x5->reg1,resubmit(,40)",
             "group_id=9,type=all",
+            "group_id=10,type=select,selection_method=hash,fields(ip_src,ip_dst),bucket=bucket_id:1,weight:2,watch_port:3,actions=output:3",
+            "group_id=11,type=ff,bucket=bucket_id:2,watch_port:3,actions=output:3,bucket=bucket_id:1,watch_port:4,actions=output:4",
         ]
         .map(|text| text.parse::<GroupEntry>().expect("a group"));
         let reply = GroupDescReply { more: true, groups: groups.to_vec(), unreadable: Vec::new() };
@@ -141,6 +161,26 @@ mod tests {
         assert_eq!(read.get(&7), group::parts(7, &ours).get(&7));
         assert_ne!(read.get(&8), read.get(&7));
         assert_eq!(read.get(&9).map(|part| part.buckets.len()), Some(0));
+        let (three, four) = ("output:3".parse().expect("actions"), "output:4".parse().expect("actions"));
+        let candidate = |weight, port, actions| {
+            crate::Bucket::candidate(0, weight, Some(PortNo(port)), actions).expect("a bucket").bytes()
+        };
+        let select = Choice::Select(vec![Field::IpDst, Field::IpSrc]);
+        let wanted = |choice: Choice, buckets| Wanted { shape: choice.shape(), buckets };
+        let selecting = wanted(select, [(1, candidate(2, 3, &three))].into());
+        assert_eq!(read.get(&10), selecting.parts(10).get(&10));
+        let failover =
+            wanted(Choice::FastFailover, [(1, candidate(0, 4, &four)), (2, candidate(0, 3, &three))].into());
+        let (failover, reversed) = (failover.parts(11).remove(&11).expect("a part"), &read[&11]);
+        assert_eq!(reversed.buckets, failover.buckets);
+        assert_ne!(reversed.shape, failover.shape, "the order of its buckets is another one");
+        let shown = |part: &Part| std::fmt::from_fn(|f| group::show(f, 11, Some(part))).to_string();
+        assert_eq!(shown(reversed), shown(&failover));
+        assert_eq!(
+            shown(&failover),
+            "group_id=11,type=ff,bucket=bucket_id:1,watch_port:4,actions=output:4,\
+             bucket=bucket_id:2,watch_port:3,actions=output:3"
+        );
         for length in wire::HEADER_LEN + 9..wire::HEADER_LEN + 40 {
             assert!(group_descs(&bytes[wire::HEADER_LEN..length], |_, _| {}).is_err(), "cut at {length}");
         }

@@ -24,6 +24,8 @@ pub(crate) enum GroupStep {
     Remove(u32),
     /// Insert the new and the changed buckets.
     Insert,
+    /// Insert this bucket at its place.
+    Place(u32),
     /// Delete the group.
     Delete,
 }
@@ -75,7 +77,7 @@ fn meter_steps(batch: &Batch, which: impl Fn(&MeterChange) -> bool) -> Vec<Step>
     changes.map(|(place, _)| Step::Meter(place)).collect()
 }
 
-/// Changes a group bucket by bucket, unless most of its buckets change.
+/// Changes a group bucket by bucket, unless most of its buckets change. Where their order counts, each goes to its place.
 fn corrections(installed: &Part, value: &Part) -> Vec<GroupStep> {
     let stays = |id: &u32, actions: &Arc<[u8]>| value.buckets.get(id) == Some(actions);
     let gone: Vec<u32> =
@@ -84,7 +86,10 @@ fn corrections(installed: &Part, value: &Part) -> Vec<GroupStep> {
         return vec![GroupStep::Modify];
     }
     let mut steps: Vec<GroupStep> = gone.into_iter().map(GroupStep::Remove).collect();
-    if value.buckets.iter().any(|(id, actions)| installed.buckets.get(id) != Some(actions)) {
+    if value.is_choice() {
+        let new = value.buckets.iter().filter(|(id, bytes)| installed.buckets.get(id) != Some(bytes));
+        steps.extend(new.map(|(id, _)| GroupStep::Place(*id)));
+    } else if value.buckets.iter().any(|(id, actions)| installed.buckets.get(id) != Some(actions)) {
         steps.push(GroupStep::Insert);
     }
     steps
@@ -93,6 +98,9 @@ fn corrections(installed: &Part, value: &Part) -> Vec<GroupStep> {
 /// The buckets that the message of a group step carries.
 pub(crate) fn told(change: &GroupChange, step: GroupStep) -> Vec<(u32, &[u8])> {
     let Some(value) = &change.value else { return Vec::new() };
+    if let GroupStep::Place(id) = step {
+        return value.buckets.get_key_value(&id).map(|(id, bytes)| (*id, &**bytes)).into_iter().collect();
+    }
     let installed = change.installed.as_ref().filter(|_| step == GroupStep::Insert);
     let there = |id: &u32| installed.and_then(|part| part.buckets.get(id));
     let tells = matches!(step, GroupStep::Add | GroupStep::Modify | GroupStep::Insert);
@@ -103,20 +111,40 @@ pub(crate) fn told(change: &GroupChange, step: GroupStep) -> Vec<(u32, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Choice;
     use crate::fake::table::Table;
+    use crate::group::Wanted;
     use crate::openflow::groups::put_group_mod;
-    use openflow_rs::{Body, Message};
+    use openflow_rs::{Body, Field, Message, PortNo};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     fn part(buckets: &BTreeMap<u8, u8>) -> Option<Part> {
-        let actions = |n: u8| {
-            let actions = format!("set_field:{n}->reg1,resubmit(,40)").parse().expect("actions");
-            crate::Bucket::new(0, &actions).expect("a bucket").bytes()
+        chosen(0, buckets)
+    }
+
+    /// A group of type all, select by two choices of fields, or fast failover.
+    fn chosen(choice: u8, buckets: &BTreeMap<u8, u8>) -> Option<Part> {
+        let choice = match choice {
+            0 => None,
+            1 => Some(Choice::Select(vec![Field::IpDst, Field::IpSrc])),
+            2 => Some(Choice::Select(vec![Field::IpDst])),
+            _ => Some(Choice::FastFailover),
         };
-        let buckets: crate::group::Buckets =
-            buckets.iter().map(|(id, n)| (u32::from(*id), actions(*n))).collect();
-        crate::group::parts(7, &buckets).remove(&7)
+        let (weighs, watches) = match &choice {
+            None => (0, None),
+            Some(Choice::Select(_)) => (1, Some(PortNo(9))),
+            Some(Choice::FastFailover) => (0, Some(PortNo(9))),
+        };
+        let bytes = |n: u8| {
+            let actions = format!("set_field:{n}->reg1,resubmit(,40)").parse().expect("actions");
+            let watched = watches.filter(|_| n > 0 || weighs == 0);
+            let bucket = crate::Bucket::candidate(0, weighs * (u16::from(n) + 1), watched, &actions);
+            bucket.expect("a bucket").bytes()
+        };
+        let buckets = buckets.iter().map(|(id, n)| (u32::from(*id), bytes(*n))).collect();
+        let shape = choice.map(|choice| choice.shape()).unwrap_or_default();
+        Wanted { shape, buckets }.parts(7).remove(&7)
     }
 
     fn some() -> impl Strategy<Value = BTreeMap<u8, u8>> {
@@ -125,8 +153,10 @@ mod tests {
 
     proptest! {
             #[test]
-        fn the_messages_make_the_group(have in some(), want in some()) {
-            let (installed, value) = (part(&have), part(&want));
+        fn the_messages_make_the_group(
+            have in some(), want in some(), before in 0_u8..4, after in 0_u8..4, same in any::<bool>(),
+        ) {
+            let (installed, value) = (chosen(if same { after } else { before }, &have), chosen(after, &want));
             let mut table = Table::default();
             let change = |installed, value| GroupChange { key: 7, value, installed, txn: None };
             for change in [change(None, installed.clone()), change(installed.clone(), value.clone())] {
@@ -141,6 +171,7 @@ mod tests {
                     let Ok(Message { xid: 3, body: Body::GroupMod(change) }) = Message::decode(&bytes) else {
                         panic!("{bytes:02x?}")
                     };
+                    prop_assert_eq!(Table::check_group(&change), Ok(()), "{}", change);
                     prop_assert_eq!(table.change_group(&change), Ok(()), "{}", change);
                 }
             }
@@ -172,5 +203,18 @@ mod tests {
             (part(&[(1, 1), (2, 1), (3, 1)].into()), part(&[(1, 1), (2, 2), (3, 1)].into()));
         let steps = corrections(&installed.expect("a part"), &value.expect("a part"));
         assert_eq!(steps, [GroupStep::Remove(2), GroupStep::Insert]);
+    }
+
+    #[test]
+    fn where_the_order_counts_a_bucket_goes_to_its_place_and_a_change_of_the_choice_is_one_message() {
+        let group = |choice, buckets: &[(u8, u8)]| chosen(choice, &buckets.iter().copied().collect());
+        let old = group(1, &[(1, 1), (4, 1), (5, 1)]).expect("a part");
+        let steps = |new: Option<Part>| corrections(&old, &new.expect("a part"));
+        let more = [(0, 1), (1, 1), (2, 1), (4, 1), (5, 1)];
+        assert_eq!(steps(group(1, &more)), [GroupStep::Place(0), GroupStep::Place(2)]);
+        assert_eq!(steps(group(1, &[(1, 1), (5, 1), (6, 2)])), [GroupStep::Remove(4), GroupStep::Place(6)]);
+        for choice in [0, 2, 3] {
+            assert_eq!(steps(group(choice, &[(1, 1), (4, 1), (5, 1)])), [GroupStep::Modify]);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The driver against real Open vSwitch.
 
 mod announcements;
+mod choices;
 mod end_points;
 mod flows_and_tunnels;
 mod foreign_changes;
