@@ -226,6 +226,23 @@ fn a_table_that_is_read_once_stands_where_it_is_read() {
     check("a_table_that_is_read_once_stands_where_it_is_read", &text, &inlined.to_string());
 }
 
+/// A lookup by a value that a rule computes.
+const COMPUTED: &str = r#"
+input table port(port: string, sw: string, parent: opt<string>, enabled: bool) key(port);
+input table vif(hv: string, port: string) key(port);
+table interface(port: string, owner: string) key(port);
+output table reporter(sw: string, hv: string);
+interface(p, or_else(parent, p)) :- port(p, _, parent, true);
+reporter(sw, hv) :- interface(p, owner), port(p, sw, _, _), vif(hv, owner);
+"#;
+
+#[test]
+fn a_table_that_is_looked_up_by_a_computed_value_is_kept() {
+    assert_eq!(plan_with(COMPUTED, &Settings::default()).inlined, [""; 0], "a vif would meet every port");
+    let by_port = COMPUTED.replace("vif(hv, owner)", "vif(hv, p), owner != hv");
+    assert_eq!(plan_with(&by_port, &Settings::default()).inlined, ["interface"], "no lookup needs the owner");
+}
+
 #[test]
 fn a_table_whose_rule_can_fail_is_kept() {
     assert_eq!(plan_with(INLINED, &Settings::default()).inlined, [""; 0], "0 * k can overflow in general");
