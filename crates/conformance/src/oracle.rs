@@ -39,6 +39,7 @@ pub fn world(world: &World) -> network_spec::World {
         trees: trees(world),
         flood_limits: world.flood_limits.keys().cloned().collect(),
         exhausted: world.exhausted.clone(),
+        ..network_spec::World::default()
     }
 }
 

@@ -71,6 +71,10 @@ pub(crate) struct Packet<A> {
     pub(crate) carried: Range<usize>,
     /// Whether a routing header names further destinations.
     pub(crate) routed: bool,
+    /// The protocol of the payload; none if the headers before it are truncated.
+    pub(crate) protocol: Option<u8>,
+    /// Whether it is a fragment.
+    pub(crate) is_fragment: bool,
 }
 
 /// The payload of an IP packet, as far as forwarding depends on it. The payload of fragments cannot be relied on.
@@ -210,7 +214,8 @@ fn ipv4(bytes: &[u8], at: usize) -> Option<Packet<Ipv4Addr>> {
     };
     let (src, dst) = (Ipv4Addr::from(chunk::<4>(&header, 12)?), Ipv4Addr::from(chunk::<4>(&header, 16)?));
     let (hops, carried) = (header[8], payload_at..at + total);
-    Some(Packet { src, dst, hops, payload, header: at, carried, routed: false })
+    let protocol = Some(header[9]);
+    Some(Packet { src, dst, hops, payload, header: at, carried, routed: false, protocol, is_fragment })
 }
 
 fn icmp(bytes: &[u8]) -> Payload {
@@ -237,11 +242,22 @@ fn ipv6(bytes: &[u8], at: usize) -> Option<Packet<Ipv6Addr>> {
     let (src, dst) = (Ipv6Addr::from(chunk::<16>(&header, 8)?), Ipv6Addr::from(chunk::<16>(&header, 24)?));
     let bytes = &bytes[..end];
     let (hops, carried) = (header[7], at + 40..end);
-    let mut packet = Packet { src, dst, hops, payload: Payload::Other, header: at, carried, routed: false };
+    let mut packet = Packet {
+        src,
+        dst,
+        hops,
+        payload: Payload::Other,
+        header: at,
+        carried,
+        routed: false,
+        protocol: None,
+        is_fragment: false,
+    };
     let Some((protocol, is_fragment)) = extensions(bytes, header[6], &mut packet) else {
         // The addresses precede the truncated part.
         return Some(packet);
     };
+    (packet.protocol, packet.is_fragment) = (Some(protocol), is_fragment);
     packet.payload = match protocol {
         UDP if !is_fragment => udp(&bytes[packet.carried.start..]),
         ICMPV6 if !is_fragment => icmpv6(&bytes[packet.carried.start..]),

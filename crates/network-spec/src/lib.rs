@@ -30,6 +30,7 @@
 //! - `overlay`: the MTU of a switch, and the sources whose packets hosts refuse.
 //! - `Frame`: parsing; `guard`: the frames that no port may send, and those of routers and DHCP servers; `security`: the
 //!   frames that a port may send and receive; `neighbour`: answers to ARP requests and neighbour solicitations.
+//! - `routing`: routers, from the frame to the MAC of one of their ports to the frame that leaves at another.
 //! - `problems`: what users must see of a network that cannot work as configured.
 //! - [`Transition`]: the frames that may arrive while hosts change one after another.
 //!
@@ -44,6 +45,7 @@ mod model;
 mod neighbour;
 mod overlay;
 mod problems;
+mod routing;
 mod security;
 mod transition;
 mod underlay;
@@ -51,6 +53,10 @@ mod world;
 
 pub use model::{Arrival, Model, Tap};
 pub use problems::Problem;
+pub use routing::{
+    Dropped, Network, PolicyAction, PolicyMatch, ROUTER_BUDGET, Route, RoutePolicy, Router, RouterPort,
+    Target, Why,
+};
 pub use transition::Transition;
 pub use world::{
     Address, Encap, Form, Learning, Localnet, Mac, Node, Port, Switch, Trees, Trust, Tunnel, World, Zone,

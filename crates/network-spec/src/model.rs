@@ -8,7 +8,8 @@ use crate::frame::{Body, Frame, is_group, tagged, untagged};
 use crate::guard;
 use crate::learned::Learned;
 use crate::migration::{Announced, announces};
-use crate::neighbour::Question;
+use crate::neighbour::{MACHINE, Question};
+use crate::routing::{Choices, Dropped};
 use crate::security::{may_receive, may_send};
 use crate::world::{Encap, Localnet, Port};
 
@@ -50,16 +51,20 @@ pub struct Arrival {
     pub frame: Vec<u8>,
 }
 
-/// The state of the network: the world, the addresses that hosts have learned, and the announcements that they have heard.
+/// The state of the network: the world, the addresses that hosts have learned, the announcements that they have heard, and the
+/// next hops that flows take.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    world: World,
+    pub(crate) world: World,
     learned: Learned,
     announced: Announced,
+    pub(crate) choices: Choices,
     /// The copies of the last frame that crossed between hosts.
     copies: BTreeMap<(String, String), u64>,
     /// The places where the last frame entered a switch.
     entries: Vec<Entry>,
+    /// What routers dropped of the last frame.
+    pub(crate) dropped: Vec<Dropped>,
 }
 
 /// The entry of a frame, which may enter and is not answered, into a switch.
@@ -84,11 +89,13 @@ pub(crate) struct Sent<'a> {
     /// The host that it entered on.
     pub(crate) host: &'a str,
     pub(crate) switch: &'a str,
-    /// The port that it is from.
+    /// The port that it is from, of the switch or of a router.
     pub(crate) port: &'a str,
     pub(crate) frame: &'a Frame,
     /// The frame as it is forwarded, without a tag.
     pub(crate) bytes: &'a [u8],
+    /// How many routers it has entered.
+    pub(crate) routers: usize,
 }
 
 impl Model {
@@ -112,6 +119,7 @@ impl Model {
         change(&mut self.world);
         self.learned.revise(&self.world);
         self.announced.revise(&self.world);
+        self.choices.revise(&self.world);
     }
 
     /// The interfaces of hosts that stand by for their ports, (host, port), that have announced themselves: the machine runs there,
@@ -134,6 +142,8 @@ impl Model {
         let mut out = Vec::new();
         self.copies.clear();
         self.entries.clear();
+        self.dropped.clear();
+        self.choices.begin();
         match at {
             Tap::Vnic { host, port } => {
                 if let Some((from, bytes)) = self.classify(host, port, bytes) {
@@ -149,6 +159,7 @@ impl Model {
             }
             Tap::Physical { network } => self.arrive_from_network(network, None, bytes, &mut out),
         }
+        self.choices.end();
         out.sort();
         out
     }
@@ -214,7 +225,7 @@ impl Model {
     /// Processes a frame that enters its logical switch from a port, on a host.
     ///
     /// A frame that still has a tag is dropped, and so is one that no port may send or that port security forbids. The switch
-    /// learns from the frame and answers requests for addresses of its ports, unless the frame came from a localnet port,
+    /// learns from the frame and answers requests for addresses of its ports and of routers, unless the frame came from a localnet port,
     /// because every host receives those. A message that [`guard`] withholds goes nowhere, but its sender is where it is.
     fn enter(&mut self, host: &str, port: &str, bytes: Vec<u8>, out: &mut Vec<Arrival>) {
         let Some(frame) = Frame::read(&bytes) else {
@@ -230,12 +241,16 @@ impl Model {
         let Some(switch) = self.world.switch_of(port).map(str::to_owned) else {
             return;
         };
-        let answer = own.and_then(|own| self.answer(&switch, own, &frame, &bytes));
+        let of_router = || self.world.answer_of_router(&switch, &frame, &bytes);
+        let answer = own.and_then(|own| self.answer(&switch, own, &frame, &bytes).or_else(of_router));
         match answer {
             _ if withheld => {}
             // The asker gets the answer, even if its port security would drop such a frame from another port.
             Some(answer) => self.hand_over(host, port, &answer, out),
-            None => self.forward(&Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes }, out),
+            None => {
+                let sent = Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes, routers: 0 };
+                self.forward(&sent, out);
+            }
         }
         // A learned address applies from the next frame on, even to a frame for its own sender.
         self.learned.hear(&self.world, host, &switch, port, frame.src);
@@ -252,15 +267,19 @@ impl Model {
             return None;
         }
         let mac = self.world.ports_of(switch).find_map(|(_, port)| at(port))?;
-        Some(question.answer(bytes, mac))
+        Some(question.answer(bytes, mac, MACHINE))
     }
 
-    /// Forwards a frame. A frame to a group address goes to all ports, any other to the port with its address. If no port
-    /// has the address and the switch learns, the frame goes to the port where the address was learned, or, if it was not
+    /// Forwards a frame. A frame to a group address goes to all ports, any other to the port with its address, which may be a
+    /// router's, wherever the frame is: routers are on no host. If no port has the address and the switch learns, the frame goes to the port where the address was learned, or, if it was not
     /// learned, to all ports that receive frames to unknown addresses. A frame that would go to many ports is dropped whole
     /// if its port has flooded as many as it may: copies are not counted, but frames, once, where they enter. What the switch
     /// learns from it and what is answered is not flooded.
-    fn forward(&mut self, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
+    pub(crate) fn forward(&mut self, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
+        let router = self.world.routers_on(sent.switch).find(|(_, port)| port.mac == sent.frame.dst);
+        if let Some(port) = router.map(|(_, port)| port.clone()) {
+            return self.enter_router(sent, &port, out);
+        }
         let Sent { host, switch, port, .. } = *sent;
         let [host, switch, port] = [host, switch, port].map(str::to_owned);
         self.entries.push(Entry { host, switch, port, bytes: sent.bytes.to_vec() });
@@ -416,7 +435,7 @@ impl Model {
     }
 
     /// Outputs a frame to the interface of a port; for a trunk member, tagged to the parent's interface.
-    fn hand_over(&self, host: &str, port: &str, bytes: &[u8], out: &mut Vec<Arrival>) {
+    pub(crate) fn hand_over(&self, host: &str, port: &str, bytes: &[u8], out: &mut Vec<Arrival>) {
         let parent = self.world.ports.get(port).and_then(|port| port.parent.as_ref());
         let (owner, frame) = match parent {
             Some((parent, tag)) => (parent.as_str(), tagged(bytes, *tag)),

@@ -5,12 +5,20 @@ use std::net::{IpAddr, Ipv6Addr};
 use crate::frame::{Arp, Body, Frame, Neighbour, Packet, Payload, is_group};
 use crate::world::Mac;
 
+/// The flags of an advertisement (RFC 4861, 4.4) of a machine: solicited, and to override what the asker knows.
+pub(crate) const MACHINE: u8 = 0x60;
+/// Those of a router's.
+pub(crate) const ROUTER: u8 = 0x80 | MACHINE;
+/// Those that an advertisement for others may have: it does not override what the asker knows (RFC 4861, 7.2.4 and 7.2.8).
+pub(crate) const PROXY: u8 = !OVERRIDE;
+const OVERRIDE: u8 = 0x20;
+
 /// A frame that asks for the MAC of an address.
 pub(crate) enum Question {
     /// An ARP request.
     Arp(Arp),
-    /// A neighbour solicitation, in a packet from `asker`.
-    Solicitation { target: Ipv6Addr, packet: Packet<Ipv6Addr> },
+    /// A neighbour solicitation, with or without the MAC of the asker.
+    Solicitation { target: Ipv6Addr, packet: Packet<Ipv6Addr>, says_mac: bool },
 }
 
 impl Question {
@@ -24,11 +32,41 @@ impl Question {
             Body::Arp(Some(arp)) if arp.operation == 1 => Some(Question::Arp(*arp)),
             Body::Ipv6(Some(packet)) => match packet.payload {
                 Payload::Solicitation(Neighbour { target, source: Some(_), .. }) => {
-                    Some(Question::Solicitation { target, packet: packet.clone() })
+                    Some(Question::Solicitation { target, packet: packet.clone(), says_mac: true })
                 }
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// The question in a frame, if a router can answer it: also one to the router alone, and then also a solicitation without
+    /// a source link-layer address from a host that has an address (RFC 4861, 4.3).
+    pub(crate) fn to_router(frame: &Frame) -> Option<Question> {
+        if is_group(frame.dst) {
+            return Question::read(frame);
+        }
+        match &frame.body {
+            Body::Arp(Some(arp)) if arp.operation == 1 => Some(Question::Arp(*arp)),
+            Body::Ipv6(Some(packet)) => match packet.payload {
+                Payload::Solicitation(Neighbour { target, source, .. }) => {
+                    let can_answer = source.is_some() || !packet.src.is_unspecified();
+                    let (packet, says_mac) = (packet.clone(), source.is_some());
+                    can_answer.then_some(Question::Solicitation { target, packet, says_mac })
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether the asker asks for the address that it has or wants: by ARP without a sender address, or for this one.
+    pub(crate) fn is_about_the_asker(&self) -> bool {
+        match self {
+            Question::Arp(arp) => arp.sender.1.is_unspecified() || arp.sender.1 == arp.target.1,
+            Question::Solicitation { target, packet, .. } => {
+                packet.src.is_unspecified() || packet.src == *target
+            }
         }
     }
 
@@ -40,14 +78,20 @@ impl Question {
         }
     }
 
-    /// The answer to the frame with this question: the address is at `mac`. It goes to the sender of the frame.
-    pub(crate) fn answer(&self, frame: &[u8], mac: Mac) -> Vec<u8> {
+    /// The answer to the frame with this question: the address is at `mac`. It goes to the sender of the frame. An advertisement
+    /// has these flags.
+    pub(crate) fn answer(&self, frame: &[u8], mac: Mac, flags: u8) -> Vec<u8> {
         let mut answer = frame.to_vec();
         answer.copy_within(6..12, 0);
         answer[6..12].copy_from_slice(&mac);
         match self {
             Question::Arp(arp) => answer_arp(&mut answer, arp, mac),
-            Question::Solicitation { target, packet } => advertise(&mut answer, *target, packet, mac),
+            Question::Solicitation { target, packet, says_mac: true } => {
+                advertise(&mut answer, *target, packet, flags, Some(mac));
+            }
+            Question::Solicitation { target, packet, says_mac: false } => {
+                advertise(&mut answer, *target, packet, flags & !OVERRIDE, None);
+            }
         }
         answer
     }
@@ -63,18 +107,19 @@ fn answer_arp(answer: &mut [u8], arp: &Arp, mac: Mac) {
     answer[at + 24..at + 28].copy_from_slice(&arp.sender.1.octets());
 }
 
-/// Turns the solicitation into a solicited advertisement with the override flag (RFC 4861, 4.4). Its source is the requested
-/// address, and its first option becomes the target link-layer address. Other options stay.
-fn advertise(answer: &mut [u8], target: Ipv6Addr, packet: &Packet<Ipv6Addr>, mac: Mac) {
+/// Turns the solicitation into a solicited advertisement with these flags (RFC 4861, 4.4). Its source is the requested
+/// address, and if it says the MAC, its first option becomes the target link-layer address. Other options stay.
+fn advertise(answer: &mut [u8], target: Ipv6Addr, packet: &Packet<Ipv6Addr>, flags: u8, mac: Option<Mac>) {
     const ADVERTISEMENT: u8 = 136;
-    const SOLICITED_AND_OVERRIDE: u8 = 0x60;
     let (ip, icmp) = (packet.header, packet.carried.start);
     answer[ip + 7] = 255;
     answer[ip + 8..ip + 24].copy_from_slice(&target.octets());
     answer[ip + 24..ip + 40].copy_from_slice(&packet.src.octets());
     answer[icmp] = ADVERTISEMENT;
-    answer[icmp + 4..icmp + 8].copy_from_slice(&[SOLICITED_AND_OVERRIDE, 0, 0, 0]);
-    write_target(&mut answer[icmp + 24..packet.carried.end], mac);
+    answer[icmp + 4..icmp + 8].copy_from_slice(&[flags, 0, 0, 0]);
+    if let Some(mac) = mac {
+        write_target(&mut answer[icmp + 24..packet.carried.end], mac);
+    }
     answer[icmp + 2..icmp + 4].fill(0);
     let sum = checksum(&answer[ip..ip + 40], &answer[icmp..packet.carried.end]);
     answer[icmp + 2..icmp + 4].copy_from_slice(&sum.to_be_bytes());

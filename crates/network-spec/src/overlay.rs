@@ -1,5 +1,6 @@
 //! The tunnels of switches: the packets that fit, and the sources whose packets hosts accept.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::world::{Encap, Form, World};
@@ -27,14 +28,17 @@ impl Encap {
 }
 
 impl World {
-    /// The largest IP packet that passes through every tunnel between hosts with ports of a switch; none if there is no such
-    /// tunnel, as with ports on one host alone, or on a switch with a localnet port.
+    /// The largest IP packet that passes through every tunnel to hosts with ports of a switch from such hosts and from those that
+    /// reach it through routers; none if there is no such tunnel, as with ports on one host alone, or on a switch with a
+    /// localnet port. Routers send nothing larger into the switch, wherever the receiver is: a packet that passes goes on
+    /// passing when the receiver moves.
     pub fn mtu(&self, switch: &str) -> Option<u16> {
         if self.localnet_of(switch).is_some() {
             return None;
         }
         let hosts = self.hosts_of(switch);
-        let pairs = hosts.iter().flat_map(|from| hosts.iter().map(move |to| (*from, *to)));
+        let reaching = self.hosts_that_reach(switch);
+        let pairs = reaching.iter().flat_map(|from| hosts.iter().map(move |to| (*from, *to)));
         let mtu = |(from, to)| {
             let encap = self.tunnel(from, to)?;
             let sender = self.nodes.get(from)?;
@@ -44,7 +48,7 @@ impl World {
     }
 
     /// Whether a host drops every packet that arrives in a tunnel from this address, whatever its key. It may send to and
-    /// receive from nodes with which it shares a switch, that are in its zone, have an address of the same IP version, and
+    /// receive from nodes with which it shares a switch or switches that routers connect, that are in its zone, have an address of the same IP version, and
     /// have a common encapsulation: who has none of their addresses can inject nothing. With a tunnel port for each peer
     /// that holds always, otherwise if the zone checks sources.
     ///
@@ -63,10 +67,32 @@ impl World {
         (zone.check_sources || zone.form == Form::Port) && !self.nodes.keys().any(|name| is_peer(name))
     }
 
-    /// Whether both hosts have ports of one switch that uses tunnels.
+    /// Whether both hosts have ports of one switch that uses tunnels, or of two that routers connect.
     pub(crate) fn share_overlay(&self, one: &str, other: &str) -> bool {
         self.switches.keys().any(|switch| {
-            self.localnet_of(switch).is_none() && self.knows(one, switch) && self.knows(other, switch)
+            self.localnet_of(switch).is_none()
+                && self.knows(one, switch)
+                && self.linked(switch).iter().any(|linked| self.knows(other, linked))
         })
+    }
+
+    /// The switches that packets can reach from a switch, whatever the routes are: itself, and those that chains of
+    /// routers connect with it.
+    pub(crate) fn linked<'a>(&'a self, switch: &'a str) -> BTreeSet<&'a str> {
+        let mut linked = BTreeSet::from([switch]);
+        let mut open = vec![switch];
+        while let Some(switch) = open.pop() {
+            let routers = self.routers_on(switch);
+            let ports = routers.flat_map(|(_, port)| self.ports_of_router(&port.router));
+            let switches = ports.map(|(_, port)| port.switch.as_str());
+            let new = switches.filter(|to| self.localnet_of(to).is_none() && linked.insert(to));
+            open.extend(new);
+        }
+        linked
+    }
+
+    /// The hosts with ports of a switch, and those whose packets can reach it through routers.
+    fn hosts_that_reach<'a>(&'a self, switch: &'a str) -> BTreeSet<&'a str> {
+        self.linked(switch).into_iter().flat_map(|linked| self.hosts_of(linked)).collect()
     }
 }

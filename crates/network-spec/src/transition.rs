@@ -14,6 +14,8 @@ use crate::{Arrival, Model, Tap, World};
 ///
 /// - The sender's host decides by its state whether the frame enters, in which switch, and who is asked for: one port, the
 ///   ports with unknown addresses, or all. It answers for a port by its state, too.
+/// - It decides about the whole way through routers, too: a frame that a router has forwarded enters the last switch on the
+///   sender's host. It may take any of several next hops.
 /// - A port receives the frame only if it is on its host in that host's state, its security there allows the frame, and it
 ///   belongs to the frame's switch: in the state of its own host, or, if the sender's host sent the frame to this port alone,
 ///   in the state of that one.
@@ -111,26 +113,31 @@ impl Transition {
         let mut permitted = Permitted { arrivals: BTreeSet::new(), times: 1 };
         match at {
             Tap::Vnic { host, .. } => {
-                let mut state = self.state(host).clone();
-                let by_state = state.inject(at, bytes);
-                // What stays on this host, as the host's answer does, and what leaves for a physical network.
-                let here = |arrival: &&Arrival| match &arrival.at {
-                    Tap::Vnic { host: to, .. } => to == host,
-                    Tap::Physical { .. } => true,
-                };
-                permitted.arrivals.extend(by_state.iter().filter(here).cloned());
-                for entry in state.entries().iter().filter(|entry| entry.host == *host) {
-                    self.spread(&state, entry, &mut permitted);
-                }
-                for arrival in &by_state {
-                    if let Tap::Physical { network } = &arrival.at {
-                        self.arrive(network, &arrival.frame, &mut permitted);
-                    }
+                for (state, by_state) in self.state(host).outcomes(at, bytes) {
+                    self.permit(host, &state, &by_state, &mut permitted);
                 }
             }
             Tap::Physical { network } => self.arrive(network, bytes, &mut permitted),
         }
         permitted
+    }
+
+    /// Permits what may become of a frame that the sender's host forwards in this way.
+    fn permit(&self, host: &str, state: &Model, by_state: &[Arrival], permitted: &mut Permitted) {
+        // What stays on this host, as the host's answer does, and what leaves for a physical network.
+        let here = |arrival: &&Arrival| match &arrival.at {
+            Tap::Vnic { host: to, .. } => to == host,
+            Tap::Physical { .. } => true,
+        };
+        permitted.arrivals.extend(by_state.iter().filter(here).cloned());
+        for entry in state.entries().iter().filter(|entry| entry.host == *host) {
+            self.spread(state, entry, permitted);
+        }
+        for arrival in by_state {
+            if let Tap::Physical { network } = &arrival.at {
+                self.arrive(network, &arrival.frame, permitted);
+            }
+        }
     }
 
     /// Permits what each host does by its state with a frame from a physical network.
@@ -148,7 +155,7 @@ impl Transition {
     fn spread(&self, state: &Model, entry: &Entry, permitted: &mut Permitted) {
         let Some(frame) = Frame::read(&entry.bytes) else { return };
         let Entry { host, switch, port, bytes } = entry;
-        let sent = Sent { host, switch, port, frame: &frame, bytes };
+        let sent = Sent { host, switch, port, frame: &frame, bytes, routers: 0 };
         let before = |id: &str| state.world().ports.get(id).filter(|port| port.switch == *switch);
         let is_asked_for = |id: &str| {
             before(id).is_some_and(|port| port.addresses.iter().any(|address| address.mac == frame.dst))

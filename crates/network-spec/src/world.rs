@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use crate::routing::{Route, RoutePolicy, Router, RouterPort};
+
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
@@ -22,6 +24,14 @@ pub struct World {
     /// Localnet ports. No port and localnet port share a name, a switch has at most one, and no two have the same VLAN of a
     /// physical network.
     pub localnets: BTreeMap<String, Localnet>,
+    /// Routers.
+    pub routers: BTreeMap<String, Router>,
+    /// Ports of routers. None has the name of a port or localnet port.
+    pub router_ports: BTreeMap<String, RouterPort>,
+    /// Static routes.
+    pub routes: BTreeMap<String, Route>,
+    /// Policy routes.
+    pub route_policies: BTreeMap<String, RoutePolicy>,
     /// The interfaces that hosts report: (host, port), and the number of the transaction in which the host claimed the port:
     /// an interface of the port was plugged into its switch. What happens to an interface that stays plugged is no new
     /// claim. While a VM migrates, two hosts report its port ([`World::location`]).

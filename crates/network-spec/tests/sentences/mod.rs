@@ -11,6 +11,7 @@ mod migrations;
 mod neighbours;
 mod problems;
 mod requested_hosts;
+mod routers;
 mod security;
 mod switching;
 mod transitions;

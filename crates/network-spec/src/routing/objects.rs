@@ -1,0 +1,149 @@
+//! Routers as users configure them.
+
+use std::net::IpAddr;
+
+use crate::World;
+use crate::frame::link_local;
+use crate::world::Mac;
+
+/// An IP address and the length of its prefix: a prefix, whose other bits do not count, or the address of an interface in its
+/// network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Network {
+    /// The address.
+    pub ip: IpAddr,
+    /// The length of the prefix.
+    pub length: u8,
+}
+
+/// A router. Whether hosts send packets to their destination directly or over other hosts does not matter for frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Router {
+    /// The tenant; has no effect on frames.
+    pub tenant: String,
+    /// The prefixes that its ports answer ARP requests and neighbour solicitations for.
+    pub proxy_arp: Vec<Network>,
+}
+
+/// A port of a router, on a logical switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouterPort {
+    /// The router.
+    pub router: String,
+    /// The switch.
+    pub switch: String,
+    /// Its MAC, which is no other port's of the switch.
+    pub mac: Mac,
+    /// Its addresses, each in a network that is connected to the router. No other port of the switch has one of the
+    /// addresses, and no two networks of a router overlap.
+    pub networks: Vec<Network>,
+}
+
+/// A static route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The router.
+    pub router: String,
+    /// The destinations. No other route of the router has the same.
+    pub destination: Network,
+    /// Where packets go.
+    pub target: Target,
+}
+
+/// The target of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// One of these next hops, by flow.
+    NextHops(Vec<IpAddr>),
+    /// Nowhere.
+    Discard,
+}
+
+/// A policy route: decides before routes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutePolicy {
+    /// The router.
+    pub router: String,
+    /// Of several that match, the one with the highest priority counts; then drop comes before reroute and reroute before
+    /// allow; then the first by id counts.
+    pub priority: i64,
+    /// The packets that it is for.
+    pub matches: PolicyMatch,
+    /// What happens to them.
+    pub action: PolicyAction,
+}
+
+/// The packets that a policy is for: those for which all that is given holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicyMatch {
+    /// The prefix of the source.
+    pub source: Option<Network>,
+    /// The prefix of the destination.
+    pub destination: Option<Network>,
+    /// The protocol above IP and its extension headers. That of a fragment of an IPv6 packet, except the first, is 44.
+    pub protocol: Option<u8>,
+}
+
+/// The action of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicyAction {
+    /// They are dropped.
+    Drop,
+    /// They go to one of these next hops, by flow. The policy is only for packets of the IP versions of the next hops.
+    Reroute(Vec<IpAddr>),
+    /// Routes decide.
+    Allow,
+}
+
+impl Network {
+    /// Whether an address is in the prefix.
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        let ((own, width), (other, of_other)) = (bits(self.ip), bits(ip));
+        let host_bits = width.saturating_sub(self.length);
+        width == of_other && (own ^ other).checked_shr(host_bits.into()).unwrap_or(0) == 0
+    }
+
+    /// The address of all hosts of an IPv4 network. Networks of one or two addresses have none (RFC 3021).
+    pub(crate) fn is_broadcast(&self, ip: IpAddr) -> bool {
+        let IpAddr::V4(address) = ip else { return false };
+        let host_bits = u32::MAX.checked_shr(self.length.into()).unwrap_or(0);
+        self.length < 31 && self.contains(ip) && u32::from(address) & host_bits == host_bits
+    }
+}
+
+/// The bits of an address, and their number.
+fn bits(ip: IpAddr) -> (u128, u8) {
+    match ip {
+        IpAddr::V4(ip) => (u32::from(ip).into(), 32),
+        IpAddr::V6(ip) => (ip.into(), 128),
+    }
+}
+
+impl RouterPort {
+    /// Whether an address is one of this port's own: a configured one, or the link-local address that every interface with
+    /// IPv6 has (RFC 4291, 2.1).
+    pub(crate) fn has(&self, ip: IpAddr) -> bool {
+        let has_ipv6 = self.networks.iter().any(|network| network.ip.is_ipv6());
+        self.networks.iter().any(|network| network.ip == ip) || (has_ipv6 && link_local(self.mac) == ip)
+    }
+}
+
+impl World {
+    /// The ports of a router.
+    pub(crate) fn ports_of_router<'a>(
+        &'a self,
+        router: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a RouterPort)> {
+        let ports = self.router_ports.iter().filter(move |(_, port)| port.router == router);
+        ports.map(|(id, port)| (id.as_str(), port))
+    }
+
+    /// The ports of routers on a switch, without dead ones.
+    pub(crate) fn routers_on<'a>(
+        &'a self,
+        switch: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a RouterPort)> {
+        let ports = self.router_ports.iter().filter(|(_, port)| self.localnet_of(&port.switch).is_none());
+        ports.filter(move |(_, port)| port.switch == switch).map(|(id, port)| (id.as_str(), port))
+    }
+}

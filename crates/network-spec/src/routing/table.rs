@@ -1,0 +1,132 @@
+//! The next hop of a packet: policies, routes, and the MACs of neighbours.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::objects::{Network, PolicyAction, RoutePolicy, RouterPort, Target};
+use super::packet::Routed;
+use super::path::Why;
+use crate::World;
+use crate::world::Mac;
+
+/// The way of a packet from a router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To its destination, in a connected network.
+    Connected,
+    /// To one of these next hops.
+    Via(By, BTreeSet<IpAddr>),
+}
+
+/// The object that names next hops.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum By {
+    /// The route of this id.
+    Route(String),
+    /// The policy of this id.
+    Policy(String),
+}
+
+impl World {
+    /// The way of a packet: a policy decides, else the most specific route.
+    pub(crate) fn way(&self, router: &str, packet: &Routed) -> Result<Way, Why> {
+        match self.policy_for(router, packet) {
+            Some((id, policy)) => match &policy.action {
+                PolicyAction::Drop => Err(Why::Policy(id.to_owned())),
+                PolicyAction::Reroute(hops) => {
+                    Ok(Way::Via(By::Policy(id.to_owned()), hops.iter().copied().collect()))
+                }
+                PolicyAction::Allow => self.route_to(router, packet.dst),
+            },
+            None => self.route_to(router, packet.dst),
+        }
+    }
+
+    /// The policy that counts for a packet.
+    fn policy_for(&self, router: &str, packet: &Routed) -> Option<(&str, &RoutePolicy)> {
+        let strictness = |action: &PolicyAction| match action {
+            PolicyAction::Drop => 0,
+            PolicyAction::Reroute(_) => 1,
+            PolicyAction::Allow => 2,
+        };
+        let policies = self.route_policies.iter().filter(|(_, policy)| policy.router == router);
+        let matching = policies.filter(|(_, policy)| policy.is_for(packet));
+        let first = matching.min_by_key(|(id, policy)| (-policy.priority, strictness(&policy.action), *id));
+        first.map(|(id, policy)| (id.as_str(), policy))
+    }
+
+    /// The way to a destination: the longest prefix wins (RFC 1812, 5.2.4.3), and a connected network beats a route of the
+    /// same length. A packet to all hosts of a connected network is not forwarded (RFC 2644).
+    fn route_to(&self, router: &str, destination: IpAddr) -> Result<Way, Why> {
+        let routes = self.routes.iter().filter(|(_, route)| route.router == router);
+        let routes = routes.filter(|(_, route)| route.destination.contains(destination));
+        let mut longest: Option<(&String, u8, &Target)> = None;
+        for (id, route) in routes {
+            let length = route.destination.length;
+            if longest.is_none_or(|(_, longest, _)| length > longest) {
+                longest = Some((id, length, &route.target));
+            }
+        }
+        let connected = self.connected(router, destination).map(|(_, network)| network);
+        match (connected, longest) {
+            (Some(network), static_route)
+                if static_route.is_none_or(|(_, length, _)| network.length >= length) =>
+            {
+                if network.is_broadcast(destination) { Err(Why::Group) } else { Ok(Way::Connected) }
+            }
+            (_, Some((id, _, Target::NextHops(hops)))) => {
+                Ok(Way::Via(By::Route(id.clone()), hops.iter().copied().collect()))
+            }
+            (_, Some((_, _, Target::Discard))) => Err(Why::Discarded),
+            (_, None) => Err(Why::NoRoute),
+        }
+    }
+
+    /// The port of a router with the connected network that an address is in, and the network.
+    pub(crate) fn connected<'a>(&'a self, router: &'a str, ip: IpAddr) -> Option<(&'a str, Network)> {
+        let networks = self.ports_of_router(router);
+        let networks =
+            networks.flat_map(|(id, port)| port.networks.iter().map(move |network| (id, *network)));
+        let containing = networks.filter(|(_, network)| network.contains(ip));
+        containing.max_by_key(|(id, network)| (network.length, std::cmp::Reverse(*id)))
+    }
+
+    /// The port of a router through which a neighbour is reached, and the MAC of the neighbour. A next hop is always a
+    /// neighbour: routes to next hops are not followed further.
+    pub(crate) fn neighbour<'a>(&'a self, router: &'a str, ip: IpAddr) -> Option<(&'a str, Mac)> {
+        let (id, _) = self.connected(router, ip)?;
+        let port = &self.router_ports[id];
+        let mac = self.declared(port, ip)?;
+        Some((id, mac))
+    }
+
+    /// The MAC of an address on the switch of a router's port: of a port that declares the address, on whatever host it is or on
+    /// none, or of a port of another router. No router asks: what is not declared is not known.
+    fn declared(&self, port: &RouterPort, ip: IpAddr) -> Option<Mac> {
+        if self.localnet_of(&port.switch).is_some() {
+            return None;
+        }
+        let mut addresses = self.ports_of(&port.switch).flat_map(|(_, of)| &of.addresses);
+        let at_port = addresses.find(|address| address.ips.contains(&ip)).map(|address| address.mac);
+        let mut others = self.routers_on(&port.switch).filter(|(_, other)| other.router != port.router);
+        at_port.or_else(|| {
+            let has = |other: &RouterPort| other.networks.iter().any(|network| network.ip == ip);
+            others.find(|(_, other)| has(other)).map(|(_, other)| other.mac)
+        })
+    }
+}
+
+impl RoutePolicy {
+    fn is_for(&self, packet: &Routed) -> bool {
+        let within = |network: Option<Network>, ip| network.is_none_or(|network| network.contains(ip));
+        let matches = &self.matches;
+        let same_version = match &self.action {
+            PolicyAction::Reroute(hops) => hops.iter().any(|hop| hop.is_ipv4() == packet.dst.is_ipv4()),
+            PolicyAction::Drop | PolicyAction::Allow => true,
+        };
+        within(matches.source, packet.src)
+            && within(matches.destination, packet.dst)
+            && matches.protocol.is_none_or(|protocol| protocol == packet.protocol)
+            && same_version
+    }
+}
