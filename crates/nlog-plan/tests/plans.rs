@@ -227,14 +227,14 @@ fn a_table_that_is_read_once_stands_where_it_is_read() {
 }
 
 /// A lookup by a value that a rule computes.
-const COMPUTED: &str = r#"
+const COMPUTED: &str = r"
 input table port(port: string, sw: string, parent: opt<string>, enabled: bool) key(port);
 input table vif(hv: string, port: string) key(port);
 table interface(port: string, owner: string) key(port);
 output table reporter(sw: string, hv: string);
 interface(p, or_else(parent, p)) :- port(p, _, parent, true);
 reporter(sw, hv) :- interface(p, owner), port(p, sw, _, _), vif(hv, owner);
-"#;
+";
 
 #[test]
 fn a_table_that_is_looked_up_by_a_computed_value_is_kept() {
