@@ -65,8 +65,17 @@ struct Connection {
     since: u64,
 }
 
-/// The transaction of each claim, by the id of the port and the interface.
-type Claims = BTreeMap<(String, InterfaceId), u64>;
+/// Claims by the id of the port and the interface.
+type Claims = BTreeMap<(String, InterfaceId), Claim>;
+
+/// A claim of a port by an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Claim {
+    /// The transaction. If the claim has had no effect so far, the last one before it.
+    since: u64,
+    /// Whether it has ever had effect: the interface had a port number, and counted among those of its host.
+    counted: bool,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Vif {
@@ -81,13 +90,13 @@ impl Reports {
     pub(crate) fn plan(&self, node: &str, report: &ovs_driver::Report, txn: u64) -> (NodeReport, Rows) {
         let empty = NodeReport::default();
         let before = self.nodes.get(node).unwrap_or(&empty);
-        let claims = before.claims(report, txn);
+        let claims = before.claims(report, txn, &|port| self.latest_elsewhere(node, port));
         let vif = |(port, vif): (&String, &ovs_driver::Vif)| {
-            let since = claims.get(&(port.clone(), vif.interface)).copied().unwrap_or(txn);
+            let since = claims.get(&(port.clone(), vif.interface)).map_or(txn, |claim| claim.since);
             (port.clone(), Vif { ofport: vif.ofport, mac: vif.mac.clone(), since })
         };
         let stays = |(port, announced): &(&String, &Announced)| {
-            claims.iter().any(|((claimed, _), claim)| claimed == *port && *claim == announced.claim)
+            claims.iter().any(|((claimed, _), claim)| claimed == *port && claim.since == announced.claim)
         };
         let announced = before.announced.iter().filter(stays);
         let after = NodeReport {
@@ -100,6 +109,12 @@ impl Reports {
         };
         let rows = difference(&before.rows(node), &after.rows(node));
         (after, rows)
+    }
+
+    /// The transaction of the latest claim of a port by another host than `node`.
+    fn latest_elsewhere(&self, node: &str, port: &str) -> Option<u64> {
+        let others = self.nodes.iter().filter(|(other, _)| *other != node);
+        others.filter_map(|(_, report)| report.vifs.get(port)).map(|vif| vif.since).max()
     }
 
     /// The same for a switch that is lost, or connected again, in transaction `txn`. `None` if that is known, or if a switch
@@ -286,18 +301,33 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
 }
 
 impl NodeReport {
-    /// The claims of the interfaces in the next report, which is that of transaction `txn`.
-    fn claims(&self, report: &ovs_driver::Report, txn: u64) -> Claims {
+    /// The claims of the interfaces in the next report, which is that of transaction `txn`. `elsewhere` says which transaction has
+    /// the latest claim of a port by another host.
+    fn claims(
+        &self,
+        report: &ovs_driver::Report,
+        txn: u64,
+        elsewhere: &dyn Fn(&str) -> Option<u64>,
+    ) -> Claims {
         let before = |port: &String, interface: InterfaceId| match &self.claims {
             Some(claims) => claims.get(&(port.clone(), interface)).copied(),
             // What a host reports again after a restart of the controller counts as what it reported before.
-            None => self.vifs.get(port).map(|vif| vif.since),
+            None => self.vifs.get(port).map(|vif| Claim { since: vif.since, counted: true }),
         };
         let claim = |(port, interface): &(String, InterfaceId)| {
             let counts = report.vifs.get(port).is_some_and(|vif| vif.interface == *interface);
-            // A claim that has no effect yet may come without a transaction. It is older than that of the next one.
-            let now = if counts { txn } else { txn.saturating_sub(1) };
-            ((port.clone(), *interface), before(port, *interface).unwrap_or(now))
+            let claim = match before(port, *interface) {
+                // What has had no effect so far came after the transaction whose number it has. If that is also the number of the
+                // latest claim elsewhere, it is later than that one.
+                Some(Claim { since, counted: false }) if counts && elsewhere(port) == Some(since) => {
+                    Claim { since: txn, counted: true }
+                }
+                Some(Claim { since, counted }) => Claim { since, counted: counted || counts },
+                None if counts => Claim { since: txn, counted: true },
+                // It may come without a transaction. It is older than that of the next one.
+                None => Claim { since: txn.saturating_sub(1), counted: false },
+            };
+            ((port.clone(), *interface), claim)
         };
         report.interfaces.iter().map(claim).collect()
     }

@@ -126,6 +126,19 @@ fn of_two_interfaces_with_one_id_the_second_that_comes_to_count_claims_nothing_a
 }
 
 #[test]
+fn the_later_of_two_hosts_has_the_port_also_if_its_interface_came_without_a_number() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
+    let on_hv2 = core.report("hv2", &report_of(&[("blue-1", "old", Some(5))]), now()).unwrap().unwrap();
+    assert_eq!(on_hv2.record.txn, 2);
+    // Its device comes later than its row in the database: no transaction lies between the two claims.
+    assert_eq!(claimed(&mut core, &mut records, &[("blue-1", "new", None)]), None);
+    let counts = claimed(&mut core, &mut records, &[("blue-1", "new", Some(6))]);
+    assert_eq!(counts, Some(vec!["blue-1@3".to_owned()]));
+}
+
+#[test]
 fn an_interface_claims_nothing_anew_after_a_restart_of_the_controller() {
     let rules = rules(RULES);
     let (mut first, _) = core(&rules, &[]);
