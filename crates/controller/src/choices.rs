@@ -7,7 +7,7 @@ use openflow_rs::{Actions, Field, PortNo};
 use ovs_driver::{BUCKET_MAX, Bucket, CHOICE_BYTES_MAX, Changes, Choice, Desired, GROUP_MAX, Pool};
 use switch_tables::{FAST_FAILOVER, SELECT, rows::PORT};
 
-use crate::delta_split::{attributed, misfit, range};
+use crate::delta_split::{attributed, misfit, range, split};
 use crate::rules::Rules;
 
 /// Adds the changes of these groups to those of each transport node.
@@ -20,17 +20,7 @@ pub(crate) fn split_by_node(
     let empty = TableDelta::default();
     let delta = |table| committed.delta.tables.get(&table).unwrap_or(&empty);
     if let Some(table) = rules.groups {
-        let delta = delta(table);
-        for row in &delta.delete {
-            let (node, group, _) = choice(row)?;
-            changes.entry(node).or_default().choices_delete.insert(group);
-        }
-        for row in &delta.insert {
-            let (node, group, choice) = choice(row)?;
-            let changes = changes.entry(node).or_default();
-            changes.choices_delete.remove(&group);
-            changes.choices_add.insert(group, choice);
-        }
+        split(delta(table), changes, choice, |to| (&mut to.choices_delete, &mut to.choices_add))?;
     }
     if let Some(table) = rules.candidates {
         let delta = delta(table);

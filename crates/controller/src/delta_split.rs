@@ -1,6 +1,6 @@
 //! Splits the changes of output tables by transport node, and converts them to changes of switches.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use nlog_data::{Canonical, Committed, ErrorCode, Row, TableDelta, TransactionError, Value};
@@ -61,47 +61,41 @@ pub(crate) fn split_by_node(
         }
     }
     if let Some(table) = rules.meters {
-        let delta = delta(table);
-        for row in &delta.delete {
-            let (node, id, _) = meter(row)?;
-            changes.entry(node).or_default().meters_delete.insert(id);
-        }
-        for row in &delta.insert {
-            let (node, id, meter) = meter(row)?;
-            let changes = changes.entry(node).or_default();
-            changes.meters_delete.remove(&id);
-            changes.meters_add.insert(id, meter);
-        }
+        split(delta(table), &mut changes, meter, |to| (&mut to.meters_delete, &mut to.meters_add))?;
     }
     if let Some(table) = rules.tunnels {
-        let delta = delta(table);
-        for row in &delta.delete {
-            let (node, name, _) = tunnel(row)?;
-            changes.entry(node).or_default().tunnels_delete.insert(name);
-        }
-        for row in &delta.insert {
-            let (node, name, tunnel) = tunnel(row)?;
-            let changes = changes.entry(node).or_default();
-            changes.tunnels_delete.remove(&name);
-            changes.tunnels_add.insert(name, tunnel);
-        }
+        split(delta(table), &mut changes, tunnel, |to| (&mut to.tunnels_delete, &mut to.tunnels_add))?;
     }
     if let Some(table) = rules.patches {
-        let delta = delta(table);
-        for row in &delta.delete {
-            let (node, name, _) = patch(row)?;
-            changes.entry(node).or_default().patches_delete.insert(name);
-        }
-        for row in &delta.insert {
-            let (node, name, patch) = patch(row)?;
-            let changes = changes.entry(node).or_default();
-            changes.patches_delete.remove(&name);
-            changes.patches_add.insert(name, patch);
-        }
+        split(delta(table), &mut changes, patch, |to| (&mut to.patches_delete, &mut to.patches_add))?;
     }
     choices::split_by_node(committed, rules, encoder.pool, &mut changes)?;
     homes::split_by_node(committed, rules, &mut changes)?;
     Ok(changes)
+}
+
+/// The keys to delete and the values to add of one transport node.
+type Edits<'a, K, V> = (&'a mut BTreeSet<K>, &'a mut BTreeMap<K, V>);
+
+/// Adds the changes of a table whose rows `read` as transport node, key and value, to the `edits` of each node. A key that is
+/// deleted and inserted is only added, which replaces its value.
+pub(crate) fn split<K: Ord, V>(
+    delta: &TableDelta,
+    changes: &mut BTreeMap<String, Changes>,
+    read: impl Fn(&Row) -> Result<(String, K, V), TransactionError>,
+    edits: impl Fn(&mut Changes) -> Edits<'_, K, V>,
+) -> Result<(), TransactionError> {
+    for row in &delta.delete {
+        let (node, key, _) = read(row)?;
+        edits(changes.entry(node).or_default()).0.insert(key);
+    }
+    for row in &delta.insert {
+        let (node, key, value) = read(row)?;
+        let (delete, add) = edits(changes.entry(node).or_default());
+        delete.remove(&key);
+        add.insert(key, value);
+    }
+    Ok(())
 }
 
 /// Encodes each match and each action list of a transaction once, and shares equal bytes with earlier transactions.
