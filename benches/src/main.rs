@@ -93,6 +93,12 @@ enum Bench {
     Datalog,
     /// The network's own rules on nvp-eval: from objects to deltas, changes after it, flows of a host
     Network,
+    /// The network's own rules on nvp-eval with a router for every ten switches: the same figures, and changes of routers
+    Routers {
+        /// How routers reach hosts
+        #[arg(long, default_value = "relay")]
+        reach: network::Reach,
+    },
     /// How many flows a host has: with more hosts, larger switches, more VMs
     Growth,
     /// The memory of a whole controller after a start
@@ -136,7 +142,10 @@ enum Bench {
     #[command(hide = true)]
     Figure6SavedRun { folder: PathBuf },
     #[command(hide = true)]
-    NetworkRun,
+    NetworkRun {
+        #[arg(long)]
+        reach: Option<network::Reach>,
+    },
     #[command(hide = true)]
     DatalogRun { other: datalog::Other, folder: PathBuf },
     #[command(hide = true)]
@@ -153,7 +162,7 @@ impl Arguments {
     }
 
     fn network(&self) -> network::Run {
-        network::Run { divisor: self.divisor, steps: self.steps, workers: self.workers }
+        network::Run { divisor: self.divisor, steps: self.steps, workers: self.workers, reach: None }
     }
 
     fn layered(&self) -> layered::Run {
@@ -178,7 +187,10 @@ fn main() -> Result<()> {
         Bench::Figure6JsonByHand { input } => figure6::json::by_hand(input),
         Bench::Figure6LiveRun => say(&figure6::live::run(arguments.divisor)?),
         Bench::Figure6SavedRun { folder } => say(&figure6::saved::run(folder)?),
-        Bench::NetworkRun => say(&network::run(arguments.network())?),
+        Bench::NetworkRun { reach: None } => say(&network::run(arguments.network())?),
+        Bench::NetworkRun { reach } => {
+            say(&network::routed::run(network::Run { reach: *reach, ..arguments.network() })?)
+        }
         Bench::Growth => network::growth::print(),
         Bench::Daemon { hosts } => daemon::print(*hosts),
         Bench::DaemonRun { config } => daemon::run(config),
@@ -195,6 +207,8 @@ fn main() -> Result<()> {
         Bench::All => {
             print_lines(&arguments, &Bench::Engine)?;
             print_lines(&arguments, &Bench::Network)?;
+            print_lines(&arguments, &Bench::Routers { reach: network::Reach::Relay })?;
+            print_lines(&arguments, &Bench::Routers { reach: network::Reach::Direct })?;
             network::growth::print()?;
             daemon::print(300)?;
             push::compare(arguments.flows, arguments.runs)?;
@@ -221,6 +235,7 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::Live => figure6::live::lines(runs, arguments.divisor),
         Bench::State => figure6::saved::lines(runs, arguments.divisor),
         Bench::Network => network::lines(runs, arguments.network()),
+        Bench::Routers { reach } => network::routed::lines(runs, arguments.network(), *reach),
         Bench::Layered => layered::lines(runs, arguments.layered()),
         Bench::Joins => joins::lines(arguments.seed),
         Bench::Arrival => joins::lines_of_arrival(arguments.seed),

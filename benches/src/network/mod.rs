@@ -2,10 +2,11 @@
 //! reports, with the hooks that give labels, to the flows of all hosts, in one process.
 //!
 //! Each port has a MAC address and an IPv4 address, and port security. [`world`] makes the objects, [`drive`] loads them
-//! and then changes some, [`growth`] counts flows of networks of several shapes.
+//! and then changes some, [`routed`] does so with routers, [`growth`] counts flows of networks of several shapes.
 
 mod drive;
 pub(crate) mod growth;
+pub(crate) mod routed;
 mod world;
 
 use std::path::Path;
@@ -13,12 +14,14 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use nlog::{Program, Sources};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::figure6::Latency;
 use crate::figure6::workload::Network;
 use crate::measure;
 use crate::report::{Aim, Line};
+pub(crate) use world::Reach;
 
 /// The settings of a run.
 #[derive(Debug, Clone, Copy)]
@@ -29,11 +32,27 @@ pub(crate) struct Run {
     pub(crate) steps: usize,
     /// Our workers.
     pub(crate) workers: usize,
+    /// How routers reach hosts; none without routers.
+    pub(crate) reach: Option<Reach>,
 }
 
-/// The measurements of one run.
+impl Run {
+    /// The figures of several runs, each in a separate process.
+    fn children<T: DeserializeOwned>(self, runs: usize) -> Result<Vec<T>> {
+        let [divisor, steps, workers] =
+            [self.divisor, self.steps, self.workers].map(|number| number.to_string());
+        let mut arguments =
+            vec!["network-run", "--divisor", &divisor, "--steps", &steps, "--workers", &workers];
+        arguments.extend(self.reach.iter().flat_map(|reach| ["--reach", reach.name()]));
+        // The first touches memory for the first time.
+        let all: Result<Vec<T>> = (0..=runs).map(|_| measure::child(&arguments)).collect();
+        Ok(all?.split_off(1))
+    }
+}
+
+/// The cost of a load, and what it makes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Figures {
+pub(crate) struct Load {
     /// From JSON texts in memory to deltas in memory, in seconds.
     load_s: f64,
     /// Processor time for it.
@@ -44,8 +63,16 @@ pub(crate) struct Figures {
     rest_mib: f64,
     /// Flows of a host.
     flows: PerHost,
+    /// Those without the ones that check the sources of tunnels.
+    unchecked: PerHost,
     /// Buckets of its groups.
     buckets: PerHost,
+}
+
+/// The measurements of one run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Figures {
+    load: Load,
     ports_added: Changes,
     ports_removed: Changes,
     port_moved: Changes,
@@ -106,26 +133,37 @@ pub(crate) fn run(run: Run) -> Result<Figures> {
     drive::run(&Network::nvp_eval(run.divisor), run)
 }
 
-/// The figures of several runs, each in a separate process.
-pub(crate) fn lines(runs: usize, run: Run) -> Result<Vec<Line>> {
-    let [divisor, steps, workers] = [run.divisor, run.steps, run.workers].map(|number| number.to_string());
-    let arguments = ["network-run", "--divisor", &divisor, "--steps", &steps, "--workers", &workers];
-    let mut all: Vec<Figures> = Vec::new();
-    for at in 0..=runs {
-        let figures = measure::child(&arguments)?;
-        // The first touches memory for the first time.
-        if at > 0 {
-            all.push(figures);
-        }
-    }
-    let mut lines = Vec::new();
-    let mut add = |what: &str, digits, aim, of: fn(&Figures) -> f64| {
-        lines.push(Line::alone(what, digits, all.iter().map(of).collect(), aim));
+/// A line without a baseline, of a figure of each run.
+fn line<T>(all: &[T], what: &str, digits: usize, aim: Aim, of: impl Fn(&T) -> f64) -> Line {
+    Line::alone(what, digits, all.iter().map(of).collect(), aim)
+}
+
+/// The lines of one kind of transactions.
+fn lines_of_changes<T>(all: &[T], what: &str, [median, p99]: [Aim; 2], of: fn(&T) -> &Changes) -> Vec<Line> {
+    let add = |figure: &str, digits, aim, value: fn(&Changes) -> f64| {
+        line(all, &format!("… {what}, {figure}"), digits, aim, |run| value(of(run)))
     };
-    add("network rules, JSON objects to deltas, cold, s", 2, Aim::AtMost(12.0), |run| run.load_s);
-    add("… processor time, s", 2, Aim::None, |run| run.load_cpu_s);
-    add("… peak memory, MiB", 0, Aim::AtMost(2000.0), |run| run.peak_mib);
-    add("… memory at rest, MiB", 0, Aim::None, |run| run.rest_mib);
+    vec![
+        add("median ms", 2, median, |changes| changes.wall.median_ms),
+        add("p99 ms", 2, p99, |changes| changes.wall.p99_ms),
+        add("processor time, median ms", 2, Aim::None, |changes| changes.cpu.median_ms),
+        add("processor time, p99 ms", 2, Aim::None, |changes| changes.cpu.p99_ms),
+        add("rows, median", 0, Aim::None, |changes| changes.rows.0 as f64),
+        add("rows, p99", 0, Aim::None, |changes| changes.rows.1 as f64),
+    ]
+}
+
+/// The figures of several runs.
+pub(crate) fn lines(runs: usize, run: Run) -> Result<Vec<Line>> {
+    let all: Vec<Figures> = run.children(runs)?;
+    let add =
+        |what: &str, digits, aim, of: fn(&Load) -> f64| line(&all, what, digits, aim, |run| of(&run.load));
+    let mut lines = vec![
+        add("network rules, JSON objects to deltas, cold, s", 2, Aim::AtMost(12.0), |load| load.load_s),
+        add("… processor time, s", 2, Aim::None, |load| load.load_cpu_s),
+        add("… peak memory, MiB", 0, Aim::AtMost(2000.0), |load| load.peak_mib),
+        add("… memory at rest, MiB", 0, Aim::None, |load| load.rest_mib),
+    ];
     let kinds: [(&str, Kind); 5] = [
         ("10 ports added", |run| &run.ports_added),
         ("10 ports removed", |run| &run.ports_removed),
@@ -134,24 +172,14 @@ pub(crate) fn lines(runs: usize, run: Run) -> Result<Vec<Line>> {
         ("a switch with two ports removed", |run| &run.switch_removed),
     ];
     for (what, of) in kinds {
-        let mut add = |figure: &str, digits, aim, value: fn(&Changes) -> f64| {
-            let values = all.iter().map(|run| value(of(run))).collect();
-            lines.push(Line::alone(format!("… {what}, {figure}"), digits, values, aim));
-        };
-        add("median ms", 2, Aim::AtMost(5.0), |changes| changes.wall.median_ms);
-        add("p99 ms", 2, Aim::AtMost(10.0), |changes| changes.wall.p99_ms);
-        add("processor time, median ms", 2, Aim::None, |changes| changes.cpu.median_ms);
-        add("processor time, p99 ms", 2, Aim::None, |changes| changes.cpu.p99_ms);
-        add("rows, median", 0, Aim::None, |changes| changes.rows.0 as f64);
-        add("rows, p99", 0, Aim::None, |changes| changes.rows.1 as f64);
+        lines.extend(lines_of_changes(&all, what, [Aim::AtMost(5.0), Aim::AtMost(10.0)], of));
     }
-    let mut add = |what: &str, digits, aim, of: fn(&Figures) -> f64| {
-        lines.push(Line::alone(what, digits, all.iter().map(of).collect(), aim));
-    };
-    add("… flows of a host, mean", 0, Aim::AtMost(1400.0), |run| run.flows.mean);
-    add("… flows of a host, least", 0, Aim::None, |run| run.flows.least as f64);
-    add("… flows of a host, most", 0, Aim::AtMost(1400.0), |run| run.flows.most as f64);
-    add("… buckets of a host, mean", 0, Aim::None, |run| run.buckets.mean);
+    lines.extend([
+        add("… flows of a host, mean", 0, Aim::AtMost(1400.0), |load| load.flows.mean),
+        add("… flows of a host, least", 0, Aim::None, |load| load.flows.least as f64),
+        add("… flows of a host, most", 0, Aim::AtMost(1400.0), |load| load.flows.most as f64),
+        add("… buckets of a host, mean", 0, Aim::None, |load| load.buckets.mean),
+    ]);
     Ok(lines)
 }
 
@@ -161,10 +189,11 @@ mod tests {
 
     #[test]
     fn a_hundredth_goes_through_the_rules_and_what_is_added_goes_again() {
-        let run = Run { divisor: 100, steps: 5, workers: 1 };
+        let run = Run { divisor: 100, steps: 5, workers: 1, reach: None };
         let figures = super::run(run).expect("it runs");
         // On 30 hosts most know most of the 70 switches.
-        assert!(figures.flows.least > 500 && figures.flows.most < 1400, "{}", figures.flows);
+        let flows = figures.load.flows;
+        assert!(flows.least > 500 && flows.most < 1400, "{flows}");
         assert_eq!(figures.ports_added.rows, figures.ports_removed.rows);
         assert_eq!(figures.switch_added.rows, figures.switch_removed.rows);
         assert!(figures.switch_added.rows.0 > 20, "{:?}", figures.switch_added);

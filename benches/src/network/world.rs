@@ -14,6 +14,33 @@ use crate::figure6::workload::Network;
 /// The name of the tunnel port of each host, which serves all peers.
 pub(super) const TUNNEL: &str = "weft-geneve";
 
+/// Switches that a router connects: neighbours in the order of size.
+const SWITCHES_OF_A_ROUTER: usize = 10;
+/// Ports that are added to a switch are numbered from here: beyond those that it has, and within its /24.
+const FIRST_ADDED: usize = 100;
+/// The last byte of the address of a router on a switch, and that of another router.
+const GATEWAY: u8 = 254;
+const OTHER_GATEWAY: u8 = 253;
+
+/// How routers reach the hosts of switches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Reach {
+    /// Each host has a flow for each switch behind its routers, and other hosts pass on what it sends there.
+    Relay,
+    /// Each host has a flow for each port behind its routers.
+    Direct,
+}
+
+impl Reach {
+    /// As in objects, and on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Reach::Relay => "relay",
+            Reach::Direct => "direct",
+        }
+    }
+}
+
 /// A change of objects, with the reports that come with it.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Step {
@@ -75,6 +102,9 @@ pub(super) struct World {
     ofports: Vec<i64>,
     switches: usize,
     ports: Vec<Port>,
+    /// How routers reach hosts; none without routers.
+    reach: Option<Reach>,
+    routers: usize,
     /// The number of the next transaction.
     txn: i64,
 }
@@ -100,6 +130,22 @@ fn port_id(port: usize) -> String {
     format!("vif-{port}")
 }
 
+fn router_id(router: usize) -> String {
+    format!("router-{router}")
+}
+
+/// The MAC address of a router's port on a switch.
+fn router_mac(switch: usize, last: u8) -> String {
+    let [_, _, x, y] = bytes(switch);
+    MacAddr([0x02, 1, 0, last, x, y]).to_string()
+}
+
+/// An address in the network of a switch, which has room for 253 ports.
+fn in_network_of(switch: usize, last: u8) -> Ipv4Addr {
+    let [_, _, x, y] = bytes(switch);
+    Ipv4Addr::new(10, x, y, last)
+}
+
 fn text(text: impl AsRef<str>) -> Value {
     Value::String(text.as_ref().into())
 }
@@ -109,22 +155,31 @@ fn bytes(number: usize) -> [u8; 4] {
 }
 
 impl World {
-    /// Makes the network, and the step that creates all of it.
-    pub(super) fn new(network: &Network) -> (World, Step) {
+    /// Makes the network, and the step that creates all of it. With `reach`, a router connects every ten switches.
+    pub(super) fn new(network: &Network, reach: Option<Reach>) -> (World, Step) {
         let mut world = World {
             hosts: network.hypervisors,
             // The first is the tunnel's.
             ofports: vec![2; network.hypervisors],
             switches: 0,
             ports: Vec::with_capacity(network.ports()),
+            reach,
+            routers: 0,
             txn: 1,
         };
         let mut step = Step::default();
         for host in 0..world.hosts {
             World::host(host, &mut step);
         }
-        for _ in 0..network.switches {
+        for switch in 0..network.switches {
             world.switch(&mut step);
+            if reach.is_some() && switch % SWITCHES_OF_A_ROUTER == 0 {
+                world.router(world.routers, &mut step);
+                world.routers += 1;
+            }
+            if reach.is_some() {
+                World::router_port(switch / SWITCHES_OF_A_ROUTER, switch, GATEWAY, &mut step);
+            }
         }
         let mut in_switch = vec![0; network.switches];
         for (switch, host) in network.switch_of.iter().zip(&network.hypervisor_of) {
@@ -139,11 +194,21 @@ impl World {
         self.hosts
     }
 
+    /// The number of routers.
+    pub(super) fn routers(&self) -> usize {
+        self.routers
+    }
+
+    /// The number of the switch that is added next.
+    pub(super) fn next_switch(&self) -> usize {
+        self.switches
+    }
+
     /// Adds ports on one switch, at these hosts.
     pub(super) fn add_ports(&mut self, switch: usize, hosts: impl IntoIterator<Item = usize>) -> Step {
         let mut step = Step::default();
         self.txn += 1;
-        for (host, number) in hosts.into_iter().zip(1000..) {
+        for (host, number) in hosts.into_iter().zip(FIRST_ADDED..) {
             self.port(switch, number, host, &mut step);
         }
         step
@@ -174,6 +239,65 @@ impl World {
         step
     }
 
+    /// Adds a host, which has its tunnel port and no others. It is removed again before the next.
+    pub(super) fn add_host(&mut self) -> Step {
+        let mut step = Step::default();
+        self.txn += 1;
+        World::host(self.hosts, &mut step);
+        step
+    }
+
+    /// Connects a switch without a router to a router.
+    pub(super) fn add_router_port(&mut self, router: usize, switch: usize) -> Step {
+        let mut step = Step::default();
+        self.txn += 1;
+        World::router_port(router, switch, GATEWAY, &mut step);
+        step
+    }
+
+    /// Adds a router with one port, on a switch that has a router already. It is removed again before the next.
+    pub(super) fn add_router(&mut self, switch: usize) -> Step {
+        let mut step = Step::default();
+        self.txn += 1;
+        let router = self.routers;
+        self.router(router, &mut step);
+        World::router_port(router, switch, OTHER_GATEWAY, &mut step);
+        step
+    }
+
+    /// Adds a static route to the router of a switch, by the first port of the switch.
+    pub(super) fn add_route(&mut self, switch: usize) -> Step {
+        let mut step = Step::default();
+        self.txn += 1;
+        let [_, _, x, y] = bytes(switch);
+        let document = json!({
+            "kind": "route",
+            "id": "added",
+            "router": router_id(switch / SWITCHES_OF_A_ROUTER),
+            "destination": format!("{}/24", Ipv4Addr::new(11, x, y, 0)),
+            "next_hops": [in_network_of(switch, 1)],
+        });
+        step.object("route", "added".to_owned(), &document);
+        step
+    }
+
+    /// Adds a policy to the router of a switch: what the second port of the switch sends goes to the first.
+    pub(super) fn add_policy(&mut self, switch: usize) -> Step {
+        let mut step = Step::default();
+        self.txn += 1;
+        let document = json!({
+            "kind": "route_policy",
+            "id": "added",
+            "router": router_id(switch / SWITCHES_OF_A_ROUTER),
+            "priority": 100,
+            "match": {"ip_src": in_network_of(switch, 2)},
+            "action": "reroute",
+            "next_hops": [in_network_of(switch, 1)],
+        });
+        step.object("route_policy", "added".to_owned(), &document);
+        step
+    }
+
     fn ofport(&mut self, host: usize) -> i64 {
         self.ofports[host] += 1;
         self.ofports[host] - 1
@@ -193,17 +317,40 @@ impl World {
         step.object("switch", id.clone(), &json!({"kind": "switch", "id": id}));
     }
 
+    fn router(&self, router: usize, step: &mut Step) {
+        let id = router_id(router);
+        let reach = self.reach.map(Reach::name);
+        step.object("router", id.clone(), &json!({"kind": "router", "id": id, "reach": reach}));
+    }
+
+    fn router_port(router: usize, switch: usize, last: u8, step: &mut Step) {
+        let id = format!("gateway-{switch}-{last}");
+        let document = json!({
+            "kind": "router_port",
+            "id": id,
+            "router": router_id(router),
+            "switch": switch_id(switch),
+            "mac": router_mac(switch, last),
+            "networks": [format!("{}/24", in_network_of(switch, last))],
+        });
+        step.object("router_port", id, &document);
+    }
+
     /// A port that has a number in its switch.
     fn port(&mut self, switch: usize, in_switch: usize, host: usize, step: &mut Step) {
         let port = Port { number: self.ports.len(), host, ofport: self.ofport(host), since: self.txn };
         let [a, b, c, d] = bytes(port.number);
         let [_, x, y, z] = bytes(in_switch);
+        let ip = match self.reach {
+            None => Ipv4Addr::new(10, x, y, z),
+            Some(_) => in_network_of(switch, z),
+        };
         let id = port_id(port.number);
         let document = json!({
             "kind": "switch_port",
             "id": id,
             "switch": switch_id(switch),
-            "addresses": [{"mac": MacAddr([0x02, 0, a, b, c, d]).to_string(), "ips": [Ipv4Addr::new(10, x, y, z)]}],
+            "addresses": [{"mac": MacAddr([0x02, 0, a, b, c, d]).to_string(), "ips": [ip]}],
             "port_security": true,
         });
         step.object("switch_port", id, &document);
