@@ -21,6 +21,9 @@ pub(crate) struct Found {
     pub(crate) groups: Vec<Group>,
 }
 
+/// All priorities: nothing is known of one.
+const ANY: (u16, u16) = (0, u16::MAX);
+
 /// The columns of a table of flows.
 struct Columns {
     table: usize,
@@ -130,7 +133,9 @@ impl Gatherer<'_> {
     fn stage(&self, number: u8, priorities: BTreeMap<(u16, u16), Vec<Flow>>) -> Stage {
         let named = self.names.stages.iter().find(|stage| stage.number == number);
         let priority = |((first, last), flows): ((u16, u16), Vec<Flow>)| {
-            let named = self.names.priority(number, first);
+            let named = Some(first)
+                .filter(|first| (*first, last) != ANY)
+                .and_then(|first| self.names.priority(number, first));
             let doc = named.map(|named| one_line(named.docs.as_deref())).unwrap_or_default();
             Priority {
                 first,
@@ -164,20 +169,23 @@ impl Gatherer<'_> {
         Some(Flow { stage, priority, matching, outcome, rule })
     }
 
-    /// The priorities that a flow can have.
+    /// The priorities that a flow can have. A computed one that cannot be tried out is in the range that the stage declares, if
+    /// that is one.
     fn priority(&self, stage: u8, term: &Term) -> (u16, u16) {
         let number = |value: &Value| match value {
             Value::Int(number) => u16::try_from(*number).ok(),
             _ => None,
         };
         match term {
-            Term::Constant(value) => number(value).map_or((0, u16::MAX), |number| (number, number)),
+            Term::Constant(value) => number(value).map_or(ANY, |number| (number, number)),
             Term::Computed(computed) => {
                 let sample = computed.sample.as_ref().and_then(number);
                 let named = sample.and_then(|sample| self.names.priority(stage, sample));
-                named.map_or((0, u16::MAX), |named| (named.least, named.greatest))
+                named
+                    .or_else(|| self.names.only_range(stage))
+                    .map_or(ANY, |named| (named.least, named.greatest))
             }
-            _ => (0, u16::MAX),
+            _ => ANY,
         }
     }
 

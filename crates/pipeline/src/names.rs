@@ -85,6 +85,14 @@ impl Names {
         if texts.is_empty() { "drop".to_owned() } else { texts.join(", ") }
     }
 
+    /// The range of priorities that the rules compute in a stage, if they declare one alone.
+    pub(crate) fn only_range(&self, stage: u8) -> Option<&Priority> {
+        let name = self.stage_name(stage)?;
+        let mut ranges =
+            self.priorities.iter().filter(|named| named.stage == name && named.least < named.greatest);
+        ranges.next().filter(|_| ranges.next().is_none())
+    }
+
     /// The declared priority that this one belongs to.
     pub(crate) fn priority(&self, stage: u8, priority: u16) -> Option<&Priority> {
         let name = self.stage_name(stage)?;
