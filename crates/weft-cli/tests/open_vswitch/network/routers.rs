@@ -154,7 +154,10 @@ fn arrivals(taps: &Taps, mark: &str, copies: usize) -> Vec<(String, Vec<u8>)> {
     // An ICMP error of a receiver quotes the datagram, and goes to its sender.
     let sender = mac(SENDER);
     let arrived = taps.collect(|frame| marked(frame) && frame[..6] != sender, copies, DEADLINE).unwrap();
-    arrived.into_iter().flat_map(|(vm, frames)| frames.into_iter().map(move |frame| (vm.clone(), frame))).collect()
+    arrived
+        .into_iter()
+        .flat_map(|(vm, frames)| frames.into_iter().map(move |frame| (vm.clone(), frame)))
+        .collect()
 }
 
 /// As traceroute does: packets with a growing TTL. No router says that it has dropped one; those that arrive have lost one hop
@@ -169,8 +172,7 @@ fn every_router_counts(lab: &Lab) {
             taps.send("red-one", &datagram(3, ipv6, hops, 0, "weft-trace")).unwrap();
         }
         let arrived = arrivals(&taps, "weft-trace", usize::from(MOST - ROUTERS));
-        let mut left: Vec<(&str, u8)> =
-            arrived.iter().map(|(vm, frame)| (vm.as_str(), frame[at])).collect();
+        let mut left: Vec<(&str, u8)> = arrived.iter().map(|(vm, frame)| (vm.as_str(), frame[at])).collect();
         left.sort_unstable();
         assert_eq!(left, [("red-far", 1), ("red-far", 2), ("red-far", 3)], "IPv6: {ipv6}");
         if !ipv6 {
@@ -182,7 +184,8 @@ fn every_router_counts(lab: &Lab) {
 
 /// Each address of a router answers, near and far, also link-local ones on their own switch.
 fn routers_answer_pings(lab: &Lab) {
-    let ends = [addresses("a", 254), addresses("t", 1), addresses("t", 2), addresses("b", 254), addresses("b", 3)];
+    let ends =
+        [addresses("a", 254), addresses("t", 1), addresses("t", 2), addresses("b", 254), addresses("b", 3)];
     for (ip4, ip6) in ends {
         for ip in [IpAddr::V4(ip4), ip6.into()] {
             lab.wait_ping("red-one", ip, DEADLINE).unwrap();
@@ -242,7 +245,8 @@ fn a_machine_moves(testbed: &Testbed) {
     // To the sender's own host, which has had no machine of its switch but one, and away from there again.
     for to in ["hv1", "hv2"] {
         let ping = lab.spawn_ping("red-far", addresses("a", 1).0.into(), EVERY).unwrap();
-        lab.migrate_vm("red-moves", to, Migration { order: Order::UnplugFirst, gap: Duration::ZERO }).unwrap();
+        lab.migrate_vm("red-moves", to, Migration { order: Order::UnplugFirst, gap: Duration::ZERO })
+            .unwrap();
         testbed.wait_in_sync().unwrap();
         transfer.wait_received(100_000, DEADLINE).unwrap();
         let others = ping.stop().unwrap();
@@ -329,10 +333,15 @@ fn a_next_hop_that_goes_moves_only_its_own_connections() {
 
     testbed.apply("fewer.yaml", &service(&[11, 12])).unwrap();
     testbed.wait_in_sync().unwrap();
-    let (mut gone, stay): (Vec<Connection>, Vec<Connection>) = connections.drain(..).partition(|one| one.hop == 2);
+    let (mut gone, stay): (Vec<Connection>, Vec<Connection>) =
+        connections.drain(..).partition(|one| one.hop == 2);
     for mut connection in stay {
         let worked = connection.works();
-        assert!(worked.is_ok(), "a connection by m1{} that has nothing to do with it: {worked:?}", connection.hop + 1);
+        assert!(
+            worked.is_ok(),
+            "a connection by m1{} that has nothing to do with it: {worked:?}",
+            connection.hop + 1
+        );
     }
     // Those of the hop that is gone come out at others, which know nothing of them.
     for connection in &mut gone {
@@ -361,7 +370,8 @@ fn connect(lab: &Lab, servers: &[&str]) -> Vec<Connection> {
     let start = Instant::now();
     while (0..servers.len()).any(|hop| connections.iter().filter(|one| one.hop == hop).count() < EACH) {
         assert!(start.elapsed() < DEADLINE, "a next hop gets no connections");
-        let client = lab.inside("client", || TcpStream::connect_timeout(&address, DEADLINE)).unwrap().unwrap();
+        let client =
+            lab.inside("client", || TcpStream::connect_timeout(&address, DEADLINE)).unwrap().unwrap();
         let (hop, server) = wait_for("a connection", || {
             let mut accepted = listeners.iter().map(TcpListener::accept).enumerate();
             accepted.find_map(|(hop, accepted)| Some((hop, accepted.ok()?.0)))
