@@ -36,10 +36,10 @@ fn chain(tenant: &str, ports: &[(&str, &str, u8)]) -> String {
 
 /// The router of switch `here`, which has number `n` on the transit switch, with its routes to the switch of another.
 fn router(tenant: &str, (here, n, mac): (&str, u8, u8), (there, hop): (&str, u8)) -> String {
-    let mut text = format!("---\n{{kind: router, id: {tenant}-{here}, tenant: {tenant}}}\n");
+    let mut text = format!("---\n{{kind: router, id: {tenant}-from-{here}, tenant: {tenant}}}\n");
     for (switch, (ip4, ip6), mac) in [(here, addresses(here, 254), mac), ("t", addresses("t", n), mac + 1)] {
         text += &format!(
-            "---\n{{kind: router_port, id: {tenant}-{here}-{switch}, router: {tenant}-{here}, \
+            "---\n{{kind: router_port, id: {tenant}-{here}-on-{switch}, router: {tenant}-from-{here}, \
              switch: {tenant}-{switch}, mac: '02:00:00:00:20:{mac:02x}', networks: ['{ip4}/24', '{ip6}/64']}}\n"
         );
     }
@@ -48,7 +48,7 @@ fn router(tenant: &str, (here, n, mac): (&str, u8, u8), (there, hop): (&str, u8)
         [(4, format!("{net4}/24"), IpAddr::V4(hop4)), (6, format!("{net6}/64"), hop6.into())]
     {
         text += &format!(
-            "---\n{{kind: route, id: {tenant}-{here}-to-{there}-{version}, router: {tenant}-{here}, \
+            "---\n{{kind: route, id: {tenant}-{here}-to-{there}-{version}, router: {tenant}-from-{here}, \
              destination: '{net}', next_hops: ['{hop}']}}\n"
         );
     }
