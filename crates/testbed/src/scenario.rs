@@ -49,6 +49,9 @@ pub struct Plug {
     pub mac: String,
     /// Its IP addresses, with prefix length.
     pub ips: Vec<String>,
+    /// Its default routes, at most one for each IP version.
+    #[serde(default)]
+    pub gateways: Vec<IpAddr>,
     /// The host to plug it in at.
     #[serde(default)]
     pub host: Option<String>,
@@ -150,6 +153,7 @@ impl Scenario {
             (_, _, network) => VmSpec::physical(network.clone().unwrap_or_default(), plug.tag, name, mac),
         };
         spec.addresses.clone_from(&plug.ips);
+        spec.gateways.clone_from(&plug.gateways);
         spec.trunk = self.machines.iter().any(|other| other.behind.as_deref() == Some(name));
         spec
     }
@@ -213,6 +217,15 @@ mod tests {
         assert!(scenario.network.ends_with("n.yaml") && scenario.network.is_absolute());
         assert!(scenario.spec(&scenario.machines[0]).trunk);
         assert!(!scenario.spec(&scenario.machines[1]).trunk);
+    }
+
+    #[test]
+    fn a_machine_gets_the_default_routes_of_the_file() {
+        let text = TWO.replace("10.0.0.1/24]", "10.0.0.1/24], gateways: [10.0.0.254, 'fd00::fe']");
+        let scenario = scenario(&format!("{text}reaches: {}\n", "{}")).unwrap();
+        let wanted: Vec<IpAddr> = vec!["10.0.0.254".parse().unwrap(), "fd00::fe".parse().unwrap()];
+        assert_eq!(scenario.spec(&scenario.machines[0]).gateways, wanted);
+        assert!(scenario.spec(&scenario.machines[1]).gateways.is_empty());
     }
 
     #[test]

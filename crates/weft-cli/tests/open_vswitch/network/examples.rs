@@ -138,3 +138,28 @@ fn switches_on_vlans_of_a_physical_network() {
         }
     }
 }
+
+/// The networks with routers. The book runs them in one lab, one after the other; here each is alone.
+#[test]
+fn three_tiers_behind_one_router() {
+    let (scenario, testbed) = start("three-tiers");
+    all_right(&scenario, &testbed);
+}
+
+#[test]
+fn next_hops_that_share_connections() {
+    let (scenario, testbed) = start("ecmp");
+    all_right(&scenario, &testbed);
+}
+
+#[test]
+fn tenants_without_ipv4() {
+    let (scenario, testbed) = start("ipv6-only");
+    all_right(&scenario, &testbed);
+}
+
+#[test]
+fn a_chain_of_routers_over_a_transit_switch() {
+    let (scenario, testbed) = start("transit");
+    all_right(&scenario, &testbed);
+}

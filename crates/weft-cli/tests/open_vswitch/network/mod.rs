@@ -13,6 +13,7 @@ mod learning;
 mod live_migration;
 mod migration;
 mod random_migrations;
+mod routers;
 mod stacks;
 mod support;
 mod underlay;
