@@ -178,7 +178,8 @@ pub(crate) struct Get {
     /// and its ports, before they are placed on hosts), `learned-addresses` (of a logical switch: how many MAC addresses
     /// each host has learned on each port, and where the limit is reached), `flood-drops` (of ports with a `flood_limit`: how
     /// many frames each host has dropped), or `routes` with the id of a router (its routes as they take effect, the longest
-    /// prefix first, with the port and the MAC address of each next hop, or why it has none)
+    /// prefix first, with the port and the MAC address of each next hop, or why it takes no packets; policies decide before
+    /// routes, see `route_policy`)
     kind: String,
     /// The id of one object, of the transport node for `flows`, of the logical switch for `logical-flows` and
     /// `learned-addresses`, of the port for `flood-drops`, or of the router for `routes` (default: all objects)
