@@ -20,6 +20,7 @@ use crate::logical_flows::LogicalFlows;
 use crate::pb;
 use crate::peer::Origin;
 use crate::receipt::{Progress, Receipt, SwitchReceipt, Update, Wanted, Watch};
+use crate::routes::NoRouter;
 use crate::rules::RuleSource;
 
 /// The number of flows in one message of a stream.
@@ -232,6 +233,26 @@ impl pb::controller_server::Controller for Api {
         let (sender, parts) = parts(account);
         tokio::spawn(survey.send(self.surveys.clone(), sender));
         Ok(Response::new(Box::pin(parts)))
+    }
+
+    type ListRoutesStream = Results<pb::ListRoutesResponse>;
+
+    async fn list_routes(
+        &self,
+        request: Request<pb::ListRoutesRequest>,
+    ) -> Result<Response<Self::ListRoutesStream>, Status> {
+        let account = account(request.extensions());
+        let router = request.into_inner().router;
+        let turn = self.turns.next(&account).await?;
+        let routes = self.engine.routes(router.clone()).await.map_err(stopping)?;
+        let routes = routes.map_err(|why| match why {
+            NoRouter::Object => Status::not_found(format!("router {} does not exist", cut(&router))),
+            NoRouter::Kind => Status::not_found("the rules that run have no routers"),
+        })?;
+        all_at_once(account, turn, move || {
+            chunks(routes.list()).map(|routes| pb::ListRoutesResponse { routes }).collect()
+        })
+        .await
     }
 
     async fn status(

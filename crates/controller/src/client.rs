@@ -330,6 +330,20 @@ impl Client {
         Ok(found)
     }
 
+    /// The routes of a router, the longest prefix first.
+    pub async fn routes(&mut self, router: &str) -> Result<Vec<pb::Route>, ClientError> {
+        let request = pb::ListRoutesRequest { router: router.to_owned() };
+        let stream = within(ANSWER_MAX, self.inner.list_routes(request)).await;
+        let mut messages = stream.map_err(|status| self.failed(status))?.into_inner();
+        let mut routes = Vec::new();
+        while let Some(message) =
+            within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
+        {
+            routes.extend(message.routes);
+        }
+        Ok(routes)
+    }
+
     /// The current state of the controller and its switches.
     pub async fn status(&mut self) -> Result<pb::StatusResponse, ClientError> {
         self.status_of(Vec::new()).await

@@ -33,6 +33,7 @@ use crate::refused_reports::{Entry, RefusedReports};
 use crate::reports::{NodeReport, Reports};
 pub use crate::restore::History;
 use crate::restore::{Restored, refusal_of_state};
+use crate::routes::EffectiveRoutes;
 use crate::rules::Rules;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
 
@@ -321,6 +322,11 @@ impl Core {
     /// What the rules say of meters.
     pub(crate) fn flood_meters(&self) -> &FloodMeters {
         &self.derived.flood_meters
+    }
+
+    /// The routes of routers.
+    pub(crate) fn effective_routes(&self) -> &EffectiveRoutes {
+        &self.derived.routes
     }
 
     /// The state of an object, by the names of the columns in which the rules say it.

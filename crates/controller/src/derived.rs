@@ -14,6 +14,7 @@ use crate::learned::LearnedPlaces;
 use crate::object_status::{ObjectStatus, ProblemChanges};
 use crate::provenance::Provenance;
 use crate::record::RowChanges;
+use crate::routes::EffectiveRoutes;
 use crate::rules::Rules;
 use crate::switch_address::{AddressChanges, SwitchAddresses};
 
@@ -25,6 +26,7 @@ pub(crate) struct Derived {
     pub(crate) addresses: SwitchAddresses,
     pub(crate) learned: LearnedPlaces,
     pub(crate) flood_meters: FloodMeters,
+    pub(crate) routes: EffectiveRoutes,
     pub(crate) awaited: AwaitedFlows,
     /// The encoded values of all switches.
     pool: Pool,
@@ -85,6 +87,7 @@ pub(crate) fn take_in(
     let addresses = derived.addresses.apply(committed, rules);
     derived.learned.apply(committed, rules);
     derived.flood_meters.apply(committed, rules);
+    derived.routes.apply(committed, rules);
     derived.awaited.apply(committed, rules);
     let moves = Moves::of(committed, rules);
     let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);

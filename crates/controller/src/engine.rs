@@ -30,6 +30,7 @@ use crate::logical_flows::LogicalFlows;
 use crate::peer::Origin;
 use crate::provenance::Provenance;
 use crate::receipt::{Receipt, Wanted, Watch, WatchError};
+use crate::routes::{NoRouter, RoutesOf};
 use crate::rules::Rules;
 use crate::status::{self, Published, Status, Unpublished};
 
@@ -129,6 +130,7 @@ pub(crate) enum Query {
     List { node: String, answer: Answer<Option<Listing>> },
     Logical { id: String, answer: Answer<Option<LogicalFlows>> },
     Survey { id: String, answer: Answer<Option<Survey>> },
+    Routes { router: String, answer: Answer<Result<RoutesOf, NoRouter>> },
     FloodDrops { port: Option<String>, answer: Answer<FloodSurvey> },
     Watch { wanted: Wanted, answer: Answer<Result<Watch, WatchError>> },
 }
@@ -224,6 +226,11 @@ impl Engine {
     /// The question what a port with a limit of floods has lost, or all such ports, to be asked by whoever wants to know.
     pub(crate) async fn flood_drops(&self, port: Option<String>) -> Result<FloodSurvey, Stopping> {
         self.ask(|answer| Query::FloodDrops { port, answer }).await
+    }
+
+    /// The routes of a router.
+    pub(crate) async fn routes(&self, router: String) -> Result<Result<RoutesOf, NoRouter>, Stopping> {
+        self.ask(|answer| Query::Routes { router, answer }).await
     }
 
     /// The status of the controller, with all switches and problems. If nodes are given, only their switches and no
@@ -560,6 +567,7 @@ impl Worker {
             }
             Query::Logical { id, answer } => drop(answer.send(LogicalFlows::of(core, &id))),
             Query::Survey { id, answer } => drop(answer.send(Survey::of(core, &self.fleet, &id))),
+            Query::Routes { router, answer } => drop(answer.send(RoutesOf::of(core, &router))),
             Query::FloodDrops { port, answer } => {
                 let _ = answer.send(FloodSurvey::of(core, &self.fleet, port.as_deref()));
             }

@@ -60,6 +60,7 @@ mod refused_reports;
 mod reports;
 mod requests;
 mod restore;
+mod routes;
 pub mod rules;
 mod run;
 pub mod status;

@@ -13,8 +13,9 @@ use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
 use switch_tables::{
-    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, CANDIDATES, DATAPATH_LABELS, FLOOD_METERS, FLOWS,
-    GROUPS, LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
+    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, CANDIDATES, DATAPATH_LABELS, EFFECTIVE_ROUTES,
+    FLOOD_METERS, FLOWS, GROUPS, LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES, PORT_HOMES, PROBLEMS,
+    TUNNELS,
 };
 use tracing::warn;
 
@@ -49,6 +50,9 @@ pub struct Rules {
     pub(crate) learned_addresses: Option<TableId>,
     pub(crate) learning_hosts: Option<TableId>,
     pub(crate) flood_meters: Option<TableId>,
+    pub(crate) effective_routes: Option<TableId>,
+    /// The kind of objects that are routers.
+    pub(crate) router_kind: Option<String>,
     /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
     /// depends on them; if the rules have them, the logical rule behind a flow is known.
     pub(crate) universal: Vec<Universal>,
@@ -189,6 +193,7 @@ impl Rules {
             [LEARNED_ADDRESSES, LEARNING_HOSTS, FLOOD_METERS, METERS].map(|table| interface.table(&table));
         let [awaited_flows, announcements, homes] =
             [AWAITED_FLOWS, ANNOUNCEMENTS, PORT_HOMES].map(|table| interface.table(&table));
+        let effective_routes = interface.table(&EFFECTIVE_ROUTES);
         let [groups, candidates] = [GROUPS, CANDIDATES].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
@@ -206,8 +211,8 @@ impl Rules {
         let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
         // Nothing depends on it, so another table of this name is no fault.
         let datapath_labels = DATAPATH_LABELS.find(schema).ok().flatten();
-        let host_kind =
-            addresses.and_then(|table| schema.table(table).columns[0].ty.kinds()?.first().cloned());
+        let kind_of = |table: TableId| schema.table(table).columns[0].ty.kinds()?.first().cloned();
+        let (host_kind, router_kind) = (addresses.and_then(kind_of), effective_routes.and_then(kind_of));
         let remembered =
             program.hooks.iter().filter(|wiring| wiring.hook.has_memory()).map(|wiring| wiring.to);
         let remembered = remembered.collect();
@@ -236,6 +241,8 @@ impl Rules {
             learned_addresses,
             learning_hosts,
             flood_meters,
+            effective_routes,
+            router_kind,
             universal,
             names,
             datapath_labels,
@@ -283,7 +290,7 @@ impl Rules {
         let choices = [self.groups, self.candidates];
         let learned = [self.learned_addresses, self.learning_hosts, self.flood_meters];
         let places = [self.awaited_flows, self.announcements, self.homes];
-        let others = [self.addresses, self.problems, self.datapath_labels];
+        let others = [self.addresses, self.problems, self.datapath_labels, self.effective_routes];
         let states = self.states.iter().map(|state| state.table);
         let single = of_switches
             .into_iter()

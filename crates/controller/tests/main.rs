@@ -19,4 +19,5 @@ mod logical_flows;
 mod numbers;
 mod other_rules;
 mod refused_state;
+mod routes;
 mod support;

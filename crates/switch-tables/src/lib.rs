@@ -61,6 +61,8 @@ const HASH_FIELDS: ColumnType = ColumnType::Names(|| {
     Field::all().filter(|field| *field != Field::TunMetadata0).map(Field::name).collect()
 });
 const TEXT: ColumnType = ColumnType::OptionalText;
+const NET: ColumnType = ColumnType::Exactly(Type::Net);
+const ROUTE_KIND: ColumnType = ColumnType::Name(|| vec!["connected", "static", "discard"]);
 const REFERENCE: ColumnType = ColumnType::Reference;
 
 /// The type of a group that chooses a bucket by a hash.
@@ -130,6 +132,11 @@ tables! {
     /// Whose frames meters limit.
     FLOOD_METERS = Output "flood_meter" ["hv": STRING, "port": STRING, "meter": INT, "rate": INT];
 
+    /// Routes of routers as they take effect. The kind that the first column refers to is that of routers.
+    EFFECTIVE_ROUTES = Output "effective_route"
+        ["router": REFERENCE, "destination": NET, "kind": ROUTE_KIND, "by": STRING, "next_hop": STRING, "port": STRING,
+            "mac": STRING, "why": STRING];
+
     /// The number of each datapath in metadata.
     DATAPATH_LABELS = Input "datapath_label" ["datapath": STRING, "label": INT];
     /// The addresses of hosts on the underlay.
@@ -171,6 +178,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     LEARNED_ADDRESSES,
     LEARNING_HOSTS,
     FLOOD_METERS,
+    EFFECTIVE_ROUTES,
 ];
 
 /// A table of the rules that differs from Rust's.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::exit::{Failure, say};
 use crate::wait::Wait;
-use crate::{flood_drops, flows, learned, logical_flows};
+use crate::{flood_drops, flows, learned, logical_flows, routes};
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);
@@ -176,11 +176,13 @@ pub(crate) struct Get {
     /// A kind of object, also in the plural (`weft schema` lists the kinds), `status` (the controller and its switches),
     /// `flows` (of a transport node: flows, groups and ports, with the rule of each), `logical-flows` (of a logical switch
     /// and its ports, before they are placed on hosts), `learned-addresses` (of a logical switch: how many MAC addresses
-    /// each host has learned on each port, and where the limit is reached), or `flood-drops` (of ports with a `flood_limit`:
-    /// how many frames each host has dropped)
+    /// each host has learned on each port, and where the limit is reached), `flood-drops` (of ports with a `flood_limit`: how
+    /// many frames each host has dropped), or `routes` with the id of a router (its routes as they take effect, the longest
+    /// prefix first, with the port and the MAC address of each next hop, or why it takes no packets; policies decide before
+    /// routes, see `route_policy`)
     kind: String,
     /// The id of one object, of the transport node for `flows`, of the logical switch for `logical-flows` and
-    /// `learned-addresses`, or of the port for `flood-drops` (default: all objects)
+    /// `learned-addresses`, of the port for `flood-drops`, or of the router for `routes` (default: all objects)
     id: Option<String>,
     /// With `learned-addresses`, list the addresses too
     #[arg(long)]
@@ -205,6 +207,8 @@ impl Get {
             "logical-flows" => self.logical_flows(),
             "learned-addresses" => self.learned_addresses(),
             "flood-drops" => self.flood_drops(),
+            // Without an id, the objects of kind `route`.
+            "routes" if self.id.is_some() => self.routes(),
             kind => self.objects(kind.to_owned()),
         }
     }
@@ -331,6 +335,13 @@ impl Get {
             client.learned_addresses(&id, addresses).await.map_err(failed)
         })?;
         print(&if self.json { learned::to_json(&found, addresses) } else { learned::to_text(&found) })
+    }
+
+    fn routes(&self) -> Result<(), Failure> {
+        let router = self.id.clone().unwrap_or_default();
+        let found =
+            self.address.with(|mut client| async move { client.routes(&router).await.map_err(failed) })?;
+        print(&if self.json { routes::to_json(&found) } else { routes::to_text(&found) })
     }
 
     fn flood_drops(&self) -> Result<(), Failure> {

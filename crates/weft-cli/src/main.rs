@@ -28,6 +28,7 @@ mod plan;
 mod profile;
 mod program;
 mod replacement;
+mod routes;
 mod schema;
 mod test;
 mod wait;

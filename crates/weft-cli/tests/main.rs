@@ -27,6 +27,7 @@ mod pipeline;
 mod plan;
 mod profile;
 mod readme;
+mod routes;
 mod support;
 mod unit_tests;
 mod wait;

@@ -98,6 +98,15 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
+    type ListRoutesStream = Results<pb::ListRoutesResponse>;
+
+    async fn list_routes(
+        &self,
+        _: Request<pb::ListRoutesRequest>,
+    ) -> Result<Response<Self::ListRoutesStream>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     async fn status(&self, _: Request<pb::StatusRequest>) -> Result<Response<pb::StatusResponse>, Status> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst);
         let synced = self.script.in_order_after.is_some_and(|after| asked >= after);

@@ -1,0 +1,107 @@
+//! The routes of routers as they take effect: the rules say them ([`EffectiveRoutes`]), and whoever asks gets those of one
+//! router in order ([`RoutesOf`]).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use network::ObjectKey;
+use nlog_data::{Committed, Row, Value};
+
+use crate::core::Core;
+use crate::pb;
+use crate::rules::Rules;
+
+/// The rows of the rules' table.
+#[derive(Debug, Default)]
+pub(crate) struct EffectiveRoutes {
+    routers: BTreeMap<Arc<str>, BTreeSet<Row>>,
+}
+
+impl EffectiveRoutes {
+    /// Applies the changes of the rules' table.
+    pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) {
+        let Some(delta) = rules.effective_routes.and_then(|table| committed.delta.tables.get(&table)) else {
+            return;
+        };
+        let router = |row: &Row| match row.first() {
+            Some(Value::String(router)) => Some(router.clone()),
+            _ => None,
+        };
+        for row in &delta.delete {
+            if let Some(router) = router(row)
+                && let Some(rows) = self.routers.get_mut(&router)
+            {
+                rows.remove(row);
+                if rows.is_empty() {
+                    self.routers.remove(&router);
+                }
+            }
+        }
+        for row in &delta.insert {
+            if let Some(router) = router(row) {
+                self.routers.entry(router).or_default().insert(row.clone());
+            }
+        }
+    }
+}
+
+/// Why there are no routes to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoRouter {
+    /// There is no such router.
+    Object,
+    /// The rules know no routers.
+    Kind,
+}
+
+/// The routes of a router, not yet listed.
+#[derive(Debug)]
+pub(crate) struct RoutesOf(Vec<Row>);
+
+impl RoutesOf {
+    /// Those of the router with this id.
+    pub(crate) fn of(core: &Core, router: &str) -> Result<RoutesOf, NoRouter> {
+        let kind = core.rules().router_kind.as_deref().ok_or(NoRouter::Kind)?;
+        core.objects().get(&ObjectKey::new(kind, router)).ok_or(NoRouter::Object)?;
+        let rows = core.effective_routes().routers.get(router);
+        Ok(RoutesOf(rows.into_iter().flatten().cloned().collect()))
+    }
+
+    /// In the order in which they are looked for: IPv4 first; the longest prefix first, and of equal ones what counts first.
+    pub(crate) fn list(self) -> Vec<pb::Route> {
+        let mut rows = self.0;
+        rows.sort_by_cached_key(|row| {
+            let length = match row.get(1) {
+                Some(Value::Net(net)) => (net.addr().is_ipv6(), Reverse(net.prefix_len())),
+                _ => (true, Reverse(0)),
+            };
+            let next_hop = match row.get(4) {
+                Some(Value::String(ip)) => ip.parse::<IpAddr>().ok(),
+                _ => None,
+            };
+            // Of the kinds, `connected` counts first and is the least.
+            (length, row.get(1..4).map(<[Value]>::to_vec), next_hop)
+        });
+        rows.iter().map(route).collect()
+    }
+}
+
+fn route(row: &Row) -> pb::Route {
+    let text = |at: usize| match row.get(at) {
+        Some(Value::String(text)) => text.to_string(),
+        Some(Value::Net(net)) => net.to_string(),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    };
+    pb::Route {
+        destination: text(1),
+        kind: text(2),
+        by: text(3),
+        next_hop: text(4),
+        port: text(5),
+        mac: text(6),
+        why: text(7),
+    }
+}
