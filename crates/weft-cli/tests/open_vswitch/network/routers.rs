@@ -36,7 +36,8 @@ fn chain(tenant: &str, ports: &[(&str, &str, u8)], reach: &str) -> String {
 
 /// The router of switch `here`, which has number `n` on the transit switch, with its routes to the switch of another.
 fn router(tenant: &str, reach: &str, (here, n, mac): (&str, u8, u8), (there, hop): (&str, u8)) -> String {
-    let mut text = format!("---\n{{kind: router, id: {tenant}-from-{here}, tenant: {tenant}, reach: {reach}}}\n");
+    let mut text =
+        format!("---\n{{kind: router, id: {tenant}-from-{here}, tenant: {tenant}, reach: {reach}}}\n");
     for (switch, (ip4, ip6), mac) in [(here, addresses(here, 254), mac), ("t", addresses("t", n), mac + 1)] {
         text += &format!(
             "---\n{{kind: router_port, id: {tenant}-{here}-on-{switch}, router: {tenant}-from-{here}, \
