@@ -19,7 +19,7 @@ const ROUTERS: u8 = 2;
 
 /// A chain of five datapaths for a tenant: switch a, router a, transit switch t, router b, switch b. All tenants have the same
 /// addresses.
-fn chain(tenant: &str, ports: &[(&str, &str, u8)]) -> String {
+fn chain(tenant: &str, ports: &[(&str, &str, u8)], reach: &str) -> String {
     let mut text = String::new();
     for switch in ["a", "t", "b"] {
         text += &format!("---\n{{kind: switch, id: {tenant}-{switch}, tenant: {tenant}}}\n");
@@ -31,12 +31,13 @@ fn chain(tenant: &str, ports: &[(&str, &str, u8)]) -> String {
              addresses: [{{mac: '02:00:00:00:20:{n:02x}', ips: ['{ip4}', '{ip6}']}}]}}\n"
         );
     }
-    text + &router(tenant, ("a", 1, 0xf0), ("b", 2)) + &router(tenant, ("b", 2, 0xf2), ("a", 1))
+    text + &router(tenant, reach, ("a", 1, 0xf0), ("b", 2)) + &router(tenant, reach, ("b", 2, 0xf2), ("a", 1))
 }
 
 /// The router of switch `here`, which has number `n` on the transit switch, with its routes to the switch of another.
-fn router(tenant: &str, (here, n, mac): (&str, u8, u8), (there, hop): (&str, u8)) -> String {
-    let mut text = format!("---\n{{kind: router, id: {tenant}-from-{here}, tenant: {tenant}}}\n");
+fn router(tenant: &str, reach: &str, (here, n, mac): (&str, u8, u8), (there, hop): (&str, u8)) -> String {
+    let mut text =
+        format!("---\n{{kind: router, id: {tenant}-from-{here}, tenant: {tenant}, reach: {reach}}}\n");
     for (switch, (ip4, ip6), mac) in [(here, addresses(here, 254), mac), ("t", addresses("t", n), mac + 1)] {
         text += &format!(
             "---\n{{kind: router_port, id: {tenant}-{here}-on-{switch}, router: {tenant}-from-{here}, \
@@ -66,7 +67,8 @@ fn addresses(switch: &str, n: u8) -> (Ipv4Addr, Ipv6Addr) {
 }
 
 /// The ports of tenant red, with their switches and numbers; `moves` is the one that migrates.
-const RED: [(&str, &str, u8); 4] = [("one", "a", 1), ("near", "b", 2), ("far", "b", 3), ("moves", "b", 4)];
+const RED: [(&str, &str, u8); 5] =
+    [("one", "a", 1), ("two", "a", 2), ("near", "b", 2), ("far", "b", 3), ("moves", "b", 4)];
 
 /// Those of tenant blue.
 const BLUE: [(&str, &str, u8); 2] = [("one", "a", 1), ("far", "b", 3)];
@@ -83,19 +85,26 @@ fn machine(tenant: &str, (name, switch, n): (&str, &str, u8), host: &str) -> VmS
     vm
 }
 
-#[test]
-fn a_chain_of_routers_carries_what_stacks_send() {
-    let testbed = Testbed::start(Settings { hosts: 3, ..settings("routers") }).unwrap();
-    let [one, near, far, moves] = RED;
+/// Two tenants with a chain each, whose routers reach their switches in this way.
+fn start(reach: &str) -> Testbed {
+    let testbed = Testbed::start(Settings { hosts: 3, ..settings(reach) }).unwrap();
+    let [one, two, near, far, moves] = RED;
     let machines = [
         machine("red", one, "hv1"),
+        machine("red", two, "hv3"),
         machine("red", near, "hv1"),
         machine("red", far, "hv2"),
         machine("red", moves, "hv3"),
         machine("blue", BLUE[0], "hv2"),
         machine("blue", BLUE[1], "hv1"),
     ];
-    bring_up(&testbed, &(chain("red", &RED) + &chain("blue", &BLUE)), &machines);
+    bring_up(&testbed, &(chain("red", &RED, reach) + &chain("blue", &BLUE, reach)), &machines);
+    testbed
+}
+
+#[test]
+fn a_chain_of_routers_carries_what_stacks_send() {
+    let testbed = start("direct");
     let lab = testbed.lab().unwrap();
     tenants_do_not_meet(lab);
     every_router_counts(lab);
@@ -104,7 +113,23 @@ fn a_chain_of_routers_carries_what_stacks_send() {
     a_machine_moves(&testbed);
 }
 
-const MACHINES: [&str; 6] = ["red-one", "red-near", "red-far", "red-moves", "blue-one", "blue-far"];
+/// Host hv2 has no port of red's switch a: it sends by way of hv1 or hv3, which have one each.
+#[test]
+fn relays_carry_what_stacks_send() {
+    let testbed = start("relay");
+    let lab = testbed.lab().unwrap();
+    tenants_do_not_meet(lab);
+    for (to, n) in [("red-one", 1), ("red-two", 2)] {
+        let (ip4, ip6) = addresses("a", n);
+        for ip in [IpAddr::V4(ip4), ip6.into()] {
+            in_fragments(lab, "red-far", to, ip);
+        }
+    }
+    a_machine_moves(&testbed);
+}
+
+const MACHINES: [&str; 7] =
+    ["red-one", "red-two", "red-near", "red-far", "red-moves", "blue-one", "blue-far"];
 
 /// The other machines of the tenant of a machine.
 fn friends(of: &str) -> BTreeSet<String> {
@@ -226,12 +251,17 @@ fn sizes(testbed: &Testbed) {
     set(&down);
     let (ip4, ip6) = addresses("b", 3);
     for ip in [IpAddr::V4(ip4), ip6.into()] {
-        let fragments = PingOptions { size: 20_000, ..PingOptions::default() };
-        let result = lab.ping("red-one", ip, &fragments).unwrap();
-        assert_eq!((result.lost(), result.duplicates), (0, 0), "{ip}: {result:?}");
-        let sent = lab.datagrams("red-one", ("red-far", ip), 10, 3_000).unwrap();
-        assert_eq!((sent.received, sent.duplicates, sent.damaged), (10, 0, 0), "{ip}: {sent:?}");
+        in_fragments(lab, "red-one", "red-far", ip);
     }
+}
+
+/// What is larger than the MTU and goes in fragments that the sender makes arrives.
+fn in_fragments(lab: &Lab, from: &str, to: &str, ip: IpAddr) {
+    let fragments = PingOptions { size: 20_000, ..PingOptions::default() };
+    let result = lab.ping(from, ip, &fragments).unwrap();
+    assert_eq!((result.lost(), result.duplicates), (0, 0), "{from} to {ip}: {result:?}");
+    let sent = lab.datagrams(from, (to, ip), 10, 3_000).unwrap();
+    assert_eq!((sent.received, sent.duplicates, sent.damaged), (10, 0, 0), "{from} to {ip}: {sent:?}");
 }
 
 /// A machine behind two routers migrates under a ping and a TCP transfer from another switch.
