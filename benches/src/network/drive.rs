@@ -79,8 +79,8 @@ impl Driver {
         let Loaded { flows, unchecked, buckets } = loaded?;
         drop((columns, step));
         let load = Load {
-            load_s: took.as_secs_f64(),
-            load_cpu_s: cpu.as_secs_f64(),
+            time_s: took.as_secs_f64(),
+            cpu_s: cpu.as_secs_f64(),
             peak_mib,
             rest_mib: measure::resident_mib(),
             flows,

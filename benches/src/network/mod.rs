@@ -54,9 +54,9 @@ impl Run {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Load {
     /// From JSON texts in memory to deltas in memory, in seconds.
-    load_s: f64,
+    time_s: f64,
     /// Processor time for it.
-    load_cpu_s: f64,
+    cpu_s: f64,
     /// The peak memory until then, including objects, rows and deltas, in mebibytes.
     peak_mib: f64,
     /// The memory of the process after rows and deltas were dropped.
@@ -159,8 +159,8 @@ pub(crate) fn lines(runs: usize, run: Run) -> Result<Vec<Line>> {
     let add =
         |what: &str, digits, aim, of: fn(&Load) -> f64| line(&all, what, digits, aim, |run| of(&run.load));
     let mut lines = vec![
-        add("network rules, JSON objects to deltas, cold, s", 2, Aim::AtMost(12.0), |load| load.load_s),
-        add("… processor time, s", 2, Aim::None, |load| load.load_cpu_s),
+        add("network rules, JSON objects to deltas, cold, s", 2, Aim::AtMost(12.0), |load| load.time_s),
+        add("… processor time, s", 2, Aim::None, |load| load.cpu_s),
         add("… peak memory, MiB", 0, Aim::AtMost(2000.0), |load| load.peak_mib),
         add("… memory at rest, MiB", 0, Aim::None, |load| load.rest_mib),
     ];

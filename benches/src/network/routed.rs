@@ -125,8 +125,8 @@ pub(crate) fn lines(runs: usize, run: Run, reach: Reach) -> Result<Vec<Line>> {
     let most_memory = if reach == Reach::Relay { Aim::AtMost(2560.0) } else { Aim::None };
     let most_time = if reach == Reach::Relay { Aim::AtMost(10.0) } else { Aim::None };
     let mut lines = vec![
-        add(&load, 2, most_time, |load| load.load_s),
-        add("… processor time, s", 2, Aim::None, |load| load.load_cpu_s),
+        add(&load, 2, most_time, |load| load.time_s),
+        add("… processor time, s", 2, Aim::None, |load| load.cpu_s),
         add("… peak memory, MiB", 0, most_memory, |load| load.peak_mib),
         add("… memory at rest, MiB", 0, Aim::None, |load| load.rest_mib),
     ];

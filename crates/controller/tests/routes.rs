@@ -30,7 +30,7 @@ const NETWORK: &str = "
 
 /// Destination, object, next hop and MAC address of each route.
 async fn routes(client: &mut Client, router: &str) -> Vec<[String; 4]> {
-    let found = client.routes(router).await.unwrap();
+    let found = client.routes(router).await.expect("a router");
     found.into_iter().map(|route| [route.destination, route.by, route.next_hop, route.mac]).collect()
 }
 
