@@ -62,12 +62,14 @@ impl Folder {
         self.files.get(file).map(String::as_str)
     }
 
-    /// The files of tests that a file can affect, the file's own tests first.
+    /// The files of tests that a file can affect, the file's own tests first, then those beside it: they are the most likely to
+    /// notice a change of it.
     pub fn tests_of(&self, file: &str) -> Vec<&str> {
         let affected = self.tests.iter().filter(|(_, uses)| uses.contains(file));
         let mut tests: Vec<&str> = affected.map(|(name, _)| &**name).collect();
         let own = file.strip_suffix(".nlog").map(|stem| format!("{stem}.test.nlog"));
-        tests.sort_by_key(|name| own.as_deref() != Some(*name));
+        let beside = Path::new(file).parent();
+        tests.sort_by_key(|name| (own.as_deref() != Some(*name), Path::new(name).parent() != beside));
         tests
     }
 
