@@ -185,6 +185,19 @@ fn arrivals(taps: &Taps, mark: &str, copies: usize) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
+/// Waits until the drops of host hv1 whose match has this text have counted so many packets: what no router answers is counted.
+fn counted(lab: &Lab, what: &str, packets: u64) {
+    let host = lab.host("hv1").unwrap();
+    let count = |line: &str| line.split("n_packets=").nth(1)?.split(',').next()?.parse::<u64>().ok();
+    wait_for(what, || {
+        let flows = host.ofctl(&["dump-flows", "br-int"]).unwrap();
+        let drops = flows.lines().filter(|flow| flow.contains(what) && flow.contains("actions=drop"));
+        let counted: u64 = drops.filter_map(count).sum();
+        assert!(counted <= packets, "{what}: {counted} packets dropped, not {packets}");
+        (counted == packets).then_some(())
+    });
+}
+
 /// As traceroute does: packets with a growing TTL. No router says that it has dropped one; those that arrive have lost one hop
 /// for each router.
 fn every_router_counts(lab: &Lab) {
@@ -205,6 +218,7 @@ fn every_router_counts(lab: &Lab) {
             assert!(sums.into_iter().all(|sum| sum == 0), "the header's checksum follows the TTL");
         }
     }
+    counted(lab, "nw_ttl=", 2 * u64::from(ROUTERS + 1));
 }
 
 /// Each address of a router answers, near and far, also link-local ones on their own switch.
