@@ -8,7 +8,7 @@ use crate::frame::is_group;
 use crate::world::Mac;
 
 /// The learned addresses of all hosts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Learned {
     now: Duration,
     /// By host, switch and MAC.

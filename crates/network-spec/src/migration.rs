@@ -77,7 +77,7 @@ impl Port {
 }
 
 /// The interfaces of standbys that have announced themselves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Announced {
     /// Those that have been heard: host and port, and the claim of the interface.
     Heard(BTreeMap<(String, String), u64>),

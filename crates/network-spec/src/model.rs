@@ -65,6 +65,8 @@ pub struct Model {
     entries: Vec<Entry>,
     /// What routers dropped of the last frame.
     pub(crate) dropped: Vec<Dropped>,
+    /// How many times routers sent it on its way.
+    pub(crate) routed: usize,
 }
 
 /// The entry of a frame, which may enter and is not answered, into a switch.
@@ -128,6 +130,11 @@ impl Model {
         self.announced.heard()
     }
 
+    /// Whether another state of the network is the same but for the next hops that flows have taken.
+    pub(crate) fn differs_in_choices_alone(&self, other: &Model) -> bool {
+        self.world == other.world && self.learned == other.learned && self.announced == other.announced
+    }
+
     /// Advances time. Learned addresses age out.
     pub fn advance(&mut self, time: Duration) {
         self.learned.advance(time);
@@ -143,6 +150,7 @@ impl Model {
         self.copies.clear();
         self.entries.clear();
         self.dropped.clear();
+        self.routed = 0;
         self.choices.begin();
         match at {
             Tap::Vnic { host, port } => {

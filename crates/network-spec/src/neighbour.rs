@@ -60,13 +60,11 @@ impl Question {
         }
     }
 
-    /// Whether the asker asks for the address that it has or wants: by ARP without a sender address, or for this one.
-    pub(crate) fn is_about_the_asker(&self) -> bool {
+    /// Whether the asker asks if an address is free, which it wants: by ARP without a sender address, or from `::`.
+    pub(crate) fn is_probe(&self) -> bool {
         match self {
-            Question::Arp(arp) => arp.sender.1.is_unspecified() || arp.sender.1 == arp.target.1,
-            Question::Solicitation { target, packet, .. } => {
-                packet.src.is_unspecified() || packet.src == *target
-            }
+            Question::Arp(arp) => arp.sender.1.is_unspecified(),
+            Question::Solicitation { packet, .. } => packet.src.is_unspecified(),
         }
     }
 

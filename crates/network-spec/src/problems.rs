@@ -2,6 +2,7 @@
 //! problem.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use crate::world::{Encap, Form, Port, World};
 
@@ -31,6 +32,9 @@ impl World {
             of("transport_node", "member-reported", self.reporting_members()),
             of("switch_port", "unrequested-host", self.reported_elsewhere()),
             of("switch_port", "claimed-twice", self.claimed_twice()),
+            of("router_port", "physical-network", self.routers_on_physical_networks()),
+            of("route", "next-hop-far", self.routes_with_far_next_hops()),
+            of("route_policy", "next-hop-far", self.policies_with_far_next_hops()),
         ];
         all.into_iter().flatten().collect()
     }
@@ -98,6 +102,29 @@ impl World {
         let hosts = |id: &str| self.claims().filter(|(_, port, _)| *port == id).count();
         let twice = self.claims().filter(|(_, id, port)| port.requested_hosts.is_empty() && hosts(id) > 1);
         twice.map(|(_, id, _)| id).collect()
+    }
+
+    /// The ports of routers that are dead because their switch has a localnet port.
+    pub fn routers_on_physical_networks(&self) -> BTreeSet<&str> {
+        let dead = self.router_ports.iter().filter(|(_, port)| self.localnet_of(&port.switch).is_some());
+        dead.map(|(id, _)| id.as_str()).collect()
+    }
+
+    /// The routes with a next hop that is in no network of their router: no packet takes it.
+    pub fn routes_with_far_next_hops(&self) -> BTreeSet<&str> {
+        let far = self.routes.iter().filter(|(_, route)| self.has_far_hop(&route.router, route.hops()));
+        far.map(|(id, _)| id.as_str()).collect()
+    }
+
+    /// The policies with a next hop that is in no network of their router: no packet takes it.
+    pub fn policies_with_far_next_hops(&self) -> BTreeSet<&str> {
+        let far = self.route_policies.iter();
+        let far = far.filter(|(_, policy)| self.has_far_hop(&policy.router, policy.hops()));
+        far.map(|(id, _)| id.as_str()).collect()
+    }
+
+    fn has_far_hop(&self, router: &str, hops: &[IpAddr]) -> bool {
+        hops.iter().any(|hop| self.connected(router, *hop).is_none())
     }
 
     /// The reports of hosts that count or would count: (host, port) of enabled ports with an interface of their own.

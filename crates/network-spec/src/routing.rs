@@ -21,9 +21,14 @@
 //!   reassembled, so none is answered (4.2.2.7).
 //! - The version and the checksum of the IPv4 header are not verified (5.2.2). The checksum is updated, not computed anew
 //!   (RFC 1624), so that a damaged header stays damaged and its receiver drops it.
+//! - IPv4 packets of protocol 0, which is no protocol of IPv4, are dropped: their TTL would not change (5.3.1).
 //! - IPv4 options are ignored, source routes too (5.2.4.1; RFC 7126, 4.3, advises to drop these). Hop-by-hop options of IPv6
 //!   may be ignored (RFC 8200, 4.3).
 //! - Nobody detects duplicates of a router's IPv6 addresses by asking: the answer would be longer than the question.
+//! - Proxies answer the announcement of an address that no port declares, as any request for it (RFC 5227, 2.3): switches do not
+//!   compare two addresses in a packet.
+//! - An echo request with a routing header that has segments left is answered, with a wrong checksum, so that nobody takes the
+//!   answer (RFC 5095, 3): switches do not look into routing headers.
 //! - A source is not checked against the route back to it (RFC 1812, 5.3.8): paths may be asymmetric, and port security
 //!   binds sources where packets enter.
 //!

@@ -13,7 +13,7 @@ impl World {
     /// machines, questions to the port alone are answered too: by them a host asks whether its router is still there.
     ///
     /// A router does not answer in the place of a port that declares the address. It does not answer for a prefix, either, when a
-    /// machine asks whether its own address is free (RFC 5227, 2.1.1): the machine would give it up.
+    /// machine asks whether an address is free (RFC 5227, 2.1.1): the machine would give it up.
     pub(crate) fn answer_of_router(&self, switch: &str, frame: &Frame, bytes: &[u8]) -> Option<Vec<u8>> {
         let question = Question::to_router(frame)?;
         let target = question.target();
@@ -25,7 +25,7 @@ impl World {
             return Some(question.answer(bytes, port.mac, ROUTER));
         }
         let mut declared = self.ports_of(switch).flat_map(|(_, port)| &port.addresses);
-        if declared.any(|address| address.ips.contains(&target)) || question.is_about_the_asker() {
+        if declared.any(|address| address.ips.contains(&target)) || question.is_probe() {
             return None;
         }
         let proxies =

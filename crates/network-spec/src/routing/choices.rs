@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use super::objects::{Route, RoutePolicy};
 use super::packet::Flow;
 use super::table::By;
 use crate::World;
@@ -14,7 +15,8 @@ use crate::World;
 /// What has been chosen so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choices {
-    taken: BTreeMap<(String, By, Flow), Taken>,
+    /// What each flow may have taken: one thing, unless nobody saw what became of a packet. None: nothing yet.
+    taken: BTreeMap<(String, By, Flow), BTreeSet<Option<Taken>>>,
     /// The choices to make for the next frame, as numbers of next hops in order; then the first is taken.
     plan: Vec<usize>,
     /// The choices made for the last frame: the number, and how many there were.
@@ -22,10 +24,17 @@ pub(crate) struct Choices {
 }
 
 /// The next hop that a flow has taken, and those that there were.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Taken {
     hop: IpAddr,
     among: BTreeSet<IpAddr>,
+}
+
+impl Taken {
+    /// Whether the flow may take a next hop now, of these.
+    fn allows(&self, hop: IpAddr, hops: &BTreeSet<IpAddr>) -> bool {
+        !hops.contains(&self.hop) || self.hop == hop || !self.among.contains(&hop)
+    }
 }
 
 impl Choices {
@@ -62,26 +71,56 @@ impl Choices {
     ) -> Option<IpAddr> {
         let key = flow.map(|flow| (router.to_owned(), by, flow));
         let taken = key.as_ref().and_then(|key| self.taken.get(key));
-        let stays = taken.filter(|taken| hops.contains(&taken.hop));
-        let may = |hop: &&IpAddr| stays.is_none_or(|taken| taken.hop == **hop || !taken.among.contains(*hop));
+        let allows = |taken: &Option<Taken>, hop| taken.as_ref().is_none_or(|taken| taken.allows(hop, hops));
+        let may = |hop: &&IpAddr| taken.is_none_or(|all| all.iter().any(|taken| allows(taken, **hop)));
         let open: Vec<IpAddr> = hops.iter().filter(may).copied().collect();
         let number = self.plan.get(self.made.len()).copied().unwrap_or(0);
         let hop = *open.get(number)?;
         self.made.push((number, open.len()));
         if let Some(key) = key {
-            self.taken.insert(key, Taken { hop, among: hops.clone() });
+            self.taken.insert(key, BTreeSet::from([Some(Taken { hop, among: hops.clone() })]));
         }
         Some(hop)
     }
 
-    /// Forgets the choices of objects that are gone.
+    /// Takes in what else may have been chosen.
+    pub(crate) fn unite(&mut self, other: Choices) {
+        let nothing = || BTreeSet::from([None]);
+        for (key, taken) in &mut self.taken {
+            taken.extend(other.taken.get(key).cloned().unwrap_or_else(nothing));
+        }
+        for (key, taken) in other.taken {
+            self.taken.entry(key).or_insert_with(|| taken.into_iter().chain(nothing()).collect());
+        }
+    }
+
+    /// Forgets the choices of objects that are gone, and next hops that are: if one comes back, it is a new one.
     pub(crate) fn revise(&mut self, world: &World) {
-        self.taken.retain(|(router, by, _), _| {
-            let of = match by {
-                By::Route(id) => world.routes.get(id).map(|route| &route.router),
-                By::Policy(id) => world.route_policies.get(id).map(|policy| &policy.router),
+        self.taken.retain(|(router, by, _), taken| {
+            let named = match by {
+                By::Route(id) => {
+                    world.routes.get(id).filter(|route| route.router == *router).map(Route::hops)
+                }
+                By::Policy(id) => world
+                    .route_policies
+                    .get(id)
+                    .filter(|policy| policy.router == *router)
+                    .map(RoutePolicy::hops),
             };
-            of == Some(router)
+            let known = |hop: &IpAddr| {
+                named.is_some_and(|named| named.contains(hop)) && world.neighbour(router, *hop).is_some()
+            };
+            *taken = std::mem::take(taken)
+                .into_iter()
+                .map(|taken| taken.filter(|taken| known(&taken.hop)))
+                .map(|taken| {
+                    taken.map(|taken| Taken {
+                        among: taken.among.into_iter().filter(known).collect(),
+                        ..taken
+                    })
+                })
+                .collect();
+            taken.iter().any(Option::is_some)
         });
     }
 }

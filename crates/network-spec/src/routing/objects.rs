@@ -111,6 +111,26 @@ impl Network {
     }
 }
 
+impl Route {
+    /// Its next hops.
+    pub(crate) fn hops(&self) -> &[IpAddr] {
+        match &self.target {
+            Target::NextHops(hops) => hops,
+            Target::Discard => &[],
+        }
+    }
+}
+
+impl RoutePolicy {
+    /// Its next hops.
+    pub(crate) fn hops(&self) -> &[IpAddr] {
+        match &self.action {
+            PolicyAction::Reroute(hops) => hops,
+            PolicyAction::Drop | PolicyAction::Allow => &[],
+        }
+    }
+}
+
 /// The bits of an address, and their number.
 fn bits(ip: IpAddr) -> (u128, u8) {
     match ip {

@@ -18,8 +18,10 @@ pub(crate) struct Routed {
     pub(crate) protocol: u8,
     /// The ports of TCP, UDP and SCTP, and for other protocols none. A fragment has no flow, because most show no ports.
     pub(crate) flow: Option<Flow>,
-    /// Whether it asks for an echo, and is whole and at its last destination.
+    /// Whether it asks for an echo, and is whole.
     asks_for_echo: bool,
+    /// Whether a routing header names other destinations.
+    has_segments_left: bool,
     /// Whether it is a message of neighbour discovery.
     pub(crate) is_discovery: bool,
     /// The offset of its header.
@@ -40,12 +42,14 @@ impl Routed {
     /// Reads the packet in a frame; none if the frame contains no IP packet that can be read up to its payload.
     pub(crate) fn read(frame: &Frame, bytes: &[u8]) -> Option<Routed> {
         match &frame.body {
+            // Nothing in it would change.
+            Body::Ipv4(Some(Packet { protocol: Some(0), .. })) => None,
             Body::Ipv4(Some(packet)) => {
                 let asks = matches!(packet.payload, Payload::Icmp(8));
                 Routed::of(packet, bytes, asks, false)
             }
             Body::Ipv6(Some(packet)) => {
-                let asks = matches!(packet.payload, Payload::Icmpv6(128, _)) && !packet.routed;
+                let asks = matches!(packet.payload, Payload::Icmpv6(128, _));
                 let is_discovery = matches!(
                     packet.payload,
                     Payload::Solicitation(_) | Payload::Advertisement(_) | Payload::Icmpv6(133..=137, _)
@@ -68,7 +72,24 @@ impl Routed {
         let shown = chunk(&bytes[carried.clone()], 0).filter(|_| WITH_PORTS.contains(&protocol));
         let flow = Flow { src, dst, protocol, ports: shown.unwrap_or_default() };
         let flow = (!packet.is_fragment).then_some(flow);
-        Some(Routed { src, dst, hops, protocol, flow, asks_for_echo, is_discovery, header, carried })
+        let has_segments_left = packet.routed;
+        Some(Routed {
+            src,
+            dst,
+            hops,
+            protocol,
+            flow,
+            asks_for_echo,
+            has_segments_left,
+            is_discovery,
+            header,
+            carried,
+        })
+    }
+
+    /// The length of the packet, without padding that follows it in the frame.
+    pub(crate) fn length(&self) -> usize {
+        self.carried.end - self.header
     }
 
     /// The frame with a TTL that is one less.
@@ -92,6 +113,12 @@ impl Routed {
         bytes[addresses..addresses + 2 * length].rotate_left(length);
         let kind = self.carried.start;
         update(&mut bytes, kind, answer, kind + 2);
+        if let (IpAddr::V6(old), IpAddr::V6(new)) = (self.src, self.dst)
+            && self.has_segments_left
+        {
+            // The destination is none of those that the checksum covers.
+            correct(&mut bytes, kind + 2, &old.segments(), &new.segments());
+        }
         self.write_hops(&mut bytes, OWN_HOPS);
         let flow = self.flow.map(|flow| Flow { src: flow.dst, dst: flow.src, ..flow });
         let answer = Routed { src: self.dst, dst: self.src, hops: OWN_HOPS, flow, ..self.clone() };
@@ -106,12 +133,21 @@ impl Routed {
     }
 }
 
-/// Writes the first byte of the word at `at`, and updates the checksum at `sum`, right or wrong (RFC 1624, equation 3).
+/// Writes the first byte of the word at `at`, and updates the checksum at `sum`, right or wrong.
 fn update(bytes: &mut [u8], at: usize, value: u8, sum: usize) {
-    let word = |bytes: &[u8], at: usize| u32::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
-    let old = word(bytes, at);
+    let word = |bytes: &[u8]| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    let old = word(bytes);
     bytes[at] = value;
-    let mut total = (!word(bytes, sum) & 0xffff) + (!old & 0xffff) + word(bytes, at);
+    let new = word(bytes);
+    correct(bytes, sum, &[old], &[new]);
+}
+
+/// Updates the checksum at `sum` for words that have changed (RFC 1624, equation 3).
+fn correct(bytes: &mut [u8], sum: usize, old: &[u16], new: &[u16]) {
+    let of = u16::from_be_bytes([bytes[sum], bytes[sum + 1]]);
+    let mut total = u32::from(!of);
+    total += old.iter().map(|word| u32::from(!word)).sum::<u32>();
+    total += new.iter().map(|word| u32::from(*word)).sum::<u32>();
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
     }

@@ -88,6 +88,25 @@ impl Model {
         outcomes
     }
 
+    /// How many times routers have sent the last injected frame, or an answer to it, on its way.
+    pub fn routed(&self) -> usize {
+        self.routed
+    }
+
+    /// The states of a network, of which one is the true one: those that differ only in the next hops that flows have taken
+    /// become one, in which they may have taken any of these. So whoever cannot tell what became of each packet need not follow
+    /// all possibilities.
+    pub fn unite(states: Vec<Model>) -> Vec<Model> {
+        let mut united: Vec<Model> = Vec::new();
+        for state in states {
+            match united.iter_mut().find(|other| other.differs_in_choices_alone(&state)) {
+                Some(other) => other.choices.unite(state.choices),
+                None => united.push(state),
+            }
+        }
+        united
+    }
+
     /// A frame reaches a port of a router.
     pub(crate) fn enter_router(&mut self, sent: &Sent<'_>, port: &RouterPort, out: &mut Vec<Arrival>) {
         if let Err(why) = self.route(sent, port, out) {
@@ -150,15 +169,15 @@ impl Model {
         mut bytes: Vec<u8>,
         out: &mut Vec<Arrival>,
     ) -> Result<(), Why> {
-        const ETHERNET_HEADER: usize = 14;
         let hop = self.next_hop(router, packet)?;
         let (egress, mac) = self.world.neighbour(router, hop).ok_or(Why::Unresolved)?;
         let (egress, port) = (egress.to_owned(), self.world.router_ports[egress].clone());
         let mtu = self.world.mtu(&port.switch);
-        if mtu.is_some_and(|mtu| bytes.len() > usize::from(mtu) + ETHERNET_HEADER) {
+        if mtu.is_some_and(|mtu| packet.length() > usize::from(mtu)) {
             return Err(Why::TooLarge);
         }
         address(&mut bytes, port.mac, mac);
+        self.routed += 1;
         if let Some(frame) = Frame::read(&bytes) {
             let (host, switch, routers) = (sent.host, port.switch.as_str(), sent.routers + 1);
             self.forward(&Sent { host, switch, port: &egress, frame: &frame, bytes: &bytes, routers }, out);

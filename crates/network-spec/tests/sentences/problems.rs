@@ -1,6 +1,9 @@
 //! What users must see of a network that cannot work as configured.
 
-use network_spec::{Encap, Form, Node, Port, Tunnel, World, Zone};
+use network_spec::{
+    Encap, Form, Network, Node, PolicyAction, PolicyMatch, Port, Route, RoutePolicy, Router, RouterPort,
+    Target, Tunnel, World, Zone,
+};
 
 use crate::sentences::worlds::{on_vlan, port, world};
 
@@ -170,4 +173,46 @@ fn reports_for_ports_that_do_not_exist_are_no_problem() {
     reports(&mut world, "hv1", "stranger", 2);
     reports(&mut world, "hv2", "stranger", 3);
     assert!(problems(&world).is_empty());
+}
+
+#[test]
+fn a_router_port_on_a_switch_with_a_localnet_port_is_a_problem() {
+    let mut world = pair();
+    let networks = vec![Network { ip: [10, 0, 0, 254].into(), length: 24 }];
+    let mac = [2, 0, 0, 0, 0xff, 1];
+    let port = RouterPort { router: "r".into(), switch: "blue".into(), mac, networks };
+    world.routers.insert("r".into(), Router::default());
+    world.router_ports.insert("r-blue".into(), port);
+    assert!(problems(&world).is_empty());
+    let world = on_vlan(world, "blue", 7);
+    assert_eq!(problems(&world), ["router_port r-blue: physical-network"]);
+}
+
+#[test]
+fn a_next_hop_that_no_network_of_the_router_contains_is_a_problem() {
+    let mut world = pair();
+    let networks = vec![Network { ip: [10, 0, 0, 254].into(), length: 24 }];
+    let mac = [2, 0, 0, 0, 0xff, 1];
+    let port = RouterPort { router: "r".into(), switch: "blue".into(), mac, networks };
+    world.routers.insert("r".into(), Router::default());
+    world.router_ports.insert("r-blue".into(), port);
+    let destination = Network { ip: [192, 0, 2, 0].into(), length: 24 };
+    let mut hops = vec![[10, 0, 0, 9].into()];
+    let route =
+        |hops: &[_]| Route { router: "r".into(), destination, target: Target::NextHops(hops.to_vec()) };
+    let policy = |hops: &[_]| RoutePolicy {
+        router: "r".into(),
+        priority: 1,
+        matches: PolicyMatch::default(),
+        action: PolicyAction::Reroute(hops.to_vec()),
+    };
+    world.routes.insert("w".into(), route(&hops));
+    world.route_policies.insert("b".into(), policy(&hops));
+    assert!(problems(&world).is_empty(), "nobody has the address yet, but somebody can");
+    hops.push([10, 0, 1, 9].into());
+    world.routes.insert("w".into(), route(&hops));
+    assert_eq!(problems(&world), ["route w: next-hop-far"]);
+    world.routes.clear();
+    world.route_policies.insert("b".into(), policy(&hops));
+    assert_eq!(problems(&world), ["route_policy b: next-hop-far"]);
 }

@@ -168,6 +168,8 @@ fn only_readable_ip_to_the_router_alone_is_routed() {
     let mut model = Model::new(two_switches());
     assert_eq!(refused(&mut model, &any(mac(1), port_mac(1))), Some(Why::NotIp));
     assert_eq!(refused(&mut model, &from_a("10.0.2.2")[..40]), Some(Why::NotIp), "cut short");
+    let of_none = packet(TO_ROUTER, ("10.0.1.1", "10.0.2.2"), 0, b"no protocol", 64);
+    assert_eq!(refused(&mut model, &of_none), Some(Why::NotIp));
     let mut to_many = from_a("10.0.2.2");
     to_many[..6].copy_from_slice(&BROADCAST);
     assert_eq!(refused(&mut model, &to_many), None, "a broadcast stays on its switch");
@@ -307,6 +309,34 @@ fn only_the_flows_of_a_removed_hop_move_and_an_added_one_takes_some() {
     let mut unresolved = on_c;
     unresolved.apply(|world| drop(world.ports.remove("c")));
     assert_eq!(names(&choices(&unresolved, 5)), ["b"], "a hop that nobody has takes no flow");
+}
+
+#[test]
+fn a_next_hop_that_was_away_for_a_while_is_a_new_one() {
+    let mut world = two_switches();
+    route(&mut world, "all", "r", "0.0.0.0/0", &["10.0.2.2", "10.0.2.3"]);
+    let [(_, _), (mut on_c, _)] = choices(&Model::new(world), 5).try_into().expect("two");
+    on_c.apply(|world| route(world, "all", "r", "0.0.0.0/0", &["10.0.2.3"]));
+    on_c.apply(|world| route(world, "all", "r", "0.0.0.0/0", &["10.0.2.2", "10.0.2.3"]));
+    assert_eq!(names(&choices(&on_c, 5)), ["b", "c"], "`b` may take flows of others when it comes back");
+    let [(_, _), (mut on_c, _)] = choices(&on_c, 5).try_into().expect("two");
+    on_c.apply(|world| route(world, "all", "r", "0.0.0.0/0", &["10.0.2.2"]));
+    on_c.apply(|world| route(world, "all", "r", "0.0.0.0/0", &["10.0.2.2", "10.0.2.3"]));
+    assert_eq!(names(&choices(&on_c, 5)), ["b", "c"], "its flow has left `c` meanwhile");
+}
+
+#[test]
+fn states_that_differ_in_choices_alone_become_one() {
+    let mut world = two_switches();
+    route(&mut world, "all", "r", "0.0.0.0/0", &["10.0.2.2", "10.0.2.3", "10.0.2.4"]);
+    let [(on_b, _), (on_c, _), _] = choices(&Model::new(world), 5).try_into().expect("three");
+    let united = Model::unite(vec![on_b.clone(), on_c.clone()]);
+    let [either] = &united[..] else { panic!("{}", united.len()) };
+    assert_eq!(names(&choices(either, 5)), ["b", "c"]);
+    assert_eq!(names(&choices(&choices(either, 5)[1].0, 5)), ["c"], "once it is seen, it is known");
+    let mut other = on_c;
+    other.apply(|world| drop(world.routes.remove("all")));
+    assert_eq!(Model::unite(vec![on_b, other]).len(), 2, "these are different networks");
 }
 
 #[test]
@@ -526,6 +556,9 @@ fn a_router_answers_for_the_prefixes_that_it_is_asked_to() {
     assert_eq!(near[0].1[6..12], mac(9), "a port that has the address comes first");
     let probe = arp(mac(1), BROADCAST, 1, (mac(1), [0; 4].into()), ([0; 6], [10, 0, 1, 77].into()));
     assert!(reached(&mut model, &probe).is_empty(), "nobody is driven from a free address");
+    let own = [10, 0, 1, 77];
+    let announced = arp(mac(1), BROADCAST, 1, (mac(1), own.into()), ([0; 6], own.into()));
+    assert_eq!(reached(&mut model, &announced), ["a"], "nothing tells it from a request");
     let (IpAddr::V6(asker), IpAddr::V6(far)) = (ip("fd01::1"), ip("fd02::2")) else { panic!() };
     let (group, group_mac) = frame_builder::solicited_node(far);
     let asked = discovery((mac(1), group_mac), (asker, group), (135, 0), far, &link_layer(1, mac(1)));
@@ -542,6 +575,8 @@ fn a_packet_larger_than_the_next_switch_carries_is_dropped() {
         let of = |size: usize| packet(TO_ROUTER, addresses, 253, &vec![0; size - header], 64);
         assert_eq!(reached(&mut model, &of(1442)), ["c"]);
         assert_eq!(refused(&mut model, &of(1443)), Some(Why::TooLarge), "also on one host");
+        let padded = [of(1442), vec![0; 60]].concat();
+        assert_eq!(reached(&mut model, &padded), ["c"], "padding is not of the packet");
     }
     assert_eq!(model.world().mtu("blue"), Some(1442), "hv2 reaches it through the router");
 }
