@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::flows::one_line;
 use crate::names::Names;
-use crate::shape::{ActionsShape, MatchShape};
+use crate::shape::{ActionsShape, MatchShape, Prefixes};
 
 /// The pipeline of a program.
 #[derive(Debug, Serialize)]
@@ -150,17 +150,20 @@ impl Pipeline {
         let stages = self.stages.iter().filter(|stage| stage.number == table);
         let priorities = stages.flat_map(|stage| &stage.priorities);
         let fitting = priorities.filter(|own| (own.first..=own.last).contains(&priority));
-        let entries = fitting.flat_map(|priority| &priority.entries);
-        let all: Vec<&Entry> = entries
-            .filter(|entry| {
+        let entries: Vec<&Entry> = fitting.flat_map(|priority| &priority.entries).collect();
+        let covering = |prefixes: Prefixes| -> Vec<&Entry> {
+            let covering = entries.iter().copied().filter(|entry| {
                 let mut numbers = Vec::new();
-                entry.shape.covers(matching, &mut numbers)
+                entry.shape.covers(matching, prefixes, &mut numbers)
                     && entry
                         .outcomes
                         .iter()
                         .any(|outcome| outcome.shape.covers(&self.names, actions, &numbers))
-            })
-            .collect();
+            });
+            covering.collect()
+        };
+        let levels = [Prefixes::None, Prefixes::WithBits, Prefixes::All].map(covering);
+        let all = levels.into_iter().find(|all| !all.is_empty()).unwrap_or_default();
         let general = |entry: &&Entry| all.iter().any(|other| other.shape.specialises(&entry.shape));
         all.iter().copied().filter(|entry| !general(entry)).collect()
     }

@@ -41,6 +41,28 @@ enum ActionShape {
     Any(String),
 }
 
+/// Which prefixes in a match a value that is not known may stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prefixes {
+    /// Only such as the rule has been seen to make.
+    None,
+    /// Those that have bits.
+    WithBits,
+    /// Also that without bits, which leaves no trace in the match.
+    All,
+}
+
+/// The fields with addresses that flows match by prefix.
+const HAS_PREFIXES: [Field; 7] = [
+    Field::IpSrc,
+    Field::IpDst,
+    Field::Ipv6Src,
+    Field::Ipv6Dst,
+    Field::ArpSpa,
+    Field::ArpTpa,
+    Field::NdTarget,
+];
+
 impl MatchShape {
     /// The shape of a match; `text` gives the text of what is not known.
     pub(crate) fn new(of: &MatchTerm, text: &impl Fn(&[Token]) -> String) -> MatchShape {
@@ -77,17 +99,32 @@ impl MatchShape {
     }
 
     /// Whether a match has this shape. Adds the numbers that stand where something is not known.
-    pub(crate) fn covers(&self, of: &Match, found: &mut Vec<(String, u128)>) -> bool {
+    pub(crate) fn covers(&self, of: &Match, prefixes: Prefixes, found: &mut Vec<(String, u128)>) -> bool {
+        // Of a prefix, some bits are known not to be there.
+        let may_be_prefix = |field: Field| {
+            let of_field = || self.parts.iter().filter(|part| part.field == field);
+            let mut values = of_field().flat_map(|part| &part.values);
+            let known = of_field().fold(0, |all, part| all | part.mask);
+            HAS_PREFIXES.contains(&field)
+                && known != field.max_value()
+                && values.all(|value| matches!(value, ShapeValue::Open(_)))
+        };
         let mut masks: BTreeMap<Field, u128> = BTreeMap::new();
         for part in &self.parts {
             *masks.entry(part.field).or_default() |= part.mask;
         }
         let same_fields = of.iter().all(|demand| match masks.get(&demand.field) {
-            Some(mask) => *mask == demand.mask || !self.rest.is_empty() && mask & !demand.mask == 0,
+            Some(mask) => {
+                *mask == demand.mask
+                    || (prefixes != Prefixes::None && may_be_prefix(demand.field))
+                    || (!self.rest.is_empty() && mask & !demand.mask == 0)
+            }
             None => !self.rest.is_empty(),
         });
         let same_values = self.parts.iter().all(|part| {
-            let Some((value, _)) = of.get(part.field) else { return false };
+            let Some((value, _)) = of.get(part.field) else {
+                return prefixes == Prefixes::All && may_be_prefix(part.field);
+            };
             part.values.iter().any(|own| match own {
                 ShapeValue::Constant(own) => value & part.mask == *own,
                 ShapeValue::Open(_) => true,
