@@ -1,6 +1,7 @@
 //! Random frames, as tenants, attackers and broken software send them.
 
 mod inside;
+mod routed;
 mod single_fault;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,6 +10,7 @@ use frame_builder::BROADCAST;
 use test_random::Random;
 
 pub use frame_builder::Mac;
+pub use routed::{Ways, routed};
 
 /// A MAC and its IP addresses.
 pub type Addresses = (Mac, Vec<IpAddr>);
@@ -80,6 +82,11 @@ pub fn frame(random: &mut Random, book: &Book) -> Vec<u8> {
         }
     }
     frame.extend(inside);
+    damage(random, frame)
+}
+
+/// The frame, mostly: now and then with padding, cut short, or with another byte.
+fn damage(random: &mut Random, mut frame: Vec<u8>) -> Vec<u8> {
     if random.chance(10) {
         frame.extend(vec![0; random.below(40) as usize]);
     }

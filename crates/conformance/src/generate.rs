@@ -3,6 +3,8 @@
 mod changes;
 mod migrations;
 mod objects;
+mod routed_traffic;
+mod routing;
 mod traffic;
 
 use flow_simulator::Tunnelled;
@@ -65,11 +67,21 @@ pub struct Size {
     pub ports: u64,
     /// The steps after the network has been set up.
     pub steps: u64,
+    /// The percentage of networks with routers.
+    pub routed: u64,
+}
+
+impl Size {
+    /// The usual size, and all networks have routers.
+    pub fn routed() -> Size {
+        Size { routed: 100, ..Size::default() }
+    }
 }
 
 impl Default for Size {
+    /// Without routers.
     fn default() -> Size {
-        Size { hosts: 5, switches: 4, ports: 5, steps: 110 }
+        Size { hosts: 5, switches: 4, ports: 5, steps: 110, routed: 0 }
     }
 }
 
@@ -103,6 +115,14 @@ struct Style {
     one_by_one: u64,
     /// The percentage of steps before which a port gets a limit of what it may flood, or uses it up.
     flooding: u64,
+    /// Whether there are routers.
+    routed: bool,
+    /// Whether packets to switches that their sender's host has no port of may go over other hosts. Then all hosts have tunnels
+    /// to each other: the model knows one way from host to host, and by which hosts packets go is for the rules to choose.
+    relayed: bool,
+    /// The percentages of frames that are for routers, and of steps before which something about routers changes.
+    to_routers: u64,
+    rerouting: u64,
 }
 
 struct Generator<'a> {
@@ -113,10 +133,21 @@ struct Generator<'a> {
     floods: Random,
     /// For what concerns migrations alone.
     moves: Random,
+    /// For what concerns routers alone.
+    routes: Random,
     style: Style,
     world: World,
     steps: Vec<Step>,
     made: u64,
+}
+
+impl Style {
+    /// The same, but with tunnels between all hosts, which change together: while they do not, packets go where the relay's
+    /// state sends them.
+    fn with_tunnels_everywhere(self) -> Style {
+        let six = if self.six > 0 { 100 } else { 0 };
+        Style { one_zone: true, six, one_by_one: 0, ..self }
+    }
 }
 
 /// A random history.
@@ -125,6 +156,9 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let mut limits = Random::new(random.clone().below(u64::MAX));
     let mut floods = Random::new(limits.clone().below(u64::MAX));
     let mut moves = Random::new(limits.clone().below(u64::MAX) ^ 1);
+    let mut routes = Random::new(limits.clone().below(u64::MAX) ^ 2);
+    let routed = routes.chance(size.routed);
+    let relayed = routed && routes.chance(35);
     let scattered = random.chance(50);
     let style = Style {
         size,
@@ -143,9 +177,15 @@ pub fn history(random: &mut Random, size: Size) -> History {
         six: *random.pick(&[0, 0, 40, 100]),
         one_by_one: *random.pick(&[0, 30, 100]),
         flooding: *floods.pick(&[0, 0, 20, 60]),
+        routed,
+        relayed,
+        to_routers: *routes.pick(&[50, 70, 85]),
+        rerouting: *routes.pick(&[0, 5, 12, 30]),
     };
+    let style = if relayed { style.with_tunnels_everywhere() } else { style };
     let world = World::new(scattered);
-    let mut generator = Generator { world, random, limits, floods, moves, style, steps: Vec::new(), made: 0 };
+    let mut generator =
+        Generator { world, random, limits, floods, moves, routes, style, steps: Vec::new(), made: 0 };
     generator.network();
     generator.life();
     History { scattered, steps: generator.steps }
@@ -162,6 +202,10 @@ impl Generator<'_> {
                 Change::Localnet(name, _) => taken.contains(&Change::NoLocalnet(name.clone())),
                 Change::Switch(name, _) => taken.contains(&Change::NoSwitch(name.clone())),
                 Change::Node(name, _) => taken.contains(&Change::NoNode(name.clone())),
+                Change::Router(name, _) => taken.contains(&Change::NoRouter(name.clone())),
+                Change::RouterPort(name, _) => taken.contains(&Change::NoRouterPort(name.clone())),
+                Change::Route(name, _) => taken.contains(&Change::NoRoute(name.clone())),
+                Change::Policy(name, _) => taken.contains(&Change::NoPolicy(name.clone())),
                 _ => false,
             };
             if !comes_back && self.world.apply(&change) {
@@ -189,7 +233,8 @@ impl Generator<'_> {
             changes.push(self.node(&name));
         }
         self.change(changes);
-        for _ in 0..=self.random.below(self.style.size.switches) {
+        let more = self.random.below(self.style.size.switches);
+        for _ in 0..=more.max(if self.style.routed { 2 } else { 0 }) {
             let name = self.new_name("s");
             // Trunks cannot reach into other tenants, and most of them reach into other switches.
             let tenant = self.random.pick(&["", "", "t0", "t1"]).to_string();
@@ -202,13 +247,15 @@ impl Generator<'_> {
                 let learning = self.learning(&name);
                 self.change(vec![learning]);
             }
-            for _ in 0..=self.random.below(self.style.size.ports) {
+            let more = self.random.below(self.style.size.ports);
+            for _ in 0..=more.max(u64::from(self.style.routed)) {
                 let (port, made) = self.new_port(&name);
                 let host = self.some_host();
                 let plug = host.filter(|_| self.random.chance(90)).map(|host| Change::Plug(host, port));
                 self.change(made.into_iter().chain(plug).collect());
             }
         }
+        self.routers();
         // Sometimes one transaction for everything instead of one for each object.
         if self.random.chance(30) {
             let all = self.steps.drain(..).flat_map(|step| match step {
@@ -237,6 +284,11 @@ impl Generator<'_> {
             }
             if self.moves.chance(self.style.migrating) {
                 self.migrate();
+            }
+            if self.style.routed && self.routes.chance(self.style.rerouting) {
+                let changes = self.some_routing();
+                let one_by_one = self.routes.chance(self.style.one_by_one);
+                if one_by_one { self.one_by_one(changes) } else { self.change(changes) }
             }
             match self.random.below(100) {
                 0..3 => {

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use network_spec::{Address, Learning, Localnet, Node, Port, Switch, Tap, Trees, Trust, Tunnel, Zone};
+use network_spec::{
+    Address, Learning, Localnet, Network, Node, PolicyAction, PolicyMatch, Port, Route, RoutePolicy, Router,
+    RouterPort, Switch, Tap, Target, Trees, Trust, Tunnel, Zone,
+};
 
 use crate::generate::Place;
 use crate::simulation::Hosts;
-use crate::world::{Encap, Form, World};
+use crate::world::{Action, Encap, Form, World};
 
 /// The model's world: the objects, the reports, and the ports that switches fail to create.
 pub fn world(world: &World) -> network_spec::World {
@@ -39,7 +42,20 @@ pub fn world(world: &World) -> network_spec::World {
         trees: trees(world),
         flood_limits: world.flood_limits.keys().cloned().collect(),
         exhausted: world.exhausted.clone(),
-        ..network_spec::World::default()
+        routers: world.routing.routers.iter().map(|(name, one)| (name.clone(), router(one))).collect(),
+        router_ports: world
+            .routing
+            .ports
+            .iter()
+            .map(|(name, one)| (name.clone(), router_port(one)))
+            .collect(),
+        routes: world.routing.routes.iter().map(|(name, one)| (name.clone(), route(one))).collect(),
+        route_policies: world
+            .routing
+            .policies
+            .iter()
+            .map(|(name, one)| (name.clone(), policy(one)))
+            .collect(),
     }
 }
 
@@ -144,4 +160,41 @@ fn trust(name: &str) -> Trust {
 
 fn localnet(localnet: &crate::world::Localnet) -> Localnet {
     Localnet { switch: localnet.switch.clone(), network: localnet.network.clone(), tag: localnet.tag }
+}
+
+fn network(network: crate::world::Network) -> Network {
+    Network { ip: network.ip, length: network.length }
+}
+
+fn router(router: &crate::world::Router) -> Router {
+    let proxy_arp = router.proxy.iter().map(|prefix| network(*prefix)).collect();
+    Router { tenant: router.tenant.clone(), proxy_arp }
+}
+
+fn router_port(port: &crate::world::RouterPort) -> RouterPort {
+    RouterPort {
+        router: port.router.clone(),
+        switch: port.switch.clone(),
+        mac: port.mac,
+        networks: port.networks.iter().map(|one| network(*one)).collect(),
+    }
+}
+
+fn route(route: &crate::world::Route) -> Route {
+    let target = if route.hops.is_empty() { Target::Discard } else { Target::NextHops(route.hops.clone()) };
+    Route { router: route.router.clone(), destination: network(route.destination), target }
+}
+
+fn policy(policy: &crate::world::Policy) -> RoutePolicy {
+    let action = match &policy.action {
+        Action::Drop => PolicyAction::Drop,
+        Action::Reroute(hops) => PolicyAction::Reroute(hops.clone()),
+        Action::Allow => PolicyAction::Allow,
+    };
+    let matches = PolicyMatch {
+        source: policy.source.map(network),
+        destination: policy.destination.map(network),
+        protocol: policy.protocol,
+    };
+    RoutePolicy { router: policy.router.clone(), priority: policy.priority.into(), matches, action }
 }

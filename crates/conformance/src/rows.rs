@@ -1,12 +1,16 @@
 //! A world as rows of the rules' input tables, as the controller would write them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use nlog_data::{ObjectKind, Row, Value};
 use openflow_rs::MacAddr;
 pub use simulated_hosts::Reports;
 
-use crate::world::{AUDIENCES, Form, Trees, World, Zone, audience};
+use crate::world::{
+    AUDIENCES, Action, Form, Network, Policy, Reach, Trees, World, Zone, audience, of_policy, of_route,
+    routed,
+};
 
 /// Rows by table.
 pub type Rows = BTreeMap<&'static str, BTreeSet<Row>>;
@@ -102,6 +106,72 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
         fields.extend(flood_limit(world, name));
         object("localnet_port", name, &fields);
     }
+    routing(world, &mut object);
+}
+
+/// Routers and what belongs to them.
+fn routing(world: &World, object: &mut dyn FnMut(&'static str, &str, &[(&str, Value)])) {
+    for (name, router) in &world.routing.routers {
+        let reach = match router.reach {
+            Reach::Auto => "auto",
+            Reach::Direct => "direct",
+            Reach::Relay => "relay",
+        };
+        let tenant = if router.tenant.is_empty() { Value::None } else { text(&router.tenant) };
+        let proxy = list(router.proxy.iter().map(|network| prefix(*network)));
+        object("router", name, &[("tenant", tenant), ("reach", text(reach)), ("proxy_arp", proxy)]);
+    }
+    for (name, port) in &world.routing.ports {
+        let networks = port.networks.iter().map(|network| {
+            let address = network.to_string().parse().expect("an address and a length");
+            Value::InterfaceAddress(address)
+        });
+        let fields = [
+            ("router", text(&port.router)),
+            ("switch", text(&port.switch)),
+            ("mac", Value::Mac(MacAddr(port.mac))),
+            ("networks", list(networks)),
+        ];
+        object("router_port", name, &fields);
+    }
+    for (name, route) in &world.routing.routes {
+        let fields = [
+            ("router", text(&route.router)),
+            ("destination", prefix(route.destination)),
+            ("next_hops", list(route.hops.iter().map(|hop| Value::Ip(*hop)))),
+            ("discard", Value::Bool(route.hops.is_empty())),
+        ];
+        object("route", name, &fields);
+    }
+    for (name, policy) in &world.routing.policies {
+        let action = match &policy.action {
+            Action::Drop => "drop",
+            Action::Reroute(_) => "reroute",
+            Action::Allow => "allow",
+        };
+        let fields = [
+            ("router", text(&policy.router)),
+            ("priority", int(policy.priority)),
+            ("match", filter(policy)),
+            ("action", text(action)),
+            ("next_hops", list(policy.hops().iter().map(|hop| Value::Ip(*hop)))),
+        ];
+        object("route_policy", name, &fields);
+    }
+}
+
+/// The packets that a policy is for.
+fn filter(policy: &Policy) -> Value {
+    let source = policy.source.map(|source| format!("ip_src={source}"));
+    let destination = policy.destination.map(|destination| format!("ip_dst={destination}"));
+    let protocol = policy.protocol.map(|protocol| format!("ip_proto={protocol}"));
+    let items: Vec<String> = [source, destination, protocol].into_iter().flatten().collect();
+    let filter = items.join(",").parse().unwrap_or_else(|faults| panic!("{items:?}: {faults}"));
+    Value::PacketFilter(Arc::new(filter))
+}
+
+fn prefix(network: Network) -> Value {
+    Value::Net(network.to_string().parse().expect("a prefix"))
 }
 
 /// The field of a port that may flood only so many frames a second.
@@ -111,7 +181,8 @@ fn flood_limit(world: &World, port: &str) -> Option<(&'static str, Value)> {
 
 /// Tables whose rows the world gives instead of the rules' hooks, so that numbers are spread over their 24 bits and do not
 /// depend on the history.
-pub(crate) const LABELS: [&str; 4] = ["datapath_label", "node_label", "tunnel_label", "port_meter"];
+pub(crate) const LABELS: [&str; 5] =
+    ["datapath_label", "hop_number", "node_label", "tunnel_label", "port_meter"];
 
 fn labels(world: &World, rows: &mut Rows) {
     let label = |label: u32| Value::Int(label.into());
@@ -125,8 +196,28 @@ fn labels(world: &World, rows: &mut Rows) {
             }
         }
     }
+    for router in world.routing.routers.keys() {
+        add(rows, "datapath_label", vec![text(router), label(world.labels.datapath(router))]);
+    }
+    let mut tunnel = |label_use: &str, id: &str, name: &str| {
+        let label = label(world.labels.port(name));
+        add(rows, "tunnel_label", vec![text(label_use), text(id), label]);
+    };
+    for (name, port) in &world.routing.ports {
+        tunnel("port", name, name);
+        tunnel("routed", &port.switch, &routed(&port.switch));
+    }
+    for (name, _) in world.routing.routes.iter().filter(|(_, route)| route.hops.len() > 1) {
+        tunnel("route", name, &of_route(name));
+    }
+    for (name, _) in world.routing.policies.iter().filter(|(_, policy)| policy.hops().len() > 1) {
+        tunnel("route_policy", name, &of_policy(name));
+    }
     for port in world.ports.keys().chain(world.localnets.keys()) {
         add(rows, "tunnel_label", vec![text("port"), text(port), label(world.labels.port(port))]);
+    }
+    for (hop, number) in world.labels.hops() {
+        add(rows, "hop_number", vec![Value::Ip(hop), label(number)]);
     }
     for port in world.flood_limits.keys() {
         let meter = world.labels.meter(port).unwrap_or_default();

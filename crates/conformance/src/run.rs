@@ -130,6 +130,12 @@ pub struct Count {
     pub copies: u64,
     /// Frames that were sent while hosts changed one after another.
     pub meanwhile: u64,
+    /// Frames that routers sent on their way, at least once.
+    pub routed: u64,
+    /// Those of them that arrived.
+    pub routed_out: u64,
+    /// Frames of which routers dropped a packet.
+    pub undeliverable: u64,
 }
 
 impl std::ops::AddAssign for Count {
@@ -143,6 +149,9 @@ impl std::ops::AddAssign for Count {
         self.refused += other.refused;
         self.copies += other.copies;
         self.meanwhile += other.meanwhile;
+        self.routed += other.routed;
+        self.routed_out += other.routed_out;
+        self.undeliverable += other.undeliverable;
     }
 }
 
@@ -222,12 +231,26 @@ impl Runner {
 /// A world and its model in the middle of a history.
 struct Life {
     world: World,
-    model: Model,
+    /// The states of the model that the rules may be in, at least one: it is not always seen which next hop a packet took.
+    models: Vec<Model>,
 }
+
+/// The most states of the model to follow. Flows that differ in their next hop alone are one.
+const STATES: usize = 64;
 
 impl Life {
     fn new(scattered: bool) -> Life {
-        Life { world: World::new(scattered), model: Model::default() }
+        Life { world: World::new(scattered), models: vec![Model::default()] }
+    }
+
+    /// A state of the model; where all are alike, it does not matter which.
+    fn model(&self) -> &Model {
+        &self.models[0]
+    }
+
+    /// Changes the world of the model.
+    fn change(&mut self, change: impl Fn(&mut network_spec::World)) {
+        self.models.iter_mut().for_each(|model| model.apply(&change));
     }
 
     fn step(
@@ -243,9 +266,9 @@ impl Life {
                 self.compare_state(simulation)
             }
             Step::OneByOne { changes, order, frames } => {
-                let old = self.model.world().clone();
+                let old = self.model().world().clone();
                 count.changes += self.apply(changes);
-                let mut transition = Transition::new(old, self.model.world().clone());
+                let mut transition = Transition::new(old, self.model().world().clone());
                 let random = &mut Random::new(*order);
                 simulation.change_one_by_one(&self.world, random, |hosts, changed| {
                     for host in changed {
@@ -262,11 +285,11 @@ impl Life {
             Step::Wait(seconds) => {
                 let time = Duration::from_secs(*seconds);
                 simulation.wait(time);
-                self.model.advance(time);
+                self.models.iter_mut().for_each(|model| model.advance(time));
                 Ok(())
             }
             Step::Send(place, bytes) => self.send(simulation, place, bytes, count),
-            Step::Forge(host, forged) if self.model.world().refuses(host, forged.from) => {
+            Step::Forge(host, forged) if self.model().world().refuses(host, forged.from) => {
                 let rules = simulation.hosts_mut().send_tunnelled(host, forged).map_err(Difference::Lost)?;
                 count.refused += 1;
                 if rules.is_empty() { Ok(()) } else { Err(Difference::Frames { model: Vec::new(), rules }) }
@@ -279,14 +302,14 @@ impl Life {
     fn apply(&mut self, changes: &[Change]) -> u64 {
         let valid = changes.iter().map(|change| u64::from(self.world.apply(change))).sum();
         let world = oracle::world(&self.world);
-        self.model.apply(|now| *now = world);
+        self.change(|now| now.clone_from(&world));
         valid
     }
 
     /// Compares the rows that do not concern one frame, and takes over the replication trees that the rules have chosen.
     fn compare_state(&mut self, simulation: &Simulation) -> Result<(), Difference> {
-        self.model.apply(|world| simulation.trees(&mut world.trees));
-        let faults = self.model.world().tree_faults();
+        self.change(|world| simulation.trees(&mut world.trees));
+        let faults = self.model().world().tree_faults();
         if !faults.is_empty() {
             return Err(Difference::Trees(faults));
         }
@@ -314,23 +337,53 @@ impl Life {
         if !self.exists(place) {
             return Ok(());
         }
-        let arrivals = self.model.inject(&oracle::tap(place), bytes).into_iter();
-        let mut model: Vec<Out> =
-            arrivals.map(|arrival| Out { at: oracle::place(&arrival.at), bytes: arrival.frame }).collect();
-        model.sort();
+        let outcomes = self.outcomes(place, bytes);
         let Passage { out: rules, copies } = simulation.pass(place, bytes).map_err(Difference::Lost)?;
         count.sent += 1;
         count.copies += copies.values().sum::<u64>();
         count.out += rules.len() as u64;
         count.dropped += u64::from(rules.is_empty());
-        if model != rules {
-            return Err(Difference::Frames { model, rules });
+        let first = outcomes.first().map(|(_, out)| out.clone()).unwrap_or_default();
+        let seen: Vec<Model> =
+            outcomes.into_iter().filter(|(_, out)| *out == rules).map(|(model, _)| model).collect();
+        let Some(model) = seen.first() else { return Err(Difference::Frames { model: first, rules }) };
+        count.routed += u64::from(model.routed() > 0);
+        count.routed_out += u64::from(model.routed() > 0 && !rules.is_empty());
+        count.undeliverable += u64::from(!model.dropped().is_empty());
+        // Who relays what routers send is for the rules to choose.
+        let for_routers = model.routed() > 0 || !model.dropped().is_empty();
+        let relayed = self.world.routing.relays() && for_routers;
+        let expected = model.copies().clone();
+        let seen: Vec<Model> =
+            seen.into_iter().filter(|model| relayed || *model.copies() == copies).collect();
+        if seen.is_empty() {
+            return Err(Difference::Copies { model: expected, rules: copies });
         }
-        let model = self.model.copies();
-        if *model != copies {
-            return Err(Difference::Copies { model: model.clone(), rules: copies });
+        self.models = Model::unite(seen);
+        if self.models.len() > STATES {
+            return Err(Difference::Change(format!("the model is in one of {} states", self.models.len())));
         }
         self.compare_announcements(simulation)
+    }
+
+    /// What may become of a frame, by the model: its states afterwards, each with what arrives.
+    fn outcomes(&mut self, place: &Place, bytes: &[u8]) -> Vec<(Model, Vec<Out>)> {
+        let tap = oracle::tap(place);
+        let sorted = |arrivals: Vec<Arrival>| {
+            let out = |arrival: Arrival| Out { at: oracle::place(&arrival.at), bytes: arrival.frame };
+            let mut all: Vec<Out> = arrivals.into_iter().map(out).collect();
+            all.sort();
+            all
+        };
+        let states = std::mem::take(&mut self.models);
+        let outcomes = states.into_iter().flat_map(|mut model| {
+            if self.world.routing.has_choices() {
+                return model.outcomes(&tap, bytes);
+            }
+            let arrivals = model.inject(&tap, bytes);
+            vec![(model, arrivals)]
+        });
+        outcomes.map(|(model, arrivals)| (model, sorted(arrivals))).collect()
     }
 
     /// The hosts must have heard the announcements that those of the model have heard, so that the controller can read them.
@@ -339,13 +392,13 @@ impl Life {
             heard.into_iter().map(|(host, port)| format!("{port} on {host}")).collect()
         };
         let rules = simulation.heard().map_err(Difference::Change)?;
-        let difference = OneSided::of(&texts(self.model.heard()), &texts(rules));
+        let difference = OneSided::of(&texts(self.model().heard()), &texts(rules));
         difference.map_or(Ok(()), |difference| Err(Difference::Announcements(difference)))
     }
 
     /// The rules must want the ports that the model says hosts have: neither more nor fewer.
     fn compare_ports(&self, simulation: &Simulation) -> Result<(), Difference> {
-        let model = oracle::wanted_ports(self.model.world());
+        let model = oracle::wanted_ports(self.model().world());
         let rules = oracle::asked_ports(&self.world, simulation.hosts());
         OneSided::of(&model, &rules).map_or(Ok(()), |difference| Err(Difference::Ports(difference)))
     }
@@ -353,7 +406,7 @@ impl Life {
     /// The rules must show the problems of the model, and no others.
     fn compare_problems(&self, simulation: &Simulation) -> Result<(), Difference> {
         let text = |kind: &str, id: &str, code: &str| format!("{kind} {id}: {code}");
-        let model = self.model.world().problems();
+        let model = self.model().world().problems();
         let model = model.iter().map(|Problem { kind, id, code }| text(kind, id, code)).collect();
         let rules = simulation.problems();
         let rules = rules.iter().map(|(kind, id, code)| text(kind, id, code)).collect();
@@ -363,7 +416,7 @@ impl Life {
     /// The rules must report the MTU of each switch as the model does.
     fn compare_mtus(&self, simulation: &Simulation) -> Result<(), Difference> {
         for switch in self.world.switches.keys() {
-            let model = self.model.world().mtu(switch).map(i64::from);
+            let model = self.model().world().mtu(switch).map(i64::from);
             let rules = simulation.mtu(switch);
             if model != rules {
                 return Err(Difference::Mtu { switch: switch.clone(), model, rules });

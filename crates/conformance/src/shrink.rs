@@ -2,7 +2,7 @@
 
 use crate::generate::{History, Step};
 use crate::run::{Failure, Runner};
-use crate::world::{Change, Encap};
+use crate::world::{Action, Change, Encap, Policy, Reach, Router};
 
 /// The smallest history found that fails in the same way, and its failure. The runner keeps the state of that failure.
 pub fn smallest(runner: &mut Runner, history: History, failure: Failure) -> (History, Failure) {
@@ -212,10 +212,55 @@ fn simpler(change: &Change) -> Vec<Change> {
                 }
             }
         }
+        Change::Router(..) | Change::RouterPort(..) | Change::Route(..) | Change::Policy(..) => {
+            all = simpler_routing(change);
+        }
         Change::Localnet(name, localnet) if localnet.tag != 0 => {
             all.push(Change::Localnet(name.clone(), crate::world::Localnet { tag: 0, ..localnet.clone() }));
         }
         _ => {}
     }
+    all
+}
+
+/// All slightly simpler versions of a change of routers.
+fn simpler_routing(change: &Change) -> Vec<Change> {
+    let mut all = Vec::new();
+    match change {
+        Change::Router(name, router) => {
+            let mut add = |simpler| all.push(Change::Router(name.clone(), simpler));
+            add(Router { reach: Reach::Direct, ..router.clone() });
+            add(Router { proxy: Vec::new(), ..router.clone() });
+            add(Router { tenant: String::new(), ..router.clone() });
+        }
+        Change::RouterPort(name, port) => {
+            for at in 0..port.networks.len() {
+                let mut less = port.clone();
+                less.networks.remove(at);
+                all.push(Change::RouterPort(name.clone(), less));
+            }
+        }
+        Change::Route(name, route) if route.hops.len() > 1 => {
+            for at in 0..route.hops.len() {
+                let mut less = route.clone();
+                less.hops.remove(at);
+                all.push(Change::Route(name.clone(), less));
+            }
+        }
+        Change::Policy(name, policy) => {
+            let mut add = |simpler| all.push(Change::Policy(name.clone(), simpler));
+            add(Policy { source: None, ..policy.clone() });
+            add(Policy { destination: None, ..policy.clone() });
+            add(Policy { protocol: None, ..policy.clone() });
+            add(Policy { action: Action::Drop, ..policy.clone() });
+            for at in 0..policy.hops().len() {
+                let mut hops = policy.hops().to_vec();
+                hops.remove(at);
+                add(Policy { action: Action::Reroute(hops), ..policy.clone() });
+            }
+        }
+        _ => {}
+    }
+    all.retain(|simpler| simpler != change);
     all
 }

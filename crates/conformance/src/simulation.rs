@@ -100,6 +100,8 @@ impl Simulation {
                 return Ok(self.hosts.check_requests()?);
             };
             let mut parts = self.parts(&delta);
+            // What the rules say of the network is true before hosts follow, and also if `between` ends this.
+            self.say(delta);
             // A host without a part of the first transaction has no difference to make.
             for host in world.nodes.keys() {
                 parts.entry(host.clone()).or_default();
@@ -113,7 +115,6 @@ impl Simulation {
                 changed.insert(host);
                 between(&self.hosts, &changed)?;
             }
-            self.say(delta);
         }
         Err(endless().into())
     }

@@ -1,6 +1,7 @@
 //! A network and its places, as users configure it and switches report it, and changes of both.
 
 mod change;
+mod routing;
 mod text;
 
 use std::cmp::Reverse;
@@ -8,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 pub use change::Change;
+pub use routing::{
+    Action, Network, Policy, Reach, Route, Router, RouterPort, Routing, of_policy, of_route, routed,
+};
 pub use tunnel_encap::Encap;
 
 use crate::frames::{Addresses, Mac};
@@ -175,6 +179,8 @@ pub struct World {
     pub ports: BTreeMap<String, Port>,
     /// Localnet ports by name.
     pub localnets: BTreeMap<String, Localnet>,
+    /// Routers and what belongs to them.
+    pub routing: Routing,
     /// vNICs by host and port.
     pub vifs: BTreeMap<(String, String), Vif>,
     /// The vNICs by which the controller knows that their machines run there, and the number of the change since which it does.
@@ -203,8 +209,10 @@ pub struct Labels {
     ports: BTreeMap<String, u32>,
     nodes: BTreeMap<String, u32>,
     meters: BTreeMap<String, u32>,
+    hops: BTreeMap<IpAddr, u32>,
     given: u32,
     meters_given: u32,
+    hops_given: u32,
 }
 
 impl Labels {
@@ -214,12 +222,12 @@ impl Labels {
         if self.scattered { self.given.wrapping_mul(0x9e_3779) & 0xff_ffff } else { self.given }
     }
 
-    /// A switch's label as a datapath.
-    pub fn datapath(&self, switch: &str) -> u32 {
-        self.datapaths.get(switch).copied().unwrap_or(0)
+    /// The label of a datapath: of a switch, or of a router.
+    pub fn datapath(&self, datapath: &str) -> u32 {
+        self.datapaths.get(datapath).copied().unwrap_or(0)
     }
 
-    /// The label of a port, of a localnet port, or of one of [`audience`]'s names.
+    /// The label of a port of any kind, or of one of the names of [`audience`], [`routed`], [`of_route`] and [`of_policy`].
     pub fn port(&self, port: &str) -> u32 {
         self.ports.get(port).copied().unwrap_or(0)
     }
@@ -232,6 +240,11 @@ impl Labels {
     /// The port of a meter.
     pub fn metered(&self, meter: u32) -> Option<&str> {
         self.meters.iter().find(|(_, number)| **number == meter).map(|(port, _)| port.as_str())
+    }
+
+    /// The numbers of next hops.
+    pub fn hops(&self) -> impl Iterator<Item = (IpAddr, u32)> {
+        self.hops.iter().map(|(hop, number)| (*hop, *number))
     }
 
     /// A node's label.
@@ -318,11 +331,13 @@ impl World {
         others.flat_map(|(_, port)| port.addresses.clone()).collect()
     }
 
-    /// Whether another port of the switch already has this MAC or one of these addresses.
-    fn taken(&self, switch: &str, but: &str, (mac, ips): &(Mac, Vec<IpAddr>)) -> bool {
+    /// Whether another port of the switch, or one of a router, already has this MAC or one of these addresses.
+    fn taken(&self, switch: &str, but: &str, addresses: &Addresses) -> bool {
+        let (mac, ips): &(Mac, Vec<IpAddr>) = addresses;
         let others = self.ports_of(switch).filter(|(name, _)| *name != but);
         others
             .flat_map(|(_, port)| &port.addresses)
             .any(|(other, at)| other == mac || at.iter().any(|ip| ips.contains(ip)))
+            || self.routing.takes(switch, addresses)
     }
 }

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 
 use conformance::derivation::{Contents, Derivation};
 use conformance::rows::rows;
+use conformance::world::Form;
 use conformance::{Simulation, Size, World, history, program};
 use nlog_data::{Row, Value};
 use test_random::Random;
 
 /// Output tables whose first column is a host.
-const OF_HOSTS: [&str; 4] = ["of_bucket", "of_flow", "ovsdb_patch", "ovsdb_tunnel"];
+const OF_HOSTS: [&str; 6] =
+    ["of_bucket", "of_candidate", "of_flow", "of_group", "ovsdb_patch", "ovsdb_tunnel"];
 
-const SIZE: Size = Size { hosts: 6, switches: 4, ports: 5, steps: 40 };
+const SIZE: Size = Size { hosts: 6, switches: 4, ports: 5, steps: 40, routed: 0 };
 
 fn of_host(contents: &Contents, host: &str) -> BTreeSet<(String, Row)> {
     let rows =
@@ -26,7 +28,8 @@ fn hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end() {
     let mut alone = Derivation::new(program.clone()).unwrap();
     let (mut worlds, mut compared) = (0, 0);
     for seed in test_random::seeds!("hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end", 15) {
-        let history = history(&mut Random::new(seed), SIZE);
+        // Every other network has routers.
+        let history = history(&mut Random::new(seed), Size { routed: 100 * (seed % 2), ..SIZE });
         let mut simulation = Simulation::new(program.clone()).unwrap();
         let mut world = World::new(history.scattered);
         worlds += 1;
@@ -50,7 +53,10 @@ fn hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end() {
             scratch.contents().unwrap() == evolved,
             "seed {seed}: from scratch it is something else\n{world}"
         );
-        for host in world.nodes.keys() {
+        // Where each pair has a tunnel port of its own, the rules know those of computed hosts only, and so what passes.
+        let by_pairs = world.zones.values().any(|zone| zone.form == Form::Port);
+        let mtu_is_partial = by_pairs && !world.routing.ports.is_empty();
+        for host in world.nodes.keys().filter(|_| !mtu_is_partial) {
             alone.replace(rows(&world, &program.objects, reports, &|managed| managed == host)).unwrap();
             let contents = alone.contents().unwrap();
             let (own, all) = (of_host(&contents, host), of_host(&evolved, host));

@@ -16,8 +16,9 @@ use openflow_rs::{Field, PortNo};
 use ovs_testing::{DummySwitch, hex};
 use test_random::Random;
 
-/// Networks of an ordinary run.
-const NETWORKS: u64 = 18;
+/// Networks of an ordinary run, without routers and with them.
+const NETWORKS: u64 = 12;
+const ROUTED: u64 = 8;
 /// Frames for each.
 const FRAMES: usize = 120;
 /// A port that no flow knows.
@@ -32,11 +33,23 @@ enum Out {
 
 #[test]
 fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
+    let seeds =
+        test_random::seeds!("hosts_of_random_networks_do_in_open_vswitch_what_they_do_here", NETWORKS);
+    tally(seeds, Size::default()).check(NETWORKS);
+}
+
+#[test]
+fn hosts_with_routers_do_in_open_vswitch_what_they_do_here() {
+    let seeds = test_random::seeds!("hosts_with_routers_do_in_open_vswitch_what_they_do_here", ROUTED);
+    tally(seeds, Size::routed()).check(ROUTED);
+}
+
+/// Compares the largest hosts of random networks.
+fn tally(seeds: impl IntoIterator<Item = u64>, size: Size) -> Tally {
     let (program, mut tally) = (program::rules(), Tally::default());
-    for seed in test_random::seeds!("hosts_of_random_networks_do_in_open_vswitch_what_they_do_here", NETWORKS)
-    {
+    for seed in seeds {
         let mut random = Random::new(seed);
-        let history = history(&mut random, Size::default());
+        let history = history(&mut random, size);
         let mut world = World::new(history.scattered);
         let mut frames = Vec::new();
         for step in history.steps {
@@ -82,7 +95,7 @@ fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
         }
     }
     eprintln!("{tally:?}");
-    tally.check();
+    tally
 }
 
 /// The numbers of frames by outcome.
@@ -108,8 +121,8 @@ impl Tally {
 
     /// Two switches that drop everything agree too, so a fair fraction of the frames must be forwarded: the limits are
     /// about half of today's fractions.
-    fn check(&self) {
-        if self.sent < FRAMES * NETWORKS as usize {
+    fn check(&self, networks: u64) {
+        if self.sent < FRAMES * networks as usize {
             return;
         }
         for (forwarded, one_of) in [(self.forwarded, 12), (self.by_ports, 14), (self.in_tunnels, 100)] {

@@ -1,5 +1,5 @@
-//! The pipeline that the rules describe is the one that they derive: each flow of random networks falls under exactly one of
-//! its entries.
+//! The pipeline that the rules describe is the one that they derive: each flow of random networks falls under one of its entries,
+//! and under no entry of another rule.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use nlog_data::{Row, Value};
 use pipeline::{Entry, Pipeline};
 use test_random::Random;
 
-/// A flow that does not fall under exactly one entry, with the entries.
+/// A flow that does not fall under the entries of exactly one rule, with the entries.
 fn fault(pipeline: &Pipeline, row: &Row) -> Option<String> {
     let [_, Value::Int(table), Value::Int(priority), Value::Match(matching), Value::Actions(actions)] =
         &row[..]
@@ -19,7 +19,9 @@ fn fault(pipeline: &Pipeline, row: &Row) -> Option<String> {
         return Some(format!("not a table or a priority: {row:?}"));
     };
     let entries = pipeline.entries_of(table, priority, &matching.get(), &actions.get());
-    if entries.len() == 1 {
+    // What a packet filter says can be what the rule says besides: then a flow is of two forms of one rule.
+    let of_one_rule = |entry: &&Entry| entry.rules == entries[0].rules;
+    if !entries.is_empty() && entries.iter().all(of_one_rule) {
         return None;
     }
     let texts: Vec<String> = entries
@@ -31,13 +33,15 @@ fn fault(pipeline: &Pipeline, row: &Row) -> Option<String> {
 }
 
 #[test]
-fn each_flow_falls_under_exactly_one_entry() {
+fn each_flow_falls_under_entries_of_exactly_one_rule() {
     let rules = program::rules();
     let pipeline = Pipeline::new(&rules);
     let mut simulation = Simulation::new(rules).unwrap();
     let (mut checked, mut seen, mut met) = (0, BTreeSet::new(), BTreeSet::new());
-    for seed in test_random::seeds!("each_flow_falls_under_exactly_one_entry", 120) {
-        let history = history(&mut Random::new(seed), Size::default());
+    for seed in test_random::seeds!("each_flow_falls_under_entries_of_exactly_one_rule", 120) {
+        // Every other network has routers.
+        let size = Size { routed: 100 * (seed % 2), ..Size::default() };
+        let history = history(&mut Random::new(seed), size);
         let mut world = World::new(history.scattered);
         for change in history.steps.iter().flat_map(Step::changes) {
             world.apply(change);

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use conformance::{Size, World, history, oracle};
 use test_random::Random;
 
-const CODES: [&str; 8] = [
+const CODES: [&str; 10] = [
     "claimed-twice",
     "member-reported",
+    "next-hop-far",
     "no-bridge-mapping",
     "no-common-encapsulation",
     "no-tunnel-port",
     "parent-disabled",
     "parent-not-attached",
+    "physical-network",
     "unrequested-host",
 ];
 
@@ -21,7 +23,8 @@ fn random_networks_have_every_problem() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for seed in 0..30 {
         let mut world = World::new(false);
-        for step in history(&mut Random::new(seed), Size::default()).steps {
+        let size = Size { routed: 100 * (seed % 2), ..Size::default() };
+        for step in history(&mut Random::new(seed), size).steps {
             if step.changes().is_empty() {
                 continue;
             }

@@ -153,6 +153,8 @@ impl Generator<'_> {
         changes.extend(
             self.world.localnet_of(&name).map(|(localnet, _)| Change::NoLocalnet(localnet.to_owned())),
         );
+        let of_routers = self.world.routing.on(&name);
+        changes.extend(of_routers.map(|(port, _)| Change::NoRouterPort(port.to_owned())));
         changes.push(Change::NoSwitch(name));
         changes
     }
@@ -181,7 +183,7 @@ impl Generator<'_> {
     }
 
     fn failure(&mut self) -> Option<Change> {
-        if self.random.chance(60) {
+        if self.style.relayed || self.random.chance(60) {
             let failing: Option<Failing> = self.some(|world| world.failing.iter().cloned().collect());
             return failing.map(Change::Heal);
         }

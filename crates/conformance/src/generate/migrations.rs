@@ -84,7 +84,7 @@ impl Generator<'_> {
 
     /// Adds a transaction that hosts follow together or one after another.
     fn follow(&mut self, changes: Vec<Change>) {
-        if !self.moves.chance(40) {
+        if !self.moves.chance(40) || self.style.relayed {
             return self.change(changes);
         }
         let before = self.steps.len();
@@ -115,6 +115,12 @@ impl Generator<'_> {
 
     /// A frame from a port, from wherever it has an interface, or to it from a port of its switch.
     fn talk(&mut self, name: &str) -> Option<(Place, Vec<u8>)> {
+        if self.style.routed && self.routes.chance(50) {
+            let routed = self.routed_frame(Some(name));
+            if routed.is_some() {
+                return routed;
+            }
+        }
         let world = &self.world;
         let port = world.ports.get(name)?;
         let near = |(_, other): &&(String, String)| {

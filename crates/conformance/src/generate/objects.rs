@@ -30,6 +30,9 @@ impl Generator<'_> {
             encaps.retain(|encap| *encap != Encap::Geneve);
             encaps.insert(0, Encap::Geneve);
         }
+        if self.style.relayed {
+            encaps = vec![if self.style.geneve { Encap::Geneve } else { Encap::Vxlan }];
+        }
         let zones: Vec<String> = self.world.zones.keys().cloned().collect();
         let zone = if self.style.one_zone { String::new() } else { self.random.pick(&zones).clone() };
         let mapped = *self.random.pick(&[80, 80, 100, 0]);
@@ -90,7 +93,10 @@ impl Generator<'_> {
             let number = self.random.below(12) as u8 + 1;
             let mac = [2, 0, 0, 0, if self.style.alike { 0 } else { switch.as_bytes()[1] }, number];
             if taken.iter().chain(&addresses).all(|(other, _)| *other != mac) {
-                let ips = self.ips(number, mac);
+                let mut ips = self.ips(number, mac);
+                if self.style.routed {
+                    self.move_to_network(switch, number, &mut ips);
+                }
                 addresses.push((mac, ips));
             }
         }
@@ -136,6 +142,29 @@ impl Generator<'_> {
             ips.push(IpAddr::V6(link_local(mac)));
         }
         ips
+    }
+
+    /// Most addresses of machines are in the network that the routers of their switch expect them in.
+    fn move_to_network(&mut self, switch: &str, number: u8, ips: &mut Vec<IpAddr>) {
+        let network = Generator::network_of(switch);
+        if ips.is_empty() && self.routes.chance(80) {
+            ips.push(Ipv4Addr::new(10, 0, 0, number).into());
+            ips.push(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into()).into());
+        }
+        for ip in ips.iter_mut().filter(|_| self.routes.chance(95)) {
+            *ip = match ip {
+                IpAddr::V4(ip) => {
+                    let [a, b, _, d] = ip.octets();
+                    Ipv4Addr::new(a, b, network, d).into()
+                }
+                IpAddr::V6(ip) if ip.segments()[0] == 0xfd00 => {
+                    let mut segments = ip.segments();
+                    segments[3] = network.into();
+                    Ipv6Addr::from(segments).into()
+                }
+                IpAddr::V6(ip) => IpAddr::V6(*ip),
+            };
+        }
     }
 
     fn parent(&mut self, name: &str) -> Option<(String, u16)> {

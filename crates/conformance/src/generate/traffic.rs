@@ -9,7 +9,7 @@ use test_random::Random;
 use super::objects::NETWORKS;
 use super::{Generator, Place, Step};
 use crate::frames::{Addresses, Book, frame, stranger};
-use crate::world::{AUDIENCES, Port, World, audience};
+use crate::world::{AUDIENCES, Port, World, audience, routed};
 
 impl Generator<'_> {
     pub(super) fn send(&mut self) {
@@ -19,6 +19,12 @@ impl Generator<'_> {
 
     /// A frame, and where it is sent.
     pub(super) fn some_frame(&mut self) -> Option<(Place, Vec<u8>)> {
+        if self.style.routed && self.routes.chance(self.style.to_routers) {
+            let routed = self.routed_frame(None);
+            if routed.is_some() {
+                return routed;
+            }
+        }
         let taps = if self.world.localnets.is_empty() { 0 } else { 12 };
         let place = if self.random.chance(taps) {
             Place::Tap(self.random.pick(&NETWORKS).0.to_owned())
@@ -79,6 +85,12 @@ impl Generator<'_> {
 
     /// The label of a port, or of the copies for ports of a switch.
     fn some_key(&mut self) -> Option<u32> {
+        if self.style.routed && self.routes.chance(40) {
+            let keys = self.world.routing.ports.iter();
+            let keys = keys.flat_map(|(name, port)| [name.clone(), routed(&port.switch)]);
+            let keys: Vec<u32> = keys.map(|name| self.world.labels.port(&name)).collect();
+            return (!keys.is_empty()).then(|| *self.routes.pick(&keys));
+        }
         if self.random.chance(60) {
             let port = self.some(|world| world.ports.keys().cloned().collect())?;
             return Some(self.world.labels.port(&port));

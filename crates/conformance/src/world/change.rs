@@ -1,8 +1,12 @@
 //! Changes of a world. Each can come at any time; a change that is invalid at that time is not made.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
-use super::{AUDIENCES, Failing, Learning, Localnet, Node, Port, Trees, Vif, World, Zone, audience};
+use super::{
+    AUDIENCES, Failing, Learning, Localnet, Node, Policy, Port, Route, Router, RouterPort, Trees, Vif, World,
+    Zone, audience, of_policy, of_route, routed,
+};
 
 /// One change. An object of the same name is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +33,22 @@ pub enum Change {
     Localnet(String, Localnet),
     /// Removes a localnet port.
     NoLocalnet(String),
+    /// Adds a router.
+    Router(String, Router),
+    /// Removes a router.
+    NoRouter(String),
+    /// Adds a port of a router.
+    RouterPort(String, RouterPort),
+    /// Removes a port of a router.
+    NoRouterPort(String),
+    /// Adds a route.
+    Route(String, Route),
+    /// Removes a route.
+    NoRoute(String),
+    /// Adds a policy.
+    Policy(String, Policy),
+    /// Removes a policy.
+    NoPolicy(String),
     /// A host reports a vNIC of a port.
     Plug(String, String),
     /// A host reports a vNIC with another number. It has not plugged it in again, so it wins no port from another host.
@@ -107,6 +127,14 @@ impl World {
                 self.labels.ports.remove(&name);
                 self.limit_floods(name, None);
             }
+            Change::Router(..)
+            | Change::NoRouter(_)
+            | Change::RouterPort(..)
+            | Change::NoRouterPort(_)
+            | Change::Route(..)
+            | Change::NoRoute(_)
+            | Change::Policy(..)
+            | Change::NoPolicy(_) => self.change_routing(change.clone()),
             Change::Plug(host, port) => {
                 self.next_ofport += 1;
                 let vif = Vif { ofport: self.next_ofport, since: self.changes };
@@ -141,6 +169,62 @@ impl World {
             }
         }
         true
+    }
+
+    /// Makes a change of routers or of what belongs to them.
+    fn change_routing(&mut self, change: Change) {
+        match change {
+            Change::Router(name, router) => {
+                if !self.routing.routers.contains_key(&name) {
+                    let label = self.labels.next();
+                    self.labels.datapaths.insert(name.clone(), label);
+                }
+                self.routing.routers.insert(name, router);
+            }
+            Change::NoRouter(name) => {
+                self.routing.routers.remove(&name);
+                self.labels.datapaths.remove(&name);
+            }
+            Change::RouterPort(name, port) => {
+                self.label_port(&name);
+                self.label_port(&routed(&port.switch));
+                self.routing.ports.insert(name, port);
+            }
+            Change::NoRouterPort(name) => {
+                self.routing.ports.remove(&name);
+                self.labels.ports.remove(&name);
+            }
+            Change::Route(name, route) => {
+                self.label_port(&of_route(&name));
+                self.routing.routes.insert(name, route);
+            }
+            Change::NoRoute(name) => {
+                self.labels.ports.remove(&of_route(&name));
+                self.routing.routes.remove(&name);
+            }
+            Change::Policy(name, policy) => {
+                self.label_port(&of_policy(&name));
+                self.routing.policies.insert(name, policy);
+            }
+            Change::NoPolicy(name) => {
+                self.labels.ports.remove(&of_policy(&name));
+                self.routing.policies.remove(&name);
+            }
+            _ => {}
+        }
+        self.number_hops();
+    }
+
+    /// Gives each next hop that is one of several a number.
+    fn number_hops(&mut self) {
+        let wanted: BTreeSet<IpAddr> = self.routing.choices().collect();
+        self.labels.hops.retain(|hop, _| wanted.contains(hop));
+        for hop in wanted {
+            if !self.labels.hops.contains_key(&hop) {
+                self.labels.hops_given += 1;
+                self.labels.hops.insert(hop, self.labels.hops_given);
+            }
+        }
     }
 
     fn limit_floods(&mut self, port: String, limit: Option<u32>) {
@@ -197,12 +281,16 @@ impl World {
                     && self.ports.values().all(|port| !port.requested.contains(name))
             }
             Change::Switch(name, tenant) => {
-                self.switches.get(name) != Some(tenant) && self.trunks_agree(name, tenant)
+                self.switches.get(name) != Some(tenant)
+                    && self.trunks_agree(name, tenant)
+                    && self.routers_agree(name, tenant)
+                    && !self.routing.routers.contains_key(name)
             }
             Change::NoSwitch(name) => {
                 self.switches.contains_key(name)
                     && self.ports_of(name).next().is_none()
                     && self.localnet_of(name).is_none()
+                    && self.routing.on(name).next().is_none()
             }
             Change::Learning(name, learning) => {
                 self.switches.contains_key(name) && self.learning.get(name) != Some(learning)
@@ -212,6 +300,7 @@ impl World {
             Change::Localnet(name, localnet) => {
                 self.switches.contains_key(&localnet.switch)
                     && !self.ports.contains_key(name)
+                    && !self.routing.ports.contains_key(name)
                     && self.localnets.iter().all(|(other, there)| {
                         other == name
                             || (there.switch != localnet.switch
@@ -219,6 +308,23 @@ impl World {
                     })
             }
             Change::NoLocalnet(name) => self.localnets.contains_key(name),
+            Change::Router(name, router) => {
+                self.routing.routers.get(name) != Some(router)
+                    && !self.switches.contains_key(name)
+                    && self.routers_agree(name, &router.tenant)
+            }
+            Change::NoRouter(name) => {
+                self.routing.routers.contains_key(name)
+                    && self.routing.ports_of(name).next().is_none()
+                    && self.routing.routes.values().all(|route| route.router != *name)
+                    && self.routing.policies.values().all(|policy| policy.router != *name)
+            }
+            Change::RouterPort(name, port) => self.accepts_router_port(name, port),
+            Change::NoRouterPort(name) => self.routing.ports.contains_key(name),
+            Change::Route(name, route) => self.accepts_route(name, route),
+            Change::NoRoute(name) => self.routing.routes.contains_key(name),
+            Change::Policy(_, policy) => self.accepts_policy(policy),
+            Change::NoPolicy(name) => self.routing.policies.contains_key(name),
             Change::Plug(host, port) => {
                 self.nodes.contains_key(host) && !self.vifs.contains_key(&(host.clone(), port.clone()))
             }
@@ -270,6 +376,7 @@ impl World {
         behind
             && !(port.security && port.unknown)
             && !self.localnets.contains_key(name)
+            && !self.routing.ports.contains_key(name)
             && self.switches.contains_key(&port.switch)
             && port.requested.iter().all(|host| self.nodes.contains_key(host))
             && (0..port.addresses.len()).all(distinct)

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::{Change, Learning, Localnet, Node, Port, Trees, World, Zone};
+use super::{
+    Action, Change, Learning, Localnet, Network, Node, Policy, Port, Route, Router, RouterPort, Trees, World,
+    Zone, of_policy, of_route, routed,
+};
 use crate::frames::{Addresses, Mac};
 
 /// A MAC as people write it.
@@ -55,6 +58,51 @@ impl fmt::Display for Localnet {
     }
 }
 
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.ip, self.length)
+    }
+}
+
+fn joined<T: fmt::Display>(all: &[T]) -> String {
+    let texts: Vec<String> = all.iter().map(ToString::to_string).collect();
+    texts.join(" ")
+}
+
+impl fmt::Display for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "of tenant {:?}, reach {:?}", self.tenant, self.reach)?;
+        if self.proxy.is_empty() { Ok(()) } else { write!(f, ", answers for {}", joined(&self.proxy)) }
+    }
+}
+
+impl fmt::Display for RouterPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "of {} on {}, {} at {}", self.router, self.switch, joined(&self.networks), mac(self.mac))
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hops = if self.hops.is_empty() { "nowhere".to_owned() } else { joined(&self.hops) };
+        write!(f, "of {} to {} by {hops}", self.router, self.destination)
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "of {}, priority {}", self.router, self.priority)?;
+        self.source.iter().try_for_each(|from| write!(f, ", from {from}"))?;
+        self.destination.iter().try_for_each(|to| write!(f, ", to {to}"))?;
+        self.protocol.iter().try_for_each(|protocol| write!(f, ", protocol {protocol}"))?;
+        match &self.action {
+            Action::Drop => f.write_str(": drop"),
+            Action::Allow => f.write_str(": allow"),
+            Action::Reroute(hops) => write!(f, ": reroute by {}", joined(hops)),
+        }
+    }
+}
+
 impl fmt::Display for Trees {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Trees { hosts, slack } = self;
@@ -76,6 +124,14 @@ impl fmt::Display for Change {
             Change::NoPort(name) => write!(f, "no port {name}"),
             Change::Localnet(name, localnet) => write!(f, "localnet port {name} {localnet}"),
             Change::NoLocalnet(name) => write!(f, "no localnet port {name}"),
+            Change::Router(name, router) => write!(f, "router {name} {router}"),
+            Change::NoRouter(name) => write!(f, "no router {name}"),
+            Change::RouterPort(name, port) => write!(f, "router port {name} {port}"),
+            Change::NoRouterPort(name) => write!(f, "no router port {name}"),
+            Change::Route(name, route) => write!(f, "route {name} {route}"),
+            Change::NoRoute(name) => write!(f, "no route {name}"),
+            Change::Policy(name, policy) => write!(f, "policy {name} {policy}"),
+            Change::NoPolicy(name) => write!(f, "no policy {name}"),
             Change::Plug(host, port) => write!(f, "{host} reports {port}"),
             Change::Renumber(host, port) => write!(f, "{host} reports {port} with another number"),
             Change::Unplug(host, port) => write!(f, "{host} reports {port} no more"),
@@ -94,6 +150,25 @@ impl fmt::Display for Change {
             Change::Exhaust(host, port, true) => write!(f, "{port} has used up its limit on {host}"),
             Change::Exhaust(host, port, false) => write!(f, "{port} may flood on {host} again"),
         }
+    }
+}
+
+impl World {
+    fn write_routing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, router) in &self.routing.routers {
+            writeln!(f, "router {name} (label {:#x}) {router}", self.labels.datapath(name))?;
+        }
+        for (name, port) in &self.routing.ports {
+            let [own, switch] = [name, &routed(&port.switch)].map(|name| self.labels.port(name));
+            writeln!(f, "router port {name} (label {own:#x}, of the switch {switch:#x}) {port}")?;
+        }
+        for (name, route) in &self.routing.routes {
+            writeln!(f, "route {name} (label {:#x}) {route}", self.labels.port(&of_route(name)))?;
+        }
+        for (name, policy) in &self.routing.policies {
+            writeln!(f, "policy {name} (label {:#x}) {policy}", self.labels.port(&of_policy(name)))?;
+        }
+        Ok(())
     }
 }
 
@@ -118,6 +193,7 @@ impl fmt::Display for World {
         for (name, localnet) in &self.localnets {
             writeln!(f, "localnet port {name} (label {:#x}) {localnet}", self.labels.port(name))?;
         }
+        self.write_routing(f)?;
         for ((host, port), vif) in &self.vifs {
             writeln!(f, "vNIC of {port} on {host}: OpenFlow port {}, since {}", vif.ofport, vif.since)?;
         }

@@ -1,0 +1,104 @@
+//! Random frames for the routers of an existing network.
+
+use std::net::IpAddr;
+
+use super::{Generator, Place};
+use crate::frames::{Addresses, Ways, routed, stranger};
+use crate::oracle;
+use crate::world::{Network, World};
+
+impl Generator<'_> {
+    /// A frame for a router, and where it is sent: from or to a port, if it is said which.
+    pub(super) fn routed_frame(&mut self, about: Option<&str>) -> Option<(Place, Vec<u8>)> {
+        let usual = self.routes.chance(93);
+        let dead = self.routes.chance(5);
+        let world = &self.world;
+        let has_router = |port: &str| {
+            let switch = world.ports.get(port).map(|port| port.switch.as_str());
+            switch.is_some_and(|switch| {
+                world.routing.on(switch).next().is_some() && (dead || world.localnet_of(switch).is_none())
+            })
+        };
+        // The vNICs, each with the port that sends there and its tag.
+        let mut senders: Vec<(&(String, String), &str, Option<u16>)> = Vec::new();
+        for key in world.vifs.keys() {
+            let (host, outer) = key;
+            if usual && (world.outer(outer) != outer || world.place(outer) != Some(host)) {
+                continue;
+            }
+            let behind = world.children(outer).map(|(tag, child)| (key, child, Some(tag)));
+            let all = [(key, outer.as_str(), None)].into_iter().chain(behind);
+            senders.extend(all.filter(|(_, port, _)| has_router(port)));
+        }
+        let of_it: Vec<_> =
+            senders.iter().filter(|(_, port, _)| about == Some(world.outer(port))).copied().collect();
+        let from_it = !of_it.is_empty() && self.routes.chance(50);
+        let senders = if from_it { of_it } else { senders };
+        if senders.is_empty() {
+            return None;
+        }
+        let ((host, outer), port, tag) = *self.routes.pick(&senders);
+        let place = Place::Vnic(host.clone(), outer.clone());
+        let mut ways = ways(world, port);
+        if world.ports.get(port).is_some_and(|port| port.unknown) || ways.own.is_empty() {
+            ways.own.push((stranger(&mut self.routes), Vec::new()));
+        }
+        if let Some(port) = about.filter(|_| !from_it).and_then(|about| world.ports.get(about)) {
+            let ips: Vec<IpAddr> = port.addresses.iter().flat_map(|(_, ips)| ips.clone()).collect();
+            ways.wanted = if ips.is_empty() { ways.wanted } else { ips };
+        }
+        if self.routes.chance(10) {
+            let model = oracle::world(world);
+            ways.largest = world.switches.keys().filter_map(|switch| model.mtu(switch)).collect();
+        }
+        let bytes = routed(&mut self.routes, &ways);
+        let bytes = match tag {
+            Some(tag) => frame_builder::tagged(&bytes, frame_builder::VLAN, tag),
+            None if self.routes.chance(4) => frame_builder::tagged(&bytes, frame_builder::VLAN, 0),
+            None => bytes,
+        };
+        Some((place, bytes))
+    }
+}
+
+/// The addresses for frames from a port to the routers of its switch.
+fn ways(world: &World, name: &str) -> Ways {
+    let Some(port) = world.ports.get(name) else { return Ways::default() };
+    let gateways: Vec<Addresses> =
+        world.routing.on(&port.switch).map(|(_, gateway)| gateway.addresses()).collect();
+    // The switches behind these routers and the next ones.
+    let mut switches = vec![port.switch.as_str()];
+    for _ in 0..world.routing.ports.len() {
+        let routers = world.routing.ports.values().filter(|port| switches.contains(&port.switch.as_str()));
+        let beside = routers.flat_map(|port| world.routing.ports_of(&port.router));
+        let beside: Vec<&str> = beside.map(|(_, port)| port.switch.as_str()).collect();
+        let before = switches.len();
+        switches.extend(beside);
+        switches.sort_unstable();
+        switches.dedup();
+        if switches.len() == before {
+            break;
+        }
+    }
+    let is_beyond = |switch: &str| switch != port.switch && switches.contains(&switch);
+    // Machines that run, and whose addresses their router knows how to reach.
+    let machines =
+        world.ports.iter().filter(|(name, other)| is_beyond(&other.switch) && world.place(name).is_some());
+    let wanted = machines.flat_map(|(_, other)| {
+        let ips = other.addresses.iter().flat_map(|(_, ips)| ips.clone());
+        ips.filter(|ip| {
+            let alone = Network::of(*ip, if ip.is_ipv4() { 32 } else { 128 });
+            let mut networks = world.routing.on(&other.switch).flat_map(|(_, port)| &port.networks);
+            networks.any(|network| network.overlaps(alone))
+        })
+    });
+    let routers = world.routing.ports.values().filter(|other| switches.contains(&other.switch.as_str()));
+    Ways {
+        own: port.addresses.clone(),
+        gateways,
+        wanted: wanted.collect(),
+        routers: routers.flat_map(|port| port.addresses().1).collect(),
+        near: world.addresses_but(&port.switch, name),
+        largest: Vec::new(),
+    }
+}
