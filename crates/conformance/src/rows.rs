@@ -109,8 +109,11 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
     routing(world, &mut object);
 }
 
+/// Adds an object of a kind, with its id and fields.
+type Add<'a> = dyn FnMut(&'static str, &str, &[(&str, Value)]) + 'a;
+
 /// Routers and what belongs to them.
-fn routing(world: &World, object: &mut dyn FnMut(&'static str, &str, &[(&str, Value)])) {
+fn routing(world: &World, object: &mut Add<'_>) {
     for (name, router) in &world.routing.routers {
         let reach = match router.reach {
             Reach::Auto => "auto",

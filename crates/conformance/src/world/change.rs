@@ -373,10 +373,10 @@ impl World {
                 .iter()
                 .all(|(other, there)| other != mac && !there.iter().any(|ip| ips.contains(ip)))
         };
+        let named = self.localnets.contains_key(name) || self.routing.ports.contains_key(name);
         behind
+            && !named
             && !(port.security && port.unknown)
-            && !self.localnets.contains_key(name)
-            && !self.routing.ports.contains_key(name)
             && self.switches.contains_key(&port.switch)
             && port.requested.iter().all(|host| self.nodes.contains_key(host))
             && (0..port.addresses.len()).all(distinct)
