@@ -115,8 +115,10 @@ fn advertise(answer: &mut [u8], target: Ipv6Addr, packet: &Packet<Ipv6Addr>, fla
     answer[ip + 24..ip + 40].copy_from_slice(&packet.src.octets());
     answer[icmp] = ADVERTISEMENT;
     answer[icmp + 4..icmp + 8].copy_from_slice(&[flags, 0, 0, 0]);
-    if let Some(mac) = mac {
-        write_target(&mut answer[icmp + 24..packet.carried.end], mac);
+    let options = &mut answer[icmp + 24..packet.carried.end];
+    match mac {
+        Some(mac) => write_target(options, mac),
+        None => write_type(options),
     }
     answer[icmp + 2..icmp + 4].fill(0);
     let sum = checksum(&answer[ip..ip + 40], &answer[icmp..packet.carried.end]);
@@ -137,6 +139,22 @@ fn write_target(options: &mut [u8], mac: Mac) {
             [1, 1] => return,
             _ => at += usize::from(options[at + 1]) * 8,
         }
+    }
+}
+
+/// Writes the type of the first option, as Open vSwitch does with the flags: that of a link-layer address if one can be read, or 0,
+/// which no receiver knows.
+fn write_type(options: &mut [u8]) {
+    const TARGET: u8 = 2;
+    let (mut at, mut kind) = (0, 0);
+    while at + 8 <= options.len() && options[at + 1] != 0 {
+        if options[at..at + 2] == [TARGET, 1] {
+            kind = TARGET;
+        }
+        at += usize::from(options[at + 1]) * 8;
+    }
+    if let Some(first) = options.first_mut() {
+        *first = kind;
     }
 }
 
