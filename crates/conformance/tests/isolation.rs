@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use conformance::frames::{Addresses, Book, frame};
-use conformance::world::{Change, Encap, Node, Port};
+use conformance::frames::{Addresses, Book, Ways, frame, routed};
+use conformance::world::{Change, Encap, Network, Node, Port, Reach, Route, Router, RouterPort};
 use conformance::{Place, Simulation, World, program};
 use test_random::Random;
 
@@ -112,5 +112,104 @@ fn nothing_passes_between_tenants_with_the_same_addresses() {
     assert!(
         arrived > 40 * worlds && pairs.len() == TENANTS.len(),
         "only {arrived} frames came out in {worlds} worlds, of {pairs:?}"
+    );
+}
+
+/// The number of a router's port on a switch, of a network of its own: near, and behind the router.
+const NEAR: u8 = 0;
+const FAR: u8 = 1;
+
+/// The switch of a tenant behind its router.
+fn far(tenant: &str) -> String {
+    format!("{tenant}-far")
+}
+
+/// The addresses of a machine in a network, or of the router's port there.
+fn routed_addresses(network: u8, number: u8) -> Addresses {
+    let v6 = Ipv6Addr::new(0xfd00, 0, 0, network.into(), 0, 0, 0, number.into());
+    let ips = [IpAddr::V4(Ipv4Addr::new(10, 0, network, number)), IpAddr::V6(v6)];
+    ([2, 0, 0, 0, network, number], ips.to_vec())
+}
+
+/// A router between two switches for each tenant, all with the same addresses and the same next hops, at random places.
+fn routed_world(random: &mut Random) -> World {
+    const GATEWAY: u8 = 254;
+    let mut world = World::new(random.chance(50));
+    for host in 1..=HOSTS {
+        let node = Node { encaps: vec![Encap::Geneve], ..Node::at(Ipv4Addr::new(172, 16, 0, host)) };
+        assert!(world.apply(&Change::Node(format!("h{host}"), node)));
+    }
+    let reach = *random.pick(&[Reach::Direct, Reach::Relay]);
+    for tenant in TENANTS {
+        let router = Router { tenant: tenant.to_owned(), reach, proxy: vec![] };
+        assert!(world.apply(&Change::Router(format!("{tenant}-router"), router)));
+        for (network, switch) in [(NEAR, tenant.to_owned()), (FAR, far(tenant))] {
+            assert!(world.apply(&Change::Switch(switch.clone(), tenant.to_owned())));
+            let (mac, ips) = routed_addresses(network, GATEWAY);
+            let networks =
+                ips.iter().map(|ip| Network { ip: *ip, length: if ip.is_ipv4() { 24 } else { 64 } });
+            let (router, networks) = (format!("{tenant}-router"), networks.collect());
+            let port = RouterPort { router, switch: switch.clone(), mac, networks };
+            assert!(world.apply(&Change::RouterPort(format!("{switch}-gateway"), port)));
+            for number in 1..=PORTS {
+                let addresses = vec![routed_addresses(network, number)];
+                let port = Port { addresses, security: random.chance(50), ..Port::of(&switch) };
+                assert!(world.apply(&Change::Port(name(&switch, number), port)));
+                let host = format!("h{}", random.below(HOSTS.into()) + 1);
+                assert!(world.apply(&Change::Plug(host, name(&switch, number))));
+            }
+        }
+        let hops = [1, 2].map(|number| routed_addresses(FAR, number).1[0]).to_vec();
+        let destination = Network { ip: Ipv4Addr::UNSPECIFIED.into(), length: 0 };
+        let route = Route { router: format!("{tenant}-router"), destination, hops };
+        assert!(world.apply(&Change::Route(format!("{tenant}-out"), route)));
+    }
+    world
+}
+
+#[test]
+fn nothing_passes_between_the_routers_of_tenants_with_the_same_addresses() {
+    let mut simulation = Simulation::new(program::rules()).unwrap();
+    let (mut worlds, mut arrived, mut crossed) = (0, 0, 0);
+    for seed in
+        test_random::seeds!("nothing_passes_between_the_routers_of_tenants_with_the_same_addresses", 10)
+    {
+        let random = &mut Random::new(seed);
+        let world = routed_world(random);
+        worlds += 1;
+        simulation.change(&world, &|_| true).unwrap_or_else(|why| panic!("seed {seed}: {why}\n{world}"));
+        let everybody: Vec<(u8, u8)> =
+            [NEAR, FAR].iter().flat_map(|network| (1..=PORTS).map(|number| (*network, number))).collect();
+        let ips = everybody.iter().flat_map(|(network, number)| routed_addresses(*network, *number).1);
+        let wanted: Vec<IpAddr> = ips.collect();
+        for _ in 0..200 {
+            let (host, port) = random.pick(&world.vifs.keys().cloned().collect::<Vec<_>>()).clone();
+            let switch = world.ports[&port].switch.clone();
+            let gateway = world.routing.ports[&format!("{switch}-gateway")].addresses();
+            let ways = Ways {
+                own: world.ports[&port].addresses.clone(),
+                routers: gateway.1.clone(),
+                gateways: vec![gateway],
+                wanted: wanted.clone(),
+                ..Ways::default()
+            };
+            let bytes = routed(random, &ways);
+            let tenant = world.switches[&switch].clone();
+            for one in simulation.send(&Place::Vnic(host.clone(), port.clone()), &bytes).unwrap() {
+                let Place::Vnic(_, to) = &one.at else { panic!("seed {seed}: there is no physical network") };
+                let owner = &world.ports[to].switch;
+                arrived += 1;
+                crossed += usize::from(*owner != switch);
+                assert_eq!(
+                    world.switches[owner], tenant,
+                    "seed {seed}: {port} on {host} sends {bytes:02x?}, out comes {one:02x?}\n{world}"
+                );
+            }
+        }
+        simulation.change(&World::new(false), &|_| true).unwrap();
+    }
+    assert!(
+        arrived > 40 * worlds && crossed > 10 * worlds,
+        "only {arrived} frames came out in {worlds} worlds, {crossed} of them on another switch"
     );
 }

@@ -43,7 +43,7 @@ fn is_noticed(file: &str, from: &str, to: &str) {
 fn tunnel_ports_that_forget_the_hosts_of_trunk_members_are_noticed() {
     is_noticed(
         "physical/tunnels.nlog",
-        "    node_tunnel_form(hv, _, \"port\"),\n    present(hv, sw),\n    has_localnet(sw, false),\n    present(remote, sw),",
+        "    node_tunnel_form(hv, _, \"port\"),\n    domain_host(hv, domain),\n    domain_host(remote, domain),",
         "    node_tunnel_form(hv, _, \"port\"),\n    interface_location(port, hv, _),\n    logical_switch_port(port, sw),\n    \
          has_localnet(sw, false),\n    interface_location(other, remote, _),\n    logical_switch_port(other, sw),",
     );
