@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nlog::{Program, Workspace};
 
 use crate::folder::Folder;
-use crate::run::passes;
+use crate::run::{Evaluators, passes};
 
 /// The verdict of the unit tests on a text of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +51,10 @@ impl<'a> Suite<'a> {
         compile(workspace, folder, file, text)
     }
 
-    /// The verdict of the tests that a file can affect on this text of it. The first failing test ends the run; a test
-    /// that panics fails.
+    /// The verdict of the tests that a file can affect on this text of it, in the reference evaluator alone. The first
+    /// failing test ends the run; a test that panics fails.
     pub fn verdict(&mut self, file: &str, text: &str) -> Verdict {
-        self.verdict_of(self.folder.tests_of(file), file, text)
+        self.verdict_of(self.folder.tests_of(file), file, text, Evaluators::Reference)
     }
 
     /// The verdict of all tests on the files as they are.
@@ -62,7 +62,8 @@ impl<'a> Suite<'a> {
         let folder = self.folder;
         for name in folder.tests() {
             // A file with its own text changes nothing. It is the test itself: no other file is part of all programs.
-            let verdict = self.verdict_of(vec![name], name, folder.text(name).unwrap_or_default());
+            let verdict =
+                self.verdict_of(vec![name], name, folder.text(name).unwrap_or_default(), Evaluators::Both);
             if verdict != Verdict::Passed {
                 return verdict;
             }
@@ -70,7 +71,7 @@ impl<'a> Suite<'a> {
         Verdict::Passed
     }
 
-    fn verdict_of(&mut self, tests: Vec<&'a str>, file: &str, text: &str) -> Verdict {
+    fn verdict_of(&mut self, tests: Vec<&'a str>, file: &str, text: &str, evaluators: Evaluators) -> Verdict {
         let folder = self.folder;
         for name in tests {
             let workspace =
@@ -80,7 +81,7 @@ impl<'a> Suite<'a> {
             };
             let own = program.tests.iter().filter(|test| *test.place.file == *name);
             for test in own {
-                let passed = catch_unwind(AssertUnwindSafe(|| passes(&program, test)));
+                let passed = catch_unwind(AssertUnwindSafe(|| passes(&program, test, evaluators)));
                 if !passed.unwrap_or(false) {
                     return Verdict::Failed { file: name.to_owned(), test: test.name.to_string() };
                 }
