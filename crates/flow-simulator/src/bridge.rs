@@ -7,6 +7,7 @@ use openflow_rs::flow::{ALL_TABLES, ANY_GROUP};
 use openflow_rs::{Actions, FlowCommand, FlowEntry, FlowMod, GroupEntry, Match, PortNo};
 
 use crate::check::{There, check, groups_named};
+use crate::conntrack::Connections;
 use crate::extract::VlanLimit;
 use crate::group::check_group;
 use crate::learned::Learned;
@@ -27,6 +28,7 @@ pub struct Bridge {
     /// The ports that are not live.
     pub(crate) dead: BTreeSet<u16>,
     pub(crate) learned: Learned,
+    pub(crate) connections: Connections,
     /// The number of VLAN tags that the switch reads.
     pub vlan_limit: VlanLimit,
 }
@@ -299,14 +301,17 @@ mod tests {
     fn what_is_not_interpreted_is_refused_also_within_others() {
         let mut bridge = bridge(&[]);
         for actions in [
-            "ct(table=1)",
+            "ct(table=1,nat)",
+            "ct(commit,alg=ftp)",
+            "clone(ct(commit,nat(src=10.0.0.1)))",
             "learn(table=1,result_dst=reg0[0],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
             "learn(table=1,fin_idle_timeout=5,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
             "clone(output:1,meter:1)",
             "check_pkt_larger(100)->NXM_OF_ETH_DST[0],output:1",
             "write_actions(output:1)",
             "NORMAL",
-            "conjunction(1,1/2)",
+            "conjunction(1,1/2),output:2",
+            "clone(conjunction(1,1/2),output:2)",
         ] {
             let flow = format!("ip actions={actions}").parse().unwrap();
             assert!(matches!(bridge.add_flow(flow), Err(Refused::Action { .. })), "{actions}");

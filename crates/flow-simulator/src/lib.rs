@@ -65,6 +65,7 @@ mod bridge;
 mod change;
 mod check;
 mod choice;
+mod conntrack;
 mod error;
 mod extract;
 mod fabric;
@@ -84,6 +85,7 @@ mod walk;
 
 pub use bridge::Bridge;
 pub use change::Change;
+pub use conntrack::Connection;
 pub use error::{Refused, Stopped};
 pub use extract::VlanLimit;
 pub use fabric::{Arrival, Crossing, Fabric, Host, Lost, Tapped, Tunnelled};
