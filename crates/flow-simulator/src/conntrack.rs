@@ -6,9 +6,12 @@
 //! What surprises, and is so in the switch:
 //! - A datagram or an echo is `+new` until the other side has answered, however many there were; a TCP segment is `+est`
 //!   from the second on, unless it is another SYN.
-//! - A packet that was tracked stays as it was if it is tracked again in the same zone, even if it has been committed since.
+//! - A packet that was tracked stays as it was if it is tracked again in the same zone, even if it has been committed since,
+//!   unless its addresses or ports were written in between.
 //! - SYN and ACK together, an echo reply, and every ICMP message that is neither a question nor an error, like all of
 //!   neighbour discovery, are invalid without a connection. So is every packet with a wrong checksum.
+//! - Fragments are held until their packet is complete. Then each goes on with the state of the packet, but only the first one
+//!   shows the ports of the connection. Fragments below 1,200 bytes (1,280 of IPv6) that are not the last are invalid.
 //! - `exec` writes the mark of whatever connection the packet belongs to, also if the packet is a reply or is invalid.
 //! - A flow that closed or was reset can be opened again from either side: the connection is a new one then.
 
@@ -17,12 +20,12 @@ use std::time::Duration;
 
 use crate::Bridge;
 use crate::key::{ICMP, ICMPV6, TCP, Tracked};
-use crate::rewrite::Frame;
 
+pub(crate) mod fragments;
 mod read;
 mod tcp;
 
-use read::{Sighting, sighting};
+pub(crate) use read::{Sighting, sighting};
 
 /// Bits of `ct_state`.
 pub(crate) const NEW: u8 = 0x01;
@@ -149,6 +152,13 @@ pub(crate) struct Mark {
     connection: Option<Tuple>,
 }
 
+impl Mark {
+    /// The connection is looked for again. What is known of it stays.
+    pub(crate) fn forget_connection(&mut self) {
+        self.connection = None;
+    }
+}
+
 /// How to track a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
@@ -213,10 +223,10 @@ impl Tracker<'_> {
     }
 
     /// Tracks a packet, and updates what the datapath knows of it.
-    pub(crate) fn track(&mut self, frame: &Frame, mark: &mut Mark, how: How) {
+    pub(crate) fn track(&mut self, sighting: Option<Sighting<'_>>, mark: &mut Mark, how: How) {
         let known = mark.connection.filter(|tuple| tuple.zone == how.zone && !how.force);
         if known.is_none() {
-            let Some(sighting) = sighting(frame, how.zone) else {
+            let Some(sighting) = sighting else {
                 mark.seen = Tracked { state: INVALID | TRACKED, zone: how.zone, ..Tracked::default() };
                 return;
             };
