@@ -6,11 +6,14 @@ use std::sync::Arc;
 use openflow_rs::flow::{ALL_TABLES, ANY_GROUP};
 use openflow_rs::{Actions, FlowCommand, FlowEntry, FlowMod, GroupEntry, Match, PortNo};
 
-use crate::check::{There, check, groups_named};
+use crate::check::{There, check, check_match, groups_named};
+use crate::conntrack::Connections;
+use crate::conntrack::fragments::Held;
 use crate::extract::VlanLimit;
 use crate::group::check_group;
 use crate::learned::Learned;
 use crate::meter::Meter;
+use crate::pipeline::Rest;
 use crate::port::Port;
 use crate::table::{Table, covers};
 use crate::{FlowKey, Refused, Tunnel};
@@ -27,6 +30,8 @@ pub struct Bridge {
     /// The ports that are not live.
     pub(crate) dead: BTreeSet<u16>,
     pub(crate) learned: Learned,
+    pub(crate) connections: Connections,
+    pub(crate) held: Held<Rest>,
     /// The number of VLAN tags that the switch reads.
     pub vlan_limit: VlanLimit,
 }
@@ -99,6 +104,7 @@ impl Bridge {
     /// # Errors
     /// As [`Bridge::add_flow`].
     pub fn add_shared(&mut self, flow: Arc<FlowEntry>) -> Result<(), Refused> {
+        check_match(&flow.matches)?;
         self.check(&flow.actions, flow.table)?;
         self.put(flow);
         Ok(())
@@ -299,14 +305,17 @@ mod tests {
     fn what_is_not_interpreted_is_refused_also_within_others() {
         let mut bridge = bridge(&[]);
         for actions in [
-            "ct(table=1)",
+            "ct(table=1,nat)",
+            "ct(commit,alg=ftp)",
+            "clone(ct(commit,nat(src=10.0.0.1)))",
             "learn(table=1,result_dst=reg0[0],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
             "learn(table=1,fin_idle_timeout=5,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
             "clone(output:1,meter:1)",
             "check_pkt_larger(100)->NXM_OF_ETH_DST[0],output:1",
             "write_actions(output:1)",
             "NORMAL",
-            "conjunction(1,1/2)",
+            "conjunction(1,1/2),output:2",
+            "clone(conjunction(1,1/2),output:2)",
         ] {
             let flow = format!("ip actions={actions}").parse().unwrap();
             assert!(matches!(bridge.add_flow(flow), Err(Refused::Action { .. })), "{actions}");
@@ -315,6 +324,8 @@ mod tests {
         assert_eq!(bridge.add_flow(flow("actions=group:7")), Err(Refused::NoGroup(7)));
         let back = Err(Refused::Backwards { from: 3, to: 3 });
         assert_eq!(bridge.add_flow(flow("table=3 actions=goto_table:3")), back);
+        let port = flow("udp,ct_state=+trk-inv,ct_tp_dst=53 actions=2");
+        assert_eq!(bridge.add_flow(port), Err(Refused::Ignored(openflow_rs::Field::CtTpDst)));
         assert!(bridge.flows().is_empty());
         let mut group = |text: &str| bridge.add_group(text.parse().unwrap());
         for actions in ["exit", "check_pkt_larger(100)->NXM_NX_REG0[0],output:2"] {

@@ -2,7 +2,7 @@
 
 use openflow_rs::action::Learn;
 use openflow_rs::flow::ALL_TABLES;
-use openflow_rs::{Action, Actions, PortNo};
+use openflow_rs::{Action, Actions, Field, Match, PortNo};
 
 use crate::Refused;
 
@@ -24,6 +24,16 @@ pub(crate) fn check(actions: &Actions, table: u8, there: There<'_>) -> Result<()
     check_list(rest, table, there)
 }
 
+/// Refuses a match of which a switch silently leaves out a part.
+pub(crate) fn check_match(matches: &Match) -> Result<(), Refused> {
+    let ports = [Field::CtTpSrc, Field::CtTpDst];
+    let lacks_protocol = matches.get(Field::CtNwProto).is_none();
+    match ports.into_iter().find(|port| lacks_protocol && matches.get(*port).is_some()) {
+        Some(port) => Err(Refused::Ignored(port)),
+        None => Ok(()),
+    }
+}
+
 fn check_list(actions: &[Action], table: u8, there: There<'_>) -> Result<(), Refused> {
     if table == ALL_TABLES {
         return Err(Refused::Table(table));
@@ -31,16 +41,20 @@ fn check_list(actions: &[Action], table: u8, there: There<'_>) -> Result<(), Ref
     for action in actions {
         let unsupported = |why| Err(Refused::Action { action: Box::new(action.clone()), why });
         match action {
-            Action::Ct(_) | Action::Nat(_) => {
-                return unsupported("connection tracking is not there yet");
+            Action::Ct(ct) if ct.alg != 0 => {
+                return unsupported("the connections that others announce are not looked for; leave out alg");
             }
+            Action::Ct(ct) if ct.actions.0.iter().any(|action| matches!(action, Action::Nat(_))) => {
+                return unsupported("addresses are not translated here yet; leave out nat");
+            }
+            Action::Nat(_) => return unsupported("addresses are not translated here yet"),
             Action::Learn(learn) => {
                 if let Some(why) = unlearnable(learn) {
                     return unsupported(why);
                 }
             }
-            Action::Conjunction(_) => {
-                return unsupported("conjunctive matches are not there yet; write the flows out");
+            Action::Conjunction(_) if !actions.iter().all(goes_with_clauses) => {
+                return unsupported("a switch refuses other actions beside it, except note");
             }
             Action::Meter(_) => return unsupported("a meter is the first action of a flow"),
             Action::WriteActions(_) | Action::ClearActions(_) => {
@@ -53,7 +67,9 @@ fn check_list(actions: &[Action], table: u8, there: There<'_>) -> Result<(), Ref
             }
             Action::Unknown(_) => return unsupported("the action is not known"),
             Action::Resubmit(resubmit) if resubmit.ct => {
-                return unsupported("connection tracking is not there yet");
+                return unsupported(
+                    "a look-up by the original direction is not there; match ct_nw_src and the like",
+                );
             }
             Action::Output(output) if output.port == PortNo::NORMAL => {
                 return unsupported("a learning bridge is not there; write the flows");
@@ -72,6 +88,10 @@ fn check_list(actions: &[Action], table: u8, there: There<'_>) -> Result<(), Ref
         }
     }
     Ok(())
+}
+
+fn goes_with_clauses(action: &Action) -> bool {
+    matches!(action, Action::Conjunction(_) | Action::Note(_))
 }
 
 fn unlearnable(learn: &Learn) -> Option<&'static str> {

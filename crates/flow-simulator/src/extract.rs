@@ -168,6 +168,15 @@ fn ipv6(cursor: &mut Cursor<'_>, key: &mut FlowKey, layout: &mut Layout) -> Opti
     Some(())
 }
 
+/// The protocol behind the extension headers of an IPv6 packet, its fragment bits and its offset. The first extension header, of
+/// this type, is at `at`.
+pub(crate) fn upper_layer(next: u8, bytes: &[u8], at: usize) -> Option<(u8, u8, usize)> {
+    let (mut protocol, mut fragment) = (next, 0);
+    let mut cursor = Cursor { bytes, at };
+    extensions(&mut cursor, &mut protocol, &mut fragment, &mut false)?;
+    Some((protocol, fragment, cursor.at))
+}
+
 /// Skips IPv6 extension headers to the protocol inside.
 fn extensions(cursor: &mut Cursor<'_>, proto: &mut u8, frag: &mut u8, routed: &mut bool) -> Option<()> {
     const HOP_BY_HOP: u8 = 0;

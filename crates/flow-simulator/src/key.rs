@@ -2,6 +2,8 @@
 
 use openflow_rs::{Field, Match, PortNo, Prerequisite};
 
+use crate::conntrack::{ESTABLISHED, NEW, REPLY};
+
 /// Ethernet types.
 pub(crate) const ETH_IPV4: u16 = 0x0800;
 pub(crate) const ETH_ARP: u16 = 0x0806;
@@ -63,6 +65,8 @@ pub struct FlowKey {
     pub(crate) metadata: u64,
     pub(crate) in_port: u16,
     pub(crate) actset_output: u16,
+    /// The conjunction whose clauses all match, while the flow that matches it is looked for.
+    pub(crate) conj_id: u32,
     pub(crate) pkt_mark: u32,
     pub(crate) tunnel: Tunnel,
     pub(crate) ct: Tracked,
@@ -139,6 +143,7 @@ impl FlowKey {
             metadata: 0,
             in_port: in_port.0,
             actset_output: UNSET,
+            conj_id: 0,
             pkt_mark: 0,
             tunnel: Tunnel::default(),
             ct: Tracked::default(),
@@ -177,6 +182,7 @@ impl FlowKey {
             Field::InPort => self.in_port.into(),
             Field::InPortOxm => PortNo(self.in_port).to_wire().into(),
             Field::ActsetOutput => self.actset_output.into(),
+            Field::ConjId => self.conj_id.into(),
             Field::PktMark => self.pkt_mark.into(),
             Field::TunId => self.tunnel.id.into(),
             Field::TunSrc => self.tunnel.src.into(),
@@ -225,7 +231,7 @@ impl FlowKey {
             Field::TcpFlags => self.tcp_flags.into(),
             Field::NdOptionsType => (self.tcp_flags & 0xff).into(),
             Field::NdReserved => self.nd_reserved.into(),
-            // MPLS, hashes and conjunctions are not supported; the packet is always Ethernet, which is type 0.
+            // MPLS and hashes are not supported; the packet is always Ethernet, which is type 0.
             _ => 0,
         }
     }
@@ -322,8 +328,9 @@ impl FlowKey {
             Prerequisite::Nd => nd(&[135, 136]),
             Prerequisite::NdSolicit => nd(&[135]),
             Prerequisite::NdAdvert => nd(&[136]),
-            // New, established, related or reply; or tracked and not invalid.
-            Prerequisite::Ct => ip && (self.ct.state & 0x0f != 0 || self.ct.state & 0x30 == 0x20),
+            // A match needs a state that excludes invalid packets. Actions do not find the original direction of a packet
+            // that is only related.
+            Prerequisite::Ct => ip && self.ct.state & (NEW | ESTABLISHED | REPLY) != 0,
         }
     }
 

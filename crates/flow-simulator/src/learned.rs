@@ -7,6 +7,9 @@ use std::time::Duration;
 use openflow_rs::action::{Learn, LearnSpec, SetField};
 use openflow_rs::{Action, Actions, FlowEntry, FlowFlags, Match, PortNo, Subfield};
 
+use crate::conntrack::Changes;
+use crate::conntrack::fragments::Held;
+use crate::pipeline::Rest;
 use crate::table::Table;
 use crate::{Bridge, FlowKey};
 
@@ -107,11 +110,19 @@ pub(crate) struct Effects {
     pub(crate) used: Vec<Arc<FlowEntry>>,
     /// The meters that it came to, and whether it passed.
     pub(crate) metered: Vec<(u32, bool)>,
+    /// The connections that it changed.
+    pub(crate) connections: Changes,
+    /// The fragments that wait, of the packets that are no longer as before.
+    pub(crate) held: Held<Rest>,
 }
 
 impl Effects {
     pub(crate) fn are_none(&self) -> bool {
-        self.learned.is_empty() && self.used.is_empty() && self.metered.is_empty()
+        self.learned.is_empty()
+            && self.used.is_empty()
+            && self.metered.is_empty()
+            && self.connections.is_empty()
+            && self.held.is_empty()
     }
 }
 
@@ -128,7 +139,8 @@ impl Bridge {
     }
 
     /// Advances time. Learned flows age out: the hard timeout counts from the last time a flow was learned, the idle
-    /// timeout from the last packet that matched it. Other flows stay.
+    /// timeout from the last packet that matched it. Other flows stay. Tracked connections are forgotten by their state, and
+    /// fragments that wait are lost.
     pub fn advance(&mut self, time: Duration) {
         self.learned.now += time;
         let expired = self
@@ -137,6 +149,15 @@ impl Bridge {
         for (table, priority, matches) in expired {
             self.take(table, priority, &matches);
         }
+        self.connections.expire(self.learned.now);
+        if !time.is_zero() {
+            self.held.clear();
+        }
+    }
+
+    /// The time on the bridge's clock.
+    pub(crate) fn now(&self) -> Duration {
+        self.learned.now
     }
 
     pub(crate) fn leave_behind(&mut self, effects: Effects) {
@@ -149,7 +170,15 @@ impl Bridge {
         for (meter, passed) in effects.metered {
             self.count_metered(meter, passed);
         }
-        for lesson in effects.learned {
+        self.connections.apply(effects.connections);
+        self.held.extend(effects.held);
+        self.held.retain(|_, pieces| !pieces.is_empty());
+        self.teach(effects.learned);
+    }
+
+    /// Learns flows, in order.
+    pub(crate) fn teach(&mut self, lessons: Vec<Lesson>) {
+        for lesson in lessons {
             self.learn(lesson);
         }
     }

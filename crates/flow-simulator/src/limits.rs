@@ -20,6 +20,9 @@ pub(crate) const CLONE: usize = HEADER;
 /// Bytes of the action that compares a packet's length, without the actions of its two cases.
 pub(crate) const CHECK_LENGTH: usize = HEADER + 2 * (HEADER + 4);
 
+/// Bytes of the actions that track a packet with mark and label, and look it up again.
+pub(crate) const TRACK: usize = HEADER + 3 * (HEADER + 4) + (HEADER + 8) + (HEADER + 32) + (HEADER + 4);
+
 /// Bytes of the action that encapsulates a packet.
 pub(crate) fn push(tunnel: Tunnel, key: &FlowKey) -> usize {
     const ETHERNET: usize = 14;

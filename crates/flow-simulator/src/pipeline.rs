@@ -4,6 +4,7 @@ use openflow_rs::action::{CheckPktLarger, Learn, MoveBits, Resubmit, SetField};
 use openflow_rs::{Action, Actions, Bucket, Field, GroupKind, PortNo, Prerequisite, Subfield};
 
 use crate::choice::Choice;
+use crate::conntrack::Mark;
 use crate::error::{MAX_DEPTH, MAX_RESUBMITS, MAX_STACK};
 use crate::group::in_order;
 use crate::key::{ETH_IPV4, ETH_IPV6, FRAGMENT};
@@ -13,6 +14,11 @@ use crate::port::Port;
 use crate::rewrite::Frame;
 use crate::trace::{Recorder, Step, What};
 use crate::{Bridge, FlowKey, Packet, Stopped};
+
+mod datapath;
+
+pub(crate) use datapath::Rest;
+use datapath::Step as DatapathStep;
 
 /// A packet that leaves the bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +100,13 @@ struct Run<'a> {
     metered_out: bool,
     /// Whether these actions are for packets of another length. The switch translates them too.
     other_length: bool,
+    /// Whether the fields of connection tracking are those of the datapath's packet.
+    is_tracked: bool,
+    /// Whether the datapath has tracked the packet before this pass.
+    goes_on: bool,
     emitted: Vec<Emitted>,
+    /// What the datapath does besides, each after this many packets were sent.
+    pending: Vec<(usize, DatapathStep)>,
     effects: Effects,
     recorder: Recorder,
 }
@@ -102,10 +114,17 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(bridge: &'a Bridge, packet: &Packet, wanted: bool) -> Run<'a> {
         let packet = packet.clone().with_vlan_limit(bridge.vlan_limit);
+        let key = packet.key().clone();
+        Run { recorder: Recorder::new(wanted), ..Run::of(bridge, packet.frame, key) }
+    }
+
+    fn of(bridge: &'a Bridge, frame: Frame, key: FlowKey) -> Run<'a> {
         Run {
             bridge,
-            key: packet.key().clone(),
-            frame: packet.frame,
+            is_tracked: key.ct.state != 0,
+            goes_on: false,
+            key,
+            frame,
             table: 0,
             depth: 0,
             resubmits: 0,
@@ -117,17 +136,14 @@ impl<'a> Run<'a> {
             metered_out: false,
             other_length: false,
             emitted: Vec::new(),
+            pending: Vec::new(),
             effects: Effects::default(),
-            recorder: Recorder::new(wanted),
+            recorder: Recorder::new(false),
         }
     }
 
     fn run(mut self) -> (Outcome, Effects) {
-        let in_port = self.key.in_port;
-        self.carry_out_entry(0, in_port, 0);
-        if self.stopped.is_some() {
-            self.emitted.clear();
-        }
+        self.pass(0, Mark::default(), 0);
         let (emitted, key, stopped, cut) = (self.emitted, self.key, self.stopped, self.cut);
         (Outcome { emitted, key, stopped, cut, steps: self.recorder.finish() }, self.effects)
     }
@@ -198,7 +214,8 @@ impl<'a> Run<'a> {
             Action::SetTtl(set) => self.set_ttl(set.ttl),
             Action::PushVlan(push) => self.key.push_vlan(push.eth_type),
             Action::PopVlan(_) => self.key.pop_vlan(),
-            Action::CtClear(_) => self.key.ct = crate::key::Tracked::default(),
+            Action::Ct(ct) => return self.track(ct),
+            Action::CtClear(_) => self.clear_tracking(),
             Action::Exit(_) => self.exit = true,
             Action::Push(push) => {
                 let (value, bits) = (self.read(push.field()), push.field().bits());
@@ -219,8 +236,7 @@ impl<'a> Run<'a> {
             // `carry_out` has it, since the rest of the list belongs to it.
             Action::CheckPktLarger(_) => {}
             // `Bridge::check` lets none of these in.
-            Action::Ct(_)
-            | Action::Nat(_)
+            Action::Nat(_)
             | Action::Conjunction(_)
             | Action::WriteActions(_)
             | Action::ClearActions(_)
@@ -232,8 +248,8 @@ impl<'a> Run<'a> {
     /// Compares the packet's length. As the switch translates a packet for all of one kind, it translates the rest of the
     /// list twice, for larger and for other packets, and nothing of either lasts beyond the list: not even the result.
     fn check_length(&mut self, check: CheckPktLarger, rest: &[&Action]) {
-        self.action_bytes += limits::rewrite(self.frame.key(), &self.key) + limits::CHECK_LENGTH;
-        self.frame.commit(&self.key);
+        self.commit();
+        self.action_bytes += limits::CHECK_LENGTH;
         let length = self.frame.length();
         let larger = length > usize::from(check.limit_bytes());
         let relation = if larger { "larger" } else { "not larger" };
@@ -245,7 +261,8 @@ impl<'a> Run<'a> {
         }
         self.recorder.end();
         let (frame, key, stack) = (self.frame.clone(), self.key.clone(), self.stack.clone());
-        let (metered_out, other_length) = (self.metered_out, self.other_length);
+        let (metered_out, other_length, is_tracked) = (self.metered_out, self.other_length, self.is_tracked);
+        self.note_step(DatapathStep::Save);
         let mut exit = false;
         for case in [true, false] {
             let taken = case == larger;
@@ -265,8 +282,9 @@ impl<'a> Run<'a> {
             // An `exit` counts outside if it is for larger packets, whatever the packet's length.
             exit = if case { self.exit } else { exit };
             (self.frame, self.key, self.stack) = (frame.clone(), key.clone(), stack.clone());
-            (self.metered_out, self.other_length) = (metered_out, other_length);
+            (self.metered_out, self.other_length, self.is_tracked) = (metered_out, other_length, is_tracked);
         }
+        self.note_step(DatapathStep::Restore);
         self.exit = exit;
     }
 
@@ -376,11 +394,11 @@ impl<'a> Run<'a> {
                 break;
             }
             self.recorder.begin(|| What::Bucket(bucket.id));
-            let before = self.key.clone();
+            let before = (self.key.clone(), self.is_tracked);
             self.depth += 1;
             self.carry_out(in_order(&bucket.actions));
             self.depth -= 1;
-            self.key = before;
+            (self.key, self.is_tracked) = before;
             self.exit = false;
             self.recorder.end();
         }
@@ -397,9 +415,20 @@ impl<'a> Run<'a> {
 
     /// Actions after a clone see the original packet, registers and stack; an `exit` in the clone ends everything.
     fn clone_actions(&mut self, actions: &Actions) {
-        let (key, stack) = (self.key.clone(), self.stack.clone());
+        let (key, stack, is_tracked) = (self.key.clone(), self.stack.clone(), self.is_tracked);
+        // Only then the datapath makes a copy.
+        let tracks = actions.0.iter().any(|action| matches!(action, Action::Ct(_)));
+        if tracks {
+            self.commit();
+            self.note_step(DatapathStep::Save);
+        }
+        let frame = tracks.then(|| self.frame.clone());
         self.carry_out(&actions.0);
-        (self.key, self.stack) = (key, stack);
+        if let Some(frame) = frame {
+            self.frame = frame;
+            self.note_step(DatapathStep::Restore);
+        }
+        (self.key, self.stack, self.is_tracked) = (key, stack, is_tracked);
     }
 
     /// The current packet does not match the flow that is learned from it.
@@ -434,8 +463,8 @@ impl<'a> Run<'a> {
         }
         let ttl = self.key.nw_ttl;
         self.recorder.problem(|| format!("the time to live is {ttl}: the rest of these actions is skipped"));
-        self.action_bytes += limits::rewrite(self.frame.key(), &self.key) + limits::OUTPUT;
-        self.frame.commit(&self.key);
+        self.commit();
+        self.action_bytes += limits::OUTPUT;
         Flow::Return
     }
 
@@ -468,8 +497,7 @@ impl<'a> Run<'a> {
     }
 
     fn send(&mut self, port: PortNo) {
-        self.action_bytes += limits::rewrite(self.frame.key(), &self.key);
-        self.frame.commit(&self.key);
+        self.commit();
         let (first, peer) = match self.bridge.ports.get(&port.0) {
             Some(Port::Tunnel(tunnel)) => (limits::CLONE + limits::push(*tunnel, &self.key), true),
             Some(Port::Patch) => (0, true),

@@ -40,6 +40,15 @@ impl Frame {
         &self.key
     }
 
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The packet as a switch reads it that gets these bytes.
+    pub(crate) fn read_again(self, limit: VlanLimit) -> Frame {
+        Frame::new(self.bytes, PortNo(self.key.in_port), limit)
+    }
+
     /// Writes the fields of `to` that differ from the bytes.
     pub(crate) fn commit(&mut self, to: &FlowKey) {
         if *to == self.key || self.bytes.len() < 14 {
@@ -270,6 +279,11 @@ fn ones_sum(bytes: &[u8]) -> u32 {
         .chunks(2)
         .map(|word| u32::from(word[0]) << 8 | word.get(1).copied().map_or(0, u32::from))
         .fold(0u32, |sum, word| folded(sum + word).into())
+}
+
+/// The sum of the words of several parts; all but the last have an even number of bytes.
+pub(crate) fn ones_sum_of(parts: &[&[u8]]) -> u16 {
+    parts.iter().fold(0, |sum, part| folded(u32::from(sum) + ones_sum(part)))
 }
 
 fn folded(sum: u32) -> u16 {

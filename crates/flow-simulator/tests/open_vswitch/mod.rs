@@ -13,6 +13,7 @@ mod pipeline;
 mod shrink;
 mod speakers;
 mod tables;
+mod tracking;
 mod tunnels;
 
 use flow_simulator::{Bridge, VlanLimit};

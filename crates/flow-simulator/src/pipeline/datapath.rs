@@ -1,0 +1,302 @@
+//! What the datapath does to a packet in one pass besides sending it: it tracks connections, and looks tracked copies up
+//! again.
+//!
+//! The switch translates a whole pass before the datapath does any of it. So a pass that stops at a limit tracks nothing,
+//! and a flow never sees the state that an earlier action of its own pass has set: only the copy does that continues in the table
+//! of `ct`.
+
+use std::collections::VecDeque;
+
+use openflow_rs::action::{Ct, CtZone};
+use openflow_rs::{Action, Field};
+
+use super::{Emitted, Flow, Run, prerequisite};
+use crate::conntrack::fragments::{self, Piece};
+use crate::conntrack::{How, Mark, Tracker, sighting};
+use crate::key::{LATER_FRAGMENT, Tracked};
+use crate::limits;
+use crate::rewrite::Frame;
+use crate::trace::{Recorder, What};
+use crate::{Bridge, FlowKey};
+
+/// The passes of a packet after its first one that the datapath allows (`MAX_RECIRC_DEPTH` of `dpif-netdev.c`).
+const MAX_PASSES: u32 = 6;
+
+/// A step of the datapath.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Track(Box<Track>),
+    /// Forgets what it knows of the packet.
+    Clear,
+    /// Writes addresses or ports: the next `ct` looks for the connection again.
+    Readdress,
+    /// A copy begins: what it learns of the packet is forgotten by [`Step::Restore`].
+    Save,
+    Restore,
+}
+
+/// Tracks the packet, and continues with a copy.
+#[derive(Clone, Debug)]
+pub(super) struct Track {
+    how: How,
+    table: Option<u8>,
+    /// The packet, as a switch reads it that gets it now.
+    frame: Frame,
+    key: FlowKey,
+    stack: Vec<(u128, usize)>,
+}
+
+/// What is left to do of a pass.
+#[derive(Clone, Debug)]
+pub(crate) struct Rest {
+    /// Each after this many packets of the pass were sent.
+    steps: VecDeque<(usize, Step)>,
+    unsent: VecDeque<Emitted>,
+    /// The number of packets sent.
+    done: usize,
+    mark: Mark,
+    saved: Vec<Mark>,
+    passes: u32,
+}
+
+impl Rest {
+    /// The fragment that waits.
+    fn waiting(&self) -> Option<&Frame> {
+        match self.steps.front() {
+            Some((_, Step::Track(track))) => Some(&track.frame),
+            _ => None,
+        }
+    }
+}
+
+impl Run<'_> {
+    pub(super) fn note_step(&mut self, step: Step) {
+        if !self.other_length && !self.metered_out {
+            self.pending.push((self.emitted.len(), step));
+        }
+    }
+
+    /// Writes the fields to the packet.
+    pub(super) fn commit(&mut self) {
+        let (old, new) = (self.frame.key(), &self.key);
+        self.action_bytes += limits::rewrite(old, new);
+        let may_be_known = self.goes_on || !self.pending.is_empty();
+        if may_be_known && addresses(old) != addresses(new) {
+            self.note_step(Step::Readdress);
+        }
+        self.frame.commit(&self.key);
+    }
+
+    /// Notes that the datapath tracks the packet. The rest of the list goes on with an untracked packet.
+    pub(super) fn track(&mut self, ct: &Ct) -> Flow {
+        self.commit();
+        self.action_bytes += limits::TRACK;
+        let (mut mark_mask, mut label_mask) = (0, 0);
+        for action in &ct.actions.0 {
+            let (Action::SetField(_) | Action::MoveBits(_)) = action else { continue };
+            for (field, mask) in self.touched(action) {
+                match field {
+                    Field::CtMark => mark_mask |= mask,
+                    Field::CtLabel => label_mask |= mask,
+                    _ => {}
+                }
+            }
+            self.action(action);
+        }
+        let zone = match ct.zone {
+            CtZone::Number(zone) => zone,
+            CtZone::Field(field) => self.read(field) as u16,
+        };
+        let (mark, label) = ((self.key.ct.mark, mark_mask as u32), (self.key.ct.label, label_mask));
+        let how = How { zone, commit: ct.commit, force: ct.force, mark, label };
+        self.recorder.note(|| match ct.table {
+            Some(table) => format!("zone {zone}; a tracked copy goes on in table {table}, below"),
+            None => format!("zone {zone}"),
+        });
+        let frame = self.frame.clone().read_again(self.bridge.vlan_limit);
+        let (key, stack) = (self.key.clone(), self.stack.clone());
+        self.note_step(Step::Track(Box::new(Track { how, table: ct.table, frame, key, stack })));
+        self.untrack();
+        Flow::Continue
+    }
+
+    /// The bits of fields that an action reads or writes, if the packet has the fields. The switch writes back to the
+    /// connection what it has read too.
+    fn touched(&self, action: &Action) -> Vec<(Field, u128)> {
+        match action {
+            Action::SetField(set) => vec![(set.field(), set.mask())],
+            Action::MoveBits(moved) => {
+                let ends = [moved.source(), moved.destination()];
+                let has = ends.iter().all(|end| self.key.meets(prerequisite(end.field())));
+                ends.iter().filter(|_| has).map(|end| (end.field(), end.mask())).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn untrack(&mut self) {
+        self.key.ct = Tracked::default();
+        self.is_tracked = false;
+    }
+
+    /// Only what is tracked in the translation is cleared in the datapath.
+    pub(super) fn clear_tracking(&mut self) {
+        if self.is_tracked {
+            self.untrack();
+            self.note_step(Step::Clear);
+        }
+    }
+
+    /// Looks the packet up in a table, and then does what the datapath does.
+    pub(super) fn pass(&mut self, table: u8, mark: Mark, passes: u32) {
+        let in_port = self.key.in_port;
+        self.carry_out_entry(table, in_port, 0);
+        if self.stopped.is_some() {
+            self.emitted.clear();
+            self.pending.clear();
+        }
+        if self.pending.is_empty() {
+            return;
+        }
+        let unsent = std::mem::take(&mut self.emitted).into();
+        let steps = std::mem::take(&mut self.pending).into();
+        self.emitted = self.carry_on(Rest { steps, unsent, done: 0, mark, saved: Vec::new(), passes });
+    }
+
+    /// Does what is left of a pass. Returns what it sends.
+    fn carry_on(&mut self, mut rest: Rest) -> Vec<Emitted> {
+        let mut sent = Vec::new();
+        while let Some((before, step)) = rest.steps.pop_front() {
+            sent.extend(rest.unsent.drain(..before - rest.done));
+            rest.done = before;
+            match step {
+                Step::Clear => rest.mark = Mark::default(),
+                Step::Readdress => rest.mark.forget_connection(),
+                Step::Save => rest.saved.push(rest.mark.clone()),
+                Step::Restore => rest.mark = rest.saved.pop().unwrap_or_default(),
+                Step::Track(track) => {
+                    if let Some((packet, piece)) = fragments::piece(&track.frame, track.how.zone)
+                        && !self.held(packet).iter().any(|(other, _)| other.overlaps(piece))
+                    {
+                        sent.extend(self.collect(packet, piece, *track, rest));
+                        return sent;
+                    }
+                    let sighting = sighting(&track.frame, track.how.zone);
+                    self.tracker(|tracker| tracker.track(sighting, &mut rest.mark, track.how));
+                    sent.extend(self.continue_copy(*track, &rest.mark, rest.passes));
+                }
+            }
+        }
+        sent.extend(rest.unsent);
+        sent
+    }
+
+    fn tracker(&mut self, call: impl FnOnce(&mut Tracker<'_>)) {
+        let (before, now) = (&self.bridge.connections, self.bridge.now());
+        call(&mut Tracker { before, changes: &mut self.effects.connections, now });
+    }
+
+    /// The fragments of a packet that are held.
+    fn held(&self, packet: fragments::Packet) -> &[(Piece, Rest)] {
+        let held = self.effects.held.get(&packet).or_else(|| self.bridge.held.get(&packet));
+        held.map_or(&[], Vec::as_slice)
+    }
+
+    /// Holds a fragment; with the last one, all of its packet go on. Returns what they send.
+    fn collect(
+        &mut self,
+        packet: fragments::Packet,
+        piece: Piece,
+        track: Track,
+        mut rest: Rest,
+    ) -> Vec<Emitted> {
+        let how = track.how;
+        rest.steps.push_front((rest.done, Step::Track(Box::new(track))));
+        let mut all = self.held(packet).to_vec();
+        all.push((piece, rest));
+        all.sort_by_key(|(piece, _)| piece.start());
+        if !fragments::are_all(all.iter().map(|(piece, _)| *piece)) {
+            self.recorder.begin(|| What::Note("held until all fragments of the packet are there".to_owned()));
+            self.recorder.end();
+            self.effects.held.insert(packet, all);
+            return Vec::new();
+        }
+        self.effects.held.insert(packet, Vec::new());
+        let frames: Vec<Frame> = all.iter().filter_map(|(_, rest)| rest.waiting()).cloned().collect();
+        let bytes: Vec<u8> = frames.iter().flat_map(fragments::carried).copied().collect();
+        let sighting = frames.first().and_then(|first| fragments::whole(first, how.zone, &bytes));
+        let mut mark = all.first().map(|(_, rest)| rest.mark.clone()).unwrap_or_default();
+        mark.forget_connection();
+        self.tracker(|tracker| tracker.track(sighting, &mut mark, how));
+        mark.forget_connection();
+        let mut sent = Vec::new();
+        for (_, mut rest) in all {
+            rest.mark = mark.clone();
+            if let Some((_, Step::Track(track))) = rest.steps.pop_front() {
+                sent.extend(self.continue_copy(*track, &rest.mark, rest.passes));
+            }
+            sent.extend(self.carry_on(rest));
+        }
+        sent
+    }
+
+    /// Sends a copy of a tracked packet on, if it goes on. Returns what the copy sends.
+    fn continue_copy(&mut self, track: Track, mark: &Mark, passes: u32) -> Vec<Emitted> {
+        let Track { how, table, frame, key, stack } = track;
+        let Some(table) = table else { return Vec::new() };
+        self.recorder.begin(|| {
+            let state = mark.seen.state_text();
+            What::Note(format!("tracked in zone {}: {state}, ct_mark={:#x}", how.zone, mark.seen.mark))
+        });
+        let sent = if passes < MAX_PASSES {
+            let FlowKey { registers, metadata, in_port, pkt_mark, tunnel, .. } = key;
+            let mut ct = mark.seen.clone();
+            if frame.key().nw_frag & LATER_FRAGMENT != 0 {
+                (ct.tp_src, ct.tp_dst) = (0, 0);
+            }
+            let key = FlowKey { registers, metadata, in_port, pkt_mark, tunnel, ct, ..frame.key().clone() };
+            self.go_on(table, frame, key, stack, mark.clone(), passes + 1)
+        } else {
+            self.recorder.problem(|| format!("dropped: it was tracked {MAX_PASSES} times before"));
+            Vec::new()
+        };
+        self.recorder.end();
+        sent
+    }
+
+    /// Looks a tracked copy up in a table. It meets the flows that the packet has taught so far.
+    fn go_on(
+        &mut self,
+        table: u8,
+        frame: Frame,
+        key: FlowKey,
+        stack: Vec<(u128, usize)>,
+        mark: Mark,
+        passes: u32,
+    ) -> Vec<Emitted> {
+        let taught: Bridge;
+        let bridge = if self.effects.learned.is_empty() {
+            self.bridge
+        } else {
+            let mut copy = self.bridge.clone();
+            copy.teach(self.effects.learned.clone());
+            taught = copy;
+            &taught
+        };
+        let recorder = std::mem::replace(&mut self.recorder, Recorder::new(false));
+        let effects = std::mem::take(&mut self.effects);
+        let mut copy =
+            Run { stack, is_tracked: true, goes_on: true, effects, recorder, ..Run::of(bridge, frame, key) };
+        copy.pass(table, mark, passes);
+        let Run { emitted, effects, recorder, stopped, cut, .. } = copy;
+        (self.effects, self.recorder) = (effects, recorder);
+        self.stopped = self.stopped.or(stopped);
+        self.cut |= cut;
+        emitted
+    }
+}
+
+/// What names a packet's connection.
+fn addresses(key: &FlowKey) -> (u32, u32, u128, u128, u16, u16) {
+    (key.nw_src, key.nw_dst, key.ipv6_src, key.ipv6_dst, key.tp_src, key.tp_dst)
+}
