@@ -39,8 +39,8 @@ pub(crate) struct Batch {
     pub(crate) groups: ledger::Changes<u32, Part>,
     pub(crate) flows: ledger::Changes<FlowKey, Flow>,
     pub(crate) meters: ledger::Changes<u32, MeterEntry>,
-    /// Whether it is the first one since the switch was read.
-    pub(crate) after_read: bool,
+    /// Whether the switch was read just before and had flows, of which nobody knows whose connections they tracked.
+    pub(crate) had_flows: bool,
 }
 
 impl Batch {
@@ -107,8 +107,8 @@ pub(crate) struct Forwarding {
     groups: Ledger<u32, Part>,
     flows: Ledger<FlowKey, Flow>,
     meters: Ledger<u32, MeterEntry>,
-    /// Whether nothing was taken since the switch was read.
-    just_read: bool,
+    /// Whether the switch had flows when it was read, and nothing was taken since.
+    had_flows: bool,
     /// Groups and meters that are being deleted. The switch deletes the flows that use them.
     leaving: Leaving,
     /// Changes of others that are not undone yet.
@@ -225,7 +225,7 @@ impl Forwarding {
         self.groups.read(&installed.groups);
         self.flows.read(&installed.flows);
         self.meters.read(&installed.meters);
-        self.just_read = true;
+        self.had_flows = !installed.flows.is_empty();
         self.leaving = Leaving::default();
         self.foreign = Foreign::default();
     }
@@ -370,7 +370,7 @@ impl Forwarding {
             self.flows.retry(|flow| meter::uses(flow.instructions(), |_| true));
         }
         let (groups, flows, meters) = (self.groups.take(), self.flows.take(), self.meters.take());
-        let batch = Batch { groups, flows, meters, after_read: std::mem::take(&mut self.just_read) };
+        let batch = Batch { groups, flows, meters, had_flows: std::mem::take(&mut self.had_flows) };
         self.leaving = Leaving::of(&batch);
         (batch.len() > 0).then_some(batch)
     }

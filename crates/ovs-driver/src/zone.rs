@@ -7,9 +7,10 @@
 //!
 //! The order, of which a crash may keep any beginning:
 //! 1. Zones with new owners are flushed. A crash leaves the old marks, so they are flushed again.
-//! 2. The bundle: flows and marks. A zone that others may have used until now (it has another mark, or none is known since the
-//!    switch was read) gets its mark with [`UNCLEAN`]: packets may have been tracked in it between the two.
-//! 3. Those zones are flushed again, and zones without an owner too. A crash leaves [`UNCLEAN`], which is no owner's mark.
+//! 2. The bundle: flows and marks. A zone that others may have used until now (it has another mark, or none is known since a
+//!    switch with flows was read) gets its mark with [`UNCLEAN`]: packets may have been tracked in it between the two.
+//! 3. When the cache of the datapath has followed, those zones are flushed again, and zones without an owner too. A crash leaves
+//!    [`UNCLEAN`], which is no owner's mark.
 //! 4. Their marks become those of their owners.
 //!
 //! A switch that has lost its flows has lost the marks, and all zones are flushed.

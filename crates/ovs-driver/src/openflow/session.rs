@@ -4,6 +4,7 @@ mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use openflow_rs::message::{Features, Hello, PacketOut, TlvMapping};
@@ -27,6 +28,10 @@ const CHUNK_BYTES: usize = 256 << 10;
 
 /// The most flows that the driver reads. At about 200 bytes a flow, they take 1 GB here and 5 GB in the switch.
 const FLOWS_MAX: usize = 4_000_000;
+
+/// The time within which the cache of the datapath follows a change of flows. Until then packets take their former way, and
+/// may be tracked in a zone of which the flows know nothing any more.
+const CACHE_FOLLOWS: Duration = Duration::from_millis(500);
 
 /// What changes of meters are called.
 const METERS: &str = "meter-mods";
@@ -288,6 +293,9 @@ impl Session {
         let steps = zones_last(batch, without);
         if steps.is_empty() {
             return Ok(());
+        }
+        if steps.iter().any(|step| matches!(step, Step::Flow(_))) {
+            tokio::time::sleep(CACHE_FOLLOWS).await;
         }
         let what = "flushes of zones that others have used";
         match self.one_by_one(what, batch, &steps).await?.into_iter().next() {

@@ -106,7 +106,7 @@ fn gets_owner(change: &FlowChange) -> bool {
 
 /// Whether packets may have used a zone for somebody else between its flush and the bundle.
 fn is_claim(batch: &Batch, change: &FlowChange) -> bool {
-    gets_owner(change) && (batch.after_read || change.installed.is_some())
+    gets_owner(change) && (batch.had_flows || change.installed.is_some())
 }
 
 /// Changes a group bucket by bucket, unless most of its buckets change. Where their order counts, each goes to its place.
