@@ -235,6 +235,21 @@ impl pb::controller_server::Controller for Api {
         Ok(Response::new(Box::pin(parts)))
     }
 
+    type CountFlowsStream = Results<pb::CountFlowsResponse>;
+
+    async fn count_flows(
+        &self,
+        request: Request<pb::CountFlowsRequest>,
+    ) -> Result<Response<Self::CountFlowsStream>, Status> {
+        let account = account(request.extensions());
+        account.room().await?;
+        let pb::CountFlowsRequest { kind, id } = request.into_inner();
+        let survey = self.engine.flow_counts(self.kind(&kind)?, id).await.map_err(stopping)?;
+        let (sender, parts) = parts(account);
+        tokio::spawn(survey.send(self.surveys.clone(), sender));
+        Ok(Response::new(Box::pin(parts)))
+    }
+
     type ListRoutesStream = Results<pb::ListRoutesResponse>;
 
     async fn list_routes(

@@ -9,6 +9,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use crate::engine::Stopping;
+pub use crate::flow_counts::FlowCounts;
 use crate::pb;
 use crate::pb::controller_client::ControllerClient;
 use crate::requests::MESSAGE_BYTES_MAX;
@@ -327,6 +328,24 @@ impl Client {
         }
         found.drops.sort_by(|a, b| (&a.port, &a.node).cmp(&(&b.port, &b.node)));
         found.unread.sort_by(|a, b| a.node.cmp(&b.node));
+        Ok(found)
+    }
+
+    /// What the flows of an object have counted, asked now.
+    pub async fn flow_counts(&mut self, kind: &str, id: &str) -> Result<FlowCounts, ClientError> {
+        let request = pb::CountFlowsRequest { kind: kind.to_owned(), id: id.to_owned() };
+        let mut found = FlowCounts::default();
+        let mut messages = match within(ANSWER_MAX, self.inner.count_flows(request)).await {
+            Ok(stream) => stream.into_inner(),
+            // An older controller counts nothing.
+            Err(status) if status.code() == Code::Unimplemented => return Ok(found),
+            Err(status) => return Err(self.failed(status)),
+        };
+        while let Some(message) =
+            within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
+        {
+            found.add(message);
+        }
         Ok(found)
     }
 

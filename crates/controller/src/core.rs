@@ -20,6 +20,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::derived::{Derived, DesiredStates, Ran, run, take_in};
 use crate::flood_drops::FloodMeters;
+use crate::flow_counts::CountedFlows;
 use crate::homes::FormerPlaces;
 pub use crate::homes::Moves;
 use crate::input_rows::{managed_rows, merge, objects_rows};
@@ -322,6 +323,11 @@ impl Core {
     /// What the rules say of meters.
     pub(crate) fn flood_meters(&self) -> &FloodMeters {
         &self.derived.flood_meters
+    }
+
+    /// What the rules say of counters.
+    pub(crate) fn counted_flows(&self) -> &CountedFlows {
+        &self.derived.counted_flows
     }
 
     /// The routes of routers.

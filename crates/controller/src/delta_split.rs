@@ -7,7 +7,7 @@ use nlog_data::{Canonical, Committed, ErrorCode, Row, TableDelta, TransactionErr
 use openflow_rs::{Actions, Match};
 use ovs_driver::{
     BUCKET_MAX, Bucket, Changes, Flow, FlowError, FlowKey, GROUP_MAX, METER_MAX, Meter, Patch, Pool,
-    RemoteError, Tunnel, UnknownEncap,
+    RemoteError, Tunnel, UnknownEncap, ZONE_TABLE, ZoneOwner,
 };
 
 use crate::choices;
@@ -26,7 +26,9 @@ pub(crate) fn split_by_node(
     let mut changes: BTreeMap<String, Changes> = BTreeMap::new();
     let empty = TableDelta::default();
     let delta = |table| committed.delta.tables.get(&table).unwrap_or(&empty);
-    let mut encoder = Encoder { pool, keys: HashMap::new(), flows: HashMap::new(), buckets: HashMap::new() };
+    let has_zones = rules.zones.is_some();
+    let mut encoder =
+        Encoder { pool, has_zones, keys: HashMap::new(), flows: HashMap::new(), buckets: HashMap::new() };
 
     if let Some(table) = rules.flows {
         let delta = delta(table);
@@ -62,6 +64,9 @@ pub(crate) fn split_by_node(
     }
     if let Some(table) = rules.meters {
         split(delta(table), &mut changes, meter, |to| (&mut to.meters_delete, &mut to.meters_add))?;
+    }
+    if let Some(table) = rules.zones {
+        split(delta(table), &mut changes, zone, |to| (&mut to.zones_delete, &mut to.zones_add))?;
     }
     if let Some(table) = rules.tunnels {
         split(delta(table), &mut changes, tunnel, |to| (&mut to.tunnels_delete, &mut to.tunnels_add))?;
@@ -101,6 +106,8 @@ pub(crate) fn split<K: Ord, V>(
 /// Encodes each match and each action list of a transaction once, and shares equal bytes with earlier transactions.
 struct Encoder<'a> {
     pool: &'a mut Pool,
+    /// Whether the driver has a table of its own for the owners of zones.
+    has_zones: bool,
     keys: HashMap<&'a Canonical<Match>, FlowKey>,
     flows: HashMap<&'a Canonical<Actions>, Flow>,
     buckets: HashMap<&'a Canonical<Actions>, Bucket>,
@@ -174,6 +181,11 @@ fn flow<'a>(
     // 255 is OFPTT_ALL.
     let table_id = u8::try_from(*table).ok().filter(|table| *table < u8::MAX);
     let table_id = table_id.ok_or_else(|| fault(format!("table {table} does not exist; the last is 254")))?;
+    if encoder.has_zones && table_id == ZONE_TABLE {
+        return Err(fault(format!(
+            "table {ZONE_TABLE} is where the driver notes the owners of conntrack_zone"
+        )));
+    }
     let priority = u16::try_from(*priority)
         .map_err(|_| fault(format!("priority {priority} is out of range; the highest is 65535")))?;
     let key = encoder.key(table_id, priority, matching).map_err(|error| fault(error.to_string()))?;
@@ -211,6 +223,18 @@ fn meter(row: &Row) -> Result<(String, u32, Meter), TransactionError> {
     };
     let meter = Meter { rate: number("rate", *rate, u32::MAX)?, burst: number("burst", *burst, u32::MAX)? };
     Ok((node.to_string(), number("meter", *id, METER_MAX)?, meter))
+}
+
+/// A row of `conntrack_zone`: transport node, zone and owner.
+fn zone(row: &Row) -> Result<(String, u16, ZoneOwner), TransactionError> {
+    let [Value::String(node), Value::Int(zone), Value::String(owner)] = row.as_slice() else {
+        return Err(misfit("conntrack_zone", row));
+    };
+    let fault = |why: String| range(format!("conntrack_zone: {node}: zone {zone} {why}"));
+    let number = u16::try_from(*zone).ok().filter(|zone| *zone > 0);
+    let number = number.ok_or_else(|| fault("is out of range; it is from 1 to 65535".to_owned()))?;
+    let owner = ZoneOwner::new(owner).map_err(|error| fault(format!("has too long an owner: {error}")))?;
+    Ok((node.to_string(), number, owner))
 }
 
 /// A row of `ovsdb_patch`.

@@ -9,6 +9,7 @@ use crate::choices;
 use crate::core::{CoreError, Refusal};
 use crate::delta_split::split_by_node;
 use crate::flood_drops::FloodMeters;
+use crate::flow_counts::CountedFlows;
 use crate::homes::{AwaitedFlows, Moves};
 use crate::learned::LearnedPlaces;
 use crate::object_status::{ObjectStatus, ProblemChanges};
@@ -26,6 +27,7 @@ pub(crate) struct Derived {
     pub(crate) addresses: SwitchAddresses,
     pub(crate) learned: LearnedPlaces,
     pub(crate) flood_meters: FloodMeters,
+    pub(crate) counted_flows: CountedFlows,
     pub(crate) routes: EffectiveRoutes,
     pub(crate) awaited: AwaitedFlows,
     /// The encoded values of all switches.
@@ -87,6 +89,7 @@ pub(crate) fn take_in(
     let addresses = derived.addresses.apply(committed, rules);
     derived.learned.apply(committed, rules);
     derived.flood_meters.apply(committed, rules);
+    derived.counted_flows.apply(committed, rules);
     derived.routes.apply(committed, rules);
     derived.awaited.apply(committed, rules);
     let moves = Moves::of(committed, rules);

@@ -24,6 +24,7 @@ use crate::core::{
 };
 use crate::fleet::{Fleet, FleetEvent, Learned};
 use crate::flood_drops::FloodSurvey;
+use crate::flow_counts::CountSurvey;
 use crate::journal::{Journal, JournalError};
 use crate::learned::Survey;
 use crate::logical_flows::LogicalFlows;
@@ -132,6 +133,7 @@ pub(crate) enum Query {
     Survey { id: String, answer: Answer<Option<Survey>> },
     Routes { router: String, answer: Answer<Result<RoutesOf, NoRouter>> },
     FloodDrops { port: Option<String>, answer: Answer<FloodSurvey> },
+    FlowCounts { kind: Arc<str>, id: String, answer: Answer<CountSurvey> },
     Watch { wanted: Wanted, answer: Answer<Result<Watch, WatchError>> },
 }
 
@@ -226,6 +228,11 @@ impl Engine {
     /// The question what a port with a limit of floods has lost, or all such ports, to be asked by whoever wants to know.
     pub(crate) async fn flood_drops(&self, port: Option<String>) -> Result<FloodSurvey, Stopping> {
         self.ask(|answer| Query::FloodDrops { port, answer }).await
+    }
+
+    /// The question what the flows of an object have counted, to be asked by whoever wants to know.
+    pub(crate) async fn flow_counts(&self, kind: Arc<str>, id: String) -> Result<CountSurvey, Stopping> {
+        self.ask(|answer| Query::FlowCounts { kind, id, answer }).await
     }
 
     /// The routes of a router.
@@ -570,6 +577,9 @@ impl Worker {
             Query::Routes { router, answer } => drop(answer.send(RoutesOf::of(core, &router))),
             Query::FloodDrops { port, answer } => {
                 let _ = answer.send(FloodSurvey::of(core, &self.fleet, port.as_deref()));
+            }
+            Query::FlowCounts { kind, id, answer } => {
+                let _ = answer.send(CountSurvey::of(core, &self.fleet, &kind, &id));
             }
             Query::Watch { wanted, answer } => drop(answer.send(self.fleet.receipts.watch(wanted))),
         }

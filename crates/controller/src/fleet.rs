@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_rs::Match;
-use ovs_driver::{Channel, Desired, Event, MeterCount, ReadError, Rejection};
+use ovs_driver::{Channel, Desired, Event, FlowCount, FlowKey, MeterCount, ReadError, Rejection};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
@@ -477,6 +477,14 @@ impl Fleet {
     pub(crate) fn meter_counts(&self, node: &str) -> Asking<Vec<MeterCount>> {
         match self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
             Some(driver) => driver.meter_counts(),
+            None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
+        }
+    }
+
+    /// Reads from the switch of a transport node what these flows have counted.
+    pub(crate) fn flow_counts(&self, node: &str, keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>> {
+        match self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
+            Some(driver) => driver.flow_counts(keys),
             None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
         }
     }

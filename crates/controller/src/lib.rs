@@ -43,6 +43,7 @@ mod derived;
 pub mod engine;
 pub mod fleet;
 mod flood_drops;
+mod flow_counts;
 mod former_labels;
 mod homes;
 mod input_rows;

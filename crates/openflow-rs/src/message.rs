@@ -4,6 +4,7 @@
 //! a variant in [`Body`], and its arm in each of the four functions below; the compiler finds those.
 
 mod bundle;
+mod ct_flush;
 mod error;
 mod error_names;
 mod flow_monitor;
@@ -143,6 +144,8 @@ pub enum Body {
     TlvTableRequest,
     /// Reports the mapping of tunnel options.
     TlvTableReply(TlvTableReply),
+    /// Forgets the connections of a conntrack zone.
+    CtFlushZone(u16),
     /// An uninterpreted extension.
     Experimenter {
         /// The experimenter id.
@@ -271,6 +274,7 @@ impl Body {
             Body::TlvTableMod(_)
             | Body::TlvTableRequest
             | Body::TlvTableReply(_)
+            | Body::CtFlushZone(_)
             | Body::Experimenter { .. } => kind::EXPERIMENTER,
             Body::Unknown { kind, .. } => *kind,
         }
@@ -354,6 +358,10 @@ impl Body {
                 nicira_header(out, nicira::TLV_TABLE_REPLY);
                 reply.encode(out);
             }
+            Body::CtFlushZone(zone) => {
+                nicira_header(out, nicira::CT_FLUSH_ZONE);
+                ct_flush::encode(*zone, out);
+            }
             Body::Experimenter { experimenter, subtype, data } => {
                 out.extend_from_slice(&experimenter.to_be_bytes());
                 out.extend_from_slice(&subtype.to_be_bytes());
@@ -410,6 +418,9 @@ impl Body {
             }
             (NICIRA, nicira::TLV_TABLE_REPLY) => {
                 Body::TlvTableReply(whole(reader, "option map", TlvTableReply::decode)?)
+            }
+            (NICIRA, nicira::CT_FLUSH_ZONE) => {
+                Body::CtFlushZone(whole(reader, "flush of a zone", ct_flush::decode)?)
             }
             _ => Body::Experimenter { experimenter, subtype, data: reader.rest().to_vec() },
         })

@@ -137,6 +137,7 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(more, meters)| Body::MeterStatsReply(MeterStatsReply { more, meters })),
         any::<u32>().prop_map(Body::MeterDescRequest),
         any::<u32>().prop_map(Body::MeterStatsRequest),
+        any::<u16>().prop_map(Body::CtFlushZone),
         (any::<u32>(), any::<[u16; 4]>()).prop_map(|(max_space, [class, field, kind, len])| {
             let mapping = TlvMapping { class, kind: kind as u8, len: len as u8, field };
             Body::TlvTableReply(TlvTableReply { max_space, max_fields: field, mappings: vec![mapping] })

@@ -1,5 +1,6 @@
-//! The desired state of a switch (flows, groups, meters, tunnel and patch ports), and changes of it.
+//! The desired state of a switch (flows, groups, meters, conntrack zones, tunnel and patch ports), and changes of it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
@@ -11,6 +12,7 @@ use tunnel_encap::Encap;
 use crate::flow::{Flow, FlowKey};
 use crate::group::{Bucket, Choice};
 use crate::meter::Meter;
+use crate::zone::{self, ZoneOwner};
 
 /// The desired state of the integration bridge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub struct Desired {
     pub candidates: BTreeMap<(u32, u32), Bucket>,
     /// The meters, by number from 1 to [`METER_MAX`](crate::METER_MAX).
     pub meters: BTreeMap<u32, Meter>,
+    /// The owners of conntrack zones, by zone. A zone is flushed before its owner gets it.
+    pub zones: BTreeMap<u16, ZoneOwner>,
     /// The tunnel ports, by port name.
     pub tunnels: BTreeMap<String, Tunnel>,
     /// The patch ports, by the name of the end on the integration bridge. Tunnel and patch ports share one space of
@@ -62,6 +66,10 @@ pub struct Changes {
     pub meters_add: BTreeMap<u32, Meter>,
     /// Meters to delete.
     pub meters_delete: BTreeSet<u32>,
+    /// Conntrack zones with a new owner.
+    pub zones_add: BTreeMap<u16, ZoneOwner>,
+    /// Conntrack zones that nobody owns any more.
+    pub zones_delete: BTreeSet<u16>,
     /// Tunnel ports to create, or to change.
     pub tunnels_add: BTreeMap<String, Tunnel>,
     /// Tunnel ports to remove.
@@ -87,9 +95,10 @@ impl Changes {
         let flows = self.flows_add.is_empty() && self.flows_delete.is_empty();
         let groups = self.buckets_add.is_empty() && self.buckets_delete.is_empty() && !self.touches_choices();
         let meters = self.meters_add.is_empty() && self.meters_delete.is_empty();
+        let zones = self.zones_add.is_empty() && self.zones_delete.is_empty();
         let awaited = self.awaited_add.is_empty() && self.awaited_delete.is_empty();
         let frames = self.frames_add.is_empty() && self.frames_delete.is_empty();
-        flows && groups && meters && awaited && frames && !self.touches_ports()
+        flows && groups && meters && zones && awaited && frames && !self.touches_ports()
     }
 
     /// Whether any group that chooses one of its buckets is added, changed or removed.
@@ -136,6 +145,10 @@ impl Desired {
             self.meters.remove(meter);
         }
         self.meters.extend(&changes.meters_add);
+        for zone in &changes.zones_delete {
+            self.zones.remove(zone);
+        }
+        self.zones.extend(changes.zones_add.iter().map(|(zone, owner)| (*zone, owner.clone())));
         for name in &changes.patches_delete {
             self.patches.remove(name);
         }
@@ -190,6 +203,16 @@ pub(crate) enum Port {
 pub(crate) type Ports = BTreeMap<String, Port>;
 
 impl Desired {
+    /// The flows, and the marks of zones.
+    pub(crate) fn flows_and_marks(&self) -> Cow<'_, BTreeMap<FlowKey, Flow>> {
+        if self.zones.is_empty() {
+            return Cow::Borrowed(&self.flows);
+        }
+        let mut flows = self.flows.clone();
+        flows.extend(self.zones.iter().map(|(zone, owner)| (zone::key(*zone), owner.mark())));
+        Cow::Owned(flows)
+    }
+
     pub(crate) fn ports(&self) -> Ports {
         ports(&self.tunnels, &self.patches).collect()
     }

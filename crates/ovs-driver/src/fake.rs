@@ -1,7 +1,7 @@
 //! A fake switch: the test double for code that drives a switch.
 //!
 //! It speaks the real wire protocol over a unix socket or an in-memory network (hello, features, echo, barrier,
-//! flow-mods and group-mods alone and in bundles, meter-mods, dumps, the flow monitor, the TLV table, packet-outs), and its
+//! flow-mods and group-mods alone and in bundles, meter-mods, flushes of conntrack zones, dumps, the flow monitor, the TLV table, packet-outs), and its
 //! tables follow the semantics of a
 //! switch. On demand it misbehaves in ways that are rare in real switches: it sends garbage, closes the connection,
 //! stalls in the middle of a message, refuses a flow, reads slowly, or freezes. It counts the messages that it
@@ -20,6 +20,7 @@
 
 mod server;
 pub(crate) mod table;
+mod zones;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -27,7 +28,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use openflow_rs::message::{PacketOut, TlvMapping};
+use openflow_rs::message::{FlowDescRequest, PacketOut, TlvMapping};
 use openflow_rs::{GroupEntry, GroupMod, MeterEntry, MeterMod};
 use peer_connection::{Endpoint, InMemoryNetwork};
 use tokio::net::UnixListener;
@@ -37,11 +38,13 @@ use tokio::task::AbortHandle;
 pub use ovsdb_client::fake as database;
 pub use ovsdb_client::fake::FakeDatabase;
 pub use table::Refusal;
+pub use zones::Flushed;
 
 use crate::flow::{Flow, FlowKey};
 use crate::openflow::fake_monitor;
 use server::Listener;
 use table::Table;
+use zones::Zones;
 
 /// A fake switch. Dropping it closes its connections and its socket.
 #[derive(Debug)]
@@ -64,6 +67,7 @@ pub enum Stage {
     Barrier,
     FlowMod,
     MeterMod,
+    Flush,
     Open,
     Add,
     Commit,
@@ -72,7 +76,7 @@ pub enum Stage {
 
 impl Stage {
     /// All stages.
-    pub const ALL: [Stage; 14] = [
+    pub const ALL: [Stage; 15] = [
         Stage::Hello,
         Stage::Features,
         Stage::Echo,
@@ -83,6 +87,7 @@ impl Stage {
         Stage::Barrier,
         Stage::FlowMod,
         Stage::MeterMod,
+        Stage::Flush,
         Stage::Open,
         Stage::Add,
         Stage::Commit,
@@ -147,6 +152,11 @@ struct State {
     refuse_meters: Option<RefuseMeter>,
     /// By meter, packets that came and packets that were dropped.
     metered: BTreeMap<u32, (u64, u64)>,
+    zones: Zones,
+    /// By flow, its packets and their bytes.
+    passed: BTreeMap<FlowKey, (u64, u64)>,
+    /// The requests for flows.
+    requests: Vec<FlowDescRequest>,
     fail_bundles: bool,
     datapath_id: Option<u64>,
     /// The connections that monitor flows, by number.
@@ -291,6 +301,16 @@ impl FakeSwitch {
         self.shared.lock().metered.insert(meter, (packets, dropped));
     }
 
+    /// From now on, the counters of a flow say that so many packets with so many bytes met it.
+    pub fn pass(&self, key: FlowKey, packets: u64, bytes: u64) {
+        self.shared.lock().passed.insert(key, (packets, bytes));
+    }
+
+    /// The requests for flows that it has received.
+    pub fn requests(&self) -> Vec<FlowDescRequest> {
+        self.shared.lock().requests.clone()
+    }
+
     /// Adds a flow as if the switch had learned it, or removes it.
     pub fn learn(&self, key: FlowKey, flow: Option<Flow>) {
         self.change(|table| table.apply(key, flow));
@@ -387,9 +407,12 @@ impl FakeSwitch {
         self.shared.lock().datapath_id = Some(id);
     }
 
-    /// Drops all flows, groups, meters and connections, like a restart of ovs-vswitchd.
+    /// Drops all flows, groups, meters, tracked connections and its own connections, like a restart of ovs-vswitchd.
     pub fn restart(&self) {
-        self.shared.lock().table = Table::default();
+        let mut state = self.shared.lock();
+        state.table = Table::default();
+        state.forget_connections();
+        drop(state);
         self.disconnect();
     }
 

@@ -76,6 +76,11 @@ impl FlowKey {
         Ok(FlowKey { table, priority, matching: checked("match", matching)? })
     }
 
+    /// The key of a flow that takes all packets of a table.
+    pub(crate) fn of_all_packets(table: u8, priority: u16) -> Self {
+        FlowKey { table, priority, matching: Arc::from(ANY_MATCH) }
+    }
+
     /// The key with the same match in another table or with another priority.
     pub fn at(&self, table: u8, priority: u16) -> Self {
         FlowKey { table, priority, matching: Arc::clone(&self.matching) }

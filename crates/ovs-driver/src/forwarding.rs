@@ -13,6 +13,7 @@ use crate::group::{self, Part, Wanted};
 use crate::ledger::{self, Change, FlowChange, Ledger};
 use crate::meter;
 use crate::openflow::{Removal, Update};
+use crate::zone;
 
 /// A modification of a group, or of a part of one.
 pub(crate) type GroupChange = Change<u32, Part>;
@@ -38,6 +39,8 @@ pub(crate) struct Batch {
     pub(crate) groups: ledger::Changes<u32, Part>,
     pub(crate) flows: ledger::Changes<FlowKey, Flow>,
     pub(crate) meters: ledger::Changes<u32, MeterEntry>,
+    /// Whether the switch was read just before and had flows, of which nobody knows whose connections they tracked.
+    pub(crate) had_flows: bool,
 }
 
 impl Batch {
@@ -104,6 +107,8 @@ pub(crate) struct Forwarding {
     groups: Ledger<u32, Part>,
     flows: Ledger<FlowKey, Flow>,
     meters: Ledger<u32, MeterEntry>,
+    /// Whether the switch had flows when it was read, and nothing was taken since.
+    had_flows: bool,
     /// Groups and meters that are being deleted. The switch deletes the flows that use them.
     leaving: Leaving,
     /// Changes of others that are not undone yet.
@@ -141,7 +146,7 @@ impl Leaving {
 impl Forwarding {
     /// Replaces the desired state.
     pub(crate) fn set(&mut self, desired: &Desired) {
-        self.flows.set(&desired.flows);
+        self.flows.set(&desired.flows_and_marks());
         self.wanted.clear();
         for (group, choice) in &desired.choices {
             self.wanted.entry(*group).or_default().shape = choice.shape();
@@ -161,6 +166,12 @@ impl Forwarding {
         }
         for (key, flow) in &changes.flows_add {
             self.flows.push(txn, key.clone(), Some(flow.clone()));
+        }
+        for zone in changes.zones_delete.iter().filter(|zone| !changes.zones_add.contains_key(*zone)) {
+            self.flows.push(txn, zone::key(*zone), None);
+        }
+        for (zone, owner) in &changes.zones_add {
+            self.flows.push(txn, zone::key(*zone), Some(owner.mark()));
         }
         for id in changes.meters_delete.iter().filter(|id| !changes.meters_add.contains_key(*id)) {
             self.meters.push(txn, *id, None);
@@ -214,6 +225,7 @@ impl Forwarding {
         self.groups.read(&installed.groups);
         self.flows.read(&installed.flows);
         self.meters.read(&installed.meters);
+        self.had_flows = !installed.flows.is_empty();
         self.leaving = Leaving::default();
         self.foreign = Foreign::default();
     }
@@ -357,8 +369,8 @@ impl Forwarding {
         if self.meters.is_outstanding() {
             self.flows.retry(|flow| meter::uses(flow.instructions(), |_| true));
         }
-        let batch =
-            Batch { groups: self.groups.take(), flows: self.flows.take(), meters: self.meters.take() };
+        let (groups, flows, meters) = (self.groups.take(), self.flows.take(), self.meters.take());
+        let batch = Batch { groups, flows, meters, had_flows: std::mem::take(&mut self.had_flows) };
         self.leaving = Leaving::of(&batch);
         (batch.len() > 0).then_some(batch)
     }

@@ -13,9 +13,10 @@ use crate::database::{self, Database};
 use crate::desired::{Changes, Desired};
 use crate::driver::Driver;
 use crate::event::{Channel, Event};
+use crate::flow::FlowKey;
 use crate::identity::Identity;
 use crate::intent::Shared;
-use crate::learned::{LearnedFlow, ReadError, Readers};
+use crate::learned::{FlowCount, LearnedFlow, ReadError, Readers};
 use crate::meter::MeterCount;
 use crate::openflow::OpenFlow;
 use crate::outbox::Outbox;
@@ -60,6 +61,15 @@ impl Handle {
     /// Reads from the switch what its meters have counted, as [`learned`](Self::learned) reads flows.
     pub fn meter_counts(&self) -> impl Future<Output = Result<Vec<MeterCount>, ReadError>> + Send + use<> {
         self.readers.clone().meter_counts()
+    }
+
+    /// Reads from the switch what these flows have counted, as [`learned`](Self::learned) reads flows. Flows that the switch does
+    /// not have are left out.
+    pub fn flow_counts(
+        &self,
+        keys: Vec<FlowKey>,
+    ) -> impl Future<Output = Result<Vec<FlowCount>, ReadError>> + Send + use<> {
+        self.readers.clone().flow_counts(keys)
     }
 
     /// Stops the driver, as dropping the handle does. Completes when all its tasks have ended and both connections

@@ -1,4 +1,4 @@
-//! Reads what a switch has learned, and what its meters have counted, for those who look. Nothing that the driver does depends on the answer.
+//! Reads what a switch has learned, and what its meters and flows have counted, for those who look. Nothing that the driver does depends on the answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,6 +15,9 @@ use crate::openflow::Reader;
 pub const LEARNED_WITHIN: Duration = Duration::from_secs(10);
 /// The most learned flows that are read at once. They take about 100 bytes each.
 pub(crate) const LEARNED_MAX: usize = 1_000_000;
+
+/// The most flows whose counters are read at once.
+const COUNTED_AT_ONCE: usize = 64;
 
 /// A flow that the switch itself has written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +44,17 @@ impl LearnedFlow {
     pub fn matching(&self) -> Result<Match, DecodeError> {
         self.key.matching()
     }
+}
+
+/// What a flow has counted since the switch has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowCount {
+    /// The flow.
+    pub key: FlowKey,
+    /// Packets that met it.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Why it is not known what a switch has learned or counted.
@@ -99,6 +113,19 @@ impl Readers {
     /// Reads what the meters have counted, within the deadline.
     pub(crate) async fn meter_counts(self) -> Result<Vec<MeterCount>, ReadError> {
         self.in_turn(|reader| async move { reader.meter_counts().await }).await
+    }
+
+    /// Reads what flows have counted, within the deadline.
+    pub(crate) async fn flow_counts(self, keys: Vec<FlowKey>) -> Result<Vec<FlowCount>, ReadError> {
+        self.in_turn(|reader| async move {
+            let mut counts = Vec::with_capacity(keys.len());
+            // Changes of the switch go in between.
+            for some in keys.chunks(COUNTED_AT_ONCE) {
+                counts.extend(reader.flow_counts(some.to_vec()).await?);
+            }
+            Ok(counts)
+        })
+        .await
     }
 
     async fn in_turn<T, F>(&self, read: impl FnOnce(Reader) -> F) -> Result<T, ReadError>

@@ -51,7 +51,7 @@
 //!
 //! In reading order: [`Config`] and [`Timing`]; [`FlowKey`] and [`Flow`] (flows as bytes), [`Desired`] and [`Changes`],
 //! [`Event`]; `ledger` (the difference between the switch and the desired state), `forwarding` (flows and groups
-//! together), `group` (large groups, split into parts) and `meter`, `intent` and `outbox` (how owner and driver exchange work
+//! together), `group` (large groups, split into parts), `meter` and `zone` (who owns conntrack zones), `intent` and `outbox` (how owner and driver exchange work
 //! and events without waiting for each other), `handle` (start and end), `driver` (the one procedure that compares and
 //! corrects); `view` and `database` (OVSDB), `openflow` with `codec`, `connection`, `session`, `steps` (the order of
 //! messages), `groups`, `meters` and `wire`; and [`fake`], the test double.
@@ -62,7 +62,7 @@
 //!
 //! Before the driver reads a switch, it maps the geneve option [`Config::tunnel_option`] to a field. In the tables
 //! that [`Config::learned_tables`] lists, flows created by `learn` actions belong to the switch. [`Handle::learned`] reads
-//! them, for those who look (`learned`), and [`Handle::meter_counts`] what meters have counted.
+//! them, for those who look (`learned`), and [`Handle::meter_counts`] and [`Handle::flow_counts`] what meters and flows have counted.
 //! In the few that [`Config::watched_tables`] lists, the driver reports the flows
 //! that the owner waits for (`awaited`, [`Event::Learned`]).
 //!
@@ -72,6 +72,8 @@
 //! compared at intervals, and an error that contradicts what the switch should have makes the driver read it again.
 //! [`Event::ForeignChanges`] reports them; `foreign` sets the pace, since two controllers may undo each other's
 //! changes.
+//!
+//! A conntrack zone is flushed before it gets another owner, also if that happened while the driver was away (`zone`).
 //!
 //! Nothing but an empty bridge is sent before both endpoints are known to lead to the same bridge (`identity`). The
 //! tasks of a driver are supervised (`supervisor`).
@@ -114,6 +116,7 @@ mod outbox;
 mod pool;
 mod supervisor;
 mod view;
+mod zone;
 
 pub use config::{Config, Timing};
 pub use desired::{Changes, Desired, Frame, Patch, Remote, RemoteError, Tunnel};
@@ -121,7 +124,7 @@ pub use event::{Channel, Event, ForeignChange, InterfaceId, Problem, Rejection, 
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use group::{BUCKET_MAX, Bucket, CHOICE_BYTES_MAX, Choice, GROUP_MAX};
 pub use handle::{Handle, spawn, spawn_with};
-pub use learned::{LEARNED_WITHIN, LearnedFlow, ReadError};
+pub use learned::{FlowCount, LEARNED_WITHIN, LearnedFlow, ReadError};
 pub use meter::{METER_MAX, Meter, MeterCount};
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use openflow_rs::message::TlvMapping;
@@ -129,3 +132,4 @@ pub use ovsdb_client::open_vswitch::FlowTable;
 pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, Sockets};
 pub use pool::Pool;
 pub use tunnel_encap::{Encap, UnknownEncap};
+pub use zone::{ZONE_TABLE, ZoneOwner};

@@ -36,7 +36,7 @@ use crate::flow::FlowKey;
 use crate::forwarding::{Batch, Installed};
 use crate::identity::{self, Identity, Verdict};
 use crate::intent::Shared;
-use crate::learned::{LearnedFlow, ReadError};
+use crate::learned::{FlowCount, LearnedFlow, ReadError};
 use crate::meter::MeterCount;
 use crate::outbox::Outbox;
 
@@ -101,6 +101,8 @@ enum What {
     Learned(Box<FlowDescRequest>, oneshot::Sender<Result<Vec<LearnedFlow>, ReadError>>),
     /// Read what the meters have counted, for somebody else.
     Counts(oneshot::Sender<Result<Vec<MeterCount>, ReadError>>),
+    /// Read what these flows have counted, for somebody else.
+    FlowCounts(Vec<FlowKey>, oneshot::Sender<Result<Vec<FlowCount>, ReadError>>),
     /// Send these frames.
     Send(Vec<Frame>),
 }
@@ -130,6 +132,13 @@ impl Reader {
     pub(crate) async fn meter_counts(&self) -> Result<Vec<MeterCount>, ReadError> {
         let (reply, receiver) = oneshot::channel();
         self.ask(What::Counts(reply)).await?;
+        receiver.await.map_err(|_| ReadError::Lost)?
+    }
+
+    /// Reads what these flows have counted.
+    pub(crate) async fn flow_counts(&self, keys: Vec<FlowKey>) -> Result<Vec<FlowCount>, ReadError> {
+        let (reply, receiver) = oneshot::channel();
+        self.ask(What::FlowCounts(keys, reply)).await?;
         receiver.await.map_err(|_| ReadError::Lost)?
     }
 
@@ -361,6 +370,10 @@ impl Keeper {
                 Some(Request { what: What::Counts(reply), .. }) if reply.is_closed() => Ok(()),
                 Some(Request { what: What::Counts(reply), .. }) => {
                     session.meter_counts().await.map(|counts| drop(reply.send(counts)))
+                }
+                Some(Request { what: What::FlowCounts(_, reply), .. }) if reply.is_closed() => Ok(()),
+                Some(Request { what: What::FlowCounts(keys, reply), .. }) => {
+                    session.flow_counts(&keys).await.map(|counts| drop(reply.send(counts)))
                 }
                 Some(Request { what: What::Send(frames), .. }) => session.send_frames(&frames).await,
                 None => std::future::pending().await,

@@ -3,9 +3,11 @@
 mod announcements;
 mod fake;
 mod fake_database;
+mod flow_counts;
 mod foreign_changes;
 mod meters;
 mod mutated;
 mod open_vswitch;
 mod resilience;
 mod support;
+mod zones;

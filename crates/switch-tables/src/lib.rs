@@ -106,6 +106,8 @@ tables! {
     BUCKETS = Output "of_bucket" ["hv": STRING, "group": INT, "bucket": INT, "actions": ACTIONS];
     /// Meters.
     METERS = Output "of_meter" ["hv": STRING, "meter": INT, "rate": INT, "burst": INT];
+    /// Whose connections conntrack zones have.
+    CONNTRACK_ZONES = Output "conntrack_zone" ["hv": STRING, "zone": INT, "owner": STRING];
     /// Tunnel ports that are wanted.
     TUNNELS = Output "ovsdb_tunnel" ["hv": STRING, "tunnel": STRING, "encap": ENCAP, "remote": STRING];
     /// Patch ports that are wanted.
@@ -131,6 +133,10 @@ tables! {
 
     /// Whose frames meters limit.
     FLOOD_METERS = Output "flood_meter" ["hv": STRING, "port": STRING, "meter": INT, "rate": INT];
+
+    /// Flows whose counters are those of objects.
+    COUNTED_FLOWS = Output "counted_flow"
+        ["kind": STRING, "id": STRING, "table_id": INT, "priority": INT, "match": MATCH];
 
     /// Routes of routers as they take effect. The kind that the first column refers to is that of routers.
     EFFECTIVE_ROUTES = Output "effective_route"
@@ -168,6 +174,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     GROUPS,
     CANDIDATES,
     METERS,
+    CONNTRACK_ZONES,
     TUNNELS,
     PATCHES,
     AWAITED_FLOWS,
@@ -178,6 +185,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     LEARNED_ADDRESSES,
     LEARNING_HOSTS,
     FLOOD_METERS,
+    COUNTED_FLOWS,
     EFFECTIVE_ROUTES,
 ];
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use controller::client::FlowCounts;
 use controller::pb::{Accepted, ObjectState, Outcome};
 use controller::{Client, ClientError, Listen, builtin};
 use network::ObjectKey;
@@ -14,7 +15,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::exit::{Failure, say};
 use crate::wait::Wait;
-use crate::{flood_drops, flows, learned, logical_flows, routes};
+use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes};
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);
@@ -173,7 +174,8 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
 /// Arguments of `weft get`.
 #[derive(Args)]
 pub(crate) struct Get {
-    /// A kind of object, also in the plural (`weft schema` lists the kinds), `status` (the controller and its switches),
+    /// A kind of object, also in the plural (`weft schema` lists the kinds; with an id, also the packets that hosts have counted
+    /// for the object, if the rules count some), `status` (the controller and its switches),
     /// `flows` (of a transport node: flows, groups and ports, with the rule of each), `logical-flows` (of a logical switch
     /// and its ports, before they are placed on hosts), `learned-addresses` (of a logical switch: how many MAC addresses
     /// each host has learned on each port, and where the limit is reached), `flood-drops` (of ports with a `flood_limit`: how
@@ -215,16 +217,22 @@ impl Get {
 
     fn objects(&self, kind: String) -> Result<(), Failure> {
         let id = self.id.clone();
-        let objects = self.address.with(|mut client| async move {
-            client.get_with_states(&kind, id.as_deref()).await.map_err(failed)
+        let (objects, counts) = self.address.with(|mut client| async move {
+            let objects = client.get_with_states(&kind, id.as_deref()).await.map_err(failed)?;
+            let counts = match id {
+                Some(id) => client.flow_counts(&kind, &id).await.map_err(failed)?,
+                None => FlowCounts::default(),
+            };
+            Ok((objects, counts))
         })?;
         let mut text = String::new();
         for (number, (object, state)) in objects.iter().enumerate() {
             if self.json {
-                text += &json_with_state(object, state);
+                text += &json_with_state(object, state, &counts);
             } else {
                 text += if number > 0 { "---\n" } else { "" };
                 text += &state_comments(state);
+                text += &flow_counts::to_comments(&counts);
                 text += &yaml(object)?;
             }
         }
@@ -374,11 +382,12 @@ fn columns(state: &ObjectState) -> Map<String, Json> {
 }
 
 /// An object as JSON, with its state as an additional field.
-fn json_with_state(object: &str, state: &ObjectState) -> String {
+fn json_with_state(object: &str, state: &ObjectState, counts: &FlowCounts) -> String {
     let mut members = columns(state);
     if !state.problems.is_empty() {
         members.insert("problems".to_owned(), serde_json::json!(state.problems));
     }
+    members.extend(flow_counts::to_member(counts));
     match object.strip_suffix('}') {
         Some(fields) if !members.is_empty() => format!("{fields},\"state\":{}}}\n", Json::Object(members)),
         _ => format!("{object}\n"),
@@ -444,14 +453,14 @@ mod tests {
     fn what_is_printed_of_an_object_can_be_applied_with_what_rules_say_of_it() {
         let object = r#"{"kind":"switch","id":"blue"}"#;
         let plain = ObjectState::default();
-        assert_eq!(json_with_state(object, &plain), format!("{object}\n"));
+        assert_eq!(json_with_state(object, &plain, &FlowCounts::default()), format!("{object}\n"));
         assert_eq!(state_comments(&plain), "");
 
         let state = ObjectState {
             columns: r#"{"mtu":1442}"#.into(),
             problems: vec!["no \"way\"".into(), "other".into()],
         };
-        let json = json_with_state(object, &state);
+        let json = json_with_state(object, &state, &FlowCounts::default());
         assert_eq!(
             json,
             "{\"kind\":\"switch\",\"id\":\"blue\",\"state\":{\"mtu\":1442,\"problems\":[\"no \\\"way\\\"\",\"other\"]}}\n"

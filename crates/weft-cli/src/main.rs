@@ -16,6 +16,7 @@ mod eval;
 mod exit;
 mod explain;
 mod flood_drops;
+mod flow_counts;
 mod flows;
 mod fmt;
 mod free_memory;

@@ -98,6 +98,15 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
+    type CountFlowsStream = Results<pb::CountFlowsResponse>;
+
+    async fn count_flows(
+        &self,
+        _: Request<pb::CountFlowsRequest>,
+    ) -> Result<Response<Self::CountFlowsStream>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     type ListRoutesStream = Results<pb::ListRoutesResponse>;
 
     async fn list_routes(

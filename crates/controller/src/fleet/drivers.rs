@@ -5,7 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use openflow_rs::Match;
-use ovs_driver::{Changes, Desired, Event, FlowTable, LearnedFlow, MeterCount, ReadError};
+use ovs_driver::{
+    Changes, Desired, Event, FlowCount, FlowKey, FlowTable, LearnedFlow, MeterCount, ReadError,
+};
 use tokio::sync::mpsc;
 
 /// The field that keeps datapaths apart, as Open vSwitch names it.
@@ -27,6 +29,8 @@ pub trait Driver: Send {
     fn learned(&self, table: u8, matching: &Match) -> Reading;
     /// Reads from the switch what its meters have counted.
     fn meter_counts(&self) -> Asking<Vec<MeterCount>>;
+    /// Reads from the switch what these flows have counted.
+    fn flow_counts(&self, keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>>;
     /// Stops the driver. The future completes, soon, when the driver no longer acts.
     fn end(self: Box<Self>) -> Shutdown;
 }
@@ -70,6 +74,10 @@ impl Driver for ovs_driver::Handle {
 
     fn meter_counts(&self) -> Asking<Vec<MeterCount>> {
         Box::pin(ovs_driver::Handle::meter_counts(self))
+    }
+
+    fn flow_counts(&self, keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>> {
+        Box::pin(ovs_driver::Handle::flow_counts(self, keys))
     }
 
     fn end(self: Box<Self>) -> Shutdown {

@@ -49,6 +49,10 @@ impl Driver for FakeDriver {
         Box::pin(std::future::ready(Err(ReadError::NotConnected)))
     }
 
+    fn flow_counts(&self, _keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>> {
+        Box::pin(std::future::ready(Err(ReadError::NotConnected)))
+    }
+
     fn end(self: Box<Self>) -> Shutdown {
         Box::pin(async move {
             // The driver ends with a delay.

@@ -8,7 +8,7 @@ use nlog::index::{Symbol, SymbolKind};
 use nlog::program::Place;
 use nlog::{Program, Sources};
 use nlog_data::{Role, TableId, Value};
-use ovs_driver::TlvMapping;
+use ovs_driver::{TlvMapping, ZONE_TABLE};
 use switch_tables::{ADDRESSES, FLOWS, INTERFACE, SwitchTable, TUNNELS};
 
 /// A declaration of the rules that does not fit the controller.
@@ -129,8 +129,8 @@ pub struct Conventions {
 
 impl Conventions {
     pub(super) fn of(program: &Program) -> Result<Conventions, Misfit> {
-        let learned_table = constant(program, "FDB", "the table of learned flows", 253)?;
-        let watched_table = constant(program, "ANNOUNCED", "the table of announcements", 253)?;
+        let learned_table = constant(program, "FDB", "the table of learned flows", LEARNED_LAST)?;
+        let watched_table = constant(program, "ANNOUNCED", "the table of announcements", LEARNED_LAST)?;
         let option = [
             ("OPTION_CLASS", constant(program, "OPTION_CLASS", "the class of the geneve option", 0xffff)?),
             ("OPTION_TYPE", constant(program, "OPTION_TYPE", "the type of the geneve option", 0xff)?),
@@ -158,6 +158,9 @@ impl Conventions {
         Ok(Conventions { learned_tables, watched_tables, tunnel_option })
     }
 }
+
+/// The last table whose flows switches may learn: the driver notes the owners of conntrack zones in the next one.
+const LEARNED_LAST: u16 = ZONE_TABLE as u16 - 1;
 
 /// A named constant of the rules, from 0 to `max`.
 fn constant(program: &Program, name: &str, meaning: &str, max: u16) -> Result<Option<u16>, Misfit> {

@@ -7,7 +7,8 @@ use std::time::Instant;
 use controller::fleet::{Asking, Driver, Drivers, Reading, Shutdown};
 use openflow_rs::Match;
 use ovs_driver::{
-    Changes, Channel, Config, Desired, Event, Frame, LearnedFlow, MeterCount, ReadError, Report,
+    Changes, Channel, Config, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, ReadError,
+    Report,
 };
 use tokio::sync::mpsc;
 
@@ -27,6 +28,10 @@ pub(crate) struct Switch {
     pub(crate) learned: Option<Vec<LearnedFlow>>,
     /// What its meters say; it is not connected while there is nothing.
     pub(crate) counted: Option<Vec<MeterCount>>,
+    /// What its flows say; it is not connected while there is nothing.
+    pub(crate) passed: Option<Vec<FlowCount>>,
+    /// The flows whose counters were asked for.
+    pub(crate) asked: Vec<FlowKey>,
     /// The transactions pushed.
     pub(crate) pushed: Vec<u64>,
     /// The frames that it was told to send, each with its name.
@@ -66,6 +71,13 @@ impl Switches {
         all.get_mut(name).unwrap_or_else(|| panic!("no driver of {name} was started")).counted = Some(counts);
     }
 
+    /// From now on, the flows of a switch say this.
+    #[allow(dead_code, reason = "not every test looks at what is counted")]
+    pub(crate) fn pass(&self, name: &str, counts: Vec<FlowCount>) {
+        let mut all = self.all.lock().unwrap_or_else(|error| panic!("{error}"));
+        all.get_mut(name).unwrap_or_else(|| panic!("no driver of {name} was started")).passed = Some(counts);
+    }
+
     /// Connects a switch, finds it right, and reports what is plugged in.
     #[allow(dead_code, reason = "not every test connects a switch")]
     pub(crate) async fn connect(&self, name: &str, report: Report) {
@@ -90,9 +102,19 @@ impl Drivers for Switches {
         let mut all = self.all.lock().unwrap_or_else(|error| panic!("{error}"));
         let name = config.name.clone();
         let started = all.get(&name).map_or(0, |switch| switch.started) + 1;
-        let (desired, learned, counted, pushed, frames) = (None, None, None, Vec::new(), Vec::new());
-        let switch =
-            Switch { config, desired, learned, counted, pushed, frames, started, running: true, events };
+        let switch = Switch {
+            config,
+            desired: None,
+            learned: None,
+            counted: None,
+            passed: None,
+            asked: Vec::new(),
+            pushed: Vec::new(),
+            frames: Vec::new(),
+            started,
+            running: true,
+            events,
+        };
         all.insert(name.clone(), switch);
         Box::new(FakeDriver { name, number: started, switches: self.clone() })
     }
@@ -142,6 +164,18 @@ impl Driver for FakeDriver {
         let mut counted = None;
         self.switch(|switch| counted.clone_from(&switch.counted));
         Box::pin(std::future::ready(counted.ok_or(ReadError::NotConnected)))
+    }
+
+    fn flow_counts(&self, keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>> {
+        let mut passed = None;
+        self.switch(|switch| {
+            passed = switch
+                .passed
+                .as_ref()
+                .map(|counts| counts.iter().filter(|count| keys.contains(&count.key)).cloned().collect());
+            switch.asked.extend(keys);
+        });
+        Box::pin(std::future::ready(passed.ok_or(ReadError::NotConnected)))
     }
 
     fn end(self: Box<Self>) -> Shutdown {

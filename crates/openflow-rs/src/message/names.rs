@@ -47,6 +47,7 @@ pub(super) mod nicira {
     pub(in super::super) const TLV_TABLE_MOD: u32 = 24;
     pub(in super::super) const TLV_TABLE_REQUEST: u32 = 25;
     pub(in super::super) const TLV_TABLE_REPLY: u32 = 26;
+    pub(in super::super) const CT_FLUSH_ZONE: u32 = 29;
 }
 
 /// Names by type; multipart messages and extensions are named by what they hold.
@@ -120,6 +121,7 @@ pub(super) fn name(kind: u8, body: &[u8]) -> Option<String> {
             nicira::TLV_TABLE_MOD => return Some("NXT_TLV_TABLE_MOD".to_owned()),
             nicira::TLV_TABLE_REQUEST => return Some("NXT_TLV_TABLE_REQUEST".to_owned()),
             nicira::TLV_TABLE_REPLY => return Some("NXT_TLV_TABLE_REPLY".to_owned()),
+            nicira::CT_FLUSH_ZONE => return Some("NXT_CT_FLUSH_ZONE".to_owned()),
             _ => {}
         }
     }

@@ -43,6 +43,11 @@ fn session_messages_have_the_bytes_of_the_specification() {
 }
 
 #[test]
+fn a_flush_of_a_zone_has_the_bytes_of_open_vswitch() {
+    check(Body::CtFlushZone(5), "06 04 0018 00000007 00002320 0000001d 000000000000 0005");
+}
+
+#[test]
 fn flow_messages_have_the_bytes_of_the_specification() {
     let entry: FlowEntry =
         "cookie=5,table=3,priority=9,in_port=2,actions=output:1,goto_table:4".parse().unwrap();

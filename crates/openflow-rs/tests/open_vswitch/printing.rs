@@ -249,6 +249,11 @@ fn option_maps() {
 }
 
 #[test]
+fn flushes_of_zones() {
+    check_printed(&numbered([0, 5, u16::MAX].map(Body::CtFlushZone)));
+}
+
+#[test]
 fn removed_flows() {
     let reasons = [
         RemovedReason::IdleTimeout,

@@ -47,6 +47,9 @@ impl Listener {
 
 pub(super) async fn listen(mut listener: Listener, shared: Arc<Shared>) {
     while let Ok(stream) = listener.accept().await {
+        if shared.lock().is_cut_off() {
+            continue;
+        }
         shared.lock().counts.connections += 1;
         let shared = shared.clone();
         tokio::spawn(async move {
@@ -109,11 +112,15 @@ impl Connection {
                 thawed(&mut frozen).await;
                 let bytes: Vec<u8> = buffer.drain(..length).collect();
                 let message = Message::decode(&bytes).map_err(io::Error::other)?;
+                if !self.shared.lock().receives() {
+                    return Ok(());
+                }
                 match self.fault(&message.body) {
                     Some(Fault::Ignore) => continue,
                     Some(fault) => return self.fail(fault, message).await,
                     None => self.answer(message),
                 }
+                self.shared.lock().forward();
                 self.flush().await?;
             }
             let slow = self.shared.lock().slow;
@@ -200,6 +207,12 @@ impl Connection {
             Body::MeterDescRequest(_) => self.dump_meters(xid),
             Body::MeterStatsRequest(_) => self.count_meters(xid),
             Body::MeterMod(change) => self.change_meter(xid, &change),
+            Body::CtFlushZone(zone) => {
+                let flushed = self.shared.lock().flush_zone(zone);
+                if let Err(refusal) = flushed {
+                    self.refuse(xid, refusal);
+                }
+            }
             Body::TlvTableRequest => {
                 let mappings = self.shared.lock().table.options.clone();
                 self.reply(
@@ -381,10 +394,12 @@ impl Connection {
         let flows: Vec<FlowStats> = {
             let mut state = self.shared.lock();
             state.counts.dumps += 1;
+            state.requests.push(request.clone());
             let all = request.table == FlowDescRequest::all().table;
             let asked = |key: &FlowKey| all || key.table() == request.table;
             let flows = state.table.flows.iter().filter(|(key, _)| asked(key));
-            flows.filter_map(|(key, flow)| stats(key, flow)).collect()
+            let passed = |key: &FlowKey| state.passed.get(key).copied().unwrap_or_default();
+            flows.filter_map(|(key, flow)| stats(key, flow, passed(key))).collect()
         };
         let mut parts = flows.chunks(DUMP_PART).peekable();
         if parts.peek().is_none() {
@@ -427,6 +442,7 @@ fn stage(body: &Body) -> Option<Stage> {
         Body::GroupDescRequest(_) => Stage::Groups,
         Body::MeterDescRequest(_) => Stage::Meters,
         Body::MeterMod(_) => Stage::MeterMod,
+        Body::CtFlushZone(_) => Stage::Flush,
         Body::FlowDescRequest(_) => Stage::Dump,
         Body::BarrierRequest => Stage::Barrier,
         Body::FlowMod(_) => Stage::FlowMod,
@@ -438,10 +454,16 @@ fn stage(body: &Body) -> Option<Stage> {
     })
 }
 
-fn stats(key: &FlowKey, flow: &Flow) -> Option<FlowStats> {
+fn stats(key: &FlowKey, flow: &Flow, (packets, bytes): (u64, u64)) -> Option<FlowStats> {
     let entry = FlowEntry {
         cookie: flow.cookie(),
         ..FlowEntry::new(key.table(), key.priority(), key.matching().ok()?, flow.actions().ok()?)
     };
-    Some(FlowStats { entry, duration: Duration::ZERO, packets: Some(0), bytes: Some(0), idle_s: None })
+    Some(FlowStats {
+        entry,
+        duration: Duration::ZERO,
+        packets: Some(packets),
+        bytes: Some(bytes),
+        idle_s: None,
+    })
 }

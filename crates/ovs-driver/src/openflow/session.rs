@@ -4,6 +4,7 @@ mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use openflow_rs::message::{Features, Hello, PacketOut, TlvMapping};
@@ -13,7 +14,7 @@ use super::codec::{Excerpt, Frame, Malformed};
 use super::connection::{OpenFlowConnection, SessionError};
 use super::groups::{self, Groups};
 use super::monitor::{self, Update};
-use super::steps::{Step, meters_first, meters_last, steps};
+use super::steps::{Step, meters_first, meters_last, steps, zones_first, zones_last};
 use super::wire::{self, Header, bundle, kind};
 use super::{Applied, RefusedChange, error};
 use crate::config::Config;
@@ -27,6 +28,13 @@ const CHUNK_BYTES: usize = 256 << 10;
 
 /// The most flows that the driver reads. At about 200 bytes a flow, they take 1 GB here and 5 GB in the switch.
 const FLOWS_MAX: usize = 4_000_000;
+
+/// The time within which the cache of the datapath follows a change of flows. Until then packets take their former way, and
+/// may be tracked in a zone of which the flows know nothing any more.
+const CACHE_FOLLOWS: Duration = Duration::from_millis(500);
+
+/// What changes of meters are called.
+const METERS: &str = "meter-mods";
 
 /// How often a bundle is retried without refused changes before the changes are sent one by one. A bundle that fails at
 /// its commit names only one bad change.
@@ -250,27 +258,51 @@ impl Session {
         Ok(fault)
     }
 
-    /// Applies a batch: new and changed meters, then groups and flows, then deleted meters. When this returns, each change
-    /// is in force or refused.
+    /// Applies a batch: new and changed meters, flushes of zones, then groups and flows, then deleted meters and zones that
+    /// others have left. When this returns, each change is in force or refused.
     pub(crate) async fn apply(&mut self, batch: &Batch) -> Result<Applied, SessionError> {
         let mut refused = BTreeMap::new();
-        self.change_meters(batch, &meters_first(batch), &mut refused).await?;
+        self.change_alone(METERS, batch, &meters_first(batch), &mut refused).await?;
+        self.change_alone("flushes of zones", batch, &zones_first(batch), &mut refused).await?;
         let groups = self.apply_bundled(batch, &mut refused).await?;
-        self.change_meters(batch, &meters_last(batch), &mut refused).await?;
+        self.change_alone(METERS, batch, &meters_last(batch), &mut refused).await?;
+        self.settle_zones(batch, |place| refused.contains_key(&place)).await?;
         Ok(Applied { groups, ..Applied::new(batch.len(), refused) })
     }
 
-    async fn change_meters(
+    async fn change_alone(
         &mut self,
+        what: &'static str,
         batch: &Batch,
         steps: &[Step],
         refused: &mut BTreeMap<usize, RefusedChange>,
     ) -> Result<(), SessionError> {
         if !steps.is_empty() {
-            let more = self.one_by_one("meter-mods", batch, steps).await?;
+            let more = self.one_by_one(what, batch, steps).await?;
             refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
         }
         Ok(())
+    }
+
+    /// Flushes zones that others have used until the bundle, and writes their final marks.
+    async fn settle_zones(
+        &mut self,
+        batch: &Batch,
+        without: impl Fn(usize) -> bool,
+    ) -> Result<(), SessionError> {
+        let steps = zones_last(batch, without);
+        if steps.is_empty() {
+            return Ok(());
+        }
+        if steps.iter().any(|step| matches!(step, Step::Flow(_))) {
+            tokio::time::sleep(CACHE_FOLLOWS).await;
+        }
+        let what = "flushes of zones that others have used";
+        match self.one_by_one(what, batch, &steps).await?.into_iter().next() {
+            None => Ok(()),
+            // The next session finds the marks of zones that are not clean, and tries again.
+            Some(refused) => Err(SessionError::Refused { request: what, error: refused.reason }),
+        }
     }
 
     /// Applies groups and flows in one bundle. If the switch refuses some changes, sends the others in another bundle.

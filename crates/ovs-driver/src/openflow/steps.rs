@@ -4,11 +4,17 @@ use std::sync::Arc;
 
 use crate::forwarding::{Batch, GroupChange, MeterChange};
 use crate::group::Part;
+use crate::ledger::FlowChange;
+use crate::zone;
 
 /// One message, identified by the index of its change among the groups, the flows or the meters of the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Flow(usize),
+    /// The mark of a zone that must be flushed once more.
+    Claim(usize),
+    /// The flush of the zone that a flow marks.
+    Flush(usize),
     Group(usize, GroupStep),
     Meter(usize),
 }
@@ -34,7 +40,7 @@ impl Step {
     /// The index of the change in the whole batch.
     pub(crate) fn place(self, batch: &Batch) -> usize {
         match self {
-            Step::Flow(place) => batch.groups.len() + place,
+            Step::Flow(place) | Step::Claim(place) | Step::Flush(place) => batch.groups.len() + place,
             Step::Group(place, _) => place,
             Step::Meter(place) => batch.groups.len() + batch.flows.len() + place,
         }
@@ -57,7 +63,9 @@ pub(crate) fn steps(batch: &Batch, without: impl Fn(usize) -> bool) -> Vec<Step>
         }
     }
     let flows = batch.groups.len();
-    steps.extend((0..batch.flows.len()).filter(|place| !without(flows + place)).map(Step::Flow));
+    let flow = |(place, change)| if is_claim(batch, change) { Step::Claim(place) } else { Step::Flow(place) };
+    let left = batch.flows.iter().enumerate().filter(|(place, _)| !without(flows + place));
+    steps.extend(left.map(flow));
     steps.append(&mut last);
     steps
 }
@@ -75,6 +83,30 @@ pub(crate) fn meters_last(batch: &Batch) -> Vec<Step> {
 fn meter_steps(batch: &Batch, which: impl Fn(&MeterChange) -> bool) -> Vec<Step> {
     let changes = batch.meters.iter().enumerate().filter(|(_, change)| which(change));
     changes.map(|(place, _)| Step::Meter(place)).collect()
+}
+
+/// The flushes of a batch that go before the bundle: of zones that get an owner.
+pub(crate) fn zones_first(batch: &Batch) -> Vec<Step> {
+    let changes = batch.flows.iter().enumerate().filter(|(_, change)| gets_owner(change));
+    changes.map(|(place, _)| Step::Flush(place)).collect()
+}
+
+/// What goes after the bundle: zones that others may have used until then are flushed, and get their final marks.
+pub(crate) fn zones_last(batch: &Batch, without: impl Fn(usize) -> bool) -> Vec<Step> {
+    let marks = batch.flows.iter().enumerate().filter(|(_, change)| zone::marked(&change.key).is_some());
+    let left: Vec<_> = marks.filter(|(place, _)| !without(batch.groups.len() + place)).collect();
+    let used = left.iter().filter(|(_, change)| change.value.is_none() || is_claim(batch, change));
+    let claimed = left.iter().filter(|(_, change)| is_claim(batch, change));
+    used.map(|(place, _)| Step::Flush(*place)).chain(claimed.map(|(place, _)| Step::Flow(*place))).collect()
+}
+
+fn gets_owner(change: &FlowChange) -> bool {
+    change.value.is_some() && zone::marked(&change.key).is_some()
+}
+
+/// Whether packets may have used a zone for somebody else between its flush and the bundle.
+fn is_claim(batch: &Batch, change: &FlowChange) -> bool {
+    gets_owner(change) && (batch.had_flows || change.installed.is_some())
 }
 
 /// Changes a group bucket by bucket, unless most of its buckets change. Where their order counts, each goes to its place.

@@ -4,11 +4,14 @@
 //! (flow descriptions); groups have a file of their own.
 
 use bytes::BytesMut;
+use openflow_rs::{Body, Message};
 
 use super::steps::Step;
 use crate::flow::{self, Flow, FlowKey};
 use crate::forwarding::Batch;
+use crate::learned::FlowCount;
 use crate::ledger::FlowChange;
+use crate::zone;
 
 /// OpenFlow 1.5.
 pub(crate) const VERSION: u8 = 6;
@@ -115,12 +118,31 @@ pub(crate) fn put_flow_mod(out: &mut BytesMut, xid: u32, change: &FlowChange) {
     out.extend_from_slice(instructions);
 }
 
+/// Appends the flush of a conntrack zone.
+fn put_flush(out: &mut BytesMut, xid: u32, zone: u16) {
+    // Its length is fixed.
+    if let Ok(bytes) = (Message { xid, body: Body::CtFlushZone(zone) }).encode() {
+        out.extend_from_slice(&bytes);
+    }
+}
+
 /// Appends the message of one step of a batch.
 pub(crate) fn put_step(out: &mut BytesMut, xid: u32, batch: &Batch, step: Step) {
     match step {
         Step::Flow(place) => {
             if let Some(change) = batch.flows.get(place) {
                 put_flow_mod(out, xid, change);
+            }
+        }
+        Step::Claim(place) => {
+            if let Some(change) = batch.flows.get(place) {
+                let value = change.value.as_ref().map(zone::unclean);
+                put_flow_mod(out, xid, &FlowChange { value, ..change.clone() });
+            }
+        }
+        Step::Flush(place) => {
+            if let Some(zone) = batch.flows.get(place).and_then(|change| zone::marked(&change.key)) {
+                put_flush(out, xid, zone);
             }
         }
         Step::Group(place, what) => {
@@ -175,6 +197,25 @@ pub(crate) struct BadDesc {
 /// `take`. Returns whether more parts follow; `None` if the message replies to another request.
 pub(crate) fn flow_descs(body: &[u8], mut take: impl FnMut(FlowKey, Flow)) -> Result<Option<bool>, BadDesc> {
     descriptions(body, FLOW_DESC, |entry| flow_desc(entry).map(|(key, flow)| take(key, flow)))
+}
+
+/// Reads one part of the reply to a flow description request from the whole message, and adds what this flow has counted. The
+/// request names a match, and the switch describes all flows whose packets it covers. The result is that of [`flow_descs`].
+pub(crate) fn flow_count(
+    message: &[u8],
+    key: &FlowKey,
+    counts: &mut Vec<FlowCount>,
+) -> Result<Option<bool>, BadDesc> {
+    let message = Message::decode(message).map_err(|error| BadDesc { offset: error.offset })?;
+    let Body::FlowDescReply(reply) = message.body else { return Ok(None) };
+    for flow in reply.flows.iter().filter(|flow| flow.entry.priority == key.priority()) {
+        let found = FlowKey::new(flow.entry.table, flow.entry.priority, &flow.entry.matches);
+        if found.as_ref() == Ok(key) {
+            let (packets, bytes) = (flow.packets.unwrap_or(0), flow.bytes.unwrap_or(0));
+            counts.push(FlowCount { key: key.clone(), packets, bytes });
+        }
+    }
+    Ok(Some(reply.more))
 }
 
 /// Reads one part of a reply that consists of descriptions, each beginning with its length. `take` returns whether it

@@ -3,9 +3,11 @@
 mod announcements;
 mod choices;
 mod end_points;
+mod flow_counts;
 mod flows_and_tunnels;
 mod foreign_changes;
 mod groups;
 mod learned;
 mod meters;
 mod switch;
+mod zones;

@@ -4,4 +4,5 @@
 
 pub mod driven;
 pub mod flows;
+pub mod packets;
 pub mod setting;

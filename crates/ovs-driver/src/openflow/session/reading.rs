@@ -1,4 +1,4 @@
-//! What a session reads: groups, meters, flows, and what meters have counted.
+//! What a session reads: groups, meters, flows, and what meters and flows have counted.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{FLOWS_MAX, Session, malformed};
 use crate::config::Config;
 use crate::flow::{Flow, FlowKey};
 use crate::forwarding::Installed;
-use crate::learned::{LEARNED_MAX, LearnedFlow, ReadError};
+use crate::learned::{self, FlowCount, LEARNED_MAX, LearnedFlow, ReadError};
 use crate::meter::MeterCount;
 use crate::openflow::connection::SessionError;
 use crate::openflow::error;
@@ -62,6 +62,30 @@ impl Session {
             Err(SessionError::Refused { error, .. }) => Ok(Err(ReadError::Refused(error))),
             Err(error) => Err(error),
         }
+    }
+
+    /// Reads what these flows have counted, for somebody else. A refusal concerns only the request.
+    pub(crate) async fn flow_counts(
+        &mut self,
+        keys: &[FlowKey],
+    ) -> Result<Result<Vec<FlowCount>, ReadError>, SessionError> {
+        let mut counts = Vec::new();
+        for key in keys {
+            // A key of the owner is readable.
+            let Ok(matching) = key.matching() else { continue };
+            let request = Body::FlowDescRequest(learned::request(key.table(), matching));
+            let dumped = self
+                .dump_whole("the counters of a flow", request, |message| {
+                    wire::flow_count(message, key, &mut counts).map(|more| (more, 0))
+                })
+                .await;
+            match dumped {
+                Ok(()) => {}
+                Err(SessionError::Refused { error, .. }) => return Ok(Err(ReadError::Refused(error))),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Ok(counts))
     }
 
     /// Reads all groups, meters and flows, of tables that the switch itself fills only those of watched ones. First maps the tunnel

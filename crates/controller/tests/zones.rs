@@ -1,0 +1,80 @@
+//! Conntrack zones: from rows to switches, and what rules must not ask of them.
+
+use std::collections::BTreeMap;
+
+use crate::support::*;
+use controller::core::{Core, CoreError, Refusal};
+use nlog_data::ErrorCode;
+use ovs_driver::ZoneOwner;
+
+/// The zone of a port is the number of its interface.
+const ZONES: &str = r#"
+output table conntrack_zone(hv: string, zone: int, owner: string) key(hv, zone);
+conntrack_zone(hv, ofport, port) :- vif(hv, port, ofport, _, _), logical_switch("blue", "acme");
+"#;
+
+fn zones(owners: &[(u16, &str)]) -> BTreeMap<u16, ZoneOwner> {
+    owners
+        .iter()
+        .map(|(zone, owner)| (*zone, ZoneOwner::new(owner).unwrap_or_else(|error| panic!("{error}"))))
+        .collect()
+}
+
+#[test]
+fn the_owners_of_zones_go_to_switches_with_the_flows_of_their_transaction() {
+    let rules = rules(&format!("{RULES}{ZONES}"));
+    let (mut core, _) = core(&rules, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).journalled()];
+    let mut told = |core: &mut Core, ports: &[(&str, u16)]| {
+        let applied = core.report("hv1", &report(ports, &[]), now()).unwrap().unwrap();
+        let changes = applied.changes["hv1"].clone();
+        records.push(applied.journalled());
+        (changes, records.clone())
+    };
+    let (changes, _) = told(&mut core, &[("blue-1", 5)]);
+    assert_eq!(changes.zones_add, zones(&[(5, "blue-1")]));
+    assert!(!changes.flows_add.is_empty());
+    assert_eq!(core.desired("hv1").zones, zones(&[(5, "blue-1")]));
+
+    // Another port gets the number: one addition, which replaces the owner.
+    let (changes, records) = told(&mut core, &[("blue-2", 5)]);
+    assert_eq!((changes.zones_add, changes.zones_delete), (zones(&[(5, "blue-2")]), [].into()));
+    assert_eq!(crate::support::core(&rules, &records).0.desired("hv1"), core.desired("hv1"));
+
+    let applied = apply(&mut core, "{kind: switch, id: blue, tenant: free}");
+    assert_eq!(applied.changes["hv1"].zones_delete, [5].into());
+    assert_eq!(core.desired("hv1").zones, zones(&[]));
+}
+
+#[test]
+fn what_no_zone_can_be_is_refused() {
+    let flow = "of_flow(\"hv1\", 253, 7, match_reg0(0), set_reg1(1)) :- logical_switch(_, \"far\");";
+    for (rules_text, expected) in [
+        (
+            "conntrack_zone(\"hv1\", 0, \"p\") :- logical_switch(_, \"far\");",
+            "conntrack_zone: hv1: zone 0 is out of range; it is from 1 to 65535",
+        ),
+        (
+            "conntrack_zone(\"hv1\", 65536, \"p\") :- logical_switch(_, \"far\");",
+            "conntrack_zone: hv1: zone 65536 is out of range; it is from 1 to 65535",
+        ),
+        (flow, "of_flow: hv1: table 253 is where the driver notes the owners of conntrack_zone"),
+    ] {
+        let rules = rules(&format!("{RULES}{ZONES}{rules_text}"));
+        let (mut core, _) = core(&rules, &[]);
+        apply(&mut core, NETWORK).journalled();
+        match core.apply(batch("{kind: switch, id: green, tenant: far}"), "test", now()) {
+            Err(CoreError::Refused(Refusal::Rules(error))) if error.code == ErrorCode::Range => {
+                assert_eq!(error.message, expected);
+            }
+            other => panic!("{rules_text}: not refused: {:?}", other.map(drop)),
+        }
+    }
+    // Rules without zones have the table for themselves.
+    let rules = rules(&format!("{RULES}{flow}"));
+    let (mut core, _) = core(&rules, &[]);
+    apply(&mut core, NETWORK).journalled();
+    let flows = core.desired("hv1").flows.len();
+    apply(&mut core, "{kind: switch, id: green, tenant: far}");
+    assert_eq!(core.desired("hv1").flows.len(), flows + 1);
+}

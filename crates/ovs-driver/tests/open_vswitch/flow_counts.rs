@@ -1,0 +1,48 @@
+//! What flows of a real Open vSwitch have counted.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::open_vswitch::switch::Switch;
+use crate::support::driven::{Driven, PATIENCE};
+use crate::support::flows::{flow, flows};
+use crate::support::packets::datagram;
+use ovs_driver::{Desired, FlowCount};
+
+/// The bytes of a frame of [`datagram`].
+const FRAME: u64 = 46;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn packets_are_counted_by_the_flow_that_they_meet() {
+    let ovs = Switch::start();
+    let mut driven = Driven::start(ovs.config());
+    let (all, some) = (
+        "table=1, priority=5,udp,metadata=0x7 actions=resubmit(,2)",
+        "table=2, udp,tp_src=1002 actions=drop",
+    );
+    let narrower = "table=1, priority=6,udp,metadata=0x7,tp_src=1003 actions=drop";
+    driven
+        .handle
+        .set_desired(Arc::new(Desired { flows: flows(&[all, some, narrower]), ..Desired::default() }));
+    driven.synced().await;
+    for source_port in [1001, 1002, 1002, 1003] {
+        let packet = datagram(source_port);
+        let packet = format!("in_port=controller packet={packet} actions=set_field:7->metadata,resubmit(,1)");
+        ovs.ofctl(&["packet-out", "BRIDGE", &packet]);
+    }
+    let [all, some] = [all, some].map(|text| flow(text).0);
+    let count =
+        |key: &ovs_driver::FlowKey, packets| FlowCount { key: key.clone(), packets, bytes: packets * FRAME };
+    let expected = [count(&all, 3), count(&some, 2)];
+    // Open vSwitch counts later than it forwards.
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let counted = driven.handle.flow_counts(vec![all.clone(), some.clone()]).await.unwrap();
+        if counted == expected {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{counted:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
