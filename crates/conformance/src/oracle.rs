@@ -32,7 +32,11 @@ pub fn world(world: &World) -> network_spec::World {
         switches: world
             .switches
             .iter()
-            .map(|(name, of)| (name.clone(), Switch { tenant: of.clone(), learning: learning(world, name) }))
+            .map(|(name, of)| {
+                let switch =
+                    Switch { tenant: of.clone(), learning: learning(world, name), ..Switch::default() };
+                (name.clone(), switch)
+            })
             .collect(),
         ports: world.ports.iter().map(|(name, one)| (name.clone(), port(one))).collect(),
         localnets: world.localnets.iter().map(|(name, one)| (name.clone(), localnet(one))).collect(),
@@ -56,6 +60,7 @@ pub fn world(world: &World) -> network_spec::World {
             .iter()
             .map(|(name, one)| (name.clone(), policy(one)))
             .collect(),
+        ..network_spec::World::default()
     }
 }
 
@@ -145,6 +150,7 @@ fn port(port: &crate::world::Port) -> Port {
         parent: port.parent.clone(),
         enabled: port.enabled,
         requested_hosts: port.requested.clone(),
+        labels: BTreeMap::new(),
     }
 }
 
