@@ -1,5 +1,6 @@
 //! Random frames, as tenants, attackers and broken software send them.
 
+pub mod connections;
 mod inside;
 mod routed;
 mod single_fault;

@@ -1,6 +1,8 @@
 //! Random networks and their histories.
 
 mod changes;
+mod conversations;
+mod filtering;
 mod migrations;
 mod objects;
 mod routed_traffic;
@@ -69,6 +71,8 @@ pub struct Size {
     pub steps: u64,
     /// The percentage of networks with routers.
     pub routed: u64,
+    /// The percentage of networks with ACLs.
+    pub filtered: u64,
 }
 
 impl Size {
@@ -76,12 +80,17 @@ impl Size {
     pub fn routed() -> Size {
         Size { routed: 100, ..Size::default() }
     }
+
+    /// The usual size, and all networks have ACLs, half of them routers too.
+    pub fn filtered() -> Size {
+        Size { routed: 50, filtered: 100, ..Size::default() }
+    }
 }
 
 impl Default for Size {
-    /// Without routers.
+    /// Without routers and ACLs.
     fn default() -> Size {
-        Size { hosts: 5, switches: 4, ports: 5, steps: 110, routed: 0 }
+        Size { hosts: 5, switches: 4, ports: 5, steps: 110, routed: 0, filtered: 0 }
     }
 }
 
@@ -123,6 +132,11 @@ struct Style {
     /// The percentages of frames that are for routers, and of steps before which something about routers changes.
     to_routers: u64,
     rerouting: u64,
+    /// Whether there are ACLs.
+    filtered: bool,
+    /// The percentages of steps before which something about ACLs changes, and before which machines talk.
+    refiltering: u64,
+    talking: u64,
 }
 
 struct Generator<'a> {
@@ -135,6 +149,8 @@ struct Generator<'a> {
     moves: Random,
     /// For what concerns routers alone.
     routes: Random,
+    /// For what concerns ACLs alone.
+    acls: Random,
     style: Style,
     world: World,
     steps: Vec<Step>,
@@ -157,6 +173,8 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let mut floods = Random::new(limits.clone().below(u64::MAX));
     let mut moves = Random::new(limits.clone().below(u64::MAX) ^ 1);
     let mut routes = Random::new(limits.clone().below(u64::MAX) ^ 2);
+    let mut acls = Random::new(limits.clone().below(u64::MAX) ^ 3);
+    let filtered = acls.chance(size.filtered);
     let routed = routes.chance(size.routed);
     let relayed = routed && routes.chance(35);
     let scattered = random.chance(50);
@@ -181,11 +199,14 @@ pub fn history(random: &mut Random, size: Size) -> History {
         relayed,
         to_routers: *routes.pick(&[50, 70, 85]),
         rerouting: *routes.pick(&[0, 5, 12, 30]),
+        filtered,
+        refiltering: *acls.pick(&[1, 4, 10]),
+        talking: *acls.pick(&[8, 15, 25]),
     };
     let style = if relayed { style.with_tunnels_everywhere() } else { style };
     let world = World::new(scattered);
     let mut generator =
-        Generator { world, random, limits, floods, moves, routes, style, steps: Vec::new(), made: 0 };
+        Generator { world, random, limits, floods, moves, routes, acls, style, steps: Vec::new(), made: 0 };
     generator.network();
     generator.life();
     History { scattered, steps: generator.steps }
@@ -206,6 +227,9 @@ impl Generator<'_> {
                 Change::RouterPort(name, _) => taken.contains(&Change::NoRouterPort(name.clone())),
                 Change::Route(name, _) => taken.contains(&Change::NoRoute(name.clone())),
                 Change::Policy(name, _) => taken.contains(&Change::NoPolicy(name.clone())),
+                Change::Acl(name, _) => taken.contains(&Change::NoAcl(name.clone())),
+                Change::AddressGroup(name, _) => taken.contains(&Change::NoAddressGroup(name.clone())),
+                Change::PortGroup(name, _) => taken.contains(&Change::NoPortGroup(name.clone())),
                 _ => false,
             };
             if !comes_back && self.world.apply(&change) {
@@ -256,6 +280,7 @@ impl Generator<'_> {
             }
         }
         self.routers();
+        self.filters();
         // Sometimes one transaction for everything instead of one for each object.
         if self.random.chance(30) {
             let all = self.steps.drain(..).flat_map(|step| match step {
@@ -290,6 +315,9 @@ impl Generator<'_> {
                 let one_by_one = self.routes.chance(self.style.one_by_one);
                 if one_by_one { self.one_by_one(changes) } else { self.change(changes) }
             }
+            if self.style.filtered {
+                self.filter();
+            }
             match self.random.below(100) {
                 0..3 => {
                     let seconds = *self.random.pick(&[1, 60, 150, 299, 300, 301, 1000]);
@@ -312,6 +340,18 @@ impl Generator<'_> {
                 _ if self.random.chance(6) => self.forge(),
                 _ => self.send(),
             }
+        }
+    }
+
+    /// Something about ACLs changes, or machines talk.
+    fn filter(&mut self) {
+        if self.acls.chance(self.style.refiltering) {
+            let changes = self.some_filtering();
+            let one_by_one = self.acls.chance(self.style.one_by_one);
+            if one_by_one { self.one_by_one(changes) } else { self.change(changes) }
+        }
+        if self.acls.chance(self.style.talking) {
+            self.converse();
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! In reading order: [`world`] (objects, places, changes), [`generate`] (random worlds and histories) with [`frames`],
 //! [`rows`] (a world for the rules), [`oracle`] (a world for the model), [`derivation`] and [`simulation`] (the rules on
-//! simulated hosts), [`run`] (a history in both), [`mod@check`] (the history of a seed), [`shrink`], [`report`].
+//! simulated hosts), [`run`] (a history in both), [`rehearsal`] (in the model alone), [`mod@check`] (the history of a seed), [`shrink`], [`report`].
 //!
 //! Left out on purpose: real switches (`flow-simulator` is checked against those), and sockets. A change is in force everywhere
 //! before the next frame is sent, unless the step says that hosts change one after another ([`Step::OneByOne`]).
@@ -18,6 +18,7 @@ pub mod frames;
 pub mod generate;
 pub mod oracle;
 pub mod program;
+pub mod rehearsal;
 pub mod report;
 pub mod rows;
 pub mod run;
@@ -27,6 +28,7 @@ pub mod world;
 
 pub use check::check;
 pub use generate::{History, Place, Size, Step, history};
+pub use rehearsal::{Filtered, rehearse};
 pub use run::{Count, Failure, Runner};
 pub use simulation::{Out, Simulation};
 pub use world::World;

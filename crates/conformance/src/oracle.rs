@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use network_spec::{
-    Address, Learning, Localnet, Network, Node, PolicyAction, PolicyMatch, Port, Route, RoutePolicy, Router,
-    RouterPort, Switch, Tap, Target, Trees, Trust, Tunnel, Zone,
+    AclDefault, Address, Learning, Localnet, Network, Node, PolicyAction, PolicyMatch, Port, Route,
+    RoutePolicy, Router, RouterPort, Switch, Tap, Target, Trees, Trust, Tunnel, Zone,
 };
 
 use crate::generate::Place;
 use crate::simulation::Hosts;
-use crate::world::{Action, Encap, Form, World};
+use crate::world::{Action, Encap, Form, Labelled, World};
 
 /// The model's world: the objects, the reports, and the ports that switches fail to create.
 pub fn world(world: &World) -> network_spec::World {
@@ -32,9 +32,18 @@ pub fn world(world: &World) -> network_spec::World {
         switches: world
             .switches
             .iter()
-            .map(|(name, of)| (name.clone(), Switch { tenant: of.clone(), learning: learning(world, name) }))
+            .map(|(name, of)| {
+                let drops = world.filtering.dropping.contains(name);
+                let acl_default = if drops { AclDefault::Drop } else { AclDefault::Allow };
+                let switch = Switch { tenant: of.clone(), learning: learning(world, name), acl_default };
+                (name.clone(), switch)
+            })
             .collect(),
-        ports: world.ports.iter().map(|(name, one)| (name.clone(), port(one))).collect(),
+        ports: world
+            .ports
+            .iter()
+            .map(|(name, one)| (name.clone(), port(one, world.filtering.labels.get(name))))
+            .collect(),
         localnets: world.localnets.iter().map(|(name, one)| (name.clone(), localnet(one))).collect(),
         vnics: world.vifs.iter().map(|(key, vif)| (key.clone(), vif.since)).collect(),
         announced: world.announced.clone(),
@@ -56,6 +65,14 @@ pub fn world(world: &World) -> network_spec::World {
             .iter()
             .map(|(name, one)| (name.clone(), policy(one)))
             .collect(),
+        acls: world.filtering.acls.clone(),
+        address_groups: world
+            .filtering
+            .address_groups
+            .iter()
+            .map(|(name, all)| (name.clone(), all.iter().map(|one| network(*one)).collect()))
+            .collect(),
+        port_groups: world.filtering.port_groups.clone(),
     }
 }
 
@@ -135,7 +152,7 @@ fn encap(encap: Encap) -> network_spec::Encap {
     }
 }
 
-fn port(port: &crate::world::Port) -> Port {
+fn port(port: &crate::world::Port, labels: Option<&Labelled>) -> Port {
     Port {
         switch: port.switch.clone(),
         addresses: port.addresses.iter().map(|(mac, ips)| Address { mac: *mac, ips: ips.clone() }).collect(),
@@ -145,6 +162,7 @@ fn port(port: &crate::world::Port) -> Port {
         parent: port.parent.clone(),
         enabled: port.enabled,
         requested_hosts: port.requested.clone(),
+        labels: labels.cloned().unwrap_or_default(),
     }
 }
 
@@ -162,7 +180,8 @@ fn localnet(localnet: &crate::world::Localnet) -> Localnet {
     Localnet { switch: localnet.switch.clone(), network: localnet.network.clone(), tag: localnet.tag }
 }
 
-fn network(network: crate::world::Network) -> Network {
+/// A prefix of the model.
+pub(crate) fn network(network: crate::world::Network) -> Network {
     Network { ip: network.ip, length: network.length }
 }
 

@@ -1,5 +1,7 @@
 //! A world as rows of the rules' input tables, as the controller would write them.
 
+mod filtering;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,6 +14,8 @@ use crate::world::{
     routed,
 };
 
+pub(crate) use filtering::{filter_text, peers_text};
+
 /// Rows by table.
 pub type Rows = BTreeMap<&'static str, BTreeSet<Row>>;
 
@@ -20,6 +24,7 @@ pub fn rows(world: &World, kinds: &[ObjectKind], reports: &Reports, managed: &dy
     let mut rows = Rows::new();
     objects(world, kinds, &mut rows);
     labels(world, &mut rows);
+    filtering::labels(world, &mut rows);
     for host in world.nodes.keys().filter(|host| managed(host)) {
         add(&mut rows, "managed", vec![text(host)]);
     }
@@ -75,6 +80,7 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
             let limits = [Value::Int(learning.limit.into()), int(learning.age)];
             fields.push(("learning", record(limits)));
         }
+        fields.extend(filtering::default_of(world, name));
         object("switch", name, &fields);
     }
     for (name, port) in &world.ports {
@@ -107,6 +113,7 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
         object("localnet_port", name, &fields);
     }
     routing(world, &mut object);
+    filtering::filtering(world, kinds, &mut object);
 }
 
 /// Adds an object of a kind, with its id and fields.

@@ -11,6 +11,7 @@ use test_random::Random;
 
 use crate::generate::{History, Place, Step};
 use crate::oracle;
+use crate::rehearsal::Filtered;
 use crate::simulation::{Hosts, Out, Passage, Simulation};
 use crate::world::{Change, World};
 
@@ -136,6 +137,8 @@ pub struct Count {
     pub routed_out: u64,
     /// Frames of which routers dropped a packet.
     pub undeliverable: u64,
+    /// What ACLs have done with frames.
+    pub filtered: Filtered,
 }
 
 impl std::ops::AddAssign for Count {
@@ -152,6 +155,7 @@ impl std::ops::AddAssign for Count {
         self.routed += other.routed;
         self.routed_out += other.routed_out;
         self.undeliverable += other.undeliverable;
+        self.filtered += other.filtered;
     }
 }
 
@@ -350,6 +354,7 @@ impl Life {
         count.routed += u64::from(model.routed() > 0);
         count.routed_out += u64::from(model.routed() > 0 && !rules.is_empty());
         count.undeliverable += u64::from(!model.dropped().is_empty());
+        count.filtered += Filtered::of(model);
         // Who relays what routers send is for the rules to choose.
         let for_routers = model.routed() > 0 || !model.dropped().is_empty();
         let relayed = self.world.routing.relays() && for_routers;
@@ -377,7 +382,7 @@ impl Life {
         };
         let states = std::mem::take(&mut self.models);
         let outcomes = states.into_iter().flat_map(|mut model| {
-            if self.world.routing.has_choices() {
+            if self.world.routing.has_choices() || self.world.filtering.is_used() {
                 return model.outcomes(&tap, bytes);
             }
             let arrivals = model.inject(&tap, bytes);

@@ -2,7 +2,7 @@
 
 use crate::generate::{History, Step};
 use crate::run::{Failure, Runner};
-use crate::world::{Action, Change, Encap, Policy, Reach, Router};
+use crate::world::{Acl, AclAction, Action, Change, Encap, PacketMatch, Policy, Reach, Router};
 
 /// The smallest history found that fails in the same way, and its failure. The runner keeps the state of that failure.
 pub fn smallest(runner: &mut Runner, history: History, failure: Failure) -> (History, Failure) {
@@ -215,11 +215,50 @@ fn simpler(change: &Change) -> Vec<Change> {
         Change::Router(..) | Change::RouterPort(..) | Change::Route(..) | Change::Policy(..) => {
             all = simpler_routing(change);
         }
+        Change::Acl(..) | Change::AddressGroup(..) | Change::PortGroup(..) => all = simpler_filtering(change),
         Change::Localnet(name, localnet) if localnet.tag != 0 => {
             all.push(Change::Localnet(name.clone(), crate::world::Localnet { tag: 0, ..localnet.clone() }));
         }
         _ => {}
     }
+    all
+}
+
+/// All slightly simpler versions of a change of ACLs.
+fn simpler_filtering(change: &Change) -> Vec<Change> {
+    let mut all = Vec::new();
+    match change {
+        Change::Acl(name, acl) => {
+            let mut add = |simpler| all.push(Change::Acl(name.clone(), simpler));
+            add(Acl { from: None, ..acl.clone() });
+            add(Acl { to: None, ..acl.clone() });
+            add(Acl { tier: 0, ..acl.clone() });
+            add(Acl { priority: 0, ..acl.clone() });
+            let matches = || acl.matches.clone();
+            add(Acl { matches: PacketMatch::default(), ..acl.clone() });
+            add(Acl { matches: PacketMatch { source: None, ..matches() }, ..acl.clone() });
+            add(Acl { matches: PacketMatch { destination: None, ..matches() }, ..acl.clone() });
+            add(Acl { matches: PacketMatch { source_ports: None, ..matches() }, ..acl.clone() });
+            add(Acl { matches: PacketMatch { destination_ports: None, ..matches() }, ..acl.clone() });
+            add(Acl { matches: PacketMatch { icmp_code: None, ..matches() }, ..acl.clone() });
+            add(Acl { action: AclAction::Drop, ..acl.clone() });
+        }
+        Change::AddressGroup(name, addresses) => {
+            for at in 0..addresses.len() {
+                let mut less = addresses.clone();
+                less.remove(at);
+                all.push(Change::AddressGroup(name.clone(), less));
+            }
+        }
+        Change::PortGroup(name, ports) => {
+            for port in ports {
+                let less = ports.iter().filter(|other| *other != port).cloned().collect();
+                all.push(Change::PortGroup(name.clone(), less));
+            }
+        }
+        _ => {}
+    }
+    all.retain(|simpler| simpler != change);
     all
 }
 

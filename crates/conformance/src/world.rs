@@ -1,6 +1,7 @@
 //! A network and its places, as users configure it and switches report it, and changes of both.
 
 mod change;
+mod filtering;
 mod routing;
 mod text;
 
@@ -9,6 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 pub use change::Change;
+pub use filtering::{
+    Acl, AclAction, AclPlace, AclProtocol, Direction, EtherType, Filtering, Labelled, PacketMatch, Peers,
+};
 pub use routing::{
     Action, Network, Policy, Reach, Route, Router, RouterPort, Routing, of_policy, of_route, routed,
 };
@@ -181,6 +185,8 @@ pub struct World {
     pub localnets: BTreeMap<String, Localnet>,
     /// Routers and what belongs to them.
     pub routing: Routing,
+    /// ACLs and what they refer to.
+    pub filtering: Filtering,
     /// vNICs by host and port.
     pub vifs: BTreeMap<(String, String), Vif>,
     /// The vNICs by which the controller knows that their machines run there, and the number of the change since which it does.

@@ -31,12 +31,14 @@
 //! - `Frame`: parsing; `guard`: the frames that no port may send, and those of routers and DHCP servers; `security`: the
 //!   frames that a port may send and receive; `neighbour`: answers to ARP requests and neighbour solicitations.
 //! - `routing`: routers, from the frame to the MAC of one of their ports to the frame that leaves at another.
+//! - [`acl`](Acl): ACLs, address groups and port groups, and the connections that ports know.
 //! - `problems`: what users must see of a network that cannot work as configured.
 //! - [`Transition`]: the frames that may arrive while hosts change one after another.
 //!
 //! Left out on purpose: labels, the limits of real switches, and the validation of objects.
 #![forbid(unsafe_code)]
 
+mod acl;
 mod frame;
 mod guard;
 mod learned;
@@ -51,6 +53,9 @@ mod transition;
 mod underlay;
 mod world;
 
+pub use acl::{
+    Acl, AclAction, AclDefault, AclPlace, AclProtocol, Direction, EtherType, Judged, PacketMatch, Peers,
+};
 pub use model::{Arrival, Model, Tap};
 pub use problems::Problem;
 pub use routing::{

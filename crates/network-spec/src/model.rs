@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::World;
+use crate::acl::{Direction, Tracking};
 use crate::frame::{Body, Frame, is_group, tagged, untagged};
 use crate::guard;
 use crate::learned::Learned;
@@ -51,14 +52,15 @@ pub struct Arrival {
     pub frame: Vec<u8>,
 }
 
-/// The state of the network: the world, the addresses that hosts have learned, the announcements that they have heard, and the
-/// next hops that flows take.
+/// The state of the network: the world, the addresses that hosts have learned, the announcements that they have heard, the
+/// next hops that flows take, and the connections that ports know.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub(crate) world: World,
     learned: Learned,
     announced: Announced,
     pub(crate) choices: Choices,
+    pub(crate) tracking: Tracking,
     /// The copies of the last frame that crossed between hosts.
     copies: BTreeMap<(String, String), u64>,
     /// The places where the last frame entered a switch.
@@ -77,6 +79,8 @@ pub(crate) struct Entry {
     pub(crate) port: String,
     /// The frame, without a tag.
     pub(crate) bytes: Vec<u8>,
+    /// As in [`Sent`].
+    pub(crate) own: bool,
 }
 
 /// Whether a copy of a frame has carried the port that sent it all the way to a host.
@@ -87,6 +91,7 @@ enum Crossed {
 }
 
 /// A frame in its logical switch.
+#[derive(Clone, Copy)]
 pub(crate) struct Sent<'a> {
     /// The host that it entered on.
     pub(crate) host: &'a str,
@@ -98,6 +103,8 @@ pub(crate) struct Sent<'a> {
     pub(crate) bytes: &'a [u8],
     /// How many routers it has entered.
     pub(crate) routers: usize,
+    /// Whether it is an answer of a router's own, which ACLs do not concern.
+    pub(crate) own: bool,
 }
 
 impl Model {
@@ -106,9 +113,9 @@ impl Model {
         Model { world, ..Model::default() }
     }
 
-    /// As [`Model::new`], but each interface of a standby may have announced itself.
-    pub(crate) fn of_any_announcements(world: World) -> Model {
-        Model { announced: Announced::Any, ..Model::new(world) }
+    /// As [`Model::new`], but each interface of a standby may have announced itself, and each connection may be known.
+    pub(crate) fn of_any_past(world: World) -> Model {
+        Model { announced: Announced::Any, tracking: Tracking::any(), ..Model::new(world) }
     }
 
     /// The world.
@@ -116,9 +123,11 @@ impl Model {
         &self.world
     }
 
-    /// Changes the world in one transaction. Hosts forget some of the learned addresses.
+    /// Changes the world in one transaction. Hosts forget some of the learned addresses and connections.
     pub fn apply(&mut self, change: impl FnOnce(&mut World)) {
+        let before = self.world.filtering();
         change(&mut self.world);
+        self.tracking.revise(&self.world, self.world.filtering() != before);
         self.learned.revise(&self.world);
         self.announced.revise(&self.world);
         self.choices.revise(&self.world);
@@ -130,13 +139,18 @@ impl Model {
         self.announced.heard()
     }
 
-    /// Whether another state of the network is the same but for the next hops that flows have taken.
+    /// Whether another state of the network is the same but for the next hops that flows have taken, and the connections that
+    /// are known.
     pub(crate) fn differs_in_choices_alone(&self, other: &Model) -> bool {
-        self.world == other.world && self.learned == other.learned && self.announced == other.announced
+        self.world == other.world
+            && self.learned == other.learned
+            && self.announced == other.announced
+            && self.tracking.may_unite(&other.tracking)
     }
 
-    /// Advances time. Learned addresses age out.
+    /// Advances time. Learned addresses age out, and nobody knows how long silent connections are remembered.
     pub fn advance(&mut self, time: Duration) {
+        self.tracking.advance(time);
         self.learned.advance(time);
     }
 
@@ -152,6 +166,7 @@ impl Model {
         self.dropped.clear();
         self.routed = 0;
         self.choices.begin();
+        self.tracking.begin();
         match at {
             Tap::Vnic { host, port } => {
                 if let Some((from, bytes)) = self.classify(host, port, bytes) {
@@ -233,8 +248,7 @@ impl Model {
     /// Processes a frame that enters its logical switch from a port, on a host.
     ///
     /// A frame that still has a tag is dropped, and so is one that no port may send or that port security forbids. The switch
-    /// learns from the frame and answers requests for addresses of its ports and of routers, unless the frame came from a localnet port,
-    /// because every host receives those. A message that [`guard`] withholds goes nowhere, but its sender is where it is.
+    /// learns from the frame. A message that [`guard`] or an ACL withholds goes nowhere, but its sender is where it is.
     fn enter(&mut self, host: &str, port: &str, bytes: Vec<u8>, out: &mut Vec<Arrival>) {
         let Some(frame) = Frame::read(&bytes) else {
             return;
@@ -249,19 +263,34 @@ impl Model {
         let Some(switch) = self.world.switch_of(port).map(str::to_owned) else {
             return;
         };
-        let of_router = || self.world.answer_of_router(&switch, &frame, &bytes);
-        let answer = own.and_then(|own| self.answer(&switch, own, &frame, &bytes).or_else(of_router));
-        match answer {
-            _ if withheld => {}
-            // The asker gets the answer, even if its port security would drop such a frame from another port.
-            Some(answer) => self.hand_over(host, port, &answer, out),
-            None => {
-                let sent = Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes, routers: 0 };
-                self.forward(&sent, out);
+        let admitted = if withheld {
+            Vec::new()
+        } else {
+            self.admit((host, port), Direction::FromPort, &frame, &bytes, false)
+        };
+        for bytes in admitted {
+            if let Some(frame) = Frame::read(&bytes) {
+                let own = false;
+                let sent =
+                    Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes, routers: 0, own };
+                self.answer_or_forward(&sent, out);
             }
         }
         // A learned address applies from the next frame on, even to a frame for its own sender.
         self.learned.hear(&self.world, host, &switch, port, frame.src);
+    }
+
+    /// Answers a request for an address of a port of the switch or of a router, unless it came from a localnet port, because every
+    /// host receives those. Forwards any other frame.
+    fn answer_or_forward(&mut self, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
+        let Sent { host, switch, port, frame, bytes, .. } = *sent;
+        let own = self.world.ports.get(port);
+        let of_router = || self.world.answer_of_router(switch, frame, bytes);
+        match own.and_then(|own| self.answer(switch, own, frame, bytes).or_else(of_router)) {
+            // The asker gets the answer, even if its port security would drop such a frame from another port.
+            Some(answer) => self.hand_over(host, port, &answer, out),
+            None => self.forward(sent, out),
+        }
     }
 
     /// The answer to a frame that asks for an address of another port of the switch.
@@ -290,7 +319,7 @@ impl Model {
         }
         let Sent { host, switch, port, .. } = *sent;
         let [host, switch, port] = [host, switch, port].map(str::to_owned);
-        self.entries.push(Entry { host, switch, port, bytes: sent.bytes.to_vec() });
+        self.entries.push(Entry { host, switch, port, bytes: sent.bytes.to_vec(), own: sent.own });
         let dst = sent.frame.dst;
         if is_group(dst) {
             return self.replicate(sent, |_| true, out);
@@ -418,7 +447,7 @@ impl Model {
     /// Delivers a copy to a port on the host that it has reached. A port hears nothing of what it sends itself, if the host knows
     /// who has sent it. A host that stands by for a port may not know that the frame is from another interface of it.
     fn deliver_crossed(
-        &self,
+        &mut self,
         host: &str,
         port: &str,
         sent: &Sent<'_>,
@@ -430,15 +459,44 @@ impl Model {
         }
     }
 
-    /// Delivers to a port on this host, if its port security allows it. A host that stands by for the port delivers only what is
-    /// for a group, until its interface has announced itself.
-    pub(crate) fn deliver(&self, host: &str, port: &str, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
-        let owner = self.world.owner(port).unwrap_or(port);
-        if !is_group(sent.frame.dst) && self.announced.is_silent(&self.world, host, owner) {
-            return;
+    /// Delivers to a port on this host, if its ACLs and then its port security allow it. A host that stands by for the port
+    /// delivers only what is for a group, until its interface has announced itself.
+    pub(crate) fn deliver(&mut self, host: &str, port: &str, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
+        let is_silent = self.is_silent(host, port, sent);
+        let going_on = if self.is_beyond_acls(host, sent) {
+            vec![sent.bytes.to_vec()]
+        } else {
+            self.admit((host, port), Direction::ToPort, sent.frame, sent.bytes, is_silent)
+        };
+        for bytes in going_on.into_iter().filter(|_| !is_silent) {
+            if let Some(frame) = Frame::read(&bytes) {
+                self.secure(host, port, &frame, &bytes, out);
+            }
         }
-        if self.world.ports.get(port).is_some_and(|port| may_receive(port, sent.frame)) {
-            self.hand_over(host, port, sent.bytes, out);
+    }
+
+    /// Delivers what [`Model::deliver`] may deliver, whatever connections the port knows.
+    pub(crate) fn deliver_any(&self, host: &str, port: &str, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
+        let may_pass = sent.own || self.may_admit(port, Direction::ToPort, sent.frame, sent.bytes);
+        if may_pass && !self.is_silent(host, port, sent) {
+            self.secure(host, port, sent.frame, sent.bytes, out);
+        }
+    }
+
+    fn is_silent(&self, host: &str, port: &str, sent: &Sent<'_>) -> bool {
+        let owner = self.world.owner(port).unwrap_or(port);
+        !is_group(sent.frame.dst) && self.announced.is_silent(&self.world, host, owner)
+    }
+
+    /// Whether ACLs do not concern a frame. Another host may not know that a frame is an answer of a router's own.
+    fn is_beyond_acls(&mut self, host: &str, sent: &Sent<'_>) -> bool {
+        sent.own && (host == sent.host || self.choices.decide(2) == 0)
+    }
+
+    /// Outputs a frame to a port, if its port security allows it.
+    fn secure(&self, host: &str, port: &str, frame: &Frame, bytes: &[u8], out: &mut Vec<Arrival>) {
+        if self.world.ports.get(port).is_some_and(|port| may_receive(port, frame)) {
+            self.hand_over(host, port, bytes, out);
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{Arrival, Model, Tap, World};
 ///   ports with unknown addresses, or all. It answers for a port by its state, too.
 /// - It decides about the whole way through routers, too: a frame that a router has forwarded enters the last switch on the
 ///   sender's host. It may take any of several next hops.
-/// - A port receives the frame only if it is on its host in that host's state, its security there allows the frame, and it
+/// - A port receives the frame only if it is on its host in that host's state, its ACLs and its security there allow the frame, and it
 ///   belongs to the frame's switch: in the state of its own host, or, if the sender's host sent the frame to this port alone,
 ///   in the state of that one.
 ///   A VM that moves may hear its own flood at the host that it leaves.
@@ -44,9 +44,9 @@ struct Permitted {
 
 impl Transition {
     /// A change that no host has made yet. What hosts have learned only narrows where frames go, so it is not needed. Which
-    /// interfaces have announced themselves is not known, so each may have.
+    /// interfaces have announced themselves is not known, so each may have, and so any connection may be known.
     pub fn new(old: World, new: World) -> Transition {
-        let [old, new] = [old, new].map(Model::of_any_announcements);
+        let [old, new] = [old, new].map(Model::of_any_past);
         Transition { old, new, changed: BTreeSet::new() }
     }
 
@@ -154,8 +154,8 @@ impl Transition {
     /// Permits what other hosts may do with a frame that has entered a switch.
     fn spread(&self, state: &Model, entry: &Entry, permitted: &mut Permitted) {
         let Some(frame) = Frame::read(&entry.bytes) else { return };
-        let Entry { host, switch, port, bytes } = entry;
-        let sent = Sent { host, switch, port, frame: &frame, bytes, routers: 0 };
+        let Entry { host, switch, port, bytes, own } = entry;
+        let sent = Sent { host, switch, port, frame: &frame, bytes, routers: 0, own: *own };
         let before = |id: &str| state.world().ports.get(id).filter(|port| port.switch == *switch);
         let is_asked_for = |id: &str| {
             before(id).is_some_and(|port| port.addresses.iter().any(|address| address.mac == frame.dst))
@@ -173,7 +173,7 @@ impl Transition {
                 for to in hosts.filter(|to| self.changed.contains(*to) == has_changed) {
                     if takes && (to != host || tree) {
                         let mut out = Vec::new();
-                        receiver.deliver(to, id, &sent, &mut out);
+                        receiver.deliver_any(to, id, &sent, &mut out);
                         permitted.arrivals.extend(out);
                     }
                 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use crate::routing::{Route, RoutePolicy, Router, RouterPort};
+use crate::acl::{Acl, AclDefault};
+use crate::routing::{Network, Route, RoutePolicy, Router, RouterPort};
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
@@ -32,6 +33,12 @@ pub struct World {
     pub routes: BTreeMap<String, Route>,
     /// Policy routes.
     pub route_policies: BTreeMap<String, RoutePolicy>,
+    /// ACLs. Each is at a switch, a port or a port group that exists.
+    pub acls: BTreeMap<String, Acl>,
+    /// Groups of addresses, by name.
+    pub address_groups: BTreeMap<String, Vec<Network>>,
+    /// Groups of ports of one tenant, by name.
+    pub port_groups: BTreeMap<String, BTreeSet<String>>,
     /// The interfaces that hosts report: (host, port), and the number of the transaction in which the host claimed the port:
     /// an interface of the port was plugged into its switch. What happens to an interface that stays plugged is no new
     /// claim. While a VM migrates, two hosts report its port ([`World::location`]).
@@ -161,10 +168,12 @@ impl Default for Node {
 /// A logical switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
-    /// The tenant; has no effect on frames.
+    /// The tenant. Its only effect is on the ports that the labels in an ACL mean.
     pub tenant: String,
     /// The limits of learning.
     pub learning: Learning,
+    /// What happens to packets that no ACL matches.
+    pub acl_default: AclDefault,
 }
 
 /// The limits of the addresses that a switch learns.
@@ -204,6 +213,8 @@ pub struct Port {
     /// The hosts that may have its interface; if there are none, all may. Reports of others do not count. Of several, all may
     /// have one at once, and the first is preferred. For a trunk member, those of its parent count.
     pub requested_hosts: Vec<String>,
+    /// Its labels, by key.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl Default for Port {
@@ -217,6 +228,7 @@ impl Default for Port {
             parent: None,
             enabled: true,
             requested_hosts: Vec::new(),
+            labels: BTreeMap::new(),
         }
     }
 }

@@ -116,8 +116,12 @@ impl Generator<'_> {
         if self.random.chance(50) {
             changes.extend(self.world.children(&port).map(|(_, child)| Change::NoPort(child.to_owned())));
         }
+        let children: Vec<&str> = self.world.children(&port).map(|(_, child)| child).collect();
+        let gone = children.into_iter().chain([port.as_str()]).collect();
+        let mut all = self.world.filtering.without_ports(&gone);
         changes.push(Change::NoPort(port));
-        changes
+        all.extend(changes);
+        all
     }
 
     fn changed_port(&mut self) -> Option<Change> {
@@ -148,8 +152,10 @@ impl Generator<'_> {
         let Some(name) = self.some_switch() else { return vec![] };
         let children = self.world.ports_of(&name).filter(|(_, port)| port.parent.is_some());
         let others = self.world.ports_of(&name).filter(|(_, port)| port.parent.is_none());
-        let mut changes: Vec<Change> =
-            children.chain(others).map(|(port, _)| Change::NoPort(port.to_owned())).collect();
+        let gone = self.world.ports_of(&name).map(|(port, _)| port).collect();
+        let mut changes = self.world.filtering.without_ports(&gone);
+        changes.extend(self.world.filtering.without_switch(&name));
+        changes.extend(children.chain(others).map(|(port, _)| Change::NoPort(port.to_owned())));
         changes.extend(
             self.world.localnet_of(&name).map(|(localnet, _)| Change::NoLocalnet(localnet.to_owned())),
         );

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::{
-    AUDIENCES, Failing, Learning, Localnet, Node, Policy, Port, Route, Router, RouterPort, Trees, Vif, World,
-    Zone, audience, of_policy, of_route, routed,
+    AUDIENCES, Acl, Failing, Learning, Localnet, Network, Node, Policy, Port, Route, Router, RouterPort,
+    Trees, Vif, World, Zone, audience, of_policy, of_route, routed,
 };
 
 /// One change. An object of the same name is replaced.
@@ -49,6 +49,22 @@ pub enum Change {
     Policy(String, Policy),
     /// Removes a policy.
     NoPolicy(String),
+    /// Adds an ACL.
+    Acl(String, Acl),
+    /// Removes an ACL.
+    NoAcl(String),
+    /// Adds a group of addresses.
+    AddressGroup(String, Vec<Network>),
+    /// Removes a group of addresses.
+    NoAddressGroup(String),
+    /// Adds a group of ports.
+    PortGroup(String, BTreeSet<String>),
+    /// Removes a group of ports.
+    NoPortGroup(String),
+    /// A switch drops what no ACL matches, or allows it.
+    AclDefault(String, bool),
+    /// Gives a port a label, by key and value, or removes the label of a key.
+    Label(String, String, Option<String>),
     /// A host reports a vNIC of a port.
     Plug(String, String),
     /// A host reports a vNIC with another number. It has not plugged it in again, so it wins no port from another host.
@@ -102,6 +118,7 @@ impl World {
             Change::NoSwitch(name) => {
                 self.switches.remove(&name);
                 self.learning.remove(&name);
+                self.filtering.dropping.remove(&name);
                 self.labels.datapaths.remove(&name);
                 let of_it = format!("{name}/");
                 self.labels.ports.retain(|label, _| !label.starts_with(&of_it));
@@ -115,6 +132,7 @@ impl World {
             }
             Change::NoPort(name) => {
                 self.ports.remove(&name);
+                self.filtering.labels.remove(&name);
                 self.labels.ports.remove(&name);
                 self.limit_floods(name, None);
             }
@@ -135,6 +153,14 @@ impl World {
             | Change::NoRoute(_)
             | Change::Policy(..)
             | Change::NoPolicy(_) => self.change_routing(change.clone()),
+            Change::Acl(..)
+            | Change::NoAcl(_)
+            | Change::AddressGroup(..)
+            | Change::NoAddressGroup(_)
+            | Change::PortGroup(..)
+            | Change::NoPortGroup(_)
+            | Change::AclDefault(..)
+            | Change::Label(..) => self.change_filtering(change.clone()),
             Change::Plug(host, port) => {
                 self.next_ofport += 1;
                 let vif = Vif { ofport: self.next_ofport, since: self.changes };
@@ -284,6 +310,7 @@ impl World {
                 self.switches.get(name) != Some(tenant)
                     && self.trunks_agree(name, tenant)
                     && self.routers_agree(name, tenant)
+                    && self.filters_agree(&mut |_| None, &|switch| (switch == name).then_some(tenant))
                     && !self.routing.routers.contains_key(name)
             }
             Change::NoSwitch(name) => {
@@ -291,12 +318,17 @@ impl World {
                     && self.ports_of(name).next().is_none()
                     && self.localnet_of(name).is_none()
                     && self.routing.on(name).next().is_none()
+                    && !self.filtering.refers_to_switch(name)
             }
             Change::Learning(name, learning) => {
                 self.switches.contains_key(name) && self.learning.get(name) != Some(learning)
             }
             Change::Port(name, port) => self.accepts_port(name, port),
-            Change::NoPort(name) => self.ports.contains_key(name) && self.children(name).next().is_none(),
+            Change::NoPort(name) => {
+                self.ports.contains_key(name)
+                    && self.children(name).next().is_none()
+                    && !self.filtering.refers_to_port(name)
+            }
             Change::Localnet(name, localnet) => {
                 self.switches.contains_key(&localnet.switch)
                     && !self.ports.contains_key(name)
@@ -325,6 +357,14 @@ impl World {
             Change::NoRoute(name) => self.routing.routes.contains_key(name),
             Change::Policy(_, policy) => self.accepts_policy(policy),
             Change::NoPolicy(name) => self.routing.policies.contains_key(name),
+            Change::Acl(..)
+            | Change::NoAcl(_)
+            | Change::AddressGroup(..)
+            | Change::NoAddressGroup(_)
+            | Change::PortGroup(..)
+            | Change::NoPortGroup(_)
+            | Change::AclDefault(..)
+            | Change::Label(..) => self.accepts_filtering(change),
             Change::Plug(host, port) => {
                 self.nodes.contains_key(host) && !self.vifs.contains_key(&(host.clone(), port.clone()))
             }
@@ -385,7 +425,7 @@ impl World {
 }
 
 /// Whether objects of these tenants can refer to each other: no tenant is no other tenant.
-fn agree(one: Option<&str>, other: Option<&str>) -> bool {
+pub(super) fn agree(one: Option<&str>, other: Option<&str>) -> bool {
     let [one, other] = [one, other].map(|tenant| tenant.filter(|tenant| !tenant.is_empty()));
     one.is_none() || other.is_none() || one == other
 }

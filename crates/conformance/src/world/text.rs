@@ -3,10 +3,11 @@
 use std::fmt;
 
 use super::{
-    Action, Change, Learning, Localnet, Network, Node, Policy, Port, Route, Router, RouterPort, Trees, World,
-    Zone, of_policy, of_route, routed,
+    Acl, AclPlace, Action, Change, Filtering, Learning, Localnet, Network, Node, Policy, Port, Route, Router,
+    RouterPort, Trees, World, Zone, of_policy, of_route, routed,
 };
 use crate::frames::{Addresses, Mac};
+use crate::rows::{filter_text, peers_text};
 
 /// A MAC as people write it.
 fn mac(mac: Mac) -> String {
@@ -110,6 +111,24 @@ impl fmt::Display for Trees {
     }
 }
 
+/// An ACL, as texts show it: its type belongs to the model.
+struct Shown<'a>(&'a Acl);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Acl { place, direction, tier, priority, matches, from, to, action } = self.0;
+        match place {
+            AclPlace::Switch(switch) => write!(f, "at switch {switch}")?,
+            AclPlace::Port(port) => write!(f, "at port {port}")?,
+            AclPlace::PortGroup(group) => write!(f, "at port group {group}")?,
+        }
+        write!(f, " {direction:?}, tier {tier}, priority {priority}, match [{}]", filter_text(matches))?;
+        from.iter().try_for_each(|from| write!(f, ", from {}", peers_text(from)))?;
+        to.iter().try_for_each(|to| write!(f, ", to {}", peers_text(to)))?;
+        write!(f, ": {action:?}")
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -132,6 +151,22 @@ impl fmt::Display for Change {
             Change::NoRoute(name) => write!(f, "no route {name}"),
             Change::Policy(name, policy) => write!(f, "policy {name} {policy}"),
             Change::NoPolicy(name) => write!(f, "no policy {name}"),
+            Change::Acl(name, acl) => write!(f, "ACL {name} {}", Shown(acl)),
+            Change::NoAcl(name) => write!(f, "no ACL {name}"),
+            Change::AddressGroup(name, addresses) => {
+                write!(f, "address group {name} of [{}]", joined(addresses))
+            }
+            Change::NoAddressGroup(name) => write!(f, "no address group {name}"),
+            Change::PortGroup(name, ports) => {
+                let ports: Vec<&str> = ports.iter().map(String::as_str).collect();
+                write!(f, "port group {name} of [{}]", ports.join(" "))
+            }
+            Change::NoPortGroup(name) => write!(f, "no port group {name}"),
+            Change::AclDefault(switch, drops) => {
+                write!(f, "switch {switch} {} what no ACL matches", if *drops { "drops" } else { "allows" })
+            }
+            Change::Label(port, key, Some(value)) => write!(f, "port {port} is labelled {key}={value}"),
+            Change::Label(port, key, None) => write!(f, "port {port} has no label {key}"),
             Change::Plug(host, port) => write!(f, "{host} reports {port}"),
             Change::Renumber(host, port) => write!(f, "{host} reports {port} with another number"),
             Change::Unplug(host, port) => write!(f, "{host} reports {port} no more"),
@@ -172,6 +207,21 @@ impl World {
     }
 }
 
+impl World {
+    fn write_filtering(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Filtering { acls, address_groups, port_groups, dropping, labels } = &self.filtering;
+        let groups = address_groups.iter().map(|(name, of)| Change::AddressGroup(name.clone(), of.clone()));
+        let of_ports = port_groups.iter().map(|(name, of)| Change::PortGroup(name.clone(), of.clone()));
+        let defaults = dropping.iter().map(|switch| Change::AclDefault(switch.clone(), true));
+        let labels = labels.iter().flat_map(|(port, labels)| {
+            labels.iter().map(|(key, value)| Change::Label(port.clone(), key.clone(), Some(value.clone())))
+        });
+        let acls = acls.iter().map(|(name, acl)| Change::Acl(name.clone(), acl.clone()));
+        let all = groups.chain(of_ports).chain(defaults).chain(labels).chain(acls);
+        all.into_iter().try_for_each(|change| writeln!(f, "{change}"))
+    }
+}
+
 impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, zone) in &self.zones {
@@ -194,6 +244,7 @@ impl fmt::Display for World {
             writeln!(f, "localnet port {name} (label {:#x}) {localnet}", self.labels.port(name))?;
         }
         self.write_routing(f)?;
+        self.write_filtering(f)?;
         for ((host, port), vif) in &self.vifs {
             writeln!(f, "vNIC of {port} on {host}: OpenFlow port {}, since {}", vif.ofport, vif.since)?;
         }

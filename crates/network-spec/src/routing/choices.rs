@@ -61,6 +61,13 @@ impl Choices {
         Some(plan)
     }
 
+    /// One of several things that may become of a frame, by its number: the first, unless the plan says otherwise.
+    pub(crate) fn decide(&mut self, of: usize) -> usize {
+        let number = self.plan.get(self.made.len()).copied().unwrap_or(0);
+        self.made.push((number, of));
+        number
+    }
+
     /// The next hop that a flow takes from a router, of those that an object names; none if there are none.
     pub(crate) fn choose(
         &mut self,

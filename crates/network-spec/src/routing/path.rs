@@ -94,13 +94,16 @@ impl Model {
     }
 
     /// The states of a network, of which one is the true one: those that differ only in the next hops that flows have taken
-    /// become one, in which they may have taken any of these. So whoever cannot tell what became of each packet need not follow
+    /// become one, in which they may have taken any of these, and so do those that differ in the connections that are known. So whoever cannot tell what became of each packet need not follow
     /// all possibilities.
     pub fn unite(states: Vec<Model>) -> Vec<Model> {
         let mut united: Vec<Model> = Vec::new();
         for state in states {
             match united.iter_mut().find(|other| other.differs_in_choices_alone(&state)) {
-                Some(other) => other.choices.unite(state.choices),
+                Some(other) => {
+                    other.choices.unite(state.choices);
+                    other.tracking.unite(state.tracking);
+                }
                 None => united.push(state),
             }
         }
@@ -157,7 +160,7 @@ impl Model {
             self.hand_over(sent.host, sent.port, &bytes, out);
             return Ok(());
         }
-        self.send(sent, &port.router, &answer, bytes, out)
+        self.send(&Sent { own: true, ..*sent }, &port.router, &answer, bytes, out)
     }
 
     /// Sends a packet from a router: to its next hop, on the switch that leads there.
@@ -179,8 +182,9 @@ impl Model {
         address(&mut bytes, port.mac, mac);
         self.routed += 1;
         if let Some(frame) = Frame::read(&bytes) {
-            let (host, switch, routers) = (sent.host, port.switch.as_str(), sent.routers + 1);
-            self.forward(&Sent { host, switch, port: &egress, frame: &frame, bytes: &bytes, routers }, out);
+            let (switch, routers) = (port.switch.as_str(), sent.routers + 1);
+            let sent = Sent { switch, port: &egress, frame: &frame, bytes: &bytes, routers, ..*sent };
+            self.forward(&sent, out);
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Each sentence of the specification, with the smallest world that shows it.
 
+mod acl_states;
+mod acls;
 mod disabled;
 mod flood_limits;
 mod floods;

@@ -1,0 +1,36 @@
+//! ACLs: what may enter the network at a port of a VM, and what may leave it there.
+//!
+//! ACLs act at the ports of VMs alone: from a port after its port security, and to a port before its port security. The ports of
+//! routers and localnet ports have none, so a routed packet meets the ACLs of its sender's port, and then, as its last router
+//! has sent it, those of its receiver's.
+//!
+//! What is decided at a port, in this order:
+//! 1. What the network answers itself is delivered, whatever the ACLs say. ARP, RARP and the neighbour discovery without which
+//!    nobody sends a packet (RFC 4861: solicitations and advertisements of routers and neighbours) meet only the ACLs that ask
+//!    for them, and no default.
+//! 2. Of a switch, a port group or the port, the ACLs of the direction are asked tier by tier ([`verdict`]).
+//! 3. A port is stateful if any of its ACLs, of either direction, allows what is related. It then knows connections
+//!    ([`connections`]): the replies of one that may exist pass without being asked ([`stage`]), and so do the errors about it
+//!    (RFC 792, RFC 4443).
+//! 4. A fragment cannot say what it belongs to, so at a stateful port it waits for the whole datagram ([`fragments`]).
+//!
+//! Where it is not for this specification to say what happens, a packet has several possibilities, and [`Model::outcomes`] names
+//! all: how long a silent connection is remembered, whether a damaged packet can belong to one, and the few packets of
+//! which two directions of one port could be meant.
+//!
+//! [`Model::outcomes`]: crate::Model::outcomes
+
+mod checksum;
+mod connections;
+mod fragments;
+mod headers;
+mod objects;
+mod stage;
+mod tuple;
+mod verdict;
+
+pub use objects::{
+    Acl, AclAction, AclPlace, AclProtocol, Default as AclDefault, Direction, EtherType, PacketMatch, Peers,
+};
+pub use stage::Judged;
+pub(crate) use stage::Tracking;

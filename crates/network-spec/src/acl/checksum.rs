@@ -1,0 +1,28 @@
+//! The Internet checksum (RFC 1071).
+
+use std::net::IpAddr;
+
+/// Whether bytes that contain their checksum are intact.
+pub(super) fn is_intact(parts: &[&[u8]]) -> bool {
+    let mut sum = 0_u32;
+    for part in parts {
+        for pair in part.chunks(2) {
+            sum += u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
+        }
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum == 0xffff
+}
+
+/// Whether a payload of IP is intact, whose checksum covers the addresses too (RFC 9293, 3.1; RFC 8200, 8.1).
+pub(super) fn is_intact_between((src, dst): (IpAddr, IpAddr), protocol: u8, payload: &[u8]) -> bool {
+    let octets = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes();
+    // All parts but the last have even lengths.
+    is_intact(&[&octets(src), &octets(dst), &length, &[0, 0, 0, protocol], payload])
+}

@@ -1,0 +1,337 @@
+//! What becomes of a packet at a port.
+
+use std::time::Duration;
+
+use super::AclDefault;
+use super::connections::{At, Connections, Found, Known};
+use super::fragments::{Waiting, Whole};
+use super::headers::{Headers, Segment, Tracked};
+use super::objects::Direction;
+use super::tuple::{Ends, Tuple};
+use super::verdict::Verdict;
+use crate::Model;
+use crate::frame::{Frame, is_group};
+
+/// The state of connections, and what ACLs have done with the last frame.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tracking {
+    pub(crate) connections: Connections,
+    waiting: Waiting,
+    judged: Judged,
+}
+
+/// What ACLs have done with the last injected frame: at how many ports, each with its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// They let it pass.
+    pub passed: usize,
+    /// They dropped it.
+    pub dropped: usize,
+    /// It began a connection.
+    pub begun: usize,
+    /// It was a reply that passed.
+    pub replies: usize,
+    /// It was a reply of a connection that may exist no more.
+    pub cut: usize,
+    /// It was an error about a known connection, and passed.
+    pub errors: usize,
+    /// It was an error about nothing that is known.
+    pub strays: usize,
+    /// It was a fragment that has to wait.
+    pub waiting: usize,
+}
+
+/// Something that may become of a packet at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Possible {
+    passes: bool,
+    what: What,
+    /// The connection to forget.
+    forget: Option<Tuple>,
+    /// The connection that is known from now on.
+    know: Option<(Tuple, Known)>,
+}
+
+/// What a packet is to the connections of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Plain,
+    First,
+    Reply,
+    Error,
+    Stray,
+}
+
+impl Possible {
+    fn plain(passes: bool) -> Possible {
+        Possible { passes, what: What::Plain, forget: None, know: None }
+    }
+
+    /// The same, of a network that may know it or not.
+    fn doubted(mut self) -> Possible {
+        if let Some((_, known)) = &mut self.know {
+            known.certain = false;
+        }
+        self
+    }
+}
+
+/// The place and direction of a packet at a port.
+struct Place<'a> {
+    at: At,
+    port: &'a str,
+    direction: Direction,
+}
+
+impl Tracking {
+    /// The state of a network of which nothing is known.
+    pub(crate) fn any() -> Tracking {
+        Tracking { connections: Connections::any(), ..Tracking::default() }
+    }
+
+    /// A frame begins.
+    pub(crate) fn begin(&mut self) {
+        self.judged = Judged::default();
+    }
+
+    /// Advances time.
+    pub(crate) fn advance(&mut self, time: Duration) {
+        self.connections.advance(time);
+        self.waiting.age();
+    }
+
+    /// Forgets what the world as it is now leaves no port to know.
+    pub(crate) fn revise(&mut self, world: &crate::World, is_edited: bool) {
+        if is_edited {
+            self.connections.count_edit();
+        }
+        self.connections.revise(world);
+        self.waiting.revise(world);
+    }
+
+    /// Whether another state differs in nothing but what may be known of connections.
+    pub(crate) fn may_unite(&self, other: &Tracking) -> bool {
+        self.waiting == other.waiting
+    }
+
+    /// Takes in what else may be known.
+    pub(crate) fn unite(&mut self, other: Tracking) {
+        self.connections.unite(other.connections);
+    }
+
+    fn note(&mut self, possible: &Possible) {
+        let judged = &mut self.judged;
+        *if possible.passes { &mut judged.passed } else { &mut judged.dropped } += 1;
+        match possible.what {
+            What::First if possible.know.is_some() => judged.begun += 1,
+            What::Reply if possible.passes => judged.replies += 1,
+            What::Reply => judged.cut += 1,
+            What::Error if possible.passes => judged.errors += 1,
+            What::Stray => judged.strays += 1,
+            _ => {}
+        }
+    }
+}
+
+impl Model {
+    /// What ACLs have done with the last injected frame.
+    pub fn judged(&self) -> Judged {
+        self.tracking.judged
+    }
+
+    /// How many connections the ports know.
+    pub fn connections(&self) -> usize {
+        self.tracking.connections.count()
+    }
+
+    /// Whether any ACL or default could concern a frame.
+    fn has_acls(&self) -> bool {
+        !self.world.acls.is_empty()
+            || self.world.switches.values().any(|switch| switch.acl_default == AclDefault::Drop)
+    }
+
+    /// The frames that go on at a port when one comes: itself or none, or, once the last fragment of a datagram has come where
+    /// fragments wait, all of them. What is remembered is remembered whatever becomes of the frame later; only what a host does
+    /// with a frame that it must not deliver (`is_silent`) is not known.
+    pub(crate) fn admit(
+        &mut self,
+        (host, port): (&str, &str),
+        direction: Direction,
+        frame: &Frame,
+        bytes: &[u8],
+        is_silent: bool,
+    ) -> Vec<Vec<u8>> {
+        if !self.world.ports.contains_key(port) || !self.has_acls() {
+            return vec![bytes.to_vec()];
+        }
+        let at = Place { at: (host.to_owned(), port.to_owned()), port, direction };
+        if self.waits(port, frame, bytes) {
+            let whole = self.tracking.waiting.add(at.at.clone(), direction, frame, bytes);
+            let Some(Whole { frame: whole, fragments, is_old }) = whole else {
+                self.tracking.judged.waiting += 1;
+                return Vec::new();
+            };
+            let Some(read) = Frame::read(&whole) else { return Vec::new() };
+            let mut possible = self.possibilities(&at, &read, &whole);
+            if is_old {
+                possible.insert(0, Possible::plain(false));
+            }
+            return if self.choose(at.at, possible, is_silent) { fragments } else { Vec::new() };
+        }
+        let possible = self.possibilities(&at, frame, bytes);
+        if self.choose(at.at, possible, is_silent) { vec![bytes.to_vec()] } else { Vec::new() }
+    }
+
+    /// Whether a frame may pass a port, whatever the port knows.
+    pub(crate) fn may_admit(&self, port: &str, direction: Direction, frame: &Frame, bytes: &[u8]) -> bool {
+        if !self.world.ports.contains_key(port) || !self.has_acls() || self.waits(port, frame, bytes) {
+            return true;
+        }
+        let at = Place { at: (String::new(), port.to_owned()), port, direction };
+        self.possibilities(&at, frame, bytes).iter().any(|possible| possible.passes)
+    }
+
+    /// Whether a frame is a fragment that waits at a port. While nothing is known, the others may be there.
+    fn waits(&self, port: &str, frame: &Frame, bytes: &[u8]) -> bool {
+        !is_group(frame.dst)
+            && self.world.is_stateful(port)
+            && Headers::read(frame, bytes).tracked(frame, bytes) == Tracked::Fragment
+    }
+
+    /// Takes one of the possibilities. Returns whether the packet passes.
+    fn choose(&mut self, at: At, mut possible: Vec<Possible>, is_silent: bool) -> bool {
+        possible.dedup();
+        if self.tracking.connections.may_be_any() {
+            return possible.iter().any(|possible| possible.passes);
+        }
+        let number = if possible.len() > 1 { self.choices.decide(possible.len()) } else { 0 };
+        let Some(mut chosen) = possible.get(number).copied() else { return true };
+        if is_silent {
+            chosen = chosen.doubted();
+        }
+        self.tracking.note(&chosen);
+        if let Some(first) = chosen.forget {
+            self.tracking.connections.forget(&at, first);
+        }
+        if let Some((first, known)) = chosen.know {
+            self.tracking.connections.remember(at, first, known);
+        }
+        chosen.passes
+    }
+
+    /// Everything that may become of a packet at a port, at least one thing.
+    fn possibilities(&self, at: &Place<'_>, frame: &Frame, bytes: &[u8]) -> Vec<Possible> {
+        let headers = Headers::read(frame, bytes);
+        let verdict = self.world.verdict(at.port, at.direction, &headers);
+        let stateless = Possible::plain(verdict != Verdict::Drop);
+        if is_group(frame.dst) || !self.world.is_stateful(at.port) {
+            return vec![stateless];
+        }
+        let (mut possible, is_sound) = match headers.tracked(frame, bytes) {
+            Tracked::Stateless | Tracked::Fragment => return vec![stateless],
+            Tracked::Unreadable => return vec![stateless, Possible::plain(false)],
+            Tracked::Packet(tuple, segment, sound) => {
+                (self.of_packet(at, tuple, segment, verdict), sound && segment.makes_sense())
+            }
+            Tracked::Error(about, sound) => (self.of_error(at, about), sound),
+        };
+        if !is_sound {
+            possible = possible.into_iter().map(Possible::doubted).collect();
+            possible.push(Possible::plain(false));
+        }
+        possible
+    }
+
+    fn of_packet(&self, at: &Place<'_>, tuple: Tuple, segment: Segment, verdict: Verdict) -> Vec<Possible> {
+        if self.tracking.connections.may_be_any() {
+            let other =
+                if at.direction == Direction::FromPort { Direction::ToPort } else { Direction::FromPort };
+            let may_reply =
+                [at.direction, other].into_iter().any(|begun| self.may_be(at, begun, tuple.reversed()));
+            return vec![Possible::plain(verdict != Verdict::Drop || may_reply)];
+        }
+        let Some(found) = self.tracking.connections.find(&at.at, tuple) else {
+            return self.of_new(at, tuple, segment, verdict, None);
+        };
+        let mut possible = self.of_known(at, found, segment, verdict);
+        // A connection that has ended may begin anew.
+        if !found.known.certain || (found.known.ended && segment.is_first()) {
+            possible.extend(self.of_new(at, tuple, segment, verdict, Some(found.first)));
+        }
+        possible
+    }
+
+    /// A packet of a known connection. One in the direction of the first packet asks the ACLs again, and so does one in the other
+    /// direction, but about the first packet: an edit that forbids a connection cuts its replies.
+    fn of_known(&self, at: &Place<'_>, found: Found, segment: Segment, verdict: Verdict) -> Vec<Possible> {
+        let Found { first, known, is_reply } = found;
+        let passes =
+            if is_reply { self.may_be(at, known.direction, first) } else { verdict != Verdict::Drop };
+        let going_on = self.tracking.connections.go_on(known, segment.ends());
+        let what = if is_reply { What::Reply } else { What::Plain };
+        let usual = Possible { passes, what, forget: None, know: passes.then_some((first, going_on)) };
+        // Who replies where the first packet came from may be asked about either direction.
+        let is_odd = is_reply && known.direction == at.direction;
+        // Nobody sends this in the direction of a first packet.
+        let is_unasked = !is_reply && segment.answers_first();
+        if is_odd || is_unasked {
+            return vec![
+                Possible { passes: true, ..usual }.doubted(),
+                Possible { passes: false, know: None, ..usual },
+            ];
+        }
+        vec![usual]
+    }
+
+    /// Whether the ACLs of a direction allow a connection with this first packet.
+    fn may_be(&self, at: &Place<'_>, begun: Direction, first: Tuple) -> bool {
+        self.world.verdict(at.port, begun, &first.headers()) != Verdict::Drop
+    }
+
+    /// A packet that may begin a connection, in the place of one that is forgotten.
+    fn of_new(
+        &self,
+        at: &Place<'_>,
+        tuple: Tuple,
+        segment: Segment,
+        verdict: Verdict,
+        forget: Option<Tuple>,
+    ) -> Vec<Possible> {
+        let known = self.tracking.connections.begin(at.direction, true);
+        let know = (verdict == Verdict::Begin).then_some((tuple, known));
+        let usual = Possible { passes: verdict != Verdict::Drop, what: What::First, forget, know };
+        if matches!(tuple.ends, Ends::Echo { is_request: false, .. }) {
+            // It answers nobody, and begins nothing.
+            return vec![Possible { know: None, ..usual }, Possible { passes: false, know: None, ..usual }];
+        }
+        if segment.answers_first() || tuple == tuple.reversed() {
+            return vec![usual.doubted(), Possible { passes: false, know: None, ..usual }];
+        }
+        vec![usual]
+    }
+
+    /// An error about a packet of a connection passes if the connection may exist. After an edit it may be lost until a packet of
+    /// the connection has passed.
+    fn of_error(&self, at: &Place<'_>, about: Option<Tuple>) -> Vec<Possible> {
+        let possible = |passes, what| Possible { what, ..Possible::plain(passes) };
+        let stray = possible(false, What::Stray);
+        let Some(about) = about else { return vec![stray] };
+        if self.tracking.connections.may_be_any() {
+            let directions = [Direction::FromPort, Direction::ToPort];
+            let may_be = |first: Tuple| directions.into_iter().any(|begun| self.may_be(at, begun, first));
+            return vec![Possible::plain(may_be(about) || may_be(about.reversed()))];
+        }
+        let Some(Found { first, known, .. }) = self.tracking.connections.find(&at.at, about) else {
+            return vec![stray];
+        };
+        let passes = self.may_be(at, known.direction, first);
+        let mut all = vec![possible(passes, What::Error)];
+        if passes && !self.tracking.connections.is_fresh(known) {
+            all.push(possible(false, What::Error));
+        }
+        if !known.certain {
+            all.push(stray);
+        }
+        all
+    }
+}
