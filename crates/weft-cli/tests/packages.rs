@@ -71,7 +71,7 @@ fn names_and_reservations_that_clash_are_told_with_both_places() {
     assert!(told.contains("table `old_switch` is already declared at old/old.nlog:5:8"), "{told}");
     assert!(told.contains("--> own/a.nlog:1:7"), "{told}");
     // Two packages that do not know each other take one table of Open vSwitch, and one register.
-    folder.write("scrub/scrub.nlog", "stage SCRUB = 61;\nfield scrubbed = reg15[0];\n");
+    folder.write("scrub/scrub.nlog", "stage SCRUB = 61;\nfield scrubbed = reg14[24];\n");
     folder.write("meter/meter.nlog", "stage METER = 61;\nfield counted = reg15;\n");
     let outcome = folder.weft(&["check", "builtin", "scrub", "meter"]);
     let told = &outcome.has_status(1).stderr;

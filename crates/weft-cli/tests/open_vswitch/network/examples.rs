@@ -158,6 +158,13 @@ fn tenants_without_ipv4() {
     all_right(&scenario, &testbed);
 }
 
+/// ACLs that drop by default, with exceptions by label.
+#[test]
+fn applications_that_are_isolated_by_default() {
+    let (scenario, testbed) = start("isolated");
+    all_right(&scenario, &testbed);
+}
+
 #[test]
 fn a_chain_of_routers_over_a_transit_switch() {
     let (scenario, testbed) = start("transit");
