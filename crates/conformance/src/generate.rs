@@ -73,6 +73,8 @@ pub struct Size {
     pub routed: u64,
     /// The percentage of networks with ACLs.
     pub filtered: u64,
+    /// The percentage of those whose ports may keep connections.
+    pub stateful: u64,
 }
 
 impl Size {
@@ -83,14 +85,19 @@ impl Size {
 
     /// The usual size, and all networks have ACLs, half of them routers too.
     pub fn filtered() -> Size {
-        Size { routed: 50, filtered: 100, ..Size::default() }
+        Size { routed: 50, filtered: 100, stateful: 100, ..Size::default() }
+    }
+
+    /// As [`Size::filtered`], but no port keeps connections.
+    pub fn stateless() -> Size {
+        Size { stateful: 0, ..Size::filtered() }
     }
 }
 
 impl Default for Size {
     /// Without routers and ACLs.
     fn default() -> Size {
-        Size { hosts: 5, switches: 4, ports: 5, steps: 110, routed: 0, filtered: 0 }
+        Size { hosts: 5, switches: 4, ports: 5, steps: 110, routed: 0, filtered: 0, stateful: 0 }
     }
 }
 
@@ -134,6 +141,8 @@ struct Style {
     rerouting: u64,
     /// Whether there are ACLs.
     filtered: bool,
+    /// Whether their ports may keep connections.
+    stateful: bool,
     /// The percentages of steps before which something about ACLs changes, and before which machines talk.
     refiltering: u64,
     talking: u64,
@@ -200,6 +209,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         to_routers: *routes.pick(&[50, 70, 85]),
         rerouting: *routes.pick(&[0, 5, 12, 30]),
         filtered,
+        stateful: acls.chance(size.stateful),
         refiltering: *acls.pick(&[1, 4, 10]),
         talking: *acls.pick(&[8, 15, 25]),
     };

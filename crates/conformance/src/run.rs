@@ -354,7 +354,7 @@ impl Life {
         count.routed += u64::from(model.routed() > 0);
         count.routed_out += u64::from(model.routed() > 0 && !rules.is_empty());
         count.undeliverable += u64::from(!model.dropped().is_empty());
-        count.filtered += Filtered::of(model);
+        count.filtered += Filtered { out: u64::from(!rules.is_empty()), ..Filtered::of(model) };
         // Who relays what routers send is for the rules to choose.
         let for_routers = model.routed() > 0 || !model.dropped().is_empty();
         let relayed = self.world.routing.relays() && for_routers;

@@ -1,5 +1,6 @@
 //! The rules against the specification and real Open vSwitch.
 
+mod acls;
 mod filtering;
 mod flood;
 mod growth;

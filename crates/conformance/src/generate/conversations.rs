@@ -29,7 +29,7 @@ impl Generator<'_> {
         {
             return self.say_large(&one, &other, (from, to));
         }
-        if self.acls.chance(30) {
+        if self.style.stateful && self.acls.chance(30) {
             let (place, direction) = beginning(&one, &other, self.acls.chance(50));
             let change = self.acl_at(place, direction, AclAction::AllowRelated);
             self.change(vec![change]);
@@ -146,7 +146,7 @@ impl Generator<'_> {
             matches: PacketMatch::default(),
             from: None,
             to: None,
-            action,
+            action: self.without_state(action),
         };
         Change::Acl(self.new_name("f"), acl)
     }

@@ -169,7 +169,9 @@ impl Generator<'_> {
             0..30 if !addresses.is_empty() => Peers::AddressGroup(self.acls.pick(&addresses).clone()),
             30..60 if !ports.is_empty() => Peers::PortGroup(self.acls.pick(&ports).clone()),
             60..80 => {
-                let keys: BTreeSet<&str> = KEYS.into_iter().filter(|_| self.acls.chance(60)).collect();
+                let mut keys = KEYS.to_vec();
+                self.acls.shuffle(&mut keys);
+                keys.truncate(*self.acls.pick(&[1, 1, 2]));
                 let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
                 let labels: BTreeMap<String, String> =
                     keys.into_iter().map(|key| label(key, *self.acls.pick(&VALUES))).collect();
@@ -180,7 +182,7 @@ impl Generator<'_> {
     }
 
     fn action(&mut self) -> AclAction {
-        *self.acls.pick(&[
+        let action = *self.acls.pick(&[
             AclAction::AllowRelated,
             AclAction::AllowRelated,
             AclAction::AllowRelated,
@@ -189,7 +191,13 @@ impl Generator<'_> {
             AclAction::Reject,
             AclAction::Allow,
             AclAction::Pass,
-        ])
+        ]);
+        self.without_state(action)
+    }
+
+    /// The action, but one that keeps no connections if no port does.
+    pub(super) fn without_state(&self, action: AclAction) -> AclAction {
+        if action == AclAction::AllowRelated && !self.style.stateful { AclAction::Allow } else { action }
     }
 
     pub(super) fn new_acl(&mut self) -> Option<Change> {
