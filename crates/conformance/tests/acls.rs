@@ -25,13 +25,11 @@ fn stateless_acls_do_what_the_model_says(half: usize) {
 }
 
 #[test]
-#[ignore = "the rules know no ACLs yet"]
 fn stateless_acls_do_what_the_model_says_1() {
     stateless_acls_do_what_the_model_says(0);
 }
 
 #[test]
-#[ignore = "the rules know no ACLs yet"]
 fn stateless_acls_do_what_the_model_says_2() {
     stateless_acls_do_what_the_model_says(1);
 }
