@@ -12,5 +12,5 @@ pub fn datagram(from: u16) -> String {
     let packet = Ipv4::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2), UDP);
     let packet = packet.packet(&udp_without_checksum(from, 53, b"weft"));
     let frame = ethernet([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1], IPV4, &packet);
-    frame.iter().map(|byte| format!("{byte:02x}")).collect()
+    ovs_testing::hex(&frame)
 }
