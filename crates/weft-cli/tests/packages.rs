@@ -72,7 +72,7 @@ fn names_and_reservations_that_clash_are_told_with_both_places() {
     assert!(told.contains("--> own/a.nlog:1:7"), "{told}");
     // Two packages that do not know each other take one table of Open vSwitch, and one register.
     folder.write("scrub/scrub.nlog", "stage SCRUB = 61;\nfield scrubbed = reg14[24];\n");
-    folder.write("meter/meter.nlog", "stage METER = 61;\nfield counted = reg15;\n");
+    folder.write("meter/meter.nlog", "stage METER = 61;\nfield counted = reg14[24..31];\n");
     let outcome = folder.weft(&["check", "builtin", "scrub", "meter"]);
     let told = &outcome.has_status(1).stderr;
     assert_eq!(told.matches("error[reserved-twice]").count(), 2, "{told}");
