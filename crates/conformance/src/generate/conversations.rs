@@ -60,9 +60,9 @@ impl Generator<'_> {
                     if self.acls.chance(60) { self.about(&one, &other) } else { self.some_filtering() };
                 let one_by_one = self.acls.chance(self.style.one_by_one / 2);
                 if one_by_one {
-                    self.one_by_one(changes)
+                    self.one_by_one(changes);
                 } else {
-                    self.change(changes)
+                    self.change(changes);
                 }
                 // Whoever was asked before answers under the new ACLs.
                 self.speak(&other, say(other.end, one.end, talk, false, ACK));

@@ -34,7 +34,7 @@ impl Generator<'_> {
             let change = self.label();
             self.change(change.into_iter().collect());
         }
-        for _ in 0..1 + self.acls.below(7) {
+        for _ in 0..=self.acls.below(7) {
             let change = self.new_acl();
             self.change(change.into_iter().collect());
         }
@@ -172,9 +172,11 @@ impl Generator<'_> {
                 let mut keys = KEYS.to_vec();
                 self.acls.shuffle(&mut keys);
                 keys.truncate(*self.acls.pick(&[1, 1, 2]));
-                let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-                let labels: BTreeMap<String, String> =
-                    keys.into_iter().map(|key| label(key, *self.acls.pick(&VALUES))).collect();
+                let mut labels = BTreeMap::new();
+                for key in keys {
+                    let value: &&str = self.acls.pick(&VALUES);
+                    labels.insert(key.to_owned(), (*value).to_owned());
+                }
                 Peers::Labels(labels)
             }
             _ => Peers::Net(oracle::network(self.prefix())),

@@ -275,7 +275,7 @@ fn after_an_edit_an_error_may_be_lost_until_a_packet_of_the_connection_has_passe
     let mut model = Model::new(guarded());
     assert!(passes(&mut model, "a", &first));
     model.apply(|world| {
-        drop(world.acls.insert("edit".into(), at("a", Acl { tier: 3, ..acl(ToPort, Allow) })))
+        drop(world.acls.insert("edit".into(), at("a", Acl { tier: 3, ..acl(ToPort, Allow) })));
     });
     assert_eq!(possibilities(&model, "hv1", "c", &error), [false, true]);
     assert!(passes(&mut model, "a", &first));
@@ -309,10 +309,12 @@ fn what_has_no_connection_is_only_allowed_by_allow_related() {
     assert!(!passes(&mut model, "b", &redirect((2, 1))), "nothing is a reply to it");
 }
 
+/// An edit of a world.
+type Edit = fn(&mut World);
+
 #[test]
 fn connections_are_forgotten_when_the_port_goes_moves_or_keeps_none() {
     let (first, reply) = (udp((1, 2), (5, 6)), udp((2, 1), (6, 5)));
-    type Edit = fn(&mut World);
     let gone_and_back: [(Edit, Edit); 3] = [
         (
             |world| {

@@ -88,7 +88,7 @@ fn acls_act_where_frames_enter_and_where_they_leave() {
         (at("a", acl(ToPort, Drop)), true),
         (at("c", acl(FromPort, Drop)), true),
     ] {
-        assert_eq!(gets(&[acl.clone()], &bytes), passes, "{acl:?}");
+        assert_eq!(gets(std::slice::from_ref(&acl), &bytes), passes, "{acl:?}");
     }
 }
 
@@ -372,7 +372,7 @@ fn a_routed_packet_meets_the_acls_of_both_ends_and_no_others() {
         (on("blue", ToPort), vec!["b"]),
         (on("red", FromPort), vec!["b"]),
     ] {
-        assert_eq!(reached(&[acl.clone()]), left, "{acl:?}");
+        assert_eq!(reached(std::slice::from_ref(&acl)), left, "{acl:?}");
     }
 }
 
