@@ -79,8 +79,6 @@ pub(crate) struct Entry {
     pub(crate) port: String,
     /// The frame, without a tag.
     pub(crate) bytes: Vec<u8>,
-    /// As in [`Sent`].
-    pub(crate) own: bool,
 }
 
 /// Whether a copy of a frame has carried the port that sent it all the way to a host.
@@ -103,8 +101,6 @@ pub(crate) struct Sent<'a> {
     pub(crate) bytes: &'a [u8],
     /// How many routers it has entered.
     pub(crate) routers: usize,
-    /// Whether it is an answer of a router's own, which ACLs do not concern.
-    pub(crate) own: bool,
 }
 
 impl Model {
@@ -270,9 +266,7 @@ impl Model {
         };
         for bytes in admitted {
             if let Some(frame) = Frame::read(&bytes) {
-                let own = false;
-                let sent =
-                    Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes, routers: 0, own };
+                let sent = Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes, routers: 0 };
                 self.answer_or_forward(&sent, out);
             }
         }
@@ -319,7 +313,7 @@ impl Model {
         }
         let Sent { host, switch, port, .. } = *sent;
         let [host, switch, port] = [host, switch, port].map(str::to_owned);
-        self.entries.push(Entry { host, switch, port, bytes: sent.bytes.to_vec(), own: sent.own });
+        self.entries.push(Entry { host, switch, port, bytes: sent.bytes.to_vec() });
         let dst = sent.frame.dst;
         if is_group(dst) {
             return self.replicate(sent, |_| true, out);
@@ -463,11 +457,7 @@ impl Model {
     /// delivers only what is for a group, until its interface has announced itself.
     pub(crate) fn deliver(&mut self, host: &str, port: &str, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
         let is_silent = self.is_silent(host, port, sent);
-        let going_on = if self.is_beyond_acls(host, sent) {
-            vec![sent.bytes.to_vec()]
-        } else {
-            self.admit((host, port), Direction::ToPort, sent.frame, sent.bytes, is_silent)
-        };
+        let going_on = self.admit((host, port), Direction::ToPort, sent.frame, sent.bytes, is_silent);
         for bytes in going_on.into_iter().filter(|_| !is_silent) {
             if let Some(frame) = Frame::read(&bytes) {
                 self.secure(host, port, &frame, &bytes, out);
@@ -477,7 +467,7 @@ impl Model {
 
     /// Delivers what [`Model::deliver`] may deliver, whatever connections the port knows.
     pub(crate) fn deliver_any(&self, host: &str, port: &str, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
-        let may_pass = sent.own || self.may_admit(port, Direction::ToPort, sent.frame, sent.bytes);
+        let may_pass = self.may_admit(port, Direction::ToPort, sent.frame, sent.bytes);
         if may_pass && !self.is_silent(host, port, sent) {
             self.secure(host, port, sent.frame, sent.bytes, out);
         }
@@ -486,11 +476,6 @@ impl Model {
     fn is_silent(&self, host: &str, port: &str, sent: &Sent<'_>) -> bool {
         let owner = self.world.owner(port).unwrap_or(port);
         !is_group(sent.frame.dst) && self.announced.is_silent(&self.world, host, owner)
-    }
-
-    /// Whether ACLs do not concern a frame. Another host may not know that a frame is an answer of a router's own.
-    fn is_beyond_acls(&mut self, host: &str, sent: &Sent<'_>) -> bool {
-        sent.own && (host == sent.host || self.choices.decide(2) == 0)
     }
 
     /// Outputs a frame to a port, if its port security allows it.

@@ -154,8 +154,8 @@ impl Transition {
     /// Permits what other hosts may do with a frame that has entered a switch.
     fn spread(&self, state: &Model, entry: &Entry, permitted: &mut Permitted) {
         let Some(frame) = Frame::read(&entry.bytes) else { return };
-        let Entry { host, switch, port, bytes, own } = entry;
-        let sent = Sent { host, switch, port, frame: &frame, bytes, routers: 0, own: *own };
+        let Entry { host, switch, port, bytes } = entry;
+        let sent = Sent { host, switch, port, frame: &frame, bytes, routers: 0 };
         let before = |id: &str| state.world().ports.get(id).filter(|port| port.switch == *switch);
         let is_asked_for = |id: &str| {
             before(id).is_some_and(|port| port.addresses.iter().any(|address| address.mac == frame.dst))

@@ -145,7 +145,7 @@ impl Model {
         self.world.ports_of_router(router).any(|(_, port)| port.networks.iter().any(|own| own.ip == ip))
     }
 
-    /// A packet to the router itself. The answer is a packet like any: policies and routes send it. But nothing is routed to
+    /// A packet to the router itself. The answer is a packet like any: policies and routes send it, and ACLs concern it. But nothing is routed to
     /// an address of a link, so the answer to one goes back to where the question came from.
     fn receive(
         &mut self,
@@ -160,7 +160,7 @@ impl Model {
             self.hand_over(sent.host, sent.port, &bytes, out);
             return Ok(());
         }
-        self.send(&Sent { own: true, ..*sent }, &port.router, &answer, bytes, out)
+        self.send(sent, &port.router, &answer, bytes, out)
     }
 
     /// Sends a packet from a router: to its next hop, on the switch that leads there.

@@ -342,9 +342,10 @@ fn what_the_network_answers_itself_is_delivered_past_acls() {
     );
     let solicits = [&[0x33, 0x33, 0xff, 0, 0, 2][..], &solicits[6..]].concat();
     assert_eq!(send_any(&mut model, "a", &solicits).len(), 1);
+    // The echo of a router is a packet like any: it may have come from another host.
     let gateway_ip = "10.0.0.254".parse().expect("an address");
     let ping = Ipv4::new(ipv4(1), gateway_ip, ICMP).packet(&icmp(8, &[0, 7, 0, 1]));
-    assert_eq!(send_any(&mut model, "a", &frame(mac(1), gateway, IPV4, &ping)).len(), 1);
+    assert_eq!(send_any(&mut model, "a", &frame(mac(1), gateway, IPV4, &ping)), []);
 }
 
 #[test]
