@@ -6,12 +6,14 @@ use std::sync::Arc;
 use openflow_rs::flow::{ALL_TABLES, ANY_GROUP};
 use openflow_rs::{Actions, FlowCommand, FlowEntry, FlowMod, GroupEntry, Match, PortNo};
 
-use crate::check::{There, check, groups_named};
+use crate::check::{There, check, check_match, groups_named};
 use crate::conntrack::Connections;
+use crate::conntrack::fragments::Held;
 use crate::extract::VlanLimit;
 use crate::group::check_group;
 use crate::learned::Learned;
 use crate::meter::Meter;
+use crate::pipeline::Rest;
 use crate::port::Port;
 use crate::table::{Table, covers};
 use crate::{FlowKey, Refused, Tunnel};
@@ -29,6 +31,7 @@ pub struct Bridge {
     pub(crate) dead: BTreeSet<u16>,
     pub(crate) learned: Learned,
     pub(crate) connections: Connections,
+    pub(crate) held: Held<Rest>,
     /// The number of VLAN tags that the switch reads.
     pub vlan_limit: VlanLimit,
 }
@@ -101,6 +104,7 @@ impl Bridge {
     /// # Errors
     /// As [`Bridge::add_flow`].
     pub fn add_shared(&mut self, flow: Arc<FlowEntry>) -> Result<(), Refused> {
+        check_match(&flow.matches)?;
         self.check(&flow.actions, flow.table)?;
         self.put(flow);
         Ok(())
@@ -320,6 +324,8 @@ mod tests {
         assert_eq!(bridge.add_flow(flow("actions=group:7")), Err(Refused::NoGroup(7)));
         let back = Err(Refused::Backwards { from: 3, to: 3 });
         assert_eq!(bridge.add_flow(flow("table=3 actions=goto_table:3")), back);
+        let port = flow("udp,ct_state=+trk-inv,ct_tp_dst=53 actions=2");
+        assert_eq!(bridge.add_flow(port), Err(Refused::Ignored(openflow_rs::Field::CtTpDst)));
         assert!(bridge.flows().is_empty());
         let mut group = |text: &str| bridge.add_group(text.parse().unwrap());
         for actions in ["exit", "check_pkt_larger(100)->NXM_NX_REG0[0],output:2"] {

@@ -2,7 +2,7 @@
 
 use openflow_rs::action::Learn;
 use openflow_rs::flow::ALL_TABLES;
-use openflow_rs::{Action, Actions, PortNo};
+use openflow_rs::{Action, Actions, Field, Match, PortNo};
 
 use crate::Refused;
 
@@ -22,6 +22,16 @@ pub(crate) fn check(actions: &Actions, table: u8, there: There<'_>) -> Result<()
         _ => &actions.0,
     };
     check_list(rest, table, there)
+}
+
+/// Refuses a match of which a switch silently leaves out a part.
+pub(crate) fn check_match(matches: &Match) -> Result<(), Refused> {
+    let ports = [Field::CtTpSrc, Field::CtTpDst];
+    let lacks_protocol = matches.get(Field::CtNwProto).is_none();
+    match ports.into_iter().find(|port| lacks_protocol && matches.get(*port).is_some()) {
+        Some(port) => Err(Refused::Ignored(port)),
+        None => Ok(()),
+    }
 }
 
 fn check_list(actions: &[Action], table: u8, there: There<'_>) -> Result<(), Refused> {

@@ -6,23 +6,27 @@
 //! What surprises, and is so in the switch:
 //! - A datagram or an echo is `+new` until the other side has answered, however many there were; a TCP segment is `+est`
 //!   from the second on, unless it is another SYN.
-//! - A packet that was tracked stays as it was if it is tracked again in the same zone, even if it has been committed since.
+//! - A packet that was tracked stays as it was if it is tracked again in the same zone, even if it has been committed since,
+//!   unless its addresses or ports were written in between.
 //! - SYN and ACK together, an echo reply, and every ICMP message that is neither a question nor an error, like all of
 //!   neighbour discovery, are invalid without a connection. So is every packet with a wrong checksum.
+//! - Fragments are held until their packet is complete. Then each goes on with the state of the packet, but only the first one
+//!   shows the ports of the connection. Fragments below 1,200 bytes (1,280 of IPv6) that are not the last are invalid.
 //! - `exec` writes the mark of whatever connection the packet belongs to, also if the packet is a reply or is invalid.
 //! - A flow that closed or was reset can be opened again from either side: the connection is a new one then.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use crate::Bridge;
 use crate::key::{ICMP, ICMPV6, TCP, Tracked};
-use crate::rewrite::Frame;
 
+pub(crate) mod fragments;
 mod read;
 mod tcp;
 
-use read::{Sighting, sighting};
+pub(crate) use read::{Sighting, sighting};
 
 /// Bits of `ct_state`.
 pub(crate) const NEW: u8 = 0x01;
@@ -149,6 +153,13 @@ pub(crate) struct Mark {
     connection: Option<Tuple>,
 }
 
+impl Mark {
+    /// The connection is looked for again. What is known of it stays.
+    pub(crate) fn forget_connection(&mut self) {
+        self.connection = None;
+    }
+}
+
 /// How to track a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
@@ -213,10 +224,10 @@ impl Tracker<'_> {
     }
 
     /// Tracks a packet, and updates what the datapath knows of it.
-    pub(crate) fn track(&mut self, frame: &Frame, mark: &mut Mark, how: How) {
+    pub(crate) fn track(&mut self, sighting: Option<Sighting<'_>>, mark: &mut Mark, how: How) {
         let known = mark.connection.filter(|tuple| tuple.zone == how.zone && !how.force);
         if known.is_none() {
-            let Some(sighting) = sighting(frame, how.zone) else {
+            let Some(sighting) = sighting else {
                 mark.seen = Tracked { state: INVALID | TRACKED, zone: how.zone, ..Tracked::default() };
                 return;
             };
@@ -310,8 +321,8 @@ impl Tracked {
 
     /// The state as in `ct_state`.
     pub(crate) fn state_text(&self) -> String {
-        let set = |(bit, _): &(usize, &&str)| self.state >> bit & 1 != 0;
-        STATES.iter().enumerate().filter(set).map(|(_, name)| format!("+{name}")).collect()
+        let set = STATES.iter().enumerate().filter(|(bit, _)| self.state >> bit & 1 != 0);
+        set.flat_map(|(_, name)| ["+", name]).collect()
     }
 }
 
@@ -323,9 +334,9 @@ pub struct Connection {
     /// Its IP protocol.
     pub protocol: u8,
     /// The source of its first packet: address, and port or ICMP identifier.
-    pub from: (std::net::IpAddr, u16),
+    pub from: (IpAddr, u16),
     /// The destination of its first packet.
-    pub to: (std::net::IpAddr, u16),
+    pub to: (IpAddr, u16),
     /// Its mark.
     pub mark: u32,
     /// Its label.
@@ -336,10 +347,11 @@ impl Bridge {
     /// The tracked connections, by zone, protocol and addresses.
     pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
         self.connections.0.iter().map(|(tuple, ConnectionState(entry))| {
-            let end = |end: End| match tuple.ipv6 {
-                true => (std::net::Ipv6Addr::from_bits(end.address).into(), end.port),
-                false => (std::net::Ipv4Addr::from_bits(end.address as u32).into(), end.port),
+            let address = |end: End| match end.address {
+                address if tuple.ipv6 => Ipv6Addr::from_bits(address).into(),
+                address => Ipv4Addr::from_bits(address as u32).into(),
             };
+            let end = |end: End| (address(end), end.port);
             let (zone, protocol) = (tuple.zone, tuple.protocol);
             let (from, to) = (end(tuple.from), end(tuple.to));
             Connection { zone, protocol, from, to, mark: entry.mark, label: entry.label }

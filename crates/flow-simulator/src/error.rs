@@ -1,6 +1,6 @@
 //! The changes that a bridge refuses, and the limits of processing.
 
-use openflow_rs::Action;
+use openflow_rs::{Action, Field};
 
 /// A change that a [`crate::Bridge`] refuses, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,6 +13,9 @@ pub enum Refused {
         /// The missing feature and the remedy.
         why: &'static str,
     },
+    /// A match on a port of a connection without its protocol, which Open vSwitch takes for no match on a port.
+    #[error("`{0}` is ignored by a switch: match ct_nw_proto too")]
+    Ignored(Field),
     /// A flow refers to a missing group.
     #[error("there is no group {0}: add it before the flow or bucket that names it")]
     NoGroup(u32),

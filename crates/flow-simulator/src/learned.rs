@@ -8,6 +8,8 @@ use openflow_rs::action::{Learn, LearnSpec, SetField};
 use openflow_rs::{Action, Actions, FlowEntry, FlowFlags, Match, PortNo, Subfield};
 
 use crate::conntrack::Changes;
+use crate::conntrack::fragments::Held;
+use crate::pipeline::Rest;
 use crate::table::Table;
 use crate::{Bridge, FlowKey};
 
@@ -110,6 +112,8 @@ pub(crate) struct Effects {
     pub(crate) metered: Vec<(u32, bool)>,
     /// The connections that it changed.
     pub(crate) connections: Changes,
+    /// The fragments that wait, of the packets that are no longer as before.
+    pub(crate) held: Held<Rest>,
 }
 
 impl Effects {
@@ -118,6 +122,7 @@ impl Effects {
             && self.used.is_empty()
             && self.metered.is_empty()
             && self.connections.is_empty()
+            && self.held.is_empty()
     }
 }
 
@@ -134,7 +139,8 @@ impl Bridge {
     }
 
     /// Advances time. Learned flows age out: the hard timeout counts from the last time a flow was learned, the idle
-    /// timeout from the last packet that matched it. Other flows stay. Tracked connections are forgotten by their state.
+    /// timeout from the last packet that matched it. Other flows stay. Tracked connections are forgotten by their state, and
+    /// fragments that wait are lost.
     pub fn advance(&mut self, time: Duration) {
         self.learned.now += time;
         let expired = self
@@ -144,6 +150,9 @@ impl Bridge {
             self.take(table, priority, &matches);
         }
         self.connections.expire(self.learned.now);
+        if !time.is_zero() {
+            self.held.clear();
+        }
     }
 
     /// The time on the bridge's clock.
@@ -162,6 +171,8 @@ impl Bridge {
             self.count_metered(meter, passed);
         }
         self.connections.apply(effects.connections);
+        self.held.extend(effects.held);
+        self.held.retain(|_, pieces| !pieces.is_empty());
         self.teach(effects.learned);
     }
 

@@ -17,6 +17,7 @@ use crate::{Bridge, FlowKey, Packet, Stopped};
 
 mod datapath;
 
+pub(crate) use datapath::Rest;
 use datapath::Step as DatapathStep;
 
 /// A packet that leaves the bridge.
@@ -101,6 +102,8 @@ struct Run<'a> {
     other_length: bool,
     /// Whether the fields of connection tracking are those of the datapath's packet.
     is_tracked: bool,
+    /// Whether the datapath has tracked the packet before this pass.
+    goes_on: bool,
     emitted: Vec<Emitted>,
     /// What the datapath does besides, each after this many packets were sent.
     pending: Vec<(usize, DatapathStep)>,
@@ -119,6 +122,7 @@ impl<'a> Run<'a> {
         Run {
             bridge,
             is_tracked: key.ct.state != 0,
+            goes_on: false,
             key,
             frame,
             table: 0,
@@ -244,8 +248,8 @@ impl<'a> Run<'a> {
     /// Compares the packet's length. As the switch translates a packet for all of one kind, it translates the rest of the
     /// list twice, for larger and for other packets, and nothing of either lasts beyond the list: not even the result.
     fn check_length(&mut self, check: CheckPktLarger, rest: &[&Action]) {
-        self.action_bytes += limits::rewrite(self.frame.key(), &self.key) + limits::CHECK_LENGTH;
-        self.frame.commit(&self.key);
+        self.commit();
+        self.action_bytes += limits::CHECK_LENGTH;
         let length = self.frame.length();
         let larger = length > usize::from(check.limit_bytes());
         let relation = if larger { "larger" } else { "not larger" };
@@ -415,7 +419,7 @@ impl<'a> Run<'a> {
         // Only then the datapath makes a copy.
         let tracks = actions.0.iter().any(|action| matches!(action, Action::Ct(_)));
         if tracks {
-            self.frame.commit(&self.key);
+            self.commit();
             self.note_step(DatapathStep::Save);
         }
         let frame = tracks.then(|| self.frame.clone());
@@ -459,8 +463,8 @@ impl<'a> Run<'a> {
         }
         let ttl = self.key.nw_ttl;
         self.recorder.problem(|| format!("the time to live is {ttl}: the rest of these actions is skipped"));
-        self.action_bytes += limits::rewrite(self.frame.key(), &self.key) + limits::OUTPUT;
-        self.frame.commit(&self.key);
+        self.commit();
+        self.action_bytes += limits::OUTPUT;
         Flow::Return
     }
 
@@ -493,8 +497,7 @@ impl<'a> Run<'a> {
     }
 
     fn send(&mut self, port: PortNo) {
-        self.action_bytes += limits::rewrite(self.frame.key(), &self.key);
-        self.frame.commit(&self.key);
+        self.commit();
         let (first, peer) = match self.bridge.ports.get(&port.0) {
             Some(Port::Tunnel(tunnel)) => (limits::CLONE + limits::push(*tunnel, &self.key), true),
             Some(Port::Patch) => (0, true),

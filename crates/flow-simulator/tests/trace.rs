@@ -41,6 +41,34 @@ fn says(text: &str, part: &str) {
 }
 
 #[test]
+fn the_state_of_a_connection_is_shown_where_its_packet_goes_on() {
+    let mut bridge = bridge(
+        &[],
+        &[
+            "ip actions=ct(zone=7,table=3),output:1",
+            "table=3,ip,ct_state=+new-inv actions=ct(commit,zone=7,exec(set_field:5->ct_mark)),output:2",
+            "table=3,ip,ct_state=-new-inv actions=output:3",
+        ],
+    );
+    let packet = |from, to| {
+        let header = Ipv4::new(from, to, 47);
+        ethernet([2; 6], [4; 6], IPV4, &header.packet(&[0; 8]))
+    };
+    let (one, other) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let (ports, text) = trace(&bridge, packet(one, other));
+    assert_eq!(ports, [2, 1], "the datapath looks a tracked copy up before it goes on");
+    says(&text, "-> zone 7; a tracked copy goes on in table 3, below");
+    says(&text, "-> tracked in zone 7: +new+trk, ct_mark=0x0");
+    assert_eq!(bridge.connections().count(), 0, "a trace commits nothing");
+    bridge.receive(&Packet::new(packet(one, other), PortNo(5)));
+    let (ports, text) = trace(&bridge, packet(other, one));
+    assert_eq!(ports, [3, 1]);
+    says(&text, "-> tracked in zone 7: +est+rpl+trk, ct_mark=0x5");
+    bridge.advance(std::time::Duration::from_mins(1));
+    assert_eq!(bridge.connections().count(), 0);
+}
+
+#[test]
 fn the_bucket_that_is_first_of_those_alive_is_named_and_why_others_are_not() {
     let mut bridge = bridge(
         &[

@@ -7,7 +7,7 @@ use crate::rewrite::{Frame, ones_sum_of};
 
 /// A packet as connection tracking sees it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sighting<'a> {
+pub(crate) struct Sighting<'a> {
     /// That of the packet; of an ICMP error, that of an answer to the packet inside.
     pub(super) tuple: Tuple,
     /// Whether it is an ICMP error.
@@ -33,27 +33,39 @@ const UDP_HEADER: usize = 8;
 const ICMP_HEADER: usize = 8;
 
 /// Reads a packet; none if it is invalid: a fragment, damaged, or of an ICMP type that opens or answers nothing.
-pub(super) fn sighting(frame: &Frame, zone: u16) -> Option<Sighting<'_>> {
+pub(crate) fn sighting(frame: &Frame, zone: u16) -> Option<Sighting<'_>> {
     let (key, bytes, layout) = (frame.key(), frame.bytes(), frame.layout());
-    let (l3, l4) = (layout.l3?, layout.l4?);
-    if key.nw_frag != 0 {
+    let transport = bytes.get(layout.l4?..layout.end)?;
+    if key.nw_frag != 0 || !has_valid_header(frame) {
         return None;
     }
-    let end = |address| End { address, ..End::default() };
-    let (ipv6, from, to) = match key.eth_type {
-        ETH_IPV4 => {
-            let header = bytes.get(l3..l3 + usize::from(bytes.get(l3)? & 0x0f) * 4)?;
-            if !is_valid(&[header]) {
-                return None;
-            }
-            (false, end(key.nw_src.into()), end(key.nw_dst.into()))
-        }
-        ETH_IPV6 => (true, end(key.ipv6_src), end(key.ipv6_dst)),
-        _ => return None,
-    };
-    let tuple = Tuple { zone, ipv6, protocol: key.nw_proto, from, to };
-    let transport = bytes.get(l4..layout.end)?;
-    let is_error = match (ipv6, key.nw_proto) {
+    read(Tuple::of_addresses(frame, zone)?, transport)
+}
+
+/// Whether the checksum of an IPv4 header is right. IPv6 has none.
+pub(super) fn has_valid_header(frame: &Frame) -> bool {
+    let (Some(l3), bytes) = (frame.layout().l3, frame.bytes()) else { return false };
+    let length = bytes.get(l3).map_or(0, |byte| usize::from(byte & 0x0f) * 4);
+    frame.key().eth_type != ETH_IPV4 || bytes.get(l3..l3 + length).is_some_and(|header| is_valid(&[header]))
+}
+
+impl Tuple {
+    /// The tuple without what the transport header adds.
+    pub(super) fn of_addresses(frame: &Frame, zone: u16) -> Option<Tuple> {
+        let key = frame.key();
+        let end = |address| End { address, ..End::default() };
+        let (ipv6, from, to) = match key.eth_type {
+            ETH_IPV4 => (false, end(key.nw_src.into()), end(key.nw_dst.into())),
+            ETH_IPV6 => (true, end(key.ipv6_src), end(key.ipv6_dst)),
+            _ => return None,
+        };
+        Some(Tuple { zone, ipv6, protocol: key.nw_proto, from, to })
+    }
+}
+
+/// Reads the transport header of a packet between these addresses.
+pub(super) fn read(tuple: Tuple, transport: &[u8]) -> Option<Sighting<'_>> {
+    let is_error = match (tuple.ipv6, tuple.protocol) {
         (false, ICMP) => matches!(transport.first()?, 3 | 4 | 5 | 11 | 12),
         (true, ICMPV6) => matches!(transport.first()?, 1..=4),
         _ => false,

@@ -5,11 +5,14 @@
 //! and a flow never sees the state that an earlier action of its own pass has set: only the copy does that continues in the table
 //! of `ct`.
 
+use std::collections::VecDeque;
+
 use openflow_rs::action::{Ct, CtZone};
 use openflow_rs::{Action, Field};
 
 use super::{Emitted, Flow, Run, prerequisite};
-use crate::conntrack::{How, Mark, Tracker};
+use crate::conntrack::fragments::{self, Piece};
+use crate::conntrack::{How, Mark, Tracker, sighting};
 use crate::key::{LATER_FRAGMENT, Tracked};
 use crate::limits;
 use crate::rewrite::Frame;
@@ -20,22 +23,50 @@ use crate::{Bridge, FlowKey};
 const MAX_PASSES: u32 = 6;
 
 /// A step of the datapath.
+#[derive(Clone, Debug)]
 pub(super) enum Step {
     Track(Box<Track>),
     /// Forgets what it knows of the packet.
     Clear,
+    /// Writes addresses or ports: the next `ct` looks for the connection again.
+    Readdress,
     /// A copy begins: what it learns of the packet is forgotten by [`Step::Restore`].
     Save,
     Restore,
 }
 
 /// Tracks the packet, and continues with a copy.
+#[derive(Clone, Debug)]
 pub(super) struct Track {
     how: How,
     table: Option<u8>,
+    /// The packet, as a switch reads it that gets it now.
     frame: Frame,
     key: FlowKey,
     stack: Vec<(u128, usize)>,
+}
+
+/// What is left to do of a pass.
+#[derive(Clone, Debug)]
+pub(crate) struct Rest {
+    /// Each after this many packets of the pass were sent.
+    steps: VecDeque<(usize, Step)>,
+    unsent: VecDeque<Emitted>,
+    /// The number of packets sent.
+    done: usize,
+    mark: Mark,
+    saved: Vec<Mark>,
+    passes: u32,
+}
+
+impl Rest {
+    /// The fragment that waits.
+    fn waiting(&self) -> Option<&Frame> {
+        match self.steps.front() {
+            Some((_, Step::Track(track))) => Some(&track.frame),
+            _ => None,
+        }
+    }
 }
 
 impl Run<'_> {
@@ -45,10 +76,21 @@ impl Run<'_> {
         }
     }
 
+    /// Writes the fields to the packet.
+    pub(super) fn commit(&mut self) {
+        let (old, new) = (self.frame.key(), &self.key);
+        self.action_bytes += limits::rewrite(old, new);
+        let may_be_known = self.goes_on || !self.pending.is_empty();
+        if may_be_known && addresses(old) != addresses(new) {
+            self.note_step(Step::Readdress);
+        }
+        self.frame.commit(&self.key);
+    }
+
     /// Notes that the datapath tracks the packet. The rest of the list goes on with an untracked packet.
     pub(super) fn track(&mut self, ct: &Ct) -> Flow {
-        self.action_bytes += limits::rewrite(self.frame.key(), &self.key) + limits::TRACK;
-        self.frame.commit(&self.key);
+        self.commit();
+        self.action_bytes += limits::TRACK;
         let (mut mark_mask, mut label_mask) = (0, 0);
         for action in &ct.actions.0 {
             let (Action::SetField(_) | Action::MoveBits(_)) = action else { continue };
@@ -71,7 +113,8 @@ impl Run<'_> {
             Some(table) => format!("zone {zone}; a tracked copy goes on in table {table}, below"),
             None => format!("zone {zone}"),
         });
-        let (frame, key, stack) = (self.frame.clone(), self.key.clone(), self.stack.clone());
+        let frame = self.frame.clone().read_again(self.bridge.vlan_limit);
+        let (key, stack) = (self.key.clone(), self.stack.clone());
         self.note_step(Step::Track(Box::new(Track { how, table: ct.table, frame, key, stack })));
         self.untrack();
         Flow::Continue
@@ -115,29 +158,91 @@ impl Run<'_> {
         if self.pending.is_empty() {
             return;
         }
-        let mut unsent = std::mem::take(&mut self.emitted).into_iter();
-        let (mut sent, mut done) = (Vec::new(), 0);
-        let (mut mark, mut saved) = (mark, Vec::new());
-        for (before, step) in std::mem::take(&mut self.pending) {
-            sent.extend(unsent.by_ref().take(before - done));
-            done = before;
-            match step {
-                Step::Clear => mark = Mark::default(),
-                Step::Save => saved.push(mark.clone()),
-                Step::Restore => mark = saved.pop().unwrap_or_default(),
-                Step::Track(track) => sent.extend(self.carry_out_track(*track, &mut mark, passes)),
-            }
-        }
-        sent.extend(unsent);
-        self.emitted = sent;
+        let unsent = std::mem::take(&mut self.emitted).into();
+        let steps = std::mem::take(&mut self.pending).into();
+        self.emitted = self.carry_on(Rest { steps, unsent, done: 0, mark, saved: Vec::new(), passes });
     }
 
-    /// Tracks the packet. Returns what a copy that goes on in a table sends.
-    fn carry_out_track(&mut self, track: Track, mark: &mut Mark, passes: u32) -> Vec<Emitted> {
-        let Track { how, table, frame, key, stack } = track;
-        let frame = frame.read_again(self.bridge.vlan_limit);
+    /// Does what is left of a pass. Returns what it sends.
+    fn carry_on(&mut self, mut rest: Rest) -> Vec<Emitted> {
+        let mut sent = Vec::new();
+        while let Some((before, step)) = rest.steps.pop_front() {
+            sent.extend(rest.unsent.drain(..before - rest.done));
+            rest.done = before;
+            match step {
+                Step::Clear => rest.mark = Mark::default(),
+                Step::Readdress => rest.mark.forget_connection(),
+                Step::Save => rest.saved.push(rest.mark.clone()),
+                Step::Restore => rest.mark = rest.saved.pop().unwrap_or_default(),
+                Step::Track(track) => {
+                    if let Some((packet, piece)) = fragments::piece(&track.frame, track.how.zone)
+                        && !self.held(packet).iter().any(|(other, _)| other.overlaps(piece))
+                    {
+                        sent.extend(self.collect(packet, piece, *track, rest));
+                        return sent;
+                    }
+                    let sighting = sighting(&track.frame, track.how.zone);
+                    self.tracker(|tracker| tracker.track(sighting, &mut rest.mark, track.how));
+                    sent.extend(self.continue_copy(*track, &rest.mark, rest.passes));
+                }
+            }
+        }
+        sent.extend(rest.unsent);
+        sent
+    }
+
+    fn tracker(&mut self, call: impl FnOnce(&mut Tracker<'_>)) {
         let (before, now) = (&self.bridge.connections, self.bridge.now());
-        Tracker { before, changes: &mut self.effects.connections, now }.track(&frame, mark, how);
+        call(&mut Tracker { before, changes: &mut self.effects.connections, now });
+    }
+
+    /// The fragments of a packet that are held.
+    fn held(&self, packet: fragments::Packet) -> &[(Piece, Rest)] {
+        let held = self.effects.held.get(&packet).or_else(|| self.bridge.held.get(&packet));
+        held.map_or(&[], Vec::as_slice)
+    }
+
+    /// Holds a fragment; with the last one, all of its packet go on. Returns what they send.
+    fn collect(
+        &mut self,
+        packet: fragments::Packet,
+        piece: Piece,
+        track: Track,
+        mut rest: Rest,
+    ) -> Vec<Emitted> {
+        let how = track.how;
+        rest.steps.push_front((rest.done, Step::Track(Box::new(track))));
+        let mut all = self.held(packet).to_vec();
+        all.push((piece, rest));
+        all.sort_by_key(|(piece, _)| piece.start());
+        if !fragments::are_all(all.iter().map(|(piece, _)| *piece)) {
+            self.recorder.begin(|| What::Note("held until all fragments of the packet are there".to_owned()));
+            self.recorder.end();
+            self.effects.held.insert(packet, all);
+            return Vec::new();
+        }
+        self.effects.held.insert(packet, Vec::new());
+        let frames: Vec<Frame> = all.iter().filter_map(|(_, rest)| rest.waiting()).cloned().collect();
+        let bytes: Vec<u8> = frames.iter().flat_map(fragments::carried).copied().collect();
+        let sighting = frames.first().and_then(|first| fragments::whole(first, how.zone, &bytes));
+        let mut mark = all.first().map(|(_, rest)| rest.mark.clone()).unwrap_or_default();
+        mark.forget_connection();
+        self.tracker(|tracker| tracker.track(sighting, &mut mark, how));
+        mark.forget_connection();
+        let mut sent = Vec::new();
+        for (_, mut rest) in all {
+            rest.mark = mark.clone();
+            if let Some((_, Step::Track(track))) = rest.steps.pop_front() {
+                sent.extend(self.continue_copy(*track, &rest.mark, rest.passes));
+            }
+            sent.extend(self.carry_on(rest));
+        }
+        sent
+    }
+
+    /// Sends a copy of a tracked packet on, if it goes on. Returns what the copy sends.
+    fn continue_copy(&mut self, track: Track, mark: &Mark, passes: u32) -> Vec<Emitted> {
+        let Track { how, table, frame, key, stack } = track;
         let Some(table) = table else { return Vec::new() };
         self.recorder.begin(|| {
             let state = mark.seen.state_text();
@@ -180,7 +285,8 @@ impl Run<'_> {
         };
         let recorder = std::mem::replace(&mut self.recorder, Recorder::new(false));
         let effects = std::mem::take(&mut self.effects);
-        let mut copy = Run { stack, is_tracked: true, effects, recorder, ..Run::of(bridge, frame, key) };
+        let mut copy =
+            Run { stack, is_tracked: true, goes_on: true, effects, recorder, ..Run::of(bridge, frame, key) };
         copy.pass(table, mark, passes);
         let Run { emitted, effects, recorder, stopped, cut, .. } = copy;
         (self.effects, self.recorder) = (effects, recorder);
@@ -188,4 +294,9 @@ impl Run<'_> {
         self.cut |= cut;
         emitted
     }
+}
+
+/// What names a packet's connection.
+fn addresses(key: &FlowKey) -> (u32, u32, u128, u128, u16, u16) {
+    (key.nw_src, key.nw_dst, key.ipv6_src, key.ipv6_dst, key.tp_src, key.tp_dst)
 }
