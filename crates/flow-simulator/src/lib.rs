@@ -58,8 +58,8 @@
 //!
 //! Connection tracking is that of the userspace datapath: sequence numbers are checked, timeouts are the default ones, and no
 //! zone has a limit. Fragments that wait are lost when time passes. Known to differ: behind a comparison of lengths, a list
-//! with an `exit` after `ct` tracks nothing in the switch; and the switch sometimes keeps fragments at a second zone until others
-//! come.
+//! with an `exit` after `ct` tracks nothing in the switch; and at a second zone, the switch sometimes keeps fragments that come
+//! twice or by different flows.
 //!
 //! Left out so far, and refused: `nat`, `alg` and `resubmit(ct)`, action sets of flows (`write_actions`,
 //! `clear_actions`), select groups without hashed fields, and `learn` with TCP timeouts or results. Not parsed: MPLS,
