@@ -16,6 +16,7 @@
 //! - A flow that closed or was reset can be opened again from either side: the connection is a new one then.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use crate::Bridge;
@@ -320,8 +321,8 @@ impl Tracked {
 
     /// The state as in `ct_state`.
     pub(crate) fn state_text(&self) -> String {
-        let set = |(bit, _): &(usize, &&str)| self.state >> bit & 1 != 0;
-        STATES.iter().enumerate().filter(set).map(|(_, name)| format!("+{name}")).collect()
+        let set = STATES.iter().enumerate().filter(|(bit, _)| self.state >> bit & 1 != 0);
+        set.flat_map(|(_, name)| ["+", name]).collect()
     }
 }
 
@@ -333,9 +334,9 @@ pub struct Connection {
     /// Its IP protocol.
     pub protocol: u8,
     /// The source of its first packet: address, and port or ICMP identifier.
-    pub from: (std::net::IpAddr, u16),
+    pub from: (IpAddr, u16),
     /// The destination of its first packet.
-    pub to: (std::net::IpAddr, u16),
+    pub to: (IpAddr, u16),
     /// Its mark.
     pub mark: u32,
     /// Its label.
@@ -346,10 +347,11 @@ impl Bridge {
     /// The tracked connections, by zone, protocol and addresses.
     pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
         self.connections.0.iter().map(|(tuple, ConnectionState(entry))| {
-            let end = |end: End| match tuple.ipv6 {
-                true => (std::net::Ipv6Addr::from_bits(end.address).into(), end.port),
-                false => (std::net::Ipv4Addr::from_bits(end.address as u32).into(), end.port),
+            let address = |end: End| match end.address {
+                address if tuple.ipv6 => Ipv6Addr::from_bits(address).into(),
+                address => Ipv4Addr::from_bits(address as u32).into(),
             };
+            let end = |end: End| (address(end), end.port);
             let (zone, protocol) = (tuple.zone, tuple.protocol);
             let (from, to) = (end(tuple.from), end(tuple.to));
             Connection { zone, protocol, from, to, mark: entry.mark, label: entry.label }

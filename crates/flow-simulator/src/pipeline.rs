@@ -214,7 +214,7 @@ impl<'a> Run<'a> {
             Action::SetTtl(set) => self.set_ttl(set.ttl),
             Action::PushVlan(push) => self.key.push_vlan(push.eth_type),
             Action::PopVlan(_) => self.key.pop_vlan(),
-            Action::Ct(ct) => return self.track(ct),
+            Action::Ct(ct) => self.track(ct),
             Action::CtClear(_) => self.clear_tracking(),
             Action::Exit(_) => self.exit = true,
             Action::Push(push) => {

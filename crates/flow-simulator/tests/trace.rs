@@ -64,7 +64,7 @@ fn the_state_of_a_connection_is_shown_where_its_packet_goes_on() {
     let (ports, text) = trace(&bridge, packet(other, one));
     assert_eq!(ports, [3, 1]);
     says(&text, "-> tracked in zone 7: +est+rpl+trk, ct_mark=0x5");
-    bridge.advance(std::time::Duration::from_secs(60));
+    bridge.advance(std::time::Duration::from_mins(1));
     assert_eq!(bridge.connections().count(), 0);
 }
 

@@ -182,44 +182,64 @@ impl Dialogue {
     }
 }
 
-/// A segment goes from one side to the other.
-fn exchange(from: &mut Side, to: &mut Side, segment: Segment) -> (Verdict, Option<Duration>) {
-    let mut window = segment.window;
-    let (mut shift, mut other_shift) = match (from.scale, to.scale) {
-        _ if segment.has(SYN) => (0, 0),
-        (Scale::By(one), Scale::By(other)) => (one, other),
-        (Scale::Unknown, Scale::Unknown) => (MOST_SCALE, MOST_SCALE),
-        _ => (0, 0),
-    };
-    let mut end = segment.end();
-    let mut look_at_skew = true;
-    // A refused segment leaves these changes.
-    if from.stage < Stage::Opening {
+/// What a segment means, with the scales of both windows.
+struct Terms {
+    /// The window that it announces.
+    window: u16,
+    /// The shifts of the window of its sender, and of the other side.
+    shift: u8,
+    other_shift: u8,
+    /// Whether what it acknowledges must be near what the other side has sent.
+    is_strict: bool,
+}
+
+impl Terms {
+    fn new(from: &Side, to: &Side, segment: Segment) -> Terms {
+        let (shift, other_shift) = match (from.scale, to.scale) {
+            _ if segment.has(SYN) => (0, 0),
+            (Scale::By(one), Scale::By(other)) => (one, other),
+            (Scale::Unknown, Scale::Unknown) => (MOST_SCALE, MOST_SCALE),
+            _ => (0, 0),
+        };
+        Terms { window: segment.window, shift, other_shift, is_strict: true }
+    }
+
+    /// The first segment from this side. A refused one leaves these changes.
+    fn hear_first(&mut self, from: &mut Side, to: &mut Side, segment: Segment) {
         if segment.has(SYN) && matches!(to.scale, Scale::By(_)) {
             from.scale = segment.scale;
             if let Scale::By(own) = from.scale {
-                (shift, other_shift) = (own, to.scale.shift());
-                window = window.div_ceil(1 << own);
+                (self.shift, self.other_shift) = (own, to.scale.shift());
+                self.window = self.window.div_ceil(1 << own);
             } else {
-                to.window = ((u32::from(to.window)) << to.scale.shift()) as u16;
+                to.window = (u32::from(to.window) << to.scale.shift()) as u16;
                 to.scale = Scale::Without;
             }
         }
         (from.sent, from.stage) = (segment.sequence, Stage::Opening);
-        let limit = end.wrapping_add((u32::from(to.window) << other_shift).max(1));
+        let limit = segment.end().wrapping_add((u32::from(to.window) << self.other_shift).max(1));
         if from.may_send == 1 || reaches(limit, from.may_send) {
             from.may_send = limit;
-            look_at_skew = false;
+            self.is_strict = false;
         }
-        from.window = from.window.max(window);
+        from.window = from.window.max(self.window);
     }
+}
+
+/// A segment goes from one side to the other.
+fn exchange(from: &mut Side, to: &mut Side, segment: Segment) -> (Verdict, Option<Duration>) {
+    let mut terms = Terms::new(from, to, segment);
+    if from.stage < Stage::Opening {
+        terms.hear_first(from, to, segment);
+    }
+    let Terms { window, shift, other_shift, is_strict } = terms;
     let unacknowledged = !segment.has(ACK) || (segment.acknowledged == 0 && segment.has(RST));
     let acknowledged = if unacknowledged { to.sent } else { segment.acknowledged };
-    let mut sequence = segment.sequence;
+    let (mut sequence, mut end) = (segment.sequence, segment.end());
     if sequence == end {
         (sequence, end) = (from.sent, from.sent);
     }
-    let skew = if look_at_skew { to.sent.wrapping_sub(acknowledged) as i32 } else { 0 };
+    let skew = if is_strict { to.sent.wrapping_sub(acknowledged) as i32 } else { 0 };
     let back = u32::from(to.window) << other_shift;
     let near = segment.sequence.wrapping_sub(from.sent).wrapping_add(1) <= 2;
     let fits = reaches(from.may_send, end)
@@ -242,6 +262,12 @@ fn exchange(from: &mut Side, to: &mut Side, segment: Segment) -> (Verdict, Optio
     if reaches(acknowledged.wrapping_add(wide), to.may_send) {
         to.may_send = acknowledged.wrapping_add(wide.max(1));
     }
+    advance_stages(from, to, segment, fits);
+    (Verdict::Established, fits.then(|| lasts(from.stage, to.stage)))
+}
+
+/// What a segment opens, closes and ends.
+fn advance_stages(from: &mut Side, to: &mut Side, segment: Segment, fits: bool) {
     if segment.has(FIN) {
         from.stage = from.stage.max(Stage::Closing);
     }
@@ -255,7 +281,6 @@ fn exchange(from: &mut Side, to: &mut Side, segment: Segment) -> (Verdict, Optio
     if segment.has(RST) {
         (from.stage, to.stage) = (Stage::Over, Stage::Over);
     }
-    (Verdict::Established, fits.then(|| lasts(from.stage, to.stage)))
 }
 
 /// How long a connection lasts with its sides at these stages.

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use openflow_rs::action::{Ct, CtZone};
 use openflow_rs::{Action, Field};
 
-use super::{Emitted, Flow, Run, prerequisite};
+use super::{Emitted, Run, prerequisite};
 use crate::conntrack::fragments::{self, Piece};
 use crate::conntrack::{How, Mark, Tracker, sighting};
 use crate::key::{LATER_FRAGMENT, Tracked};
@@ -88,7 +88,7 @@ impl Run<'_> {
     }
 
     /// Notes that the datapath tracks the packet. The rest of the list goes on with an untracked packet.
-    pub(super) fn track(&mut self, ct: &Ct) -> Flow {
+    pub(super) fn track(&mut self, ct: &Ct) {
         self.commit();
         self.action_bytes += limits::TRACK;
         let (mut mark_mask, mut label_mask) = (0, 0);
@@ -117,7 +117,6 @@ impl Run<'_> {
         let (key, stack) = (self.key.clone(), self.stack.clone());
         self.note_step(Step::Track(Box::new(Track { how, table: ct.table, frame, key, stack })));
         self.untrack();
-        Flow::Continue
     }
 
     /// The bits of fields that an action reads or writes, if the packet has the fields. The switch writes back to the

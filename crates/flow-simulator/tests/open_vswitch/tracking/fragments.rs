@@ -36,6 +36,9 @@ const PIPELINE: [&str; 6] = [
     "table=2,ip actions=ct(commit,zone=6,table=90)",
 ];
 
+const ONE_ZONE: [&str; 2] =
+    ["ip actions=ct(commit,zone=5,table=90)", "ipv6 actions=ct(commit,zone=5,table=90)"];
+
 #[test]
 fn fragments_of_large_datagrams_are_tracked_as_one() {
     let mut both = Both::start();
@@ -77,14 +80,17 @@ fn random_fragments_go_as_in_open_vswitch() {
     let mut both = Both::start();
     let mut sent = 0;
     for seed in test_random::seeds!("random_fragments_go_as_in_open_vswitch", 10) {
-        both.load(&lines(&PIPELINE)).expect("taken");
         let mut random = Random::new(seed);
+        // A fragment that comes twice is invalid in the first zone; what becomes of it in a second one differs.
+        let twice = random.chance(50);
+        both.load(&lines(if twice { &ONE_ZONE[..] } else { &PIPELINE[..] })).expect("taken");
         // Fragments that are held from earlier cases have other numbers.
         let id = |number: u64| (seed * 8 + number) as u16;
         let mut frames: Vec<Vec<u8>> = (0..3)
             .flat_map(|number| {
                 let pair = Pair { ipv6: random.chance(30), ..AB };
-                let size = *random.pick(&[1480, 1480, 1240, 800]);
+                // A port sends nothing that is larger than 1,500 bytes.
+                let size = *random.pick(&[1448, 1448, 1240, 800]);
                 let bytes = 500 + random.below(4000) as usize;
                 fragments(pair, id(number), bytes, size)
             })
@@ -93,7 +99,7 @@ fn random_fragments_go_as_in_open_vswitch() {
             let (one, other) = (random.below(frames.len() as u64), random.below(frames.len() as u64));
             frames.swap(one as usize, other as usize);
         }
-        if random.chance(50) {
+        if twice {
             let again = random.pick(&frames).clone();
             frames.insert(random.below(frames.len() as u64) as usize, again);
         }

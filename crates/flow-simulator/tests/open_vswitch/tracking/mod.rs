@@ -13,7 +13,7 @@ use ovs_testing::{DummySwitch, hex};
 /// The port that [`SHOW`] sends to.
 const SHOWN: u16 = 4;
 
-/// Tables that write what flows see of a connection into the MAC addresses, and send the packet: ct_state, ct_zone, ct_mark and ct_label
+/// Tables that write what flows see of a connection into the MAC addresses, and send the packet: state, zone, mark and label
 /// into the source; the original direction into the destination, where it is there.
 const SHOW: [&str; 5] = [
     "table=90,priority=1,ip,ct_state=+trk-inv actions=resubmit(,91),resubmit(,92)",
@@ -105,7 +105,7 @@ fn shown(bytes: &[u8]) -> String {
     const NAMES: [&str; 8] = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
     let (to, from) = (&bytes[..6], &bytes[6..12]);
     let set = NAMES.iter().enumerate().filter(|(bit, _)| from[0] >> bit & 1 != 0);
-    let state: String = set.map(|(_, name)| format!("+{name}")).collect();
+    let state: String = set.flat_map(|(_, name)| ["+", name]).collect();
     let number = |bytes: &[u8]| u16::from_be_bytes([bytes[0], bytes[1]]);
     let mut text = format!("{state} zone {}", from[1]);
     if number(&from[2..]) != 0 || number(&from[4..]) != 0 {
