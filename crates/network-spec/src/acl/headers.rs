@@ -138,7 +138,8 @@ impl Headers {
             fragment,
             ..self
         };
-        if fragment != Some(Fragment::Later) {
+        // Open vSwitch shows no ports and no type of any fragment, even of the first, which has them.
+        if fragment.is_none() {
             let payload = &bytes[packet.carried.clone()];
             headers.ports = headers.protocol.and_then(|protocol| ports(protocol, payload));
             let message = headers.is_icmp() && payload.len() >= ICMP_HEADER;
