@@ -1,7 +1,7 @@
 //! ACLs: what may enter the network at a port of a VM, and what may leave it there.
 //!
 //! ACLs act at the ports of VMs alone: from a port after its port security, and to a port before its port security. The ports of
-//! routers and localnet ports have none, so a routed packet meets the ACLs of its sender's port, and then, as its last router
+//! routers and those to physical networks have none, so a routed packet meets the ACLs of its sender's port, and then, as its last router
 //! has sent it, those of its receiver's.
 //!
 //! What is decided at a port, in this order:

@@ -25,7 +25,7 @@ const FRAGMENT: u8 = 44;
 /// A length of fragments that every network carries and no switch takes for an attack (RFC 8200, 5).
 const FRAGMENT_LENGTH: usize = 1280;
 /// A protocol without ports (RFC 2784).
-const GRE: u8 = 47;
+const SOME_PROTOCOL: u8 = 47;
 
 /// One end of a conversation: its addresses, and the MAC to which it sends to get to the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +161,6 @@ fn inside(from: End, to: End, talk: Talk, asks: bool, flags: u8, length: usize) 
                 }
             }
         }
-        Talk::Other => (GRE, data),
+        Talk::Other => (SOME_PROTOCOL, data),
     }
 }
