@@ -8,6 +8,7 @@ use testbed::scenario::{Pair, Scenario};
 use testbed::{DEADLINE, Testbed};
 
 use super::support::{Copies, Frames, one_at, unique, weft};
+use super::wait_for;
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
@@ -163,6 +164,18 @@ fn tenants_without_ipv4() {
 fn applications_that_are_isolated_by_default() {
     let (scenario, testbed) = start("isolated");
     all_right(&scenario, &testbed);
+    // Open vSwitch counts what the cache has passed a little later.
+    wait_for("the ACL counts what it lets pass", || (matched(&testbed, "office-shop") > 0).then_some(()));
+}
+
+/// The packets that an ACL has matched on all hosts.
+fn matched(testbed: &Testbed, acl: &str) -> u64 {
+    let mut command = Command::new(weft());
+    command.args(["get", "acl", acl, "--json", "--controller", &testbed.controller_address()]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    object["state"]["counters"]["packets"].as_u64().unwrap_or_else(|| panic!("no counters: {object}"))
 }
 
 #[test]
