@@ -7,8 +7,7 @@ use lab::{Migration, Order, frame};
 use testbed::scenario::{Pair, Scenario};
 use testbed::{DEADLINE, Testbed};
 
-use super::support::{Copies, Frames, one_at, unique, weft};
-use super::wait_for;
+use super::support::{Copies, Frames, one_at, unique, wait_for, weft};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
