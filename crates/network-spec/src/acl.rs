@@ -5,7 +5,7 @@
 //! has sent it, those of its receiver's.
 //!
 //! What is decided at a port, in this order:
-//! 1. What the network answers itself is delivered, whatever the ACLs say. ARP, RARP and the neighbour discovery without which
+//! 1. The network delivers its own answers to ARP requests and solicitations, whatever the ACLs say. ARP, RARP and the neighbour discovery without which
 //!    nobody sends a packet (RFC 4861: solicitations and advertisements of routers and neighbours) meet only the ACLs that ask
 //!    for them, and no default.
 //! 2. Of a switch, a port group or the port, the ACLs of the direction are asked tier by tier ([`verdict`]).

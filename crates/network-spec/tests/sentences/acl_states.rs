@@ -1,4 +1,4 @@
-//! Connections: what a stateful port remembers, whom it lets answer, and when it forgets.
+//! Connections: which ones a stateful port remembers, which replies pass, and when the port forgets.
 
 use std::time::Duration;
 
