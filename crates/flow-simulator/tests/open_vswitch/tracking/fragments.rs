@@ -75,6 +75,37 @@ fn the_original_direction_is_matched_in_all_fragments_and_the_ports_only_in_the_
     assert_eq!(ports, [2, 3, 3]);
 }
 
+/// The first fragment is judged by its ports; then all of them meet in the zone again, and those of a datagram whose first one was
+/// dropped wait in vain.
+#[test]
+fn fragments_of_a_judged_datagram_meet_in_a_second_pass() {
+    let mut both = Both::start();
+    let judge = |dst: u16| {
+        lines(&[
+            "ip actions=ct(zone=5,table=1)",
+            "table=1,priority=3,ip,nw_frag=later actions=resubmit(,3)",
+            &format!(
+                "table=1,priority=2,ip,ct_state=+trk-inv,ct_nw_proto=17,ct_tp_dst={dst} actions=resubmit(,3)"
+            ),
+            "table=3,priority=2,ip,ct_state=+new+trk actions=ct(commit,zone=5),resubmit(,4)",
+            "table=3,priority=1,ip,nw_frag=yes,ct_state=+trk actions=ct(zone=5),resubmit(,4)",
+            "table=3,priority=0 actions=resubmit(,4)",
+            "table=4 actions=output:3",
+        ])
+    };
+    let mut count = |dst: u16| {
+        both.load(&judge(dst)).expect("taken");
+        // The second datagram belongs to the connection that the first one began.
+        let sent = (1..=2).map(|id| {
+            let frames = fragments(AB, dst * 2 + id, 3000, 1480);
+            frames.iter().map(|frame| both.receive(1, frame).expect("the same").len()).collect::<Vec<_>>()
+        });
+        sent.collect::<Vec<_>>()
+    };
+    assert_eq!(count(8), [[0, 0, 3], [0, 0, 3]]);
+    assert_eq!(count(9), [[0, 0, 0], [0, 0, 0]]);
+}
+
 #[test]
 fn random_fragments_go_as_in_open_vswitch() {
     let mut both = Both::start();
