@@ -7,7 +7,7 @@ use std::time::Duration;
 use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Host, Packet, Tunnelled};
 use nlog_data::{TableDelta, TableId};
 use openflow_rs::{FlowEntry, PortNo};
-use switch_tables::rows::{Flow, Meter, Patch, Tunnel};
+use switch_tables::rows::{ConntrackZone, Flow, Meter, Patch, Tunnel};
 use tunnel_encap::Encap;
 
 use crate::groups::{GroupChanges, Groups};
@@ -168,8 +168,19 @@ impl Hosts {
                 host.bridge.add_meter(meter.id);
             }
         }
+        self.flush(&changes.zones.insert);
         self.change_flows(changes.groups, changes.flows)?;
+        self.flush(&changes.zones.delete);
         self.remove_meters(&changes.meters)
+    }
+
+    /// Zones have another owner from now on, or none.
+    fn flush(&mut self, zones: &[ConntrackZone]) {
+        for zone in zones {
+            if let Some(host) = self.fabric.host_mut(&zone.host) {
+                host.bridge.flush_zone(zone.id);
+            }
+        }
     }
 
     /// Removes the meters that are not only changed, after the flows that used them.

@@ -3,8 +3,13 @@
 use std::collections::BTreeMap;
 
 use nlog_data::{Row, Schema, TableDelta, TableId};
-use switch_tables::rows::{Flow, Meter, Patch, Tunnel, bucket, candidate, flow, group, meter, patch, tunnel};
-use switch_tables::{BUCKETS, CANDIDATES, FLOWS, GROUPS, METERS, PATCHES, SwitchTable, TUNNELS};
+use switch_tables::rows::{
+    ConntrackZone, Flow, Meter, Patch, Tunnel, bucket, candidate, conntrack_zone, flow, group, meter, patch,
+    tunnel,
+};
+use switch_tables::{
+    BUCKETS, CANDIDATES, CONNTRACK_ZONES, FLOWS, GROUPS, METERS, PATCHES, SwitchTable, TUNNELS,
+};
 
 use crate::groups::GroupChanges;
 
@@ -18,6 +23,8 @@ pub struct Outputs {
     candidate: Option<TableId>,
     /// Rules need no meters.
     meter: Option<TableId>,
+    /// Nor conntrack zones.
+    zone: Option<TableId>,
     tunnel: TableId,
     patch: TableId,
 }
@@ -27,6 +34,7 @@ pub(crate) struct Changes {
     pub(crate) flows: Changed<Flow>,
     pub(crate) groups: GroupChanges,
     pub(crate) meters: Changed<Meter>,
+    pub(crate) zones: Changed<ConntrackZone>,
     pub(crate) tunnels: Changed<Tunnel>,
     pub(crate) patches: Changed<Patch>,
 }
@@ -54,6 +62,7 @@ impl Outputs {
             group: find_any(&GROUPS)?,
             candidate: find_any(&CANDIDATES)?,
             meter: find_any(&METERS)?,
+            zone: find_any(&CONNTRACK_ZONES)?,
             tunnel: find(&TUNNELS)?,
             patch: find(&PATCHES)?,
         })
@@ -67,7 +76,7 @@ impl Outputs {
     /// Whether this is one of them.
     pub fn contains(&self, table: TableId) -> bool {
         [self.flow, self.bucket, self.tunnel, self.patch].contains(&table)
-            || [self.group, self.candidate, self.meter].contains(&Some(table))
+            || [self.group, self.candidate, self.meter, self.zone].contains(&Some(table))
     }
 
     pub(crate) fn changes(&self, delta: &BTreeMap<TableId, TableDelta>) -> Result<Changes, String> {
@@ -81,6 +90,7 @@ impl Outputs {
                 candidates: read(self.candidate.map_or(&none, of), candidate)?,
             },
             meters: read(self.meter.map_or(&none, of), meter)?,
+            zones: read(self.zone.map_or(&none, of), conntrack_zone)?,
             tunnels: read(of(self.tunnel), tunnel)?,
             patches: read(of(self.patch), patch)?,
         })

@@ -70,6 +70,17 @@ pub struct Meter {
     pub burst: u32,
 }
 
+/// A row of [`CONNTRACK_ZONES`](crate::CONNTRACK_ZONES).
+#[derive(Debug, Clone)]
+pub struct ConntrackZone {
+    /// The host.
+    pub host: String,
+    /// The zone's number.
+    pub id: u16,
+    /// Whose connections it has.
+    pub owner: String,
+}
+
 /// A row of [`TUNNELS`](crate::TUNNELS).
 #[derive(Debug, Clone)]
 pub struct Tunnel {
@@ -213,6 +224,13 @@ pub fn meter(row: &Row) -> Option<Meter> {
     let number = |value: i64, last: u32| u32::try_from(value).ok().filter(|value| (1..=last).contains(value));
     let (id, rate, burst) = (number(*id, METERS)?, number(*rate, u32::MAX)?, number(*burst, u32::MAX)?);
     Some(Meter { host: host.to_string(), id, rate, burst })
+}
+
+/// Reads a row; none if no switch can have it.
+pub fn conntrack_zone(row: &Row) -> Option<ConntrackZone> {
+    let [Value::String(host), Value::Int(id), Value::String(owner)] = &row[..] else { return None };
+    let id = u16::try_from(*id).ok().filter(|id| *id != 0)?;
+    Some(ConntrackZone { host: host.to_string(), id, owner: owner.to_string() })
 }
 
 /// Reads a row; none if no switch can have it.
