@@ -51,19 +51,16 @@ fn stateful_acls_do_what_the_model_says(third: usize) {
 }
 
 #[test]
-#[ignore = "the rules know no allow_related yet"]
 fn stateful_acls_do_what_the_model_says_1() {
     stateful_acls_do_what_the_model_says(0);
 }
 
 #[test]
-#[ignore = "the rules know no allow_related yet"]
 fn stateful_acls_do_what_the_model_says_2() {
     stateful_acls_do_what_the_model_says(1);
 }
 
 #[test]
-#[ignore = "the rules know no allow_related yet"]
 fn stateful_acls_do_what_the_model_says_3() {
     stateful_acls_do_what_the_model_says(2);
 }
