@@ -330,7 +330,9 @@ impl FlowKey {
             Prerequisite::NdAdvert => nd(&[136]),
             // A match needs a state that excludes invalid packets. Actions do not find the original direction of a packet
             // that is only related.
-            Prerequisite::Ct => ip && self.ct.state & (NEW | ESTABLISHED | REPLY) != 0,
+            Prerequisite::Ct | Prerequisite::CtAddress => {
+                ip && self.ct.state & (NEW | ESTABLISHED | REPLY) != 0
+            }
         }
     }
 

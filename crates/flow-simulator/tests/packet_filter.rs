@@ -13,18 +13,18 @@ use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Match, PortNo};
 use test_random::Random;
 
-const SCTP: u8 = 132;
+pub(crate) const SCTP: u8 = 132;
 
 /// A packet before it is bytes.
 #[derive(Debug)]
-struct Sent {
-    from: Mac,
-    vlan: Option<u16>,
-    inside: Inside,
+pub(crate) struct Sent {
+    pub(crate) from: Mac,
+    pub(crate) vlan: Option<u16>,
+    pub(crate) inside: Inside,
 }
 
 #[derive(Debug)]
-enum Inside {
+pub(crate) enum Inside {
     /// With its operation.
     Arp(u16),
     Ip(Ip),
@@ -32,21 +32,21 @@ enum Inside {
     Other,
 }
 
-#[derive(Debug)]
-struct Ip {
-    src: IpAddr,
-    dst: IpAddr,
-    protocol: u8,
-    ttl: u8,
-    fragment: Fragment,
+#[derive(Clone, Debug)]
+pub(crate) struct Ip {
+    pub(crate) src: IpAddr,
+    pub(crate) dst: IpAddr,
+    pub(crate) protocol: u8,
+    pub(crate) ttl: u8,
+    pub(crate) fragment: Fragment,
     /// Ports, or type and code of ICMP.
-    numbers: (u16, u16),
+    pub(crate) numbers: (u16, u16),
     /// Of TCP: 2 is SYN, 16 ACK.
-    flags: u8,
+    pub(crate) flags: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fragment {
+pub(crate) enum Fragment {
     No,
     First,
     Later,
@@ -54,7 +54,7 @@ enum Fragment {
 
 /// What a filter says of one field.
 #[derive(Debug, Clone, Copy)]
-enum Say {
+pub(crate) enum Say {
     Protocol(&'static str),
     Src(IpAddr, u8),
     Dst(IpAddr, u8),
@@ -82,7 +82,7 @@ fn mac(random: &mut Random) -> Mac {
     [2, 0, 0, 0, 0, random.below(2) as u8]
 }
 
-fn sent(random: &mut Random) -> Sent {
+pub(crate) fn sent(random: &mut Random) -> Sent {
     let inside = match random.below(10) {
         0 => Inside::Arp(1 + random.below(2) as u16),
         1 => Inside::Other,
@@ -123,7 +123,7 @@ fn ip(random: &mut Random) -> Ip {
     }
 }
 
-fn frame(sent: &Sent) -> Vec<u8> {
+pub(crate) fn frame(sent: &Sent) -> Vec<u8> {
     let (kind, payload) = match &sent.inside {
         Inside::Arp(operation) => {
             let sender = (sent.from, Ipv4Addr::new(10, 0, 0, 1));
@@ -140,7 +140,7 @@ fn frame(sent: &Sent) -> Vec<u8> {
 }
 
 /// The Ethernet type of an IP packet, and its bytes.
-fn packet(ip: &Ip) -> (u16, Vec<u8>) {
+pub(crate) fn packet(ip: &Ip) -> (u16, Vec<u8>) {
     let endpoints = match (ip.src, ip.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => Endpoints::V4(src, dst),
         (IpAddr::V6(src), IpAddr::V6(dst)) => Endpoints::V6(src, dst),
@@ -174,7 +174,7 @@ fn packet(ip: &Ip) -> (u16, Vec<u8>) {
 }
 
 /// What a filter says, each field at most once.
-fn says(random: &mut Random) -> Vec<Say> {
+pub(crate) fn says(random: &mut Random) -> Vec<Say> {
     let mut says = match random.below(4) {
         0 => {
             let protocol = *random.pick(&["tcp", "6", "udp", "17", "sctp"]);
@@ -233,7 +233,7 @@ fn net(random: &mut Random) -> (IpAddr, u8) {
 }
 
 /// The filter's text.
-fn text(says: &[Say]) -> String {
+pub(crate) fn text(says: &[Say]) -> String {
     let hex = |mac: &Mac| mac.map(|byte| format!("{byte:02x}")).join(":");
     let texts = says.iter().map(|say| match say {
         Say::Protocol(name) => format!("ip_proto={name}"),
@@ -256,7 +256,7 @@ fn text(says: &[Say]) -> String {
 }
 
 /// Whether a packet has the field with the value.
-fn holds(say: &Say, sent: &Sent) -> bool {
+pub(crate) fn holds(say: &Say, sent: &Sent) -> bool {
     let ip = match &sent.inside {
         Inside::Ip(ip) => Some(ip),
         _ => None,

@@ -21,6 +21,13 @@ fn given() -> (Matches, ActionLists) {
                 Ok(Results::One(Value::Match(m))) => {
                     matches.insert((function.name.to_string(), m.text().to_string()));
                 }
+                Ok(Results::Many(values)) => {
+                    let texts = values.iter().flatten().filter_map(|value| match value {
+                        Value::Match(m) => Some(m.text().to_string()),
+                        _ => None,
+                    });
+                    matches.extend(texts.map(|text| (function.name.to_string(), text)));
+                }
                 Ok(Results::One(Value::Actions(a))) => {
                     actions.push((function.name.to_string(), (*a).clone()));
                 }

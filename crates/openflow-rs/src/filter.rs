@@ -14,6 +14,7 @@
 //! A packet is meant if it has every field of the filter with the value that the filter says; the matches admit exactly these
 //! packets. As in Open vSwitch, a fragment that is not the first has ports 0.
 
+mod connection;
 mod expand;
 mod names;
 mod value;
@@ -140,6 +141,27 @@ impl PacketFilter {
         let named: Vec<Named<'_>> = self.items.iter().map(|item| (*item, item.name())).collect();
         // A filter without matches is not made.
         expand::matches(&named).unwrap_or_default()
+    }
+
+    /// The matches that together mean the same at a port that tracks connections: where a switch looks up the
+    /// connection of every IP packet but messages of neighbour discovery (`ICMPv6` types 133 to 136) and of multicast
+    /// listeners (130, 131, 132 and 143), and where it has dropped invalid ones. At least one, none twice.
+    ///
+    /// IP addresses, protocol, ports, and types and codes of ICMP are those of the first packet of the connection;
+    /// fields of other kinds are the packet's own. A packet that is not tracked has nothing but its own fields. A filter
+    /// that says nothing of a connection has its ordinary [`matches`](PacketFilter::matches).
+    ///
+    /// ```
+    /// use openflow_rs::filter::PacketFilter;
+    /// let filter: PacketFilter = "ip_proto=tcp,tp_dst=22".parse()?;
+    /// let matches: Vec<String> = filter.connection_matches().iter().map(ToString::to_string).collect();
+    /// assert_eq!(matches, ["ct_state=-inv+trk,ct_nw_proto=6,ct_tp_dst=22"]);
+    /// # Ok::<(), openflow_rs::filter::FilterFaults>(())
+    /// ```
+    pub fn connection_matches(&self) -> Vec<Match> {
+        let named: Vec<Named<'_>> = self.items.iter().map(|item| (*item, item.name())).collect();
+        // What has ordinary matches has these.
+        connection::matches(&named).unwrap_or_default()
     }
 }
 

@@ -14,10 +14,10 @@ pub(crate) const ETH_TYPE_RARP: u128 = 0x8035;
 pub(crate) const ETH_TYPE_IPV6: u128 = 0x86dd;
 pub(crate) const ETH_TYPE_MPLS: u128 = 0x8847;
 pub(crate) const ETH_TYPE_MPLS_MCAST: u128 = 0x8848;
-const PROTO_ICMP: u128 = 1;
+pub(crate) const PROTO_ICMP: u128 = 1;
 const PROTO_TCP: u128 = 6;
 const PROTO_UDP: u128 = 17;
-const PROTO_ICMPV6: u128 = 58;
+pub(crate) const PROTO_ICMPV6: u128 = 58;
 const PROTO_SCTP: u128 = 132;
 const ND_SOLICIT: u128 = 135;
 const ND_ADVERT: u128 = 136;
@@ -144,6 +144,11 @@ impl Match {
                 // Here the switch treats an unmatched code as 0.
                 && self.exactly(Field::Icmpv6Code).is_none_or(|code| code == 0)
         };
+        // New, established, related, reply, or translated; or tracked and not invalid.
+        let valid = |(value, mask): (u128, u128)| {
+            value & 0xcf != 0 || (value & 0x20 != 0 && mask & !value & 0x10 != 0)
+        };
+        let connection = || self.get(Field::CtState).is_some_and(valid);
         // Only the first fragment has ports.
         let later_fragment = self.get(Field::IpFrag).is_some_and(|(value, _)| value & 2 != 0);
         match needs {
@@ -164,13 +169,8 @@ impl Match {
             Prerequisite::Nd => nd(ND_SOLICIT) || nd(ND_ADVERT),
             Prerequisite::NdSolicit => nd(ND_SOLICIT),
             Prerequisite::NdAdvert => nd(ND_ADVERT),
-            Prerequisite::Ct => {
-                // New, established, related, reply, or translated; or tracked and not invalid.
-                let valid = |(value, mask): (u128, u128)| {
-                    value & 0xcf != 0 || (value & 0x20 != 0 && mask & !value & 0x10 != 0)
-                };
-                ip && self.get(Field::CtState).is_some_and(valid)
-            }
+            Prerequisite::Ct => connection(),
+            Prerequisite::CtAddress => ip && connection(),
         }
     }
 

@@ -459,7 +459,7 @@ fn demands(needs: Prerequisite, key: &FlowKey) -> Vec<(Field, u128, u128)> {
     let kind = exact(Field::EthType);
     let proto = exact(Field::IpProto);
     match needs {
-        Prerequisite::None | Prerequisite::Mpls | Prerequisite::Ct => vec![],
+        Prerequisite::None | Prerequisite::Mpls | Prerequisite::Ct | Prerequisite::CtAddress => vec![],
         Prerequisite::Vlan => vec![(Field::VlanTci, 0x1000, 0x1000)],
         Prerequisite::Ipv4 | Prerequisite::Ipv6 | Prerequisite::Ip | Prerequisite::Arp => vec![kind],
         Prerequisite::Tcp

@@ -48,7 +48,7 @@ fn needs(field: Field, six: bool) -> &'static str {
         Prerequisite::Nd => "icmp6,icmp_code=0,",
         Prerequisite::NdSolicit => "icmp6,icmp_type=135,icmp_code=0,",
         Prerequisite::NdAdvert => "icmp6,icmp_type=136,icmp_code=0,",
-        Prerequisite::Ct => match field.info().format {
+        Prerequisite::Ct | Prerequisite::CtAddress => match field.info().format {
             Format::Ipv4 => "ct_state=-inv+trk,ip,",
             Format::Ipv6 => "ct_state=-inv+trk,ipv6,",
             _ => "ct_state=-inv+trk,",

@@ -53,7 +53,7 @@ pub(super) fn prerequisite(field: Field, six: bool) -> Result<Match, MatchError>
         Prerequisite::Nd => nd(),
         Prerequisite::NdSolicit => nd()?.with(Field::Icmpv6Type, 135),
         Prerequisite::NdAdvert => nd()?.with(Field::Icmpv6Type, 136),
-        Prerequisite::Ct => tracked(field),
+        Prerequisite::Ct | Prerequisite::CtAddress => tracked(field),
     }
 }
 

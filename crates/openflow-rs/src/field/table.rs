@@ -56,6 +56,8 @@ pub enum Prerequisite {
     NdAdvert,
     /// A tracked connection.
     Ct,
+    /// A tracked connection of one IP version.
+    CtAddress,
 }
 
 impl fmt::Display for Prerequisite {
@@ -76,7 +78,8 @@ impl fmt::Display for Prerequisite {
             Prerequisite::Nd => "icmp6 with icmp_type 135 or 136",
             Prerequisite::NdSolicit => "icmp6 with icmp_type 135",
             Prerequisite::NdAdvert => "icmp6 with icmp_type 136",
-            Prerequisite::Ct => "ip or ipv6, and a valid ct_state such as +trk-inv or +est",
+            Prerequisite::Ct => "a valid ct_state such as +trk-inv or +est",
+            Prerequisite::CtAddress => "ip or ipv6, and a valid ct_state such as +trk-inv or +est",
         })
     }
 }
@@ -213,13 +216,13 @@ fields! {
     /// Label of the tracked connection.
     CtLabel("ct_label", "ct_label", [], 128, masked, rw, None, Hex, [NXM_NX_CT_LABEL nxm1 108]);
     /// Source of the connection's original direction.
-    CtNwSrc("ct_nw_src", "ct_nw_src", [], 32, masked, ro, Ct, Ipv4, [NXM_NX_CT_NW_SRC nxm1 120]);
+    CtNwSrc("ct_nw_src", "ct_nw_src", [], 32, masked, ro, CtAddress, Ipv4, [NXM_NX_CT_NW_SRC nxm1 120]);
     /// IPv6 source of the connection's original direction.
-    CtIpv6Src("ct_ipv6_src", "ct_ipv6_src", [], 128, masked, ro, Ct, Ipv6, [NXM_NX_CT_IPV6_SRC nxm1 122]);
+    CtIpv6Src("ct_ipv6_src", "ct_ipv6_src", [], 128, masked, ro, CtAddress, Ipv6, [NXM_NX_CT_IPV6_SRC nxm1 122]);
     /// Destination of the connection's original direction.
-    CtNwDst("ct_nw_dst", "ct_nw_dst", [], 32, masked, ro, Ct, Ipv4, [NXM_NX_CT_NW_DST nxm1 121]);
+    CtNwDst("ct_nw_dst", "ct_nw_dst", [], 32, masked, ro, CtAddress, Ipv4, [NXM_NX_CT_NW_DST nxm1 121]);
     /// IPv6 destination of the connection's original direction.
-    CtIpv6Dst("ct_ipv6_dst", "ct_ipv6_dst", [], 128, masked, ro, Ct, Ipv6, [NXM_NX_CT_IPV6_DST nxm1 123]);
+    CtIpv6Dst("ct_ipv6_dst", "ct_ipv6_dst", [], 128, masked, ro, CtAddress, Ipv6, [NXM_NX_CT_IPV6_DST nxm1 123]);
     /// IP protocol of the connection's original direction.
     CtNwProto("ct_nw_proto", "ct_nw_proto", [], 8, whole, ro, Ct, Decimal, [NXM_NX_CT_NW_PROTO nxm1 119]);
     /// Source port of the connection's original direction.

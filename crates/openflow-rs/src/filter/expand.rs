@@ -8,6 +8,9 @@ use crate::flow_match::{
 };
 use crate::{Field, Match, MatchError, Prerequisite};
 
+/// A part of a match: a field, its value and the mask of the bits that count.
+pub(super) type Part = (Field, u128, u128);
+
 const IP: &[u128] = &[ETH_TYPE_IP, ETH_TYPE_IPV6];
 
 /// The matches that together mean what the items say.
@@ -18,25 +21,38 @@ pub(super) fn matches(items: &[Named<'_>]) -> Result<Vec<Match>, FilterFault> {
     let protocol = protocol(items)?;
     let mut found = Vec::new();
     for eth in ethernet_types(items, protocol)? {
-        let mut of_type = vec![base(eth, protocol)];
-        for named in items {
-            let parts = parts(named, eth, protocol);
-            let joined = of_type.iter().flat_map(|whole| parts.iter().map(move |part| (whole, part)));
-            let joined = joined.map(|(whole, (field, value, mask))| {
-                whole.clone().with_masked(*field, *value, *mask).map_err(|error| misfit(named, &error))
-            });
-            of_type = joined.collect::<Result<_, _>>()?;
-        }
-        for matches in &of_type {
-            matches.validate().map_err(|error| lacking(items, &error))?;
-        }
-        found.extend(of_type);
+        let parts = |named: &Named<'_>| parts(named, eth, protocol);
+        found.extend(join(base(eth, protocol), items, parts)?);
+    }
+    Ok(found)
+}
+
+/// The matches that extend a base by one part of each item.
+///
+/// # Errors
+/// Parts that contradict each other or the base, and fields without their prerequisites.
+pub(super) fn join(
+    base: Match,
+    items: &[Named<'_>],
+    parts: impl Fn(&Named<'_>) -> Vec<Part>,
+) -> Result<Vec<Match>, FilterFault> {
+    let mut found = vec![base];
+    for named in items {
+        let parts = parts(named);
+        let joined = found.iter().flat_map(|whole| parts.iter().map(move |part| (whole, part)));
+        let joined = joined.map(|(whole, (field, value, mask))| {
+            whole.clone().with_masked(*field, *value, *mask).map_err(|error| misfit(named, &error))
+        });
+        found = joined.collect::<Result<_, _>>()?;
+    }
+    for matches in &found {
+        matches.validate().map_err(|error| lacking(items, &error))?;
     }
     Ok(found)
 }
 
 /// The protocol that the items mean. A field that one protocol alone has implies it.
-fn protocol(items: &[Named<'_>]) -> Result<Option<Protocol>, FilterFault> {
+pub(super) fn protocol(items: &[Named<'_>]) -> Result<Option<Protocol>, FilterFault> {
     // The protocol, and what says so.
     let mut meant = match items.iter().find(|(item, _)| item.field == Field::IpProto) {
         Some((Item { field, value: FilterValue::Protocol(protocol) }, name)) => {
@@ -76,7 +92,10 @@ fn is_icmp(protocol: Protocol) -> bool {
 }
 
 /// The Ethernet types of the packets that can have all fields; `None` stands for all types.
-fn ethernet_types(items: &[Named<'_>], protocol: Option<Protocol>) -> Result<Vec<Option<u128>>, FilterFault> {
+pub(super) fn ethernet_types(
+    items: &[Named<'_>],
+    protocol: Option<Protocol>,
+) -> Result<Vec<Option<u128>>, FilterFault> {
     let mut common: Option<Vec<u128>> = None;
     for (at, named) in items.iter().enumerate() {
         let Some(own) = types_of(named, protocol) else { continue };
@@ -116,7 +135,9 @@ fn types_of((item, _): &Named<'_>, protocol: Option<Protocol>) -> Option<Vec<u12
             _ => IP,
         },
         _ => match item.field.info().prerequisite {
-            Prerequisite::None | Prerequisite::Vlan | Prerequisite::Ct => return None,
+            Prerequisite::None | Prerequisite::Vlan | Prerequisite::Ct | Prerequisite::CtAddress => {
+                return None;
+            }
             Prerequisite::Arp => &[ETH_TYPE_ARP, ETH_TYPE_RARP],
             Prerequisite::Mpls => &[ETH_TYPE_MPLS, ETH_TYPE_MPLS_MCAST],
             Prerequisite::Ipv4 => &IP[..1],
@@ -149,12 +170,8 @@ fn in_words(types: &[u128]) -> String {
 }
 
 /// The match of an Ethernet type and a protocol.
-fn base(eth: Option<u128>, protocol: Option<Protocol>) -> Match {
-    let protocol = protocol.zip(eth).map(|(protocol, eth)| match protocol {
-        Protocol::Icmp if eth == ETH_TYPE_IP => 1,
-        Protocol::Icmp | Protocol::Icmp6 => 58,
-        Protocol::Number(number) => u128::from(number),
-    });
+pub(super) fn base(eth: Option<u128>, protocol: Option<Protocol>) -> Match {
+    let protocol = protocol.zip(eth).map(|(protocol, eth)| protocol.number(eth));
     let demands = [(Field::EthType, eth), (Field::IpProto, protocol)];
     demands.into_iter().fold(Match::any(), |found, (field, value)| match value {
         // Both values fit, and nothing is there that they could contradict.
@@ -164,7 +181,7 @@ fn base(eth: Option<u128>, protocol: Option<Protocol>) -> Match {
 }
 
 /// The parts of a match that mean an item, of which a packet needs to meet one.
-fn parts((item, _): &Named<'_>, eth: Option<u128>, protocol: Option<Protocol>) -> Vec<(Field, u128, u128)> {
+pub(super) fn parts((item, _): &Named<'_>, eth: Option<u128>, protocol: Option<Protocol>) -> Vec<Part> {
     let six = eth == Some(ETH_TYPE_IPV6);
     match (item.field, item.value) {
         // The base has it.

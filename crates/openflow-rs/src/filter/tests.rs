@@ -86,6 +86,116 @@ fn other_fields_are_those_of_open_vswitch() {
     becomes("icmpv6_type=135,nd_target=fd00::1", &["icmp6,icmp_type=135,nd_target=fd00::1"]);
 }
 
+#[track_caller]
+fn tracks(text: &str, matches: &[&str]) {
+    let found: Vec<String> = filter(text).connection_matches().iter().map(ToString::to_string).collect();
+    let state = "ct_state=-inv+trk,";
+    let expected: Vec<String> = matches
+        .iter()
+        .map(|text| {
+            text.strip_prefix("+ ").map_or_else(|| (*text).to_owned(), |rest| format!("{state}{rest}"))
+        })
+        .collect();
+    assert_eq!(found, expected, "{text}");
+}
+
+#[test]
+fn a_protocol_of_a_connection_is_one_match_for_both_versions() {
+    tracks("ip_proto=tcp,tp_dst=22", &["+ ct_nw_proto=6,ct_tp_dst=22"]);
+    tracks("ip_proto=udp,tp_src=53", &["+ ct_nw_proto=17,ct_tp_src=53"]);
+    tracks("ip_proto=sctp,tp_dst=1", &["+ ct_nw_proto=132,ct_tp_dst=1"]);
+    tracks("ip_proto=47", &["+ ct_nw_proto=47"]);
+    tracks("ip_proto=1", &["+ ct_nw_proto=1"]);
+    tracks("ip_proto=tcp,tp_dst=80-83", &["+ ct_nw_proto=6,ct_tp_dst=0x50/0xfffc"]);
+    tracks(
+        "ip_proto=tcp,tp_src=1-2,tp_dst=4-6",
+        &[
+            "+ ct_nw_proto=6,ct_tp_src=1,ct_tp_dst=0x4/0xfffe",
+            "+ ct_nw_proto=6,ct_tp_src=1,ct_tp_dst=6",
+            "+ ct_nw_proto=6,ct_tp_src=2,ct_tp_dst=0x4/0xfffe",
+            "+ ct_nw_proto=6,ct_tp_src=2,ct_tp_dst=6",
+        ],
+    );
+    tracks("ip_proto=tcp,tp_dst=0-65535", &["+ ct_nw_proto=6"]);
+    // Open vSwitch takes protocol 0 of a connection for none.
+    tracks("ip_proto=0", &["+ ip,nw_proto=0", "+ ipv6,nw_proto=0"]);
+}
+
+#[test]
+fn versions_of_connections_are_apart_where_they_differ() {
+    tracks("ip_proto=tcp,eth_type=ip,tp_dst=22", &["+ ct_nw_proto=6,ct_tp_dst=22,ip"]);
+    tracks("ip_proto=tcp,eth_type=ipv6", &["+ ct_nw_proto=6,ipv6"]);
+    tracks("ip_src=10.0.9.0/24", &["+ ct_nw_src=10.0.9.0/24,ip"]);
+    tracks("ip_proto=tcp,ip_dst=10.0.0.1,tp_dst=22", &["+ ct_nw_dst=10.0.0.1,ct_nw_proto=6,ct_tp_dst=22,ip"]);
+    tracks("ip_proto=tcp,ip_src=0.0.0.0/0", &["+ ct_nw_proto=6,ip"]);
+    tracks("ip_proto=tcp,ip_src=FD00::/8", &["+ ct_ipv6_src=fd00::/8,ct_nw_proto=6,ipv6"]);
+    tracks("icmp_type=8", &["+ ct_nw_proto=1,ct_tp_src=8,ip", "+ ct_nw_proto=58,ct_tp_src=8,ipv6"]);
+    tracks("ip_proto=1,icmp_type=8,icmp_code=0", &["+ ct_nw_proto=1,ct_tp_src=8,ct_tp_dst=0,ip"]);
+    tracks("icmpv6_type=128", &["+ ct_nw_proto=58,ct_tp_src=128,ipv6"]);
+}
+
+#[test]
+fn packets_that_are_not_tracked_have_their_own_fields() {
+    tracks("ip_proto=icmp", &["+ ct_nw_proto=1,ip", "+ ct_nw_proto=58,ipv6", "ct_state=-trk,icmp6"]);
+    tracks("ip_proto=icmp6", &["+ ct_nw_proto=58,ipv6", "ct_state=-trk,icmp6"]);
+    tracks("ip_proto=58", &["+ ct_nw_proto=58", "ct_state=-trk,icmp6"]);
+    tracks(
+        "ip_proto=icmp6,icmp_code=0,ip_src=fe80::/64",
+        &[
+            "+ ct_ipv6_src=fe80::/64,ct_nw_proto=58,ct_tp_dst=0,ipv6",
+            "ct_state=-trk,icmp6,ipv6_src=fe80::/64,icmp_code=0",
+        ],
+    );
+    tracks("ip_dst=fd00::1", &["+ ct_ipv6_dst=fd00::1,ipv6", "ct_state=-trk,ipv6,ipv6_dst=fd00::1"]);
+    for kind in [130, 131, 132, 133, 134, 135, 136, 143] {
+        let own = format!("ct_state=-trk,icmp6,icmp_type={kind}");
+        tracks(&format!("icmpv6_type={kind}"), &[&own]);
+        let four = format!("+ ct_nw_proto=1,ct_tp_src={kind},ip");
+        tracks(&format!("icmp_type={kind}"), &[&four, &own]);
+    }
+    tracks("icmpv6_type=135,nd_target=fd00::1", &["ct_state=-trk,icmp6,icmp_type=135,nd_target=fd00::1"]);
+}
+
+#[test]
+fn what_says_nothing_of_a_connection_is_matched_whether_or_not_it_is_tracked() {
+    for text in [
+        "",
+        "eth_type=ip",
+        "eth_type=ipv6",
+        "eth_type=arp",
+        "eth_type=0x88cc",
+        "ip_src=0.0.0.0/0",
+        "ip_src=::/0",
+        "arp_op=1",
+        "eth_src=02:00:00:00:00:01,dl_vlan=5",
+        "ip_dscp=46",
+        "nw_ttl=1",
+        "ip_frag=later",
+        "ipv6_label=5",
+        "mpls_label=5",
+    ] {
+        assert_eq!(filter(text).connection_matches(), filter(text).matches(), "{text}");
+    }
+}
+
+#[test]
+fn fields_that_a_connection_lacks_are_those_of_each_packet() {
+    tracks("eth_src=02:00:00:00:00:01,ip_proto=tcp", &["+ ct_nw_proto=6,dl_src=02:00:00:00:00:01"]);
+    tracks("dl_vlan=5,ip_proto=tcp", &["+ ct_nw_proto=6,dl_vlan=5"]);
+    tracks("ip_proto=tcp,nw_ttl=1", &["+ ct_nw_proto=6,ip,nw_ttl=1", "+ ct_nw_proto=6,ipv6,nw_ttl=1"]);
+    let flags = ["+ ct_nw_proto=6,tcp,tcp_flags=+syn-ack", "+ ct_nw_proto=6,tcp6,tcp_flags=+syn-ack"];
+    tracks("tcp_flags=+syn-ack", &flags);
+    tracks("ip_proto=tcp,tcp_flags=+syn-ack", &flags);
+    tracks(
+        "ip_proto=tcp,tcp_flags=+syn,ip_src=10.0.0.1,tp_dst=22",
+        &["+ ct_nw_src=10.0.0.1,ct_nw_proto=6,ct_tp_dst=22,tcp,tcp_flags=+syn"],
+    );
+    tracks(
+        "ip_src=fd00::1,ip_dscp=46",
+        &["+ ct_ipv6_src=fd00::1,ipv6,nw_tos=184", "ct_state=-trk,ipv6,ipv6_src=fd00::1,nw_tos=184"],
+    );
+}
+
 #[test]
 fn spellings_of_one_filter_are_one_value() {
     for (text, canonical) in [

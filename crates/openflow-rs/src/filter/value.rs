@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::field::Format;
 use crate::field::text::{number, prefix_mask};
-use crate::flow_match::KEYWORDS;
+use crate::flow_match::{ETH_TYPE_IP, KEYWORDS, PROTO_ICMP, PROTO_ICMPV6};
 use crate::{Field, Match, nearest};
 
 /// What a filter says of a field.
@@ -35,6 +35,15 @@ impl Protocol {
     pub(super) const TCP: Protocol = Protocol::Number(6);
     pub(super) const UDP: Protocol = Protocol::Number(17);
     pub(super) const SCTP: Protocol = Protocol::Number(132);
+
+    /// The number in packets of an Ethernet type.
+    pub(super) fn number(self, eth: u128) -> u128 {
+        match self {
+            Protocol::Icmp if eth == ETH_TYPE_IP => PROTO_ICMP,
+            Protocol::Icmp | Protocol::Icmp6 => PROTO_ICMPV6,
+            Protocol::Number(number) => number.into(),
+        }
+    }
 }
 
 /// Protocols with names.

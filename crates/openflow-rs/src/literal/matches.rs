@@ -418,7 +418,8 @@ fn remedy(needs: Prerequisite) -> &'static str {
         }
         Prerequisite::NdSolicit => "add `icmp6, icmp_type: 135`",
         Prerequisite::NdAdvert => "add `icmp6, icmp_type: 136`",
-        Prerequisite::Ct => {
+        Prerequisite::Ct => "add `ct_state: \"+trk-inv\"` or another state of valid connections",
+        Prerequisite::CtAddress => {
             "add `ip` or `ipv6`, and `ct_state: \"+trk-inv\"` or another state of valid connections"
         }
     }

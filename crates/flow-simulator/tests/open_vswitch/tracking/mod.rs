@@ -1,6 +1,7 @@
 //! Connection tracking: sequences of packets through tables with `ct`, in both.
 
 mod facts;
+mod filters;
 mod fragments;
 mod packets;
 mod random;

@@ -25,11 +25,13 @@ fn said(field: Field) -> &'static str {
         Prerequisite::Icmp6 => "icmp6",
         Prerequisite::Nd | Prerequisite::NdSolicit => "icmp6, icmp_type: 135",
         Prerequisite::NdAdvert => "icmp6, icmp_type: 136",
-        Prerequisite::Ct => match field {
+        Prerequisite::CtAddress => match field {
             Field::CtIpv6Src | Field::CtIpv6Dst => "ipv6, ct_state: \"+est+trk\"",
-            Field::CtNwSrc | Field::CtNwDst => ct,
-            Field::CtTpSrc | Field::CtTpDst => "ip, ct_state: \"+est+trk\", ct_nw_proto: 6",
-            _ => "ip, ct_state: \"+est+trk\"",
+            _ => ct,
+        },
+        Prerequisite::Ct => match field {
+            Field::CtTpSrc | Field::CtTpDst => "ct_state: \"+est+trk\", ct_nw_proto: 6",
+            _ => ct,
         },
     }
 }
@@ -122,7 +124,8 @@ fn a_field_without_what_it_needs_is_refused_with_a_remedy_that_helps() {
             );
             // The remedy is a part of a literal: the text between its first quotes.
             let remedy = errors[0].remedy.split('`').nth(1).expect("a quoted remedy");
-            let more = if remedy == "ip" && name.name.starts_with("ct_") { said(field) } else { remedy };
+            // Fields of a connection need more than one part.
+            let more = if name.name.starts_with("ct_") { said(field) } else { remedy };
             assert!(
                 literal::matches(&items(name, more, term)).is_ok(),
                 "{}: {}",
