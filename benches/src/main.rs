@@ -99,6 +99,18 @@ enum Bench {
         #[arg(long, default_value = "relay")]
         reach: network::Reach,
     },
+    /// The network's own rules on nvp-eval with ACLs on most ports: the load, changes of ACLs and of groups, what an ACL costs a host
+    Acls {
+        /// What ACLs do with packets that they let pass
+        #[arg(long, default_value = "stateless")]
+        acls: network::Acls,
+        /// How routers reach hosts; without it, there are no routers
+        #[arg(long)]
+        reach: Option<network::Reach>,
+        /// Load the invariants of examples/invariants beside the rules; they need routers
+        #[arg(long, requires = "reach")]
+        invariants: bool,
+    },
     /// How many flows a host has: with more hosts, larger switches, more VMs
     Growth,
     /// The memory of a whole controller after a start
@@ -145,6 +157,10 @@ enum Bench {
     NetworkRun {
         #[arg(long)]
         reach: Option<network::Reach>,
+        #[arg(long)]
+        acls: Option<network::Acls>,
+        #[arg(long, requires_all = ["reach", "acls"])]
+        invariants: bool,
     },
     #[command(hide = true)]
     DatalogRun { other: datalog::Other, folder: PathBuf },
@@ -162,7 +178,7 @@ impl Arguments {
     }
 
     fn network(&self) -> network::Run {
-        network::Run { divisor: self.divisor, steps: self.steps, workers: self.workers, reach: None }
+        network::Run::plain(self.divisor, self.steps, self.workers)
     }
 
     fn layered(&self) -> layered::Run {
@@ -187,9 +203,14 @@ fn main() -> Result<()> {
         Bench::Figure6JsonByHand { input } => figure6::json::by_hand(input),
         Bench::Figure6LiveRun => say(&figure6::live::run(arguments.divisor)?),
         Bench::Figure6SavedRun { folder } => say(&figure6::saved::run(folder)?),
-        Bench::NetworkRun { reach: None } => say(&network::run(arguments.network())?),
-        Bench::NetworkRun { reach } => {
-            say(&network::routed::run(network::Run { reach: *reach, ..arguments.network() })?)
+        Bench::NetworkRun { reach, acls, invariants } => {
+            let (reach, acls, invariants) = (*reach, *acls, *invariants);
+            let run = network::Run { reach, acls, invariants, ..arguments.network() };
+            match (acls, reach) {
+                (Some(_), _) => say(&network::filtered::run(run)?),
+                (None, Some(_)) => say(&network::routed::run(run)?),
+                (None, None) => say(&network::run(run)?),
+            }
         }
         Bench::Growth => network::growth::print(),
         Bench::Daemon { hosts } => daemon::print(*hosts),
@@ -209,6 +230,10 @@ fn main() -> Result<()> {
             print_lines(&arguments, &Bench::Network)?;
             print_lines(&arguments, &Bench::Routers { reach: network::Reach::Relay })?;
             print_lines(&arguments, &Bench::Routers { reach: network::Reach::Direct })?;
+            let acls = network::Acls::Stateless;
+            print_lines(&arguments, &Bench::Acls { acls, reach: None, invariants: false })?;
+            let reach = Some(network::Reach::Relay);
+            print_lines(&arguments, &Bench::Acls { acls, reach, invariants: false })?;
             network::growth::print()?;
             daemon::print(300)?;
             push::compare(arguments.flows, arguments.runs)?;
@@ -236,6 +261,10 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::State => figure6::saved::lines(runs, arguments.divisor),
         Bench::Network => network::lines(runs, arguments.network()),
         Bench::Routers { reach } => network::routed::lines(runs, arguments.network(), *reach),
+        Bench::Acls { acls, reach, invariants } => {
+            let (acls, reach, invariants) = (Some(*acls), *reach, *invariants);
+            network::filtered::lines(runs, network::Run { acls, reach, invariants, ..arguments.network() })
+        }
         Bench::Layered => layered::lines(runs, arguments.layered()),
         Bench::Joins => joins::lines(arguments.seed),
         Bench::Arrival => joins::lines_of_arrival(arguments.seed),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use network::{Kinds, ObjectStore};
-use nlog_data::{ColumnTransaction, Evaluator as _, Schema, TableId, Value};
+use nlog_data::{ColumnTransaction, Delta, Evaluator as _, Schema, TableId, Value};
 use nlog_dataflow::Options;
 use nlog_dataflow::fused::{Engine as Fused, RawDelta};
 use nlog_hooks::Hooked;
@@ -21,10 +21,14 @@ use crate::measure::{self, Clock};
 use crate::nvp::random::Random;
 
 /// Ports added at a time.
-const PORTS: usize = 10;
+pub(super) const PORTS: usize = 10;
 
 /// The stage that checks who sends through tunnels: it has a flow for each host that may.
 const TUNNEL_SOURCE: &str = "TUNNEL_SOURCE";
+/// The stage that looks up the groups of addresses: it has a flow for each address.
+const IDENTITY: &str = "IDENTITY";
+/// The match on a datapath, without its value.
+const DATAPATH: &str = "metadata=";
 
 /// Output rows of the load, by host.
 pub(super) struct Loaded {
@@ -32,21 +36,50 @@ pub(super) struct Loaded {
     /// Flows without those that check the sources of tunnels.
     pub(super) unchecked: PerHost,
     pub(super) buckets: PerHost,
+    /// Flows of all hosts that look up the groups of an address.
+    pub(super) identities: usize,
+    /// Flows of all hosts that are for no single datapath.
+    pub(super) of_no_datapath: usize,
 }
 
-/// Transactions of one kind: wall time, processor time, and rows of the delta of each.
+/// A transaction's cost.
+#[derive(Debug)]
+struct Cost {
+    wall: Duration,
+    cpu: Duration,
+    /// Rows of its delta.
+    rows: usize,
+    /// Flows of its delta on the host where most are.
+    flows_of_a_host: usize,
+}
+
+/// Transactions of one kind.
 #[derive(Debug, Default)]
-pub(super) struct Steps(Vec<(Duration, Duration, usize)>);
+pub(super) struct Steps(Vec<Cost>);
 
 impl Steps {
     pub(super) fn figures(&self) -> Changes {
-        let wall = Latency::new(self.0.iter().map(|(wall, ..)| *wall).collect());
-        let cpu = Latency::new(self.0.iter().map(|(_, cpu, _)| *cpu).collect());
-        let mut rows: Vec<usize> = self.0.iter().map(|(.., rows)| *rows).collect();
-        rows.sort_unstable();
-        let at = |part: usize| rows.get(rows.len() * part / 100).copied().unwrap_or(0);
-        Changes { wall, cpu, rows: (at(50), at(99)) }
+        let wall = Latency::new(self.0.iter().map(|cost| cost.wall).collect());
+        let cpu = Latency::new(self.0.iter().map(|cost| cost.cpu).collect());
+        let counts = |of: fn(&Cost) -> usize| {
+            let mut counts: Vec<usize> = self.0.iter().map(of).collect();
+            counts.sort_unstable();
+            let at = |part: usize| counts.get(counts.len() * part / 100).copied().unwrap_or(0);
+            (at(50), at(99))
+        };
+        let (rows, flows_of_a_host) = (counts(|cost| cost.rows), counts(|cost| cost.flows_of_a_host));
+        Changes { wall, cpu, rows, flows_of_a_host }
     }
+}
+
+/// The flows that change on the host where most do.
+fn most_flows_of_a_host(delta: &Delta, schema: &Schema) -> usize {
+    let flows = schema.find("of_flow").and_then(|table| delta.tables.get(&table));
+    let mut of_host: HashMap<&Value, usize> = HashMap::new();
+    for row in flows.iter().flat_map(|table| table.insert.iter().chain(&table.delete)) {
+        *of_host.entry(&row[0]).or_default() += 1;
+    }
+    of_host.into_values().max().unwrap_or(0)
 }
 
 /// The rules with a network that has been loaded.
@@ -56,16 +89,17 @@ pub(super) struct Driver {
     store: ObjectStore,
     pub(super) world: World,
     pub(super) random: Random,
+    pub(super) loaded: Loaded,
 }
 
 impl Driver {
     /// Loads a network: from JSON texts in memory to deltas in memory.
     pub(super) fn load(network: &Network, run: Run) -> Result<(Driver, Load)> {
-        let mut engine = start(run.workers)?;
+        let mut engine = start(run)?;
         let schema = engine.schema().clone();
         let mut store = store()?;
-        let (world, step) = World::new(network, run.reach);
-        let source_checks = stage(TUNNEL_SOURCE)?;
+        let (world, step) = World::new(network, run);
+        let stages = Stages::new()?;
 
         let clock = Clock::start();
         let transaction = step.transaction(&mut store, &schema)?;
@@ -74,9 +108,10 @@ impl Driver {
         let (took, cpu, peak_mib, loaded) = engine.commit_columns_by(&columns, |engine, columns| {
             let words = engine.commit_words(columns)?;
             let (took, cpu) = clock.stop();
-            Ok((took, cpu, measure::peak_mib(), loaded(&words, &schema, world.hosts(), source_checks)))
+            Ok((took, cpu, measure::peak_mib(), loaded(&words, &schema, world.hosts(), stages)))
         })?;
-        let Loaded { flows, unchecked, buckets } = loaded?;
+        let loaded = loaded?;
+        let Loaded { flows, unchecked, buckets, .. } = loaded;
         drop((columns, step));
         let load = Load {
             time_s: took.as_secs_f64(),
@@ -88,7 +123,7 @@ impl Driver {
             buckets,
         };
         let random = Random::new(0x6e65_7477_6f72_6b73);
-        Ok((Driver { engine, schema, store, world, random }, load))
+        Ok((Driver { engine, schema, store, world, random, loaded }, load))
     }
 
     /// Commits a change and adds its cost.
@@ -98,7 +133,8 @@ impl Driver {
         let (took, cpu) = clock.stop();
         let tables = committed.delta.tables.values();
         let rows = tables.map(|table| table.insert.len() + table.delete.len()).sum();
-        to.0.push((took, cpu, rows));
+        let flows_of_a_host = most_flows_of_a_host(&committed.delta, &self.schema);
+        to.0.push(Cost { wall: took, cpu, rows, flows_of_a_host });
         Ok(())
     }
 
@@ -154,12 +190,13 @@ pub(super) fn run(network: &Network, run: Run) -> Result<Figures> {
 }
 
 /// The engine with the network's rules and no rows.
-pub(super) fn start(workers: usize) -> Result<Hooked<Fused>> {
+pub(super) fn start(run: Run) -> Result<Hooked<Fused>> {
+    let workers = run.workers;
     let start = move |program, observe| {
         let options = Options { observe, ..Engine::Fused.options(workers, Settings::default()) };
         Fused::new(program, &options).map_err(|error| error.to_string())
     };
-    let program = super::program()?;
+    let program = if run.invariants { super::guarded_program()? } else { super::program()? };
     let observe = Engine::Fused.options(workers, Settings::default()).observe;
     let engine = start(Arc::clone(&program), observe).map_err(anyhow::Error::msg)?;
     Hooked::new(&program, engine, start).map_err(anyhow::Error::msg)
@@ -170,30 +207,40 @@ fn store() -> Result<ObjectStore> {
     Ok(ObjectStore::new(&Kinds::new(super::program()?.objects.clone())))
 }
 
-/// The number of a stage of the rules.
-fn stage(name: &str) -> Result<i64> {
-    let program = super::program()?;
-    let stage = program.stages.iter().find(|stage| stage.name == name);
-    let stage = stage.with_context(|| format!("the rules have no stage {name}"))?;
-    Ok(stage.number.into())
+/// Stages of the rules whose flows are counted.
+#[derive(Debug, Clone, Copy)]
+struct Stages {
+    source_checks: i64,
+    identity: i64,
+}
+
+impl Stages {
+    fn new() -> Result<Stages> {
+        let program = super::program()?;
+        let number = |name: &str| -> Result<i64> {
+            let stage = program.stages.iter().find(|stage| stage.name == name);
+            Ok(stage.with_context(|| format!("the rules have no stage {name}"))?.number.into())
+        };
+        Ok(Stages { source_checks: number(TUNNEL_SOURCE)?, identity: number(IDENTITY)? })
+    }
 }
 
 /// Loads a network alone.
-pub(super) fn load(network: &Network) -> Result<Loaded> {
-    let mut engine = start(1)?;
+pub(super) fn load(network: &Network, run: Run) -> Result<Loaded> {
+    let mut engine = start(run)?;
     let schema = engine.schema().clone();
-    let (world, step) = World::new(network, None);
-    let source_checks = stage(TUNNEL_SOURCE)?;
+    let (world, step) = World::new(network, run);
+    let stages = Stages::new()?;
     let columns = ColumnTransaction::from_rows(&step.transaction(&mut store()?, &schema)?)?;
     let load = |engine: &mut Fused, columns: &ColumnTransaction| {
-        Ok(loaded(&engine.commit_words(columns)?, &schema, world.hosts(), source_checks))
+        Ok(loaded(&engine.commit_words(columns)?, &schema, world.hosts(), stages))
     };
     engine.commit_columns_by(&columns, load)?
 }
 
 /// Counts the output. Fails if the tunnels differ from the reported ones, or if the rules report a problem, because the
 /// network is then not the intended one.
-fn loaded(words: &RawDelta<'_>, schema: &Schema, hosts: usize, source_checks: i64) -> Result<Loaded> {
+fn loaded(words: &RawDelta<'_>, schema: &Schema, hosts: usize, stages: Stages) -> Result<Loaded> {
     let by_host = |name: &str, without: Option<i64>| {
         let wanted = schema.find(name);
         let mut counts: HashMap<u32, usize> = HashMap::new();
@@ -221,9 +268,29 @@ fn loaded(words: &RawDelta<'_>, schema: &Schema, hosts: usize, source_checks: i6
             ensure!(changed.len() == hosts, "{} tunnels of {hosts} hosts", changed.len());
         }
     }
+    let (identities, of_no_datapath) = of_what(words, schema, stages);
     Ok(Loaded {
         flows: by_host("of_flow", None),
-        unchecked: by_host("of_flow", Some(source_checks)),
+        unchecked: by_host("of_flow", Some(stages.source_checks)),
         buckets: by_host("of_bucket", None),
+        identities,
+        of_no_datapath,
     })
+}
+
+/// The flows that look up the groups of an address, and those that are for no single datapath.
+fn of_what(words: &RawDelta<'_>, schema: &Schema, stages: Stages) -> (usize, usize) {
+    let (mut identities, mut of_no_datapath) = (0, 0);
+    // A match is a word, however many hosts have it.
+    let mut is_of_datapath: HashMap<u32, bool> = HashMap::new();
+    for table in words.tables().filter(|table| Some(table.table) == schema.find("of_flow")) {
+        for (row, _) in table.rows() {
+            identities += usize::from(words.value(row[1]) == Value::Int(stages.identity));
+            let of_datapath = is_of_datapath
+                .entry(row[3])
+                .or_insert_with(|| words.value(row[3]).to_string().contains(DATAPATH));
+            of_no_datapath += usize::from(!*of_datapath);
+        }
+    }
+    (identities, of_no_datapath)
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::drive;
+use super::{Run, drive};
 use crate::figure6::workload::Network;
 
 /// Hosts, ports of each switch, and ports of each host. Each row differs from the first in one of
@@ -17,7 +17,7 @@ pub(crate) fn print() -> Result<()> {
         "| hosts | ports of a switch | ports of a host | flows | buckets of groups |\n|---|---|---|---|---|"
     );
     for (hosts, of_switch, of_host) in SHAPES {
-        let loaded = drive::load(&Network::even(hosts, of_switch, of_host))?;
+        let loaded = drive::load(&Network::even(hosts, of_switch, of_host), Run::plain(1, 0, 1))?;
         println!("| {hosts} | {of_switch} | {of_host} | {} | {} |", loaded.flows, loaded.buckets);
     }
     Ok(())

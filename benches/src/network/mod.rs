@@ -2,9 +2,10 @@
 //! reports, with the hooks that give labels, to the flows of all hosts, in one process.
 //!
 //! Each port has a MAC address and an IPv4 address, and port security. [`world`] makes the objects, [`drive`] loads them
-//! and then changes some, [`routed`] does so with routers, [`growth`] counts flows of networks of several shapes.
+//! and then changes some, [`routed`] does so with routers, [`filtered`] with ACLs, [`growth`] counts flows of networks of several shapes.
 
 mod drive;
+pub(crate) mod filtered;
 pub(crate) mod growth;
 pub(crate) mod routed;
 mod world;
@@ -13,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use controller::builtin;
 use nlog::{Program, Sources};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,7 +23,7 @@ use crate::figure6::Latency;
 use crate::figure6::workload::Network;
 use crate::measure;
 use crate::report::{Aim, Line};
-pub(crate) use world::Reach;
+pub(crate) use world::{Acls, Reach};
 
 /// The settings of a run.
 #[derive(Debug, Clone, Copy)]
@@ -34,9 +36,18 @@ pub(crate) struct Run {
     pub(crate) workers: usize,
     /// How routers reach hosts; none without routers.
     pub(crate) reach: Option<Reach>,
+    /// What ACLs do; none without ACLs.
+    pub(crate) acls: Option<Acls>,
+    /// Whether the invariants of `examples/invariants` are loaded beside the network's rules.
+    pub(crate) invariants: bool,
 }
 
 impl Run {
+    /// Switches and ports alone.
+    pub(crate) fn plain(divisor: usize, steps: usize, workers: usize) -> Run {
+        Run { divisor, steps, workers, reach: None, acls: None, invariants: false }
+    }
+
     /// The figures of several runs, each in a separate process.
     fn children<T: DeserializeOwned>(self, runs: usize) -> Result<Vec<T>> {
         let [divisor, steps, workers] =
@@ -44,6 +55,8 @@ impl Run {
         let mut arguments =
             vec!["network-run", "--divisor", &divisor, "--steps", &steps, "--workers", &workers];
         arguments.extend(self.reach.iter().flat_map(|reach| ["--reach", reach.name()]));
+        arguments.extend(self.acls.iter().flat_map(|acls| ["--acls", acls.name()]));
+        arguments.extend(self.invariants.then_some("--invariants"));
         // The first touches memory for the first time.
         let all: Result<Vec<T>> = (0..=runs).map(|_| measure::child(&arguments)).collect();
         Ok(all?.split_off(1))
@@ -88,6 +101,8 @@ pub(crate) struct Changes {
     cpu: Latency,
     /// Rows inserted and deleted: median and 99th percentile.
     rows: (usize, usize),
+    /// Flows inserted and deleted on the host where most are: median and 99th percentile.
+    flows_of_a_host: (usize, usize),
 }
 
 /// The figures of one kind of transactions.
@@ -120,8 +135,17 @@ impl std::fmt::Display for PerHost {
 
 /// The rules that the controller carries.
 fn program() -> Result<Arc<Program>> {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../rules"));
-    let compilation = nlog::compile(&Sources::load(&[folder])?);
+    compile(&Sources::load(&[Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../rules"))])?)
+}
+
+/// The rules that the controller carries, and the invariants of `examples/invariants`.
+fn guarded_program() -> Result<Arc<Program>> {
+    let invariants = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/invariants"));
+    compile(&builtin::load(&[Path::new(builtin::NAME), invariants])?)
+}
+
+fn compile(sources: &Sources) -> Result<Arc<Program>> {
+    let compilation = nlog::compile(sources);
     match compilation.program {
         Some(program) => Ok(program),
         None => bail!("the rules do not compile: {:?}", compilation.diagnostics),
@@ -189,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_hundredth_goes_through_the_rules_and_what_is_added_goes_again() {
-        let run = Run { divisor: 100, steps: 5, workers: 1, reach: None };
+        let run = Run::plain(100, 5, 1);
         let figures = super::run(run).expect("it runs");
         // On 30 hosts most know most of the 70 switches.
         let flows = figures.load.flows;

@@ -152,9 +152,7 @@ mod tests {
 
     #[test]
     fn a_hundredth_goes_through_the_rules_and_what_is_added_goes_again() {
-        let run = |reach| {
-            super::run(Run { divisor: 100, steps: 3, workers: 1, reach: Some(reach) }).expect("it runs")
-        };
+        let run = |reach| super::run(Run { reach: Some(reach), ..Run::plain(100, 3, 1) }).expect("it runs");
         for reach in [Reach::Relay, Reach::Direct] {
             let figures = run(reach);
             assert_eq!(figures.routers, 7, "a router for every ten switches");

@@ -9,7 +9,12 @@ use nlog_data::{Row, Schema, Transaction, Value};
 use openflow_rs::MacAddr;
 use serde_json::json;
 
+use super::Run;
 use crate::figure6::workload::Network;
+
+mod acls;
+
+pub(crate) use acls::Acls;
 
 /// The name of the tunnel port of each host, which serves all peers.
 pub(super) const TUNNEL: &str = "weft-geneve";
@@ -104,6 +109,10 @@ pub(super) struct World {
     ports: Vec<Port>,
     /// How routers reach hosts; none without routers.
     reach: Option<Reach>,
+    /// What ACLs do; none without ACLs.
+    acls: Option<Acls>,
+    /// The ACLs that each host has at the start, of all hosts.
+    acls_of_hosts: usize,
     routers: usize,
     /// The number of the next transaction.
     txn: i64,
@@ -113,6 +122,7 @@ pub(super) struct World {
 #[derive(Debug, Clone, Copy)]
 struct Port {
     number: usize,
+    switch: usize,
     host: usize,
     ofport: i64,
     since: i64,
@@ -155,8 +165,9 @@ fn bytes(number: usize) -> [u8; 4] {
 }
 
 impl World {
-    /// Makes the network, and the step that creates all of it. With `reach`, a router connects every ten switches.
-    pub(super) fn new(network: &Network, reach: Option<Reach>) -> (World, Step) {
+    /// Makes the network, and the step that creates all of it. If routers reach hosts, one connects every ten switches.
+    pub(super) fn new(network: &Network, run: Run) -> (World, Step) {
+        let reach = run.reach;
         let mut world = World {
             hosts: network.hypervisors,
             // The first is the tunnel's.
@@ -164,6 +175,8 @@ impl World {
             switches: 0,
             ports: Vec::with_capacity(network.ports()),
             reach,
+            acls: run.acls,
+            acls_of_hosts: 0,
             routers: 0,
             txn: 1,
         };
@@ -185,6 +198,9 @@ impl World {
         for (switch, host) in network.switch_of.iter().zip(&network.hypervisor_of) {
             in_switch[*switch] += 1;
             world.port(*switch, in_switch[*switch], *host, &mut step);
+        }
+        if run.acls.is_some() {
+            world.filter(network, run, &mut step);
         }
         (world, step)
     }
@@ -313,14 +329,16 @@ impl World {
 
     fn switch(&mut self, step: &mut Step) {
         let id = switch_id(self.switches);
+        let tenant = self.tenant(self.switches);
         self.switches += 1;
-        step.object("switch", id.clone(), &json!({"kind": "switch", "id": id}));
+        step.object("switch", id.clone(), &json!({"kind": "switch", "id": id, "tenant": tenant}));
     }
 
     fn router(&self, router: usize, step: &mut Step) {
         let id = router_id(router);
-        let reach = self.reach.map(Reach::name);
-        step.object("router", id.clone(), &json!({"kind": "router", "id": id, "reach": reach}));
+        let (reach, tenant) = (self.reach.map(Reach::name), self.tenant(router * SWITCHES_OF_A_ROUTER));
+        let document = json!({"kind": "router", "id": id, "reach": reach, "tenant": tenant});
+        step.object("router", id, &document);
     }
 
     fn router_port(router: usize, switch: usize, last: u8, step: &mut Step) {
@@ -338,12 +356,14 @@ impl World {
 
     /// A port that has a number in its switch.
     fn port(&mut self, switch: usize, in_switch: usize, host: usize, step: &mut Step) {
-        let port = Port { number: self.ports.len(), host, ofport: self.ofport(host), since: self.txn };
+        let (number, ofport) = (self.ports.len(), self.ofport(host));
+        let port = Port { number, switch, host, ofport, since: self.txn };
         let [a, b, c, d] = bytes(port.number);
         let [_, x, y, z] = bytes(in_switch);
-        let ip = match self.reach {
-            None => Ipv4Addr::new(10, x, y, z),
-            Some(_) => in_network_of(switch, z),
+        let ip = if self.reach.is_none() && self.acls.is_none() {
+            Ipv4Addr::new(10, x, y, z)
+        } else {
+            in_network_of(switch, z)
         };
         let id = port_id(port.number);
         let document = json!({
@@ -360,6 +380,6 @@ impl World {
 }
 
 fn vif(port: &Port) -> Row {
-    let Port { number, host, ofport, since } = *port;
+    let Port { number, host, ofport, since, .. } = *port;
     vec![text(host_id(host)), text(port_id(number)), Value::Int(ofport), text(""), Value::Int(since)]
 }

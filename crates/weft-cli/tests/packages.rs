@@ -110,18 +110,28 @@ fn tests_of_a_package_run_alone_or_with_all_built_in_rules() {
     assert!(told.contains("builtin has no tests; name the folder of a package beside it"), "{told}");
 }
 
-/// The example of the book, with its packet tests.
-#[test]
-fn the_example_is_a_package_in_order() {
+/// A folder of `examples`, checked and tested as a package with this name.
+fn is_a_package_in_order(example: &str, name: &str) {
     let folder = folder();
     let examples =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().unwrap();
-    std::os::unix::fs::symlink(examples.join("own-feature"), folder.path("quarantine")).unwrap();
+    std::os::unix::fs::symlink(examples.join(example), folder.path(name)).unwrap();
     for command in [&["check", "--deny-warnings"][..], &["fmt", "--check"], &["test"]] {
-        let outcome = folder.weft(&[command, &["builtin", "quarantine"]].concat());
+        let outcome = folder.weft(&[command, &["builtin", name]].concat());
         assert_eq!(outcome.status, Some(0), "{command:?}: {}", outcome.stderr);
     }
-    folder.weft(&["check", "--deny-warnings", "quarantine"]).has_status(0);
+    folder.weft(&["check", "--deny-warnings", name]).has_status(0);
+}
+
+/// The example of the book, with its packet tests.
+#[test]
+fn the_example_is_a_package_in_order() {
+    is_a_package_in_order("own-feature", "quarantine");
+}
+
+#[test]
+fn the_invariants_are_a_package_in_order() {
+    is_a_package_in_order("invariants", "invariants");
 }
 
 #[test]
