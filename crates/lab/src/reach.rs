@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::inside::inside;
 use crate::state::Vm;
-use crate::{Error, Lab};
+use crate::{Error, Lab, RunningPing};
 
 /// The port that machines listen at.
 const PORT: u16 = 4791;
@@ -76,6 +76,70 @@ impl Lab {
             self.drain()?;
             receive_all(&mut reach)?;
         }
+        Ok(reach)
+    }
+}
+
+/// Answers to each ping that still come when enough has been answered, so that those without an answer have tried meanwhile.
+const MORE: u64 = 2;
+
+/// A ping from each machine to every address of any other: sender, address, ping.
+struct Pings {
+    running: Vec<(String, IpAddr, RunningPing)>,
+}
+
+impl Pings {
+    fn start(lab: &Lab, vms: &[&str]) -> Result<Pings, Error> {
+        let machines = vms.iter().map(|vm| lab.vm(vm)).collect::<Result<Vec<Vm>, Error>>()?;
+        let mut running = Vec::new();
+        for from in &machines {
+            let own = from.ips();
+            let others = machines.iter().flat_map(Vm::ips).collect::<BTreeSet<_>>();
+            for to in others.into_iter().filter(|to| !own.contains(to)) {
+                if own.iter().any(|own| own.is_ipv4() == to.is_ipv4()) {
+                    running.push((from.name.clone(), to, lab.spawn_ping(&from.name, to, AGAIN)?));
+                }
+            }
+        }
+        Ok(Pings { running })
+    }
+
+    fn answered(&self, reach: &mut BTreeMap<String, Reach>) {
+        for (from, to, _) in self.running.iter().filter(|(.., ping)| ping.received() > 0) {
+            reach.entry(from.clone()).or_default().answered.insert(*to);
+        }
+    }
+}
+
+impl Lab {
+    /// Pings every address of any other of `vms` from each machine until `enough` has answered, or until nothing new has
+    /// answered for `patience`. Only [`Reach::answered`] is filled: which of two machines with the same address has answered, a
+    /// ping cannot tell.
+    pub fn who_answers_whom(
+        &self,
+        vms: &[&str],
+        enough: impl Fn(&BTreeMap<String, Reach>) -> bool,
+        patience: Duration,
+    ) -> Result<BTreeMap<String, Reach>, Error> {
+        let pings = Pings::start(self, vms)?;
+        let mut reach: BTreeMap<String, Reach> =
+            vms.iter().map(|vm| ((*vm).to_owned(), Reach::default())).collect();
+        let mut last_new = Instant::now();
+        while !enough(&reach) && last_new.elapsed() < patience {
+            let before = reach.clone();
+            pings.answered(&mut reach);
+            if reach != before {
+                last_new = Instant::now();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for (.., ping) in pings.running.iter().filter(|(.., ping)| ping.received() > 0) {
+            ping.wait_received(MORE, patience)?;
+        }
+        for _ in 0..CROSSINGS {
+            self.drain()?;
+        }
+        pings.answered(&mut reach);
         Ok(reach)
     }
 }

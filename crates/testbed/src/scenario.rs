@@ -29,6 +29,9 @@ pub struct Scenario {
     /// Physical networks that every host has a bridge on.
     #[serde(default)]
     pub physical: Vec<String>,
+    /// How to try whether a machine reaches another.
+    #[serde(default)]
+    pub probe: Probe,
     /// The machines.
     pub machines: Vec<Plug>,
     /// For each machine, those that it reaches. A machine that is left out reaches none.
@@ -37,6 +40,17 @@ pub struct Scenario {
 
 fn geneve() -> Vec<String> {
     vec!["geneve".to_owned()]
+}
+
+/// What a machine sends to another to try whether it reaches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Probe {
+    /// A UDP datagram that has to arrive. It need not be answered, and machines may have the same addresses.
+    #[default]
+    Datagram,
+    /// An echo request that has to be answered.
+    Ping,
 }
 
 /// A machine: at a host, behind another with a VLAN tag, or on a physical network.
@@ -110,6 +124,16 @@ impl Scenario {
             let one = places.into_iter().flatten().count() == 1;
             ensure!(one, "machine {}: give one of host, behind and physical", plug.name);
         }
+        if self.probe == Probe::Ping {
+            let mut addresses = BTreeSet::new();
+            for ip in self.machines.iter().flat_map(|plug| &plug.ips) {
+                let address = ip.split('/').next().unwrap_or_default();
+                ensure!(
+                    addresses.insert(address),
+                    "two machines have address {address}, so a ping cannot tell which of them answers; probe with `datagram`"
+                );
+            }
+        }
         for name in self.reaches.iter().flat_map(|(from, to)| std::iter::once(from).chain(to)) {
             if !names.contains(name.as_str()) {
                 let known = names.iter().copied().collect::<Vec<_>>().join(", ");
@@ -169,7 +193,10 @@ impl Scenario {
                 .collect()
         };
         let enough = |reach: &BTreeMap<String, Reach>| pairs(reach).iter().all(Pair::is_right);
-        let reach = lab.who_reaches_whom(&names, enough, PATIENCE)?;
+        let reach = match self.probe {
+            Probe::Datagram => lab.who_reaches_whom(&names, enough, PATIENCE)?,
+            Probe::Ping => lab.who_answers_whom(&names, enough, PATIENCE)?,
+        };
         Ok(pairs(&reach))
     }
 
@@ -188,8 +215,12 @@ impl Scenario {
     ) -> Pair {
         let (own, theirs) = (&addresses[from], &addresses[to]);
         let tried = |ip: &&IpAddr| !own.contains(ip) && own.iter().any(|own| own.is_ipv4() == ip.is_ipv4());
-        let arrived =
-            |ip: &IpAddr| reach.get(from).is_some_and(|reach| reach.arrivals.contains(&(*ip, to.to_owned())));
+        let arrived = |ip: &IpAddr| {
+            reach.get(from).is_some_and(|reach| match self.probe {
+                Probe::Datagram => reach.arrivals.contains(&(*ip, to.to_owned())),
+                Probe::Ping => reach.answered.contains(ip),
+            })
+        };
         let (reached, missed) = theirs.iter().filter(tried).copied().partition(arrived);
         let wanted = self.reaches.get(from).is_some_and(|whom| whom.iter().any(|name| name == to));
         Pair { from: from.to_owned(), to: to.to_owned(), wanted, reached, missed }
@@ -237,6 +268,10 @@ mod tests {
             error(&format!("{TWO}reaches: {{}}\n").replace("behind: a", "behind: a, host: hv1"));
         assert!(placed_twice.ends_with("machine b: give one of host, behind and physical"), "{placed_twice}");
         assert!(error(&format!("{TWO}reaches: {{}}\nhost: 3\n")).contains("host"));
+        let ping = format!("{TWO}reaches: {{}}\nprobe: ping\n");
+        let shared = error(&ping.replace("10.0.0.2/24", "10.0.0.1/24"));
+        assert!(shared.contains("two machines have address 10.0.0.1"), "{shared}");
+        assert_eq!(scenario(&ping).unwrap().probe, Probe::Ping);
     }
 
     #[test]

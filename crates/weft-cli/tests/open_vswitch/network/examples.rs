@@ -1,5 +1,7 @@
 //! The networks in `examples/` behave as the files beside them say, and `weft lab reach` checks this.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -7,6 +9,7 @@ use lab::{Migration, Order, frame};
 use testbed::scenario::{Pair, Scenario};
 use testbed::{DEADLINE, Testbed};
 
+use super::sockets::{cannot_connect, connect, passes};
 use super::support::{Copies, Frames, one_at, unique, wait_for, weft};
 
 fn example(name: &str) -> PathBuf {
@@ -32,7 +35,7 @@ fn every_example_network_has_its_machines_beside_it() {
     let found = |ending: &str| {
         let files = std::fs::read_dir(example("")).unwrap().map(|entry| entry.unwrap().file_name());
         let names = files.filter_map(|file| file.to_str()?.strip_suffix(ending).map(str::to_owned));
-        names.filter(|name| !name.contains('.')).collect::<std::collections::BTreeSet<_>>()
+        names.filter(|name| !name.contains('.')).collect::<BTreeSet<_>>()
     };
     assert_eq!(found(".yaml"), found(".lab.yaml"));
     assert!(found(".yaml").len() >= 3);
@@ -165,6 +168,57 @@ fn applications_that_are_isolated_by_default() {
     all_right(&scenario, &testbed);
     // Open vSwitch counts what the cache has passed a little later.
     wait_for("the ACL counts what it lets pass", || (matched(&testbed, "office-shop") > 0).then_some(()));
+}
+
+/// ACLs that keep connections, between tiers behind a router.
+#[test]
+fn tiers_that_ask_the_next_one_alone() {
+    const QUERIES: u16 = 5432;
+    let (scenario, testbed) = start("filtered-tiers");
+    all_right(&scenario, &testbed);
+    let lab = testbed.lab().unwrap();
+    let at = |vm: &str, port: u16| SocketAddr::new(lab.vm(vm).unwrap().ip().unwrap(), port);
+    for (from, to, port) in [
+        ("store-db-1", "store-web-1", 80),
+        ("store-app-1", "store-web-2", 443),
+        ("store-web-1", "store-app-2", 8080),
+        ("store-app-1", "store-db-1", QUERIES),
+    ] {
+        let [mut asks, mut answers] = connect(lab, from, (to, at(to, port)));
+        passes(&mut asks, &mut answers);
+        passes(&mut answers, &mut asks);
+    }
+    cannot_connect(lab, "store-web-1", ("store-db-1", at("store-db-1", QUERIES)));
+    cannot_connect(lab, "store-app-1", ("store-db-1", at("store-db-1", QUERIES + 1)));
+    cannot_connect(lab, "store-db-1", ("store-app-1", at("store-app-1", 8080)));
+}
+
+/// An ACL with a group of many addresses.
+#[test]
+fn ten_thousand_partners_and_one_more() {
+    /// A member more is a flow on each host, whatever the size of the group. This leaves room for what else a release may need.
+    const CHANGED: usize = 4;
+    let (scenario, testbed) = start("large-group");
+    all_right(&scenario, &testbed);
+    let lab = testbed.lab().unwrap();
+    let flows = || lab.hosts().unwrap().into_iter().map(|host| host.dump_flows("br-int").unwrap());
+    let before: Vec<BTreeSet<String>> = flows().map(BTreeSet::from_iter).collect();
+    assert!(before.iter().all(|flows| flows.len() > 10_000));
+
+    let text = std::fs::read_to_string(&scenario.network).unwrap();
+    let with_stranger = text.replace("addresses: [\n", "addresses: [\n  100.64.7.8,\n");
+    assert_ne!(with_stranger, text);
+    testbed.apply("large-group.yaml", &with_stranger).unwrap();
+    testbed.wait_in_sync().unwrap();
+    for (before, after) in before.iter().zip(flows()) {
+        let after = BTreeSet::from_iter(after);
+        let changed: Vec<&String> = before.symmetric_difference(&after).collect();
+        assert!(changed.len() <= CHANGED, "{changed:#?}");
+    }
+    let mut scenario = scenario;
+    let reached = ["exchange-server", "exchange-partner"].map(str::to_owned);
+    scenario.reaches.insert("exchange-stranger".to_owned(), reached.into());
+    all_right(&scenario, &testbed);
 }
 
 /// The packets that an ACL has matched on all hosts.

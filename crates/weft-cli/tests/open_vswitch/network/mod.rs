@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod claims;
+mod connections;
 mod conversation;
 mod examples;
 mod first_hit;
@@ -14,6 +15,7 @@ mod live_migration;
 mod migration;
 mod random_migrations;
 mod routers;
+mod sockets;
 mod stacks;
 mod support;
 mod underlay;
