@@ -159,11 +159,15 @@ impl<'a> Run<'a> {
             (self.key.tp_src, self.key.tp_dst) = (0, 0);
         }
         let entry = bridge.find(table, &self.key);
+        self.recorder.begin(|| What::Lookup {
+            table,
+            entry: entry.cloned(),
+            key: Box::new(self.key.clone()),
+        });
         self.key.in_port = own_port;
         if hidden {
             (self.key.tp_src, self.key.tp_dst) = ports;
         }
-        self.recorder.begin(|| What::Lookup { table, entry: entry.cloned() });
         if let Some(entry) = entry {
             if entry.idle_timeout != 0 {
                 self.effects.used.push(entry.clone());
@@ -513,7 +517,7 @@ impl<'a> Run<'a> {
         if self.metered_out {
             return self.recorder.note(|| format!("not sent by port {port}: a meter dropped the packet"));
         }
-        self.recorder.note(|| format!("sent by port {port}"));
+        self.recorder.sent(port);
         self.emitted.push(Emitted { port, bytes: self.frame.bytes().to_vec(), key: self.key.clone() });
     }
 
