@@ -12,7 +12,7 @@ use crate::learned::{Effects, Lesson, learned_flow};
 use crate::limits;
 use crate::port::Port;
 use crate::rewrite::Frame;
-use crate::trace::{Recorder, Step, What};
+use crate::trace::{RETURNED, Recorder, Step, What};
 use crate::{Bridge, FlowKey, Packet, Stopped};
 
 mod datapath;
@@ -487,7 +487,7 @@ impl<'a> Run<'a> {
                 self.recorder.problem(|| format!("{port} as a number in a field is not interpreted here"));
             }
             port if port.0 == self.key.in_port => {
-                self.recorder.problem(|| "not sent back to the port that it came from".to_owned());
+                self.recorder.problem(|| RETURNED.to_owned());
             }
             port => self.emit(port),
         }

@@ -7,6 +7,9 @@ use openflow_rs::{Action, FlowEntry, PortNo};
 
 use crate::FlowKey;
 
+/// The problem of a packet that an action would send back to the port that it came from.
+pub const RETURNED: &str = "not sent back to the port that it came from";
+
 /// One step, and the steps within it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {

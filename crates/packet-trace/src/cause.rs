@@ -1,17 +1,17 @@
 //! Why a packet, or a copy of it, ends.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 
 use flow_simulator::FlowKey;
-use flow_simulator::trace::{Step, What};
+use flow_simulator::trace::{RETURNED, Step, What};
 use nlog::program::Pattern;
 use nlog_data::{Row, TableId, Value};
 use nlog_reference::explanation::{self, Body};
-use openflow_rs::FlowEntry;
-use switch_tables::PORT_HOMES;
+use openflow_rs::{Action, Demand, Field, FlowEntry, Match, Subfield};
+use switch_tables::{IPS, PORT_HOMES};
 
 use crate::packet::string;
-use crate::way::value_text;
 use crate::{FlowView, LookupView, Network, Sent};
 
 /// The end of a packet or a copy of it that does not arrive.
@@ -23,6 +23,20 @@ pub struct Drop {
     pub cause: Cause,
     /// The objects and reports behind it.
     pub because: Vec<Leaf>,
+    /// The flows that wrote what the flow that drops it asks for: the field, the look-up, what is behind it.
+    pub written: Vec<(String, LookupView, Vec<Leaf>)>,
+}
+
+impl Drop {
+    /// Whether the copy would only return to its sender.
+    pub(crate) fn returns(&self) -> bool {
+        matches!(&self.cause, Cause::Problem(_, why) if why == RETURNED)
+    }
+
+    /// The end on a host, without flows behind it.
+    pub(crate) fn plain(host: &str, cause: Cause) -> Drop {
+        Drop { host: host.to_owned(), cause, because: Vec::new(), written: Vec::new() }
+    }
 }
 
 /// Why a packet ends.
@@ -50,8 +64,8 @@ pub enum Cause {
 pub struct Nearest {
     /// The flow.
     pub flow: FlowView,
-    /// What it asks for and what the packet has: field, asked, found.
-    pub unmet: Vec<(String, String, String)>,
+    /// What it asks for, and what the packet has instead.
+    pub unmet: Vec<(String, String)>,
     /// The objects and reports behind it.
     pub because: Vec<Leaf>,
 }
@@ -65,8 +79,8 @@ pub struct Leaf {
     pub row: String,
     /// The transaction that inserted it.
     pub transaction: Option<u64>,
-    /// Whether it is an object, not a report.
-    pub is_object: bool,
+    /// The id of the object; none for a report.
+    pub object: Option<String>,
 }
 
 /// The most flows that are shown beside a missing one.
@@ -74,29 +88,37 @@ const NEAREST: usize = 2;
 /// The most unmet demands of a flow that is near.
 const NEAR: usize = 2;
 
-/// The last look-up of a branch, and why its actions had no effect.
-#[derive(Clone, Copy, Default)]
-struct End<'a> {
-    lookup: Option<(u8, Option<&'a FlowEntry>, &'a FlowKey)>,
+/// A look-up on the way.
+#[derive(Clone, Copy)]
+struct Looked<'a> {
+    table: u8,
+    entry: Option<&'a FlowEntry>,
+    key: &'a FlowKey,
+}
+
+/// A branch of the way on a host: its look-ups, and why the actions of the last one had no effect.
+#[derive(Clone, Default)]
+struct Branch<'a> {
+    looked: Vec<Looked<'a>>,
     problem: Option<&'a str>,
     sent: bool,
     branched: bool,
 }
 
-impl<'a> End<'a> {
-    fn follow(&mut self, steps: &'a [Step], ends: &mut Vec<End<'a>>) {
+impl<'a> Branch<'a> {
+    fn follow(&mut self, steps: &'a [Step], ends: &mut Vec<Branch<'a>>) {
         for step in steps {
             match &step.what {
                 What::Bucket(_) => {
                     // Until the copy meets a table, what gave it to the bucket is its end.
-                    let mut copy = End { lookup: self.lookup, ..End::default() };
+                    let mut copy = Branch { looked: self.looked.clone(), ..Branch::default() };
                     copy.follow(&step.within, ends);
                     copy.finish(ends);
                     self.branched = true;
                     continue;
                 }
                 What::Lookup { table, entry, key } => {
-                    self.lookup = Some((*table, entry.as_deref(), key));
+                    self.looked.push(Looked { table: *table, entry: entry.as_deref(), key });
                     self.problem = None;
                 }
                 What::Problem(why) => self.problem = Some(why),
@@ -107,10 +129,33 @@ impl<'a> End<'a> {
         }
     }
 
-    fn finish(self, ends: &mut Vec<End<'a>>) {
+    fn finish(self, ends: &mut Vec<Branch<'a>>) {
         if !self.sent && !self.branched {
             ends.push(self);
         }
+    }
+
+    /// The last flow before the last one that writes these bits of a field.
+    fn writer(&self, field: Field, mask: u128) -> Option<Looked<'a>> {
+        let (_, earlier) = self.looked.split_last()?;
+        let writes = |looked: &&Looked<'a>| {
+            looked.entry.is_some_and(|entry| entry.actions.0.iter().any(|action| writes(action, field, mask)))
+        };
+        earlier.iter().rev().find(writes).copied()
+    }
+}
+
+/// Whether an action writes some of these bits of a field.
+fn writes(action: &Action, field: Field, mask: u128) -> bool {
+    let within = |bits: Subfield| {
+        let ones = u128::MAX.checked_shr(u128::BITS - u32::from(bits.bits())).unwrap_or_default();
+        bits.field() == field && (ones << bits.start()) & mask != 0
+    };
+    match action {
+        Action::SetField(set) => set.field() == field && set.mask() & mask != 0,
+        Action::MoveBits(moved) => within(moved.destination()),
+        Action::CheckPktLarger(check) => within(check.result()),
+        _ => false,
     }
 }
 
@@ -118,37 +163,65 @@ impl Network {
     /// The ends of a packet on a host, without those that leave it.
     pub(crate) fn drops(&self, host: &str, steps: &[Step]) -> Vec<Drop> {
         let mut ends = Vec::new();
-        let mut whole = End::default();
+        let mut whole = Branch::default();
         whole.follow(steps, &mut ends);
         whole.finish(&mut ends);
-        ends.into_iter().filter_map(|end| self.drop(host, end)).collect()
+        ends.iter().filter_map(|end| self.drop(host, end)).collect()
     }
 
-    fn drop(&self, host: &str, end: End<'_>) -> Option<Drop> {
-        let (table, entry, key) = end.lookup?;
-        let lookup = Box::new(self.lookup(host, table, entry));
+    fn drop(&self, host: &str, end: &Branch<'_>) -> Option<Drop> {
+        let Looked { table, entry, key } = *end.looked.last()?;
+        let lookup = Box::new(self.lookup(host, table, entry, key));
         let because = lookup.flow.as_ref().map_or(Vec::new(), |flow| self.leaves_of(flow));
+        let written = entry.map_or(Vec::new(), |entry| self.written(host, end, entry));
         let cause = match (entry, end.problem) {
             (Some(_), Some(problem)) => Cause::Problem(lookup, problem.to_owned()),
             (Some(_), None) => Cause::Flow(lookup),
             (None, _) => Cause::Missing(lookup, self.nearest(host, table, key)),
         };
-        Some(Drop { host: host.to_owned(), cause, because })
+        Some(Drop { host: host.to_owned(), cause, because, written })
+    }
+
+    /// The flows that wrote what a flow asks for. The datapath is no finding: the look-up says it.
+    fn written(
+        &self,
+        host: &str,
+        end: &Branch<'_>,
+        entry: &FlowEntry,
+    ) -> Vec<(String, LookupView, Vec<Leaf>)> {
+        let own = entry
+            .matches
+            .iter()
+            .filter(|demand| demand.field.is_scratch() && demand.field != Field::Metadata);
+        let one = |demand: Demand| {
+            let Looked { table, entry, key } = end.writer(demand.field, demand.mask)?;
+            let asked = self.demand_text(demand.field, demand.value, demand.mask);
+            let lookup = self.lookup(host, table, entry, key);
+            let because = lookup.flow.as_ref().map_or(Vec::new(), |flow| self.leaves_of(flow));
+            Some((asked, lookup, because))
+        };
+        own.filter_map(one).collect()
+    }
+
+    /// Bits of a field and their value, as the rules write them. An IPv4 address that a field of the rules holds reads as one.
+    fn demand_text(&self, field: Field, value: u128, mask: u128) -> String {
+        let whole = Match::any().with_masked(field, value, mask);
+        let text = whole.map(|one| self.pipeline.names().match_text(&one)).unwrap_or_default();
+        match (text.split_once('='), u32::try_from(value)) {
+            (Some((name, _)), Ok(address)) if name.ends_with("ipv4") && mask == u128::from(u32::MAX) => {
+                format!("{name}={}", Ipv4Addr::from_bits(address))
+            }
+            _ => text,
+        }
     }
 
     /// The flows of a table that come nearest to matching a packet.
     fn nearest(&self, host: &str, table: u8, key: &FlowKey) -> Vec<Nearest> {
         let Some(at) = self.hosts.fabric().host(host) else { return Vec::new() };
         let flows = at.bridge.flows();
-        let unmet = |flow: &FlowEntry| -> Vec<(String, String, String)> {
-            let unmet =
-                flow.matches.iter().filter(|demand| key.get(demand.field) & demand.mask != demand.value);
-            unmet
-                .map(|demand| {
-                    let found = value_text(demand.field, key.get(demand.field) & demand.mask);
-                    (demand.field.name().to_owned(), value_text(demand.field, demand.value), found)
-                })
-                .collect()
+        let unmet = |flow: &FlowEntry| -> Vec<Demand> {
+            let unmet = flow.matches.iter();
+            unmet.filter(|demand| key.get(demand.field) & demand.mask != demand.value).collect()
         };
         let of_table = flows.iter().filter(|flow| flow.table == table);
         let mut near: Vec<_> = of_table
@@ -156,8 +229,16 @@ impl Network {
             .filter(|(unmet, flow)| unmet.len() <= NEAR && unmet.len() < flow.matches.iter().count())
             .collect();
         near.sort_by_key(|(unmet, flow)| (unmet.len(), std::cmp::Reverse(flow.matches.iter().count())));
+        // What is further away says nothing more.
+        let least = near.first().map_or(0, |(unmet, _)| unmet.len());
+        near.retain(|(unmet, _)| unmet.len() == least);
         near.truncate(NEAREST);
-        let one = |(unmet, flow): (Vec<_>, &&FlowEntry)| {
+        let one = |(unmet, flow): (Vec<Demand>, &&FlowEntry)| {
+            let text = |Demand { field, value, mask }| {
+                let found = self.demand_text(field, key.get(field) & mask, mask);
+                (self.demand_text(field, value, mask), found)
+            };
+            let unmet = unmet.into_iter().map(text).collect();
             let flow = self.flow(host, flow);
             let because = self.leaves_of(&flow);
             Nearest { flow, unmet, because }
@@ -168,11 +249,11 @@ impl Network {
     /// The objects and reports from which a flow follows.
     pub(crate) fn leaves_of(&self, flow: &FlowView) -> Vec<Leaf> {
         let mut leaves = Vec::new();
-        if let Some(row) = &flow.row {
-            self.leaves(self.tables.outputs.flows(), row, &mut BTreeSet::new(), &mut leaves);
+        if let Some((table, row)) = &flow.row {
+            self.leaves(*table, row, &mut BTreeSet::new(), &mut leaves);
         }
         // Objects first: they are what somebody asked for.
-        leaves.sort_by_key(|leaf: &Leaf| !leaf.is_object);
+        leaves.sort_by_key(|leaf: &Leaf| leaf.object.is_none());
         leaves
     }
 
@@ -186,9 +267,10 @@ impl Network {
         }
         let transaction = self.origins.get(&(table, row.clone())).copied();
         if let Some(kind) = program.objects.iter().find(|kind| kind.table == table) {
-            let what = format!("{} {}", kind.name, string(row.first()).unwrap_or_default());
+            let id = string(row.first()).unwrap_or_default().to_owned();
+            let what = format!("{} {id}", kind.name);
             let row = explanation::atom(program, table, row);
-            return leaves.push(Leaf { what, row, transaction, is_object: true });
+            return leaves.push(Leaf { what, row, transaction, object: Some(id) });
         }
         let ways = self.state.derivations(table, row, 1);
         if let Some(way) = ways.first() {
@@ -197,14 +279,14 @@ impl Network {
             }
         } else if transaction.is_some() {
             let row = explanation::atom(program, table, row);
-            leaves.push(Leaf { what: row.clone(), row, transaction, is_object: false });
+            leaves.push(Leaf { what: row.clone(), row, transaction, object: None });
         }
     }
 
     /// The end of a packet whose sender has no interface.
     pub(crate) fn not_bound(&self, port: &str) -> Drop {
         let what = format!("port {port} has no interface on any host, so it sends nothing");
-        Drop { host: String::new(), cause: self.no_home(port, what), because: Vec::new() }
+        Drop::plain("", self.no_home(port, what))
     }
 
     /// The end of a packet for a switch port that lives nowhere.
@@ -214,32 +296,48 @@ impl Network {
             return None;
         }
         let what = format!("port {port} lives on no host, so nothing reaches it");
-        Some(Drop { host: String::new(), cause: self.no_home(port, what), because: Vec::new() })
+        Some(Drop::plain("", self.no_home(port, what)))
     }
 
     fn no_home(&self, port: &str, what: String) -> Cause {
-        let why_not = self.tables.homes.map_or(Vec::new(), |table| {
-            let mut columns = vec![None; PORT_HOMES.columns.len()];
-            if let Some(first) = columns.first_mut() {
-                *first = Some(Value::String(port.into()));
-            }
-            explanation::why_not(self.program(), &self.state.why_not(&Pattern { table, columns }))
-        });
-        Cause::NoRow { what, why_not }
+        let first = Value::String(port.into());
+        Cause::NoRow { what, why_not: self.why_not(self.tables.homes, PORT_HOMES.columns.len(), (0, first)) }
     }
 
-    /// What the rules say is wrong with the ports of a packet and their switches.
-    pub(crate) fn problems(&self, sent: &Sent) -> Vec<String> {
+    /// The end of a packet for an address that no port of the switch has.
+    pub(crate) fn unknown(&self, ip: IpAddr, sent: &Sent) -> Drop {
+        let switch = self.switch_of(&sent.from).unwrap_or_default();
+        let what = format!("no port of {switch} has {ip}, and no router there leads to it");
+        let why_not = self.why_not(self.tables.ips, IPS.columns.len(), (1, Value::Ip(ip)));
+        Drop::plain("", Cause::NoRow { what, why_not })
+    }
+
+    /// Why a table has no row with this value in this column.
+    fn why_not(&self, table: Option<TableId>, columns: usize, (at, value): (usize, Value)) -> Vec<String> {
+        let Some(table) = table else { return Vec::new() };
+        let mut columns = vec![None; columns];
+        columns[at] = Some(value);
+        explanation::why_not(self.program(), &self.state.why_not(&Pattern { table, columns }))
+    }
+
+    /// What the rules say is wrong with the ports of a packet, their switches, and the objects behind its ends.
+    pub(crate) fn problems(&self, sent: &Sent, dropped: &[Drop]) -> Vec<String> {
         let ports = [Some(&sent.from), sent.to.as_ref()].into_iter().flatten();
-        let concerned: BTreeSet<String> =
-            ports.flat_map(|port| [Some(port.clone()), self.switch_of(port)]).flatten().collect();
+        let ports = ports.flat_map(|port| [Some(port.clone()), self.switch_of(port)]).flatten();
+        let behind = dropped.iter().flat_map(|drop| &drop.because).filter_map(|leaf| leaf.object.clone());
+        let concerned: BTreeSet<String> = ports.chain(behind).collect();
         let problems = self.read(self.tables.problems, |row| match &row[..] {
             [Value::String(kind), Value::String(id), Value::String(code), Value::String(text)] => {
                 concerned.contains(&**id).then(|| format!("{kind} {id}: {code}: {text}"))
             }
             _ => None,
         });
-        let distinct: BTreeSet<String> = problems.into_iter().collect();
-        distinct.into_iter().collect()
+        let routes = self.read(self.tables.routes, |row| match &row[..] {
+            [_, _, _, Value::String(by), Value::String(hop), _, _, Value::String(why)] if !why.is_empty() => {
+                concerned.contains(&**by).then(|| format!("route {by} by {hop} takes no packets: {why}"))
+            }
+            _ => None,
+        });
+        problems.into_iter().chain(routes).collect::<BTreeSet<String>>().into_iter().collect()
     }
 }

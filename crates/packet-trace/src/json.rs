@@ -41,15 +41,14 @@ fn drop(drop: &Drop) -> Json {
     };
     object["host"] = if drop.host.is_empty() { Json::Null } else { json!(drop.host) };
     object["because"] = leaves(&drop.because);
+    let written = |(asked, at, because): &(String, LookupView, Vec<Leaf>)| json!({"asked": asked, "at": lookup(at), "because": leaves(because)});
+    object["written"] = drop.written.iter().map(written).collect();
     object
 }
 
 fn nearest(near: &Nearest) -> Json {
-    let unmet: Vec<Json> = near
-        .unmet
-        .iter()
-        .map(|(field, asked, found)| json!({"field": field, "asked": asked, "found": found}))
-        .collect();
+    let unmet: Vec<Json> =
+        near.unmet.iter().map(|(asked, found)| json!({"asked": asked, "found": found})).collect();
     json!({"flow": flow(&near.flow), "unmet": unmet, "because": leaves(&near.because)})
 }
 
@@ -71,11 +70,12 @@ fn line(line: &Line) -> Json {
         Line::Action(action) => json!({"action": action}),
         Line::Sent(port) => json!({"sent": port}),
         Line::Note(text) => json!({"note": text}),
+        Line::Problem(text) => json!({"problem": text}),
     }
 }
 
 fn lookup(at: &LookupView) -> Json {
-    json!({"table": at.table, "stage": at.stage, "sentence": at.stage_doc, "flow": at.flow.as_ref().map(flow)})
+    json!({"table": at.table, "stage": at.stage, "sentence": at.stage_doc, "datapath": at.datapath, "flow": at.flow.as_ref().map(flow)})
 }
 
 fn flow(flow: &FlowView) -> Json {

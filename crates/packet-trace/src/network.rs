@@ -11,8 +11,8 @@ use pipeline::Pipeline;
 use simulated_hosts::{Hosts, Number, Outputs, Place, Site, Wanted};
 use switch_tables::rows::{self, Vif};
 use switch_tables::{
-    BRIDGES, ENDPOINTS, IPS, LOCALNETS, MACS, MANAGED, PARENTS, PATCH_PORT, PORT_HOMES, PROBLEMS,
-    SwitchTable, TUNNEL_PORT, VIF,
+    BRIDGES, DATAPATH_LABELS, EFFECTIVE_ROUTES, ENDPOINTS, IPS, LOCALNETS, MACS, MANAGED, PARENTS,
+    PATCH_PORT, PORT_HOMES, PROBLEMS, SwitchTable, TUNNEL_PORT, VIF,
 };
 
 /// The rows of the input tables, those of hooks included, each with the transaction that inserted it.
@@ -43,7 +43,9 @@ pub(crate) struct Tables {
     parents: Option<TableId>,
     localnets: Option<TableId>,
     macs: Option<TableId>,
-    ips: Option<TableId>,
+    pub(crate) ips: Option<TableId>,
+    pub(crate) datapaths: Option<TableId>,
+    pub(crate) routes: Option<TableId>,
     pub(crate) homes: Option<TableId>,
     pub(crate) problems: Option<TableId>,
 }
@@ -67,6 +69,8 @@ impl Tables {
             localnets: optional(&LOCALNETS)?,
             macs: optional(&MACS)?,
             ips: optional(&IPS)?,
+            datapaths: optional(&DATAPATH_LABELS)?,
+            routes: optional(&EFFECTIVE_ROUTES)?,
             homes: optional(&PORT_HOMES)?,
             problems: optional(&PROBLEMS)?,
         })
@@ -187,13 +191,16 @@ impl Network {
         homes.into_iter().find(|(own, _)| **own == *port).map(|(_, host)| host.to_string())
     }
 
-    /// The port that receives a frame with this tag from an interface of a host.
-    pub(crate) fn receiver(&self, host: &str, number: u16, tag: u16) -> String {
+    /// The port that receives a frame with this tag from an interface of a host, and the port whose interface it is.
+    pub(crate) fn receiver(&self, host: &str, number: u16, tag: u16) -> (String, String) {
         let vif = self.vifs().into_iter().find(|vif| vif.host == host && vif.ofport == number);
-        let Some(vif) = vif else { return format!("port {number} of the switch") };
+        let Some(Vif { port: interface, .. }) = vif else {
+            let port = format!("port {number} of the switch");
+            return (port.clone(), port);
+        };
         let parents = self.read(self.tables.parents, rows::parent);
-        let child = parents.into_iter().find(|(_, parent, own)| *parent == vif.port && *own == tag);
-        child.map_or(vif.port, |(port, ..)| port)
+        let child = parents.into_iter().find(|(_, parent, own)| *parent == interface && *own == tag);
+        (child.map_or_else(|| interface.clone(), |(port, ..)| port), interface)
     }
 
     /// The way of a frame. Derives the flow tables of the hosts that it comes to, until it comes to no other one.

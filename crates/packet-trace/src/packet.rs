@@ -71,6 +71,8 @@ pub struct Sent {
     pub bytes: Vec<u8>,
     /// What the words did not say and the reader should know.
     pub notes: Vec<String>,
+    /// The address that the packet is for, if no port is known to have it and the frame only asks for it.
+    pub sought: Option<IpAddr>,
 }
 
 impl Sent {
@@ -114,11 +116,11 @@ impl Network {
         })?;
         let mut notes = Vec::new();
         let next = self.first_mac(&switch, &gateways, (from_ip, to_ip), to_port.as_deref(), &mut notes);
-        let bytes = match words.to_mac.or(next) {
-            Some(to_mac) => packet(&Ends { from: (from_mac, from_ip), to: (to_mac, to_ip) }, words)?,
-            None => question(from_mac, from_ip, to_ip)?,
+        let (bytes, sought) = match words.to_mac.or(next) {
+            Some(to_mac) => (packet(&Ends { from: (from_mac, from_ip), to: (to_mac, to_ip) }, words)?, None),
+            None => (question(from_mac, from_ip, to_ip)?, Some(to_ip)),
         };
-        Ok(self.sent(from, to_port, bytes, notes))
+        Ok(Sent { sought, ..self.sent(from, to_port, bytes, notes) })
     }
 
     /// The frame with these fields, from this port. Fields that are left out have usual values.
@@ -149,7 +151,7 @@ impl Network {
     fn sent(&self, from: &str, to: Option<String>, bytes: Vec<u8>, notes: Vec<String>) -> Sent {
         let (place, tag) = self.place(from).map_or((None, 0), |(place, tag)| (Some(place), tag));
         let bytes = if tag == 0 { bytes } else { tagged(&bytes, VLAN, tag) };
-        Sent { from: from.to_owned(), to, place, bytes, notes }
+        Sent { from: from.to_owned(), to, place, bytes, notes, sought: None }
     }
 
     /// The switch of a port of any kind.
@@ -278,8 +280,7 @@ impl Network {
             None => {
                 let protocol = if to.is_ipv4() { "ARP" } else { "neighbour discovery" };
                 notes.push(format!(
-                    "no port of {switch} has {to}, and no router leads there: the machine asks for it by {protocol}, \
-                     and this is its question"
+                    "the machine asks for {to} by {protocol}; this is the way of its question"
                 ));
                 None
             }

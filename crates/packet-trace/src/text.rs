@@ -46,7 +46,7 @@ pub fn verdict(trace: &Trace) -> String {
     if trace.is_delivered() {
         return format!("delivered to {places}");
     }
-    match (&trace.to, trace.delivered.is_empty(), main_drop(trace)) {
+    match (&trace.to, trace.delivered.is_empty() || trace.vain, main_drop(trace)) {
         (Some(to), false, _) => format!("not delivered to {to}, but to {places}"),
         (_, _, Some(drop)) => format!("dropped{}", where_and_why(drop)),
         (_, _, None) => "dropped: no flow sends it anywhere".to_owned(),
@@ -70,9 +70,14 @@ fn main_drop(trace: &Trace) -> Option<&Drop> {
 }
 
 fn where_and_why(drop: &Drop) -> String {
-    let on = if drop.host.is_empty() { String::new() } else { format!(" on {}", drop.host) };
+    let mut on = if drop.host.is_empty() { String::new() } else { format!(" on {}", drop.host) };
+    if let Cause::Flow(lookup) | Cause::Missing(lookup, _) | Cause::Problem(lookup, _) = &drop.cause
+        && let Some(datapath) = &lookup.datapath
+    {
+        let _ = write!(on, " in {datapath}");
+    }
     match &drop.cause {
-        Cause::Flow(lookup) => format!("{on} by a flow of stage {} {}", lookup.table, named(lookup)),
+        Cause::Flow(lookup) => format!("{on} by stage {} {}", lookup.table, named(lookup)),
         Cause::Missing(lookup, _) => {
             format!("{on} in stage {} {}: no flow matches", lookup.table, lookup.stage)
         }
@@ -100,7 +105,8 @@ impl Writer {
 
     fn verdict(&mut self, trace: &Trace) {
         self.line(0, &verdict(trace));
-        for one in trace.delivered.iter().take(if self.verbose { usize::MAX } else { 1 }) {
+        let with_changes = if self.verbose { usize::MAX } else { usize::from(trace.is_delivered()) };
+        for one in trace.delivered.iter().take(with_changes) {
             for (field, before, after) in &one.changes {
                 self.line(1, &format!("{field}: {before} -> {after}"));
             }
@@ -109,10 +115,14 @@ impl Writer {
         if let Some(drop) = main {
             self.reasons(drop);
         }
+        if trace.vain && !trace.delivered.is_empty() {
+            let heard: Vec<String> = trace.delivered.iter().take(COPIES).map(place).collect();
+            self.line(0, &format!("the question reaches {}", heard.join(", ")));
+        }
         let others = trace.dropped.iter().filter(|drop| !main.is_some_and(|main| std::ptr::eq(main, *drop)));
         let others: Vec<&Drop> = others.collect();
         let shown = if self.verbose { usize::MAX } else { COPIES };
-        let what = if trace.is_delivered() || main.is_some() { "a copy is dropped" } else { "dropped" };
+        let what = if trace.is_delivered() { "a copy is dropped" } else { "dropped" };
         for drop in others.iter().take(shown) {
             self.line(0, &format!("{what}{}", where_and_why(drop)));
             if self.verbose {
@@ -129,6 +139,15 @@ impl Writer {
             Cause::Flow(lookup) | Cause::Problem(lookup, _) => {
                 if let Some(flow) = &lookup.flow {
                     self.flow(1, flow, &drop.because);
+                }
+                for (asked, lookup, because) in &drop.written {
+                    self.line(
+                        1,
+                        &format!("{asked} was decided in stage {} {}:", lookup.table, named(lookup)),
+                    );
+                    if let Some(flow) = &lookup.flow {
+                        self.flow(2, flow, because);
+                    }
                 }
             }
             Cause::Missing(lookup, nearest) => {
@@ -158,12 +177,9 @@ impl Writer {
     }
 
     fn near(&mut self, near: &Nearest) {
-        let unmet: Vec<String> = near
-            .unmet
-            .iter()
-            .map(|(field, asked, found)| format!("{field}={asked} (the packet has {found})"))
-            .collect();
-        self.line(1, &format!("the nearest flow asks for {}", unmet.join(" and ")));
+        let unmet: Vec<String> =
+            near.unmet.iter().map(|(asked, found)| format!("{asked}, and the packet has {found}")).collect();
+        self.line(1, &format!("the nearest flow asks for {}", unmet.join("; for ")));
         self.flow(2, &near.flow, &near.because);
     }
 
@@ -205,7 +221,9 @@ impl Writer {
                 Line::Lookup(_) => {}
                 Line::Bucket(id) => self.line(depth, &format!("copy by bucket {id}")),
                 Line::Sent(port) => self.line(depth, &format!("leaves by {port}")),
-                Line::Note(text) => self.line(depth, &format!(">> {text}")),
+                Line::Problem(text) => self.line(depth, &format!(">> {text}")),
+                Line::Note(text) if self.verbose => self.line(depth + 1, &format!("-> {text}")),
+                Line::Note(_) => {}
                 Line::Action(action) if self.verbose => self.line(depth + 1, action),
                 Line::Action(_) => {}
             }

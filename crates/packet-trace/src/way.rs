@@ -22,10 +22,14 @@ pub struct Trace {
     pub notes: Vec<String>,
     /// The hosts that it comes to. The first is where it enters.
     pub hops: Vec<Hop>,
+    /// The hosts between which copies went through tunnels, in order.
+    pub tunnelled: Vec<(String, String)>,
     /// Where the packet and its copies arrive.
     pub delivered: Vec<Delivery>,
     /// Where the packet and its copies end.
     pub dropped: Vec<Drop>,
+    /// Whether the packet is a question that no port is known to answer.
+    pub vain: bool,
     /// What the rules say is wrong with the objects concerned.
     pub problems: Vec<String>,
 }
@@ -37,6 +41,8 @@ pub struct Delivery {
     pub port: String,
     /// The host; none for a physical network.
     pub host: Option<String>,
+    /// The port whose interface it is: the parent of a port behind a VLAN tag; the name of a physical network.
+    pub interface: String,
     /// What differs from the packet that was sent: field, before, after.
     pub changes: Vec<(String, String, String)>,
     /// Its bytes.
@@ -65,8 +71,10 @@ pub enum Line {
     Action(String),
     /// The packet leaves by a port, which is named as readers know it.
     Sent(String),
-    /// A remark.
+    /// What an action did.
     Note(String),
+    /// Why an action had no effect.
+    Problem(String),
 }
 
 /// A look-up in a table.
@@ -78,6 +86,8 @@ pub struct LookupView {
     pub stage: String,
     /// The sentence of the stage.
     pub stage_doc: String,
+    /// The switch or router that the packet is in, if it is in one.
+    pub datapath: Option<String>,
     /// The flow that the packet met; none if it met none.
     pub flow: Option<FlowView>,
     /// Whether the flow says more of the packet than which switch it is in, or does more than hand it on.
@@ -103,14 +113,15 @@ pub struct FlowView {
     pub rule: Option<String>,
     /// The rule that places it on the host, if that is another one.
     pub placed_by: Option<String>,
-    /// Its row.
-    pub row: Option<Row>,
+    /// The row in which the rule says it.
+    pub row: Option<(TableId, Row)>,
 }
 
 impl Trace {
     /// Whether the packet, or a copy of it, arrives where it should: at the port that it is for, or anywhere if none is known.
     pub fn is_delivered(&self) -> bool {
         match &self.to {
+            _ if self.vain => false,
             Some(to) => self.delivered.iter().any(|one| one.port == *to),
             None => !self.delivered.is_empty(),
         }
@@ -129,19 +140,17 @@ impl Network {
             packet: sent.fields(),
             notes: sent.notes.clone(),
             hops: Vec::new(),
+            tunnelled: Vec::new(),
             delivered: Vec::new(),
             dropped: Vec::new(),
+            vain: sent.sought.is_some(),
             problems: Vec::new(),
         };
         match &sent.place {
             None => trace.dropped.push(self.not_bound(&sent.from)),
             Some(Place::Vnic(host, _)) if !self.manages(host) => {
                 let why = format!("the controller does not manage {host}, so it has no flows there");
-                trace.dropped.push(Drop {
-                    host: host.clone(),
-                    cause: Cause::Fault(why),
-                    because: Vec::new(),
-                });
+                trace.dropped.push(Drop::plain(host, Cause::Fault(why)));
             }
             Some(place) => {
                 let crossing = self.crossing(place, &sent.bytes)?;
@@ -151,11 +160,13 @@ impl Network {
         if !trace.is_delivered() {
             trace.dropped.extend(sent.to.as_deref().and_then(|to| self.homeless(to)));
         }
-        trace.problems = self.problems(sent);
+        trace.dropped.extend(sent.sought.map(|ip| self.unknown(ip, sent)));
+        trace.problems = self.problems(sent, &trace.dropped);
         Ok(trace)
     }
 
     fn follow_crossing(&self, sent: &Sent, crossing: Crossing, trace: &mut Trace) {
+        trace.tunnelled.clone_from(&crossing.tunnelled);
         for ((host, steps), before) in crossing.hops.iter().zip(&crossing.before) {
             let mut lines = Vec::new();
             self.lines(host, steps, &mut lines);
@@ -163,33 +174,36 @@ impl Network {
             trace.dropped.extend(self.drops(host, steps));
         }
         for Arrival { host, port, bytes } in crossing.arrived {
-            let receiver = self.receiver(&host, port.0, vlan(&bytes));
+            let (port, interface) = self.receiver(&host, port.0, vlan(&bytes));
             let changes = changes(&sent.bytes, &bytes);
-            trace.delivered.push(Delivery { port: receiver, host: Some(host), changes, bytes });
+            trace.delivered.push(Delivery { port, host: Some(host), interface, changes, bytes });
         }
         for tapped in crossing.tapped {
             let port = format!("physical network {}", tapped.network);
             let changes = changes(&sent.bytes, &tapped.bytes);
-            trace.delivered.push(Delivery { port, host: None, changes, bytes: tapped.bytes });
+            let interface = tapped.network;
+            trace.delivered.push(Delivery { port, host: None, interface, changes, bytes: tapped.bytes });
         }
-        trace.dropped.extend(crossing.lost.into_iter().map(|lost| Drop {
-            host: String::new(),
-            cause: Cause::Fault(lost.to_string()),
-            because: Vec::new(),
-        }));
+        let lost = crossing.lost.into_iter();
+        trace.dropped.extend(lost.map(|lost| Drop::plain("", Cause::Fault(lost.to_string()))));
+        // Nobody asks for the end of a copy of a flood that would return to its sender.
+        if trace.dropped.len() > 1 || !trace.delivered.is_empty() {
+            trace.dropped.retain(|drop| !drop.returns());
+        }
     }
 
     /// What happens on a host, as a list.
     fn lines(&self, host: &str, steps: &[Step], lines: &mut Vec<Line>) {
         for step in steps {
             match &step.what {
-                What::Lookup { table, entry, .. } => {
-                    lines.push(Line::Lookup(Box::new(self.lookup(host, *table, entry.as_deref()))));
+                What::Lookup { table, entry, key } => {
+                    lines.push(Line::Lookup(Box::new(self.lookup(host, *table, entry.as_deref(), key))));
                 }
                 What::Bucket(id) => lines.push(Line::Bucket(*id)),
                 What::Action(action) => lines.push(Line::Action(self.pipeline.names().action(action))),
                 What::Sent(port) => lines.push(Line::Sent(self.port_name(host, *port))),
-                What::Note(text) | What::Problem(text) => lines.push(Line::Note(text.clone())),
+                What::Note(text) => lines.push(Line::Note(text.clone())),
+                What::Problem(text) => lines.push(Line::Problem(text.clone())),
             }
             self.lines(host, &step.within, lines);
         }
@@ -204,19 +218,26 @@ impl Network {
     }
 
     /// A look-up, with what the rules say of it.
-    pub(crate) fn lookup(&self, host: &str, table: u8, entry: Option<&FlowEntry>) -> LookupView {
+    pub(crate) fn lookup(
+        &self,
+        host: &str,
+        table: u8,
+        entry: Option<&FlowEntry>,
+        key: &FlowKey,
+    ) -> LookupView {
         let stage = self.pipeline.stages.iter().find(|stage| stage.number == table);
         let name = stage.and_then(|stage| stage.name.clone()).unwrap_or_else(|| table.to_string());
         let stage_doc = stage.map_or(String::new(), |stage| stage.doc.clone());
         let flow = entry.map(|entry| self.flow(host, entry));
         let telling = entry.is_some_and(|entry| is_telling(entry));
-        LookupView { table, stage: name, stage_doc, flow, telling }
+        let datapath = self.datapath(key.get(Field::Metadata));
+        LookupView { table, stage: name, stage_doc, datapath, flow, telling }
     }
 
     /// A flow of a host, with its rules.
     pub(crate) fn flow(&self, host: &str, entry: &FlowEntry) -> FlowView {
-        let row = self.row_of(host, entry);
-        let rules = row.as_ref().and_then(|row| self.rules_of_flow(row));
+        let origin = self.row_of(host, entry).and_then(|row| self.origin(row));
+        let rules = origin.as_ref().map(|(placed, said, _)| (*said, *placed));
         let priority = self.pipeline.priority_of(entry.table, entry.priority);
         let said = rules.map(|(said, _)| self.program().rule(said).place.clone());
         let own = said.as_ref().and_then(|place| self.rule_sentence(entry, place));
@@ -232,7 +253,7 @@ impl Network {
             placed_by: rules
                 .filter(|(said, placed)| said != placed)
                 .map(|(_, placed)| line(&self.program().rule(placed).place)),
-            row,
+            row: origin.map(|(.., at)| at),
         }
     }
 
@@ -261,19 +282,30 @@ impl Network {
         .cloned()
     }
 
-    /// The rule that says a flow, and the one that places it on the host.
-    fn rules_of_flow(&self, row: &Row) -> Option<(RuleId, RuleId)> {
+    /// The rule that places a flow on the host, and the one that says the flow, with the row in which it does.
+    fn origin(&self, row: Row) -> Option<(RuleId, RuleId, (TableId, Row))> {
         let first = |table, row: &Row| self.state.derivations(table, row, 1).into_iter().next();
-        let placed = first(self.tables.outputs.flows(), row)?;
+        let mut at = (self.tables.outputs.flows(), row);
+        let placed = first(at.0, &at.1)?;
         let mut said = placed.clone();
         // Rules between the two may add to the match, such as the datapath.
-        while let Some((table, row)) =
-            said.bodies.iter().flatten().find(|(table, _)| self.holds_flows(*table))
-        {
-            let Some(earlier) = first(*table, row) else { break };
+        while let Some(before) = said.bodies.iter().flatten().find(|(table, _)| self.holds_flows(*table)) {
+            let Some(earlier) = first(before.0, &before.1) else { break };
+            at = before.clone();
             said = earlier;
         }
-        Some((said.rule, placed.rule))
+        Some((placed.rule, said.rule, at))
+    }
+
+    /// The switch or router with this number.
+    fn datapath(&self, number: u128) -> Option<String> {
+        let labels = self.read(self.tables.datapaths, |row| match &row[..] {
+            [Value::String(id), Value::Int(label)] => {
+                (u128::try_from(*label) == Ok(number)).then(|| id.to_string())
+            }
+            _ => None,
+        });
+        labels.into_iter().next()
     }
 
     /// Whether the rows of a table are flows that name no host yet.
@@ -326,7 +358,7 @@ fn changes(sent: &[u8], arrived: &[u8]) -> Vec<(String, String, String)> {
 }
 
 /// A value of a field, as Open vSwitch prints it.
-pub(crate) fn value_text(field: Field, value: u128) -> String {
+fn value_text(field: Field, value: u128) -> String {
     let whole = Match::any().with(field, value).map(|of| of.to_string()).unwrap_or_default();
     whole.rsplit_once('=').map_or_else(|| format!("{value:#x}"), |(_, value)| value.to_owned())
 }

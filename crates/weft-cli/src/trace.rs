@@ -8,6 +8,8 @@ use clap::Args;
 
 use packet_trace::{MacAddr, Network, Payload, Sent, Words, json, text};
 
+mod capture;
+
 use crate::eval::Source;
 use crate::exit::Failure;
 use crate::explain::input_rows;
@@ -22,7 +24,7 @@ Then comes the way, host by host: stages whose flows say no more than that the p
 What the words leave open, the objects say: addresses are those of the ports, and the MAC address is that of the destination \
 on the same switch, or of the router there. Without --tcp or --udp the packet is an echo request.
 
-The exit status is 0 if the packet arrives (with --to: at that port), and 1 if it is dropped.";
+The exit status is 0 if the packet arrives (with --to: at that port), and 1 if it is dropped, or one of a capture is.";
 
 /// Arguments of `weft trace`.
 #[derive(Args)]
@@ -43,7 +45,7 @@ pub(crate) struct TraceCommand {
     /// Show every table, flow and action, and the objects in full
     #[arg(long)]
     verbose: bool,
-    /// Print one JSON object
+    /// Print a JSON object for each packet
     #[arg(long)]
     json: bool,
 }
@@ -84,12 +86,15 @@ struct PacketArguments {
     /// The packet as a flow expression of Open vSwitch: 'tcp,dl_dst=02:00:00:00:00:02,nw_dst=10.0.0.2,tp_dst=80'
     #[arg(long, value_name = "FLOW", conflicts_with_all = ["to", "ip", "payload", "from_ip", "from_mac", "to_mac", "ttl", "size"])]
     flow: Option<String>,
+    /// The packets of a capture (pcap or pcapng), as the port sends them: a line for each
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["flow", "to", "ip", "payload", "from_ip", "from_mac", "to_mac", "ttl", "size"])]
+    pcap: Option<PathBuf>,
 }
 
 impl PacketArguments {
-    fn sent(&self, network: &Network, from: &str) -> Result<Sent, String> {
+    fn sent(&self, network: &Network, from: &str) -> Result<Sent, Failure> {
         if let Some(flow) = &self.flow {
-            return network.packet_of_flow(from, flow);
+            return network.packet_of_flow(from, flow).map_err(Failure::Usage);
         }
         let payload = match (self.tcp, self.udp) {
             (Some(port), _) => Payload::Tcp(port),
@@ -98,7 +103,7 @@ impl PacketArguments {
         };
         let Self { ip, from_ip, from_mac, to_mac, ttl, size, .. } = *self;
         let words = Words { to: self.to.clone(), ip, from_ip, from_mac, to_mac, payload, ttl, size };
-        network.packet(from, &words)
+        network.packet(from, &words).map_err(Failure::Usage)
     }
 }
 
@@ -110,15 +115,39 @@ impl TraceCommand {
             let why = "give a program and the port that sends the packet, such as: builtin blue-1";
             return Err(Failure::Usage(why.to_owned()));
         };
+        let from = from.to_string_lossy();
         let program = compile(programs)?;
+        let frames = self.packet.pcap.as_deref().map(capture::frames).transpose()?;
         let (rows, refused) = input_rows(&program, &self.source, self.at)?;
         let mut network = Network::new(&program, rows).map_err(Failure::Rejected)?;
-        let sent = self.packet.sent(&network, &from.to_string_lossy()).map_err(Failure::Usage)?;
-        let trace = network.trace(&sent).map_err(Failure::Rejected)?;
-        let out =
-            if self.json { format!("{}\n", json::json(&trace)) } else { text::text(&trace, self.verbose) };
-        std::io::stdout().write_all(out.as_bytes()).map_err(Failure::output)?;
+        let all_arrive = match frames {
+            None => {
+                let sent = self.packet.sent(&network, &from)?;
+                self.trace(&mut network, &sent, None)?
+            }
+            Some(frames) => {
+                let mut all_arrive = true;
+                for (number, bytes) in (1..).zip(frames) {
+                    let sent = network.packet_of_bytes(&from, bytes).map_err(Failure::Usage)?;
+                    all_arrive &= self.trace(&mut network, &sent, Some(number))?;
+                }
+                all_arrive
+            }
+        };
         refused?;
-        if trace.is_delivered() { Ok(()) } else { Err(Failure::Reported) }
+        if all_arrive { Ok(()) } else { Err(Failure::Reported) }
+    }
+
+    /// Traces a packet, of a capture with its number there, and prints the trace. Returns whether the packet arrives.
+    fn trace(&self, network: &mut Network, sent: &Sent, number: Option<usize>) -> Result<bool, Failure> {
+        let trace = network.trace(sent).map_err(Failure::Rejected)?;
+        let out = match number {
+            _ if self.json => format!("{}\n", json::json(&trace)),
+            Some(number) if self.verbose => format!("{number}: {}", text::text(&trace, true)),
+            Some(number) => format!("{number}: {}: {}\n", text::verdict(&trace), trace.packet),
+            None => text::text(&trace, self.verbose),
+        };
+        std::io::stdout().write_all(out.as_bytes()).map_err(Failure::output)?;
+        Ok(trace.is_delivered())
     }
 }
