@@ -212,6 +212,8 @@ pub struct Crossing {
     pub lost: Vec<Lost>,
     /// The trace on each host that the packet or a copy passed, in order, if it was requested.
     pub hops: Vec<(String, Vec<Step>)>,
+    /// For each of these, the number of the one that it came from, from 0; none for the first on its way.
+    pub before: Vec<Option<usize>>,
 }
 
 impl Fabric {

@@ -12,7 +12,7 @@ use crate::learned::{Effects, Lesson, learned_flow};
 use crate::limits;
 use crate::port::Port;
 use crate::rewrite::Frame;
-use crate::trace::{Recorder, Step, What};
+use crate::trace::{RETURNED, Recorder, Step, What};
 use crate::{Bridge, FlowKey, Packet, Stopped};
 
 mod datapath;
@@ -159,11 +159,15 @@ impl<'a> Run<'a> {
             (self.key.tp_src, self.key.tp_dst) = (0, 0);
         }
         let entry = bridge.find(table, &self.key);
+        self.recorder.begin(|| What::Lookup {
+            table,
+            entry: entry.cloned(),
+            key: Box::new(self.key.clone()),
+        });
         self.key.in_port = own_port;
         if hidden {
             (self.key.tp_src, self.key.tp_dst) = ports;
         }
-        self.recorder.begin(|| What::Lookup { table, entry: entry.cloned() });
         if let Some(entry) = entry {
             if entry.idle_timeout != 0 {
                 self.effects.used.push(entry.clone());
@@ -483,7 +487,7 @@ impl<'a> Run<'a> {
                 self.recorder.problem(|| format!("{port} as a number in a field is not interpreted here"));
             }
             port if port.0 == self.key.in_port => {
-                self.recorder.problem(|| "not sent back to the port that it came from".to_owned());
+                self.recorder.problem(|| RETURNED.to_owned());
             }
             port => self.emit(port),
         }
@@ -513,7 +517,7 @@ impl<'a> Run<'a> {
         if self.metered_out {
             return self.recorder.note(|| format!("not sent by port {port}: a meter dropped the packet"));
         }
-        self.recorder.note(|| format!("sent by port {port}"));
+        self.recorder.sent(port);
         self.emitted.push(Emitted { port, bytes: self.frame.bytes().to_vec(), key: self.key.clone() });
     }
 

@@ -3,7 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use openflow_rs::{Action, FlowEntry};
+use openflow_rs::{Action, FlowEntry, PortNo};
+
+use crate::FlowKey;
+
+/// The problem of a packet that an action would send back to the port that it came from.
+pub const RETURNED: &str = "not sent back to the port that it came from";
 
 /// One step, and the steps within it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +28,15 @@ pub enum What {
         table: u8,
         /// The flow that the packet matched; none if it matched none and is dropped.
         entry: Option<Arc<FlowEntry>>,
+        /// The packet's fields then.
+        key: Box<FlowKey>,
     },
     /// An action was carried out.
     Action(Action),
     /// A bucket of a group got a copy of the packet.
     Bucket(u32),
+    /// The packet left by a port.
+    Sent(PortNo),
     /// A note that the action's text does not contain.
     Note(String),
     /// Why an action had no effect.
@@ -63,8 +72,8 @@ impl Step {
     fn print(&self, f: &mut fmt::Formatter<'_>, depth: usize, note: &Note<'_>) -> fmt::Result {
         write!(f, "{:1$}", "", 4 * depth)?;
         match &self.what {
-            What::Lookup { table, entry: None } => writeln!(f, "{table:2}. no match: dropped")?,
-            What::Lookup { table, entry: Some(entry) } => {
+            What::Lookup { table, entry: None, .. } => writeln!(f, "{table:2}. no match: dropped")?,
+            What::Lookup { table, entry: Some(entry), .. } => {
                 write!(f, "{table:2}. ")?;
                 let matches = entry.matches.to_string();
                 let comma = if matches.is_empty() { "" } else { ", " };
@@ -82,6 +91,7 @@ impl Step {
             }
             What::Action(action) => writeln!(f, "{action}")?,
             What::Bucket(id) => writeln!(f, "bucket {id}")?,
+            What::Sent(port) => writeln!(f, "-> sent by port {port}")?,
             What::Note(text) => writeln!(f, "-> {text}")?,
             What::Problem(text) => writeln!(f, ">> {text}")?,
         }
@@ -131,6 +141,11 @@ impl Recorder {
 
     pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
         self.begin(|| What::Note(text()));
+        self.end();
+    }
+
+    pub(crate) fn sent(&mut self, port: PortNo) {
+        self.begin(|| What::Sent(port));
         self.end();
     }
 

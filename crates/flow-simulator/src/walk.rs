@@ -62,7 +62,8 @@ pub(crate) struct Walk<'a> {
     hosts: Hosts<'a>,
     /// Whether to record a trace.
     wanted: bool,
-    under_way: VecDeque<(String, Packet)>,
+    /// Hosts to reach, with the hop that each packet comes from.
+    under_way: VecDeque<(String, Packet, Option<usize>)>,
     crossings: usize,
     /// Hosts by address, built when first needed.
     addresses: Option<BTreeMap<IpAddr, String>>,
@@ -76,7 +77,7 @@ impl<'a> Walk<'a> {
     }
 
     pub(crate) fn start_at_host(mut self, host: &str, packet: Packet) -> Crossing {
-        self.under_way.push_back((host.to_owned(), packet));
+        self.under_way.push_back((host.to_owned(), packet, None));
         self.follow()
     }
 
@@ -98,19 +99,25 @@ impl<'a> Walk<'a> {
             let option = option.filter(|_| *encapsulation == Encapsulation::Geneve);
             let packet =
                 received(packet, encapsulation.carried((*key).into()), (*from, host.address()), option);
-            self.under_way.push_back((to.to_owned(), packet));
+            self.under_way.push_back((to.to_owned(), packet, None));
         }
         self.follow()
     }
 
+    /// The number of the hop that the packet is on; none without a trace.
+    fn hop(&self) -> Option<usize> {
+        self.crossing.hops.len().checked_sub(1)
+    }
+
     fn follow(mut self) -> Crossing {
-        while let Some((name, packet)) = self.under_way.pop_front() {
+        while let Some((name, packet, before)) = self.under_way.pop_front() {
             let Some(outcome) = self.hosts.receive(&name, &packet, self.wanted) else {
                 self.crossing.lost.push(Lost::Unknown(name));
                 continue;
             };
             if self.wanted {
                 self.crossing.hops.push((name.clone(), outcome.steps));
+                self.crossing.before.push(before);
             }
             if outcome.cut {
                 self.crossing.lost.push(Lost::Cut { host: name.clone() });
@@ -147,10 +154,11 @@ impl<'a> Walk<'a> {
 
     /// Sends a frame to every port on a physical network except the sender's.
     fn spread(&mut self, network: &str, bytes: &[u8], from: Option<(&str, PortNo)>) {
+        let before = self.hop();
         for (name, host) in self.hosts.iter() {
             for port in host.ports_of(network).filter(|port| from != Some((name, *port))) {
                 self.crossings += 1;
-                self.under_way.push_back((name.clone(), Packet::new(bytes.to_vec(), port)));
+                self.under_way.push_back((name.clone(), Packet::new(bytes.to_vec(), port), before));
             }
         }
     }
@@ -182,8 +190,9 @@ impl<'a> Walk<'a> {
             (own, to),
             option,
         );
+        let name = name.clone();
         self.crossing.tunnelled.push((host(), name.clone()));
-        self.under_way.push_back((name.clone(), packet));
+        self.under_way.push_back((name, packet, self.hop()));
         Ok(())
     }
 }

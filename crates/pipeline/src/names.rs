@@ -117,7 +117,7 @@ impl Names {
     }
 
     /// An action as rules write it; as Open vSwitch writes it where that says as much.
-    pub(crate) fn action(&self, action: &Action) -> String {
+    pub fn action(&self, action: &Action) -> String {
         match action {
             Action::Resubmit(resubmit) if resubmit.in_port == PortNo::IN_PORT && !resubmit.ct => {
                 format!("resubmit({})", self.stage(resubmit.table))

@@ -11,11 +11,11 @@ use openflow_rs::{Field, MacAddr, Match, PortNo};
 
 /// The addresses of the port that sends.
 #[derive(Debug, Default)]
-pub(crate) struct Addresses {
+pub struct Addresses {
     /// Its MAC addresses.
-    pub(crate) macs: Vec<MacAddr>,
+    pub macs: Vec<MacAddr>,
     /// Its IP addresses, with the MAC address of each.
-    pub(crate) ips: Vec<(IpAddr, MacAddr)>,
+    pub ips: Vec<(IpAddr, MacAddr)>,
 }
 
 /// The sender of a port without addresses.
@@ -39,7 +39,7 @@ const TTL: u8 = 64;
 ///
 /// # Errors
 /// There is no such packet; the text says why.
-pub(crate) fn frame(fields: &Match, own: &Addresses) -> Result<Vec<u8>, String> {
+pub fn frame(fields: &Match, own: &Addresses) -> Result<Vec<u8>, String> {
     let bytes = Builder { fields, own }.frame()?;
     let key = key(&bytes);
     let unmet = fields.iter().find(|demand| key.get(demand.field) & demand.mask != demand.value);
@@ -58,7 +58,7 @@ fn key(bytes: &[u8]) -> FlowKey {
 }
 
 /// The fields of a frame that are not 0, as Open vSwitch prints them.
-pub(crate) fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     let key = key(bytes);
     let own = Field::all().filter(|field| field.is_of_frame() && key.meets(field.info().prerequisite));
     let fields = own.filter(|field| key.get(*field) != 0).fold(Match::any(), |fields, field| {

@@ -14,13 +14,13 @@
 //! ```
 //!
 //! In reading order: [`run()`] (one test), [`comparison`] (expected rows beside the rows found), `switches` (the simulated
-//! switches of a test that sends packets), `frame` (a packet as bytes), `packet` (where it arrives, and why), [`Folder`]
+//! switches of a test that sends packets), [`mod@frame`] (a packet as bytes), `packet` (where it arrives, and why), [`Folder`]
 //! (rules and tests in memory), [`Suite`] (the tests that a file can affect, with another text for the file).
 #![forbid(unsafe_code)]
 
 pub mod comparison;
 mod folder;
-mod frame;
+pub mod frame;
 mod packet;
 mod run;
 mod suite;

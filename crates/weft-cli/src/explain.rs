@@ -118,15 +118,14 @@ impl WhyNotCommand {
 struct Case {
     state: Reference,
     /// For each row of an input table, the transaction that inserted it, itself or through a hook.
-    origins: BTreeMap<(TableId, Row), u64>,
+    origins: Origins,
     pattern: Pattern,
     /// An error if some transactions were refused. The refusals have been reported already.
     refused: Result<(), Failure>,
 }
 
 impl Question {
-    /// Runs the transactions in the dataflow engine, and loads the resulting input rows into the reference evaluator,
-    /// which can explain. There may be many transactions, and only the dataflow engine is fast.
+    /// Loads the input rows into the reference evaluator, which can explain.
     fn case(&self) -> Result<Case, Failure> {
         let Some((atom, programs)) = self.programs.split_last().filter(|(_, programs)| !programs.is_empty())
         else {
@@ -134,33 +133,49 @@ impl Question {
             return Err(Failure::Usage(why.to_owned()));
         };
         let (program, pattern) = compile_with_atom(programs, &atom.to_string_lossy())?;
-        let make = |program, observe| -> Result<Box<dyn Evaluator>, String> {
-            let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
-            Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
-        };
-        let evaluator = nlog_hooks::start(&program, Tables::All, make).map_err(Failure::Outside)?;
-        let mut running = Running::Fixed(evaluator);
-        let mut origins: BTreeMap<(TableId, Row), u64> = BTreeMap::new();
-        let mut run = Run::new(&self.source, program.clone());
-        let nowhere: Option<&mut Vec<u8>> = None;
-        run.transactions(self.source.open()?, &mut running, nowhere, &mut |txn, delta: &ColumnDelta| {
-            for (&table, changes) in &delta.to_rows().tables {
-                if program.schema.table(table).role == Role::Input {
-                    for row in &changes.delete {
-                        origins.remove(&(table, row.clone()));
-                    }
-                    origins.extend(changes.insert.iter().map(|row| ((table, row.clone()), txn)));
-                }
-            }
-        })?;
+        let (origins, refused) = input_rows(&program, &self.source, None)?;
         let mut inputs = Transaction::default();
         for (table, row) in origins.keys() {
             inputs.insert.entry(*table).or_default().push(row.clone());
         }
         let mut state = Reference::new(program, Tables::All);
         state.commit(&inputs).map_err(|error| Failure::Rejected(format!("the program's facts: {error}")))?;
-        Ok(Case { state, origins, pattern, refused: run.finish() })
+        Ok(Case { state, origins, pattern, refused })
     }
+}
+
+/// The rows of input tables, those of hooks included, each with the transaction that inserted it.
+type Origins = BTreeMap<(TableId, Row), u64>;
+
+/// Runs transactions, up to this one, and returns the resulting rows of the input tables, with an error if some transactions
+/// were refused; the refusals have been reported already. The dataflow engine runs them: there may be many, and only it is
+/// fast.
+pub(crate) fn input_rows(
+    program: &Arc<Program>,
+    source: &Source,
+    until: Option<u64>,
+) -> Result<(Origins, Result<(), Failure>), Failure> {
+    let make = |program, observe| -> Result<Box<dyn Evaluator>, String> {
+        let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
+        Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
+    };
+    let tables = program.schema.iter().filter(|(_, table)| table.role == Role::Input);
+    let observe = Tables::These(tables.map(|(id, _)| id).collect());
+    let evaluator = nlog_hooks::start(program, observe, make).map_err(Failure::Outside)?;
+    let mut running = Running::Fixed(evaluator);
+    let mut origins = Origins::new();
+    let mut run = Run::new(source, Arc::clone(program));
+    run.until = until;
+    let nowhere: Option<&mut Vec<u8>> = None;
+    run.transactions(source.open()?, &mut running, nowhere, &mut |txn, delta: &ColumnDelta| {
+        for (&table, changes) in &delta.to_rows().tables {
+            for row in &changes.delete {
+                origins.remove(&(table, row.clone()));
+            }
+            origins.extend(changes.insert.iter().map(|row| ((table, row.clone()), txn)));
+        }
+    })?;
+    Ok((origins, run.finish()))
 }
 
 /// Compiles the program and the pattern of the row.
@@ -205,7 +220,7 @@ enum Reason {
 
 struct Explainer<'a> {
     state: &'a Reference,
-    origins: &'a BTreeMap<(TableId, Row), u64>,
+    origins: &'a Origins,
     told: BTreeSet<(TableId, Row)>,
 }
 

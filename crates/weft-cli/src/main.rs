@@ -32,6 +32,7 @@ mod replacement;
 mod routes;
 mod schema;
 mod test;
+mod trace;
 mod wait;
 
 use std::process::ExitCode;
@@ -69,6 +70,8 @@ enum Command {
     Explain(explain::Explain),
     /// Explain why a row does not exist: for each rule, the first atom without a match
     WhyNot(explain::WhyNotCommand),
+    /// Trace a packet through the network: where it arrives, or why it is dropped
+    Trace(trace::TraceCommand),
     /// Print the JSON Schema of network objects, or the kinds that rules declare
     Schema(schema::Schema),
     /// Run the controller
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         Command::Profile(profile) => profile.run(),
         Command::Explain(explain) => explain.run(),
         Command::WhyNot(why_not) => why_not.run(),
+        Command::Trace(trace) => trace.run(),
         Command::Schema(schema) => schema.run(),
         Command::Controller(controller) => controller.run(),
         Command::Apply(apply) => apply.run(),

@@ -67,6 +67,7 @@ fn every_command_has_help() {
         "test",
         "explain",
         "why-not",
+        "trace",
         "eval",
         "controller",
         "apply",

@@ -29,5 +29,6 @@ mod profile;
 mod readme;
 mod routes;
 mod support;
+mod trace;
 mod unit_tests;
 mod wait;

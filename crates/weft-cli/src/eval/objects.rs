@@ -61,6 +61,9 @@ impl Run {
         let mut store = ObjectStore::new(&kinds);
         for (name, text) in opened.documents {
             let txn = self.progress.last_number.saturating_add(1);
+            if self.is_after_the_end(txn) {
+                return Ok(());
+            }
             self.progress.last_number = txn;
             let taken = self.apply(&mut store, &name, &text, running)?;
             self.answer(Origin::File(&name), txn, taken, &mut out, each)?;

@@ -98,6 +98,8 @@ pub(crate) struct Run {
     pub(super) rules: Option<Rules>,
     /// The progress, including that of an earlier run that this one continues.
     pub(crate) progress: Progress,
+    /// The number of the last transaction to run; all of them without it.
+    pub(crate) until: Option<u64>,
     refused: u64,
     redundant_inserts: u64,
     redundant_deletes: u64,
@@ -110,6 +112,7 @@ impl Run {
             program,
             rules: None,
             progress: Progress::default(),
+            until: None,
             refused: 0,
             redundant_inserts: 0,
             redundant_deletes: 0,
@@ -168,10 +171,18 @@ impl Run {
                 Ok(ColumnLine { txn, .. }) | Err(LineError { txn, .. }) => *txn,
             };
             let txn = txn.unwrap_or(self.progress.last_number.saturating_add(1));
+            if self.is_after_the_end(txn) {
+                return Ok(());
+            }
             self.progress.last_number = txn;
             let taken = self.take(number, parsed, running)?;
             self.answer(Origin::Line(number), txn, taken, &mut out, each)?;
         }
+    }
+
+    /// Whether a transaction comes after the last one to run.
+    pub(super) fn is_after_the_end(&self, txn: u64) -> bool {
+        self.until.is_some_and(|until| txn > until)
     }
 
     /// Prints the answer to a transaction, and passes on the delta of an accepted one.

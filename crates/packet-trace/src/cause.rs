@@ -1,0 +1,343 @@
+//! Why a packet, or a copy of it, ends.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use flow_simulator::FlowKey;
+use flow_simulator::trace::{RETURNED, Step, What};
+use nlog::program::Pattern;
+use nlog_data::{Row, TableId, Value};
+use nlog_reference::explanation::{self, Body};
+use openflow_rs::{Action, Demand, Field, FlowEntry, Match, Subfield};
+use switch_tables::{IPS, PORT_HOMES};
+
+use crate::packet::string;
+use crate::{FlowView, LookupView, Network, Sent};
+
+/// The end of a packet or a copy of it that does not arrive.
+#[derive(Debug)]
+pub struct Drop {
+    /// The host. Empty if the network as a whole is meant.
+    pub host: String,
+    /// Its cause.
+    pub cause: Cause,
+    /// The objects and reports behind it.
+    pub because: Vec<Leaf>,
+    /// The flows that wrote what the flow that drops it asks for: the field, the look-up, what is behind it.
+    pub written: Vec<(String, LookupView, Vec<Leaf>)>,
+}
+
+impl Drop {
+    /// Whether the copy would only return to its sender.
+    pub(crate) fn returns(&self) -> bool {
+        matches!(&self.cause, Cause::Problem(_, why) if why == RETURNED)
+    }
+
+    /// The end on a host, without flows behind it.
+    pub(crate) fn plain(host: &str, cause: Cause) -> Drop {
+        Drop { host: host.to_owned(), cause, because: Vec::new(), written: Vec::new() }
+    }
+}
+
+/// Why a packet ends.
+#[derive(Debug)]
+pub enum Cause {
+    /// A flow drops it.
+    Flow(Box<LookupView>),
+    /// No flow matches. The flows of the table that come nearest.
+    Missing(Box<LookupView>, Vec<Nearest>),
+    /// The flow has no effect, for this reason.
+    Problem(Box<LookupView>, String),
+    /// A row that is missing, and why.
+    NoRow {
+        /// What this means.
+        what: String,
+        /// The answer of why-not.
+        why_not: Vec<String>,
+    },
+    /// The flow tables contradict each other, or the ports.
+    Fault(String),
+}
+
+/// A flow that nearly matches.
+#[derive(Debug)]
+pub struct Nearest {
+    /// The flow.
+    pub flow: FlowView,
+    /// What it asks for, and what the packet has instead.
+    pub unmet: Vec<(String, String)>,
+    /// The objects and reports behind it.
+    pub because: Vec<Leaf>,
+}
+
+/// A row of an input table from which something follows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Leaf {
+    /// The object or the row.
+    pub what: String,
+    /// The row in full.
+    pub row: String,
+    /// The transaction that inserted it.
+    pub transaction: Option<u64>,
+    /// The id of the object; none for a report.
+    pub object: Option<String>,
+}
+
+/// The most flows that are shown beside a missing one.
+const NEAREST: usize = 2;
+/// The most unmet demands of a flow that is near.
+const NEAR: usize = 2;
+
+/// A look-up on the way.
+#[derive(Clone, Copy)]
+struct Looked<'a> {
+    table: u8,
+    entry: Option<&'a FlowEntry>,
+    key: &'a FlowKey,
+}
+
+/// A branch of the way on a host: its look-ups, and why the actions of the last one had no effect.
+#[derive(Clone, Default)]
+struct Branch<'a> {
+    looked: Vec<Looked<'a>>,
+    problem: Option<&'a str>,
+    sent: bool,
+    branched: bool,
+}
+
+impl<'a> Branch<'a> {
+    fn follow(&mut self, steps: &'a [Step], ends: &mut Vec<Branch<'a>>) {
+        for step in steps {
+            match &step.what {
+                What::Bucket(_) => {
+                    // Until the copy meets a table, what gave it to the bucket is its end.
+                    let mut copy = Branch { looked: self.looked.clone(), ..Branch::default() };
+                    copy.follow(&step.within, ends);
+                    copy.finish(ends);
+                    self.branched = true;
+                    continue;
+                }
+                What::Lookup { table, entry, key } => {
+                    self.looked.push(Looked { table: *table, entry: entry.as_deref(), key });
+                    self.problem = None;
+                }
+                What::Problem(why) => self.problem = Some(why),
+                What::Sent(_) => self.sent = true,
+                What::Action(_) | What::Note(_) => {}
+            }
+            self.follow(&step.within, ends);
+        }
+    }
+
+    fn finish(self, ends: &mut Vec<Branch<'a>>) {
+        if !self.sent && !self.branched {
+            ends.push(self);
+        }
+    }
+
+    /// The last flow before the last one that writes these bits of a field.
+    fn writer(&self, field: Field, mask: u128) -> Option<Looked<'a>> {
+        let (_, earlier) = self.looked.split_last()?;
+        let writes = |looked: &&Looked<'a>| {
+            looked.entry.is_some_and(|entry| entry.actions.0.iter().any(|action| writes(action, field, mask)))
+        };
+        earlier.iter().rev().find(writes).copied()
+    }
+}
+
+/// Whether an action writes some of these bits of a field.
+fn writes(action: &Action, field: Field, mask: u128) -> bool {
+    let within = |bits: Subfield| {
+        let ones = u128::MAX.checked_shr(u128::BITS - u32::from(bits.bits())).unwrap_or_default();
+        bits.field() == field && (ones << bits.start()) & mask != 0
+    };
+    match action {
+        Action::SetField(set) => set.field() == field && set.mask() & mask != 0,
+        Action::MoveBits(moved) => within(moved.destination()),
+        Action::CheckPktLarger(check) => within(check.result()),
+        _ => false,
+    }
+}
+
+impl Network {
+    /// The ends of a packet on a host, without those that leave it.
+    pub(crate) fn drops(&self, host: &str, steps: &[Step]) -> Vec<Drop> {
+        let mut ends = Vec::new();
+        let mut whole = Branch::default();
+        whole.follow(steps, &mut ends);
+        whole.finish(&mut ends);
+        ends.iter().filter_map(|end| self.drop(host, end)).collect()
+    }
+
+    fn drop(&self, host: &str, end: &Branch<'_>) -> Option<Drop> {
+        let Looked { table, entry, key } = *end.looked.last()?;
+        let lookup = Box::new(self.lookup(host, table, entry, key));
+        let because = lookup.flow.as_ref().map_or(Vec::new(), |flow| self.leaves_of(flow));
+        let written = entry.map_or(Vec::new(), |entry| self.written(host, end, entry));
+        let cause = match (entry, end.problem) {
+            (Some(_), Some(problem)) => Cause::Problem(lookup, problem.to_owned()),
+            (Some(_), None) => Cause::Flow(lookup),
+            (None, _) => Cause::Missing(lookup, self.nearest(host, table, key)),
+        };
+        Some(Drop { host: host.to_owned(), cause, because, written })
+    }
+
+    /// The flows that wrote what a flow asks for. The datapath is no finding: the look-up says it.
+    fn written(
+        &self,
+        host: &str,
+        end: &Branch<'_>,
+        entry: &FlowEntry,
+    ) -> Vec<(String, LookupView, Vec<Leaf>)> {
+        let own = entry
+            .matches
+            .iter()
+            .filter(|demand| demand.field.is_scratch() && demand.field != Field::Metadata);
+        let one = |demand: Demand| {
+            let Looked { table, entry, key } = end.writer(demand.field, demand.mask)?;
+            let asked = self.demand_text(demand.field, demand.value, demand.mask);
+            let lookup = self.lookup(host, table, entry, key);
+            let because = lookup.flow.as_ref().map_or(Vec::new(), |flow| self.leaves_of(flow));
+            Some((asked, lookup, because))
+        };
+        own.filter_map(one).collect()
+    }
+
+    /// Bits of a field and their value, as the rules write them. An IPv4 address that a field of the rules holds reads as one.
+    fn demand_text(&self, field: Field, value: u128, mask: u128) -> String {
+        let whole = Match::any().with_masked(field, value, mask);
+        let text = whole.map(|one| self.pipeline.names().match_text(&one)).unwrap_or_default();
+        match (text.split_once('='), u32::try_from(value)) {
+            (Some((name, _)), Ok(address)) if name.ends_with("ipv4") && mask == u128::from(u32::MAX) => {
+                format!("{name}={}", Ipv4Addr::from_bits(address))
+            }
+            _ => text,
+        }
+    }
+
+    /// The flows of a table that come nearest to matching a packet.
+    fn nearest(&self, host: &str, table: u8, key: &FlowKey) -> Vec<Nearest> {
+        let Some(at) = self.hosts.fabric().host(host) else { return Vec::new() };
+        let flows = at.bridge.flows();
+        let unmet = |flow: &FlowEntry| -> Vec<Demand> {
+            let unmet = flow.matches.iter();
+            unmet.filter(|demand| key.get(demand.field) & demand.mask != demand.value).collect()
+        };
+        let of_table = flows.iter().filter(|flow| flow.table == table);
+        let mut near: Vec<_> = of_table
+            .map(|flow| (unmet(flow), flow))
+            .filter(|(unmet, flow)| unmet.len() <= NEAR && unmet.len() < flow.matches.iter().count())
+            .collect();
+        near.sort_by_key(|(unmet, flow)| (unmet.len(), std::cmp::Reverse(flow.matches.iter().count())));
+        // What is further away says nothing more.
+        let least = near.first().map_or(0, |(unmet, _)| unmet.len());
+        near.retain(|(unmet, _)| unmet.len() == least);
+        near.truncate(NEAREST);
+        let one = |(unmet, flow): (Vec<Demand>, &&FlowEntry)| {
+            let text = |Demand { field, value, mask }| {
+                let found = self.demand_text(field, key.get(field) & mask, mask);
+                (self.demand_text(field, value, mask), found)
+            };
+            let unmet = unmet.into_iter().map(text).collect();
+            let flow = self.flow(host, flow);
+            let because = self.leaves_of(&flow);
+            Nearest { flow, unmet, because }
+        };
+        near.into_iter().map(one).collect()
+    }
+
+    /// The objects and reports from which a flow follows.
+    pub(crate) fn leaves_of(&self, flow: &FlowView) -> Vec<Leaf> {
+        let mut leaves = Vec::new();
+        if let Some((table, row)) = &flow.row {
+            self.leaves(*table, row, &mut BTreeSet::new(), &mut leaves);
+        }
+        // Objects first: they are what somebody asked for.
+        leaves.sort_by_key(|leaf: &Leaf| leaf.object.is_none());
+        leaves
+    }
+
+    fn leaves(&self, table: TableId, row: &Row, seen: &mut BTreeSet<(TableId, Row)>, leaves: &mut Vec<Leaf>) {
+        if !seen.insert((table, row.clone())) {
+            return;
+        }
+        let program = self.program();
+        if program.hook_of(table).is_some() {
+            return;
+        }
+        let transaction = self.origins.get(&(table, row.clone())).copied();
+        if let Some(kind) = program.objects.iter().find(|kind| kind.table == table) {
+            let id = string(row.first()).unwrap_or_default().to_owned();
+            let what = format!("{} {id}", kind.name);
+            let row = explanation::atom(program, table, row);
+            return leaves.push(Leaf { what, row, transaction, object: Some(id) });
+        }
+        let ways = self.state.derivations(table, row, 1);
+        if let Some(way) = ways.first() {
+            for (table, row) in Body::of(program, way).rows {
+                self.leaves(table, &row, seen, leaves);
+            }
+        } else if transaction.is_some() {
+            let row = explanation::atom(program, table, row);
+            leaves.push(Leaf { what: row.clone(), row, transaction, object: None });
+        }
+    }
+
+    /// The end of a packet whose sender has no interface.
+    pub(crate) fn not_bound(&self, port: &str) -> Drop {
+        let what = format!("port {port} has no interface on any host, so it sends nothing");
+        Drop::plain("", self.no_home(port, what))
+    }
+
+    /// The end of a packet for a switch port that lives nowhere.
+    pub(crate) fn homeless(&self, port: &str) -> Option<Drop> {
+        let of_switch = self.named("switch_port").iter().any(|row| string(row.first()) == Some(port));
+        if !of_switch || self.tables.homes.is_none() || self.home(port).is_some() {
+            return None;
+        }
+        let what = format!("port {port} lives on no host, so nothing reaches it");
+        Some(Drop::plain("", self.no_home(port, what)))
+    }
+
+    fn no_home(&self, port: &str, what: String) -> Cause {
+        let first = Value::String(port.into());
+        Cause::NoRow { what, why_not: self.why_not(self.tables.homes, PORT_HOMES.columns.len(), (0, first)) }
+    }
+
+    /// The end of a packet for an address that no port of the switch has.
+    pub(crate) fn unknown(&self, ip: IpAddr, sent: &Sent) -> Drop {
+        let switch = self.switch_of(&sent.from).unwrap_or_default();
+        let what = format!("no port of {switch} has {ip}, and no router there leads to it");
+        let why_not = self.why_not(self.tables.ips, IPS.columns.len(), (1, Value::Ip(ip)));
+        Drop::plain("", Cause::NoRow { what, why_not })
+    }
+
+    /// Why a table has no row with this value in this column.
+    fn why_not(&self, table: Option<TableId>, columns: usize, (at, value): (usize, Value)) -> Vec<String> {
+        let Some(table) = table else { return Vec::new() };
+        let mut columns = vec![None; columns];
+        columns[at] = Some(value);
+        explanation::why_not(self.program(), &self.state.why_not(&Pattern { table, columns }))
+    }
+
+    /// What the rules say is wrong with the ports of a packet, their switches, and the objects behind its ends.
+    pub(crate) fn problems(&self, sent: &Sent, dropped: &[Drop]) -> Vec<String> {
+        let ports = [Some(&sent.from), sent.to.as_ref()].into_iter().flatten();
+        let ports = ports.flat_map(|port| [Some(port.clone()), self.switch_of(port)]).flatten();
+        let behind = dropped.iter().flat_map(|drop| &drop.because).filter_map(|leaf| leaf.object.clone());
+        let concerned: BTreeSet<String> = ports.chain(behind).collect();
+        let problems = self.read(self.tables.problems, |row| match &row[..] {
+            [Value::String(kind), Value::String(id), Value::String(code), Value::String(text)] => {
+                concerned.contains(&**id).then(|| format!("{kind} {id}: {code}: {text}"))
+            }
+            _ => None,
+        });
+        let routes = self.read(self.tables.routes, |row| match &row[..] {
+            [_, _, _, Value::String(by), Value::String(hop), _, _, Value::String(why)] if !why.is_empty() => {
+                concerned.contains(&**by).then(|| format!("route {by} by {hop} takes no packets: {why}"))
+            }
+            _ => None,
+        });
+        problems.into_iter().chain(routes).collect::<BTreeSet<String>>().into_iter().collect()
+    }
+}

@@ -1,0 +1,23 @@
+//! The way of one packet through a network, as its rules derive it, and why it ends where it ends.
+//!
+//! The caller gives a program and the rows of its input tables; where these come from (files, a journal, a running
+//! controller) is its own affair. Flow tables are derived for the hosts on the packet's way alone, and simulated hosts carry
+//! the packet through them. No I/O.
+//!
+//! In reading order: [`Network`] (rules, rows and simulated hosts), [`Words`] (a packet in words) and [`Sent`] (the frame that
+//! they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why the packet or a copy ends), [`text`] and
+//! [`json`] (how it reads).
+#![forbid(unsafe_code)]
+
+mod cause;
+pub mod json;
+mod network;
+mod packet;
+pub mod text;
+mod way;
+
+pub use cause::{Cause, Drop, Leaf, Nearest};
+pub use network::{Network, Origins};
+pub use openflow_rs::MacAddr;
+pub use packet::{Payload, Sent, Words};
+pub use way::{Delivery, FlowView, Hop, Line, LookupView, Trace};

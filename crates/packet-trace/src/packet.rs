@@ -1,0 +1,361 @@
+//! A packet in words, or as a flow expression: the frame that it means.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use frame_builder::{
+    ARP, Arp, BROADCAST, Endpoints, ICMP, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, SOLICITATION, TCP, UDP, VLAN,
+    arp, ethernet, icmp, icmpv6, link_layer, neighbour, solicited_node, tagged, tcp, udp,
+};
+use nlog_data::{InterfaceAddress, Value};
+use openflow_rs::{MacAddr, Match};
+use rule_tests::frame::{Addresses, frame, text};
+use simulated_hosts::Place;
+
+use crate::Network;
+
+/// The first port that no service has: the source of packets whose source port nobody gives.
+const CLIENT_PORT: u16 = 49152;
+/// The bit of a TCP segment that opens a connection.
+const SYN: u8 = 2;
+const ECHO: u8 = 8;
+const ECHO_V6: u8 = 128;
+/// The option of a solicitation with the sender's MAC address.
+const SOURCE_ADDRESS: u8 = 1;
+/// The hop limit of neighbour discovery.
+const ON_LINK: u8 = 255;
+/// Usual hop limits are 64 or more.
+const TTL: u8 = 64;
+
+/// What an IP packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// A TCP segment that opens a connection to this port.
+    Tcp(u16),
+    /// A UDP datagram to this port.
+    Udp(u16),
+    /// An echo request.
+    Echo,
+}
+
+/// A packet in words. What is left out, the network's objects say.
+#[derive(Clone, Debug)]
+pub struct Words {
+    /// The port that it is for.
+    pub to: Option<String>,
+    /// The address that it is for.
+    pub ip: Option<IpAddr>,
+    /// Its source address.
+    pub from_ip: Option<IpAddr>,
+    /// Its source MAC address.
+    pub from_mac: Option<MacAddr>,
+    /// Its destination MAC address.
+    pub to_mac: Option<MacAddr>,
+    /// What it carries.
+    pub payload: Payload,
+    /// Its hop limit.
+    pub ttl: Option<u8>,
+    /// The length of the IP packet.
+    pub size: Option<u16>,
+}
+
+/// A frame, and where it enters the network.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// The port that sends it.
+    pub from: String,
+    /// The port that it is for, if that is known.
+    pub to: Option<String>,
+    /// Where it enters; none if no host has the interface of the port.
+    pub place: Option<Place>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// What the words did not say and the reader should know.
+    pub notes: Vec<String>,
+    /// The address that the packet is for, if no port is known to have it and the frame only asks for it.
+    pub sought: Option<IpAddr>,
+}
+
+impl Sent {
+    /// The frame's fields, as Open vSwitch prints them.
+    pub fn fields(&self) -> String {
+        text(&self.bytes)
+    }
+}
+
+/// A port of a router on a switch.
+struct Gateway {
+    id: String,
+    mac: MacAddr,
+    networks: Vec<InterfaceAddress>,
+}
+
+/// The addresses between which a packet goes.
+struct Ends {
+    from: (MacAddr, IpAddr),
+    to: (MacAddr, IpAddr),
+}
+
+impl Network {
+    /// The frame that words mean, from this port.
+    ///
+    /// # Errors
+    /// There is no such port, or the words leave an address open that no object says.
+    pub fn packet(&self, from: &str, words: &Words) -> Result<Sent, String> {
+        let switch = self.switch_of(from).ok_or_else(|| self.no_port(from))?;
+        if words.to.is_none() && words.ip.is_none() {
+            return Err("say what the packet is for: --to PORT or --ip ADDRESS".to_owned());
+        }
+        let gateways = self.gateways(&switch);
+        let (to_ip, to_port) = self.destination(from, words)?;
+        let from_ip = self.source(from, words, to_ip)?;
+        let own_macs = self.macs(from);
+        let at_ip = self.addresses().into_iter().find(|(port, ip, _)| port == from && *ip == from_ip);
+        let from_mac = words.from_mac.or(at_ip.map(|(_, _, mac)| mac)).or(own_macs.first().copied());
+        let from_mac = from_mac.ok_or_else(|| {
+            format!("port {from:?} has no addresses: say the packet's with --from-mac and --from-ip")
+        })?;
+        let mut notes = Vec::new();
+        let next = self.first_mac(&switch, &gateways, (from_ip, to_ip), to_port.as_deref(), &mut notes);
+        let (bytes, sought) = match words.to_mac.or(next) {
+            Some(to_mac) => (packet(&Ends { from: (from_mac, from_ip), to: (to_mac, to_ip) }, words)?, None),
+            None => (question(from_mac, from_ip, to_ip)?, Some(to_ip)),
+        };
+        Ok(Sent { sought, ..self.sent(from, to_port, bytes, notes) })
+    }
+
+    /// The frame with these fields, from this port. Fields that are left out have usual values.
+    ///
+    /// # Errors
+    /// There is no such port, or no such frame.
+    pub fn packet_of_flow(&self, from: &str, fields: &str) -> Result<Sent, String> {
+        self.known(from)?;
+        let fields: Match = fields.parse().map_err(|error| format!("--flow {fields:?}: {error}"))?;
+        let own = self.addresses().into_iter().filter(|(port, ..)| port == from);
+        let own = Addresses { macs: self.macs(from), ips: own.map(|(_, ip, mac)| (ip, mac)).collect() };
+        Ok(self.sent(from, None, frame(&fields, &own)?, Vec::new()))
+    }
+
+    /// A frame that a port sends as it is.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn packet_of_bytes(&self, from: &str, bytes: Vec<u8>) -> Result<Sent, String> {
+        self.known(from)?;
+        Ok(self.sent(from, None, bytes, Vec::new()))
+    }
+
+    fn known(&self, from: &str) -> Result<(), String> {
+        self.switch_of(from).map(drop).ok_or_else(|| self.no_port(from))
+    }
+
+    fn sent(&self, from: &str, to: Option<String>, bytes: Vec<u8>, notes: Vec<String>) -> Sent {
+        let (place, tag) = self.place(from).map_or((None, 0), |(place, tag)| (Some(place), tag));
+        let bytes = if tag == 0 { bytes } else { tagged(&bytes, VLAN, tag) };
+        Sent { from: from.to_owned(), to, place, bytes, notes, sought: None }
+    }
+
+    /// The switch of a port of any kind.
+    pub(crate) fn switch_of(&self, port: &str) -> Option<String> {
+        ["switch_port", "localnet_port", "router_port"].iter().find_map(|kind| {
+            let row = self.named(kind).into_iter().find(|row| string(row.first()) == Some(port))?;
+            string(self.column(kind, &row, "switch")).map(str::to_owned)
+        })
+    }
+
+    fn no_port(&self, port: &str) -> String {
+        let known: Vec<String> = self
+            .named("switch_port")
+            .iter()
+            .filter_map(|row| string(row.first()).map(str::to_owned))
+            .take(SHOWN_PORTS)
+            .collect();
+        let some = if known.is_empty() {
+            "there are none".to_owned()
+        } else {
+            format!("there are {}", known.join(", "))
+        };
+        format!("there is no port {port:?}; {some}")
+    }
+
+    /// The routers' ports on a switch.
+    fn gateways(&self, switch: &str) -> Vec<Gateway> {
+        let gateway = |row: &nlog_data::Row| {
+            let of = |column| self.column("router_port", row, column);
+            let (Some(Value::Mac(mac)), Some(Value::Set(networks) | Value::List(networks))) =
+                (of("mac"), of("networks"))
+            else {
+                return None;
+            };
+            let mac = *mac;
+            let networks = networks.iter().filter_map(|value| match value {
+                Value::InterfaceAddress(address) => Some(*address),
+                _ => None,
+            });
+            Some(Gateway { id: string(row.first())?.to_owned(), mac, networks: networks.collect() })
+        };
+        let rows = self.named("router_port");
+        let here = rows.iter().filter(|row| {
+            let own = self.column("router_port", row, "switch");
+            string(own) == Some(switch)
+        });
+        here.filter_map(gateway).collect()
+    }
+
+    /// The address that the packet is for, and the port that has it, if one does.
+    fn destination(&self, from: &str, words: &Words) -> Result<(IpAddr, Option<String>), String> {
+        let Some(to) = &words.to else {
+            let ip = words.ip.ok_or("say what the packet is for: --to PORT or --ip ADDRESS")?;
+            return Ok((ip, self.owner(from, ip)));
+        };
+        let switch = self.switch_of(to).ok_or_else(|| self.no_port(to))?;
+        let own = self.addresses().into_iter().filter(|(port, ..)| port == to).map(|(_, ip, _)| ip);
+        let router = self.gateways(&switch).into_iter().filter(|gateway| gateway.id == *to);
+        let router = router.flat_map(|gateway| gateway.networks.into_iter().map(InterfaceAddress::ip));
+        let all: Vec<IpAddr> = words.ip.into_iter().chain(own).chain(router).collect();
+        let ours: Vec<IpAddr> = match words.from_ip {
+            Some(ip) => vec![ip],
+            None => {
+                self.addresses().into_iter().filter(|(port, ..)| port == from).map(|(_, ip, _)| ip).collect()
+            }
+        };
+        let alike = all.iter().find(|ip| ours.iter().any(|own| own.is_ipv4() == ip.is_ipv4()));
+        let ip = alike.or(all.first());
+        let ip = ip.ok_or_else(|| format!("port {to:?} has no IP address: say one with --ip"))?;
+        Ok((*ip, Some(to.clone())))
+    }
+
+    /// The port that has an address: one of the same switch if there is one.
+    fn owner(&self, from: &str, ip: IpAddr) -> Option<String> {
+        let switch = self.switch_of(from);
+        let owners: Vec<String> =
+            self.addresses().into_iter().filter(|(_, own, _)| *own == ip).map(|(port, ..)| port).collect();
+        let here = owners.iter().find(|port| self.switch_of(port) == switch).cloned();
+        here.or(owners.first().filter(|_| owners.len() == 1).cloned())
+    }
+
+    fn source(&self, from: &str, words: &Words, to: IpAddr) -> Result<IpAddr, String> {
+        let own = self.addresses().into_iter().filter(|(port, ..)| port == from).map(|(_, ip, _)| ip);
+        let ip = words.from_ip.or_else(|| own.into_iter().find(|ip| ip.is_ipv4() == to.is_ipv4()));
+        let version = if to.is_ipv4() { "IPv4" } else { "IPv6" };
+        ip.ok_or_else(|| format!("port {from:?} has no {version} address: say the packet's with --from-ip"))
+    }
+
+    /// The MAC address to which the machine sends the packet: that of the destination if both are on one link, otherwise
+    /// that of a router. None if no port has the address, and the machine asks for it in vain.
+    fn first_mac(
+        &self,
+        switch: &str,
+        gateways: &[Gateway],
+        (from, to): (IpAddr, IpAddr),
+        to_port: Option<&str>,
+        notes: &mut Vec<String>,
+    ) -> Option<MacAddr> {
+        let own = gateways.iter().find(|gateway| gateway.networks.iter().any(|address| address.ip() == to));
+        if let Some(gateway) = own {
+            return Some(gateway.mac);
+        }
+        let here = |port: &str| self.switch_of(port).as_deref() == Some(switch);
+        if let Some(port) = to_port.filter(|port| here(port)) {
+            let mac = self.addresses().into_iter().find(|(own, ip, _)| own == port && *ip == to);
+            return mac.map(|(_, _, mac)| mac).or(self.macs(port).first().copied());
+        }
+        let with = |ip: IpAddr| {
+            gateways
+                .iter()
+                .find(move |gateway| gateway.networks.iter().any(|address| address.net().contains(&ip)))
+        };
+        let far = to_port.is_some() || with(to).is_none();
+        match with(from).or(gateways.first()).filter(|_| far) {
+            Some(gateway) => {
+                let others = gateways.len() - 1;
+                if others > 0 {
+                    notes.push(format!(
+                        "{switch} has {} routers: the packet goes to {}; --to-mac chooses another one",
+                        others + 1,
+                        gateway.id
+                    ));
+                }
+                Some(gateway.mac)
+            }
+            None => {
+                let protocol = if to.is_ipv4() { "ARP" } else { "neighbour discovery" };
+                notes.push(format!(
+                    "the machine asks for {to} by {protocol}; this is the way of its question"
+                ));
+                None
+            }
+        }
+    }
+}
+
+/// The most ports in a message.
+const SHOWN_PORTS: usize = 10;
+
+pub(crate) fn string(value: Option<&Value>) -> Option<&str> {
+    match value {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// The frame with an IP packet.
+fn packet(ends: &Ends, words: &Words) -> Result<Vec<u8>, String> {
+    let ttl = words.ttl.unwrap_or(TTL);
+    let (kind, endpoints) = match (ends.from.1, ends.to.1) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => (IPV4, Endpoints::V4(from, to)),
+        (IpAddr::V6(from), IpAddr::V6(to)) => (IPV6, Endpoints::V6(from, to)),
+        (from, to) => {
+            return Err(format!("a packet cannot be from {from} and for {to}: their IP versions differ"));
+        }
+    };
+    let with = |rest: &[u8]| match (words.payload, endpoints) {
+        (Payload::Tcp(port), _) => (TCP, tcp(CLIENT_PORT, port, SYN, rest, endpoints)),
+        (Payload::Udp(port), _) => (UDP, udp(CLIENT_PORT, port, rest, endpoints)),
+        (Payload::Echo, Endpoints::V4(..)) => (ICMP, icmp(ECHO, &[&[0; 4], rest].concat())),
+        (Payload::Echo, Endpoints::V6(from, to)) => {
+            (ICMPV6, icmpv6([&[ECHO_V6, 0, 0, 0, 0, 0, 0, 0], rest].concat(), from, to))
+        }
+    };
+    let whole = |rest: &[u8]| {
+        let (protocol, payload) = with(rest);
+        match endpoints {
+            Endpoints::V4(from, to) => {
+                let mut header = Ipv4::new(from, to, protocol);
+                header.ttl = ttl;
+                header.packet(&payload)
+            }
+            Endpoints::V6(from, to) => {
+                let mut header = Ipv6::new(from, to, protocol);
+                header.hops = ttl;
+                header.packet(&payload)
+            }
+        }
+    };
+    let least = whole(&[]).len();
+    let size = words.size.map_or(least, usize::from);
+    let rest =
+        size.checked_sub(least).ok_or_else(|| format!("--size: such a packet has {least} bytes at least"))?;
+    Ok(ethernet(ends.to.0.0, ends.from.0.0, kind, &whole(&vec![0; rest])))
+}
+
+/// The frame by which a machine asks who has an address.
+fn question(mac: MacAddr, from: IpAddr, to: IpAddr) -> Result<Vec<u8>, String> {
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => Ok(request(mac.0, from, to)),
+        (IpAddr::V6(from), IpAddr::V6(to)) => Ok(solicitation(mac.0, from, to)),
+        _ => Err(format!("a packet cannot be from {from} and for {to}: their IP versions differ")),
+    }
+}
+
+fn request(mac: Mac, from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
+    let asks = Arp { operation: 1, sender: (mac, from), target: (Mac::default(), to) };
+    ethernet(BROADCAST, mac, ARP, &arp(asks))
+}
+
+fn solicitation(mac: Mac, from: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
+    let (group, group_mac) = solicited_node(to);
+    let message = neighbour(SOLICITATION, 0, to, &link_layer(SOURCE_ADDRESS, mac));
+    let mut header = Ipv6::new(from, group, ICMPV6);
+    header.hops = ON_LINK;
+    ethernet(group_mac, mac, IPV6, &header.packet(&icmpv6(message, from, group)))
+}

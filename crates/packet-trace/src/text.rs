@@ -1,0 +1,267 @@
+//! A trace for people: the verdict first, then the way.
+
+use std::fmt::Write as _;
+
+use crate::{Cause, Delivery, Drop, FlowView, Hop, Leaf, Line, LookupView, Nearest, Trace};
+
+/// The most deliveries and drops of copies that are shown unless everything is.
+const COPIES: usize = 5;
+/// The most hosts whose part of the way is shown unless everything is.
+const HOSTS: usize = 4;
+/// The most objects behind a flow that are shown unless everything is.
+const LEAVES: usize = 4;
+/// The most characters of a sentence that are shown unless everything is.
+const SENTENCE: usize = 90;
+/// The width of the column with the names of stages.
+const STAGE: usize = 17;
+
+/// The trace as text. With `verbose` every table, flow, action and object, otherwise what fits on a screen.
+pub fn text(trace: &Trace, verbose: bool) -> String {
+    let mut out = Writer { out: String::new(), verbose };
+    out.verdict(trace);
+    out.line(0, &format!("packet: {}", trace.packet));
+    for note in &trace.notes {
+        out.line(0, &format!("note: {note}"));
+    }
+    for problem in &trace.problems {
+        out.line(0, &format!("problem: {problem}"));
+    }
+    let roots = (0..trace.hops.len()).filter(|hop| trace.hops[*hop].before.is_none());
+    let mut shown = 0;
+    for root in roots {
+        out.hop(trace, root, 0, &mut shown);
+    }
+    if let Some(more @ 1..) = trace.hops.len().checked_sub(shown) {
+        out.line(0, &format!("and {more} more hosts; --verbose shows them"));
+    }
+    out.out
+}
+
+/// The verdict in one line.
+pub fn verdict(trace: &Trace) -> String {
+    let places: Vec<String> = trace.delivered.iter().take(COPIES).map(place).collect();
+    let more = trace.delivered.len().saturating_sub(COPIES);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let places = places.join(", ") + &more;
+    if trace.is_delivered() {
+        return format!("delivered to {places}");
+    }
+    match (&trace.to, trace.delivered.is_empty() || trace.vain, main_drop(trace)) {
+        (Some(to), false, _) => format!("not delivered to {to}, but to {places}"),
+        (_, _, Some(drop)) => format!("dropped{}", where_and_why(drop)),
+        (_, _, None) => "dropped: no flow sends it anywhere".to_owned(),
+    }
+}
+
+fn place(one: &Delivery) -> String {
+    match &one.host {
+        Some(host) => format!("{} on {host}", one.port),
+        None => one.port.clone(),
+    }
+}
+
+/// The drop that says most.
+fn main_drop(trace: &Trace) -> Option<&Drop> {
+    trace.dropped.iter().min_by_key(|drop| match drop.cause {
+        Cause::NoRow { .. } => 0,
+        Cause::Fault(_) => 1,
+        Cause::Flow(_) | Cause::Missing(..) | Cause::Problem(..) => 2,
+    })
+}
+
+fn where_and_why(drop: &Drop) -> String {
+    let mut on = if drop.host.is_empty() { String::new() } else { format!(" on {}", drop.host) };
+    if let Cause::Flow(lookup) | Cause::Missing(lookup, _) | Cause::Problem(lookup, _) = &drop.cause
+        && let Some(datapath) = &lookup.datapath
+    {
+        let _ = write!(on, " in {datapath}");
+    }
+    match &drop.cause {
+        Cause::Flow(lookup) => format!("{on} by stage {} {}", lookup.table, named(lookup)),
+        Cause::Missing(lookup, _) => {
+            format!("{on} in stage {} {}: no flow matches", lookup.table, lookup.stage)
+        }
+        Cause::Problem(lookup, why) => format!("{on} in stage {} {}: {why}", lookup.table, named(lookup)),
+        Cause::NoRow { what, .. } => format!(": {what}"),
+        Cause::Fault(why) => format!("{on}: {why}"),
+    }
+}
+
+/// A stage, and the priority of the flow there.
+fn named(lookup: &LookupView) -> String {
+    let priority = lookup.flow.as_ref().and_then(|flow| flow.priority_name.as_deref());
+    priority.map_or_else(|| lookup.stage.clone(), |priority| format!("{}, {priority}", lookup.stage))
+}
+
+struct Writer {
+    out: String,
+    verbose: bool,
+}
+
+impl Writer {
+    fn line(&mut self, indent: usize, text: &str) {
+        let _ = writeln!(self.out, "{:1$}{text}", "", 4 * indent);
+    }
+
+    fn verdict(&mut self, trace: &Trace) {
+        self.line(0, &verdict(trace));
+        let with_changes = if self.verbose { usize::MAX } else { usize::from(trace.is_delivered()) };
+        for one in trace.delivered.iter().take(with_changes) {
+            for (field, before, after) in &one.changes {
+                self.line(1, &format!("{field}: {before} -> {after}"));
+            }
+        }
+        let main = main_drop(trace).filter(|_| !trace.is_delivered());
+        if let Some(drop) = main {
+            self.reasons(drop);
+        }
+        if trace.vain && !trace.delivered.is_empty() {
+            let heard: Vec<String> = trace.delivered.iter().take(COPIES).map(place).collect();
+            self.line(0, &format!("the question reaches {}", heard.join(", ")));
+        }
+        let others = trace.dropped.iter().filter(|drop| !main.is_some_and(|main| std::ptr::eq(main, *drop)));
+        let others: Vec<&Drop> = others.collect();
+        let shown = if self.verbose { usize::MAX } else { COPIES };
+        let what = if trace.is_delivered() { "a copy is dropped" } else { "dropped" };
+        for drop in others.iter().take(shown) {
+            self.line(0, &format!("{what}{}", where_and_why(drop)));
+            if self.verbose {
+                self.reasons(drop);
+            }
+        }
+        if let Some(more @ 1..) = others.len().checked_sub(shown) {
+            self.line(0, &format!("and {more} more copies are dropped; --verbose shows them"));
+        }
+    }
+
+    fn reasons(&mut self, drop: &Drop) {
+        match &drop.cause {
+            Cause::Flow(lookup) | Cause::Problem(lookup, _) => {
+                if let Some(flow) = &lookup.flow {
+                    self.flow(1, flow, &drop.because);
+                }
+                for (asked, lookup, because) in &drop.written {
+                    self.line(
+                        1,
+                        &format!("{asked} was decided in stage {} {}:", lookup.table, named(lookup)),
+                    );
+                    if let Some(flow) = &lookup.flow {
+                        self.flow(2, flow, because);
+                    }
+                }
+            }
+            Cause::Missing(lookup, nearest) => {
+                self.line(1, &lookup.stage_doc);
+                for near in nearest {
+                    self.near(near);
+                }
+            }
+            Cause::NoRow { why_not, .. } => {
+                for line in why_not {
+                    self.line(1, line);
+                }
+            }
+            Cause::Fault(_) => {}
+        }
+    }
+
+    fn flow(&mut self, indent: usize, flow: &FlowView, because: &[Leaf]) {
+        if !flow.sentence.is_empty() {
+            self.line(indent, &flow.sentence);
+        }
+        self.line(indent, &format!("{} -> {}", any(&flow.matching), flow.actions));
+        if let Some(rule) = &flow.rule {
+            self.line(indent, &format!("rule {rule}"));
+        }
+        self.leaves(indent, because);
+    }
+
+    fn near(&mut self, near: &Nearest) {
+        let unmet: Vec<String> =
+            near.unmet.iter().map(|(asked, found)| format!("{asked}, and the packet has {found}")).collect();
+        self.line(1, &format!("the nearest flow asks for {}", unmet.join("; for ")));
+        self.flow(2, &near.flow, &near.because);
+    }
+
+    fn leaves(&mut self, indent: usize, because: &[Leaf]) {
+        let shown = if self.verbose { usize::MAX } else { LEAVES };
+        for leaf in because.iter().take(shown) {
+            let what = if self.verbose { &leaf.row } else { &leaf.what };
+            let by = leaf.transaction.map_or(String::new(), |number| format!(" (transaction {number})"));
+            self.line(indent, &format!("because of {what}{by}"));
+        }
+        if let Some(more @ 1..) = because.len().checked_sub(shown) {
+            self.line(indent, &format!("and of {more} more; --verbose shows them"));
+        }
+    }
+
+    /// A hop, and the hops that come from it.
+    fn hop(&mut self, trace: &Trace, number: usize, depth: usize, shown: &mut usize) {
+        if !self.verbose && *shown >= HOSTS {
+            return;
+        }
+        *shown += 1;
+        let hop: &Hop = &trace.hops[number];
+        self.line(depth, &format!("on {}:", hop.host));
+        self.lines(hop, depth + 1);
+        let next = (0..trace.hops.len()).filter(|next| trace.hops[*next].before == Some(number));
+        for next in next {
+            self.hop(trace, next, depth + 1, shown);
+        }
+    }
+
+    fn lines(&mut self, hop: &Hop, depth: usize) {
+        let is_lookup = |line: &Line| matches!(line, Line::Lookup(_));
+        let last = hop.lines.iter().rposition(is_lookup);
+        for (number, line) in hop.lines.iter().enumerate() {
+            match line {
+                Line::Lookup(lookup) if self.verbose || lookup.telling || Some(number) == last => {
+                    self.lookup(depth, lookup);
+                }
+                Line::Lookup(_) => {}
+                Line::Bucket(id) => self.line(depth, &format!("copy by bucket {id}")),
+                Line::Sent(port) => self.line(depth, &format!("leaves by {port}")),
+                Line::Problem(text) => self.line(depth, &format!(">> {text}")),
+                Line::Note(text) if self.verbose => self.line(depth + 1, &format!("-> {text}")),
+                Line::Note(_) => {}
+                Line::Action(action) if self.verbose => self.line(depth + 1, action),
+                Line::Action(_) => {}
+            }
+        }
+    }
+
+    fn lookup(&mut self, depth: usize, lookup: &LookupView) {
+        let head = format!("{:2} {:STAGE$}", lookup.table, lookup.stage);
+        let Some(flow) = &lookup.flow else { return self.line(depth, &format!("{head} no flow matches")) };
+        let rule = flow.rule.as_deref().map_or("learned".to_owned(), |rule| format!("[{}]", short(rule)));
+        let name = flow.priority_name.as_deref().unwrap_or_default();
+        if self.verbose {
+            self.line(depth, &format!("{head} {name}: {}", flow.sentence));
+            self.line(depth + 1, &flow.text);
+            let placed = flow.placed_by.as_deref().map_or(String::new(), |by| format!(", placed by {by}"));
+            return self
+                .line(depth + 1, &format!("rule {}{placed}", flow.rule.as_deref().unwrap_or("learned")));
+        }
+        self.line(depth, &format!("{head} {} {rule}", cut(&flow.sentence)));
+    }
+}
+
+fn any(matching: &str) -> &str {
+    if matching.is_empty() { "any packet" } else { matching }
+}
+
+/// The file's name without its folders, and the line.
+fn short(rule: &str) -> &str {
+    rule.rsplit_once('/').map_or(rule, |(_, name)| name)
+}
+
+/// The first sentence, cut at a word if it is long.
+fn cut(sentence: &str) -> String {
+    let first = sentence.find(". ").map_or(sentence, |end| &sentence[..=end]);
+    if first.chars().count() <= SENTENCE {
+        return first.to_owned();
+    }
+    let start: String = first.chars().take(SENTENCE).collect();
+    let words = start.rsplit_once(' ').map_or(&*start, |(words, _)| words);
+    format!("{words} …")
+}

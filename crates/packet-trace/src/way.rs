@@ -1,0 +1,374 @@
+//! The way of a frame: the hosts that it comes to, its look-ups there, and its ends.
+
+use flow_simulator::trace::{Step, What};
+use flow_simulator::{Arrival, Crossing, FlowKey, Packet};
+use nlog::program::Place as SourcePlace;
+use nlog_data::{Canonical, Row, RuleId, TableId, Value};
+use openflow_rs::{Field, FlowEntry, Match, PortNo};
+use simulated_hosts::Place;
+
+use crate::{Cause, Drop, Network, Sent};
+
+/// The way of one packet.
+#[derive(Debug)]
+pub struct Trace {
+    /// The port that sends it, and the one that it is for, if that is known.
+    pub from: String,
+    /// The port that it is for, if that is known.
+    pub to: Option<String>,
+    /// The packet's fields.
+    pub packet: String,
+    /// What the reader should know of the packet.
+    pub notes: Vec<String>,
+    /// The hosts that it comes to. The first is where it enters.
+    pub hops: Vec<Hop>,
+    /// The hosts between which copies went through tunnels, in order.
+    pub tunnelled: Vec<(String, String)>,
+    /// Where the packet and its copies arrive.
+    pub delivered: Vec<Delivery>,
+    /// Where the packet and its copies end.
+    pub dropped: Vec<Drop>,
+    /// Whether the packet is a question that no port is known to answer.
+    pub vain: bool,
+    /// What the rules say is wrong with the objects concerned.
+    pub problems: Vec<String>,
+}
+
+/// A frame that arrives.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Delivery {
+    /// The port; the physical network for a frame that leaves there.
+    pub port: String,
+    /// The host; none for a physical network.
+    pub host: Option<String>,
+    /// The port whose interface it is: the parent of a port behind a VLAN tag; the name of a physical network.
+    pub interface: String,
+    /// What differs from the packet that was sent: field, before, after.
+    pub changes: Vec<(String, String, String)>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What a packet meets on one host.
+#[derive(Debug)]
+pub struct Hop {
+    /// The host.
+    pub host: String,
+    /// The number of the hop that it came from; none where it enters.
+    pub before: Option<usize>,
+    /// What happens there, in order.
+    pub lines: Vec<Line>,
+}
+
+/// Something that happens on a host.
+#[derive(Debug)]
+pub enum Line {
+    /// A look-up in a table.
+    Lookup(Box<LookupView>),
+    /// A copy goes through this bucket of a group.
+    Bucket(u32),
+    /// An action of the flow.
+    Action(String),
+    /// The packet leaves by a port, which is named as readers know it.
+    Sent(String),
+    /// What an action did.
+    Note(String),
+    /// Why an action had no effect.
+    Problem(String),
+}
+
+/// A look-up in a table.
+#[derive(Debug, Clone)]
+pub struct LookupView {
+    /// The number of the table.
+    pub table: u8,
+    /// Its name; its number if the rules do not name it.
+    pub stage: String,
+    /// The sentence of the stage.
+    pub stage_doc: String,
+    /// The switch or router that the packet is in, if it is in one.
+    pub datapath: Option<String>,
+    /// The flow that the packet met; none if it met none.
+    pub flow: Option<FlowView>,
+    /// Whether the flow says more of the packet than which switch it is in, or does more than hand it on.
+    pub telling: bool,
+}
+
+/// A flow that a packet met.
+#[derive(Debug, Clone)]
+pub struct FlowView {
+    /// The priority.
+    pub priority: u16,
+    /// The name of the priority, if the rules name it.
+    pub priority_name: Option<String>,
+    /// What flows of this priority do.
+    pub sentence: String,
+    /// The match, as the rules write it.
+    pub matching: String,
+    /// The actions, as the rules write them.
+    pub actions: String,
+    /// The flow as `ovs-ofctl` prints it.
+    pub text: String,
+    /// The rule that says the flow: file and line. None for one that the switch learned.
+    pub rule: Option<String>,
+    /// The rule that places it on the host, if that is another one.
+    pub placed_by: Option<String>,
+    /// The row in which the rule says it.
+    pub row: Option<(TableId, Row)>,
+}
+
+impl Trace {
+    /// Whether the packet, or a copy of it, arrives where it should: at the port that it is for, or anywhere if none is known.
+    pub fn is_delivered(&self) -> bool {
+        match &self.to {
+            _ if self.vain => false,
+            Some(to) => self.delivered.iter().any(|one| one.port == *to),
+            None => !self.delivered.is_empty(),
+        }
+    }
+}
+
+impl Network {
+    /// The way of a packet. The network is afterwards as before.
+    ///
+    /// # Errors
+    /// The rules refuse rows, or ask a host for something impossible.
+    pub fn trace(&mut self, sent: &Sent) -> Result<Trace, String> {
+        let mut trace = Trace {
+            from: sent.from.clone(),
+            to: sent.to.clone(),
+            packet: sent.fields(),
+            notes: sent.notes.clone(),
+            hops: Vec::new(),
+            tunnelled: Vec::new(),
+            delivered: Vec::new(),
+            dropped: Vec::new(),
+            vain: sent.sought.is_some(),
+            problems: Vec::new(),
+        };
+        match &sent.place {
+            None => trace.dropped.push(self.not_bound(&sent.from)),
+            Some(Place::Vnic(host, _)) if !self.manages(host) => {
+                let why = format!("the controller does not manage {host}, so it has no flows there");
+                trace.dropped.push(Drop::plain(host, Cause::Fault(why)));
+            }
+            Some(place) => {
+                let crossing = self.crossing(place, &sent.bytes)?;
+                self.follow_crossing(sent, crossing, &mut trace);
+            }
+        }
+        if !trace.is_delivered() {
+            trace.dropped.extend(sent.to.as_deref().and_then(|to| self.homeless(to)));
+        }
+        trace.dropped.extend(sent.sought.map(|ip| self.unknown(ip, sent)));
+        trace.problems = self.problems(sent, &trace.dropped);
+        Ok(trace)
+    }
+
+    fn follow_crossing(&self, sent: &Sent, crossing: Crossing, trace: &mut Trace) {
+        trace.tunnelled.clone_from(&crossing.tunnelled);
+        for ((host, steps), before) in crossing.hops.iter().zip(&crossing.before) {
+            let mut lines = Vec::new();
+            self.lines(host, steps, &mut lines);
+            trace.hops.push(Hop { host: host.clone(), before: *before, lines });
+            trace.dropped.extend(self.drops(host, steps));
+        }
+        for Arrival { host, port, bytes } in crossing.arrived {
+            let (port, interface) = self.receiver(&host, port.0, vlan(&bytes));
+            let changes = changes(&sent.bytes, &bytes);
+            trace.delivered.push(Delivery { port, host: Some(host), interface, changes, bytes });
+        }
+        for tapped in crossing.tapped {
+            let port = format!("physical network {}", tapped.network);
+            let changes = changes(&sent.bytes, &tapped.bytes);
+            let interface = tapped.network;
+            trace.delivered.push(Delivery { port, host: None, interface, changes, bytes: tapped.bytes });
+        }
+        let lost = crossing.lost.into_iter();
+        trace.dropped.extend(lost.map(|lost| Drop::plain("", Cause::Fault(lost.to_string()))));
+        // Nobody asks for the end of a copy of a flood that would return to its sender.
+        if trace.dropped.len() > 1 || !trace.delivered.is_empty() {
+            trace.dropped.retain(|drop| !drop.returns());
+        }
+    }
+
+    /// What happens on a host, as a list.
+    fn lines(&self, host: &str, steps: &[Step], lines: &mut Vec<Line>) {
+        for step in steps {
+            match &step.what {
+                What::Lookup { table, entry, key } => {
+                    lines.push(Line::Lookup(Box::new(self.lookup(host, *table, entry.as_deref(), key))));
+                }
+                What::Bucket(id) => lines.push(Line::Bucket(*id)),
+                What::Action(action) => lines.push(Line::Action(self.pipeline.names().action(action))),
+                What::Sent(port) => lines.push(Line::Sent(self.port_name(host, *port))),
+                What::Note(text) => lines.push(Line::Note(text.clone())),
+                What::Problem(text) => lines.push(Line::Problem(text.clone())),
+            }
+            self.lines(host, &step.within, lines);
+        }
+    }
+
+    fn port_name(&self, host: &str, port: PortNo) -> String {
+        let at = self.hosts.fabric().host(host);
+        match at.and_then(|at| at.bridge.tunnel(port)) {
+            Some(tunnel) => format!("a tunnel ({:?})", tunnel.encapsulation),
+            None => format!("port {port}"),
+        }
+    }
+
+    /// A look-up, with what the rules say of it.
+    pub(crate) fn lookup(
+        &self,
+        host: &str,
+        table: u8,
+        entry: Option<&FlowEntry>,
+        key: &FlowKey,
+    ) -> LookupView {
+        let stage = self.pipeline.stages.iter().find(|stage| stage.number == table);
+        let name = stage.and_then(|stage| stage.name.clone()).unwrap_or_else(|| table.to_string());
+        let stage_doc = stage.map_or(String::new(), |stage| stage.doc.clone());
+        let flow = entry.map(|entry| self.flow(host, entry));
+        let telling = entry.is_some_and(|entry| is_telling(entry));
+        let datapath = self.datapath(key.get(Field::Metadata));
+        LookupView { table, stage: name, stage_doc, datapath, flow, telling }
+    }
+
+    /// A flow of a host, with its rules.
+    pub(crate) fn flow(&self, host: &str, entry: &FlowEntry) -> FlowView {
+        let origin = self.row_of(host, entry).and_then(|row| self.origin(row));
+        let rules = origin.as_ref().map(|(placed, said, _)| (*said, *placed));
+        let priority = self.pipeline.priority_of(entry.table, entry.priority);
+        let said = rules.map(|(said, _)| self.program().rule(said).place.clone());
+        let own = said.as_ref().and_then(|place| self.rule_sentence(entry, place));
+        let sentence = own.or(priority.map(|priority| priority.doc.clone())).unwrap_or_default();
+        FlowView {
+            priority: entry.priority,
+            priority_name: priority.and_then(|priority| priority.name.clone()),
+            sentence,
+            matching: self.pipeline.names().match_text(&entry.matches),
+            actions: self.pipeline.names().actions_text(&entry.actions),
+            text: entry.to_string(),
+            rule: said.as_ref().map(line),
+            placed_by: rules
+                .filter(|(said, placed)| said != placed)
+                .map(|(_, placed)| line(&self.program().rule(placed).place)),
+            row: origin.map(|(.., at)| at),
+        }
+    }
+
+    /// The sentence of the rule that says a flow, if it has one of its own.
+    fn rule_sentence(&self, entry: &FlowEntry, place: &SourcePlace) -> Option<String> {
+        let entries = self.pipeline.entries_of(entry.table, entry.priority, &entry.matches, &entry.actions);
+        let mut rules = entries.iter().flat_map(|entry| &entry.rules);
+        let own =
+            rules.find(|rule| *rule.file == *place.file && u64::from(rule.line) == u64::from(place.line))?;
+        Some(own.doc.clone()).filter(|doc| !doc.is_empty())
+    }
+
+    /// The row of a flow; none for one that the switch learned.
+    fn row_of(&self, host: &str, entry: &FlowEntry) -> Option<Row> {
+        let matches = Canonical::new(entry.matches.clone());
+        let mut rows = self.state.rows(self.tables.outputs.flows());
+        rows.find(|row| match &row[..] {
+            [Value::String(own), Value::Int(table), Value::Int(priority), Value::Match(own_match), _] => {
+                **own == *host
+                    && *table == i64::from(entry.table)
+                    && *priority == i64::from(entry.priority)
+                    && **own_match == matches
+            }
+            _ => false,
+        })
+        .cloned()
+    }
+
+    /// The rule that places a flow on the host, and the one that says the flow, with the row in which it does.
+    fn origin(&self, row: Row) -> Option<(RuleId, RuleId, (TableId, Row))> {
+        let first = |table, row: &Row| self.state.derivations(table, row, 1).into_iter().next();
+        let mut at = (self.tables.outputs.flows(), row);
+        let placed = first(at.0, &at.1)?;
+        let mut said = placed.clone();
+        // Rules between the two may add to the match, such as the datapath.
+        while let Some(before) = said.bodies.iter().flatten().find(|(table, _)| self.holds_flows(*table)) {
+            let Some(earlier) = first(before.0, &before.1) else { break };
+            at = before.clone();
+            said = earlier;
+        }
+        Some((placed.rule, said.rule, at))
+    }
+
+    /// The switch or router with this number.
+    fn datapath(&self, number: u128) -> Option<String> {
+        let labels = self.read(self.tables.datapaths, |row| match &row[..] {
+            [Value::String(id), Value::Int(label)] => {
+                (u128::try_from(*label) == Ok(number)).then(|| id.to_string())
+            }
+            _ => None,
+        });
+        labels.into_iter().next()
+    }
+
+    /// Whether the rows of a table are flows that name no host yet.
+    fn holds_flows(&self, table: TableId) -> bool {
+        let columns = &self.program().schema.table(table).columns;
+        ["table_id", "match"].iter().all(|name| columns.iter().any(|column| column.name == *name))
+    }
+}
+
+/// Whether a flow says more of a packet than its datapath, or does more with it than hand it on.
+fn is_telling(entry: &FlowEntry) -> bool {
+    let hands_on = matches!(&entry.actions.0[..], [openflow_rs::Action::Resubmit(_)]);
+    let asks = entry.matches.iter().any(|demand| demand.field != Field::Metadata);
+    asks || !hands_on
+}
+
+/// File and line.
+pub(crate) fn line(place: &SourcePlace) -> String {
+    format!("{}:{}", place.file, place.line)
+}
+
+/// The fields that differ, each as Open vSwitch prints it.
+fn changes(sent: &[u8], arrived: &[u8]) -> Vec<(String, String, String)> {
+    let [before, after] = [sent, arrived].map(|bytes| Packet::new(bytes.to_vec(), PortNo(1)).key().clone());
+    let own = |key: &FlowKey, field: Field| {
+        let there = field.is_of_frame() && key.meets(field.info().prerequisite);
+        there.then(|| key.get(field))
+    };
+    let text = |field, value: Option<u128>| match value {
+        None => "nothing".to_owned(),
+        Some(value) => value_text(field, value),
+    };
+    let differ = Field::all().filter(|field| own(&before, *field) != own(&after, *field));
+    let mut found = Vec::new();
+    let mut seen = Match::any();
+    for field in differ {
+        // A field that repeats another one adds nothing.
+        let Ok(next) = seen.clone().with(field, own(&after, field).unwrap_or_default()) else { continue };
+        if next == seen && !found.is_empty() {
+            continue;
+        }
+        seen = next;
+        found.push((
+            field.name().to_owned(),
+            text(field, own(&before, field)),
+            text(field, own(&after, field)),
+        ));
+    }
+    found
+}
+
+/// A value of a field, as Open vSwitch prints it.
+fn value_text(field: Field, value: u128) -> String {
+    let whole = Match::any().with(field, value).map(|of| of.to_string()).unwrap_or_default();
+    whole.rsplit_once('=').map_or_else(|| format!("{value:#x}"), |(_, value)| value.to_owned())
+}
+
+/// The VLAN of a frame, 0 without a tag.
+fn vlan(bytes: &[u8]) -> u16 {
+    match bytes {
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x81, 0, high, low, ..] => {
+            u16::from_be_bytes([*high, *low]) & 0xfff
+        }
+        _ => 0,
+    }
+}

@@ -1,0 +1,3 @@
+//! Traces against the specification of the network.
+
+mod model;

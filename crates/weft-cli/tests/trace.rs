@@ -1,0 +1,215 @@
+//! `weft trace`.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use frame_builder::{Endpoints, IPV4, Ipv4, TCP, ethernet, tcp};
+use serde_json::{Value, json};
+
+use crate::support::{Folder, Outcome};
+
+/// Two hosts, two switches, and a router between them.
+const NETWORK: &str = "
+{kind: transport_node, id: hv1, ip: 172.16.0.1, encaps: [geneve]}
+---
+{kind: transport_node, id: hv2, ip: 172.16.0.2, encaps: [geneve]}
+---
+{kind: switch, id: blue}
+---
+{kind: switch, id: red}
+---
+{kind: switch_port, id: blue-1, switch: blue, port_security: true, addresses: [{mac: '02:00:00:00:00:01', ips: [10.0.1.1, 'fd01::1']}]}
+---
+{kind: switch_port, id: blue-2, switch: blue, port_security: true, addresses: [{mac: '02:00:00:00:00:02', ips: [10.0.1.2]}]}
+---
+{kind: switch_port, id: blue-3, switch: blue, addresses: [{mac: '02:00:00:00:00:03', ips: [10.0.1.3]}]}
+---
+{kind: switch_port, id: red-1, switch: red, port_security: true, addresses: [{mac: '02:00:00:00:00:01', ips: [10.0.2.1, 'fd02::1']}]}
+---
+{kind: router, id: r}
+---
+{kind: router_port, id: r-blue, router: r, switch: blue, mac: '02:00:00:00:ff:01', networks: [10.0.1.254/24, 'fd01::fe/64']}
+---
+{kind: router_port, id: r-red, router: r, switch: red, mac: '02:00:00:00:ff:02', networks: [10.0.2.254/24, 'fd02::fe/64']}
+---
+{kind: acl, id: no-ssh, switch: red, direction: to_port, priority: 100, match: {ip_proto: tcp, tp_dst: 22}, action: drop}
+";
+
+/// The third transaction moves nothing but takes blue-2 away.
+const REPORTS: &str = r#"{"insert":{"managed":[["hv1"],["hv2"]],"vif":[["hv1","blue-1",1,"",1],["hv2","blue-2",1,"",1],["hv2","red-1",2,"",1]],"tunnel_port":[["hv1","weft-geneve",100],["hv2","weft-geneve",100]]}}
+{"delete":{"vif":[["hv2","blue-2",1,"",1]]}}
+"#;
+
+fn trace_in(folder: &Folder, arguments: &[&str]) -> Outcome {
+    let source = ["trace", "builtin", "--objects", "net.yaml", "-i", "reports.jsonl"];
+    folder.weft(&[&source, arguments].concat())
+}
+
+fn folder() -> Folder {
+    let folder = Folder::new();
+    folder.write("net.yaml", NETWORK).write("reports.jsonl", REPORTS);
+    folder
+}
+
+/// The trace before the last transaction.
+fn trace(arguments: &[&str]) -> Outcome {
+    trace_in(&folder(), &[&["--at", "2"], arguments].concat())
+}
+
+#[track_caller]
+fn says(outcome: &Outcome, parts: &[&str]) {
+    for part in parts {
+        assert!(outcome.stdout.contains(part), "no {part:?} in\n{}\n{}", outcome.stdout, outcome.stderr);
+    }
+}
+
+#[test]
+fn the_verdict_comes_first_then_what_changed_and_the_way() {
+    let outcome = trace(&["blue-1", "--to", "red-1", "--tcp", "80"]);
+    let lines = outcome.has_status(0).lines();
+    assert_eq!(lines[0], "delivered to red-1 on hv2");
+    let changes = ["02:00:00:00:00:01 -> 02:00:00:00:ff:02", "nw_ttl: 64 -> 63"];
+    says(&outcome, &changes);
+    says(&outcome, &["on hv1:", "    on hv2:", "28 R_ROUTE", "47 RECEIVER", "[routes.nlog:"]);
+    assert!(lines.len() < 40, "more than a screen:\n{}", outcome.stdout);
+    let verbose = trace(&["blue-1", "--to", "red-1", "--tcp", "80", "--verbose"]);
+    assert!(verbose.has_status(0).lines().len() > 2 * lines.len());
+    says(&verbose, &["placed by builtin/physical/placement.nlog:", "actions="]);
+}
+
+#[test]
+fn an_ipv6_packet_is_as_good() {
+    let outcome = trace(&["blue-1", "--ip", "fd02::1", "--udp", "53"]);
+    assert_eq!(outcome.has_status(0).lines()[0], "delivered to red-1 on hv2");
+    says(&outcome, &["packet: udp6,"]);
+}
+
+#[test]
+fn a_drop_names_the_stage_the_rule_and_the_object_with_its_transaction() {
+    let outcome = trace(&["blue-1", "--to", "red-1", "--tcp", "22"]);
+    assert_eq!(outcome.has_status(1).lines()[0], "dropped on hv2 in red by stage 44 TO_VERDICT, DROPPED_TO");
+    says(
+        &outcome,
+        &[
+            "was decided in stage 43 TO_ACL",
+            "builtin/logical/acl/acls.nlog:",
+            "because of acl no-ssh (transaction 1)",
+        ],
+    );
+}
+
+#[test]
+fn a_missing_flow_is_told_by_the_nearest_one() {
+    let outcome = trace(&["blue-1", "--to", "blue-2", "--from-ip", "10.0.1.77"]);
+    assert_eq!(outcome.has_status(1).lines()[0], "dropped on hv1 in blue in stage 5 SENDER: no flow matches");
+    let near = "the nearest flow asks for sought_ipv4=10.0.1.1, and the packet has sought_ipv4=10.0.1.77";
+    says(&outcome, &[near, "because of switch_port blue-1 (transaction 1)"]);
+}
+
+#[test]
+fn a_port_that_is_nowhere_is_told_down_to_the_missing_report() {
+    let to = trace(&["blue-1", "--to", "blue-3"]);
+    assert_eq!(to.has_status(1).lines()[0], "dropped: port blue-3 lives on no host, so nothing reaches it");
+    says(&to, &["finds no vif(hv, \"blue-3\", _, _, since)"]);
+    let from = trace(&["blue-3", "--to", "blue-1"]);
+    says(from.has_status(1), &["dropped: port blue-3 has no interface on any host"]);
+    // The same packet at two moments.
+    trace(&["blue-1", "--to", "blue-2"]).has_status(0);
+    let later = trace_in(&folder(), &["blue-1", "--to", "blue-2"]);
+    says(later.has_status(1), &["dropped: port blue-2 lives on no host"]);
+}
+
+#[test]
+fn an_address_that_nobody_has_is_asked_for_in_vain() {
+    let outcome = trace(&["blue-1", "--ip", "10.0.1.9"]);
+    assert_eq!(
+        outcome.has_status(1).lines()[0],
+        "dropped: no port of blue has 10.0.1.9, and no router there leads to it"
+    );
+    says(&outcome, &["the question reaches blue-2 on hv2", "packet: arp,", "asks for 10.0.1.9 by ARP"]);
+}
+
+#[test]
+fn routers_drop_what_they_cannot_forward() {
+    for (arguments, stage) in [
+        (&["--ip", "192.0.2.1"][..], "dropped on hv1 in r by stage 28 R_ROUTE, NO_ROUTE"),
+        (&["--to", "red-1", "--ttl", "1"], "dropped on hv1 in r by stage 25 R_LOCAL, EXPIRED"),
+        (&["--to", "red-1", "--size", "9000"], "dropped on hv1 in red by stage 33 R_LEAVE, TOO_LARGE"),
+    ] {
+        let outcome = trace(&[&["blue-1"], arguments].concat());
+        assert_eq!(outcome.has_status(1).lines()[0], stage);
+    }
+}
+
+#[test]
+fn a_flow_expression_is_a_packet_and_floods_are_a_tree_of_copies() {
+    let flow = "arp,dl_dst=ff:ff:ff:ff:ff:ff,arp_tpa=10.0.1.3,arp_op=1";
+    let outcome = trace(&["blue-1", "--flow", flow, "--json"]);
+    let trace: Value = serde_json::from_str(&outcome.has_status(0).stdout).unwrap();
+    assert_eq!(trace["verdict"], "delivered");
+    assert_eq!(trace["delivered"][0]["port"], "blue-1", "the host answers: {trace}");
+    let flood = flood();
+    assert_eq!(flood["delivered"], json!([{"port": "blue-2", "host": "hv2", "changes": []}]));
+    assert_eq!((&flood["hops"][0]["before"], &flood["hops"][1]["before"]), (&Value::Null, &json!(0)));
+    assert_eq!(flood["hops"][1]["host"], "hv2");
+}
+
+/// The trace of a broadcast.
+fn flood() -> Value {
+    let flow = "arp,dl_dst=ff:ff:ff:ff:ff:ff,arp_tpa=10.0.1.99,arp_op=1";
+    let outcome = trace(&["blue-1", "--flow", flow, "--json"]);
+    serde_json::from_str(&outcome.has_status(0).stdout).unwrap()
+}
+
+/// A capture in the format pcap.
+fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
+    let (snapshot_length, ethernet) = (65535_u32, 1_u32);
+    let header: [u32; 6] = [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, snapshot_length, ethernet];
+    let mut bytes: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for frame in frames {
+        let length = frame.len() as u32;
+        bytes.extend([0, 0, length, length].iter().flat_map(|word| word.to_le_bytes()));
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+#[test]
+fn each_packet_of_a_capture_gets_a_line() {
+    let (from, to) = ("10.0.1.1".parse().unwrap(), "10.0.1.2".parse().unwrap());
+    let segment = tcp(49152, 80, 2, &[], Endpoints::V4(from, to));
+    let packet = Ipv4::new(from, to, TCP).packet(&segment);
+    let from_mac = |last| ethernet([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, last], IPV4, &packet);
+    let folder = folder();
+    let whole = capture(&[from_mac(1), from_mac(9)]);
+    folder
+        .write("two.pcap", &whole)
+        .write("cut.pcap", &whole[..whole.len() - 1])
+        .write("none.pcap", "nothing");
+    let outcome = trace_in(&folder, &["--at", "2", "blue-1", "--pcap", "two.pcap"]);
+    let lines = outcome.has_status(1).lines();
+    assert_eq!(lines.len(), 2, "{}", outcome.stdout);
+    assert!(lines[0].starts_with("1: delivered to blue-2 on hv2: tcp,"), "{}", lines[0]);
+    assert!(lines[1].starts_with("2: dropped on hv1 in blue in stage 4 PORT_SECURITY"), "{}", lines[1]);
+    for (file, why) in [("cut.pcap", "it ends within frame 2"), ("none.pcap", "no capture that can be read")]
+    {
+        let outcome = trace_in(&folder, &["blue-1", "--pcap", file]);
+        assert!(outcome.has_status(1).stderr.contains(why), "{}", outcome.stderr);
+    }
+    trace_in(&folder, &["blue-1", "--pcap", "absent.pcap"]).has_status(3);
+}
+
+#[test]
+fn what_cannot_be_traced_is_refused_with_the_remedy() {
+    for (arguments, why) in [
+        (&["blue-9", "--to", "blue-1"][..], "there is no port \"blue-9\"; there are blue-1, blue-2"),
+        (&["blue-1", "--to", "blue-9"], "there is no port \"blue-9\""),
+        (&["blue-1"], "--to PORT or --ip ADDRESS"),
+        (&["blue-2", "--ip", "fd02::1"], "say the packet's with --from-ip"),
+        (&["blue-1", "--to", "red-1", "--size", "20"], "--size: such a packet has"),
+        (&["blue-1", "--flow", "nonsense=1"], "--flow"),
+        (&["blue-1", "--to", "red-1", "--tcp", "1", "--udp", "1"], "cannot be used with"),
+    ] {
+        let outcome = trace(arguments);
+        assert!(outcome.has_status(2).stderr.contains(why), "{arguments:?}: {}", outcome.stderr);
+    }
+}
