@@ -12,11 +12,14 @@
 //! 3. A port is stateful if any of its ACLs, of either direction, allows what is related. It then knows connections
 //!    ([`connections`]): the replies of one that may exist pass without being asked ([`stage`]), and so do the errors about it
 //!    (RFC 792, RFC 4443).
-//! 4. A fragment cannot say what it belongs to, so at a stateful port it waits for the whole datagram ([`fragments`]).
+//! 4. A frame for a group is one of a known connection or of none: it never begins one.
+//! 5. The messages of `ICMP` that neither ask, nor answer, nor complain about a packet belong to no connection, so a stateful port drops
+//!    them; `ICMPv6` has exceptions, without which nobody is found: neighbour discovery and multicast listeners.
+//! 6. A fragment cannot say what it belongs to, so at a stateful port it waits for the whole datagram ([`fragments`]).
 //!
 //! Where it is not for this specification to say what happens, a packet has several possibilities, and [`Model::outcomes`] names
-//! all: how long a silent connection is remembered, whether a damaged packet can belong to one, and the few packets of
-//! which two directions of one port could be meant.
+//! all: how long a silent connection is remembered, whether a damaged packet can belong to one, whether SCTP has ports, whether
+//! what comes in fragments begins a connection where it is only allowed, and the few packets of which two directions of one port could be meant.
 //!
 //! [`Model::outcomes`]: crate::Model::outcomes
 

@@ -47,6 +47,8 @@ pub enum Talk {
     Udp(u16, u16),
     /// Echoes of this identifier.
     Echo(u16),
+    /// Timestamps of this identifier; echoes in IPv6, which has none.
+    Timestamp(u16),
     /// A protocol without ports.
     Other,
 }
@@ -57,7 +59,8 @@ pub fn subject(random: &mut Random) -> Talk {
     match random.below(100) {
         0..40 => Talk::Tcp(from, to),
         40..75 => Talk::Udp(from, to),
-        75..94 => Talk::Echo(*random.pick(&[7, 7, 8])),
+        75..90 => Talk::Echo(*random.pick(&[7, 7, 8])),
+        90..94 => Talk::Timestamp(7),
         _ => Talk::Other,
     }
 }
@@ -68,6 +71,7 @@ pub fn other_subject(talk: Talk) -> Talk {
         Talk::Tcp(from, to) => Talk::Tcp(from + 7, to),
         Talk::Udp(from, to) => Talk::Udp(from + 7, to),
         Talk::Echo(identifier) => Talk::Echo(identifier + 7),
+        Talk::Timestamp(identifier) => Talk::Timestamp(identifier + 7),
         Talk::Other => Talk::Udp(9, 9),
     }
 }
@@ -151,10 +155,11 @@ fn inside(from: End, to: End, talk: Talk, asks: bool, flags: u8, length: usize) 
             let (source, destination) = turned((one, other));
             (UDP, udp(source, destination, &data, endpoints))
         }
-        Talk::Echo(identifier) => {
+        Talk::Echo(identifier) | Talk::Timestamp(identifier) => {
+            let (request, reply) = if matches!(talk, Talk::Echo(_)) { (8, 0) } else { (13, 14) };
             let rest = [&identifier.to_be_bytes()[..], &[0, 1, 9, 9]].concat();
             match endpoints {
-                Endpoints::V4(..) => (ICMP, icmp(if asks { 8 } else { 0 }, &rest)),
+                Endpoints::V4(..) => (ICMP, icmp(if asks { request } else { reply }, &rest)),
                 Endpoints::V6(src, dst) => {
                     let kind = if asks { 128 } else { 129 };
                     (ICMPV6, icmpv6([&[kind, 0, 0, 0][..], &rest].concat(), src, dst))

@@ -2,12 +2,17 @@
 
 use std::net::IpAddr;
 
+use frame_builder::BROADCAST;
+
 use super::{Generator, Place, Step};
 use crate::frames::Mac;
 use crate::frames::connections::{
     ACK, DATA, End, FIN_ACK, SYN, SYN_ACK, Talk, error, large, other_subject, say, subject,
 };
 use crate::world::{Acl, AclAction, AclPlace, Change, Direction, PacketMatch, World};
+
+/// MAC addresses of groups.
+const GROUPS: [Mac; 2] = [BROADCAST, [1, 0, 0x5e, 0, 0, 5]];
 
 /// A machine in a conversation.
 struct Speaker {
@@ -50,7 +55,9 @@ impl Generator<'_> {
                 _ if number + 1 == last && self.acls.chance(40) => FIN_ACK,
                 _ => *self.acls.pick(&[ACK, DATA]),
             };
-            let bytes = say(from.end, to.end, talk, asks, flags);
+            // Now and then to all on the switch.
+            let next = if self.acls.chance(4) { *self.acls.pick(&GROUPS) } else { from.end.next };
+            let bytes = say(End { next, ..from.end }, to.end, talk, asks, flags);
             self.speak(from, bytes);
             if self.acls.chance(18) {
                 self.complain(&one, &other, talk);
@@ -76,7 +83,7 @@ impl Generator<'_> {
         let asks = self.acls.chance(60);
         let (from, to) = if asks { (one, other) } else { (other, one) };
         let about = say(from.end, to.end, talk, asks, ACK);
-        let kinds: &[u8] = if from.end.ip.is_ipv4() { &[3, 11, 12, 3, 5] } else { &[1, 2, 3, 4] };
+        let kinds: &[u8] = if from.end.ip.is_ipv4() { &[3, 11, 12, 3, 4, 5] } else { &[1, 2, 3, 4] };
         let kind = *self.acls.pick(kinds);
         // The other end says it; a machine between them would use its own address.
         let mut by = to.end;

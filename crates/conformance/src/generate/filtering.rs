@@ -273,7 +273,7 @@ impl Generator<'_> {
             60..75 => {
                 let protocol = *self.acls.pick(&[AclProtocol::Icmp, AclProtocol::Icmp, AclProtocol::Icmpv6]);
                 // Fragments that show no type have type 0 in switches, so nothing asks for it.
-                let kinds: &[u8] = &[8, 3, 5, 9, 1, 128, 128, 129, 135, 136, 134, 143];
+                let kinds: &[u8] = &[8, 3, 5, 9, 13, 1, 128, 128, 129, 135, 136, 134, 143];
                 let icmp_type = self.acls.chance(60).then(|| *self.acls.pick(kinds));
                 let icmp_code = icmp_type.filter(|_| self.acls.chance(20)).map(|_| 0);
                 PacketMatch { protocol: Some(protocol), icmp_type, icmp_code, ..any }

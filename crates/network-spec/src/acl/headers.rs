@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::checksum::{is_intact, is_intact_between};
 use super::objects::EtherType;
-use super::tuple::{Ends, Tuple};
+use super::tuple::{Ends, Query, Tuple};
 use crate::frame::{Body, Frame, Packet, chunk};
 
 pub(super) const ICMP: u8 = 1;
@@ -13,7 +13,9 @@ pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 const FRAGMENT: u8 = 44;
 pub(super) const ICMPV6: u8 = 58;
-const SCTP: u8 = 132;
+pub(super) const SCTP: u8 = 132;
+/// The code of every query of `ICMP` and of its answer.
+pub(super) const NO_CODE: u8 = 0;
 
 /// The lengths of headers, of which nothing can be read if they are cut off.
 const TCP_HEADER: usize = 20;
@@ -51,11 +53,13 @@ pub(super) enum Fragment {
     Later,
 }
 
-/// What a unicast packet is to connections.
+/// What a packet is to connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tracked {
-    /// Nothing.
+    /// Nothing: it is not IP, or one of the messages by which machines find each other and groups find their members.
     Stateless,
+    /// It belongs to no connection, though it is of a kind that would.
+    Stray,
     /// It says that it is IP, but nobody can read it.
     Unreadable,
     /// A part of a datagram.
@@ -157,7 +161,7 @@ impl Headers {
         }
     }
 
-    /// What a unicast packet with these headers is to connections.
+    /// What a packet with these headers is to connections.
     pub(super) fn tracked(&self, frame: &Frame, bytes: &[u8]) -> Tracked {
         match &frame.body {
             Body::Ipv4(None) | Body::Ipv6(None) => Tracked::Unreadable,
@@ -186,22 +190,23 @@ impl Headers {
             let Some(kind) = self.icmp.map(|(kind, _)| kind) else { return Tracked::Unreadable };
             let is_ipv4 = src.is_ipv4();
             return match (is_ipv4, kind) {
-                (true, 3 | 11 | 12) | (false, 1..=4) => {
+                (true, 3 | 4 | 5 | 11 | 12) | (false, 1..=4) => {
                     let about = about(is_ipv4, &payload[ICMP_HEADER..]);
                     // It goes to whoever sent the packet that it is about.
                     Tracked::Error(about.filter(|about| about.src == dst), sound)
                 }
-                (true, 0 | 8) | (false, 128 | 129) => match ends(protocol, true, payload) {
+                // Of multicast listeners (RFC 2710, RFC 3810).
+                (false, 130..=132 | 143) => Tracked::Stateless,
+                _ => match query(is_ipv4, payload) {
                     Some(ends) => {
                         Tracked::Packet(Tuple { src, dst, protocol, ends }, Segment::default(), sound)
                     }
-                    None => Tracked::Unreadable,
+                    None => Tracked::Stray,
                 },
-                _ => Tracked::Stateless,
             };
         }
         let flags = (protocol == TCP).then(|| payload.get(13).copied()).flatten();
-        match ends(protocol, false, payload) {
+        match ends(protocol, payload) {
             Some(ends) => Tracked::Packet(Tuple { src, dst, protocol, ends }, Segment { flags }, sound),
             None => Tracked::Unreadable,
         }
@@ -234,13 +239,16 @@ fn ports(protocol: u8, payload: &[u8]) -> Option<(u16, u16)> {
     Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
+/// The ends that a query of `ICMP` names, or its answer.
+fn query(is_ipv4: bool, message: &[u8]) -> Option<Ends> {
+    let [kind, code, _, _, high, low, ..] = chunk::<ICMP_HEADER>(message, 0)?;
+    let (query, is_request) = Query::of(is_ipv4, kind)?;
+    let identifier = u16::from_be_bytes([high, low]);
+    (code == NO_CODE).then_some(Ends::Query { query, identifier, is_request })
+}
+
 /// The ends that a payload names.
-fn ends(protocol: u8, is_icmp: bool, payload: &[u8]) -> Option<Ends> {
-    if is_icmp {
-        let [kind, code, _, _, high, low, ..] = chunk::<8>(payload, 0)?;
-        let identifier = u16::from_be_bytes([high, low]);
-        return Some(Ends::Echo { identifier, code, is_request: matches!(kind, 8 | 128) });
-    }
+fn ends(protocol: u8, payload: &[u8]) -> Option<Ends> {
     match protocol {
         TCP | UDP | SCTP => ports(protocol, payload).map(|(from, to)| Ends::Ports(from, to)),
         _ => Some(Ends::Machines),
@@ -291,9 +299,8 @@ fn about(is_ipv4: bool, inside: &[u8]) -> Option<Tuple> {
     };
     let is_icmp = protocol == if is_ipv4 { ICMP } else { ICMPV6 };
     let shown: [u8; PAYLOAD_SHOWN] = chunk(payload, 0)?;
-    let is_echo = matches!((is_ipv4, shown[0]), (true, 0 | 8) | (false, 128 | 129));
     let ends = match protocol {
-        _ if is_icmp => is_echo.then(|| ends(protocol, true, &shown)).flatten()?,
+        _ if is_icmp => query(is_ipv4, &shown)?,
         TCP | UDP | SCTP => {
             let [a, b, c, d, ..] = shown;
             Ends::Ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))

@@ -18,6 +18,8 @@ pub(crate) struct Tracking {
     pub(crate) connections: Connections,
     waiting: Waiting,
     judged: Judged,
+    /// Whether the last frame, which is for a group, is dropped for its damage: the same at all ports.
+    is_dropped: Option<bool>,
 }
 
 /// What ACLs have done with the last injected frame: at how many ports, each with its number.
@@ -35,7 +37,7 @@ pub struct Judged {
     pub cut: usize,
     /// It was an error about a known connection, and passed.
     pub errors: usize,
-    /// It was an error about nothing that is known.
+    /// It was an error about nothing that is known, or another message that belongs to no connection.
     pub strays: usize,
     /// It was a fragment that has to wait.
     pub waiting: usize,
@@ -81,6 +83,18 @@ struct Place<'a> {
     at: At,
     port: &'a str,
     direction: Direction,
+    /// Whether it is for a group: then it begins no connection.
+    is_for_group: bool,
+    /// Whether it came in fragments.
+    was_fragmented: bool,
+}
+
+/// What may become of a packet at a port.
+struct Judgement {
+    /// At least one thing.
+    possible: Vec<Possible>,
+    /// Whether the network may drop it besides, because of what it is.
+    is_doubtful: bool,
 }
 
 impl Tracking {
@@ -92,6 +106,7 @@ impl Tracking {
     /// A frame begins.
     pub(crate) fn begin(&mut self) {
         self.judged = Judged::default();
+        self.is_dropped = None;
     }
 
     /// Advances time.
@@ -164,7 +179,13 @@ impl Model {
         if !self.world.ports.contains_key(port) || !self.has_acls() {
             return vec![bytes.to_vec()];
         }
-        let at = Place { at: (host.to_owned(), port.to_owned()), port, direction };
+        let mut at = Place {
+            at: (host.to_owned(), port.to_owned()),
+            port,
+            direction,
+            is_for_group: is_group(frame.dst),
+            was_fragmented: false,
+        };
         if self.waits(port, frame, bytes) {
             let whole = self.tracking.waiting.add(at.at.clone(), direction, frame, bytes);
             let Some(Whole { frame: whole, fragments, is_old }) = whole else {
@@ -172,6 +193,7 @@ impl Model {
                 return Vec::new();
             };
             let Some(read) = Frame::read(&whole) else { return Vec::new() };
+            at.was_fragmented = true;
             let mut possible = self.possibilities(&at, &read, &whole);
             if is_old {
                 possible.insert(0, Possible::plain(false));
@@ -182,20 +204,40 @@ impl Model {
         if self.choose(at.at, possible, is_silent) { vec![bytes.to_vec()] } else { Vec::new() }
     }
 
+    /// Everything that may become of a packet at a port. If the network may drop a frame for a group because of what it is, it does so
+    /// at all ports or at none.
+    fn possibilities(&mut self, at: &Place<'_>, frame: &Frame, bytes: &[u8]) -> Vec<Possible> {
+        let Judgement { mut possible, is_doubtful } = self.judge(at, frame, bytes);
+        if !is_doubtful {
+            return possible;
+        }
+        if !at.is_for_group || self.tracking.connections.may_be_any() {
+            possible.push(Possible::plain(false));
+            return possible;
+        }
+        let choices = &mut self.choices;
+        let is_dropped = *self.tracking.is_dropped.get_or_insert_with(|| choices.decide(2) == 1);
+        if is_dropped { vec![Possible::plain(false)] } else { possible }
+    }
+
     /// Whether a frame may pass a port, whatever the port knows.
     pub(crate) fn may_admit(&self, port: &str, direction: Direction, frame: &Frame, bytes: &[u8]) -> bool {
         if !self.world.ports.contains_key(port) || !self.has_acls() || self.waits(port, frame, bytes) {
             return true;
         }
-        let at = Place { at: (String::new(), port.to_owned()), port, direction };
-        self.possibilities(&at, frame, bytes).iter().any(|possible| possible.passes)
+        let at = Place {
+            at: (String::new(), port.to_owned()),
+            port,
+            direction,
+            is_for_group: is_group(frame.dst),
+            was_fragmented: false,
+        };
+        self.judge(&at, frame, bytes).possible.iter().any(|possible| possible.passes)
     }
 
     /// Whether a frame is a fragment that waits at a port. While nothing is known, the others may be there.
     fn waits(&self, port: &str, frame: &Frame, bytes: &[u8]) -> bool {
-        !is_group(frame.dst)
-            && self.world.is_stateful(port)
-            && Headers::read(frame, bytes).tracked(frame, bytes) == Tracked::Fragment
+        self.world.is_stateful(port) && Headers::read(frame, bytes).tracked(frame, bytes) == Tracked::Fragment
     }
 
     /// Takes one of the possibilities. Returns whether the packet passes.
@@ -219,27 +261,44 @@ impl Model {
         chosen.passes
     }
 
-    /// Everything that may become of a packet at a port, at least one thing.
-    fn possibilities(&self, at: &Place<'_>, frame: &Frame, bytes: &[u8]) -> Vec<Possible> {
+    fn judge(&self, at: &Place<'_>, frame: &Frame, bytes: &[u8]) -> Judgement {
         let headers = Headers::read(frame, bytes);
-        let verdict = self.world.verdict(at.port, at.direction, &headers);
-        let stateless = Possible::plain(verdict != Verdict::Drop);
-        if is_group(frame.dst) || !self.world.is_stateful(at.port) {
-            return vec![stateless];
+        let verdict = |headers: &Headers| self.world.verdict(at.port, at.direction, headers);
+        let of = |possible, is_doubtful| Judgement { possible, is_doubtful };
+        let stateless = || vec![Possible::plain(verdict(&headers) != Verdict::Drop)];
+        if !self.world.is_stateful(at.port) {
+            return of(stateless(), false);
         }
-        let (mut possible, is_sound) = match headers.tracked(frame, bytes) {
-            Tracked::Stateless | Tracked::Fragment => return vec![stateless],
-            Tracked::Unreadable => return vec![stateless, Possible::plain(false)],
-            Tracked::Packet(tuple, segment, sound) => {
-                (self.of_packet(at, tuple, segment, verdict), sound && segment.makes_sense())
+        let (possible, is_sound) = match headers.tracked(frame, bytes) {
+            // No switch sees the type of a message that comes in fragments.
+            Tracked::Stateless | Tracked::Fragment => return of(stateless(), at.was_fragmented),
+            Tracked::Unreadable => return of(stateless(), true),
+            Tracked::Stray => {
+                return of(vec![Possible { what: What::Stray, ..Possible::plain(false) }], false);
             }
-            Tracked::Error(about, sound) => (self.of_error(at, about), sound),
+            Tracked::Packet(tuple, segment, sound) => {
+                let of_reading = |reading: Tuple| {
+                    let ports = match reading.ends {
+                        Ends::Ports(from, to) => Some((from, to)),
+                        _ => None,
+                    };
+                    let verdict = verdict(&Headers { ports, ..headers.clone() });
+                    self.of_packet(at, reading, segment, verdict)
+                };
+                let possible: Vec<Possible> = tuple.readings().into_iter().flat_map(of_reading).collect();
+                (possible, sound && segment.makes_sense())
+            }
+            Tracked::Error(about, sound) => {
+                let readings = about
+                    .map_or_else(|| vec![None], |about| about.readings().into_iter().map(Some).collect());
+                (readings.into_iter().flat_map(|about| self.of_error(at, about)).collect(), sound)
+            }
         };
-        if !is_sound {
-            possible = possible.into_iter().map(Possible::doubted).collect();
-            possible.push(Possible::plain(false));
+        if is_sound {
+            of(possible, false)
+        } else {
+            of(possible.into_iter().map(Possible::doubted).collect(), true)
         }
-        possible
     }
 
     fn of_packet(&self, at: &Place<'_>, tuple: Tuple, segment: Segment, verdict: Verdict) -> Vec<Possible> {
@@ -297,10 +356,17 @@ impl Model {
         verdict: Verdict,
         forget: Option<Tuple>,
     ) -> Vec<Possible> {
-        let known = self.tracking.connections.begin(at.direction, true);
-        let know = (verdict == Verdict::Begin).then_some((tuple, known));
-        let usual = Possible { passes: verdict != Verdict::Drop, what: What::First, forget, know };
-        if matches!(tuple.ends, Ends::Echo { is_request: false, .. }) {
+        // A datagram in fragments that is only allowed may begin a connection too.
+        let begins = match verdict {
+            Verdict::Begin => !at.is_for_group,
+            Verdict::Allow => !at.is_for_group && at.was_fragmented,
+            Verdict::Drop => false,
+        };
+        let known = self.tracking.connections.begin(at.direction, verdict == Verdict::Begin);
+        let know = begins.then_some((tuple, known));
+        let what = if verdict == Verdict::Begin { What::First } else { What::Plain };
+        let usual = Possible { passes: verdict != Verdict::Drop, what, forget, know };
+        if matches!(tuple.ends, Ends::Query { is_request: false, .. }) {
             // It answers nobody, and begins nothing.
             return vec![Possible { know: None, ..usual }, Possible { passes: false, know: None, ..usual }];
         }

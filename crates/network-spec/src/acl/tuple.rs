@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::headers::Headers;
+use super::headers::{Headers, NO_CODE, SCTP};
 use super::objects::EtherType;
 
 /// What tells the packets of one direction of a connection from others.
@@ -19,19 +19,62 @@ pub(super) struct Tuple {
 pub(super) enum Ends {
     /// From and to these ports.
     Ports(u16, u16),
-    /// An echo of this identifier and code (RFC 792, RFC 4443).
-    Echo { identifier: u16, code: u8, is_request: bool },
+    /// A query of `ICMP` with this identifier, or the answer to it (RFC 792, RFC 4443).
+    Query { query: Query, identifier: u16, is_request: bool },
     /// The machines alone.
     Machines,
 }
 
+/// What a machine asks another one by `ICMP`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Query {
+    /// Whether it is there.
+    Echo,
+    /// What time it is.
+    Timestamp,
+    /// Which network it is in.
+    Information,
+}
+
+impl Query {
+    /// The query that a type of `ICMP`, or of `ICMPv6`, asks or answers, and whether it asks.
+    pub(super) fn of(is_ipv4: bool, kind: u8) -> Option<(Query, bool)> {
+        let all = [Query::Echo, Query::Timestamp, Query::Information];
+        all.into_iter().find_map(|query| {
+            let (request, reply) = query.types(is_ipv4)?;
+            (kind == request || kind == reply).then_some((query, kind == request))
+        })
+    }
+
+    /// The types of a request and of the reply.
+    fn types(self, is_ipv4: bool) -> Option<(u8, u8)> {
+        match (self, is_ipv4) {
+            (Query::Echo, true) => Some((8, 0)),
+            (Query::Timestamp, true) => Some((13, 14)),
+            (Query::Information, true) => Some((15, 16)),
+            (Query::Echo, false) => Some((128, 129)),
+            _ => None,
+        }
+    }
+}
+
 impl Tuple {
+    /// Those that a switch may take it for. The ports of SCTP are 0 to a switch that does not look for them.
+    pub(super) fn readings(self) -> Vec<Tuple> {
+        match self.ends {
+            Ends::Ports(..) if self.protocol == SCTP => {
+                vec![self, Tuple { ends: Ends::Ports(0, 0), ..self }]
+            }
+            _ => vec![self],
+        }
+    }
+
     /// The packets in the other direction.
     pub(super) fn reversed(self) -> Tuple {
         let ends = match self.ends {
             Ends::Ports(from, to) => Ends::Ports(to, from),
-            Ends::Echo { identifier, code, is_request } => {
-                Ends::Echo { identifier, code, is_request: !is_request }
+            Ends::Query { query, identifier, is_request } => {
+                Ends::Query { query, identifier, is_request: !is_request }
             }
             Ends::Machines => Ends::Machines,
         };
@@ -44,10 +87,12 @@ impl Tuple {
             Ends::Ports(from, to) => Some((from, to)),
             _ => None,
         };
-        let (ether_type, request, reply) =
-            if self.src.is_ipv4() { (EtherType::Ipv4, 8, 0) } else { (EtherType::Ipv6, 128, 129) };
+        let is_ipv4 = self.src.is_ipv4();
+        let ether_type = if is_ipv4 { EtherType::Ipv4 } else { EtherType::Ipv6 };
         let icmp = match self.ends {
-            Ends::Echo { code, is_request, .. } => Some((if is_request { request } else { reply }, code)),
+            Ends::Query { query, is_request, .. } => query
+                .types(is_ipv4)
+                .map(|(request, reply)| (if is_request { request } else { reply }, NO_CODE)),
             _ => None,
         };
         Headers {

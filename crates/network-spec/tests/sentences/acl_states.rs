@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use frame_builder::{
-    BROADCAST, Endpoints, ICMP, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, TCP, UDP, icmp, icmpv6, tcp, udp as datagram,
+    Endpoints, ICMP, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, TCP, UDP, icmp, icmpv6, tcp, udp as datagram,
 };
 use network_spec::{Acl, AclDefault, AclPlace, AclProtocol, Model, PacketMatch, Tap, World};
 
@@ -14,16 +14,16 @@ use crate::sentences::frames::{discovery, frame, ipv4, ipv6, mac};
 use crate::sentences::worlds::{secured, send, send_any};
 
 /// `a` may begin connections of UDP, TCP and echoes, and nobody else may send to it.
-fn guarded() -> World {
+pub(super) fn guarded() -> World {
     with(three(), &[at("a", acl(FromPort, AllowRelated)), at("a", acl(ToPort, Drop))])
 }
 
-fn passes(model: &mut Model, from: &str, bytes: &[u8]) -> bool {
+pub(super) fn passes(model: &mut Model, from: &str, bytes: &[u8]) -> bool {
     !send_any(model, from, bytes).is_empty()
 }
 
 /// Whether a frame passes, in all that may become of it.
-fn possibilities(model: &Model, host: &str, from: &str, bytes: &[u8]) -> Vec<bool> {
+pub(super) fn possibilities(model: &Model, host: &str, from: &str, bytes: &[u8]) -> Vec<bool> {
     let mut all: Vec<bool> =
         model.outcomes(&Tap::vnic(host, from), bytes).iter().map(|(_, out)| !out.is_empty()).collect();
     all.sort_unstable();
@@ -36,14 +36,19 @@ fn segment((src, dst): (u8, u8), ports: (u16, u16), flags: u8) -> Vec<u8> {
     ip((src, dst), TCP, &tcp(ports.0, ports.1, flags, b"", ends))
 }
 
-fn echo((src, dst): (u8, u8), kind: u8, identifier: u8) -> Vec<u8> {
+pub(super) fn echo((src, dst): (u8, u8), kind: u8, identifier: u8) -> Vec<u8> {
     ip((src, dst), ICMP, &icmp(kind, &[0, identifier, 0, 1]))
 }
 
 /// The error that a packet was not delivered, from another machine to its sender.
-fn error_about(bytes: &[u8], (src, dst): (u8, u8)) -> Vec<u8> {
+fn error_about(bytes: &[u8], ends: (u8, u8)) -> Vec<u8> {
+    error_of(3, bytes, ends)
+}
+
+/// An error of this type.
+pub(super) fn error_of(kind: u8, bytes: &[u8], (src, dst): (u8, u8)) -> Vec<u8> {
     let inside = &bytes[14..(14 + 28).min(bytes.len())];
-    ip((src, dst), ICMP, &icmp(3, &[&[0; 4][..], inside].concat()))
+    ip((src, dst), ICMP, &icmp(kind, &[&[0; 4][..], inside].concat()))
 }
 
 #[test]
@@ -294,19 +299,21 @@ fn at_a_port_without_state_errors_are_packets_like_others() {
 
 #[test]
 fn what_has_no_connection_is_only_allowed_by_allow_related() {
-    let redirect = |(src, dst)| ip((src, dst), ICMP, &icmp(5, &[0; 8]));
-    let group = |(src, dst): (u8, u8)| frame(mac(src), BROADCAST, IPV4, &udp((src, dst), (5, 6))[14..]);
+    let listener = |(src, dst): (u8, u8)| {
+        let message = icmpv6([&[131, 0, 0, 0][..], &[0; 20]].concat(), ipv6(src), ipv6(dst));
+        frame(mac(src), mac(dst), IPV6, &Ipv6::new(ipv6(src), ipv6(dst), ICMPV6).packet(&message))
+    };
     let ask = |(src, dst): (u8, u8)| {
         discovery((mac(src), mac(dst)), (ipv6(src), ipv6(dst)), (136, 0), ipv6(src), &[])
     };
-    for bytes in [redirect((1, 2)), group((1, 2)), ask((1, 2))] {
+    for bytes in [listener((1, 2)), ask((1, 2))] {
         let mut model = Model::new(guarded());
         assert!(passes(&mut model, "a", &bytes));
         assert_eq!(model.connections(), 0);
     }
     let mut model = Model::new(guarded());
-    assert!(passes(&mut model, "a", &redirect((1, 2))));
-    assert!(!passes(&mut model, "b", &redirect((2, 1))), "nothing is a reply to it");
+    assert!(passes(&mut model, "a", &listener((1, 2))));
+    assert!(!passes(&mut model, "b", &listener((2, 1))), "nothing is a reply to it");
 }
 
 /// An edit of a world.
@@ -376,7 +383,7 @@ fn a_damaged_packet_may_be_dropped() {
 }
 
 /// The fragments of a datagram of 3,000 bytes.
-fn fragments((src, dst): (u8, u8), ports: (u16, u16)) -> Vec<Vec<u8>> {
+pub(super) fn fragments((src, dst): (u8, u8), ports: (u16, u16)) -> Vec<Vec<u8>> {
     const PART: usize = 1448;
     let whole = datagram(ports.0, ports.1, &[7; 2992], Endpoints::V4(ipv4(src), ipv4(dst)));
     let count = whole.len().div_ceil(PART);

@@ -1,6 +1,7 @@
 //! Each sentence of the specification, with the smallest world that shows it.
 
 mod acl_states;
+mod acl_tracking;
 mod acls;
 mod disabled;
 mod flood_limits;

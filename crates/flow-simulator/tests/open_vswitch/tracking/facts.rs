@@ -129,13 +129,45 @@ fn datagrams_and_echoes_are_new_until_they_are_answered() {
 }
 
 #[test]
+fn timestamps_and_information_are_tracked_like_echoes_and_have_no_code() {
+    let mut both = Both::start();
+    both.load(&lines(&COMMITTING)).expect("taken");
+    for (kind, answer) in [(8, 0), (13, 14), (15, 16)] {
+        let message = |pair: Pair, kind, code| pair.frame(&pair.icmp(kind, code, &[0, 7, 0, 1]));
+        let shown = |state: &str, mark: &str| format!("{state} zone 5{mark} 1>2 protocol 1 {kind}>0");
+        let marked = " mark 77 label 55";
+        says(
+            &mut both,
+            &[
+                ("question with a code", 1, message(AB, kind, 1), INVALID),
+                ("answer to nothing", 2, message(BA, answer, 0), INVALID),
+                ("question", 1, message(AB, kind, 0), &shown("+new+trk", "")),
+                ("answer with a code", 2, message(BA, answer, 1), INVALID),
+                ("answer", 2, message(BA, answer, 0), &shown("+est+rpl+trk", marked)),
+                ("the next", 1, message(AB, kind, 0), &shown("+est+trk", marked)),
+                (
+                    "error",
+                    2,
+                    CA.frame(&CA.error(3, &AB.icmp(kind, 0, &[0, 7, 0, 1]))),
+                    &shown("+rel+rpl+trk", marked),
+                ),
+            ],
+        );
+    }
+    for kind in [128, 129] {
+        let six = AB.v6();
+        says(&mut both, &[("ICMPv6 with a code", 1, six.frame(&six.icmp(kind, 1, &[0, 7, 0, 1])), INVALID)]);
+    }
+}
+
+#[test]
 fn other_icmp_is_invalid_and_other_protocols_are_tracked_by_addresses() {
     let mut both = Both::start();
     both.load(&lines(&COMMITTING)).expect("taken");
     for kind in [9, 10, 14, 16, 17, 18, 40] {
         says(&mut both, &[("ICMP", 1, AB.frame(&AB.icmp(kind, 0, &[0, 1, 0, 1])), INVALID)]);
     }
-    for kind in [130, 131, 132, 133, 134, 135, 136, 143] {
+    for kind in [5, 127, 130, 131, 132, 133, 134, 135, 136, 137, 143, 151] {
         let six = AB.v6();
         says(&mut both, &[("ICMPv6", 1, six.frame(&six.icmp(kind, 0, &[0; 20])), INVALID)]);
     }
