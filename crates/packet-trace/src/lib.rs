@@ -6,10 +6,11 @@
 //!
 //! In reading order: [`Network`] (rules, rows and simulated hosts), [`Words`] (a packet in words) and [`Sent`] (the frame that
 //! they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why the packet or a copy ends), [`text`] and
-//! [`json`] (how it reads).
+//! [`json`] (how it reads), [`AskedFlow`] (a flow of a switch, and the rows that mean it).
 #![forbid(unsafe_code)]
 
 mod cause;
+mod flow_text;
 pub mod json;
 mod network;
 mod packet;
@@ -17,6 +18,7 @@ pub mod text;
 mod way;
 
 pub use cause::{Cause, Drop, Leaf, Nearest};
+pub use flow_text::AskedFlow;
 pub use network::{Network, Origins};
 pub use openflow_rs::MacAddr;
 pub use packet::{Payload, Sent, Words};

@@ -238,6 +238,8 @@ impl Network {
     pub(crate) fn flow(&self, host: &str, entry: &FlowEntry) -> FlowView {
         let origin = self.row_of(host, entry).and_then(|row| self.origin(row));
         let rules = origin.as_ref().map(|(placed, said, _)| (*said, *placed));
+        // The controller gives a flow the fingerprint of its rule as its cookie.
+        let cookie = rules.map_or(entry.cookie, |(_, placed)| self.program().rule(placed).fingerprint);
         let priority = self.pipeline.priority_of(entry.table, entry.priority);
         let said = rules.map(|(said, _)| self.program().rule(said).place.clone());
         let own = said.as_ref().and_then(|place| self.rule_sentence(entry, place));
@@ -248,7 +250,7 @@ impl Network {
             sentence,
             matching: self.pipeline.names().match_text(&entry.matches),
             actions: self.pipeline.names().actions_text(&entry.actions),
-            text: entry.to_string(),
+            text: FlowEntry { cookie, ..entry.clone() }.to_string(),
             rule: said.as_ref().map(line),
             placed_by: rules
                 .filter(|(said, placed)| said != placed)

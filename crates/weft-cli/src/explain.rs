@@ -13,11 +13,12 @@ use nlog_data::json::to_json;
 use nlog_data::{ColumnDelta, Evaluator, Role, Row, TableId, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::{Obstacle, ObstacleKind, Reference, WhyNot, explanation};
+use packet_trace::AskedFlow;
 use serde_json::{Value as Json, json};
 
 use crate::eval::{Run, Running, Source};
 use crate::exit::Failure;
-use crate::program::{load, show};
+use crate::program::{compile, load, show};
 
 /// The arguments of both commands.
 #[derive(Args)]
@@ -48,6 +49,9 @@ pub(crate) struct Explain {
     /// Maximum number of rows to explain if several match
     #[arg(long, default_value_t = 10, value_name = "N")]
     rows: usize,
+    /// Instead of a row, take a flow of this host as `ovs-ofctl dump-flows` prints it, or its cookie: 'cookie=0x1f'
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
 }
 
 /// Arguments of `weft why-not`.
@@ -65,8 +69,16 @@ pub(crate) struct WhyNotCommand {
 impl Explain {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let Case { state, origins, pattern, refused } = self.question.case()?;
-        let rows = matching(&state, &pattern);
+        let Case { state, origins, pattern, flow, refused } = self.question.case(self.host.as_deref())?;
+        let mut rows = matching(&state, &pattern);
+        if let Some(flow) = &flow {
+            rows.retain(|row| flow.admits(&state, row));
+        }
+        if let (true, Some(host)) = (rows.is_empty(), &self.host) {
+            return Err(Failure::Rejected(format!(
+                "no rule derives such a flow for {host}: it is not the controller's, or the network was another one then"
+            )));
+        }
         if rows.is_empty() {
             let asked = explanation::pattern(state.program(), &pattern);
             return Err(Failure::Rejected(format!("no row matches {asked}; `weft why-not` explains why")));
@@ -96,7 +108,7 @@ impl Explain {
 impl WhyNotCommand {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let Case { state, pattern, refused, .. } = self.question.case()?;
+        let Case { state, pattern, refused, .. } = self.question.case(None)?;
         let program = state.program();
         if let Some(row) = matching(&state, &pattern).first() {
             let row = explanation::atom(program, pattern.table, row);
@@ -120,19 +132,32 @@ struct Case {
     /// For each row of an input table, the transaction that inserted it, itself or through a hook.
     origins: Origins,
     pattern: Pattern,
+    /// The flow, if the question is about one.
+    flow: Option<AskedFlow>,
     /// An error if some transactions were refused. The refusals have been reported already.
     refused: Result<(), Failure>,
 }
 
 impl Question {
     /// Loads the input rows into the reference evaluator, which can explain.
-    fn case(&self) -> Result<Case, Failure> {
+    fn case(&self, host: Option<&str>) -> Result<Case, Failure> {
         let Some((atom, programs)) = self.programs.split_last().filter(|(_, programs)| !programs.is_empty())
         else {
             let why = "give a program and a row, such as: rules 'location(\"p1\", ..)'";
             return Err(Failure::Usage(why.to_owned()));
         };
-        let (program, pattern) = compile_with_atom(programs, &atom.to_string_lossy())?;
+        let atom = atom.to_string_lossy();
+        let (program, pattern, flow) = match host {
+            None => {
+                let (program, pattern) = compile_with_atom(programs, &atom)?;
+                (program, pattern, None)
+            }
+            Some(host) => {
+                let program = compile(programs)?;
+                let flow = AskedFlow::read(&program, host, &atom).map_err(Failure::Usage)?;
+                (program, flow.pattern.clone(), Some(flow))
+            }
+        };
         let (origins, refused) = input_rows(&program, &self.source, None)?;
         let mut inputs = Transaction::default();
         for (table, row) in origins.keys() {
@@ -140,7 +165,7 @@ impl Question {
         }
         let mut state = Reference::new(program, Tables::All);
         state.commit(&inputs).map_err(|error| Failure::Rejected(format!("the program's facts: {error}")))?;
-        Ok(Case { state, origins, pattern, refused })
+        Ok(Case { state, origins, pattern, flow, refused })
     }
 }
 

@@ -213,3 +213,37 @@ fn what_cannot_be_traced_is_refused_with_the_remedy() {
         assert!(outcome.has_status(2).stderr.contains(why), "{arguments:?}: {}", outcome.stderr);
     }
 }
+
+#[test]
+fn a_flow_of_a_switch_is_explained_by_its_text_and_by_its_cookie() {
+    let folder = folder();
+    let verbose = trace(&["blue-1", "--to", "red-1", "--tcp", "22", "--json"]);
+    let trace: Value = serde_json::from_str(&verbose.has_status(1).stdout).unwrap();
+    let flow = trace["dropped"][0]["written"][0]["at"]["flow"]["text"].as_str().unwrap();
+    let explain = |flow: &str, host: &str| {
+        folder.weft(&[
+            "explain",
+            "builtin",
+            "--objects",
+            "net.yaml",
+            "-i",
+            "reports.jsonl",
+            "--host",
+            host,
+            flow,
+        ])
+    };
+    // A switch shows counters besides.
+    let dumped = flow.replace(" table=43,", " duration=7.1s, table=43, n_packets=3, n_bytes=180,");
+    assert_ne!(flow, dumped);
+    for flow in [flow, &dumped[..]] {
+        let outcome = explain(flow, "hv2");
+        says(outcome.has_status(0), &["of_flow(\"hv2\", 43, ", "acl(\"no-ssh\", ", "transaction 1"]);
+    }
+    assert!(explain(flow, "hv9").has_status(1).stderr.contains("no rule derives such a flow for hv9"));
+    let (cookie, _) = flow.split_once(',').unwrap();
+    let by_cookie = explain(cookie, "hv2");
+    says(by_cookie.has_status(0), &["of_flow(\"hv2\", "]);
+    assert!(explain("cookie=0x1", "hv2").has_status(1).stderr.contains("no rule derives"));
+    assert!(explain("nonsense", "hv2").has_status(2).stderr.contains("is no flow"));
+}
