@@ -380,16 +380,20 @@ fn many_connections_open_and_close() {
     const THREADS: u16 = 4;
     /// More ports than one, so that the client's ports suffice for those that it has just used.
     const PORTS: u16 = 16;
+    const FIRST_PORT: u16 = 8000;
     let all = setting("WEFT_CONNECTIONS", 2_000);
     let testbed = start(settings("many"));
     let lab = testbed.lab().unwrap();
-    let many = "{kind: acl, id: server-many, port: server, direction: to_port, priority: 100, \
-                match: {ip_proto: tcp, tp_dst: 8000-8063}, action: allow_related}";
-    apply_now(&testbed, many);
+    let (first, last) = (FIRST_PORT, FIRST_PORT + THREADS * PORTS - 1);
+    let many = format!(
+        "{{kind: acl, id: server-many, port: server, direction: to_port, priority: 100, \
+         match: {{ip_proto: tcp, tp_dst: {first}-{last}}}, action: allow_related}}"
+    );
+    apply_now(&testbed, &many);
     let start = Instant::now();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let from = 8000 + thread * PORTS;
+            let from = FIRST_PORT + thread * PORTS;
             scope.spawn(move || open_and_close(lab, from..from + PORTS, all.div_ceil(THREADS.into())));
         }
     });
