@@ -154,6 +154,13 @@ impl Network {
             }
             Some(place) => {
                 let crossing = self.crossing(place, &sent.bytes)?;
+                if let (Place::Vnic(host, port), true) = (place, crossing.hops.is_empty()) {
+                    let why = format!(
+                        "the switch has no port of its own for {port}: {host} is no transport node, or another interface \
+                         has the number"
+                    );
+                    trace.dropped.push(Drop::plain(host, Cause::Fault(why)));
+                }
                 self.follow_crossing(sent, crossing, &mut trace);
             }
         }
