@@ -265,26 +265,19 @@ impl Network {
                 .find(move |gateway| gateway.networks.iter().any(|address| address.net().contains(&ip)))
         };
         let far = to_port.is_some() || with(to).is_none();
-        match with(from).or(gateways.first()).filter(|_| far) {
-            Some(gateway) => {
-                let others = gateways.len() - 1;
-                if others > 0 {
-                    notes.push(format!(
-                        "{switch} has {} routers: the packet goes to {}; --to-mac chooses another one",
-                        others + 1,
-                        gateway.id
-                    ));
-                }
-                Some(gateway.mac)
-            }
-            None => {
-                let protocol = if to.is_ipv4() { "ARP" } else { "neighbour discovery" };
-                notes.push(format!(
-                    "the machine asks for {to} by {protocol}; this is the way of its question"
-                ));
-                None
-            }
+        let Some(gateway) = with(from).or(gateways.first()).filter(|_| far) else {
+            let protocol = if to.is_ipv4() { "ARP" } else { "neighbour discovery" };
+            notes.push(format!("the machine asks for {to} by {protocol}; this is the way of its question"));
+            return None;
+        };
+        if gateways.len() > 1 {
+            notes.push(format!(
+                "{switch} has {} routers: the packet goes to {}; --to-mac chooses another one",
+                gateways.len(),
+                gateway.id
+            ));
         }
+        Some(gateway.mac)
     }
 }
 

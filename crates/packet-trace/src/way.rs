@@ -154,6 +154,9 @@ impl Network {
             }
             Some(place) => {
                 let crossing = self.crossing(place, &sent.bytes)?;
+                if crossing.hops.is_empty() {
+                    trace.dropped.push(nowhere(place));
+                }
                 self.follow_crossing(sent, crossing, &mut trace);
             }
         }
@@ -229,7 +232,7 @@ impl Network {
         let name = stage.and_then(|stage| stage.name.clone()).unwrap_or_else(|| table.to_string());
         let stage_doc = stage.map_or(String::new(), |stage| stage.doc.clone());
         let flow = entry.map(|entry| self.flow(host, entry));
-        let telling = entry.is_some_and(|entry| is_telling(entry));
+        let telling = entry.is_some_and(is_telling);
         let datapath = self.datapath(key.get(Field::Metadata));
         LookupView { table, stage: name, stage_doc, datapath, flow, telling }
     }
@@ -314,6 +317,23 @@ impl Network {
     fn holds_flows(&self, table: TableId) -> bool {
         let columns = &self.program().schema.table(table).columns;
         ["table_id", "match"].iter().all(|name| columns.iter().any(|column| column.name == *name))
+    }
+}
+
+/// The end of a packet that no switch receives.
+fn nowhere(place: &Place) -> Drop {
+    match place {
+        Place::Vnic(host, port) => {
+            let why = format!(
+                "the switch has no port of its own for {port}: {host} is no transport node, or another interface has the \
+                 number"
+            );
+            Drop::plain(host, Cause::Fault(why))
+        }
+        Place::Tap(network) => {
+            let why = format!("no host has a patch port to physical network {network}");
+            Drop::plain("", Cause::Fault(why))
+        }
     }
 }
 

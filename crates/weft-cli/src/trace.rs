@@ -83,7 +83,7 @@ struct PacketArguments {
     /// The length of the IP packet in bytes
     #[arg(long, value_name = "BYTES")]
     size: Option<u16>,
-    /// The packet as a flow expression of Open vSwitch: 'tcp,dl_dst=02:00:00:00:00:02,nw_dst=10.0.0.2,tp_dst=80'
+    /// The packet as a flow expression of Open vSwitch: `tcp,dl_dst=02:00:00:00:00:02,nw_dst=10.0.0.2,tp_dst=80`
     #[arg(long, value_name = "FLOW", conflicts_with_all = ["to", "ip", "payload", "from_ip", "from_mac", "to_mac", "ttl", "size"])]
     flow: Option<String>,
     /// The packets of a capture (pcap or pcapng), as the port sends them: a line for each

@@ -33,16 +33,21 @@ pub(super) fn frames(file: &Path) -> Result<Vec<Vec<u8>>, Failure> {
             }
             Err(PcapError::Eof) => return Ok(frames),
             Err(PcapError::Incomplete(_)) => Read::Part,
+            Err(PcapError::UnexpectedEof) => return Err(bad(cut_within(frames.len() + 1))),
             Err(error) => return Err(bad(error.to_string())),
         };
         match read {
             Read::Block(used) => reader.consume(used),
             Read::Part if reader.reader_exhausted() => {
-                return Err(bad(format!("it ends within frame {}", frames.len() + 1)));
+                return Err(bad(cut_within(frames.len() + 1)));
             }
             Read::Part => reader.refill().map_err(|error| bad(error.to_string()))?,
         }
     }
+}
+
+fn cut_within(number: usize) -> String {
+    format!("it ends within frame {number}")
 }
 
 /// The frame of a block, if it has one. `number` is that of the next frame.
