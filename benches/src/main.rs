@@ -262,8 +262,8 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::Network => network::lines(runs, arguments.network()),
         Bench::Routers { reach } => network::routed::lines(runs, arguments.network(), *reach),
         Bench::Acls { acls, reach, invariants } => {
-            let (acls, reach, invariants) = (Some(*acls), *reach, *invariants);
-            network::filtered::lines(runs, network::Run { acls, reach, invariants, ..arguments.network() })
+            let (reach, acls, invariants) = (*reach, Some(*acls), *invariants);
+            network::filtered::lines(runs, network::Run { reach, acls, invariants, ..arguments.network() })
         }
         Bench::Layered => layered::lines(runs, arguments.layered()),
         Bench::Joins => joins::lines(arguments.seed),

@@ -4,12 +4,11 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::drive::{self, Driver, Loaded, Steps};
+use super::world::{Step, World};
 use super::{Acls, Changes, Load, Reach, Run, line, lines_of_changes};
 use crate::figure6::workload::Network;
 use crate::nvp::random::Random;
 use crate::report::{Aim, Line};
-
-use super::world::World;
 
 /// The measurements of one run. What is added is removed again before the next transaction.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -101,7 +100,7 @@ pub(crate) fn run(run: Run) -> Result<Figures> {
 }
 
 /// Ten ports of a switch, on hosts all over, each with its ACL.
-fn ports(network: &Network, world: &mut World, random: &mut Random) -> super::world::Step {
+fn ports(network: &Network, world: &mut World, random: &mut Random) -> Step {
     let switch = random.below(network.switches);
     let hosts: Vec<usize> = (0..drive::PORTS).map(|_| random.below(world.hosts())).collect();
     world.add_filtered_ports(switch, hosts)
@@ -135,6 +134,15 @@ const KINDS: [Kind; 10] = [
     ("an ACL that uses the group removed", [Aim::None; 2], |run| &run.group_acl_removed),
 ];
 
+/// A kind of transactions, the most flows that may change on a host, and its figures.
+type MostFlows = (&'static str, Aim, fn(&Figures) -> &Changes);
+
+const MOST_FLOWS: [MostFlows; 3] = [
+    ("a member of the group added", Aim::AtMost(4.0), |run| &run.member_added),
+    ("an ACL that uses the group added", Aim::AtMost(5.0), |run| &run.group_acl_added),
+    ("an ACL added", Aim::None, |run| &run.acl_added),
+];
+
 /// What a load may take, in seconds and mebibytes.
 fn most_of_load(reach: Option<Reach>) -> [Aim; 2] {
     match reach {
@@ -148,7 +156,7 @@ fn most_of_load(reach: Option<Reach>) -> [Aim; 2] {
 /// The figures of several runs.
 pub(crate) fn lines(runs: usize, run: Run) -> Result<Vec<Line>> {
     let all: Vec<Figures> = run.children(runs)?;
-    let add = |what: &str, digits, aim, of: fn(&Figures) -> f64| line(&all, what, digits, aim, |run| of(run));
+    let add = |what: &str, digits, aim, of: fn(&Figures) -> f64| line(&all, what, digits, aim, of);
     let acls = run.acls.map_or("none", Acls::name);
     let routers =
         run.reach.map_or_else(|| "no routers".to_owned(), |reach| format!("reach {}", reach.name()));
@@ -169,12 +177,7 @@ pub(crate) fn lines(runs: usize, run: Run) -> Result<Vec<Line>> {
     for (what, aims, of) in KINDS {
         lines.extend(lines_of_changes(&all, what, aims, of));
     }
-    let most_flows: [(&str, Aim, fn(&Figures) -> &Changes); 3] = [
-        ("a member of the group added", Aim::AtMost(4.0), |run| &run.member_added),
-        ("an ACL that uses the group added", Aim::AtMost(5.0), |run| &run.group_acl_added),
-        ("an ACL added", Aim::None, |run| &run.acl_added),
-    ];
-    for (what, aim, of) in most_flows {
+    for (what, aim, of) in MOST_FLOWS {
         let text = format!("… {what}, flows that change on the host with the most, p99");
         lines.push(line(&all, &text, 0, aim, |run| of(run).flows_of_a_host.1 as f64));
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::ops::Range;
 
 use serde_json::{Value, json};
 
@@ -95,26 +96,29 @@ impl World {
     }
 
     /// The switches that have no ACLs at the start, and whose ports have none.
-    pub(in crate::network) fn unfiltered_switches(
-        network: &Network,
-        divisor: usize,
-    ) -> std::ops::Range<usize> {
+    pub(in crate::network) fn unfiltered_switches(network: &Network, divisor: usize) -> Range<usize> {
         network.switch_of[FILTERED_PORTS / divisor] + 1..network.switches
     }
 
     /// Adds the ACLs of the network, and the groups that they refer to.
     pub(super) fn filter(&mut self, network: &Network, run: Run, step: &mut Step) {
         let tenants: BTreeSet<usize> = (0..network.switches).map(tenant_of).collect();
-        tenants.into_iter().for_each(|tenant| Self::services(tenant, step));
+        for tenant in tenants {
+            Self::services(tenant, step);
+        }
         let ports = FILTERED_PORTS / run.divisor;
         for port in 0..ports {
             self.port_acl(port, step);
         }
         self.acls_of_hosts += ports;
-        for switch in 0..FILTERED_SWITCHES / run.divisor {
-            let on_switch =
-                network.switch_of.iter().zip(&network.hypervisor_of).filter(|(of, _)| **of == switch);
-            let hosts: BTreeSet<usize> = on_switch.map(|(_, host)| *host).collect();
+        let switches = FILTERED_SWITCHES / run.divisor;
+        let mut hosts_of = vec![BTreeSet::new(); switches];
+        for (switch, host) in
+            network.switch_of.iter().zip(&network.hypervisor_of).filter(|(of, _)| **of < switches)
+        {
+            hosts_of[*switch].insert(*host);
+        }
+        for (switch, hosts) in hosts_of.iter().enumerate() {
             self.acls_of_hosts += hosts.len() * self.switch_acls(switch, step);
         }
         if run.invariants {
