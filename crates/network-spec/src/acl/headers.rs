@@ -256,7 +256,7 @@ fn ends(protocol: u8, payload: &[u8]) -> Option<Ends> {
 }
 
 /// Whether a payload is undamaged, so that nobody doubts to which connection it belongs. The checksum of SCTP is not computed:
-/// nobody trusts it.
+/// nobody trusts it. Nor does anybody know what `ICMP` says in IPv6, or `ICMPv6` in IPv4.
 fn is_sound(between: (IpAddr, IpAddr), protocol: u8, is_icmp: bool, payload: &[u8]) -> bool {
     match protocol {
         ICMP if is_icmp => is_intact(&[payload]),
@@ -270,7 +270,7 @@ fn is_sound(between: (IpAddr, IpAddr), protocol: u8, is_icmp: bool, payload: &[u
             let unsaid = between.0.is_ipv4() && field(6) == Some(0);
             field(4) == Some(payload.len()) && (unsaid || is_intact_between(between, protocol, payload))
         }
-        SCTP => false,
+        SCTP | ICMP | ICMPV6 => false,
         _ => true,
     }
 }
@@ -298,11 +298,11 @@ fn about(is_ipv4: bool, inside: &[u8]) -> Option<Tuple> {
         (address(8)?, address(24)?, header[6], &inside[IPV6_HEADER..])
     };
     let is_icmp = protocol == if is_ipv4 { ICMP } else { ICMPV6 };
-    let shown: [u8; PAYLOAD_SHOWN] = chunk(payload, 0)?;
+    let shown = || chunk::<PAYLOAD_SHOWN>(payload, 0);
     let ends = match protocol {
-        _ if is_icmp => query(is_ipv4, &shown)?,
+        _ if is_icmp => query(is_ipv4, &shown()?)?,
         TCP | UDP | SCTP => {
-            let [a, b, c, d, ..] = shown;
+            let [a, b, c, d, ..] = shown()?;
             Ends::Ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
         }
         _ => Ends::Machines,

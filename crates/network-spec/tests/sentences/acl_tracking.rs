@@ -193,6 +193,16 @@ fn a_message_of_a_multicast_listener_in_fragments_may_be_dropped() {
     assert_eq!(possibilities(&model, "hv1", "a", &whole), [true]);
 }
 
+#[test]
+fn icmp_of_the_other_version_may_be_dropped_and_an_error_need_not_quote_what_names_no_ends() {
+    let other = ip((1, 2), ICMPV6, &[9; 9]);
+    assert_eq!(possibilities(&Model::new(guarded()), "hv1", "a", &other), [false, true]);
+    let short = ip((1, 2), 47, &[7; 5]);
+    let mut model = Model::new(guarded());
+    assert!(passes(&mut model, "a", &short));
+    assert!(passes(&mut model, "c", &error_of(3, &short, (3, 1))));
+}
+
 /// SCTP without anything inside.
 fn sctp(ends: (u8, u8), ports: (u16, u16)) -> Vec<u8> {
     ip(ends, SCTP, &[&ports.0.to_be_bytes()[..], &ports.1.to_be_bytes(), &[0; 12]].concat())
