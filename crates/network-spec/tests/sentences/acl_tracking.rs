@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use frame_builder::{ICMP, ICMPV6, IPV4, IPV6, Ipv6, checksum, icmp, icmpv6};
+use frame_builder::{ICMP, ICMPV6, IPV6, Ipv6, checksum, icmp, icmpv6};
 use network_spec::{Acl, AclProtocol, Model, PacketMatch, Tap, World};
 
 use crate::sentences::acl_states::{echo, error_of, fragments, guarded, passes, possibilities};
