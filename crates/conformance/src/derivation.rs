@@ -37,10 +37,11 @@ impl Derivation {
         let Program { schema, hooks, .. } = &mut program;
         hooks.retain(|wiring| !LABELS.contains(&schema.table(wiring.to).name.as_str()));
         let program = Arc::new(program);
-        let observed = program
-            .schema
-            .iter()
-            .filter(|(_, table)| table.role == Role::Output || TREES.contains(&table.name.as_str()));
+        let observed = program.schema.iter().filter(|(id, table)| {
+            table.role == Role::Output
+                || TREES.contains(&table.name.as_str())
+                || program.hook_of(*id).is_some()
+        });
         let observed = Tables::These(observed.map(|(id, _)| id).collect());
         let engine = start(Arc::clone(&program), observed)?;
         let engine = Hooked::new(&program, engine, start)?;
@@ -78,7 +79,19 @@ impl Derivation {
     /// The engine fails.
     pub fn contents(&mut self) -> Result<Contents, String> {
         let tables = self.engine.schema().iter().filter(|(_, table)| table.role == Role::Output);
-        let outputs: Vec<(TableId, String)> = tables.map(|(id, table)| (id, table.name.clone())).collect();
+        self.rows(tables.map(|(id, table)| (id, table.name.clone())).collect())
+    }
+
+    /// The rows that hooks have given.
+    ///
+    /// # Errors
+    /// The engine fails.
+    pub fn given_by_hooks(&mut self) -> Result<Contents, String> {
+        let tables = self.engine.schema().iter().filter(|(id, _)| self.program.hook_of(*id).is_some());
+        self.rows(tables.map(|(id, table)| (id, table.name.clone())).collect())
+    }
+
+    fn rows(&mut self, outputs: Vec<(TableId, String)>) -> Result<Contents, String> {
         let mut contents = Contents::new();
         for (id, name) in outputs {
             let rows = self.engine.contents(id).map_err(|error| error.to_string())?;

@@ -59,6 +59,14 @@ impl Simulation {
         self.rules.contents()
     }
 
+    /// The rows that hooks have given.
+    ///
+    /// # Errors
+    /// The engine fails.
+    pub fn given_by_hooks(&mut self) -> Result<Contents, String> {
+        self.rules.given_by_hooks()
+    }
+
     /// Gives rules and hosts a new world, and lets hosts report until nothing changes. The rules compute only the hosts
     /// that `managed` selects.
     ///

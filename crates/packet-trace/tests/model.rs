@@ -38,14 +38,16 @@ fn network_of(seed: u64) -> (World, Vec<(Place, Vec<u8>)>) {
     (world, frames)
 }
 
-/// The rows of a world as if one transaction had inserted all of them.
-fn origins(program: &Program, simulation: &Simulation, world: &World) -> Origins {
+/// The rows of a world, and those of hooks, as if one transaction had inserted all of them.
+fn origins(program: &Program, simulation: &mut Simulation, world: &World) -> Origins {
     let rows = rows(world, &program.objects, simulation.hosts().reports(), &|_| true);
-    let named = |(table, rows): (&str, std::collections::BTreeSet<nlog_data::Row>)| {
-        let table = program.schema.find(table);
+    let rows = rows.into_iter().map(|(table, rows)| (table.to_owned(), rows));
+    let all = rows.chain(simulation.given_by_hooks().unwrap());
+    let named = |(table, rows): (String, std::collections::BTreeSet<nlog_data::Row>)| {
+        let table = program.schema.find(&table);
         rows.into_iter().filter_map(move |row| Some(((table?, row), 1))).collect::<Vec<_>>()
     };
-    rows.into_iter().flat_map(named).collect()
+    all.flat_map(named).collect()
 }
 
 fn outs(trace: &Trace) -> Vec<Out> {
@@ -93,7 +95,7 @@ fn a_trace_ends_where_the_specification_says() {
         simulation.trees(&mut spec.trees);
         let mut model = Model::default();
         model.apply(|old| *old = spec);
-        let mut network = Network::new(&rules, origins(&rules, &simulation, &world))
+        let mut network = Network::new(&rules, origins(&rules, &mut simulation, &world))
             .unwrap_or_else(|why| panic!("seed {seed}: {why}\n{world}"));
         for (place, bytes) in frames {
             let from = match &place {
