@@ -96,6 +96,19 @@ impl Reference {
         ways.filter(|way| !way.bodies.is_empty()).collect()
     }
 
+    /// Takes over what another evaluator of the same program has computed, instead of deriving it: the changes of all tables, hidden
+    /// ones too. From then on this one explains rows, and must not run transactions itself. For states for which naive evaluation
+    /// takes too long.
+    pub fn follow(&mut self, delta: &Delta) {
+        for (table, changes) in &delta.tables {
+            let Some(rows) = self.contents.get_mut(table.0 as usize) else { continue };
+            for row in &changes.delete {
+                rows.remove(row);
+            }
+            rows.extend(changes.insert.iter().map(|row| (row.clone(), None)));
+        }
+    }
+
     /// All tables for the current inputs, or the least error.
     fn recompute(&self) -> Result<Contents, DerivedError> {
         let schema = &self.program.schema;

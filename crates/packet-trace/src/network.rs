@@ -6,6 +6,7 @@ use std::sync::Arc;
 use flow_simulator::{Crossing, Lost};
 use nlog::Program;
 use nlog_data::{Committed, Evaluator as _, Row, Schema, TableId, Tables as Observed, Transaction, Value};
+use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::Reference;
 use pipeline::Pipeline;
 use simulated_hosts::{Hosts, Number, Outputs, Place, Site, Wanted};
@@ -20,6 +21,9 @@ pub type Origins = BTreeMap<(TableId, Row), u64>;
 
 /// A network, ready to carry packets.
 pub struct Network {
+    /// What derives the rows.
+    engine: Dataflow,
+    /// What explains them.
     pub(crate) state: Reference,
     pub(crate) origins: Origins,
     pub(crate) pipeline: Pipeline,
@@ -94,7 +98,11 @@ impl Network {
                 _ => inputs.insert.entry(*table).or_default().push(row.clone()),
             }
         }
+        let observe = Observed::These(program.schema.iter().map(|(id, _)| id).collect());
+        let options = Options { observe, ..Options::default() };
+        let engine = Dataflow::new(Arc::clone(program), options).map_err(|error| error.to_string())?;
         let mut network = Network {
+            engine,
             state: Reference::new(Arc::clone(program), Observed::All),
             origins,
             pipeline: Pipeline::new(program),
@@ -117,7 +125,10 @@ impl Network {
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, String> {
-        self.state.commit(transaction).map_err(|error| format!("the rules refuse the rows: {error}"))
+        let committed = self.engine.commit(transaction);
+        let committed = committed.map_err(|error| format!("the rules refuse the rows: {error}"))?;
+        self.state.follow(&committed.delta);
+        Ok(committed)
     }
 
     /// The simulated hosts load what the rules derive for them.

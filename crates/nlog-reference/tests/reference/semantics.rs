@@ -468,3 +468,29 @@ fn derivations_name_rules_and_body_rows() {
     assert!(run.0.derivations(sum, &row(&[1, 12]), usize::MAX).is_empty());
     assert!(run.0.derivations(m, &row(&[1, 5]), usize::MAX).is_empty());
 }
+
+#[test]
+fn one_that_follows_explains_like_one_that_derives() {
+    let builder = Builder::default().input("m", &["x"]).output("next", &["x", "y"]).rule(
+        "next",
+        &[V("x"), V("y")],
+        &[atom("m", &[V("x")]), atom("m", &[V("y")])],
+    );
+    let program = builder.program();
+    let (m, next) = (program.schema.find("m").expect("m"), program.schema.find("next").expect("next"));
+    let every = || Tables::These(program.schema.iter().map(|(id, _)| id).collect());
+    let mut derives = build::Run(nlog_reference::Reference::new(program.clone(), every()));
+    let mut follows = nlog_reference::Reference::new(program.clone(), every());
+    for line in [r#"{"insert":{"m":[[1],[2]]}}"#, r#"{"delete":{"m":[[1]]},"insert":{"m":[[3]]}}"#] {
+        follows.follow(&derives.commit(line).expect("accepted").delta);
+        for table in [m, next] {
+            let rows = |of: &nlog_reference::Reference| of.rows(table).cloned().collect::<Vec<_>>();
+            assert_eq!(rows(&follows), rows(&derives.0));
+            for row in rows(&follows) {
+                let ways = |of: &nlog_reference::Reference| of.derivations(table, &row, usize::MAX);
+                assert_eq!(ways(&follows), ways(&derives.0));
+            }
+        }
+    }
+    assert_eq!(follows.rows(next).count(), 4);
+}
