@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::headers::Segment;
 use super::objects::Direction;
 use super::tuple::Tuple;
 use crate::World;
@@ -34,6 +35,10 @@ pub(super) struct Known {
     pub(super) certain: bool,
     /// Whether one of its ends has said that it ends.
     pub(super) ended: bool,
+    /// Whether its first packet was the first segment of a TCP connection.
+    pub(super) from_start: bool,
+    /// Whether the ends do not agree how it began: then nobody knows which of their segments make sense.
+    pub(super) muddled: bool,
     /// When its last packet came.
     seen: Duration,
     /// The revision at its last packet that has passed.
@@ -48,6 +53,13 @@ pub(super) struct Found {
     pub(super) known: Known,
     /// Whether the packet is in the other direction than the first one.
     pub(super) is_reply: bool,
+}
+
+impl Known {
+    /// The same, of which nobody knows how it goes on.
+    pub(super) fn muddled(self) -> Known {
+        Known { certain: false, muddled: true, ..self }
+    }
 }
 
 impl Connections {
@@ -94,8 +106,16 @@ impl Connections {
     }
 
     /// A connection that begins now in a direction.
-    pub(super) fn begin(&self, direction: Direction, certain: bool) -> Known {
-        Known { direction, certain, ended: false, seen: self.now, revision: self.revision }
+    pub(super) fn begin(&self, direction: Direction, segment: Segment, certain: bool) -> Known {
+        Known {
+            direction,
+            certain,
+            ended: false,
+            from_start: segment.is_first(),
+            muddled: segment.answers_first(),
+            seen: self.now,
+            revision: self.revision,
+        }
     }
 
     /// A connection whose packet passes now.
@@ -127,6 +147,7 @@ impl Connections {
                     Some(same) if same.direction == known.direction => {
                         known.certain &= same.certain;
                         known.ended |= same.ended;
+                        known.muddled |= same.muddled;
                         known.seen = known.seen.min(same.seen);
                         known.revision = known.revision.min(same.revision);
                     }

@@ -90,6 +90,11 @@ impl Segment {
         flags & ACK != 0 || (flags & RST != 0 && flags & (FIN | PSH | URG) == 0)
     }
 
+    /// Whether it is to open a connection.
+    pub(super) fn opens(self) -> bool {
+        self.has(SYN)
+    }
+
     /// Whether it answers a first segment.
     pub(super) fn answers_first(self) -> bool {
         self.has(SYN | ACK)
@@ -178,6 +183,10 @@ impl Headers {
         let (Some((src, dst)), Some(protocol)) = (self.addresses, self.protocol) else {
             return Tracked::Unreadable;
         };
+        // Protocol 0 is none in IPv4, and Open vSwitch shows nothing of such a connection: it may be dropped.
+        if protocol == 0 {
+            return Tracked::Unreadable;
+        }
         if self.exempt().is_some() {
             return Tracked::Stateless;
         }

@@ -313,9 +313,24 @@ impl Model {
             return self.of_new(at, tuple, segment, verdict, None);
         };
         let mut possible = self.of_known(at, found, segment, verdict);
-        // A connection that has ended may begin anew.
-        if !found.known.certain || (found.known.ended && segment.is_first()) {
+        // Only the first segment of a connection and the answer to it are to open it.
+        let opens = if found.is_reply { segment.answers_first() } else { segment.is_first() };
+        let is_odd = segment.opens() && !(opens && found.known.from_start);
+        // A connection that has ended may begin anew, and so may one whose ends do not agree how it began.
+        if !found.known.certain || is_odd || (found.known.ended && segment.is_first()) {
             possible.extend(self.of_new(at, tuple, segment, verdict, Some(found.first)));
+        }
+        if is_odd || found.known.muddled {
+            for possible in &mut possible {
+                *possible = possible.doubted();
+                if let Some((_, known)) = &mut possible.know {
+                    known.muddled = true;
+                }
+            }
+            possible.push(Possible {
+                know: Some((found.first, found.known.muddled())),
+                ..Possible::plain(false)
+            });
         }
         possible
     }
@@ -362,7 +377,7 @@ impl Model {
             Verdict::Allow => !at.is_for_group && at.was_fragmented,
             Verdict::Drop => false,
         };
-        let known = self.tracking.connections.begin(at.direction, verdict == Verdict::Begin);
+        let known = self.tracking.connections.begin(at.direction, segment, verdict == Verdict::Begin);
         let know = begins.then_some((tuple, known));
         let what = if verdict == Verdict::Begin { What::First } else { What::Plain };
         let usual = Possible { passes: verdict != Verdict::Drop, what, forget, know };

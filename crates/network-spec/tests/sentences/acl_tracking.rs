@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use frame_builder::{ICMP, ICMPV6, IPV6, Ipv6, checksum, icmp, icmpv6};
+use frame_builder::{Endpoints, ICMP, ICMPV6, IPV6, Ipv6, TCP, checksum, icmp, icmpv6, tcp};
 use network_spec::{Acl, AclProtocol, Model, PacketMatch, Tap, World};
 
 use crate::sentences::acl_states::{echo, error_of, fragments, guarded, passes, possibilities};
 use crate::sentences::acls::{Allow, AllowRelated, Drop, FromPort, ToPort, acl, at, ip, three, udp, with};
-use crate::sentences::frames::{frame, ipv6, mac};
+use crate::sentences::frames::{frame, ipv4, ipv6, mac};
 use crate::sentences::worlds::send_any;
 
 const GROUP: [u8; 6] = [1, 0, 0x5e, 0, 0, 5];
@@ -201,6 +201,21 @@ fn icmp_of_the_other_version_may_be_dropped_and_an_error_need_not_quote_what_nam
     let mut model = Model::new(guarded());
     assert!(passes(&mut model, "a", &short));
     assert!(passes(&mut model, "c", &error_of(3, &short, (3, 1))));
+}
+
+#[test]
+fn a_connection_that_both_ends_begin_may_be_either_and_its_segments_may_be_dropped() {
+    let segment = |(src, dst): (u8, u8), ports: (u16, u16), flags| {
+        let ends = Endpoints::V4(ipv4(src), ipv4(dst));
+        ip((src, dst), TCP, &tcp(ports.0, ports.1, flags, b"", ends))
+    };
+    let mut model = Model::new(guarded());
+    assert!(passes(&mut model, "a", &segment((1, 2), (5, 80), 0x10)));
+    assert_eq!(possibilities(&model, "hv2", "b", &segment((2, 1), (80, 5), 0x10)), [true]);
+    let begun = segment((2, 1), (80, 5), 2);
+    assert_eq!(possibilities(&model, "hv2", "b", &begun), [false, true]);
+    assert!(passes(&mut model, "b", &begun));
+    assert_eq!(possibilities(&model, "hv1", "a", &segment((1, 2), (5, 80), 0x18)), [false, true]);
 }
 
 /// SCTP without anything inside.
