@@ -60,6 +60,26 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
+    /// Leaves what is left of the clone, if the packet is one, and returns what follows it.
+    fn split_at_end_of_clone(&mut self) -> Option<Rest> {
+        let mut depth = 0_usize;
+        let end = self.steps.iter().position(|(_, step)| {
+            let ends = depth == 0 && matches!(step, Step::Restore);
+            match step {
+                Step::Save => depth += 1,
+                Step::Restore => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            ends
+        })?;
+        let steps = self.steps.split_off(end + 1);
+        let (done, _) = self.steps.pop_back()?;
+        let unsent = self.unsent.split_off(done - self.done);
+        let mark = self.saved.pop().unwrap_or_default();
+        let saved = std::mem::take(&mut self.saved);
+        Some(Rest { steps, unsent, done, mark, saved, passes: self.passes })
+    }
+
     /// The fragment that waits.
     fn waiting(&self) -> Option<&Frame> {
         match self.steps.front() {
@@ -177,8 +197,11 @@ impl Run<'_> {
                     if let Some((packet, piece)) = fragments::piece(&track.frame, track.how.zone)
                         && !self.held(packet).iter().any(|(other, _)| other.overlaps(piece))
                     {
+                        let after = rest.split_at_end_of_clone();
                         sent.extend(self.collect(packet, piece, *track, rest));
-                        return sent;
+                        let Some(after) = after else { return sent };
+                        rest = after;
+                        continue;
                     }
                     let sighting = sighting(&track.frame, track.how.zone);
                     self.tracker(|tracker| tracker.track(sighting, &mut rest.mark, track.how));

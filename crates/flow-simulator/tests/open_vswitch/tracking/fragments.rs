@@ -106,6 +106,21 @@ fn fragments_of_a_judged_datagram_meet_in_a_second_pass() {
     assert_eq!(count(9), [[0, 0, 0], [0, 0, 0]]);
 }
 
+/// A clone is held alone: what follows it does not wait.
+#[test]
+fn a_fragment_that_is_cloned_into_conntrack_goes_on_without_its_clone() {
+    let mut both = Both::start();
+    both.load(&lines(&["ip actions=clone(ct(zone=5,table=1)),output:2", "table=1,ip actions=output:3"]))
+        .expect("taken");
+    let mut ports = Vec::new();
+    for frame in fragments(AB, 1, 3000, 1480) {
+        ports.push(
+            both.receive(1, &frame).expect("the same").iter().map(|(port, _)| *port).collect::<Vec<_>>(),
+        );
+    }
+    assert_eq!(ports, [vec![2], vec![2], vec![2, 3, 3, 3]]);
+}
+
 #[test]
 fn random_fragments_go_as_in_open_vswitch() {
     let mut both = Both::start();
