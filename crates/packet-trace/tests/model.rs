@@ -71,8 +71,11 @@ fn copies(trace: &Trace) -> BTreeMap<(String, String), u64> {
     copies
 }
 
-/// What the specification says of a frame: each outcome that it allows, with the copies.
-fn allowed(model: &Model, place: &Place, bytes: &[u8]) -> Vec<(Vec<Out>, BTreeMap<(String, String), u64>)> {
+/// What becomes of a frame: where it arrives, and how many copies go between hosts.
+type Outcome = (Vec<Out>, BTreeMap<(String, String), u64>);
+
+/// What the specification says of a frame: each outcome that it allows.
+fn allowed(model: &Model, place: &Place, bytes: &[u8]) -> Vec<Outcome> {
     let outcomes = model.clone().outcomes(&oracle::tap(place), bytes);
     let one = |(model, arrivals): (Model, Vec<network_spec::Arrival>)| {
         let mut outs: Vec<Out> =
