@@ -168,7 +168,9 @@ impl Talk {
         let row = |talk: &mut Talk, length: usize| {
             let before = talk.heard_count();
             for _ in 0..length {
-                who.iter().for_each(|who| talk.speak(*who));
+                for who in who {
+                    talk.speak(*who);
+                }
             }
             lab.drain().unwrap();
             talk.heard_count() == before
@@ -201,7 +203,9 @@ pub(crate) fn during(talks: &mut [(&mut Talk, &[usize])], work: impl FnOnce()) {
             let (start, mut ticks) = (Instant::now(), 0);
             while !stopped.load(Ordering::Relaxed) {
                 for (talk, who) in &mut *talks {
-                    who.iter().for_each(|who| talk.speak(*who));
+                    for who in who {
+                        talk.speak(*who);
+                    }
                     talk.hear();
                 }
                 ticks += 1;
