@@ -156,7 +156,7 @@ fn source_quenches_and_redirects_are_errors() {
 fn what_comes_in_fragments_may_begin_a_connection_where_it_is_only_allowed() {
     let allows = at("a", Acl { priority: 900, ..acl(FromPort, Allow) });
     let reply = udp((2, 1), (6, 5));
-    let mut model = Model::new(with(guarded(), &[allows.clone()]));
+    let mut model = Model::new(with(guarded(), std::slice::from_ref(&allows)));
     assert!(passes(&mut model, "a", &udp((1, 2), (5, 6))));
     assert_eq!(possibilities(&model, "hv2", "b", &reply), [false]);
     let mut model = Model::new(with(guarded(), &[allows]));

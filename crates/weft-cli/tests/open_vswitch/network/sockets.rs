@@ -203,7 +203,7 @@ pub(crate) fn during(talks: &mut [(&mut Talk, &[usize])], work: impl FnOnce()) {
             let (start, mut ticks) = (Instant::now(), 0);
             while !stopped.load(Ordering::Relaxed) {
                 for (talk, who) in &mut *talks {
-                    for who in who.iter() {
+                    for who in *who {
                         talk.speak(*who);
                     }
                     talk.hear();
