@@ -9,7 +9,12 @@ use pipeline::{Entry, Pipeline};
 use test_random::Random;
 
 /// The files of rules whose flows are on hosts with ACLs alone.
-const ACLS: [&str; 2] = ["logical/acl/acls.nlog", "physical/identities.nlog"];
+const ACLS: [&str; 4] = [
+    "logical/acl/acls.nlog",
+    "logical/acl/connections.nlog",
+    "logical/acl/stages.nlog",
+    "physical/identities.nlog",
+];
 
 /// A flow that does not fall under the entries of exactly one rule, with the entries.
 fn fault(pipeline: &Pipeline, row: &Row) -> Option<String> {
