@@ -86,7 +86,10 @@ fn an_ipv6_packet_is_as_good() {
 #[test]
 fn a_drop_names_the_stage_the_rule_and_the_object_with_its_transaction() {
     let outcome = trace(&["blue-1", "--to", "red-1", "--tcp", "22"]);
-    assert_eq!(outcome.has_status(1).lines()[0], "dropped on hv2 in red by stage 44 VERDICT, DROPPED_BY_ACLS");
+    assert_eq!(
+        outcome.has_status(1).lines()[0],
+        "dropped on hv2 in red by stage 44 VERDICT, DROPPED_BY_ACLS"
+    );
     says(
         &outcome,
         &[
