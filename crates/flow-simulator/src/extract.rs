@@ -21,6 +21,8 @@ pub(crate) struct Layout {
     /// An IPv6 routing header has segments left, so the inner checksum does not cover the destination in the
     /// header.
     pub(crate) routed: bool,
+    /// The fragment header of an IPv6 packet. Others may come before and after it (RFC 8200, 4.1).
+    pub(crate) fragment: Option<usize>,
 }
 
 /// The number of VLAN tags that a switch reads of a packet (`other_config:vlan-limit`). The next one is the packet's Ethernet
@@ -161,7 +163,7 @@ fn ipv6(cursor: &mut Cursor<'_>, key: &mut FlowKey, layout: &mut Layout) -> Opti
     cursor.limit(payload);
     (key.ipv6_src, key.ipv6_dst) = (u128_at(header, 8), u128_at(header, 24));
     let (mut proto, mut frag) = (header[6], 0);
-    extensions(cursor, &mut proto, &mut frag, &mut layout.routed)?;
+    extensions(cursor, &mut proto, &mut frag, layout)?;
     let first = u32_at(header, 0);
     (key.nw_tos, key.nw_ttl, key.ipv6_label) = ((first >> 20) as u8, header[7], first & 0xf_ffff);
     (key.nw_proto, key.nw_frag) = (proto, frag);
@@ -173,12 +175,12 @@ fn ipv6(cursor: &mut Cursor<'_>, key: &mut FlowKey, layout: &mut Layout) -> Opti
 pub(crate) fn upper_layer(next: u8, bytes: &[u8], at: usize) -> Option<(u8, u8, usize)> {
     let (mut protocol, mut fragment) = (next, 0);
     let mut cursor = Cursor { bytes, at };
-    extensions(&mut cursor, &mut protocol, &mut fragment, &mut false)?;
+    extensions(&mut cursor, &mut protocol, &mut fragment, &mut Layout::default())?;
     Some((protocol, fragment, cursor.at))
 }
 
 /// Skips IPv6 extension headers to the protocol inside.
-fn extensions(cursor: &mut Cursor<'_>, proto: &mut u8, frag: &mut u8, routed: &mut bool) -> Option<()> {
+fn extensions(cursor: &mut Cursor<'_>, proto: &mut u8, frag: &mut u8, layout: &mut Layout) -> Option<()> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
     const FRAGMENT_HEADER: u8 = 44;
@@ -189,6 +191,7 @@ fn extensions(cursor: &mut Cursor<'_>, proto: &mut u8, frag: &mut u8, routed: &m
         let length = usize::from(header[1]);
         match *proto {
             FRAGMENT_HEADER => {
+                layout.fragment.get_or_insert(cursor.at);
                 cursor.skip(8)?;
                 *proto = header[0];
                 let offset_and_more = u16_at(header, 2);
@@ -204,7 +207,7 @@ fn extensions(cursor: &mut Cursor<'_>, proto: &mut u8, frag: &mut u8, routed: &m
             }
             AUTHENTICATION => cursor.skip((length + 2) * 4)?,
             ROUTING => {
-                *routed |= header[3] > 0;
+                layout.routed |= header[3] > 0;
                 cursor.skip((length + 1) * 8)?;
             }
             _ => cursor.skip((length + 1) * 8)?,

@@ -43,7 +43,7 @@ pub(crate) fn piece(frame: &Frame, zone: u16) -> Option<(Packet, Piece)> {
         let fragment = number(l3 + 6)?;
         (usize::from(fragment & 0x1fff) * 8, fragment & 0x2000 != 0, u32::from(number(l3 + 4)?))
     } else {
-        let at = fragment_header(bytes, l3)?;
+        let at = layout.fragment?;
         let fragment = number(at + 2)?;
         let id = u32::from(number(at + 4)?) << 16 | u32::from(number(at + 6)?);
         (usize::from(fragment & 0xfff8), fragment & 1 != 0, id)
@@ -57,24 +57,6 @@ pub(crate) fn piece(frame: &Frame, zone: u16) -> Option<(Packet, Piece)> {
     }
     let piece = Piece { start, end: start + (layout.end - l4), is_last: !more };
     Some((Packet { tuple, id }, piece))
-}
-
-/// Where the fragment header of an IPv6 packet is. Others may come before and after it (RFC 8200, 4.1).
-fn fragment_header(bytes: &[u8], l3: usize) -> Option<usize> {
-    const FRAGMENT: u8 = 44;
-    const AUTHENTICATION: u8 = 51;
-    let (mut kind, mut at) = (*bytes.get(l3 + 6)?, l3 + 40);
-    while kind != FRAGMENT {
-        let length = usize::from(*bytes.get(at + 1)?);
-        let next = match kind {
-            // Hop-by-hop options, routing, destination options.
-            0 | 43 | 60 => at + 8 * (length + 1),
-            AUTHENTICATION => at + 4 * (length + 2),
-            _ => return None,
-        };
-        (kind, at) = (*bytes.get(at)?, next);
-    }
-    Some(at)
 }
 
 impl Piece {
