@@ -102,9 +102,6 @@ impl Network {
     /// There is no such port, or the words leave an address open that no object says.
     pub fn packet(&self, from: &str, words: &Words) -> Result<Sent, String> {
         let switch = self.switch_of(from).ok_or_else(|| self.no_port(from))?;
-        if words.to.is_none() && words.ip.is_none() {
-            return Err("say what the packet is for: --to PORT or --ip ADDRESS".to_owned());
-        }
         let gateways = self.gateways(&switch);
         let (to_ip, to_port) = self.destination(from, words)?;
         let from_ip = self.source(from, words, to_ip)?;

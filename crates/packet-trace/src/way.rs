@@ -3,8 +3,10 @@
 use flow_simulator::trace::{Step, What};
 use flow_simulator::{Arrival, Crossing, FlowKey, Packet};
 use nlog::program::Place as SourcePlace;
-use nlog_data::{Canonical, Row, RuleId, TableId, Value};
+use nlog_data::{Canonical, Row, TableId, Value};
 use openflow_rs::{Field, FlowEntry, Match, PortNo};
+use rule_tests::FlowOrigin;
+use rule_tests::frame::vlan;
 use simulated_hosts::Place;
 
 use crate::{Cause, Drop, Network, Sent};
@@ -239,8 +241,9 @@ impl Network {
 
     /// A flow of a host, with its rules.
     pub(crate) fn flow(&self, host: &str, entry: &FlowEntry) -> FlowView {
-        let origin = self.row_of(host, entry).and_then(|row| self.origin(row));
-        let rules = origin.as_ref().map(|(placed, said, _)| (*said, *placed));
+        let row = self.row_of(host, entry);
+        let origin = row.and_then(|row| FlowOrigin::of(&self.state, self.tables.outputs.flows(), row));
+        let rules = origin.as_ref().map(|origin| (origin.said, origin.placed));
         // The controller gives a flow the fingerprint of its rule as its cookie.
         let cookie = rules.map_or(entry.cookie, |(_, placed)| self.program().rule(placed).fingerprint);
         let priority = self.pipeline.priority_of(entry.table, entry.priority);
@@ -258,7 +261,7 @@ impl Network {
             placed_by: rules
                 .filter(|(said, placed)| said != placed)
                 .map(|(_, placed)| line(&self.program().rule(placed).place)),
-            row: origin.map(|(.., at)| at),
+            row: origin.map(|origin| origin.row),
         }
     }
 
@@ -287,21 +290,6 @@ impl Network {
         .cloned()
     }
 
-    /// The rule that places a flow on the host, and the one that says the flow, with the row in which it does.
-    fn origin(&self, row: Row) -> Option<(RuleId, RuleId, (TableId, Row))> {
-        let first = |table, row: &Row| self.state.derivations(table, row, 1).into_iter().next();
-        let mut at = (self.tables.outputs.flows(), row);
-        let placed = first(at.0, &at.1)?;
-        let mut said = placed.clone();
-        // Rules between the two may add to the match, such as the datapath.
-        while let Some(before) = said.bodies.iter().flatten().find(|(table, _)| self.holds_flows(*table)) {
-            let Some(earlier) = first(before.0, &before.1) else { break };
-            at = before.clone();
-            said = earlier;
-        }
-        Some((placed.rule, said.rule, at))
-    }
-
     /// The switch or router with this number.
     fn datapath(&self, number: u128) -> Option<String> {
         let labels = self.read(self.tables.datapaths, |row| match &row[..] {
@@ -311,12 +299,6 @@ impl Network {
             _ => None,
         });
         labels.into_iter().next()
-    }
-
-    /// Whether the rows of a table are flows that name no host yet.
-    fn holds_flows(&self, table: TableId) -> bool {
-        let columns = &self.program().schema.table(table).columns;
-        ["table_id", "match"].iter().all(|name| columns.iter().any(|column| column.name == *name))
     }
 }
 
@@ -383,14 +365,4 @@ fn changes(sent: &[u8], arrived: &[u8]) -> Vec<(String, String, String)> {
 fn value_text(field: Field, value: u128) -> String {
     let whole = Match::any().with(field, value).map(|of| of.to_string()).unwrap_or_default();
     whole.rsplit_once('=').map_or_else(|| format!("{value:#x}"), |(_, value)| value.to_owned())
-}
-
-/// The VLAN of a frame, 0 without a tag.
-fn vlan(bytes: &[u8]) -> u16 {
-    match bytes {
-        [_, _, _, _, _, _, _, _, _, _, _, _, 0x81, 0, high, low, ..] => {
-            u16::from_be_bytes([*high, *low]) & 0xfff
-        }
-        _ => 0,
-    }
 }

@@ -311,3 +311,13 @@ mod tests {
         }
     }
 }
+
+/// The VLAN of a frame, 0 without a tag.
+pub fn vlan(bytes: &[u8]) -> u16 {
+    match bytes {
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x81, 0, high, low, ..] => {
+            u16::from_be_bytes([*high, *low]) & 0xfff
+        }
+        _ => 0,
+    }
+}

@@ -9,7 +9,8 @@ use openflow_rs::FlowEntry;
 use simulated_hosts::{Out, Place};
 use switch_tables::rows::{self, Vif};
 
-use crate::frame::{Addresses, frame, text};
+use crate::flow_origin::FlowOrigin;
+use crate::frame::{Addresses, frame, text, vlan};
 use crate::run::{Failure, Stage};
 use crate::switches::{Tables, listed, read_optional};
 
@@ -73,16 +74,6 @@ impl Ports {
 
 fn quoted(name: &str) -> String {
     format!("{name:?}")
-}
-
-/// The VLAN of a frame, 0 without a tag.
-fn vlan(bytes: &[u8]) -> u16 {
-    match bytes {
-        [_, _, _, _, _, _, _, _, _, _, _, _, 0x81, 0, high, low, ..] => {
-            u16::from_be_bytes([*high, *low]) & 0xfff
-        }
-        _ => 0,
-    }
 }
 
 impl Stage<'_> {
@@ -184,26 +175,13 @@ impl Stage<'_> {
 
     /// The rule that derived a flow: the one that says it, and the one that places it on the host.
     fn origin(&self, flows: TableId, row: &Row) -> String {
-        let first = |table, row: &Row| self.reference().derivations(table, row, 1).into_iter().next();
-        let Some(placed) = first(flows, row) else { return "derived by no rule".to_owned() };
-        let mut said = placed.clone();
-        // Rules between the two may add to the match, such as the datapath.
-        while let Some((table, row)) =
-            said.bodies.iter().flatten().find(|(table, _)| self.holds_flows(*table))
-        {
-            let Some(earlier) = first(*table, row) else { break };
-            said = earlier;
+        match FlowOrigin::of(self.reference(), flows, row.clone()) {
+            None => "derived by no rule".to_owned(),
+            Some(FlowOrigin { placed, said, .. }) if said == placed => self.line(placed),
+            Some(FlowOrigin { placed, said, .. }) => {
+                format!("{}, placed by {}", self.line(said), self.line(placed))
+            }
         }
-        if said.rule == placed.rule {
-            return self.line(placed.rule);
-        }
-        format!("{}, placed by {}", self.line(said.rule), self.line(placed.rule))
-    }
-
-    /// Whether the rows of a table are flows that name no host yet.
-    fn holds_flows(&self, table: TableId) -> bool {
-        let columns = &self.program.schema.table(table).columns;
-        ["table_id", "match"].iter().all(|name| columns.iter().any(|column| column.name == *name))
     }
 
     fn line(&self, rule: RuleId) -> String {
