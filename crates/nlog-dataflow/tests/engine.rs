@@ -132,6 +132,32 @@ fn a_table_that_no_rule_fills_is_empty() {
 }
 
 /// Twelve columns are more than the words of any row.
+/// What reads only the key of a table takes its rows as they come, for the key tells them apart. Two rows with one key
+/// are refused like any others, although what reads them derives a row twice.
+#[test]
+fn rows_with_one_key_are_refused_whatever_reads_them() {
+    let program = compile(
+        "input table i(k: int, v: int);
+         input table j(k: int, x: int);
+         table keyed(k: int, v: int) key(k);
+         output table known(k: int);
+         output table o(k: int, x: int);
+         keyed(k, v) :- i(k, v);
+         known(k) :- keyed(k, _);
+         o(k, x) :- known(k), j(k, x);",
+    );
+    for (kind, workers) in ENGINES {
+        let options = Options { engine: kind, workers, ..Options::default() };
+        let mut engine = engine(&program, options);
+        let refused = commit(&mut engine, r#"{"insert": {"i": [[1, 1], [1, 2], [2, 1]]}}"#);
+        assert!(matches!(refused, Err(CommitError::Refused(_))), "{kind:?}, {workers} workers: {refused:?}");
+        let accepted = commit(&mut engine, r#"{"insert": {"i": [[1, 1]], "j": [[1, 7]]}}"#);
+        let accepted = accepted.expect("one row has the key");
+        let wanted = r#"{"txn":1,"insert":{"known":[[1]],"o":[[1,7]]},"delete":{}}"#;
+        assert_eq!(line(&accepted, &program), wanted, "{kind:?}, {workers} workers");
+    }
+}
+
 #[test]
 fn rows_of_any_width() {
     let columns = |prefix: &str| (0..12).map(|at| format!("{prefix}{at}")).collect::<Vec<_>>();

@@ -50,6 +50,8 @@ pub(crate) struct State {
     /// The rules whose groups the running transaction has reached.
     pub(crate) grouped: Vec<usize>,
     pub(crate) errors: Errors,
+    /// Debug builds alone: the first relation of the running transaction with a row that is there twice.
+    twice: Option<String>,
     /// The work since the plan was made, in rows: changed input rows, rows that pipelines started with, and bindings
     /// that probes found.
     pub(crate) touched: u64,
@@ -117,6 +119,7 @@ impl State {
             reached: Vec::new(),
             grouped: Vec::new(),
             errors: Errors::default(),
+            twice: None,
             touched: 0,
             plan,
             symbols,
@@ -257,10 +260,11 @@ impl State {
         Ok(())
     }
 
-    /// Panics if the staged changes of a relation would make it contain a row twice. Counts rule that out. For
-    /// relations without counts, this checks the plan's claim that no row is derived twice.
-    pub(crate) fn check_set(&self, relation: usize) {
-        if self.uses[relation].is_empty() {
+    /// Notes if the staged changes of a relation make it contain a row twice. Counts rule that out. For relations without
+    /// counts, this checks the plan's claim that no row is derived twice. The claim builds on the keys of tables, which
+    /// hold in accepted transactions alone: two rows with one key may derive the same row, and the transaction is refused.
+    pub(crate) fn check_set(&mut self, relation: usize) {
+        if self.twice.is_some() || self.uses[relation].is_empty() {
             // No rule reads the rows, so only errors met while deriving them matter.
             return;
         }
@@ -269,10 +273,13 @@ impl State {
         let is_set = net.consolidate().is_ok()
             && net.len() == delta.len()
             && net.rows().all(|(_, diff)| diff == 1 || diff == -1);
-        assert!(is_set, "a row of {name} comes or goes twice at once");
-        for index in self.indexed[relation].iter().filter(|index| self.placement.at_home[**index]) {
-            let is_set = delta.len() > MOST_CHECKED || self.indexes[*index].has_once(delta, &self.symbols);
-            assert!(is_set, "a row of {name} is there twice");
+        let mut at_home = self.indexed[relation].iter().filter(|index| self.placement.at_home[**index]);
+        if !is_set {
+            self.twice = Some(format!("a row of {name} comes or goes twice at once"));
+        } else if delta.len() <= MOST_CHECKED
+            && at_home.any(|index| !self.indexes[*index].has_once(delta, &self.symbols))
+        {
+            self.twice = Some(format!("a row of {name} is there twice"));
         }
     }
 
@@ -389,7 +396,13 @@ impl State {
     }
 
     /// Ends a transaction: publishes or drops its staged changes.
+    ///
+    /// # Panics
+    /// In debug builds, an accepted transaction has derived a row twice that the plan says is derived once.
     pub(crate) fn end(&mut self, accepted: bool) {
+        if let Some(twice) = self.twice.take().filter(|_| accepted) {
+            panic!("{twice}");
+        }
         for (_, relation) in std::mem::take(&mut self.agenda.relations) {
             // Only a refused transaction ends before its agenda is empty.
             self.agenda.pending[relation].clear();
