@@ -95,6 +95,11 @@ impl Support {
         self.timeouts.then_some(ZoneLimits { connections, ..limits })
     }
 
+    /// Column `limit` of a row with these limits. 0 is no limit; without a value, the datapath keeps the last one.
+    fn column(self, limits: &ZoneLimits) -> Option<i64> {
+        self.connections.then(|| limits.connections.map_or(0, i64::from))
+    }
+
     /// What this switch cannot do of the desired limits.
     pub(crate) fn problem(self, want: &BTreeMap<u16, ZoneLimits>) -> Option<String> {
         if !self.timeouts {
@@ -132,10 +137,8 @@ impl Zone {
         }
     }
 
-    fn has(&self, limits: &ZoneLimits) -> bool {
-        self.is_own
-            && self.limit == limits.connections.map(i64::from)
-            && self.timeouts == limits.timeouts()
+    fn has(&self, limits: &ZoneLimits, support: Support) -> bool {
+        self.is_own && self.limit == support.column(limits) && self.timeouts == limits.timeouts()
     }
 }
 
@@ -156,7 +159,8 @@ impl ZoneView {
     /// The zones of the datapath of this type.
     pub(crate) fn read(replica: &Replica, support: Support, datapath_type: &str) -> ZoneView {
         let mut view = ZoneView { support, datapath_type: datapath_type.to_owned(), ..ZoneView::default() };
-        view.root = replica.rows(OpenVswitch::TABLE).next().and_then(|(uuid, row)| Some((uuid, row.get("datapaths").ok()?)));
+        let root = replica.rows(OpenVswitch::TABLE).next();
+        view.root = root.and_then(|(uuid, row)| Some((uuid, row.get("datapaths").ok()?)));
         let Some(datapath) = view.datapath().and_then(|datapath| replica.row(DATAPATH, datapath)) else {
             return view;
         };
@@ -181,7 +185,7 @@ impl ZoneView {
         let wrong: Vec<(i64, ZoneLimits)> = want
             .iter()
             .filter_map(|(zone, limits)| Some((i64::from(*zone), self.support.possible(*limits)?)))
-            .filter(|(zone, limits)| !self.row_of(*zone).is_some_and(|row| row.has(limits)))
+            .filter(|(zone, limits)| !self.row_of(*zone).is_some_and(|row| row.has(limits, self.support)))
             .collect();
         if wrong.is_empty() {
             return Vec::new();
@@ -236,7 +240,7 @@ impl ZoneView {
 
     /// A row that some zone has, with these limits.
     fn shared(&self, limits: &ZoneLimits) -> Option<Atom> {
-        let (uuid, _) = self.rows.iter().find(|(_, row)| row.has(limits))?;
+        let (uuid, _) = self.rows.iter().find(|(_, row)| row.has(limits, self.support))?;
         Some(Atom::Uuid(*uuid))
     }
 
@@ -248,8 +252,8 @@ impl ZoneView {
         operations.push(Operation::insert_named(policy.clone(), timeouts));
         let mut row =
             Row::new(ZONE).with("timeout_policy", Datum::named_uuid(policy)).with("external_ids", mark());
-        if self.support.connections {
-            row = row.with("limit", limits.connections.map(i64::from));
+        if let Some(limit) = self.support.column(limits) {
+            row = row.with("limit", limit);
         }
         operations.push(Operation::insert_named(zone.clone(), row));
         Atom::NamedUuid(zone)
