@@ -260,7 +260,9 @@ fn limits(row: &Row) -> Result<(String, u16, ZoneLimits), TransactionError> {
     };
     let fault = |why: String| range(format!("conntrack_limit: {node}: zone {zone} {why}"));
     let number = |what: &str, number: i64, first: u32| {
-        let fault = || fault(format!("has {what} {number}, which is out of range; it is from {first} to {}", u32::MAX));
+        let fault = || {
+            fault(format!("has {what} {number}, which is out of range; it is from {first} to {}", u32::MAX))
+        };
         u32::try_from(number).ok().filter(|number| *number >= first).ok_or_else(fault)
     };
     let limits = ZoneLimits {

@@ -94,7 +94,8 @@ async fn the_hosts_are_asked_which_connections_they_have_dropped() {
     let meter = *meters.keys().next().unwrap();
     running.switches.count("hv1", vec![MeterCount { meter, packets: 1000, dropped: 890 }]);
     let found = client.connection_drops(Some("busy-1")).await.unwrap();
-    let rows: Vec<_> = found.drops.iter().map(|row| (&*row.port, row.limit, row.frames, row.dropped)).collect();
+    let rows: Vec<_> =
+        found.drops.iter().map(|row| (&*row.port, row.limit, row.frames, row.dropped)).collect();
     assert_eq!(rows, [("busy-1", 50, 1000, 890)]);
     assert_eq!(client.connection_drops(Some("busy-2")).await.unwrap().hosts, 0);
     assert_eq!(client.flood_drops(None).await.unwrap().hosts, 0, "another limit");

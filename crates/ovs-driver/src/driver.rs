@@ -381,7 +381,11 @@ impl Driver {
         Flows::Unknown
     }
 
-    async fn try_correct_flows(&mut self, basis: Basis, database_is: Option<&InDatabase>) -> Result<Flows, Lost> {
+    async fn try_correct_flows(
+        &mut self,
+        basis: Basis,
+        database_is: Option<&InDatabase>,
+    ) -> Result<Flows, Lost> {
         if self.basis != Some(basis) {
             let option_fault = self.openflow.read(basis.connection).await?;
             self.option_refused = option_fault.is_some();

@@ -194,7 +194,9 @@ impl ZoneView {
         let mut rows: BTreeMap<ZoneLimits, Atom> = BTreeMap::new();
         for (_, limits) in &wrong {
             if !rows.contains_key(limits) {
-                let row = self.shared(limits).unwrap_or_else(|| self.insertion(limits, rows.len(), &mut operations));
+                let row = self
+                    .shared(limits)
+                    .unwrap_or_else(|| self.insertion(limits, rows.len(), &mut operations));
                 rows.insert(*limits, row);
             }
         }
@@ -214,7 +216,11 @@ impl ZoneView {
                 operations.push(Operation::insert_named("datapath", row));
                 let pair = (self.datapath_type.as_str(), Atom::NamedUuid("datapath".to_owned()));
                 let attach = Mutation::new("datapaths", Mutator::Insert, Datum::map([pair]));
-                operations.push(Operation::mutate(OpenVswitch::TABLE, vec![Condition::uuid(*root)], vec![attach]));
+                operations.push(Operation::mutate(
+                    OpenVswitch::TABLE,
+                    vec![Condition::uuid(*root)],
+                    vec![attach],
+                ));
             }
         }
         operations

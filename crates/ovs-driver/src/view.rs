@@ -261,7 +261,9 @@ impl View {
         report.problems.extend(self.unreadable.iter().map(|error| problem(&error.table, error.to_string())));
         report.problems.extend(self.other_datapath(config));
         if self.bridge.is_some() {
-            report.problems.extend(self.zones.support().problem(limits).map(|why| problem("Open vSwitch", why)));
+            report
+                .problems
+                .extend(self.zones.support().problem(limits).map(|why| problem("Open vSwitch", why)));
         }
         for (name, port) in want {
             report.problems.extend(self.unsupported(port).map(|why| problem(name, why)));

@@ -34,8 +34,7 @@ impl Setting {
 
     /// A driver in sync.
     async fn drive(&self, limits: &[(u16, ZoneLimits)]) -> Driven {
-        let mut driven =
-            Driven::start_on(Arc::new(self.network.clone()), config(), Timing::default());
+        let mut driven = Driven::start_on(Arc::new(self.network.clone()), config(), Timing::default());
         driven.handle.set_desired(Arc::new(limited(limits)));
         driven.synced().await;
         driven
@@ -137,7 +136,10 @@ async fn the_next_driver_writes_nothing_and_what_others_changed_is_repaired() {
     let (before, writes) = (found(&setting.database, "icmp_first"), setting.database.counts().writes);
     driven.handle.end().await;
     let mut driven = setting.drive(&[(5, LIMITS), (6, OTHERS)]).await;
-    assert_eq!((found(&setting.database, "icmp_first"), setting.database.counts().writes), (before.clone(), writes));
+    assert_eq!(
+        (found(&setting.database, "icmp_first"), setting.database.counts().writes),
+        (before.clone(), writes)
+    );
 
     // Somebody else takes a zone away, has one of their own, and changes a policy.
     let row = Operation::insert_named("theirs", Row::new("CT_Zone"));
@@ -198,7 +200,10 @@ async fn a_limit_of_connections_is_set_where_the_switch_can_and_told_where_it_ca
     let mut driven = setting.drive(&[(6, LIMITS)]).await;
     driven.handle.push(1, adding(&[(5, few)]));
     let told = problems(&mut driven, true).await;
-    assert!(told[0].contains("cannot limit the number of connections") && told[0].contains("1 of its ports"), "{told:?}");
+    assert!(
+        told[0].contains("cannot limit the number of connections") && told[0].contains("1 of its ports"),
+        "{told:?}"
+    );
     driven.confirmed(1).await;
     assert_eq!(found(&setting.database, "udp_first"), [(5, (Some(30), None)), (6, (Some(30), None))].into());
     driven.handle.push(2, adding(&[(5, LIMITS)]));

@@ -461,7 +461,8 @@ mod tests {
         let schema = Schema::from_json(&json!({"name": "D", "version": "2.0.0", "tables": {"T": columns}}));
         let spec = MonitorSpec::nothing().table("T", &["a"]).where_present("T", &["b", "c"]);
         let spec = spec.where_present("U", &["a"]);
-        let layout = Layout::resolve(&spec, &schema.expect("a schema")).expect("no column is needed that it lacks");
+        let layout =
+            Layout::resolve(&spec, &schema.expect("a schema")).expect("no column is needed that it lacks");
         let has = |table: &str, column: &str| layout.has(table, column);
         assert_eq!([has("T", "a"), has("T", "b"), has("T", "c"), has("U", "a")], [true, true, false, false]);
     }

@@ -14,8 +14,8 @@ use network::ObjectKey;
 use serde_json::{Map, Value as Json};
 
 use crate::exit::{Failure, say};
-use crate::wait::Wait;
 use crate::flood_drops::Drops;
+use crate::wait::Wait;
 use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes};
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.

@@ -115,10 +115,7 @@ hv3: not known: the switch is not connected
         assert_eq!(to_text(&found(), Drops::Floods, None), expected);
         let nowhere = FloodDrops::default();
         assert_eq!(to_text(&nowhere, Drops::Floods, None), "no host has a port with a flood_limit\n");
-        assert_eq!(
-            to_text(&nowhere, Drops::Floods, Some("b")),
-            "no host has a port b with a flood_limit\n"
-        );
+        assert_eq!(to_text(&nowhere, Drops::Floods, Some("b")), "no host has a port b with a flood_limit\n");
         assert_eq!(
             to_text(&nowhere, Drops::Connections, Some("b")),
             "no host has a port b with ACLs that allow connections\n"
@@ -129,8 +126,10 @@ hv3: not known: the switch is not connected
 
     #[test]
     fn each_line_is_an_object() {
-        let lines: Vec<serde_json::Value> =
-            to_json(&found(), Drops::Floods).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let lines: Vec<serde_json::Value> = to_json(&found(), Drops::Floods)
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
         assert_eq!(
             lines[0],
             serde_json::json!({"port": "blue-1", "host": "hv1", "limit": 100, "frames": 1000, "dropped": 890})

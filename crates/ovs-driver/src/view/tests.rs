@@ -145,7 +145,10 @@ fn both_ends_of_a_patch_are_made_and_go_and_those_of_others_stay() {
     let plan = Rows::new().view().port_plan(&want);
     assert!(plan.missing.is_empty(), "{plan:?}");
     assert!(plan.unsupported["p"].starts_with("there is no bridge br-phys on this switch: create it"));
-    let problems = Rows::new().view().report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() }).problems;
+    let problems = Rows::new()
+        .view()
+        .report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() })
+        .problems;
     assert!(problems[0].to_string().starts_with("p: there is no bridge br-phys"), "{problems:?}");
 
     let mut rows = Rows::new();
@@ -184,13 +187,19 @@ fn stt_is_a_problem_of_the_userspace_datapath_alone() {
     let view = Rows::new().view();
     let plan = view.port_plan(&want);
     assert!(plan.missing.is_empty() && plan.unsupported["s"].contains("netdev"));
-    let problem = view.report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() }).problems[0].to_string();
+    let problem =
+        view.report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() }).problems[0]
+            .to_string();
     assert!(problem.starts_with("s: the userspace datapath (netdev) does not carry stt"), "{problem}");
     let mut rows = Rows::new();
     rows.bridge = rows.bridge.with("datapath_type", "");
     let view = rows.view();
     assert_eq!(view.port_plan(&want).missing.len(), 1);
-    assert!(view.report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() }).problems.is_empty());
+    assert!(
+        view.report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() })
+            .problems
+            .is_empty()
+    );
 }
 
 #[test]

@@ -110,9 +110,7 @@ fn forgets(ovs: &Switch, source_port: u16) {
     send(ovs, 5, source_port);
     send(ovs, 6, source_port);
     assert_eq!(connections(ovs).iter().filter(|(_, port)| *port == source_port).count(), 2);
-    wait_until("the connection of zone 5 is forgotten", || {
-        !connections(ovs).contains(&(5, source_port))
-    });
+    wait_until("the connection of zone 5 is forgotten", || !connections(ovs).contains(&(5, source_port)));
     assert!(connections(ovs).contains(&(6, source_port)));
 }
 

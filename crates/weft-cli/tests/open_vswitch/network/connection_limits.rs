@@ -52,7 +52,11 @@ fn remembered(lab: &Lab, of: &str) -> (usize, usize) {
 #[test]
 fn a_machine_that_floods_connections_has_a_bounded_number_and_another_opens_its_own() {
     let testbed = Testbed::start(Settings { hosts: 2, ..settings("bounded") }).unwrap();
-    bring_up(&testbed, NETWORK, &[machine("loud", "hv1", 1), machine("calm", "hv1", 2), machine("sink", "hv2", 3)]);
+    bring_up(
+        &testbed,
+        NETWORK,
+        &[machine("loud", "hv1", 1), machine("calm", "hv1", 2), machine("sink", "hv2", 3)],
+    );
     let lab = testbed.lab().unwrap();
     lab.warm_underlay().unwrap();
     let ip = |n: u8| IpAddr::from(Ipv4Addr::new(10, 22, 0, n));
@@ -78,7 +82,9 @@ fn a_machine_that_floods_connections_has_a_bounded_number_and_another_opens_its_
     }
     let took = began.elapsed().as_secs_f64();
     let allowed = |seconds: f64| (RATE + RATE * (seconds + SLACK)) as usize;
-    println!("{sent} connections tried in {took:.1} s: {most} remembered at once, {occupied} in the table, {opened} of calm");
+    println!(
+        "{sent} connections tried in {took:.1} s: {most} remembered at once, {occupied} in the table, {opened} of calm"
+    );
     assert!(most >= RATE as usize && most <= allowed(UNANSWERED), "{most} of {sent}");
     // Those of calm are in the table too.
     assert!(occupied <= allowed((UNANSWERED + CLEARED_EVERY).min(took)) + 10, "{occupied}");
