@@ -191,15 +191,15 @@ impl ZoneView {
             return Vec::new();
         }
         let mut operations = Vec::new();
-        let mut rows: BTreeMap<ZoneLimits, Atom> = BTreeMap::new();
-        for (_, limits) in &wrong {
-            if !rows.contains_key(limits) {
-                let row = self
-                    .shared(limits)
-                    .unwrap_or_else(|| self.insertion(limits, rows.len(), &mut operations));
-                rows.insert(*limits, row);
-            }
-        }
+        let distinct: BTreeSet<ZoneLimits> = wrong.iter().map(|(_, limits)| *limits).collect();
+        let rows: BTreeMap<ZoneLimits, Atom> = distinct
+            .into_iter()
+            .zip(0..)
+            .map(|(limits, number)| {
+                let row = self.shared(&limits);
+                (limits, row.unwrap_or_else(|| self.insertion(&limits, number, &mut operations)))
+            })
+            .collect();
         let zones: BTreeMap<i64, Atom> =
             wrong.iter().filter_map(|(zone, limits)| Some((*zone, rows.get(limits)?.clone()))).collect();
         match self.datapath() {
@@ -251,7 +251,7 @@ impl ZoneView {
     }
 
     /// Inserts rows with these limits.
-    fn insertion(&self, limits: &ZoneLimits, number: usize, operations: &mut Vec<Operation>) -> Atom {
+    fn insertion(&self, limits: &ZoneLimits, number: u32, operations: &mut Vec<Operation>) -> Atom {
         let mark = || Datum::map([OWNER]);
         let (policy, zone) = (format!("policy{number}"), format!("zone{number}"));
         let timeouts = Row::new(POLICY).with("timeouts", limits.timeouts()).with("external_ids", mark());
