@@ -14,6 +14,7 @@ use crate::client::WholeReceipts;
 use crate::core::{Problem, Refusal};
 use crate::engine::{Applied, Engine, Found, Listing, PAGE, Stopping, Which};
 use crate::fleet::SwitchStatus;
+use crate::flood_drops::Metered;
 use crate::learned::Surveys;
 use crate::listener::{Account, Caller};
 use crate::logical_flows::LogicalFlows;
@@ -228,8 +229,10 @@ impl pb::controller_server::Controller for Api {
     ) -> Result<Response<Self::ListFloodDropsStream>, Status> {
         let account = account(request.extensions());
         account.room().await?;
-        let port = Some(request.into_inner().port).filter(|port| !port.is_empty());
-        let survey = self.engine.flood_drops(port).await.map_err(stopping)?;
+        let pb::ListFloodDropsRequest { port, connections } = request.into_inner();
+        let of = if connections { Metered::Connections } else { Metered::Floods };
+        let port = Some(port).filter(|port| !port.is_empty());
+        let survey = self.engine.flood_drops(of, port).await.map_err(stopping)?;
         let (sender, parts) = parts(account);
         tokio::spawn(survey.send(self.surveys.clone(), sender));
         Ok(Response::new(Box::pin(parts)))

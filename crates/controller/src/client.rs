@@ -98,7 +98,7 @@ pub struct LearnedAddresses {
     pub unread: Vec<pb::UnreadSwitch>,
 }
 
-/// What ports with a limit of floods have lost.
+/// What ports with a limit, of floods or of new connections, have lost.
 #[derive(Debug, Clone, Default)]
 pub struct FloodDrops {
     /// The ports, ordered by port and host.
@@ -315,7 +315,16 @@ impl Client {
 
     /// What a port with a limit of floods has lost, or all such ports, asked now.
     pub async fn flood_drops(&mut self, port: Option<&str>) -> Result<FloodDrops, ClientError> {
-        let request = pb::ListFloodDropsRequest { port: port.unwrap_or_default().to_owned() };
+        self.drops(false, port).await
+    }
+
+    /// What a port has lost by its limit of new connections, or all such ports, asked now.
+    pub async fn connection_drops(&mut self, port: Option<&str>) -> Result<FloodDrops, ClientError> {
+        self.drops(true, port).await
+    }
+
+    async fn drops(&mut self, connections: bool, port: Option<&str>) -> Result<FloodDrops, ClientError> {
+        let request = pb::ListFloodDropsRequest { port: port.unwrap_or_default().to_owned(), connections };
         let stream = within(ANSWER_MAX, self.inner.list_flood_drops(request)).await;
         let mut messages = stream.map_err(|status| self.failed(status))?.into_inner();
         let mut found = FloodDrops::default();

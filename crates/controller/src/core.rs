@@ -19,7 +19,7 @@ use ovs_driver::{Changes, Desired};
 use serde_json::{Map, Value as Json};
 
 use crate::derived::{Derived, DesiredStates, Ran, run, take_in};
-use crate::flood_drops::FloodMeters;
+use crate::flood_drops::{FloodMeters, Metered};
 use crate::flow_counts::CountedFlows;
 use crate::homes::FormerPlaces;
 pub use crate::homes::Moves;
@@ -320,9 +320,12 @@ impl Core {
         &self.derived.learned
     }
 
-    /// What the rules say of meters.
-    pub(crate) fn flood_meters(&self) -> &FloodMeters {
-        &self.derived.flood_meters
+    /// What the rules say of meters of this use.
+    pub(crate) fn meters(&self, of: Metered) -> &FloodMeters {
+        match of {
+            Metered::Floods => &self.derived.flood_meters,
+            Metered::Connections => &self.derived.connection_meters,
+        }
     }
 
     /// What the rules say of counters.

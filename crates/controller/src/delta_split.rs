@@ -7,7 +7,7 @@ use nlog_data::{Canonical, Committed, ErrorCode, Row, TableDelta, TransactionErr
 use openflow_rs::{Actions, Match};
 use ovs_driver::{
     BUCKET_MAX, Bucket, Changes, Flow, FlowError, FlowKey, GROUP_MAX, METER_MAX, Meter, Patch, Pool,
-    RemoteError, Tunnel, UnknownEncap, ZONE_TABLE, ZoneOwner,
+    RemoteError, Tunnel, UnknownEncap, ZONE_TABLE, ZoneLimits, ZoneOwner,
 };
 
 use crate::choices;
@@ -67,6 +67,9 @@ pub(crate) fn split_by_node(
     }
     if let Some(table) = rules.zones {
         split(delta(table), &mut changes, zone, |to| (&mut to.zones_delete, &mut to.zones_add))?;
+    }
+    if let Some(table) = rules.limits {
+        split(delta(table), &mut changes, limits, |to| (&mut to.limits_delete, &mut to.limits_add))?;
     }
     if let Some(table) = rules.tunnels {
         split(delta(table), &mut changes, tunnel, |to| (&mut to.tunnels_delete, &mut to.tunnels_add))?;
@@ -231,10 +234,45 @@ fn zone(row: &Row) -> Result<(String, u16, ZoneOwner), TransactionError> {
         return Err(misfit("conntrack_zone", row));
     };
     let fault = |why: String| range(format!("conntrack_zone: {node}: zone {zone} {why}"));
-    let number = u16::try_from(*zone).ok().filter(|zone| *zone > 0);
-    let number = number.ok_or_else(|| fault("is out of range; it is from 1 to 65535".to_owned()))?;
+    let number = zone_number(*zone).map_err(fault)?;
     let owner = ZoneOwner::new(owner).map_err(|error| fault(format!("has too long an owner: {error}")))?;
     Ok((node.to_string(), number, owner))
+}
+
+fn zone_number(zone: i64) -> Result<u16, String> {
+    let number = u16::try_from(zone).ok().filter(|zone| *zone > 0);
+    number.ok_or_else(|| "is out of range; it is from 1 to 65535".to_owned())
+}
+
+/// A row of `conntrack_limit`: transport node, zone and limits.
+fn limits(row: &Row) -> Result<(String, u16, ZoneLimits), TransactionError> {
+    let [
+        Value::String(node),
+        Value::Int(zone),
+        Value::Int(connections),
+        Value::Int(unanswered),
+        Value::Int(answered),
+        Value::Int(established),
+        Value::Int(closing),
+    ] = row.as_slice()
+    else {
+        return Err(misfit("conntrack_limit", row));
+    };
+    let fault = |why: String| range(format!("conntrack_limit: {node}: zone {zone} {why}"));
+    let number = |what: &str, number: i64, first: u32| {
+        let fault = || {
+            fault(format!("has {what} {number}, which is out of range; it is from {first} to {}", u32::MAX))
+        };
+        u32::try_from(number).ok().filter(|number| *number >= first).ok_or_else(fault)
+    };
+    let limits = ZoneLimits {
+        connections: Some(number("connections", *connections, 0)?).filter(|most| *most > 0),
+        unanswered: number("unanswered", *unanswered, 1)?,
+        answered: number("answered", *answered, 1)?,
+        established: number("established", *established, 1)?,
+        closing: number("closing", *closing, 1)?,
+    };
+    Ok((node.to_string(), zone_number(*zone).map_err(fault)?, limits))
 }
 
 /// A row of `ovsdb_patch`.

@@ -27,6 +27,7 @@ pub(crate) struct Derived {
     pub(crate) addresses: SwitchAddresses,
     pub(crate) learned: LearnedPlaces,
     pub(crate) flood_meters: FloodMeters,
+    pub(crate) connection_meters: FloodMeters,
     pub(crate) counted_flows: CountedFlows,
     pub(crate) routes: EffectiveRoutes,
     pub(crate) awaited: AwaitedFlows,
@@ -88,7 +89,8 @@ pub(crate) fn take_in(
     let problems = derived.status.apply(committed, rules);
     let addresses = derived.addresses.apply(committed, rules);
     derived.learned.apply(committed, rules);
-    derived.flood_meters.apply(committed, rules);
+    derived.flood_meters.apply(committed, rules.flood_meters);
+    derived.connection_meters.apply(committed, rules.connection_meters);
     derived.counted_flows.apply(committed, rules);
     derived.routes.apply(committed, rules);
     derived.awaited.apply(committed, rules);

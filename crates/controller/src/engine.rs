@@ -23,7 +23,7 @@ use crate::core::{
     Refusal,
 };
 use crate::fleet::{Fleet, FleetEvent, Learned};
-use crate::flood_drops::FloodSurvey;
+use crate::flood_drops::{FloodSurvey, Metered};
 use crate::flow_counts::CountSurvey;
 use crate::journal::{Journal, JournalError};
 use crate::learned::Survey;
@@ -132,7 +132,7 @@ pub(crate) enum Query {
     Logical { id: String, answer: Answer<Option<LogicalFlows>> },
     Survey { id: String, answer: Answer<Option<Survey>> },
     Routes { router: String, answer: Answer<Result<RoutesOf, NoRouter>> },
-    FloodDrops { port: Option<String>, answer: Answer<FloodSurvey> },
+    FloodDrops { of: Metered, port: Option<String>, answer: Answer<FloodSurvey> },
     FlowCounts { kind: Arc<str>, id: String, answer: Answer<CountSurvey> },
     Watch { wanted: Wanted, answer: Answer<Result<Watch, WatchError>> },
 }
@@ -225,9 +225,13 @@ impl Engine {
         self.ask(|answer| Query::Survey { id, answer }).await
     }
 
-    /// The question what a port with a limit of floods has lost, or all such ports, to be asked by whoever wants to know.
-    pub(crate) async fn flood_drops(&self, port: Option<String>) -> Result<FloodSurvey, Stopping> {
-        self.ask(|answer| Query::FloodDrops { port, answer }).await
+    /// The question what a port with a limit has lost, or all such ports, to be asked by whoever wants to know.
+    pub(crate) async fn flood_drops(
+        &self,
+        of: Metered,
+        port: Option<String>,
+    ) -> Result<FloodSurvey, Stopping> {
+        self.ask(|answer| Query::FloodDrops { of, port, answer }).await
     }
 
     /// The question what the flows of an object have counted, to be asked by whoever wants to know.
@@ -575,8 +579,8 @@ impl Worker {
             Query::Logical { id, answer } => drop(answer.send(LogicalFlows::of(core, &id))),
             Query::Survey { id, answer } => drop(answer.send(Survey::of(core, &self.fleet, &id))),
             Query::Routes { router, answer } => drop(answer.send(RoutesOf::of(core, &router))),
-            Query::FloodDrops { port, answer } => {
-                let _ = answer.send(FloodSurvey::of(core, &self.fleet, port.as_deref()));
+            Query::FloodDrops { of, port, answer } => {
+                let _ = answer.send(FloodSurvey::of(core, &self.fleet, of, port.as_deref()));
             }
             Query::FlowCounts { kind, id, answer } => {
                 let _ = answer.send(CountSurvey::of(core, &self.fleet, &kind, &id));

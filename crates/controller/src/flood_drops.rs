@@ -1,10 +1,10 @@
-//! What ports with a limit of floods have lost. The rules say whose each meter is ([`FloodMeters`]); the switches are asked
+//! What ports with a limit, of floods or of new connections, have lost. The rules say whose each meter is ([`FloodMeters`]); the switches are asked
 //! for their counters ([`FloodSurvey`]) when somebody wants to know. Nothing is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nlog_data::{Committed, Row, Value};
+use nlog_data::{Committed, Row, TableId, Value};
 use ovs_driver::{MeterCount, ReadError};
 
 use crate::answers::PartSender;
@@ -12,17 +12,25 @@ use crate::core::Core;
 use crate::fleet::{Asking, Fleet};
 use crate::learned::{Surveys, ask_all, unread};
 use crate::pb;
-use crate::rules::Rules;
+
+/// What the meter of a port limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Metered {
+    /// Frames that the port floods.
+    Floods,
+    /// Connections of the port that begin.
+    Connections,
+}
 
 /// The meter of a port on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FloodMeter {
     port: Arc<str>,
-    /// Frames a second.
+    /// Frames, or connections, a second.
     limit: u64,
 }
 
-/// What the rules say of meters.
+/// What the rules say of meters of one use.
 #[derive(Debug, Default)]
 pub(crate) struct FloodMeters {
     /// By host, and by number.
@@ -31,8 +39,8 @@ pub(crate) struct FloodMeters {
 
 impl FloodMeters {
     /// Applies the changes of the rules' table.
-    pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) {
-        let Some(delta) = rules.flood_meters.and_then(|table| committed.delta.tables.get(&table)) else {
+    pub(crate) fn apply(&mut self, committed: &Committed, table: Option<TableId>) {
+        let Some(delta) = table.and_then(|table| committed.delta.tables.get(&table)) else {
             return;
         };
         for (host, meter, _) in delta.delete.iter().filter_map(flood_meter) {
@@ -68,7 +76,7 @@ pub(crate) struct FloodSurvey {
 
 impl FloodSurvey {
     /// Of one port, or of all.
-    pub(crate) fn of(core: &Core, fleet: &Fleet, port: Option<&str>) -> FloodSurvey {
+    pub(crate) fn of(core: &Core, fleet: &Fleet, of: Metered, port: Option<&str>) -> FloodSurvey {
         let is_asked = |meter: &FloodMeter| port.is_none_or(|port| *meter.port == *port);
         let host = |(host, meters): (&Arc<str>, &BTreeMap<u32, FloodMeter>)| {
             let meters: BTreeMap<u32, FloodMeter> = meters
@@ -78,7 +86,7 @@ impl FloodSurvey {
                 .collect();
             (!meters.is_empty()).then(|| (host.to_string(), meters, fleet.meter_counts(host)))
         };
-        FloodSurvey { hosts: core.flood_meters().hosts.iter().filter_map(host).collect() }
+        FloodSurvey { hosts: core.meters(of).hosts.iter().filter_map(host).collect() }
     }
 
     /// Asks the switches, and sends the answer of each as it comes.

@@ -13,9 +13,9 @@ use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
 use switch_tables::{
-    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, CANDIDATES, CONNTRACK_ZONES, COUNTED_FLOWS,
-    DATAPATH_LABELS, EFFECTIVE_ROUTES, FLOOD_METERS, FLOWS, GROUPS, LEARNED_ADDRESSES, LEARNING_HOSTS,
-    METERS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
+    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, CANDIDATES, CONNECTION_METERS, CONNTRACK_LIMITS,
+    CONNTRACK_ZONES, COUNTED_FLOWS, DATAPATH_LABELS, EFFECTIVE_ROUTES, FLOOD_METERS, FLOWS, GROUPS,
+    LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
 };
 use tracing::warn;
 
@@ -40,6 +40,7 @@ pub struct Rules {
     pub(crate) candidates: Option<TableId>,
     pub(crate) meters: Option<TableId>,
     pub(crate) zones: Option<TableId>,
+    pub(crate) limits: Option<TableId>,
     pub(crate) tunnels: Option<TableId>,
     pub(crate) patches: Option<TableId>,
     pub(crate) awaited_flows: Option<TableId>,
@@ -51,6 +52,7 @@ pub struct Rules {
     pub(crate) learned_addresses: Option<TableId>,
     pub(crate) learning_hosts: Option<TableId>,
     pub(crate) flood_meters: Option<TableId>,
+    pub(crate) connection_meters: Option<TableId>,
     pub(crate) counted_flows: Option<TableId>,
     pub(crate) effective_routes: Option<TableId>,
     /// The kind of objects that are routers.
@@ -195,7 +197,9 @@ impl Rules {
             [LEARNED_ADDRESSES, LEARNING_HOSTS, FLOOD_METERS, METERS].map(|table| interface.table(&table));
         let [awaited_flows, announcements, homes] =
             [AWAITED_FLOWS, ANNOUNCEMENTS, PORT_HOMES].map(|table| interface.table(&table));
-        let [zones, counted_flows] = [CONNTRACK_ZONES, COUNTED_FLOWS].map(|table| interface.table(&table));
+        let [zones, limits, counted_flows, connection_meters] =
+            [CONNTRACK_ZONES, CONNTRACK_LIMITS, COUNTED_FLOWS, CONNECTION_METERS]
+                .map(|table| interface.table(&table));
         let effective_routes = interface.table(&EFFECTIVE_ROUTES);
         let [groups, candidates] = [GROUPS, CANDIDATES].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
@@ -234,6 +238,7 @@ impl Rules {
             candidates,
             meters,
             zones,
+            limits,
             tunnels,
             patches,
             awaited_flows,
@@ -245,6 +250,7 @@ impl Rules {
             learned_addresses,
             learning_hosts,
             flood_meters,
+            connection_meters,
             counted_flows,
             effective_routes,
             router_kind,
@@ -292,7 +298,7 @@ impl Rules {
     /// The tables whose changes the controller observes.
     pub fn observed(&self) -> BTreeSet<TableId> {
         let of_switches = [self.flows, self.buckets, self.meters, self.zones, self.tunnels, self.patches];
-        let choices = [self.groups, self.candidates];
+        let choices = [self.groups, self.candidates, self.limits, self.connection_meters];
         let learned = [self.learned_addresses, self.learning_hosts, self.flood_meters, self.counted_flows];
         let places = [self.awaited_flows, self.announcements, self.homes];
         let others = [self.addresses, self.problems, self.datapath_labels, self.effective_routes];

@@ -59,3 +59,45 @@ async fn the_hosts_are_given_meters_and_asked_what_they_have_dropped() {
     assert_eq!((none.hosts, none.drops.len()), (0, 0));
     running.stop().await;
 }
+
+const CONNECTIONS: &str = "
+{kind: switch, id: busy, connections: {rate: 50, established: 600, unanswered: 30}}
+---
+{kind: switch_port, id: busy-1, switch: busy}
+---
+{kind: switch_port, id: busy-2, switch: busy}
+---
+{kind: acl, id: busy-1, port: busy-1, direction: from_port, priority: 1, action: allow_related}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hosts_are_asked_which_connections_they_have_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (switches, rules) = (Switches::default(), Arc::new(Rules::built_in().unwrap()));
+    let running = start_with(parts(folder.path(), rules, &switches), switches).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    apply(&mut client, CONNECTIONS).await.unwrap();
+    running.switches.connect("hv1", report(&[("busy-1", 101), ("busy-2", 102)], &[])).await;
+    let wanted = async {
+        while client.connection_drops(None).await.unwrap().hosts < 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), wanted).await.unwrap();
+    let (meters, limits) = running.switches.look("hv1", |switch| {
+        let desired = switch.desired.as_ref().expect("a desired state");
+        (desired.meters.clone(), desired.limits.clone())
+    });
+    assert_eq!(meters.values().collect::<Vec<_>>(), [&Meter { rate: 50, burst: 50 }]);
+    assert_eq!(limits.values().map(|limits| limits.established).collect::<Vec<_>>(), [600]);
+    let meter = *meters.keys().next().unwrap();
+    running.switches.count("hv1", vec![MeterCount { meter, packets: 1000, dropped: 890 }]);
+    let found = client.connection_drops(Some("busy-1")).await.unwrap();
+    let rows: Vec<_> =
+        found.drops.iter().map(|row| (&*row.port, row.limit, row.frames, row.dropped)).collect();
+    assert_eq!(rows, [("busy-1", 50, 1000, 890)]);
+    assert_eq!(client.connection_drops(Some("busy-2")).await.unwrap().hosts, 0);
+    assert_eq!(client.flood_drops(None).await.unwrap().hosts, 0, "another limit");
+    running.stop().await;
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::support::*;
 use controller::core::{Core, CoreError, Refusal};
 use nlog_data::ErrorCode;
-use ovs_driver::ZoneOwner;
+use ovs_driver::{ZoneLimits, ZoneOwner};
 
 /// The zone of a port is the number of its interface.
 const ZONES: &str = r#"
@@ -77,4 +77,39 @@ fn what_no_zone_can_be_is_refused() {
     let flows = core.desired("hv1").flows.len();
     apply(&mut core, "{kind: switch, id: green, tenant: far}");
     assert_eq!(core.desired("hv1").flows.len(), flows + 1);
+}
+
+#[test]
+fn limits_of_zones_go_to_switches_and_zero_connections_mean_no_limit() {
+    let limits = r#"
+output table conntrack_limit(
+    hv: string, zone: int, connections: int, unanswered: int, answered: int, established: int, closing: int,
+) key(hv, zone);
+conntrack_limit(hv, ofport, ofport - 5, 30, 120, 600, 60) :- vif(hv, _, ofport, _, _), logical_switch("blue", "acme");
+conntrack_limit("hv1", 9, -1, 30, 120, 600, 60) :- logical_switch(_, "far");
+"#;
+    let rules = rules(&format!("{RULES}{ZONES}{limits}"));
+    let (mut core, _) = core(&rules, &[]);
+    apply(&mut core, NETWORK).journalled();
+    let applied = core.report("hv1", &report(&[("blue-1", 5), ("blue-2", 6)], &[]), now()).unwrap().unwrap();
+    let all = |connections| ZoneLimits {
+        connections,
+        unanswered: 30,
+        answered: 120,
+        established: 600,
+        closing: 60,
+    };
+    let wanted = BTreeMap::from([(5, all(None)), (6, all(Some(1)))]);
+    assert_eq!(applied.changes["hv1"].limits_add, wanted);
+    applied.journalled();
+    assert_eq!(core.desired("hv1").limits, wanted);
+
+    // No switch has a negative number.
+    match core.apply(batch("{kind: switch, id: green, tenant: far}"), "test", now()) {
+        Err(CoreError::Refused(Refusal::Rules(error))) if error.code == ErrorCode::Range => assert_eq!(
+            error.message,
+            "conntrack_limit: hv1: zone 9 has connections -1, which is out of range; it is from 0 to 4294967295"
+        ),
+        other => panic!("not refused: {:?}", other.map(drop)),
+    }
 }

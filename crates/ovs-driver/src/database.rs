@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ovsdb_client::open_vswitch::{self, DATABASE, PortStatus};
-use ovsdb_client::{Client, Event as ClientEvent, Options, TransactError};
+use ovsdb_client::{Client, Event as ClientEvent, Operation, Options, TransactError};
 use peer_connection::Dial;
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -11,6 +11,7 @@ use crate::config::{Config, Timing};
 use crate::event::{Channel, Event, Problem};
 use crate::identity::Identity;
 use crate::intent::Shared;
+use crate::limits::Support;
 use crate::outbox::Outbox;
 use crate::view::{self, FlowKeeping, MissingPort, View};
 
@@ -97,7 +98,7 @@ impl Database {
     }
 
     pub(crate) fn view(&self) -> View {
-        self.client.with_replica(|replica| View::read(replica, &self.config.bridge))
+        view(&self.client, &self.config)
     }
 
     /// Schedules another report, because the desired ports have changed and the report depends on them.
@@ -149,6 +150,15 @@ impl Database {
         Ok(ports.iter().map(of_port).collect())
     }
 
+    /// Makes changes that concern no port, and waits until they are in force.
+    pub(crate) async fn put_in_force(&self, operations: Vec<Operation>) -> Result<(), String> {
+        if operations.is_empty() {
+            return Ok(());
+        }
+        let made = open_vswitch::transact_in_force(&self.client, operations, self.timing.in_force_max).await;
+        made.map(drop).map_err(|error| error.to_string())
+    }
+
     /// Removes ports, each named with its bridge, and waits until the removal is in force. Returns the number of
     /// removed ports on the integration bridge.
     pub(crate) async fn remove_ports(&self, ports: &[(String, String)]) -> Result<usize, String> {
@@ -159,6 +169,12 @@ impl Database {
         let removed = removed.map_err(|error| error.to_string())?;
         Ok(removed.iter().filter(|(bridge, _)| *bridge == self.config.bridge).count())
     }
+}
+
+/// What the replica has.
+fn view(client: &Client, config: &Config) -> View {
+    let support = Support::of(client);
+    client.with_replica(|replica| View::read(replica, support, &config.bridge))
 }
 
 /// Whether the request itself is at fault, so that repeating it will not help.
@@ -295,11 +311,11 @@ impl Watcher {
     }
 
     fn view(&self) -> View {
-        self.client.with_replica(|replica| View::read(replica, &self.config.bridge))
+        view(&self.client, &self.config)
     }
 
     fn report(&self, due: bool) {
-        let want = self.intent.lock().ports.clone();
+        let want = self.intent.lock().database.clone();
         let mut report = self.view().report(&self.config, &want);
         if let Some(why) = &self.bridge_problem {
             report.problems.push(Problem { what: self.config.bridge.clone(), why: why.clone() });

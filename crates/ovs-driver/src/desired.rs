@@ -1,4 +1,4 @@
-//! The desired state of a switch (flows, groups, meters, conntrack zones, tunnel and patch ports), and changes of it.
+//! The desired state of a switch (flows, groups, meters, conntrack zones and their limits, tunnel and patch ports), and changes of it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +11,7 @@ use tunnel_encap::Encap;
 
 use crate::flow::{Flow, FlowKey};
 use crate::group::{Bucket, Choice};
+use crate::limits::ZoneLimits;
 use crate::meter::Meter;
 use crate::zone::{self, ZoneOwner};
 
@@ -31,6 +32,8 @@ pub struct Desired {
     pub meters: BTreeMap<u32, Meter>,
     /// The owners of conntrack zones, by zone. A zone is flushed before its owner gets it.
     pub zones: BTreeMap<u16, ZoneOwner>,
+    /// What bounds the connections of zones. It is in force before the flows of its transaction.
+    pub limits: BTreeMap<u16, ZoneLimits>,
     /// The tunnel ports, by port name.
     pub tunnels: BTreeMap<String, Tunnel>,
     /// The patch ports, by the name of the end on the integration bridge. Tunnel and patch ports share one space of
@@ -70,6 +73,10 @@ pub struct Changes {
     pub zones_add: BTreeMap<u16, ZoneOwner>,
     /// Conntrack zones that nobody owns any more.
     pub zones_delete: BTreeSet<u16>,
+    /// Limits of zones to add or to replace.
+    pub limits_add: BTreeMap<u16, ZoneLimits>,
+    /// Zones without limits from now on.
+    pub limits_delete: BTreeSet<u16>,
     /// Tunnel ports to create, or to change.
     pub tunnels_add: BTreeMap<String, Tunnel>,
     /// Tunnel ports to remove.
@@ -98,7 +105,7 @@ impl Changes {
         let zones = self.zones_add.is_empty() && self.zones_delete.is_empty();
         let awaited = self.awaited_add.is_empty() && self.awaited_delete.is_empty();
         let frames = self.frames_add.is_empty() && self.frames_delete.is_empty();
-        flows && groups && meters && zones && awaited && frames && !self.touches_ports()
+        flows && groups && meters && zones && awaited && frames && !self.touches_database()
     }
 
     /// Whether any group that chooses one of its buckets is added, changed or removed.
@@ -115,10 +122,11 @@ impl Changes {
         buckets.map(|(group, _)| group).chain(choices).copied().collect()
     }
 
-    /// Whether any tunnel or patch port is created, changed or removed.
-    pub fn touches_ports(&self) -> bool {
+    /// Whether the switch's database changes: any tunnel or patch port, or the limits of any zone.
+    pub fn touches_database(&self) -> bool {
         let tunnels = !self.tunnels_add.is_empty() || !self.tunnels_delete.is_empty();
-        tunnels || !self.patches_add.is_empty() || !self.patches_delete.is_empty()
+        let patches = !self.patches_add.is_empty() || !self.patches_delete.is_empty();
+        tunnels || patches || !self.limits_add.is_empty() || !self.limits_delete.is_empty()
     }
 }
 
@@ -149,6 +157,10 @@ impl Desired {
             self.zones.remove(zone);
         }
         self.zones.extend(changes.zones_add.iter().map(|(zone, owner)| (*zone, owner.clone())));
+        for zone in &changes.limits_delete {
+            self.limits.remove(zone);
+        }
+        self.limits.extend(&changes.limits_add);
         for name in &changes.patches_delete {
             self.patches.remove(name);
         }

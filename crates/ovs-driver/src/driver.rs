@@ -1,6 +1,6 @@
 //! The driver's task: keeps one switch in sync with its desired state.
 //!
-//! One procedure compares and corrects. It creates missing tunnel and patch ports and waits until they are in force,
+//! One procedure compares and corrects. It creates missing tunnel and patch ports, sets the limits of conntrack zones, and waits until they are in force,
 //! then sends all changes of groups and flows in one bundle (and of meters around it), then removes unwanted ports. It runs after every connection
 //! and whenever the desired state or the database changes, and it sends nothing to a switch that is in sync. While one
 //! of the two connections is down it does what the other allows, except that it removes no port that flows may still
@@ -20,7 +20,7 @@ use crate::event::{Event, ForeignChange, Rejection};
 use crate::foreign::RepairPace;
 use crate::forwarding::{Batch, Place};
 use crate::identity::{Identity, Verdict};
-use crate::intent::Shared;
+use crate::intent::{InDatabase, Shared};
 use crate::ledger::FlowChange;
 use crate::openflow::{Lost, OpenFlow, RefusedChange, option_name};
 use crate::outbox::Outbox;
@@ -146,12 +146,12 @@ impl Driver {
     }
 
     pub(crate) async fn run(mut self) {
-        let mut ports_reported = Ports::new();
+        let mut reported = InDatabase::default();
         loop {
             {
                 let intent = self.intent.lock();
-                if intent.ports != ports_reported {
-                    ports_reported.clone_from(&intent.ports);
+                if intent.database != reported {
+                    reported.clone_from(&intent.database);
                     self.database.report_again();
                 }
             }
@@ -189,21 +189,24 @@ impl Driver {
             if !intent.given {
                 return Pass::Done;
             }
-            (intent.version(), intent.ports.clone())
+            (intent.version(), intent.database.clone())
         };
-        let ports = self.add_ports(database, &want).await;
+        let ports = match self.add_ports(database, &want.ports).await {
+            Ok(unwanted) => self.add_limits(database, &want).await.map(|removable| unwanted || removable),
+            failed => failed,
+        };
         // Ports come first, but a steady stream of port changes must not delay flows for ever: the second pass in a
         // row continues although the desired ports have changed. It loses no flow, since rules output to a port only
         // once the switch has reported its number.
-        let ports_are = (database.ready && !self.overtaken).then_some(&want);
-        let flows = self.correct_flows(database.flushes, ports_are).await;
+        let database_is = (database.ready && !self.overtaken).then_some(&want);
+        let flows = self.correct_flows(database.flushes, database_is).await;
         self.overtaken = flows == Flows::Overtaken;
         if self.overtaken {
             return Pass::Again;
         }
         let flows_right = flows == Flows::Right;
         let removed = match (&ports, flows_right) {
-            (Ok(true), true) => self.remove_ports().await,
+            (Ok(true), true) => self.remove_from_database().await,
             (Ok(unwanted), _) => Ok(!unwanted),
             (Err(why), _) => Err(why.clone()),
         };
@@ -229,6 +232,17 @@ impl Driver {
                 Pass::Later
             }
         }
+    }
+
+    /// Gives conntrack zones their limits and waits until they are in force. Returns whether other zones have limits to
+    /// take away. Does nothing while the database is disconnected. An error may be temporary.
+    async fn add_limits(&self, database: Status, want: &InDatabase) -> Result<bool, String> {
+        if !database.ready {
+            return Ok(false);
+        }
+        let zones = self.database.view().zones;
+        self.database.put_in_force(zones.additions(&want.limits)).await?;
+        Ok(!zones.removals(&want.limits).is_empty())
     }
 
     fn report_refused_total(&mut self) {
@@ -340,10 +354,12 @@ impl Driver {
         }
     }
 
-    /// Removes the ports that are still unwanted. Returns whether none is left.
-    async fn remove_ports(&mut self) -> Result<bool, String> {
-        let want = self.intent.lock().ports.clone();
-        let unwanted = self.database.view().unwanted(&want);
+    /// Removes the ports and limits that are still unwanted. Returns whether none is left.
+    async fn remove_from_database(&mut self) -> Result<bool, String> {
+        let want = self.intent.lock().database.clone();
+        let view = self.database.view();
+        self.database.put_in_force(view.zones.removals(&want.limits)).await?;
+        let unwanted = view.unwanted(&want.ports);
         if !unwanted.is_empty() {
             let removed = self.database.remove_ports(&unwanted).await?;
             self.comparison.iter_mut().for_each(|counts| counts.tunnels_changed += removed);
@@ -351,12 +367,12 @@ impl Driver {
         Ok(true)
     }
 
-    /// Brings the flows in sync, unless the desired ports have changed since `ports_are`.
-    async fn correct_flows(&mut self, flushes: u64, ports_are: Option<&Ports>) -> Flows {
+    /// Brings the flows in sync, unless what the database is to have has changed since `database_is`.
+    async fn correct_flows(&mut self, flushes: u64, database_is: Option<&InDatabase>) -> Flows {
         let status = *self.openflow.status.borrow_and_update();
         if status.up {
             let basis = Basis { connection: status.connection, flushes };
-            if let Ok(flows) = self.try_correct_flows(basis, ports_are).await {
+            if let Ok(flows) = self.try_correct_flows(basis, database_is).await {
                 return flows;
             }
         }
@@ -365,7 +381,11 @@ impl Driver {
         Flows::Unknown
     }
 
-    async fn try_correct_flows(&mut self, basis: Basis, ports_are: Option<&Ports>) -> Result<Flows, Lost> {
+    async fn try_correct_flows(
+        &mut self,
+        basis: Basis,
+        database_is: Option<&InDatabase>,
+    ) -> Result<Flows, Lost> {
         if self.basis != Some(basis) {
             let option_fault = self.openflow.read(basis.connection).await?;
             self.option_refused = option_fault.is_some();
@@ -384,7 +404,7 @@ impl Driver {
         loop {
             let (batch, version) = {
                 let mut intent = self.intent.lock();
-                if ports_are.is_some_and(|ports| *ports != intent.ports) {
+                if database_is.is_some_and(|database| *database != intent.database) {
                     return Ok(Flows::Overtaken);
                 }
                 (intent.forwarding.take(), intent.version())

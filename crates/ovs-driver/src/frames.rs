@@ -46,7 +46,7 @@ impl Frames {
             self.waiting.remove(name);
             self.sending.remove(name);
         }
-        let ports = changes.touches_ports();
+        let ports = changes.touches_database();
         for (name, frame) in &changes.frames_add {
             self.waiting.insert(name.clone(), Waiting { frame: frame.clone(), version, ports });
         }

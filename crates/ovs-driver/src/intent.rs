@@ -6,7 +6,7 @@
 //! are merged into one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -15,6 +15,7 @@ use crate::desired::{Changes, Desired, Frame, Ports};
 use crate::event::Channel;
 use crate::forwarding::Forwarding;
 use crate::frames::Frames;
+use crate::limits::Limits;
 
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
@@ -68,13 +69,21 @@ impl Shared {
     }
 }
 
+/// What the database of the switch is to have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct InDatabase {
+    pub(crate) ports: Ports,
+    /// Limits of conntrack zones.
+    pub(crate) limits: Limits,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Intent {
     /// Whether the desired state is known. Until then nothing may be written to the switch: a controller that has just
     /// started has computed nothing yet, and the switch is probably in sync with what it will compute.
     pub(crate) given: bool,
     pub(crate) forwarding: Forwarding,
-    pub(crate) ports: Ports,
+    pub(crate) database: InDatabase,
     /// Learned flows to report.
     pub(crate) awaited: Awaited,
     /// Frames to send.
@@ -134,7 +143,7 @@ impl Intent {
         self.version += 1;
         self.forwarding.set(desired);
         self.ports_touched.clear();
-        self.ports = desired.ports();
+        self.database = InDatabase { ports: desired.ports(), limits: Arc::new(desired.limits.clone()) };
         self.awaited.set(&desired.awaited, self.version);
         self.frames.clear();
     }
@@ -145,16 +154,21 @@ impl Intent {
         self.awaited.push(changes, self.version);
         self.frames.push(changes, self.version);
         for name in changes.ports_delete() {
-            self.ports.remove(name);
+            self.database.ports.remove(name);
             // Only desired ports can be refused.
             self.ports_touched.remove(name);
         }
         for (name, port) in changes.ports_add() {
             self.ports_touched.insert(name.clone(), (txn, self.version));
-            self.ports.insert(name, port);
+            self.database.ports.insert(name, port);
+        }
+        if !changes.limits_add.is_empty() || !changes.limits_delete.is_empty() {
+            let limits = Arc::make_mut(&mut self.database.limits);
+            limits.retain(|zone, _| !changes.limits_delete.contains(zone));
+            limits.extend(&changes.limits_add);
         }
         let flows_up = self.up.contains(&Channel::OpenFlow);
-        if changes.touches_ports() {
+        if changes.touches_database() {
             let up = flows_up && self.up.contains(&Channel::Ovsdb);
             self.waiting_for_ports.push(txn, self.version, up);
         } else {

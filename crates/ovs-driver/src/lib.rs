@@ -74,6 +74,7 @@
 //! changes.
 //!
 //! A conntrack zone is flushed before it gets another owner, also if that happened while the driver was away (`zone`).
+//! What bounds its connections is in the database before the flows that use it (`limits`).
 //!
 //! Nothing but an empty bridge is sent before both endpoints are known to lead to the same bridge (`identity`). The
 //! tasks of a driver are supervised (`supervisor`).
@@ -110,6 +111,7 @@ mod identity;
 mod intent;
 mod learned;
 mod ledger;
+mod limits;
 mod meter;
 mod openflow;
 mod outbox;
@@ -125,6 +127,7 @@ pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use group::{BUCKET_MAX, Bucket, CHOICE_BYTES_MAX, Choice, GROUP_MAX};
 pub use handle::{Handle, spawn, spawn_with};
 pub use learned::{FlowCount, LEARNED_WITHIN, LearnedFlow, ReadError};
+pub use limits::ZoneLimits;
 pub use meter::{METER_MAX, Meter, MeterCount};
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use openflow_rs::message::TlvMapping;

@@ -12,6 +12,8 @@ use uuid::Uuid;
 use crate::config::Config;
 use crate::desired::{Patch, Port as Wanted, Ports, Remote, Tunnel};
 use crate::event::{InterfaceId, Problem, Report, Vif};
+use crate::intent::InDatabase;
+use crate::limits::{self, Support, ZoneView};
 
 /// The mark of the driver's tunnel ports: `external_ids:weft=tunnel` on the interface.
 pub(crate) const OWNER: (&str, &str) = ("weft", "tunnel");
@@ -30,7 +32,7 @@ const OFPORT_MAX: u32 = 65279;
 /// The monitored columns: all that this module reads.
 pub(crate) fn monitor() -> MonitorSpec {
     let bridge: Vec<&str> = Bridge::COLUMNS.iter().copied().chain(["controller"]).collect();
-    open_vswitch::monitor().table(Bridge::TABLE, &bridge).table(CONTROLLER, &["target"])
+    limits::monitor(open_vswitch::monitor().table(Bridge::TABLE, &bridge).table(CONTROLLER, &["target"]))
 }
 
 /// The integration bridge and its interfaces, according to the database.
@@ -47,6 +49,8 @@ pub(crate) struct View {
     interfaces: BTreeMap<String, Interface>,
     /// The interfaces of other bridges, by bridge and name.
     elsewhere: BTreeMap<(String, String), Interface>,
+    /// The limits of conntrack zones.
+    pub(crate) zones: ZoneView,
     /// The names of all bridges.
     bridges: BTreeSet<String>,
     /// Rows that violate the schema's documentation; the view omits them.
@@ -64,7 +68,7 @@ pub(crate) struct FlowKeeping {
 }
 
 impl View {
-    pub(crate) fn read(replica: &Replica, bridge: &str) -> View {
+    pub(crate) fn read(replica: &Replica, support: Support, bridge: &str) -> View {
         let mut view = View::default();
         let mut unreadable = Vec::new();
         view.switch =
@@ -83,6 +87,7 @@ impl View {
         }
         view.bridge = bridges.into_iter().find(|row| row.name == bridge);
         if let Some(bridge) = &view.bridge {
+            view.zones = ZoneView::read(replica, support, normal_datapath(&bridge.datapath_type));
             for (number, uuid) in &bridge.flow_tables {
                 match replica.row(FlowTable::TABLE, *uuid).map(FlowTable::from_row) {
                     Some(Ok(settings)) => drop(view.flow_tables.insert(*number, settings)),
@@ -250,10 +255,16 @@ impl View {
     }
 
     /// The attached interfaces and ports, and their problems.
-    pub(crate) fn report(&self, config: &Config, want: &Ports) -> Report {
+    pub(crate) fn report(&self, config: &Config, want: &InDatabase) -> Report {
+        let InDatabase { ports: want, limits } = want;
         let mut report = Report::default();
         report.problems.extend(self.unreadable.iter().map(|error| problem(&error.table, error.to_string())));
         report.problems.extend(self.other_datapath(config));
+        if self.bridge.is_some() {
+            report
+                .problems
+                .extend(self.zones.support().problem(limits).map(|why| problem("Open vSwitch", why)));
+        }
         for (name, port) in want {
             report.problems.extend(self.unsupported(port).map(|why| problem(name, why)));
         }

@@ -5,6 +5,7 @@ mod fake;
 mod fake_database;
 mod flow_counts;
 mod foreign_changes;
+mod limits;
 mod meters;
 mod mutated;
 mod open_vswitch;

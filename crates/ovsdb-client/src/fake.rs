@@ -56,6 +56,7 @@ use crate::replica::{Change, Replica};
 use crate::row::Row;
 use crate::transact::{Condition, Mutation, Mutator, Operation, Outcomes, TransactError, outcomes};
 use crate::value::Datum;
+pub use schema::SchemaVersion;
 use server::{Listener, Subscriber};
 use tables::{Run, Tables};
 use vswitchd::Vswitchd;
@@ -232,18 +233,27 @@ impl FakeDatabase {
     /// # Errors
     /// The socket cannot be created, for example because the file exists.
     pub fn start(socket: impl AsRef<Path>) -> io::Result<FakeDatabase> {
-        Ok(FakeDatabase::serve(Listener::Unix(UnixListener::bind(socket)?)))
+        Ok(FakeDatabase::serve(Listener::Unix(UnixListener::bind(socket)?), SchemaVersion::WithoutZoneLimits))
     }
 
     /// Starts an initialised database without bridges that listens on an endpoint of an in-memory network. Must be
     /// called within a tokio runtime.
     pub fn start_in_memory(network: &InMemoryNetwork, endpoint: Endpoint) -> FakeDatabase {
-        FakeDatabase::serve(Listener::InMemory(network.listen(endpoint)))
+        FakeDatabase::start_version(network, endpoint, SchemaVersion::WithoutZoneLimits)
     }
 
-    fn serve(listener: Listener) -> FakeDatabase {
+    /// The same with this version of the schema.
+    pub fn start_version(
+        network: &InMemoryNetwork,
+        endpoint: Endpoint,
+        version: SchemaVersion,
+    ) -> FakeDatabase {
+        FakeDatabase::serve(Listener::InMemory(network.listen(endpoint)), version)
+    }
+
+    fn serve(listener: Listener, version: SchemaVersion) -> FakeDatabase {
         let state = State {
-            tables: Tables::initialised(),
+            tables: Tables::initialised(version),
             vswitchd: Vswitchd::default(),
             counts: Counts::default(),
             faults: VecDeque::new(),

@@ -16,6 +16,8 @@ use crate::value::{ValueError, shorten};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MonitorSpec {
     tables: BTreeMap<String, BTreeSet<String>>,
+    /// Columns to monitor where the schema has them.
+    optional: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl MonitorSpec {
@@ -30,8 +32,15 @@ impl MonitorSpec {
         self
     }
 
+    /// Adds those of these columns of a table that the schema has: other versions of the database may have none of them, or no
+    /// such table. [`Client::monitors`](crate::Client::monitors) tells.
+    pub fn where_present(mut self, table: impl Into<String>, columns: &[&str]) -> Self {
+        self.optional.insert(table.into(), columns.iter().map(|column| (*column).to_owned()).collect());
+        self
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.tables.is_empty()
+        self.tables.is_empty() && self.optional.is_empty()
     }
 }
 
@@ -93,13 +102,13 @@ pub(crate) enum Format {
 }
 
 /// The columns to monitor with their types: the specification resolved against a schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Layout(BTreeMap<Arc<str>, BTreeMap<Arc<str>, ColumnType>>);
 
 impl Layout {
     pub(crate) fn resolve(spec: &MonitorSpec, schema: &Schema) -> Result<Self, ReplicaError> {
         let missing = |what| ReplicaError::NotInSchema { version: schema.version.clone(), what };
-        let mut layout = BTreeMap::new();
+        let mut layout: BTreeMap<Arc<str>, BTreeMap<Arc<str>, ColumnType>> = BTreeMap::new();
         for (table, wanted) in &spec.tables {
             let (name, all) = schema
                 .tables
@@ -114,7 +123,20 @@ impl Layout {
                 .map(|(column, column_type)| (column.clone(), *column_type));
             layout.insert(name.clone(), columns.collect());
         }
+        for (table, wanted) in &spec.optional {
+            let Some((name, all)) = schema.tables.get_key_value(table.as_str()) else { continue };
+            let columns = all.iter().filter(|(column, _)| wanted.contains(&***column));
+            let columns: Vec<_> = columns.map(|(name, of_type)| (name.clone(), *of_type)).collect();
+            if !columns.is_empty() {
+                layout.entry(name.clone()).or_default().extend(columns);
+            }
+        }
         Ok(Layout(layout))
+    }
+
+    /// Whether a column is monitored.
+    pub(crate) fn has(&self, table: &str, column: &str) -> bool {
+        self.0.get(table).is_some_and(|columns| columns.contains_key(column))
     }
 
     /// The `<monitor-requests>` object.
@@ -431,5 +453,17 @@ mod tests {
                 format!("the database's schema 2.0.0 has no {what}, which the client monitors")
             );
         }
+    }
+
+    #[test]
+    fn optional_columns_are_monitored_where_the_schema_has_them() {
+        let columns = json!({"columns": {"a": {"type": "string"}, "b": {"type": "string"}}});
+        let schema = Schema::from_json(&json!({"name": "D", "version": "2.0.0", "tables": {"T": columns}}));
+        let spec = MonitorSpec::nothing().table("T", &["a"]).where_present("T", &["b", "c"]);
+        let spec = spec.where_present("U", &["a"]);
+        let layout =
+            Layout::resolve(&spec, &schema.expect("a schema")).expect("no column is needed that it lacks");
+        let has = |table: &str, column: &str| layout.has(table, column);
+        assert_eq!([has("T", "a"), has("T", "b"), has("T", "c"), has("U", "a")], [true, true, false, false]);
     }
 }

@@ -27,6 +27,7 @@ pub struct Client {
     database: Arc<str>,
     commands: mpsc::Sender<Command>,
     replica: Arc<RwLock<Replica>>,
+    layout: Arc<RwLock<Layout>>,
     version: watch::Receiver<u64>,
 }
 
@@ -124,6 +125,7 @@ impl Client {
         let (events, event_receiver) = mpsc::channel(options.events_max.max(1));
         let (version_sender, version) = watch::channel(0);
         let replica = Arc::new(RwLock::new(Replica::default()));
+        let layout = Arc::new(RwLock::new(Layout::default()));
         let session = Session {
             dialler,
             endpoint,
@@ -133,10 +135,11 @@ impl Client {
             outbox: Outbox::new(events, options.events_max),
             options,
             replica: replica.clone(),
+            layout: layout.clone(),
             version: version_sender,
             last: None,
         };
-        (Client { database, commands, replica, version }, event_receiver, session.run())
+        (Client { database, commands, replica, layout, version }, event_receiver, session.run())
     }
 
     /// Runs a transaction. Dropping the future does not undo it.
@@ -159,6 +162,11 @@ impl Client {
     /// client's task, so `read` should be short.
     pub fn with_replica<T>(&self, read: impl FnOnce(&Replica) -> T) -> T {
         read(&self.replica.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the replica has this column: the database that is connected, or was last, has it, and it is monitored.
+    pub fn monitors(&self, table: &str, column: &str) -> bool {
+        self.layout.read().unwrap_or_else(PoisonError::into_inner).has(table, column)
     }
 
     /// Waits until `read` returns a value for the replica. Returns `None` if it does not within `patience`.
@@ -199,6 +207,7 @@ struct Session {
     commands: mpsc::Receiver<Command>,
     outbox: Outbox,
     replica: Arc<RwLock<Replica>>,
+    layout: Arc<RwLock<Layout>>,
     version: watch::Sender<u64>,
     /// The last transaction seen, and the schema at that time. A clustered database can resume from it.
     last: Option<(Uuid, Arc<Schema>)>,
@@ -261,6 +270,7 @@ impl Session {
         } else {
             self.snapshot(&mut connection, &schema, &layout).await?
         };
+        self.layout.write().unwrap_or_else(PoisonError::into_inner).clone_from(&layout);
         self.outbox.push(Event::Connected);
         self.apply(changes);
         Ok(Served { connection, schema, layout, pending: HashMap::new() })

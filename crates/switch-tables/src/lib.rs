@@ -108,6 +108,10 @@ tables! {
     METERS = Output "of_meter" ["hv": STRING, "meter": INT, "rate": INT, "burst": INT];
     /// Whose connections conntrack zones have.
     CONNTRACK_ZONES = Output "conntrack_zone" ["hv": STRING, "zone": INT, "owner": STRING];
+    /// What bounds the connections of conntrack zones.
+    CONNTRACK_LIMITS = Output "conntrack_limit"
+        ["hv": STRING, "zone": INT, "connections": INT, "unanswered": INT, "answered": INT, "established": INT,
+            "closing": INT];
     /// Tunnel ports that are wanted.
     TUNNELS = Output "ovsdb_tunnel" ["hv": STRING, "tunnel": STRING, "encap": ENCAP, "remote": STRING];
     /// Patch ports that are wanted.
@@ -133,6 +137,9 @@ tables! {
 
     /// Whose frames meters limit.
     FLOOD_METERS = Output "flood_meter" ["hv": STRING, "port": STRING, "meter": INT, "rate": INT];
+
+    /// Whose new connections meters limit.
+    CONNECTION_METERS = Output "connection_meter" ["hv": STRING, "port": STRING, "meter": INT, "rate": INT];
 
     /// Flows whose counters are those of objects.
     COUNTED_FLOWS = Output "counted_flow"
@@ -175,6 +182,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     CANDIDATES,
     METERS,
     CONNTRACK_ZONES,
+    CONNTRACK_LIMITS,
     TUNNELS,
     PATCHES,
     AWAITED_FLOWS,
@@ -185,6 +193,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     LEARNED_ADDRESSES,
     LEARNING_HOSTS,
     FLOOD_METERS,
+    CONNECTION_METERS,
     COUNTED_FLOWS,
     EFFECTIVE_ROUTES,
 ];

@@ -14,6 +14,7 @@ use network::ObjectKey;
 use serde_json::{Map, Value as Json};
 
 use crate::exit::{Failure, say};
+use crate::flood_drops::Drops;
 use crate::wait::Wait;
 use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes};
 
@@ -179,12 +180,13 @@ pub(crate) struct Get {
     /// `flows` (of a transport node: flows, groups and ports, with the rule of each), `logical-flows` (of a logical switch
     /// and its ports, before they are placed on hosts), `learned-addresses` (of a logical switch: how many MAC addresses
     /// each host has learned on each port, and where the limit is reached), `flood-drops` (of ports with a `flood_limit`: how
-    /// many frames each host has dropped), or `routes` with the id of a router (its routes as they take effect, the longest
+    /// many frames each host has dropped), `connection-drops` (of ports with ACLs that allow connections: how many first packets
+    /// of connections each host has dropped, by `connections` of the switch or the port), or `routes` with the id of a router (its routes as they take effect, the longest
     /// prefix first, with the port and the MAC address of each next hop, or why it takes no packets; policies decide before
     /// routes, see `route_policy`)
     kind: String,
     /// The id of one object, of the transport node for `flows`, of the logical switch for `logical-flows` and
-    /// `learned-addresses`, of the port for `flood-drops`, or of the router for `routes` (default: all objects)
+    /// `learned-addresses`, of the port for `flood-drops` and `connection-drops`, or of the router for `routes` (default: all objects)
     id: Option<String>,
     /// With `learned-addresses`, list the addresses too
     #[arg(long)]
@@ -208,7 +210,8 @@ impl Get {
             "flows" => self.flows(),
             "logical-flows" => self.logical_flows(),
             "learned-addresses" => self.learned_addresses(),
-            "flood-drops" => self.flood_drops(),
+            "flood-drops" => self.drops(Drops::Floods),
+            "connection-drops" => self.drops(Drops::Connections),
             // Without an id, the objects of kind `route`.
             "routes" if self.id.is_some() => self.routes(),
             kind => self.objects(kind.to_owned()),
@@ -352,15 +355,19 @@ impl Get {
         print(&if self.json { routes::to_json(&found) } else { routes::to_text(&found) })
     }
 
-    fn flood_drops(&self) -> Result<(), Failure> {
+    fn drops(&self, of: Drops) -> Result<(), Failure> {
         let port = self.id.clone();
-        let found = self
-            .address
-            .with(|mut client| async move { client.flood_drops(port.as_deref()).await.map_err(failed) })?;
+        let found = self.address.with(|mut client| async move {
+            let found = match of {
+                Drops::Floods => client.flood_drops(port.as_deref()).await,
+                Drops::Connections => client.connection_drops(port.as_deref()).await,
+            };
+            found.map_err(failed)
+        })?;
         print(&if self.json {
-            flood_drops::to_json(&found)
+            flood_drops::to_json(&found, of)
         } else {
-            flood_drops::to_text(&found, self.id.as_deref())
+            flood_drops::to_text(&found, of, self.id.as_deref())
         })
     }
 }

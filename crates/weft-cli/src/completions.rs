@@ -135,6 +135,10 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
             "flood-drops".to_owned(),
             "The frames that hosts have dropped of ports with a flood_limit".to_owned(),
         ));
+        found.push((
+            "connection-drops".to_owned(),
+            "The first packets of connections that hosts have dropped, by port".to_owned(),
+        ));
         found.push(("routes".to_owned(), "The routes of a router as they take effect".to_owned()));
     }
     found
@@ -145,7 +149,7 @@ fn ids(address: Option<&str>, kind: &str) -> Vec<Candidate> {
     let of_flows = kind == "flows";
     let kind = match kind {
         "logical-flows" | "learned-addresses" => "switch".to_owned(),
-        "flood-drops" => "switch_port".to_owned(),
+        "flood-drops" | "connection-drops" => "switch_port".to_owned(),
         "routes" => "router".to_owned(),
         kind => kind.to_owned(),
     };

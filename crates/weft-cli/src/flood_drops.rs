@@ -1,13 +1,38 @@
-//! The frames that hosts have dropped of ports with a limit of floods.
+//! What hosts have dropped of ports with a limit, of floods or of new connections.
 
 use std::fmt::Write as _;
 
 use controller::client::FloodDrops;
 use controller::pb::FloodDrops as Row;
 
+/// What is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Drops {
+    Floods,
+    Connections,
+}
+
+impl Drops {
+    /// What passes the meter.
+    fn counted(self) -> &'static str {
+        match self {
+            Drops::Floods => "frames",
+            Drops::Connections => "connections",
+        }
+    }
+
+    /// What a port has that is limited.
+    fn limited(self) -> &'static str {
+        match self {
+            Drops::Floods => "with a flood_limit",
+            Drops::Connections => "with ACLs that allow connections",
+        }
+    }
+}
+
 /// A table with a line for each port and host, then the hosts of which nothing is known. `port` is the one that was asked
 /// for.
-pub(crate) fn to_text(found: &FloodDrops, port: Option<&str>) -> String {
+pub(crate) fn to_text(found: &FloodDrops, of: Drops, port: Option<&str>) -> String {
     let mut text = String::new();
     let cells = |row: &Row| {
         [
@@ -18,14 +43,15 @@ pub(crate) fn to_text(found: &FloodDrops, port: Option<&str>) -> String {
             row.dropped.to_string(),
         ]
     };
-    let head = ["PORT", "HOST", "LIMIT", "FRAMES", "DROPPED"].map(str::to_owned);
+    let counted = of.counted().to_uppercase();
+    let head = ["PORT", "HOST", "LIMIT", &counted, "DROPPED"].map(str::to_owned);
     let table: Vec<[String; 5]> = std::iter::once(head).chain(found.drops.iter().map(cells)).collect();
     let width = |column: usize| table.iter().map(|cells| cells[column].len()).max().unwrap_or_default();
     let [port_width, host, limit, frames, dropped] = [0, 1, 2, 3, 4].map(width);
     if found.hosts == 0 {
         let _ = match port {
-            Some(port) => writeln!(text, "no host has a port {port} with a flood_limit"),
-            None => writeln!(text, "no host has a port with a flood_limit"),
+            Some(port) => writeln!(text, "no host has a port {port} {}", of.limited()),
+            None => writeln!(text, "no host has a port {}", of.limited()),
         };
     } else if !found.drops.is_empty() {
         for [a, b, c, d, e] in &table {
@@ -39,14 +65,14 @@ pub(crate) fn to_text(found: &FloodDrops, port: Option<&str>) -> String {
 }
 
 /// A JSON object for each port and host, and for each host of which nothing is known.
-pub(crate) fn to_json(found: &FloodDrops) -> String {
+pub(crate) fn to_json(found: &FloodDrops, of: Drops) -> String {
     let mut text = String::new();
     for row in &found.drops {
         let object = serde_json::json!({
             "port": row.port,
             "host": row.node,
             "limit": row.limit,
-            "frames": row.frames,
+            of.counted(): row.frames,
             "dropped": row.dropped,
         });
         let _ = writeln!(text, "{object}");
@@ -86,16 +112,24 @@ blue-1  hv1     100    1000      890
 wire    hv10      5       0        0
 hv3: not known: the switch is not connected
 ";
-        assert_eq!(to_text(&found(), None), expected);
+        assert_eq!(to_text(&found(), Drops::Floods, None), expected);
         let nowhere = FloodDrops::default();
-        assert_eq!(to_text(&nowhere, None), "no host has a port with a flood_limit\n");
-        assert_eq!(to_text(&nowhere, Some("b")), "no host has a port b with a flood_limit\n");
+        assert_eq!(to_text(&nowhere, Drops::Floods, None), "no host has a port with a flood_limit\n");
+        assert_eq!(to_text(&nowhere, Drops::Floods, Some("b")), "no host has a port b with a flood_limit\n");
+        assert_eq!(
+            to_text(&nowhere, Drops::Connections, Some("b")),
+            "no host has a port b with ACLs that allow connections\n"
+        );
+        let connections = to_text(&found(), Drops::Connections, None);
+        assert!(connections.starts_with("PORT    HOST  LIMIT  CONNECTIONS  DROPPED\n"), "{connections}");
     }
 
     #[test]
     fn each_line_is_an_object() {
-        let lines: Vec<serde_json::Value> =
-            to_json(&found()).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let lines: Vec<serde_json::Value> = to_json(&found(), Drops::Floods)
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
         assert_eq!(
             lines[0],
             serde_json::json!({"port": "blue-1", "host": "hv1", "limit": 100, "frames": 1000, "dropped": 890})

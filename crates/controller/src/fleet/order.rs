@@ -117,7 +117,7 @@ impl Fleet {
     fn take(&mut self, txn: u64, node: &str, changes: Changes, is_free: bool) -> SwitchReceipt {
         let mut receipt = SwitchReceipt::new(Progress::Offline, &changes);
         if let Some(switch) = self.switches.get_mut(node).filter(|switch| switch.driver.is_some()) {
-            let tunnels = changes.touches_ports();
+            let tunnels = changes.touches_database();
             if switch.can_receive(tunnels) {
                 receipt.progress = Progress::Pending;
                 switch.pending.insert(txn, tunnels);

@@ -56,7 +56,7 @@ impl Rows {
         self.add("Bridge", id(1), bridge);
         let mut replica = Replica::default();
         replica.apply(&self.changes);
-        View::read(&replica, "br-int")
+        View::read(&replica, Support::default(), "br-int")
     }
 }
 
@@ -100,7 +100,7 @@ fn a_report_tells_vifs_tunnels_and_problems_apart() {
     rows.interface(11, "uplink", |row| row);
     rows.interface(12, "gnv", |row| row.with("type", "geneve").with("external_ids", map(&[OWNER])));
     rows.interface(13, "theirs", |row| row.with("type", "geneve"));
-    let report = rows.view().report(&config(), &BTreeMap::new());
+    let report = rows.view().report(&config(), &InDatabase::default());
     let vif = |ofport: u16, mac: &str| {
         let interface = InterfaceId(id(ofport.into()).as_u128());
         Vif { ofport, mac: mac.to_owned(), interface }
@@ -145,7 +145,10 @@ fn both_ends_of_a_patch_are_made_and_go_and_those_of_others_stay() {
     let plan = Rows::new().view().port_plan(&want);
     assert!(plan.missing.is_empty(), "{plan:?}");
     assert!(plan.unsupported["p"].starts_with("there is no bridge br-phys on this switch: create it"));
-    let problems = Rows::new().view().report(&config(), &want).problems;
+    let problems = Rows::new()
+        .view()
+        .report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() })
+        .problems;
     assert!(problems[0].to_string().starts_with("p: there is no bridge br-phys"), "{problems:?}");
 
     let mut rows = Rows::new();
@@ -169,7 +172,7 @@ fn both_ends_of_a_patch_are_made_and_go_and_those_of_others_stay() {
     let unwanted = [("br-int", "old"), ("br-phys", "old-q")];
     let unwanted: Vec<_> = unwanted.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
     assert_eq!(view.port_plan(&want), PortPlan { unwanted, ..PortPlan::default() });
-    let report = view.report(&config(), &want);
+    let report = view.report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() });
     assert_eq!(report.patches, [("old".to_owned(), 5), ("p".to_owned(), 3)].into());
     assert_eq!(report.tunnels, BTreeMap::new());
     let moved: Ports = [("p".to_owned(), patch("br-phys", "r"))].into();
@@ -184,13 +187,19 @@ fn stt_is_a_problem_of_the_userspace_datapath_alone() {
     let view = Rows::new().view();
     let plan = view.port_plan(&want);
     assert!(plan.missing.is_empty() && plan.unsupported["s"].contains("netdev"));
-    let problem = view.report(&config(), &want).problems[0].to_string();
+    let problem =
+        view.report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() }).problems[0]
+            .to_string();
     assert!(problem.starts_with("s: the userspace datapath (netdev) does not carry stt"), "{problem}");
     let mut rows = Rows::new();
     rows.bridge = rows.bridge.with("datapath_type", "");
     let view = rows.view();
     assert_eq!(view.port_plan(&want).missing.len(), 1);
-    assert!(view.report(&config(), &want).problems.is_empty());
+    assert!(
+        view.report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() })
+            .problems
+            .is_empty()
+    );
 }
 
 #[test]

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 /// `Open_vSwitch` need none.
 pub(super) const REFERENCES: &[(&str, &str, &str)] = &[
     ("Open_vSwitch", "bridges", "Bridge"),
+    ("Open_vSwitch", "datapaths", "Datapath"),
+    ("Datapath", "ct_zones", "CT_Zone"),
+    ("CT_Zone", "timeout_policy", "CT_Timeout_Policy"),
     ("Bridge", "ports", "Port"),
     ("Bridge", "controller", "Controller"),
     ("Bridge", "flow_tables", "Flow_Table"),
@@ -19,14 +22,28 @@ pub(super) const ROOT: &str = "Open_vSwitch";
 /// The tables in which column `name` is unique and cannot be changed.
 pub(super) const NAMED: &[&str] = &["Bridge", "Port", "Interface"];
 
+/// A version of the schema that the fake can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemaVersion {
+    /// That of Open vSwitch 3.1: a conntrack zone has timeouts, and no limit.
+    WithoutZoneLimits,
+    /// That of Open vSwitch 3.3 and later: a conntrack zone has a limit too.
+    WithZoneLimits,
+}
+
 /// The result of `get_schema`.
-pub(super) fn schema() -> Value {
+pub(super) fn schema(version: SchemaVersion) -> Value {
     let strings = || json!({"key": "string", "min": 0, "max": "unlimited"});
     let map = || json!({"key": "string", "value": "string", "min": 0, "max": "unlimited"});
     let numbers = || json!({"key": "string", "value": "integer", "min": 0, "max": "unlimited"});
     let optional = |key: &str| json!({"key": key, "min": 0});
     let references = |table: &str, min: u8, max: Value| json!({"key": {"type": "uuid", "refTable": table}, "min": min, "max": max});
     let unlimited = || json!("unlimited");
+    let mut zones =
+        vec![("timeout_policy", references("CT_Timeout_Policy", 0, json!(1))), ("external_ids", map())];
+    if version == SchemaVersion::WithZoneLimits {
+        zones.push(("limit", optional("integer")));
+    }
     let tables = [
         (
             "Open_vSwitch",
@@ -34,6 +51,10 @@ pub(super) fn schema() -> Value {
                 ("next_cfg", json!("integer")),
                 ("cur_cfg", json!("integer")),
                 ("bridges", references("Bridge", 0, unlimited())),
+                (
+                    "datapaths",
+                    json!({"key": "string", "value": {"type": "uuid", "refTable": "Datapath"}, "min": 0, "max": "unlimited"}),
+                ),
                 ("external_ids", map()),
                 ("other_config", map()),
                 ("datapath_types", strings()),
@@ -107,6 +128,19 @@ pub(super) fn schema() -> Value {
             ],
         ),
         (
+            "Datapath",
+            vec![
+                ("datapath_version", json!("string")),
+                (
+                    "ct_zones",
+                    json!({"key": "integer", "value": {"type": "uuid", "refTable": "CT_Zone"}, "min": 0, "max": "unlimited"}),
+                ),
+                ("external_ids", map()),
+            ],
+        ),
+        ("CT_Zone", zones),
+        ("CT_Timeout_Policy", vec![("timeouts", numbers()), ("external_ids", map())]),
+        (
             "Controller",
             vec![
                 ("target", json!("string")),
@@ -118,6 +152,10 @@ pub(super) fn schema() -> Value {
             ],
         ),
     ];
+    let number = match version {
+        SchemaVersion::WithoutZoneLimits => "8.3.1",
+        SchemaVersion::WithZoneLimits => "8.5.0",
+    };
     let tables: serde_json::Map<String, Value> = tables
         .into_iter()
         .map(|(table, columns)| {
@@ -128,5 +166,5 @@ pub(super) fn schema() -> Value {
             (table.to_owned(), json!({ "columns": columns, "isRoot": table == ROOT }))
         })
         .collect();
-    json!({"name": crate::open_vswitch::DATABASE, "version": "8.3.1", "tables": tables})
+    json!({"name": crate::open_vswitch::DATABASE, "version": number, "tables": tables})
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::schema::{NAMED, REFERENCES, ROOT, schema};
+use super::schema::{NAMED, REFERENCES, ROOT, SchemaVersion, schema};
 use crate::replica::{Change, Replica};
 use crate::row::Row;
 use crate::schema::{ColumnType, Schema};
@@ -45,8 +45,8 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Tables {
     /// The database after `ovs-vsctl init`, with an ovs-vswitchd that supports both datapath types.
-    pub(super) fn initialised() -> Tables {
-        let notation = schema();
+    pub(super) fn initialised(version: SchemaVersion) -> Tables {
+        let notation = schema(version);
         #[expect(clippy::expect_used, reason = "the schema is a constant")]
         let schema = Schema::from_json(&notation).expect("the schema of the fake is well-formed");
         let mut tables = Tables { notation, schema, rows: Replica::default(), next_uuid: 0 };
@@ -395,8 +395,9 @@ fn collect_garbage(rows: &mut Replica) {
 
 /// The rows that a column of references, a set or the values of a map, refers to.
 fn targets(row: &Row, column: &str) -> BTreeSet<Uuid> {
-    let of_map = || row.get::<BTreeMap<i64, Uuid>>(column).map(|map| map.into_values().collect());
-    row.get(column).or_else(|_| of_map()).unwrap_or_default()
+    let by_number = || row.get::<BTreeMap<i64, Uuid>>(column).map(|map| map.into_values().collect());
+    let by_name = || row.get::<BTreeMap<String, Uuid>>(column).map(|map| map.into_values().collect());
+    row.get(column).or_else(|_| by_number()).or_else(|_| by_name()).unwrap_or_default()
 }
 
 fn changeable(table: &str, column: &str) -> Result<()> {

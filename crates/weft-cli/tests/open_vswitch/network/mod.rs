@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod claims;
+mod connection_limits;
 mod connections;
 mod conversation;
 mod examples;

@@ -1,0 +1,267 @@
+//! Limits of conntrack zones in the database: how long connections are remembered, and how many. No I/O here.
+//!
+//! Column `ct_zones` of `Datapath` maps a zone to a row of `CT_Zone`, which names a `CT_Timeout_Policy`. Zones with equal limits
+//! share their rows, and ovs-vswitchd makes one policy of the datapath from them. The driver's rows of `CT_Zone` have
+//! `external_ids:weft=limits`; rows that no zone refers to go by themselves. The row of the datapath does not exist by
+//! itself: the driver inserts it, and leaves it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ovsdb_client::{Atom, Client, Condition, Datum, MonitorSpec, Mutation, Mutator, Operation, Replica, Row};
+use uuid::Uuid;
+
+use ovsdb_client::open_vswitch::OpenVswitch;
+
+/// The mark of the driver's rows.
+pub(crate) const OWNER: (&str, &str) = ("weft", "limits");
+
+const DATAPATH: &str = "Datapath";
+const ZONE: &str = "CT_Zone";
+const POLICY: &str = "CT_Timeout_Policy";
+
+/// What bounds the connections of a conntrack zone. Times are in seconds without a packet, after which a connection is
+/// forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZoneLimits {
+    /// The most connections; none for no limit. Open vSwitch knows it from 3.3 on.
+    pub connections: Option<u32>,
+    /// While nobody has answered: a connection of TCP that is not established, and what other protocols have sent one way only.
+    pub unanswered: u32,
+    /// Once there was an answer, of a protocol that says nothing of the end of a connection.
+    pub answered: u32,
+    /// While a connection of TCP is established.
+    pub established: u32,
+    /// While a connection of TCP ends.
+    pub closing: u32,
+}
+
+impl ZoneLimits {
+    /// The timeouts by their names in the database.
+    fn timeouts(&self) -> BTreeMap<String, i64> {
+        let (unanswered, answered) = (self.unanswered.into(), self.answered.into());
+        let (established, closing) = (self.established.into(), self.closing.into());
+        let named: [(&str, i64); 16] = [
+            ("tcp_syn_sent", unanswered),
+            ("tcp_syn_recv", unanswered),
+            ("tcp_syn_sent2", unanswered),
+            ("tcp_established", established),
+            ("tcp_retransmit", established),
+            ("tcp_unack", established),
+            ("tcp_fin_wait", closing),
+            ("tcp_close_wait", closing),
+            ("tcp_last_ack", closing),
+            ("tcp_time_wait", closing),
+            ("tcp_close", closing),
+            ("udp_first", unanswered),
+            ("udp_single", unanswered),
+            ("udp_multiple", answered),
+            ("icmp_first", unanswered),
+            ("icmp_reply", answered),
+        ];
+        named.into_iter().map(|(name, seconds)| (name.to_owned(), seconds)).collect()
+    }
+}
+
+/// The limits of zones, by zone.
+pub(crate) type Limits = Arc<BTreeMap<u16, ZoneLimits>>;
+
+/// Adds what this module reads, as far as the database has it.
+pub(crate) fn monitor(spec: MonitorSpec) -> MonitorSpec {
+    spec.where_present(OpenVswitch::TABLE, &["datapaths"])
+        .where_present(DATAPATH, &["ct_zones"])
+        .where_present(ZONE, &["timeout_policy", "external_ids", "limit"])
+        .where_present(POLICY, &["timeouts"])
+}
+
+/// What the database of a switch can say of zones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Support {
+    /// How long connections are remembered.
+    pub(crate) timeouts: bool,
+    /// How many.
+    pub(crate) connections: bool,
+}
+
+impl Support {
+    pub(crate) fn of(client: &Client) -> Support {
+        let timeouts = client.monitors(ZONE, "timeout_policy") && client.monitors(POLICY, "timeouts");
+        Support { timeouts, connections: timeouts && client.monitors(ZONE, "limit") }
+    }
+
+    /// What a switch with this database can do of `limits`; none if nothing.
+    fn possible(self, limits: ZoneLimits) -> Option<ZoneLimits> {
+        let connections = limits.connections.filter(|_| self.connections);
+        self.timeouts.then_some(ZoneLimits { connections, ..limits })
+    }
+
+    /// Column `limit` of a row with these limits. 0 is no limit; without a value, the datapath keeps the last one.
+    fn column(self, limits: &ZoneLimits) -> Option<i64> {
+        self.connections.then(|| limits.connections.map_or(0, i64::from))
+    }
+
+    /// What this switch cannot do of the desired limits.
+    pub(crate) fn problem(self, want: &BTreeMap<u16, ZoneLimits>) -> Option<String> {
+        if !self.timeouts {
+            let why = "cannot set how long connections are remembered (its database has no table CT_Timeout_Policy), so a machine \
+                       that opens many may fill the table of the host; update Open vSwitch";
+            return (!want.is_empty()).then(|| why.to_owned());
+        }
+        let unlimited = want.values().filter(|limits| limits.connections.is_some()).count();
+        (unlimited > 0 && !self.connections).then(|| {
+            format!(
+                "cannot limit the number of connections (its database has no column `limit` in table CT_Zone), so {unlimited} of its \
+                 ports are bounded by `rate` and timeouts alone; update Open vSwitch to 3.3"
+            )
+        })
+    }
+}
+
+/// A row of `CT_Zone`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Zone {
+    is_own: bool,
+    timeouts: BTreeMap<String, i64>,
+    limit: Option<i64>,
+}
+
+impl Zone {
+    fn read(replica: &Replica, row: &Row) -> Zone {
+        let marks: BTreeMap<String, String> = row.get("external_ids").unwrap_or_default();
+        let policy = row.get::<Option<Uuid>>("timeout_policy").ok().flatten();
+        let policy = policy.and_then(|policy| replica.row(POLICY, policy));
+        Zone {
+            is_own: marks.get(OWNER.0).is_some_and(|mark| mark == OWNER.1),
+            timeouts: policy.and_then(|policy| policy.get("timeouts").ok()).unwrap_or_default(),
+            limit: row.get("limit").ok().flatten(),
+        }
+    }
+
+    fn has(&self, limits: &ZoneLimits, support: Support) -> bool {
+        self.is_own && self.limit == support.column(limits) && self.timeouts == limits.timeouts()
+    }
+}
+
+/// The zones of a datapath in the database.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ZoneView {
+    support: Support,
+    /// The row of `Open_vSwitch`, and the datapaths that it names.
+    root: Option<(Uuid, BTreeMap<String, Uuid>)>,
+    /// The type of the bridge's datapath.
+    datapath_type: String,
+    /// By zone, the row of `CT_Zone`.
+    zones: BTreeMap<i64, Uuid>,
+    rows: BTreeMap<Uuid, Zone>,
+}
+
+impl ZoneView {
+    /// The zones of the datapath of this type.
+    pub(crate) fn read(replica: &Replica, support: Support, datapath_type: &str) -> ZoneView {
+        let mut view = ZoneView { support, datapath_type: datapath_type.to_owned(), ..ZoneView::default() };
+        let root = replica.rows(OpenVswitch::TABLE).next();
+        view.root = root.and_then(|(uuid, row)| Some((uuid, row.get("datapaths").ok()?)));
+        let Some(datapath) = view.datapath().and_then(|datapath| replica.row(DATAPATH, datapath)) else {
+            return view;
+        };
+        view.zones = datapath.get("ct_zones").unwrap_or_default();
+        let used: BTreeSet<Uuid> = view.zones.values().copied().collect();
+        let read = |uuid: Uuid| Some((uuid, Zone::read(replica, replica.row(ZONE, uuid)?)));
+        view.rows = used.into_iter().filter_map(read).collect();
+        view
+    }
+
+    pub(crate) fn support(&self) -> Support {
+        self.support
+    }
+
+    fn datapath(&self) -> Option<Uuid> {
+        self.root.as_ref()?.1.get(&self.datapath_type).copied()
+    }
+
+    /// The operations that give the zones these limits, in one transaction; none if they have them. Others' zones stay.
+    pub(crate) fn additions(&self, want: &BTreeMap<u16, ZoneLimits>) -> Vec<Operation> {
+        let Some((root, datapaths)) = &self.root else { return Vec::new() };
+        let wrong: Vec<(i64, ZoneLimits)> = want
+            .iter()
+            .filter_map(|(zone, limits)| Some((i64::from(*zone), self.support.possible(*limits)?)))
+            .filter(|(zone, limits)| !self.row_of(*zone).is_some_and(|row| row.has(limits, self.support)))
+            .collect();
+        if wrong.is_empty() {
+            return Vec::new();
+        }
+        let mut operations = Vec::new();
+        let distinct: BTreeSet<ZoneLimits> = wrong.iter().map(|(_, limits)| *limits).collect();
+        let rows: BTreeMap<ZoneLimits, Atom> = distinct
+            .into_iter()
+            .zip(0..)
+            .map(|(limits, number)| {
+                let row = self.shared(&limits);
+                (limits, row.unwrap_or_else(|| self.insertion(&limits, number, &mut operations)))
+            })
+            .collect();
+        let zones: BTreeMap<i64, Atom> =
+            wrong.iter().filter_map(|(zone, limits)| Some((*zone, rows.get(limits)?.clone()))).collect();
+        match self.datapath() {
+            Some(datapath) => {
+                let old = Mutation::new("ct_zones", Mutator::Delete, Datum::set(zones.keys().copied()));
+                let new = Mutation::new("ct_zones", Mutator::Insert, Datum::map(zones));
+                operations.push(Operation::mutate(DATAPATH, vec![Condition::uuid(datapath)], vec![old, new]));
+            }
+            None => {
+                // Another client must not insert the row meanwhile, of which there would be two.
+                let guard = Row::new(OpenVswitch::TABLE).with("datapaths", Datum::map(datapaths.clone()));
+                operations.insert(0, Operation::guard(*root, guard));
+                let row = Row::new(DATAPATH).with("ct_zones", Datum::map(zones));
+                operations.push(Operation::insert_named("datapath", row));
+                let pair = (self.datapath_type.as_str(), Atom::NamedUuid("datapath".to_owned()));
+                let attach = Mutation::new("datapaths", Mutator::Insert, Datum::map([pair]));
+                operations.push(Operation::mutate(
+                    OpenVswitch::TABLE,
+                    vec![Condition::uuid(*root)],
+                    vec![attach],
+                ));
+            }
+        }
+        operations
+    }
+
+    /// The operations that take the driver's limits from all other zones; none if it has left none there.
+    pub(crate) fn removals(&self, want: &BTreeMap<u16, ZoneLimits>) -> Vec<Operation> {
+        let is_wanted = |zone: &i64| u16::try_from(*zone).is_ok_and(|zone| want.contains_key(&zone));
+        let gone: Vec<i64> = self
+            .zones
+            .keys()
+            .filter(|zone| !is_wanted(zone) && self.row_of(**zone).is_some_and(|row| row.is_own))
+            .copied()
+            .collect();
+        let Some(datapath) = self.datapath().filter(|_| !gone.is_empty()) else { return Vec::new() };
+        let remove = Mutation::new("ct_zones", Mutator::Delete, Datum::set(gone));
+        vec![Operation::mutate(DATAPATH, vec![Condition::uuid(datapath)], vec![remove])]
+    }
+
+    fn row_of(&self, zone: i64) -> Option<&Zone> {
+        self.rows.get(self.zones.get(&zone)?)
+    }
+
+    /// A row that some zone has, with these limits.
+    fn shared(&self, limits: &ZoneLimits) -> Option<Atom> {
+        let (uuid, _) = self.rows.iter().find(|(_, row)| row.has(limits, self.support))?;
+        Some(Atom::Uuid(*uuid))
+    }
+
+    /// Inserts rows with these limits.
+    fn insertion(&self, limits: &ZoneLimits, number: u32, operations: &mut Vec<Operation>) -> Atom {
+        let mark = || Datum::map([OWNER]);
+        let (policy, zone) = (format!("policy{number}"), format!("zone{number}"));
+        let timeouts = Row::new(POLICY).with("timeouts", limits.timeouts()).with("external_ids", mark());
+        operations.push(Operation::insert_named(policy.clone(), timeouts));
+        let mut row =
+            Row::new(ZONE).with("timeout_policy", Datum::named_uuid(policy)).with("external_ids", mark());
+        if let Some(limit) = self.support.column(limits) {
+            row = row.with("limit", limit);
+        }
+        operations.push(Operation::insert_named(zone.clone(), row));
+        Atom::NamedUuid(zone)
+    }
+}
