@@ -135,8 +135,11 @@ impl Search<'_> {
             let Some(object) = self.objects.get(&key) else { continue };
             ways.insert(key.clone(), way);
             if way > Way::Below {
-                let next = self.objects.referrers(&key).filter(|key| !self.is_host(key));
-                let next = next.map(|key| if self.is_structure(&key) { (key, Way::Structure) } else { (key, Way::Above) });
+                let way_to = |key: ObjectKey| {
+                    let way = if self.is_structure(&key) { Way::Structure } else { Way::Above };
+                    (key, way)
+                };
+                let next = self.objects.referrers(&key).filter(|key| !self.is_host(key)).map(way_to);
                 // What says something of an object above leads to no other ports.
                 waiting.extend(next.filter(|(_, next)| *next <= way));
             }

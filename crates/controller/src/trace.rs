@@ -142,7 +142,8 @@ pub(crate) fn trace(snapshot: Snapshot, request: &pb::TraceRequest) -> Result<(T
     let (mut network, tables) = snapshot.network().map_err(Status::internal)?;
     let mut sent = sent(&network, request).map_err(Status::invalid_argument)?;
     if is_cut {
-        let note = "the network around the ports is large: the objects behind flows were looked for in a part of it";
+        let note =
+            "the network around the ports is large: the objects behind flows were looked for in a part of it";
         sent.notes.push(note.to_owned());
     }
     let derived = begun.elapsed();
@@ -226,6 +227,3 @@ pub(crate) fn answer(trace: &Trace, form: pb::TraceForm) -> pb::TraceResponse {
         },
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -47,7 +47,12 @@ async fn running(folder: &std::path::Path) -> Running {
     running
 }
 
-async fn trace(client: &mut Client, to: &str, tcp: u32, live: bool) -> Result<pb::TraceResponse, ClientError> {
+async fn trace(
+    client: &mut Client,
+    to: &str,
+    tcp: u32,
+    live: bool,
+) -> Result<pb::TraceResponse, ClientError> {
     let words = pb::PacketInWords { to: to.to_owned(), tcp: Some(tcp), ..Default::default() };
     let packet = Some(Packet::Words(words));
     client.trace(pb::TraceRequest { from: "blue-1".to_owned(), packet, live, ..Default::default() }).await

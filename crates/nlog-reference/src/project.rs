@@ -81,7 +81,9 @@ fn next(left: &[&BodyItem], bound: &[bool], is_guided: bool) -> Option<usize> {
         ready
     };
     let known = |at: &usize| match left[*at] {
-        BodyItem::Atom { terms, .. } if is_guided => terms.iter().filter(|term| is_known(term, bound)).count(),
+        BodyItem::Atom { terms, .. } if is_guided => {
+            terms.iter().filter(|term| is_known(term, bound)).count()
+        }
         _ => 0,
     };
     let mut atoms = (0..left.len()).filter(|at| matches!(left[*at], BodyItem::Atom { .. }));

@@ -45,8 +45,7 @@ pub(crate) fn derive_with(rule: &Rule, contents: &Contents, given: Values) -> De
     let mut groups = Groups::new();
     let aggregates = rule.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }));
     let of_head = head_variables(rule);
-    for_each_combination(rule, contents, given, &mut |values, failure| match head(rule, values, failure)
-    {
+    for_each_combination(rule, contents, given, &mut |values, failure| match head(rule, values, failure) {
         None => {}
         Some(Err(failures)) => derived.fail(failures),
         Some(Ok(head)) if aggregates => {

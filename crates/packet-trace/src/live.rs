@@ -162,8 +162,9 @@ pub(crate) fn warning(trace: &Trace) -> Option<String> {
     let hosts: BTreeSet<&str> =
         live.steps.iter().filter(|step| !step.is_as_wanted()).map(|step| &*step.host).collect();
     let hosts: Vec<&str> = hosts.into_iter().collect();
-    (!hosts.is_empty())
-        .then(|| format!("but the flows of {} differ from what they are to be: see the end", hosts.join(", ")))
+    (!hosts.is_empty()).then(|| {
+        format!("but the flows of {} differ from what they are to be: see the end", hosts.join(", "))
+    })
 }
 
 /// The comparison as lines. With `verbose`, all flows with their counters, and how to ask Open vSwitch itself.
@@ -181,7 +182,9 @@ pub(crate) fn lines(trace: &Trace, verbose: bool) -> Vec<String> {
         let counted = last.map_or(String::new(), |seen| {
             format!("; the last one that is there has counted {}", packets(seen.packets))
         });
-        lines.push(format!("    {host}: {there} of the {wanted} flows that the packet meets are there{counted}"));
+        lines.push(format!(
+            "    {host}: {there} of the {wanted} flows that the packet meets are there{counted}"
+        ));
         for step in steps.iter().filter(|step| verbose || !step.is_as_wanted()) {
             lines.extend(step_lines(step).into_iter().map(|line| format!("        {line}")));
         }
@@ -229,7 +232,8 @@ fn packets(count: u64) -> String {
 /// The comparison for programs; null if the switches were not asked.
 pub(crate) fn to_json(trace: &Trace) -> Json {
     let Some(live) = &trace.live else { return Json::Null };
-    let seen = |seen: &Seen| json!({"flow": seen.entry.to_string(), "packets": seen.packets, "bytes": seen.bytes});
+    let seen =
+        |seen: &Seen| json!({"flow": seen.entry.to_string(), "packets": seen.packets, "bytes": seen.bytes});
     let step = |step: &Compared| {
         let taken_by = step.taken_by.as_ref().map(|(whose, taker)| {
             let mut object = seen(taker);
@@ -276,7 +280,8 @@ mod tests {
     fn compared(flows: &[&str]) -> Compared {
         let seen = |text: &&str| Seen { entry: text.parse().unwrap(), packets: 7, bytes: 700 };
         let there = BTreeMap::from([("hv1".to_owned(), Ok(flows.iter().map(seen).collect()))]);
-        let whose = |_: &str, flow: &FlowEntry| Some(if flow.cookie == 5 { Whose::Stale } else { Whose::Foreign });
+        let whose =
+            |_: &str, flow: &FlowEntry| Some(if flow.cookie == 5 { Whose::Stale } else { Whose::Foreign });
         compare(&[met()], &there, &whose).steps.remove(0)
     }
 

@@ -271,7 +271,10 @@ fn a_running_controller_says_what_its_journal_says() {
         let offline = controller.folder.weft(&[&offline, arguments].concat());
         assert_eq!(running.status, offline.status, "{}", running.stderr);
         // The controller keeps no transaction numbers.
-        let offline = offline.stdout.replace(" (transaction 1)", "").replace("\"transaction\":1", "\"transaction\":null");
+        let offline = offline
+            .stdout
+            .replace(" (transaction 1)", "")
+            .replace("\"transaction\":1", "\"transaction\":null");
         assert_eq!(running.stdout, offline, "{}", running.stderr);
     }
     let unknown = controller.weft(&["trace", "blue-9", "--to", "red-1"]);
@@ -285,7 +288,17 @@ fn a_running_controller_says_what_its_journal_says() {
 #[test]
 fn a_saved_state_is_as_good_as_the_transactions_before_it() {
     let folder = folder();
-    let save = ["eval", "builtin", "--objects", "net.yaml", "-i", "reports.jsonl", "--save-state", "now.state", "--final"];
+    let save = [
+        "eval",
+        "builtin",
+        "--objects",
+        "net.yaml",
+        "-i",
+        "reports.jsonl",
+        "--save-state",
+        "now.state",
+        "--final",
+    ];
     folder.weft(&save).has_status(0);
     for arguments in [&["blue-1", "--to", "red-1", "--tcp", "22"][..], &["blue-1", "--to", "blue-2"]] {
         let saved = folder.weft(&[&["trace", "builtin", "--state", "now.state"], arguments].concat());
