@@ -23,6 +23,7 @@ use crate::peer::Origin;
 use crate::receipt::{Progress, Receipt, SwitchReceipt, Update, Wanted, Watch};
 use crate::routes::NoRouter;
 use crate::rules::RuleSource;
+use crate::trace;
 
 /// The number of flows in one message of a stream.
 const CHUNK: usize = 1000;
@@ -30,6 +31,8 @@ const CHUNK: usize = 1000;
 const OBJECTS_BYTES: usize = 256 << 10;
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
 const PARSERS: usize = 2;
+/// The number of packets traced at a time, likewise.
+const TRACERS: usize = 1;
 /// Below this many bytes a request is parsed without a wait.
 const SMALL: usize = 64 << 10;
 
@@ -42,6 +45,7 @@ pub(crate) struct Api {
     /// What the rules were read from.
     packages: Vec<String>,
     parsers: Arc<Semaphore>,
+    tracers: Arc<Semaphore>,
     turns: Turns,
     surveys: Surveys,
 }
@@ -54,6 +58,7 @@ impl Api {
             host_kind: host_kind.unwrap_or_default().to_owned(),
             packages: packages.to_vec(),
             parsers: Arc::new(Semaphore::new(PARSERS)),
+            tracers: Arc::new(Semaphore::new(TRACERS)),
             turns: Turns::default(),
             surveys: Surveys::default(),
         }
@@ -271,6 +276,25 @@ impl pb::controller_server::Controller for Api {
             chunks(routes.list()).map(|routes| pb::ListRoutesResponse { routes }).collect()
         })
         .await
+    }
+
+    async fn trace(&self, request: Request<pb::TraceRequest>) -> Result<Response<pb::TraceResponse>, Status> {
+        let account = account(request.extensions());
+        let request = request.into_inner();
+        let turn = self.turns.next(&account).await?;
+        let permit = self.tracers.clone().acquire_owned().await.map_err(|_| stopping(Stopping))?;
+        let snapshot = self.engine.snapshot(trace::ports(&request)).await.map_err(stopping)?;
+        let snapshot = snapshot.map_err(|error| Status::internal(error.to_string()))?;
+        let (live, form) = (request.live, request.form());
+        let traced = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            trace::trace(snapshot, &request)
+        });
+        let (mut traced, tables) = traced.await.map_err(|error| Status::internal(error.to_string()))??;
+        if live {
+            trace::compare(&self.engine, &mut traced, &tables).await.map_err(stopping)?;
+        }
+        Ok(turn.until_encoded(trace::answer(&traced, form)))
     }
 
     async fn status(

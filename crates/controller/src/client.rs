@@ -340,6 +340,12 @@ impl Client {
         Ok(found)
     }
 
+    /// The way of a packet through the network as it is now.
+    pub async fn trace(&mut self, request: pb::TraceRequest) -> Result<pb::TraceResponse, ClientError> {
+        let response = within(ANSWER_MAX, self.inner.trace(request)).await;
+        Ok(response.map_err(|status| self.failed(status))?.into_inner())
+    }
+
     /// What the flows of an object have counted, asked now.
     pub async fn flow_counts(&mut self, kind: &str, id: &str) -> Result<FlowCounts, ClientError> {
         let request = pb::CountFlowsRequest { kind: kind.to_owned(), id: id.to_owned() };

@@ -18,6 +18,7 @@ use nlog_data::{CommitError, Evaluator, Memories, Transaction, TransactionError}
 use ovs_driver::{Changes, Desired};
 use serde_json::{Map, Value as Json};
 
+use crate::concerned::{Concerned, Search};
 use crate::derived::{Derived, DesiredStates, Ran, run, take_in};
 use crate::flood_drops::{FloodMeters, Metered};
 use crate::flow_counts::CountedFlows;
@@ -356,6 +357,21 @@ impl Core {
     /// Requests of objects that the network currently cannot fulfil, ordered by the objects' kind and id.
     pub fn problems(&self) -> impl Iterator<Item = &Arc<Problem>> {
         self.derived.status.problems()
+    }
+
+    /// The input rows that concern ports with these ids; all of a network with at most `whole_max` objects.
+    ///
+    /// # Errors
+    /// The engine fails.
+    pub(crate) fn concerned(&mut self, ports: &[String], whole_max: usize) -> Result<Concerned, CommitError> {
+        let Core { evaluator, rules, objects, reports, .. } = self;
+        let evaluator = &mut **evaluator;
+        Search { rules, objects, reports, evaluator, whole_max }.around(ports)
+    }
+
+    /// The desired states of all switches that have one, by transport node. Shared.
+    pub(crate) fn all_desired(&self) -> BTreeMap<String, Arc<Desired>> {
+        self.desired.iter().map(|(node, desired)| (node.clone(), desired.state.clone())).collect()
     }
 
     /// The number of virtual interfaces that a transport node has reported.

@@ -8,11 +8,12 @@
 
 mod events;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use network::{Batch, Object, ObjectKey, Outcome};
+use nlog_data::CommitError;
 use ovs_driver::{Desired, FlowKey};
 use serde_json::{Map, Value as Json};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -34,6 +35,7 @@ use crate::receipt::{Receipt, Wanted, Watch, WatchError};
 use crate::routes::{NoRouter, RoutesOf};
 use crate::rules::Rules;
 use crate::status::{self, Published, Status, Unpublished};
+use crate::trace::{Readings, Snapshot};
 
 /// The number of inputs that may share one write of the journal.
 const GROUP_MAX: usize = 256;
@@ -134,6 +136,8 @@ pub(crate) enum Query {
     Routes { router: String, answer: Answer<Result<RoutesOf, NoRouter>> },
     FloodDrops { of: Metered, port: Option<String>, answer: Answer<FloodSurvey> },
     FlowCounts { kind: Arc<str>, id: String, answer: Answer<CountSurvey> },
+    TableFlows { tables: BTreeMap<String, BTreeSet<u8>>, answer: Answer<Readings> },
+    Snapshot { ports: Vec<String>, answer: Answer<Result<Snapshot, CommitError>> },
     Watch { wanted: Wanted, answer: Answer<Result<Watch, WatchError>> },
 }
 
@@ -237,6 +241,22 @@ impl Engine {
     /// The question what the flows of an object have counted, to be asked by whoever wants to know.
     pub(crate) async fn flow_counts(&self, kind: Arc<str>, id: String) -> Result<CountSurvey, Stopping> {
         self.ask(|answer| Query::FlowCounts { kind, id, answer }).await
+    }
+
+    /// The network around ports with these ids.
+    pub(crate) async fn snapshot(
+        &self,
+        ports: Vec<String>,
+    ) -> Result<Result<Snapshot, CommitError>, Stopping> {
+        self.ask(|answer| Query::Snapshot { ports, answer }).await
+    }
+
+    /// The question which flows tables of switches have, to be asked by whoever wants to know.
+    pub(crate) async fn table_flows(
+        &self,
+        tables: BTreeMap<String, BTreeSet<u8>>,
+    ) -> Result<Readings, Stopping> {
+        self.ask(|answer| Query::TableFlows { tables, answer }).await
     }
 
     /// The routes of a router.
@@ -584,6 +604,16 @@ impl Worker {
             }
             Query::FlowCounts { kind, id, answer } => {
                 let _ = answer.send(CountSurvey::of(core, &self.fleet, &kind, &id));
+            }
+            Query::TableFlows { tables, answer } => {
+                let read = |(node, tables): (String, BTreeSet<u8>)| {
+                    let reading = self.fleet.table_flows(&node, tables.into_iter().collect());
+                    (node, reading)
+                };
+                drop(answer.send(tables.into_iter().map(read).collect()));
+            }
+            Query::Snapshot { ports, answer } => {
+                let _ = answer.send(Snapshot::of(&mut self.core, &ports));
             }
             Query::Watch { wanted, answer } => drop(answer.send(self.fleet.receipts.watch(wanted))),
         }

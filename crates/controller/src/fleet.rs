@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_rs::Match;
-use ovs_driver::{Channel, Desired, Event, FlowCount, FlowKey, MeterCount, ReadError, Rejection};
+use ovs_driver::{Channel, Desired, Event, FlowCount, FlowKey, MeterCount, ReadError, Rejection, SeenFlow};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
@@ -485,6 +485,14 @@ impl Fleet {
     pub(crate) fn flow_counts(&self, node: &str, keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>> {
         match self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
             Some(driver) => driver.flow_counts(keys),
+            None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
+        }
+    }
+
+    /// Reads from the switch of a transport node the flows of these tables.
+    pub(crate) fn table_flows(&self, node: &str, tables: Vec<u8>) -> Asking<Vec<SeenFlow>> {
+        match self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
+            Some(driver) => driver.table_flows(tables),
             None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
         }
     }

@@ -32,9 +32,10 @@ pub(crate) fn objects_rows(objects: &ObjectStore, rules: &Rules) -> Rows {
 }
 
 /// The table of the transport nodes that this controller programs: all of them.
-const MANAGED: &str = "managed";
+pub(crate) const MANAGED: &str = "managed";
 
-fn managed(host: &Arc<str>) -> Row {
+/// Its row for a transport node.
+pub(crate) fn managed(host: &Arc<str>) -> Row {
     vec![Value::String(host.clone())]
 }
 

@@ -23,7 +23,7 @@
 //! `refused_reports`, `input_rows`, `delta_split`, `homes`, `object_status`, `universal`, `provenance`, `logical_flows`,
 //! `learned` and `restore`; [`record`] and
 //! [`journal`] (the state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`];
-//! `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
+//! `trace` (the way of a packet, asked of the state of the core) with `concerned` and `desired_rows`; `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
 //! network), `answers` (answers on their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`);
 //! [`config`]; [`daemon`] (start and end of all this).
 //!
@@ -35,11 +35,13 @@ mod api;
 pub mod builtin;
 mod choices;
 pub mod client;
+mod concerned;
 pub mod config;
 pub mod core;
 pub mod daemon;
 mod delta_split;
 mod derived;
+mod desired_rows;
 pub mod engine;
 pub mod fleet;
 mod flood_drops;
@@ -66,6 +68,7 @@ pub mod rules;
 mod run;
 pub mod status;
 mod switch_address;
+mod trace;
 mod universal;
 
 /// The messages and services of `proto/weft/v1/weft.proto`, generated.

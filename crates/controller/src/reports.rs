@@ -13,7 +13,7 @@
 //! An interface *announces* itself when its switch learns a flow from one of its frames. That holds for the claim: as long as the
 //! interface is plugged and has a port number, whatever becomes of the flow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use network::Rows;
@@ -208,6 +208,21 @@ impl Reports {
             }
         }
         rows
+    }
+
+    /// The rows of one report.
+    pub(crate) fn rows_of(&self, node: &str) -> Rows {
+        let mut rows = Rows::default();
+        for (table, list) in self.nodes.get(node).map(|report| report.rows(node)).unwrap_or_default() {
+            rows.insert.insert(table.into(), list);
+        }
+        rows
+    }
+
+    /// The transport nodes with an interface of one of these ports.
+    pub(crate) fn nodes_with<'a>(&'a self, ports: &HashSet<&str>) -> impl Iterator<Item = &'a str> {
+        let has = |report: &NodeReport| report.vifs.keys().any(|port| ports.contains(port.as_str()));
+        self.nodes.iter().filter(move |(_, report)| has(report)).map(|(node, _)| node.as_str())
     }
 
     /// Whether a switch has reported anything.

@@ -22,4 +22,5 @@ mod other_rules;
 mod refused_state;
 mod routes;
 mod support;
+mod trace;
 mod zones;

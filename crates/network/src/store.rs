@@ -143,6 +143,12 @@ impl ObjectStore {
         names.into_iter().flatten().map(|name| self.key(name))
     }
 
+    /// The objects that this one refers to, by kind and id, in declared order.
+    pub fn references(&self, object: &Object) -> Vec<ObjectKey> {
+        let names = self.targets(object).into_iter();
+        names.filter(|name| self.find(name).is_some()).map(|name| self.key(&name)).collect()
+    }
+
     /// The number of objects of a kind. Takes constant time.
     pub fn count(&self, kind: &str) -> usize {
         self.kinds.index(kind).and_then(|kind| self.objects.get(kind)).map_or(0, BTreeMap::len)

@@ -1,6 +1,6 @@
 //! Transactions, deltas, errors, and the interface of evaluators.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::merge;
 use crate::quotation::{grouped, quote_row, quote_text};
@@ -378,6 +378,14 @@ pub trait Evaluator {
         rows.map(Columns::into_ascending).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
+    /// The current rows of an input table that have one of these values in a column, ascending. For a few rows of a large
+    /// table: an evaluator may find them without reading the values of the others.
+    fn rows_with(&mut self, table: TableId, values: &HashSet<Value>) -> Result<Vec<Row>, CommitError> {
+        let mut rows = self.contents(table)?;
+        rows.retain(|row| row.iter().any(|value| values.contains(value)));
+        Ok(rows)
+    }
+
     /// Does maintenance that makes later transactions cheaper, to be called while no transaction waits. Does not
     /// affect results. The default does nothing.
     fn idle(&mut self) -> Result<(), CommitError> {
@@ -452,6 +460,10 @@ impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
 
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
         (**self).contents_columns(table)
+    }
+
+    fn rows_with(&mut self, table: TableId, values: &HashSet<Value>) -> Result<Vec<Row>, CommitError> {
+        (**self).rows_with(table, values)
     }
 
     fn idle(&mut self) -> Result<(), CommitError> {

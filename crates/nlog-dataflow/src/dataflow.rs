@@ -1,12 +1,12 @@
 //! The public interface of the engine: transactions in, deltas out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
     ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns, Evaluator, Row,
-    Schema, TableId, Tables, Transaction, TransactionError,
+    Schema, TableId, Tables, Transaction, TransactionError, Value,
 };
 use nlog_plan::Settings;
 use nlog_plan::query::Plan;
@@ -204,5 +204,9 @@ impl Evaluator for Dataflow {
 
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
         self.evaluator().contents_columns(table)
+    }
+
+    fn rows_with(&mut self, table: TableId, values: &HashSet<Value>) -> Result<Vec<Row>, CommitError> {
+        self.evaluator().rows_with(table, values)
     }
 }

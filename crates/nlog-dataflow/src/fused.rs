@@ -50,7 +50,7 @@ mod threads;
 mod trace;
 pub(crate) mod workers;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -58,14 +58,14 @@ use nlog::Program;
 use nlog_data::{
     ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns,
     Delta as ValueDelta, DerivedCause, DerivedError, Evaluator, Role, Row as ValueRow, RuleId, Schema,
-    TableId, Transaction, TransactionError,
+    TableId, Transaction, TransactionError, Value,
 };
 use nlog_plan::query::{Plan, RelationId};
 
 use crate::dataflow::{Options, StartError};
 use crate::panic::{message, refusal_of_all};
 use crate::processes::{Meeting, MeetingError};
-use crate::symbol::{Marks, Symbols};
+use crate::symbol::{Marks, Symbol, Symbols};
 use delta::Delta;
 use engine::State;
 use errors::Refusal;
@@ -517,6 +517,21 @@ impl Evaluator for Engine {
     fn contents(&mut self, table: TableId) -> Result<Vec<ValueRow>, CommitError> {
         let rows = self.rows(table)?;
         Ok(output::to_rows(&rows, &self.state.symbols))
+    }
+
+    fn rows_with(&mut self, table: TableId, values: &HashSet<Value>) -> Result<Vec<ValueRow>, CommitError> {
+        self.is_sound()?;
+        self.is_known(table)?;
+        if self.state.plan.program.schema.table(table).role != Role::Input {
+            let mut rows = self.contents(table)?;
+            rows.retain(|row| row.iter().any(|value| values.contains(value)));
+            return Ok(rows);
+        }
+        // Values that no row has leave symbols behind.
+        self.gone = true;
+        let symbols = &self.state.symbols;
+        let wanted: HashSet<Symbol> = values.iter().map(|value| symbols.intern(value)).collect();
+        Ok(output::to_rows(&self.inputs.rows_with(table, &wanted), symbols))
     }
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {

@@ -1,6 +1,6 @@
 //! The behaviour of engines as their users see it, one aspect per test.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use crate::support::setup::Setup;
@@ -99,6 +99,22 @@ fn rows_name_the_first_of_their_rules() {
         let delta = run(r#"{"insert": {"a": [[2]], "b": [[2]]}}"#);
         assert_eq!(delta.tables[&o].rules, [first]);
         assert_eq!(delta.tables[&one].rules, [program.rules_of(one).next().expect("it has a rule").0]);
+    }
+}
+
+#[test]
+fn rows_with_some_values_are_found_in_every_column() {
+    let program = compile("input table a(x: int, y: string); output table b(x: int); b(x) :- a(x, _);");
+    let (a, b) = (id(&program, "a"), id(&program, "b"));
+    let row = |x: i64, y: &str| vec![Value::Int(x), Value::String(y.into())];
+    for (kind, workers) in ENGINES {
+        let mut engine = engine(&program, Options { engine: kind, workers, ..Options::default() });
+        commit(&mut engine, r#"{"insert": {"a": [[1, "p"], [2, "q"], [3, "r"]]}}"#).expect("accepted");
+        let values = HashSet::from([Value::Int(3), Value::String("p".into()), Value::Int(9)]);
+        assert_eq!(engine.rows_with(a, &values), Ok(vec![row(1, "p"), row(3, "r")]));
+        assert_eq!(engine.rows_with(b, &values), Ok(vec![vec![Value::Int(3)]]));
+        commit(&mut engine, r#"{"delete": {"a": [[3, "r"]]}}"#).expect("accepted");
+        assert_eq!(engine.rows_with(a, &values), Ok(vec![row(1, "p")]));
     }
 }
 

@@ -1,12 +1,13 @@
 //! Adds hooks to an evaluator.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
     ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, ErrorCode, Evaluator, Memories,
-    Row, Schema, TableId, Tables, Transaction, TransactionError, no_memory,
+    Row, Schema, TableId, Tables, Transaction, TransactionError, Value, no_memory,
 };
 
 use crate::form::Form;
@@ -241,6 +242,10 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
 
     fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
         self.evaluator.contents(table)
+    }
+
+    fn rows_with(&mut self, table: TableId, values: &HashSet<Value>) -> Result<Vec<Row>, CommitError> {
+        self.evaluator.rows_with(table, values)
     }
 
     /// Advances time: rows that are due appear and disappear, as in an ordinary transaction. A tick earlier than

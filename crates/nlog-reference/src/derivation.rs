@@ -8,9 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use nlog::program::{BodyItem, HeadTerm, Rule, Term, VariableId};
+use nlog::program::{BodyItem, Expr, HeadTerm, Rule, Term, VariableId};
 use nlog_data::{Row, TableId, Value};
 
+use crate::expression::Values;
 use crate::join::{Atom, Binding, Contents, check, index_rows};
 use crate::project::{for_each_combination, head_variables};
 use crate::rule;
@@ -32,7 +33,8 @@ struct Candidates<'a> {
 /// more.
 pub(crate) fn bodies(rule: &Rule, contents: &Contents, row: &Row, most: usize) -> (Vec<Body>, bool) {
     let has_aggregates = rule.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }));
-    if has_aggregates && !rule::derive(rule, contents).rows.contains(row) {
+    let given = given(rule, row);
+    if has_aggregates && !rule::derive_with(rule, contents, given.clone()).rows.contains(row) {
         return (Vec::new(), false);
     }
     let group_columns: Vec<&Value> = (rule.terms.iter().zip(row))
@@ -43,7 +45,7 @@ pub(crate) fn bodies(rule: &Rule, contents: &Contents, row: &Row, most: usize) -
     let mut domains = Domains::new();
     let of_head = head_variables(rule);
     let mut is_derived = false;
-    for_each_combination(rule, contents, &mut |values, failure| {
+    for_each_combination(rule, contents, given, &mut |values, failure| {
         if is_head(rule::head(rule, values, failure)) {
             is_derived = true;
             for variable in &of_head {
@@ -68,6 +70,25 @@ pub(crate) fn bodies(rule: &Rule, contents: &Contents, row: &Row, most: usize) -
         ControlFlow::Continue(())
     });
     (bodies, more)
+}
+
+/// The values of variables that stand in the head as they are, if an atom binds them: only these can derive the row, and with
+/// them, most rows of most atoms need not be looked at.
+fn given(rule: &Rule, row: &Row) -> Values {
+    let atoms = rule.body.iter().filter_map(|item| match item {
+        BodyItem::Atom { terms, .. } => Some(terms),
+        _ => None,
+    });
+    let bound: BTreeSet<VariableId> = atoms.flat_map(|terms| variables(terms)).collect();
+    let mut given: Values = vec![None; rule.variables.len()];
+    for (term, value) in rule.terms.iter().zip(row) {
+        if let HeadTerm::Value(Expr::Variable(variable)) = term
+            && bound.contains(variable)
+        {
+            given[variable.0 as usize] = Some(value.clone());
+        }
+    }
+    given
 }
 
 /// The rows of each atom that agree with the domains of its variables, where each other atom can have the same values.

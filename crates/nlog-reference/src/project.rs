@@ -17,16 +17,20 @@ type Combination = (Values, Option<Failure>);
 
 /// Calls `each` for the values of the head's variables under every binding that the body does not reject, and with the
 /// least failure of such a binding: each combination once, in no order.
+///
+/// Variables that are given values have these. Each of them is one that an atom binds.
 pub(crate) fn for_each_combination(
     rule: &Rule,
     contents: &Contents,
+    given: Values,
     each: &mut dyn FnMut(&Values, Option<&Failure>),
 ) {
     let of_head = head_variables(rule);
     let mut left: Vec<&BodyItem> = rule.body.iter().collect();
-    let mut bound = vec![false; rule.variables.len()];
-    let mut combinations: HashSet<Combination> = HashSet::from([(vec![None; rule.variables.len()], None)]);
-    while let Some(at) = next(&left, &bound) {
+    let mut bound: Vec<bool> = given.iter().map(Option::is_some).collect();
+    let is_guided = bound.contains(&true);
+    let mut combinations: HashSet<Combination> = HashSet::from([(given, None)]);
+    while let Some(at) = next(&left, &bound, is_guided) {
         let item = left.remove(at);
         let mut live = of_head.clone();
         for item in &left {
@@ -68,15 +72,32 @@ pub(crate) fn for_each_combination(
     }
 }
 
-/// The place of the item to evaluate next: one that needs no further atom, or else the next atom.
-fn next(left: &[&BodyItem], bound: &[bool]) -> Option<usize> {
+/// The place of the item to evaluate next: one that needs no further atom, or else the next atom; where values are given, the
+/// one with the most known columns, because it has the fewest rows.
+fn next(left: &[&BodyItem], bound: &[bool], is_guided: bool) -> Option<usize> {
     let is_ready = |item: &&BodyItem| {
         let mut ready = !matches!(item, BodyItem::Atom { .. });
         used(item, &mut |variable| ready &= bound[variable.0 as usize]);
         ready
     };
-    let is_atom = |item: &&BodyItem| matches!(item, BodyItem::Atom { .. });
-    left.iter().position(is_ready).or_else(|| left.iter().position(is_atom))
+    let known = |at: &usize| match left[*at] {
+        BodyItem::Atom { terms, .. } if is_guided => {
+            terms.iter().filter(|term| is_known(term, bound)).count()
+        }
+        _ => 0,
+    };
+    let mut atoms = (0..left.len()).filter(|at| matches!(left[*at], BodyItem::Atom { .. }));
+    // Of equals, the first.
+    let best = || atoms.by_ref().max_by_key(|at| (known(at), std::cmp::Reverse(*at)));
+    left.iter().position(is_ready).or_else(best)
+}
+
+fn is_known(term: &Term, bound: &[bool]) -> bool {
+    match term {
+        Term::Constant(_) => true,
+        Term::Variable(variable) => bound[variable.0 as usize],
+        Term::Any => false,
+    }
 }
 
 /// The variables that an item reads: of an atom all.

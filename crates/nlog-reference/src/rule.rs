@@ -36,11 +36,16 @@ type Groups = BTreeMap<Vec<Value>, BTreeMap<Vec<Option<Value>>, Vec<Vec<Value>>>
 
 /// Evaluates a rule.
 pub(crate) fn derive(rule: &Rule, contents: &Contents) -> Derived {
+    derive_with(rule, contents, vec![None; rule.variables.len()])
+}
+
+/// Evaluates a rule where some variables of the head's own columns have these values: of a group, all rows or none.
+pub(crate) fn derive_with(rule: &Rule, contents: &Contents, given: Values) -> Derived {
     let mut derived = Derived::default();
     let mut groups = Groups::new();
     let aggregates = rule.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }));
     let of_head = head_variables(rule);
-    for_each_combination(rule, contents, &mut |values, failure| match head(rule, values, failure) {
+    for_each_combination(rule, contents, given, &mut |values, failure| match head(rule, values, failure) {
         None => {}
         Some(Err(failures)) => derived.fail(failures),
         Some(Ok(head)) if aggregates => {

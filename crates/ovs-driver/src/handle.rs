@@ -16,7 +16,7 @@ use crate::event::{Channel, Event};
 use crate::flow::FlowKey;
 use crate::identity::Identity;
 use crate::intent::Shared;
-use crate::learned::{FlowCount, LearnedFlow, ReadError, Readers};
+use crate::learned::{FlowCount, LearnedFlow, ReadError, Readers, SeenFlow};
 use crate::meter::MeterCount;
 use crate::openflow::OpenFlow;
 use crate::outbox::Outbox;
@@ -70,6 +70,14 @@ impl Handle {
         keys: Vec<FlowKey>,
     ) -> impl Future<Output = Result<Vec<FlowCount>, ReadError>> + Send + use<> {
         self.readers.clone().flow_counts(keys)
+    }
+
+    /// Reads from the switch the flows of these tables, whoever wrote them, as [`learned`](Self::learned) reads flows.
+    pub fn table_flows(
+        &self,
+        tables: Vec<u8>,
+    ) -> impl Future<Output = Result<Vec<SeenFlow>, ReadError>> + Send + use<> {
+        self.readers.clone().table_flows(tables)
     }
 
     /// Stops the driver, as dropping the handle does. Completes when all its tasks have ended and both connections

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use openflow_rs::message::FlowDescRequest;
-use openflow_rs::{DecodeError, Match};
+use openflow_rs::{DecodeError, FlowEntry, Match};
 use tokio::sync::Semaphore;
 
 use crate::flow::FlowKey;
@@ -51,6 +51,17 @@ impl LearnedFlow {
 pub struct FlowCount {
     /// The flow.
     pub key: FlowKey,
+    /// Packets that met it.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A flow as a switch has it, whoever wrote it, and what it has counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenFlow {
+    /// The flow.
+    pub entry: FlowEntry,
     /// Packets that met it.
     pub packets: u64,
     /// Their bytes.
@@ -124,6 +135,19 @@ impl Readers {
                 counts.extend(reader.flow_counts(some.to_vec()).await?);
             }
             Ok(counts)
+        })
+        .await
+    }
+
+    /// Reads the flows of these tables, within the deadline.
+    pub(crate) async fn table_flows(self, tables: Vec<u8>) -> Result<Vec<SeenFlow>, ReadError> {
+        self.in_turn(|reader| async move {
+            let mut flows = Vec::new();
+            // Changes of the switch go in between.
+            for table in tables {
+                flows.extend(reader.table_flows(table).await?);
+            }
+            Ok(flows)
         })
         .await
     }

@@ -126,7 +126,7 @@ pub use event::{Channel, Event, ForeignChange, InterfaceId, Problem, Rejection, 
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use group::{BUCKET_MAX, Bucket, CHOICE_BYTES_MAX, Choice, GROUP_MAX};
 pub use handle::{Handle, spawn, spawn_with};
-pub use learned::{FlowCount, LEARNED_WITHIN, LearnedFlow, ReadError};
+pub use learned::{FlowCount, LEARNED_WITHIN, LearnedFlow, ReadError, SeenFlow};
 pub use limits::ZoneLimits;
 pub use meter::{METER_MAX, Meter, MeterCount};
 pub use openflow::{PushError, Pushed, push_bundle};

@@ -36,7 +36,7 @@ use crate::flow::FlowKey;
 use crate::forwarding::{Batch, Installed};
 use crate::identity::{self, Identity, Verdict};
 use crate::intent::Shared;
-use crate::learned::{FlowCount, LearnedFlow, ReadError};
+use crate::learned::{FlowCount, LearnedFlow, ReadError, SeenFlow};
 use crate::meter::MeterCount;
 use crate::outbox::Outbox;
 
@@ -103,6 +103,8 @@ enum What {
     Counts(oneshot::Sender<Result<Vec<MeterCount>, ReadError>>),
     /// Read what these flows have counted, for somebody else.
     FlowCounts(Vec<FlowKey>, oneshot::Sender<Result<Vec<FlowCount>, ReadError>>),
+    /// Read the flows of this table, for somebody else.
+    TableFlows(u8, oneshot::Sender<Result<Vec<SeenFlow>, ReadError>>),
     /// Send these frames.
     Send(Vec<Frame>),
 }
@@ -139,6 +141,13 @@ impl Reader {
     pub(crate) async fn flow_counts(&self, keys: Vec<FlowKey>) -> Result<Vec<FlowCount>, ReadError> {
         let (reply, receiver) = oneshot::channel();
         self.ask(What::FlowCounts(keys, reply)).await?;
+        receiver.await.map_err(|_| ReadError::Lost)?
+    }
+
+    /// Reads the flows of a table.
+    pub(crate) async fn table_flows(&self, table: u8) -> Result<Vec<SeenFlow>, ReadError> {
+        let (reply, receiver) = oneshot::channel();
+        self.ask(What::TableFlows(table, reply)).await?;
         receiver.await.map_err(|_| ReadError::Lost)?
     }
 
@@ -374,6 +383,10 @@ impl Keeper {
                 Some(Request { what: What::FlowCounts(_, reply), .. }) if reply.is_closed() => Ok(()),
                 Some(Request { what: What::FlowCounts(keys, reply), .. }) => {
                     session.flow_counts(&keys).await.map(|counts| drop(reply.send(counts)))
+                }
+                Some(Request { what: What::TableFlows(_, reply), .. }) if reply.is_closed() => Ok(()),
+                Some(Request { what: What::TableFlows(table, reply), .. }) => {
+                    session.table_flows(table).await.map(|flows| drop(reply.send(flows)))
                 }
                 Some(Request { what: What::Send(frames), .. }) => session.send_frames(&frames).await,
                 None => std::future::pending().await,

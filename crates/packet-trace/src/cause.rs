@@ -12,7 +12,7 @@ use openflow_rs::{Action, Demand, Field, FlowEntry, Match, Subfield};
 use switch_tables::{IPS, PORT_HOMES};
 
 use crate::packet::string;
-use crate::{FlowView, LookupView, Network, Sent};
+use crate::{FlowView, LookupView, Network, Sent, UNKNOWN};
 
 /// The end of a packet or a copy of it that does not arrive.
 #[derive(Debug)]
@@ -265,7 +265,8 @@ impl Network {
         if program.hook_of(table).is_some() {
             return;
         }
-        let transaction = self.origins.get(&(table, row.clone())).copied();
+        let origin = self.origins.get(&(table, row.clone())).copied();
+        let transaction = origin.filter(|transaction| *transaction != UNKNOWN);
         if let Some(kind) = program.objects.iter().find(|kind| kind.table == table) {
             let id = string(row.first()).unwrap_or_default().to_owned();
             let what = format!("{} {id}", kind.name);
@@ -277,7 +278,7 @@ impl Network {
             for (table, row) in Body::of(program, way).rows {
                 self.leaves(table, &row, seen, leaves);
             }
-        } else if transaction.is_some() {
+        } else if origin.is_some() {
             let row = explanation::atom(program, table, row);
             leaves.push(Leaf { what: row.clone(), row, transaction, object: None });
         }

@@ -6,7 +6,7 @@ use crate::{Cause, Delivery, Drop, FlowView, Hop, Leaf, Line, LookupView, Neares
 
 /// The trace as one object.
 pub fn json(trace: &Trace) -> Json {
-    json!({
+    let mut object = json!({
         "verdict": if trace.is_delivered() { "delivered" } else { "dropped" },
         "text": crate::text::verdict(trace),
         "from": trace.from,
@@ -17,7 +17,11 @@ pub fn json(trace: &Trace) -> Json {
         "delivered": trace.delivered.iter().map(delivery).collect::<Vec<_>>(),
         "dropped": trace.dropped.iter().map(drop).collect::<Vec<_>>(),
         "hops": trace.hops.iter().map(hop).collect::<Vec<_>>(),
-    })
+    });
+    if trace.live.is_some() {
+        object["live"] = crate::live::to_json(trace);
+    }
+    object
 }
 
 fn delivery(one: &Delivery) -> Json {

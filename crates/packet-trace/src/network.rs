@@ -16,8 +16,13 @@ use switch_tables::{
     PATCH_PORT, PORT_HOMES, PROBLEMS, SwitchTable, TUNNEL_PORT, VIF,
 };
 
+use crate::HostTables;
+
 /// The rows of the input tables, those of hooks included, each with the transaction that inserted it.
 pub type Origins = BTreeMap<(TableId, Row), u64>;
+
+/// Stands for the number of a transaction that is not known.
+pub const UNKNOWN: u64 = 0;
 
 /// A network, ready to carry packets.
 pub struct Network {
@@ -25,6 +30,8 @@ pub struct Network {
     engine: Dataflow,
     /// What explains them.
     pub(crate) state: Reference,
+    /// The flow tables of hosts, if they need not be derived.
+    pub(crate) ready: Option<Box<dyn HostTables>>,
     pub(crate) origins: Origins,
     pub(crate) pipeline: Pipeline,
     pub(crate) tables: Tables,
@@ -87,6 +94,27 @@ impl Network {
     /// # Errors
     /// The program lacks a table, or refuses the rows.
     pub fn new(program: &Arc<Program>, origins: Origins) -> Result<Network, String> {
+        Network::with(program, origins, None)
+    }
+
+    /// The network with these rows, where packets go through flow tables that are there already. The rows explain these: rows
+    /// that are left out cost explanations and change no way.
+    ///
+    /// # Errors
+    /// The program lacks a table, or refuses the rows.
+    pub fn over(
+        program: &Arc<Program>,
+        origins: Origins,
+        ready: Box<dyn HostTables>,
+    ) -> Result<Network, String> {
+        Network::with(program, origins, Some(ready))
+    }
+
+    fn with(
+        program: &Arc<Program>,
+        origins: Origins,
+        ready: Option<Box<dyn HostTables>>,
+    ) -> Result<Network, String> {
         let tables = Tables::of(&program.schema)?;
         let mut inputs = Transaction::default();
         let mut managed = BTreeSet::new();
@@ -104,6 +132,7 @@ impl Network {
         let mut network = Network {
             engine,
             state: Reference::new(Arc::clone(program), Observed::All),
+            ready,
             origins,
             pipeline: Pipeline::new(program),
             tables,
@@ -115,7 +144,7 @@ impl Network {
         let sites = network.sites();
         let vnics = network.vifs().into_iter().map(|vif| ((vif.host, vif.ofport), vif.port)).collect();
         network.hosts.update(sites, vnics);
-        network.follow(&committed)?;
+        network.follow(&committed, &[])?;
         Ok(network)
     }
 
@@ -131,12 +160,19 @@ impl Network {
         Ok(committed)
     }
 
-    /// The simulated hosts load what the rules derive for them.
-    fn follow(&mut self, committed: &Committed) -> Result<(), String> {
+    /// The simulated hosts load what the rules derive for them, or those that are new what is ready for them.
+    fn follow(&mut self, committed: &Committed, new: &[String]) -> Result<(), String> {
         let reported: [BTreeMap<(String, String), u16>; 2] =
             [self.tables.tunnel_port, self.tables.patch_port]
                 .map(|table| self.read(Some(table), rows::port).into_iter().collect());
-        self.hosts.apply(&self.tables.outputs, &committed.delta.tables)?;
+        match &self.ready {
+            None => self.hosts.apply(&self.tables.outputs, &committed.delta.tables)?,
+            Some(ready) => {
+                for host in new {
+                    self.hosts.apply(&self.tables.outputs, &ready.of(host)?)?;
+                }
+            }
+        }
         self.hosts.make_ports(|key, wanted| {
             let [tunnels, patches] = &reported;
             let own = match wanted {
@@ -255,8 +291,9 @@ impl Network {
         let rows = hosts.iter().map(|host| rows::managed_row(host)).collect();
         transaction.insert.insert(self.tables.managed, rows);
         let committed = self.commit(&transaction)?;
+        self.follow(&committed, &hosts)?;
         self.computed.extend(hosts);
-        self.follow(&committed)
+        Ok(())
     }
 
     /// Whether the controller computes a host.

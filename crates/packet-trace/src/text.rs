@@ -19,6 +19,9 @@ const STAGE: usize = 17;
 pub fn text(trace: &Trace, verbose: bool) -> String {
     let mut out = Writer { out: String::new(), verbose };
     out.verdict(trace);
+    if let Some(warning) = crate::live::warning(trace) {
+        out.line(0, &warning);
+    }
     out.line(0, &format!("packet: {}", trace.packet));
     for note in &trace.notes {
         out.line(0, &format!("note: {note}"));
@@ -33,6 +36,9 @@ pub fn text(trace: &Trace, verbose: bool) -> String {
     }
     if let Some(more @ 1..) = trace.hops.len().checked_sub(shown) {
         out.line(0, &format!("and {more} more hosts; --verbose shows them"));
+    }
+    for line in crate::live::lines(trace, verbose) {
+        out.line(0, &line);
     }
     out.out
 }

@@ -9,6 +9,7 @@ use rule_tests::FlowOrigin;
 use rule_tests::frame::vlan;
 use simulated_hosts::Place;
 
+use crate::live::{Live, Met};
 use crate::{Cause, Drop, Network, Sent};
 
 /// The way of one packet.
@@ -34,6 +35,10 @@ pub struct Trace {
     pub vain: bool,
     /// What the rules say is wrong with the objects concerned.
     pub problems: Vec<String>,
+    /// All look-ups, for a comparison with the switches.
+    pub met: Vec<Met>,
+    /// That comparison, if somebody has asked the switches.
+    pub live: Option<Live>,
 }
 
 /// A frame that arrives.
@@ -147,6 +152,8 @@ impl Network {
             dropped: Vec::new(),
             vain: sent.sought.is_some(),
             problems: Vec::new(),
+            met: Vec::new(),
+            live: None,
         };
         match &sent.place {
             None => trace.dropped.push(self.not_bound(&sent.from)),
@@ -167,7 +174,23 @@ impl Network {
         }
         trace.dropped.extend(sent.sought.map(|ip| self.unknown(ip, sent)));
         trace.problems = self.problems(sent, &trace.dropped);
+        trace.notes.extend(self.unexplained(&trace));
         Ok(trace)
+    }
+
+    /// What the reader should know if flows are ready whose rows are not derived here.
+    fn unexplained(&self, trace: &Trace) -> Option<String> {
+        let without_row = |drop: &Drop| match &drop.cause {
+            Cause::Flow(at) | Cause::Problem(at, _) => {
+                at.flow.as_ref().is_some_and(|flow| flow.rule.is_some() && flow.row.is_none())
+            }
+            _ => false,
+        };
+        let is_open = self.ready.is_some() && trace.dropped.iter().any(without_row);
+        is_open.then(|| {
+            "the objects behind a flow that drops it are beyond those looked at; a trace of the journal names them"
+                .to_owned()
+        })
     }
 
     fn follow_crossing(&self, sent: &Sent, crossing: Crossing, trace: &mut Trace) {
@@ -177,6 +200,7 @@ impl Network {
             self.lines(host, steps, &mut lines);
             trace.hops.push(Hop { host: host.clone(), before: *before, lines });
             trace.dropped.extend(self.drops(host, steps));
+            self.met(host, steps, &mut trace.met);
         }
         for Arrival { host, port, bytes } in crossing.arrived {
             let (port, interface) = self.receiver(&host, port.0, vlan(&bytes));
@@ -243,7 +267,9 @@ impl Network {
     pub(crate) fn flow(&self, host: &str, entry: &FlowEntry) -> FlowView {
         let row = self.row_of(host, entry);
         let origin = row.and_then(|row| FlowOrigin::of(&self.state, self.tables.outputs.flows(), row));
-        let rules = origin.as_ref().map(|origin| (origin.said, origin.placed));
+        let ready = self.ready.as_ref().and_then(|ready| ready.rules(host, entry));
+        let rules = ready.map(|rules| (rules.said, rules.placed));
+        let rules = rules.or(origin.as_ref().map(|origin| (origin.said, origin.placed)));
         // The controller gives a flow the fingerprint of its rule as its cookie.
         let cookie = rules.map_or(entry.cookie, |(_, placed)| self.program().rule(placed).fingerprint);
         let priority = self.pipeline.priority_of(entry.table, entry.priority);
@@ -277,13 +303,21 @@ impl Network {
     /// The row of a flow; none for one that the switch learned.
     fn row_of(&self, host: &str, entry: &FlowEntry) -> Option<Row> {
         let matches = Canonical::new(entry.matches.clone());
+        let actions = entry.actions.clone().canonical();
         let mut rows = self.state.rows(self.tables.outputs.flows());
         rows.find(|row| match &row[..] {
-            [Value::String(own), Value::Int(table), Value::Int(priority), Value::Match(own_match), _] => {
+            [
+                Value::String(own),
+                Value::Int(table),
+                Value::Int(priority),
+                Value::Match(own_match),
+                Value::Actions(own_actions),
+            ] => {
                 **own == *host
                     && *table == i64::from(entry.table)
                     && *priority == i64::from(entry.priority)
                     && **own_match == matches
+                    && own_actions.get().canonical() == actions
             }
             _ => false,
         })

@@ -33,7 +33,7 @@ pub(crate) struct Address {
 
 impl Address {
     /// Connects to the controller and runs `work` with the connection.
-    fn with<T, F: Future<Output = Result<T, Failure>>>(
+    pub(crate) fn with<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         work: impl FnOnce(Client) -> F,
     ) -> Result<T, Failure> {
@@ -70,7 +70,8 @@ pub(crate) fn ask<T, F: Future<Output = Option<T>>>(
     runtime.block_on(async { tokio::time::timeout(within, answer).await.ok()? })
 }
 
-fn failed(error: ClientError) -> Failure {
+/// The failure of a request.
+pub(crate) fn failed(error: ClientError) -> Failure {
     match error {
         ClientError::BadEndpoint { .. } => Failure::Usage(error.to_string()),
         // The request is valid; the controller's disk failed.

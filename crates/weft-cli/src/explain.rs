@@ -13,10 +13,10 @@ use nlog_data::json::to_json;
 use nlog_data::{ColumnDelta, Evaluator, Role, Row, TableId, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::{Obstacle, ObstacleKind, Reference, WhyNot, explanation};
-use packet_trace::AskedFlow;
+use packet_trace::{AskedFlow, UNKNOWN};
 use serde_json::{Value as Json, json};
 
-use crate::eval::{Run, Running, Source};
+use crate::eval::{Begin, Run, Running, Source};
 use crate::exit::Failure;
 use crate::program::{compile, load, show};
 
@@ -180,6 +180,16 @@ pub(crate) fn input_rows(
     source: &Source,
     until: Option<u64>,
 ) -> Result<(Origins, Result<(), Failure>), Failure> {
+    input_rows_after(None, program, source, until)
+}
+
+/// The same after a saved state, whose rows are from transactions that are not known.
+pub(crate) fn input_rows_after(
+    begin: Option<Begin>,
+    program: &Arc<Program>,
+    source: &Source,
+    until: Option<u64>,
+) -> Result<(Origins, Result<(), Failure>), Failure> {
     let make = |program, observe| -> Result<Box<dyn Evaluator>, String> {
         let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
         Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
@@ -191,6 +201,15 @@ pub(crate) fn input_rows(
     let mut origins = Origins::new();
     let mut run = Run::new(source, Arc::clone(program));
     run.until = until;
+    if let Some(begin) = begin {
+        run.progress = begin.progress;
+        let evaluator = running.evaluator();
+        begin.load(evaluator)?;
+        for (id, _) in program.schema.iter().filter(|(_, table)| table.role == Role::Input) {
+            let rows = evaluator.contents(id).map_err(|error| Failure::Outside(error.to_string()))?;
+            origins.extend(rows.into_iter().map(|row| ((id, row), UNKNOWN)));
+        }
+    }
     let nowhere: Option<&mut Vec<u8>> = None;
     run.transactions(source.open()?, &mut running, nowhere, &mut |txn, delta: &ColumnDelta| {
         for (&table, changes) in &delta.to_rows().tables {

@@ -9,15 +9,18 @@ use clap::Args;
 use packet_trace::{MacAddr, Network, Payload, Sent, Words, json, text};
 
 mod capture;
+mod running;
 
-use crate::eval::Source;
+use crate::client::Address;
+use crate::eval::{Begin, Source};
 use crate::exit::Failure;
-use crate::explain::input_rows;
+use crate::explain::input_rows_after;
 use crate::program::compile;
 
 /// The end of `--help`.
 const READING: &str = "\
-The packet runs through the flow tables that the rules derive for the hosts on its way; no switch is asked. First comes the verdict: \
+Without a program, the running controller is asked, and the packet runs through the flows that its switches are to have now. With a \
+program, it runs through the flow tables that the rules derive for the hosts on its way from transactions and objects. No switch is asked. First comes the verdict: \
 where the packet arrives and what has changed in it, or what drops it, with the rule and the objects and transactions behind it. \
 Then comes the way, host by host: stages whose flows say no more than that the packet passes are left out.
 
@@ -28,15 +31,22 @@ The exit status is 0 if the packet arrives (with --to: at that port), and 1 if i
 
 /// Arguments of `weft trace`.
 #[derive(Args)]
-#[command(override_usage = "weft trace [OPTIONS] <PROGRAM>... <FROM>", after_help = READING)]
+#[command(
+    override_usage = "weft trace [OPTIONS] [PROGRAM]... <FROM>",
+    after_help = READING,
+    mut_arg("input", |input| input.required_unless_present_any(["objects", "programs"])),
+)]
 pub(crate) struct TraceCommand {
     /// `.nlog` files or folders, which form one program (`builtin` is the built-in rules), and then the port that sends the
-    /// packet
+    /// packet. Without a program, the running controller is asked
     // One list, since options may stand between programs and port.
     #[arg(required = true, value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
     #[command(flatten)]
     source: Source,
+    /// Start from a state that `weft eval --save-state` has saved
+    #[arg(long, value_name = "FILE", conflicts_with = "objects")]
+    state: Option<PathBuf>,
     /// Trace in the network as it was after this transaction
     #[arg(long, value_name = "TXN")]
     at: Option<u64>,
@@ -48,6 +58,12 @@ pub(crate) struct TraceCommand {
     /// Print a JSON object for each packet
     #[arg(long)]
     json: bool,
+    /// Compare the flows that the packet meets with those that the switches have, and show what is missing, stale or foreign,
+    /// and what they have counted. For a running controller
+    #[arg(long)]
+    live: bool,
+    #[command(flatten)]
+    address: Address,
 }
 
 /// What the packet is.
@@ -110,15 +126,24 @@ impl PacketArguments {
 impl TraceCommand {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let Some((from, programs)) = self.programs.split_last().filter(|(_, programs)| !programs.is_empty())
-        else {
-            let why = "give a program and the port that sends the packet, such as: builtin blue-1";
-            return Err(Failure::Usage(why.to_owned()));
+        let Some((from, programs)) = self.programs.split_last() else {
+            return Err(Failure::Usage("give the port that sends the packet".to_owned()));
         };
         let from = from.to_string_lossy();
+        if programs.is_empty() {
+            return self.ask(&from);
+        }
+        if self.live {
+            return Err(Failure::Usage("--live asks a running controller: leave out the program".to_owned()));
+        }
+        if self.source.is_empty() && self.state.is_none() {
+            let why = "say what the network is: -i TXNS, --objects FILE or --state FILE; without a program, the running controller is asked";
+            return Err(Failure::Usage(why.to_owned()));
+        }
         let program = compile(programs)?;
         let frames = self.packet.pcap.as_deref().map(capture::frames).transpose()?;
-        let (rows, refused) = input_rows(&program, &self.source, self.at)?;
+        let begin = self.state.as_ref().map(|file| Begin::read(file, &program)).transpose()?;
+        let (rows, refused) = input_rows_after(begin, &program, &self.source, self.at)?;
         let mut network = Network::new(&program, rows).map_err(Failure::Rejected)?;
         let all_arrive = match frames {
             None => {

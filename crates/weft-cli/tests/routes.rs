@@ -36,8 +36,8 @@ const NETWORK: &str = "
 ";
 
 /// A controller that ends with its test.
-struct Controller {
-    folder: Folder,
+pub(crate) struct Controller {
+    pub(crate) folder: Folder,
     daemon: Child,
 }
 
@@ -49,7 +49,7 @@ impl Drop for Controller {
 }
 
 impl Controller {
-    fn start() -> Controller {
+    pub(crate) fn start() -> Controller {
         let folder = Folder::new();
         let listen = format!("unix:{}", folder.path("weft.sock").display());
         folder.write("weft.toml", format!("state = \"state\"\nlisten = \"{listen}\"\n"));
@@ -63,7 +63,7 @@ impl Controller {
         controller
     }
 
-    fn weft(&self, arguments: &[&str]) -> Outcome {
+    pub(crate) fn weft(&self, arguments: &[&str]) -> Outcome {
         let address = format!("unix:{}", self.folder.path("weft.sock").display());
         self.folder.weft(&[arguments, &["--controller", &address]].concat())
     }

@@ -5,6 +5,7 @@
 use frame_builder::{Endpoints, IPV4, Ipv4, TCP, ethernet, tcp};
 use serde_json::{Value, json};
 
+use crate::routes::Controller;
 use crate::support::{Folder, Outcome};
 
 /// Two hosts, two switches, and a router between them.
@@ -249,4 +250,66 @@ fn a_flow_of_a_switch_is_explained_by_its_text_and_by_its_cookie() {
     says(by_cookie.has_status(0), &["of_flow(\"hv2\", "]);
     assert!(explain("cookie=0x1", "hv2").has_status(1).stderr.contains("no rule derives"));
     assert!(explain("nonsense", "hv2").has_status(2).stderr.contains("is no flow"));
+}
+
+#[test]
+fn a_running_controller_says_what_its_journal_says() {
+    let controller = Controller::start();
+    controller.folder.write("network.yaml", NETWORK);
+    let network = controller.folder.path("network.yaml");
+    controller.weft(&["apply", "-f", network.to_str().unwrap()]).has_status(0);
+    let journal = controller.folder.path("state/journal.jsonl");
+    for arguments in [
+        &["blue-1", "--to", "red-1", "--tcp", "443"][..],
+        &["blue-1", "--ip", "10.0.1.9"],
+        &["blue-1", "--to", "red-1", "--json"],
+        &["blue-1", "--to", "red-1", "--verbose"],
+        &["blue-1", "--flow", "tcp,dl_dst=02:00:00:00:ff:01,nw_dst=10.0.2.1"],
+    ] {
+        let running = controller.weft(&[&["trace"], arguments].concat());
+        let offline = ["trace", "builtin", "-i", journal.to_str().unwrap()];
+        let offline = controller.folder.weft(&[&offline, arguments].concat());
+        assert_eq!(running.status, offline.status, "{}", running.stderr);
+        // The controller keeps no transaction numbers.
+        let offline = offline
+            .stdout
+            .replace(" (transaction 1)", "")
+            .replace("\"transaction\":1", "\"transaction\":null");
+        assert_eq!(running.stdout, offline, "{}", running.stderr);
+    }
+    let unknown = controller.weft(&["trace", "blue-9", "--to", "red-1"]);
+    assert!(unknown.has_status(1).stderr.contains("there is no port \"blue-9\""), "{}", unknown.stderr);
+    let usage = controller.weft(&["trace", "blue-1", "--to", "red-1", "--at", "2"]);
+    assert!(usage.has_status(2).stderr.contains("need a program"), "{}", usage.stderr);
+    let usage = trace(&["blue-1", "--to", "red-1", "--live"]);
+    assert!(usage.has_status(2).stderr.contains("leave out the program"), "{}", usage.stderr);
+}
+
+#[test]
+fn a_saved_state_is_as_good_as_the_transactions_before_it() {
+    let folder = folder();
+    let save = [
+        "eval",
+        "builtin",
+        "--objects",
+        "net.yaml",
+        "-i",
+        "reports.jsonl",
+        "--save-state",
+        "now.state",
+        "--final",
+    ];
+    folder.weft(&save).has_status(0);
+    for arguments in [&["blue-1", "--to", "red-1", "--tcp", "22"][..], &["blue-1", "--to", "blue-2"]] {
+        let saved = folder.weft(&[&["trace", "builtin", "--state", "now.state"], arguments].concat());
+        let replayed = trace_in(&folder, arguments);
+        // A state does not say which transaction a row is from.
+        let numbers = (1..=3).map(|number| format!(" (transaction {number})"));
+        let replayed_text = numbers.fold(replayed.stdout.clone(), |text, number| text.replace(&number, ""));
+        assert_eq!((saved.status, &saved.stdout), (replayed.status, &replayed_text), "{}", saved.stderr);
+    }
+    // Transactions after it go on from there.
+    folder.write("later.jsonl", "{\"insert\":{\"vif\":[[\"hv2\",\"blue-2\",1,\"\",9]]}}\n");
+    let later = ["trace", "builtin", "--state", "now.state", "-i", "later.jsonl", "blue-1", "--to", "blue-2"];
+    says(folder.weft(&later).has_status(0), &["delivered to blue-2 on hv2"]);
 }

@@ -116,6 +116,10 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
+    async fn trace(&self, _: Request<pb::TraceRequest>) -> Result<Response<pb::TraceResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     async fn status(&self, _: Request<pb::StatusRequest>) -> Result<Response<pb::StatusResponse>, Status> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst);
         let synced = self.script.in_order_after.is_some_and(|after| asked >= after);

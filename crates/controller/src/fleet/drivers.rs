@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use openflow_rs::Match;
 use ovs_driver::{
-    Changes, Desired, Event, FlowCount, FlowKey, FlowTable, LearnedFlow, MeterCount, ReadError,
+    Changes, Desired, Event, FlowCount, FlowKey, FlowTable, LearnedFlow, MeterCount, ReadError, SeenFlow,
 };
 use tokio::sync::mpsc;
 
@@ -31,6 +31,8 @@ pub trait Driver: Send {
     fn meter_counts(&self) -> Asking<Vec<MeterCount>>;
     /// Reads from the switch what these flows have counted.
     fn flow_counts(&self, keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>>;
+    /// Reads from the switch the flows of these tables, whoever wrote them.
+    fn table_flows(&self, tables: Vec<u8>) -> Asking<Vec<SeenFlow>>;
     /// Stops the driver. The future completes, soon, when the driver no longer acts.
     fn end(self: Box<Self>) -> Shutdown;
 }
@@ -78,6 +80,10 @@ impl Driver for ovs_driver::Handle {
 
     fn flow_counts(&self, keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>> {
         Box::pin(ovs_driver::Handle::flow_counts(self, keys))
+    }
+
+    fn table_flows(&self, tables: Vec<u8>) -> Asking<Vec<SeenFlow>> {
+        Box::pin(ovs_driver::Handle::table_flows(self, tables))
     }
 
     fn end(self: Box<Self>) -> Shutdown {

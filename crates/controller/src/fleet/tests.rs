@@ -49,6 +49,10 @@ impl Driver for FakeDriver {
         Box::pin(std::future::ready(Err(ReadError::NotConnected)))
     }
 
+    fn table_flows(&self, _tables: Vec<u8>) -> Asking<Vec<ovs_driver::SeenFlow>> {
+        Box::pin(std::future::ready(Err(ReadError::NotConnected)))
+    }
+
     fn flow_counts(&self, _keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>> {
         Box::pin(std::future::ready(Err(ReadError::NotConnected)))
     }

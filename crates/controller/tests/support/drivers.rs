@@ -8,7 +8,7 @@ use controller::fleet::{Asking, Driver, Drivers, Reading, Shutdown};
 use openflow_rs::Match;
 use ovs_driver::{
     Changes, Channel, Config, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, ReadError,
-    Report,
+    Report, SeenFlow,
 };
 use tokio::sync::mpsc;
 
@@ -32,6 +32,8 @@ pub(crate) struct Switch {
     pub(crate) passed: Option<Vec<FlowCount>>,
     /// The flows whose counters were asked for.
     pub(crate) asked: Vec<FlowKey>,
+    /// All its flows, if somebody may read them.
+    pub(crate) there: Option<Vec<SeenFlow>>,
     /// The transactions pushed.
     pub(crate) pushed: Vec<u64>,
     /// The frames that it was told to send, each with its name.
@@ -78,6 +80,13 @@ impl Switches {
         all.get_mut(name).unwrap_or_else(|| panic!("no driver of {name} was started")).passed = Some(counts);
     }
 
+    /// From now on, a switch says that it has these flows.
+    #[allow(dead_code, reason = "not every test looks at all flows")]
+    pub(crate) fn have(&self, name: &str, flows: Vec<SeenFlow>) {
+        let mut all = self.all.lock().unwrap_or_else(|error| panic!("{error}"));
+        all.get_mut(name).unwrap_or_else(|| panic!("no driver of {name} was started")).there = Some(flows);
+    }
+
     /// Connects a switch, finds it right, and reports what is plugged in.
     #[allow(dead_code, reason = "not every test connects a switch")]
     pub(crate) async fn connect(&self, name: &str, report: Report) {
@@ -108,6 +117,7 @@ impl Drivers for Switches {
             learned: None,
             counted: None,
             passed: None,
+            there: None,
             asked: Vec::new(),
             pushed: Vec::new(),
             frames: Vec::new(),
@@ -176,6 +186,15 @@ impl Driver for FakeDriver {
             switch.asked.extend(keys);
         });
         Box::pin(std::future::ready(passed.ok_or(ReadError::NotConnected)))
+    }
+
+    fn table_flows(&self, tables: Vec<u8>) -> Asking<Vec<SeenFlow>> {
+        let mut there = None;
+        self.switch(|switch| there.clone_from(&switch.there));
+        let of_tables = |flows: Vec<SeenFlow>| {
+            flows.into_iter().filter(|flow| tables.contains(&flow.entry.table)).collect()
+        };
+        Box::pin(std::future::ready(there.map(of_tables).ok_or(ReadError::NotConnected)))
     }
 
     fn end(self: Box<Self>) -> Shutdown {

@@ -3,7 +3,7 @@
 //! Accepts and refuses the same transactions as [`nlog_data::Inputs`], which stores rows as values. The engine applies
 //! a transaction here before its rules run, and undoes it if they refuse it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use hashbrown::hash_table::{Entry, HashTable};
@@ -192,6 +192,19 @@ impl Inputs {
         let mut rows = Delta::new(stored.width);
         for place in &stored.places {
             rows.push(stored.row(*place), 1);
+        }
+        rows
+    }
+
+    /// The rows of a table that have one of these symbols in a column.
+    pub(crate) fn rows_with(&self, table: TableId, wanted: &HashSet<Symbol>) -> Delta {
+        let stored = &self.tables[table.0 as usize];
+        let mut rows = Delta::new(stored.width);
+        for place in &stored.places {
+            let row = stored.row(*place);
+            if row.iter().any(|symbol| wanted.contains(symbol)) {
+                rows.push(row, 1);
+            }
         }
         rows
     }

@@ -9,7 +9,7 @@ use openflow_rs::{Body, Message};
 use super::steps::Step;
 use crate::flow::{self, Flow, FlowKey};
 use crate::forwarding::Batch;
-use crate::learned::FlowCount;
+use crate::learned::{FlowCount, SeenFlow};
 use crate::ledger::FlowChange;
 use crate::zone;
 
@@ -215,6 +215,18 @@ pub(crate) fn flow_count(
             counts.push(FlowCount { key: key.clone(), packets, bytes });
         }
     }
+    Ok(Some(reply.more))
+}
+
+/// Reads one part of the reply to a flow description request from the whole message, and adds its flows. The result is that of
+/// [`flow_descs`].
+pub(crate) fn seen_flows(message: &[u8], flows: &mut Vec<SeenFlow>) -> Result<Option<bool>, BadDesc> {
+    let message = Message::decode(message).map_err(|error| BadDesc { offset: error.offset })?;
+    let Body::FlowDescReply(reply) = message.body else { return Ok(None) };
+    flows.extend(reply.flows.into_iter().map(|flow| {
+        let (packets, bytes) = (flow.packets.unwrap_or(0), flow.bytes.unwrap_or(0));
+        SeenFlow { entry: flow.entry, packets, bytes }
+    }));
     Ok(Some(reply.more))
 }
 

@@ -35,6 +35,11 @@ pub(crate) struct Opened {
 }
 
 impl Source {
+    /// Whether no file is named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.input.is_none() && self.objects.is_empty()
+    }
+
     /// Reads the files of objects, and opens the file of transactions.
     pub(crate) fn open(&self) -> Result<Opened, Failure> {
         let readers = self.input.iter().chain(&self.objects);

@@ -2,4 +2,5 @@
 
 mod end_to_end;
 mod network;
+mod trace;
 mod zones_and_counters;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use openflow_rs::message::{FlowDescRequest, GroupDescRequest};
-use openflow_rs::{Body, GroupEntry, MeterEntry};
+use openflow_rs::{Body, GroupEntry, Match, MeterEntry};
 
 use super::{FLOWS_MAX, Session, malformed};
 use crate::config::Config;
 use crate::flow::{Flow, FlowKey};
 use crate::forwarding::Installed;
-use crate::learned::{self, FlowCount, LEARNED_MAX, LearnedFlow, ReadError};
+use crate::learned::{self, FlowCount, LEARNED_MAX, LearnedFlow, ReadError, SeenFlow};
 use crate::meter::MeterCount;
 use crate::openflow::connection::SessionError;
 use crate::openflow::error;
@@ -86,6 +86,30 @@ impl Session {
             }
         }
         Ok(Ok(counts))
+    }
+
+    /// Reads the flows of a table, for somebody else. A refusal concerns only the request.
+    pub(crate) async fn table_flows(
+        &mut self,
+        table: u8,
+    ) -> Result<Result<Vec<SeenFlow>, ReadError>, SessionError> {
+        let (mut flows, mut is_long) = (Vec::new(), false);
+        let request = Body::FlowDescRequest(learned::request(table, Match::any()));
+        let dumped = self
+            .dump_whole("the flows of a table", request, |message| {
+                is_long |= flows.len() > LEARNED_MAX;
+                // The connection stays, however many there are.
+                let mut rest = Vec::new();
+                let into = if is_long { &mut rest } else { &mut flows };
+                wire::seen_flows(message, into).map(|more| (more, 0))
+            })
+            .await;
+        match dumped {
+            Ok(()) if is_long => Ok(Err(ReadError::TooMany { max: LEARNED_MAX })),
+            Ok(()) => Ok(Ok(flows)),
+            Err(SessionError::Refused { error, .. }) => Ok(Err(ReadError::Refused(error))),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads all groups, meters and flows, of tables that the switch itself fills only those of watched ones. First maps the tunnel

@@ -1,0 +1,229 @@
+//! The way of a packet through the network as it is now, for whoever asks. Nothing is kept for it.
+//!
+//! The engine thread hands out a [`Snapshot`]: the desired states, which are shared, and the input rows that concern the ports.
+//! Away from it, the packet goes through the desired flows, and a small engine derives the rows that explain them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nlog_data::{CommitError, RuleId, TableDelta, TableId};
+use openflow_rs::{FlowEntry, MacAddr};
+use ovs_driver::{Desired, FlowKey, SeenFlow};
+use packet_trace::live::{self, Seen, Whose};
+use packet_trace::{FlowRules, HostTables, Network, Origins, Payload, Sent, Trace, UNKNOWN, Words};
+use tokio::task::JoinSet;
+use tonic::Status;
+use tracing::debug;
+
+use crate::concerned::WHOLE_MAX;
+use crate::core::Core;
+use crate::desired_rows;
+use crate::engine::{Engine, Stopping};
+use crate::fleet::Asking;
+use crate::pb;
+use crate::pb::trace_request::Packet;
+use crate::provenance::Provenance;
+use crate::rules::Rules;
+
+/// The network around some ports at one moment.
+pub(crate) struct Snapshot {
+    rules: Arc<Rules>,
+    /// The input rows that concern the ports.
+    origins: Origins,
+    /// Whether some were left out because there are too many.
+    is_cut: bool,
+    /// How long the engine thread took.
+    taken: Duration,
+    desired: BTreeMap<String, Arc<Desired>>,
+    provenance: Provenance,
+}
+
+/// What is asked of switches: the flows of some tables, by transport node.
+pub(crate) type Readings = Vec<(String, Asking<Vec<SeenFlow>>)>;
+
+/// The most switches that are read for one trace: a flood can meet thousands.
+const LIVE_MAX: usize = 64;
+
+/// The desired flow tables of all switches.
+#[derive(Clone)]
+pub(crate) struct Tables {
+    rules: Arc<Rules>,
+    desired: BTreeMap<String, Arc<Desired>>,
+    provenance: Provenance,
+    by_fingerprint: Arc<HashMap<u64, RuleId>>,
+}
+
+impl Tables {
+    /// Whose a flow is that a switch has; none if it is to have it.
+    fn whose(&self, host: &str, flow: &FlowEntry) -> Option<Whose> {
+        let key = FlowKey::new(flow.table, flow.priority, &flow.matches).ok();
+        let desired = self.desired.get(host);
+        if key.is_some_and(|key| desired.is_some_and(|desired| desired.flows.contains_key(&key))) {
+            return None;
+        }
+        let conventions = self.rules.conventions();
+        let learned = conventions.learned_tables.contains(&flow.table);
+        Some(match self.by_fingerprint.contains_key(&flow.cookie) {
+            _ if learned || conventions.watched_tables.contains(&flow.table) => Whose::Learned,
+            true => Whose::Stale,
+            false => Whose::Foreign,
+        })
+    }
+}
+
+impl HostTables for Tables {
+    fn of(&self, host: &str) -> Result<BTreeMap<TableId, TableDelta>, String> {
+        let desired = self.desired.get(host);
+        desired.map_or_else(|| Ok(BTreeMap::new()), |desired| desired_rows::rows(host, desired, &self.rules))
+    }
+
+    fn rules(&self, host: &str, flow: &FlowEntry) -> Option<FlowRules> {
+        let key = FlowKey::new(flow.table, flow.priority, &flow.matches).ok()?;
+        let cookie = self.desired.get(host)?.flows.get(&key)?.cookie();
+        let rule = |fingerprint: u64| self.by_fingerprint.get(&fingerprint).copied();
+        let placed = rule(cookie)?;
+        let said = self.provenance.logical_rule(&key).and_then(rule).unwrap_or(placed);
+        Some(FlowRules { said, placed })
+    }
+}
+
+impl Snapshot {
+    /// The network around ports with these ids.
+    ///
+    /// # Errors
+    /// The engine fails.
+    pub(crate) fn of(core: &mut Core, ports: &[String]) -> Result<Snapshot, CommitError> {
+        Snapshot::of_at_most(core, ports, WHOLE_MAX)
+    }
+
+    /// The same. A network with at most so many objects is taken whole.
+    fn of_at_most(core: &mut Core, ports: &[String], whole_max: usize) -> Result<Snapshot, CommitError> {
+        let begun = Instant::now();
+        let concerned = core.concerned(ports, whole_max)?;
+        Ok(Snapshot {
+            taken: begun.elapsed(),
+            rules: core.rules().clone(),
+            origins: concerned.rows.into_iter().map(|row| (row, UNKNOWN)).collect(),
+            is_cut: concerned.is_cut,
+            desired: core.all_desired(),
+            provenance: core.provenance(),
+        })
+    }
+
+    /// A network over the desired flows, and these.
+    fn network(self) -> Result<(Network, Tables), String> {
+        let Snapshot { rules, origins, desired, provenance, .. } = self;
+        let program = Arc::clone(rules.program());
+        let by_fingerprint =
+            (0..).map(RuleId).zip(&program.rules).map(|(id, rule)| (rule.fingerprint, id)).collect();
+        let tables = Tables { rules, desired, provenance, by_fingerprint: Arc::new(by_fingerprint) };
+        Ok((Network::over(&program, origins, Box::new(tables.clone()))?, tables))
+    }
+}
+
+/// The ports that a request names.
+pub(crate) fn ports(request: &pb::TraceRequest) -> Vec<String> {
+    let to = match &request.packet {
+        Some(Packet::Words(words)) => Some(words.to.clone()),
+        _ => None,
+    };
+    std::iter::once(request.from.clone()).chain(to).filter(|port| !port.is_empty()).collect()
+}
+
+/// The way of the packet of a request, and the tables that it went through.
+///
+/// # Errors
+/// The request is wrong, or the rules refuse the rows, which are those of a network that they accepted.
+#[allow(clippy::result_large_err, reason = "as tonic has it")]
+pub(crate) fn trace(snapshot: Snapshot, request: &pb::TraceRequest) -> Result<(Trace, Tables), Status> {
+    let (is_cut, taken, rows) = (snapshot.is_cut, snapshot.taken, snapshot.origins.len());
+    let begun = Instant::now();
+    let (mut network, tables) = snapshot.network().map_err(Status::internal)?;
+    let mut sent = sent(&network, request).map_err(Status::invalid_argument)?;
+    if is_cut {
+        let note =
+            "the network around the ports is large: the objects behind flows were looked for in a part of it";
+        sent.notes.push(note.to_owned());
+    }
+    let derived = begun.elapsed();
+    let trace = network.trace(&sent).map_err(Status::internal)?;
+    debug!(rows, ?taken, ?derived, traced = ?begun.elapsed(), "packet traced");
+    Ok((trace, tables))
+}
+
+fn sent(network: &Network, request: &pb::TraceRequest) -> Result<Sent, String> {
+    match &request.packet {
+        Some(Packet::Words(packet)) => network.packet(&request.from, &words(packet)?),
+        Some(Packet::Flow(fields)) => network.packet_of_flow(&request.from, fields),
+        Some(Packet::Frame(bytes)) => network.packet_of_bytes(&request.from, bytes.clone()),
+        None => Err("the request names no packet".to_owned()),
+    }
+}
+
+fn words(packet: &pb::PacketInWords) -> Result<Words, String> {
+    fn read<T: std::str::FromStr>(what: &str, text: &str) -> Result<Option<T>, String> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(|_| format!("{text:?} is no {what}"))
+    }
+    fn number<T: TryFrom<u32>>(what: &str, number: Option<u32>) -> Result<Option<T>, String> {
+        let bad = |number| format!("{number} is too large for {what}");
+        number.map(|number| T::try_from(number).map_err(|_| bad(number))).transpose()
+    }
+    let payload = match (packet.tcp, packet.udp) {
+        (Some(_), Some(_)) => return Err("a packet is TCP or UDP, not both".to_owned()),
+        (tcp @ Some(_), None) => number("a port", tcp)?.map(Payload::Tcp),
+        (None, udp) => number("a port", udp)?.map(Payload::Udp),
+    };
+    Ok(Words {
+        to: Some(packet.to.clone()).filter(|to| !to.is_empty()),
+        ip: read("IP address", &packet.ip)?,
+        from_ip: read("IP address", &packet.from_ip)?,
+        from_mac: read::<MacAddr>("MAC address", &packet.from_mac)?,
+        to_mac: read::<MacAddr>("MAC address", &packet.to_mac)?,
+        payload: payload.unwrap_or(Payload::Echo),
+        ttl: number("a hop limit", packet.ttl)?,
+        size: number("the length of a packet", packet.size)?,
+    })
+}
+
+/// Compares the flows that a packet met with those of the switches.
+///
+/// # Errors
+/// The controller stops.
+pub(crate) async fn compare(engine: &Engine, trace: &mut Trace, tables: &Tables) -> Result<(), Stopping> {
+    let met: BTreeMap<_, _> = live::tables(&trace.met).into_iter().take(LIVE_MAX).collect();
+    let mut asked = JoinSet::new();
+    for (node, reading) in engine.table_flows(met).await? {
+        asked.spawn(async move { (node, reading.await) });
+    }
+    let mut seen = BTreeMap::new();
+    while let Some(read) = asked.join_next().await {
+        // No reading panics or is aborted.
+        let Ok((node, read)) = read else { continue };
+        let flows = read.map(|flows| flows.into_iter().map(of_switch).collect());
+        seen.insert(node, flows.map_err(|error| error.to_string()));
+    }
+    trace.live = Some(live::compare(&trace.met, &seen, &|host, flow| tables.whose(host, flow)));
+    Ok(())
+}
+
+fn of_switch(SeenFlow { entry, packets, bytes }: SeenFlow) -> Seen {
+    Seen { entry, packets, bytes }
+}
+
+/// The answer to a request.
+pub(crate) fn answer(trace: &Trace, form: pb::TraceForm) -> pb::TraceResponse {
+    pb::TraceResponse {
+        delivered: trace.is_delivered(),
+        verdict: packet_trace::text::verdict(trace),
+        packet: trace.packet.clone(),
+        text: match form {
+            pb::TraceForm::Json => packet_trace::json::json(trace).to_string(),
+            pb::TraceForm::Verbose => packet_trace::text::text(trace, true),
+            pb::TraceForm::Unspecified => packet_trace::text::text(trace, false),
+        },
+    }
+}

@@ -1,0 +1,124 @@
+//! The way of a packet, asked over the socket of a controller.
+
+use std::sync::Arc;
+
+use controller::pb::trace_request::Packet;
+use controller::{Client, ClientError, Rules, pb};
+use openflow_rs::FlowEntry;
+use ovs_driver::SeenFlow;
+
+use crate::support::drivers::Switches;
+use crate::support::report;
+use crate::support::running::{Running, apply, parts, start_with, status_when};
+
+const NETWORK: &str = "
+{kind: transport_node, id: hv1, ip: 172.16.0.1, encaps: [geneve], ovsdb: 'unix:/hv1', openflow: 'unix:/hv1.mgmt'}
+---
+{kind: transport_node, id: hv2, ip: 172.16.0.2, encaps: [geneve], ovsdb: 'unix:/hv2', openflow: 'unix:/hv2.mgmt'}
+---
+{kind: switch, id: blue}
+---
+{kind: switch_port, id: blue-1, switch: blue, port_security: true, addresses: [{mac: '02:00:00:00:00:01', ips: [10.0.1.1]}]}
+---
+{kind: switch_port, id: blue-2, switch: blue, port_security: true, addresses: [{mac: '02:00:00:00:00:02', ips: [10.0.1.2]}]}
+---
+{kind: switch_port, id: blue-3, switch: blue, addresses: [{mac: '02:00:00:00:00:03', ips: [10.0.1.3]}]}
+---
+{kind: acl, id: no-ssh, switch: blue, direction: to_port, priority: 100, match: {ip_proto: tcp, tp_dst: 22}, action: drop}
+";
+
+/// A controller of two hosts with a port each.
+async fn running(folder: &std::path::Path) -> Running {
+    let (switches, rules) = (Switches::default(), Arc::new(Rules::built_in().unwrap()));
+    let mut parts = parts(folder, rules.clone(), &switches);
+    parts.evaluator = Box::new(move || controller::evaluator(&rules, 1));
+    let running = start_with(parts, switches).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    for (host, port) in [("hv1", "blue-1"), ("hv2", "blue-2")] {
+        let tunnel = running.switches.look(host, |switch| {
+            let desired = switch.desired.as_ref();
+            desired.and_then(|desired| desired.tunnels.keys().next().cloned())
+        });
+        let tunnel = tunnel.unwrap_or_else(|| "weft-geneve".to_owned());
+        running.switches.connect(host, report(&[(port, 1)], &[(&tunnel, 100)])).await;
+    }
+    status_when(&mut client, |status| status.switches.iter().all(|switch| switch.vifs == 1)).await;
+    running
+}
+
+async fn trace(
+    client: &mut Client,
+    to: &str,
+    tcp: u32,
+    live: bool,
+) -> Result<pb::TraceResponse, ClientError> {
+    let words = pb::PacketInWords { to: to.to_owned(), tcp: Some(tcp), ..Default::default() };
+    let packet = Some(Packet::Words(words));
+    client.trace(pb::TraceRequest { from: "blue-1".to_owned(), packet, live, ..Default::default() }).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_packet_goes_through_the_desired_flows_and_its_end_has_objects() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = running(folder.path()).await;
+    let mut client = running.client().await;
+    let web = trace(&mut client, "blue-2", 443, false).await.unwrap();
+    assert!(web.delivered, "{}", web.text);
+    assert!(web.text.starts_with("delivered to blue-2 on hv2\n"), "{}", web.text);
+    assert!(web.text.contains("on hv1:") && web.text.contains(".nlog:"), "{}", web.text);
+
+    let ssh = trace(&mut client, "blue-2", 22, false).await.unwrap();
+    assert!(!ssh.delivered, "{}", ssh.text);
+    assert!(ssh.text.contains("because of acl no-ssh"), "{}", ssh.text);
+
+    let homeless = trace(&mut client, "blue-3", 443, false).await.unwrap();
+    assert!(homeless.verdict.contains("port blue-3 lives on no host"), "{}", homeless.text);
+
+    let error = trace(&mut client, "blue-9", 443, false).await.unwrap_err();
+    assert!(error.to_string().contains("there is no port \"blue-9\""), "{error}");
+    running.stop().await;
+}
+
+/// The flows that a switch is to have.
+fn desired(running: &Running, host: &str) -> Vec<SeenFlow> {
+    running.switches.look(host, |switch| {
+        let flows = switch.desired.iter().flat_map(|desired| &desired.flows);
+        let seen = |(key, flow): (&ovs_driver::FlowKey, &ovs_driver::Flow)| {
+            let (matches, actions) = (key.matching().unwrap(), flow.actions().unwrap());
+            let entry = FlowEntry::new(key.table(), key.priority(), matches, actions);
+            SeenFlow { entry: FlowEntry { cookie: flow.cookie(), ..entry }, packets: 4, bytes: 400 }
+        };
+        flows.map(seen).collect()
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_switch_lacks_and_what_it_has_of_others_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = running(folder.path()).await;
+    let mut client = running.client().await;
+    running.switches.have("hv1", desired(&running, "hv1"));
+    let unread = trace(&mut client, "blue-2", 443, true).await.unwrap();
+    assert!(unread.text.contains("hv2 cannot be read: the switch is not connected"), "{}", unread.text);
+    assert!(unread.text.contains("has counted 4 packets"), "{}", unread.text);
+    assert!(!unread.text.contains("differ"), "{}", unread.text);
+
+    // Somebody has deleted the flows of OUT_PORT by hand.
+    let mut flows = desired(&running, "hv2");
+    flows.retain(|flow| flow.entry.table != 40);
+    running.switches.have("hv2", flows.clone());
+    let missing = trace(&mut client, "blue-2", 443, true).await.unwrap();
+    assert!(missing.text.contains("but the flows of hv2 differ"), "{}", missing.text);
+    assert!(missing.text.contains("40 OUT_PORT: missing: "), "{}", missing.text);
+
+    // Somebody has added one that takes all packets.
+    let foreign: FlowEntry = "table=0,priority=65000 actions=drop".parse().unwrap();
+    let mut flows = desired(&running, "hv2");
+    flows.push(SeenFlow { entry: foreign, packets: 9, bytes: 900 });
+    running.switches.have("hv2", flows);
+    let taken = trace(&mut client, "blue-2", 443, true).await.unwrap();
+    assert!(taken.text.contains("a foreign flow takes the packet: "), "{}", taken.text);
+    assert!(taken.text.contains("it has counted 9 packets"), "{}", taken.text);
+    running.stop().await;
+}
