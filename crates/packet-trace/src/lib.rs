@@ -5,11 +5,14 @@
 //! the packet through them. No I/O.
 //!
 //! In reading order: [`Network`] (rules, rows and simulated hosts), [`Words`] (a packet in words) and [`Sent`] (the frame that
-//! they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why the packet or a copy ends), [`text`] and
+//! they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why the packet or a copy ends), `findings` (what of objects and reports is behind that), [`text`] and
 //! [`json`] (how it reads), [`AskedFlow`] (a flow of a switch, and the rows that mean it).
 #![forbid(unsafe_code)]
 
 mod cause;
+mod compare;
+mod connection;
+mod findings;
 mod flow_text;
 pub mod json;
 mod network;
@@ -18,6 +21,8 @@ pub mod text;
 mod way;
 
 pub use cause::{Cause, Drop, Leaf, Nearest};
+pub use compare::{Difference, Parting, Side, compare};
+pub use connection::Connection;
 pub use flow_text::AskedFlow;
 pub use network::{Network, Origins};
 pub use openflow_rs::MacAddr;

@@ -1,5 +1,6 @@
 //! A network at one moment: the rules, the rows of their input tables, and simulated hosts with the derived flow tables.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -136,7 +137,19 @@ impl Network {
         let reported: [BTreeMap<(String, String), u16>; 2] =
             [self.tables.tunnel_port, self.tables.patch_port]
                 .map(|table| self.read(Some(table), rows::port).into_iter().collect());
-        self.hosts.apply(&self.tables.outputs, &committed.delta.tables)?;
+        // A host that is no transport node is not simulated, and the rules may have flows for it nevertheless.
+        let mut tables = Cow::Borrowed(&committed.delta.tables);
+        let fabric = self.hosts.fabric();
+        let is_simulated =
+            |row: &Row| matches!(row.first(), Some(Value::String(host)) if fabric.host(host).is_some());
+        let flows = self.tables.outputs.flows();
+        let all =
+            tables.get(&flows).is_none_or(|delta| delta.insert.iter().chain(&delta.delete).all(is_simulated));
+        if !all && let Some(delta) = tables.to_mut().get_mut(&flows) {
+            delta.insert.retain(is_simulated);
+            delta.delete.retain(is_simulated);
+        }
+        self.hosts.apply(&self.tables.outputs, &tables)?;
         self.hosts.make_ports(|key, wanted| {
             let [tunnels, patches] = &reported;
             let own = match wanted {
@@ -223,7 +236,7 @@ impl Network {
         loop {
             let new: Vec<String> = wanted
                 .into_iter()
-                .filter(|host| self.managed.contains(host) && !self.computed.contains(host))
+                .filter(|host| self.is_computable(host) && !self.computed.contains(host))
                 .collect();
             if !new.is_empty() {
                 self.compute(new)?;
@@ -238,10 +251,15 @@ impl Network {
             for tapped in &crossing.tapped {
                 wanted.extend(self.hosts_on(&tapped.network));
             }
-            if wanted.iter().all(|host| self.computed.contains(host) || !self.managed.contains(host)) {
+            if wanted.iter().all(|host| self.computed.contains(host) || !self.is_computable(host)) {
                 return Ok(crossing);
             }
         }
+    }
+
+    /// Whether flows of a host can be derived and loaded: a host without a tunnel endpoint is no transport node.
+    fn is_computable(&self, host: &str) -> bool {
+        self.managed.contains(host) && self.hosts.fabric().host(host).is_some()
     }
 
     /// The hosts with a bridge to a physical network.
