@@ -113,12 +113,12 @@ impl Snapshot {
 
     /// A network over the desired flows, and these.
     fn network(self) -> Result<(Network, Tables), String> {
-        let Snapshot { rules, origins, desired, provenance, .. } = self;
+        let Snapshot { rules, origins, is_cut, desired, provenance, .. } = self;
         let program = Arc::clone(rules.program());
         let by_fingerprint =
             (0..).map(RuleId).zip(&program.rules).map(|(id, rule)| (rule.fingerprint, id)).collect();
         let tables = Tables { rules, desired, provenance, by_fingerprint: Arc::new(by_fingerprint) };
-        Ok((Network::over(&program, origins, Box::new(tables.clone()))?, tables))
+        Ok((Network::over(&program, origins, Box::new(tables.clone()), is_cut)?, tables))
     }
 }
 

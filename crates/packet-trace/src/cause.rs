@@ -9,6 +9,7 @@ use nlog::program::Pattern;
 use nlog_data::{Row, TableId, Value};
 use nlog_reference::explanation::{self, Body};
 use openflow_rs::{Action, Demand, Field, FlowEntry, Match, Subfield};
+use simulated_hosts::Place;
 use switch_tables::{IPS, PORT_HOMES};
 
 use crate::packet::string;
@@ -204,7 +205,7 @@ impl Network {
     }
 
     /// Bits of a field and their value, as the rules write them. An IPv4 address that a field of the rules holds reads as one.
-    fn demand_text(&self, field: Field, value: u128, mask: u128) -> String {
+    pub(crate) fn demand_text(&self, field: Field, value: u128, mask: u128) -> String {
         let whole = Match::any().with_masked(field, value, mask);
         let text = whole.map(|one| self.pipeline.names().match_text(&one)).unwrap_or_default();
         match (text.split_once('='), u32::try_from(value)) {
@@ -321,10 +322,27 @@ impl Network {
         explanation::why_not(self.program(), &self.state.why_not(&Pattern { table, columns }))
     }
 
-    /// What the rules say is wrong with the ports of a packet, their switches, and the objects behind its ends.
+    /// A port, its host, its switch, and what else is on the switch without being a switch port.
+    fn concerned_by(&self, port: &str) -> Vec<String> {
+        let mut ids = vec![port.to_owned()];
+        ids.extend(self.place(port).and_then(|(place, _)| match place {
+            Place::Vnic(host, _) => Some(host),
+            Place::Tap(_) => None,
+        }));
+        let Some(switch) = self.switch_of(port) else { return ids };
+        for kind in ["localnet_port", "router_port"] {
+            let on_switch = self.named(kind).into_iter();
+            let on_switch = on_switch.filter(|row| string(self.column(kind, row, "switch")) == Some(&switch));
+            ids.extend(on_switch.filter_map(|row| string(row.first()).map(str::to_owned)));
+        }
+        ids.push(switch);
+        ids
+    }
+
+    /// What the rules say is wrong with the ports of a packet, their switches and hosts, and the objects behind its ends.
     pub(crate) fn problems(&self, sent: &Sent, dropped: &[Drop]) -> Vec<String> {
         let ports = [Some(&sent.from), sent.to.as_ref()].into_iter().flatten();
-        let ports = ports.flat_map(|port| [Some(port.clone()), self.switch_of(port)]).flatten();
+        let ports = ports.flat_map(|port| self.concerned_by(port));
         let behind = dropped.iter().flat_map(|drop| &drop.because).filter_map(|leaf| leaf.object.clone());
         let concerned: BTreeSet<String> = ports.chain(behind).collect();
         let problems = self.read(self.tables.problems, |row| match &row[..] {
@@ -335,7 +353,12 @@ impl Network {
         });
         let routes = self.read(self.tables.routes, |row| match &row[..] {
             [_, _, _, Value::String(by), Value::String(hop), _, _, Value::String(why)] if !why.is_empty() => {
-                concerned.contains(&**by).then(|| format!("route {by} by {hop} takes no packets: {why}"))
+                let route = if hop.is_empty() {
+                    format!("the network of {by}")
+                } else {
+                    format!("route {by} by {hop}")
+                };
+                concerned.contains(&**by).then(|| format!("{route} takes no packets: {why}"))
             }
             _ => None,
         });

@@ -13,6 +13,7 @@ pub fn json(trace: &Trace) -> Json {
         "to": trace.to,
         "packet": trace.packet,
         "notes": trace.notes,
+        "causes": trace.findings,
         "problems": trace.problems,
         "delivered": trace.delivered.iter().map(delivery).collect::<Vec<_>>(),
         "dropped": trace.dropped.iter().map(drop).collect::<Vec<_>>(),

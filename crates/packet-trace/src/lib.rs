@@ -4,12 +4,16 @@
 //! controller) is its own affair. Flow tables are derived for the hosts on the packet's way alone, and simulated hosts carry
 //! the packet through them. No I/O.
 //!
-//! In reading order: [`Network`] (rules, rows and simulated hosts) with [`HostTables`] (flow tables that are there already), [`Words`] (a packet in words) and [`Sent`] (the frame that
-//! they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why the packet or a copy ends), [`text`] and
-//! [`json`] (how it reads), [`live`] (the flows on the way compared with those of switches), [`AskedFlow`] (a flow of a switch, and the rows that mean it).
+//! In reading order: [`Network`] (rules, rows and simulated hosts) with [`HostTables`] (flow tables that are there already),
+//! [`Words`] (a packet in words) and [`Sent`] (the frame that they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why
+//! the packet or a copy ends), `findings` (which objects and reports are behind that), [`text`] and [`json`] (how it reads),
+//! [`live`] (the flows on the way compared with those of switches), [`AskedFlow`] (a flow of a switch, and the rows that mean it).
 #![forbid(unsafe_code)]
 
 mod cause;
+mod compare;
+mod connection;
+mod findings;
 mod flow_text;
 pub mod json;
 pub mod live;
@@ -20,6 +24,8 @@ pub mod text;
 mod way;
 
 pub use cause::{Cause, Drop, Leaf, Nearest};
+pub use compare::{Difference, Parting, Side, compare};
+pub use connection::Connection;
 pub use flow_text::AskedFlow;
 pub use network::{Network, Origins, UNKNOWN};
 pub use openflow_rs::MacAddr;

@@ -1,5 +1,6 @@
 //! A network at one moment: the rules, the rows of their input tables, and simulated hosts with the derived flow tables.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -33,6 +34,8 @@ pub struct Network {
     /// The flow tables of hosts, if they need not be derived.
     pub(crate) ready: Option<Box<dyn HostTables>>,
     pub(crate) origins: Origins,
+    /// Whether some rows are left out, so that the absence of a row proves nothing.
+    pub(crate) is_part: bool,
     pub(crate) pipeline: Pipeline,
     pub(crate) tables: Tables,
     pub(crate) hosts: Hosts,
@@ -98,7 +101,7 @@ impl Network {
     }
 
     /// The network with these rows, where packets go through flow tables that are there already. The rows explain these: rows
-    /// that are left out cost explanations and change no way.
+    /// that are left out cost explanations and change no way. With `is_part`, some are, so nothing is said of rows that are not there.
     ///
     /// # Errors
     /// The program lacks a table, or refuses the rows.
@@ -106,8 +109,9 @@ impl Network {
         program: &Arc<Program>,
         origins: Origins,
         ready: Box<dyn HostTables>,
+        is_part: bool,
     ) -> Result<Network, String> {
-        Network::with(program, origins, Some(ready))
+        Ok(Network { is_part, ..Network::with(program, origins, Some(ready))? })
     }
 
     fn with(
@@ -134,6 +138,7 @@ impl Network {
             state: Reference::new(Arc::clone(program), Observed::All),
             ready,
             origins,
+            is_part: false,
             pipeline: Pipeline::new(program),
             tables,
             hosts: Hosts::default(),
@@ -165,11 +170,12 @@ impl Network {
         let reported: [BTreeMap<(String, String), u16>; 2] =
             [self.tables.tunnel_port, self.tables.patch_port]
                 .map(|table| self.read(Some(table), rows::port).into_iter().collect());
+        let outputs = &self.tables.outputs;
         match &self.ready {
-            None => self.hosts.apply(&self.tables.outputs, &committed.delta.tables)?,
+            None => self.hosts.apply(outputs, &self.simulated(&committed.delta.tables))?,
             Some(ready) => {
                 for host in new {
-                    self.hosts.apply(&self.tables.outputs, &ready.of(host)?)?;
+                    self.hosts.apply(outputs, &ready.of(host)?)?;
                 }
             }
         }
@@ -181,6 +187,23 @@ impl Network {
             };
             own.get(key).map_or(Number::Fails, |number| Number::Given(*number))
         })
+    }
+
+    /// The changes for hosts that are simulated. A host that is no transport node is not, and the rules may have flows for it
+    /// nevertheless.
+    fn simulated<'a>(&self, tables: &'a BTreeMap<TableId, TableDelta>) -> Cow<'a, BTreeMap<TableId, TableDelta>> {
+        let mut tables = Cow::Borrowed(tables);
+        let fabric = self.hosts.fabric();
+        let is_simulated =
+            |row: &Row| matches!(row.first(), Some(Value::String(host)) if fabric.host(host).is_some());
+        let flows = self.tables.outputs.flows();
+        let all =
+            tables.get(&flows).is_none_or(|delta| delta.insert.iter().chain(&delta.delete).all(is_simulated));
+        if !all && let Some(delta) = tables.to_mut().get_mut(&flows) {
+            delta.insert.retain(is_simulated);
+            delta.delete.retain(is_simulated);
+        }
+        tables
     }
 
     fn sites(&self) -> BTreeMap<String, Site> {
@@ -259,7 +282,7 @@ impl Network {
         loop {
             let new: Vec<String> = wanted
                 .into_iter()
-                .filter(|host| self.managed.contains(host) && !self.computed.contains(host))
+                .filter(|host| self.is_computable(host) && !self.computed.contains(host))
                 .collect();
             if !new.is_empty() {
                 self.compute(new)?;
@@ -274,10 +297,15 @@ impl Network {
             for tapped in &crossing.tapped {
                 wanted.extend(self.hosts_on(&tapped.network));
             }
-            if wanted.iter().all(|host| self.computed.contains(host) || !self.managed.contains(host)) {
+            if wanted.iter().all(|host| self.computed.contains(host) || !self.is_computable(host)) {
                 return Ok(crossing);
             }
         }
+    }
+
+    /// Whether flows of a host can be derived and loaded: a host without a tunnel endpoint is no transport node.
+    fn is_computable(&self, host: &str) -> bool {
+        self.managed.contains(host) && self.hosts.fabric().host(host).is_some()
     }
 
     /// The hosts with a bridge to a physical network.

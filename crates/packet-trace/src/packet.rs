@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use flow_simulator::{FlowKey, Packet};
 use frame_builder::{
-    ARP, Arp, BROADCAST, Endpoints, ICMP, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, SOLICITATION, TCP, UDP, VLAN,
-    arp, ethernet, icmp, icmpv6, link_layer, neighbour, solicited_node, tagged, tcp, udp,
+    ARP, Arp, BROADCAST, Endpoints, ICMP, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, RARP, SOLICITATION, TCP, UDP,
+    VLAN, arp, ethernet, icmp, icmpv6, link_layer, neighbour, solicited_node, tagged, tcp, udp,
 };
 use nlog_data::{InterfaceAddress, Value};
-use openflow_rs::{MacAddr, Match};
+use openflow_rs::{Field, MacAddr, Match, PortNo};
 use rule_tests::frame::{Addresses, frame, text};
 use simulated_hosts::Place;
 
@@ -17,14 +18,26 @@ use crate::Network;
 const CLIENT_PORT: u16 = 49152;
 /// The bit of a TCP segment that opens a connection.
 const SYN: u8 = 2;
+/// The bit of a TCP segment that acknowledges: all but the first have it.
+const ACK: u8 = 16;
 const ECHO: u8 = 8;
 const ECHO_V6: u8 = 128;
+const ECHO_REPLY: u8 = 0;
+const ECHO_REPLY_V6: u8 = 129;
+const UNREACHABLE: u8 = 3;
+const UNREACHABLE_V6: u8 = 1;
 /// The option of a solicitation with the sender's MAC address.
 const SOURCE_ADDRESS: u8 = 1;
 /// The hop limit of neighbour discovery.
 const ON_LINK: u8 = 255;
 /// Usual hop limits are 64 or more.
 const TTL: u8 = 64;
+
+/// Where a frame has its type.
+const ETHER_TYPE: std::ops::Range<usize> = 12..14;
+/// The bytes of an Ethernet header without a VLAN tag, and of the tag.
+const ETHERNET: usize = 14;
+const TAG: usize = 4;
 
 /// What an IP packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +48,18 @@ pub enum Payload {
     Udp(u16),
     /// An echo request.
     Echo,
+}
+
+/// Which packet of a connection it is.
+pub(crate) enum Part {
+    /// The first.
+    Opening,
+    /// The first in the other direction. The port of the service is where it comes from.
+    Answer,
+    /// A later one in the direction of the first.
+    Later,
+    /// An ICMP error about a packet, which begins so.
+    Error(Vec<u8>),
 }
 
 /// A packet in words. What is left out, the network's objects say.
@@ -101,6 +126,11 @@ impl Network {
     /// # Errors
     /// There is no such port, or the words leave an address open that no object says.
     pub fn packet(&self, from: &str, words: &Words) -> Result<Sent, String> {
+        self.packet_of(from, words, &Part::Opening)
+    }
+
+    /// The same as a part of a connection.
+    pub(crate) fn packet_of(&self, from: &str, words: &Words, part: &Part) -> Result<Sent, String> {
         let switch = self.switch_of(from).ok_or_else(|| self.no_port(from))?;
         let gateways = self.gateways(&switch);
         let (to_ip, to_port) = self.destination(from, words)?;
@@ -114,7 +144,9 @@ impl Network {
         let mut notes = Vec::new();
         let next = self.first_mac(&switch, &gateways, (from_ip, to_ip), to_port.as_deref(), &mut notes);
         let (bytes, sought) = match words.to_mac.or(next) {
-            Some(to_mac) => (packet(&Ends { from: (from_mac, from_ip), to: (to_mac, to_ip) }, words)?, None),
+            Some(to_mac) => {
+                (packet(&Ends { from: (from_mac, from_ip), to: (to_mac, to_ip) }, words, part)?, None)
+            }
             None => (question(from_mac, from_ip, to_ip)?, Some(to_ip)),
         };
         Ok(Sent { sought, ..self.sent(from, to_port, bytes, notes) })
@@ -288,8 +320,70 @@ pub(crate) fn string(value: Option<&Value>) -> Option<&str> {
     }
 }
 
+/// The bytes of a frame before its packet.
+pub(crate) fn link_header(bytes: &[u8]) -> usize {
+    let tagged = bytes.get(ETHER_TYPE) == Some(&VLAN.to_be_bytes()[..]);
+    if tagged { ETHERNET + TAG } else { ETHERNET }
+}
+
+/// The addresses of an IP packet in a frame: from, to.
+pub(crate) fn addresses_of(bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    let packet = Packet::new(bytes.to_vec(), PortNo(1));
+    addresses(packet.key())
+}
+
+/// The addresses of a packet: from, to.
+pub(crate) fn addresses(key: &FlowKey) -> Option<(IpAddr, IpAddr)> {
+    let v4 = |field| u32::try_from(key.get(field)).ok().map(Ipv4Addr::from_bits).map(IpAddr::V4);
+    let v6 = |field| IpAddr::V6(Ipv6Addr::from_bits(key.get(field)));
+    match u16::try_from(key.get(Field::EthType)) {
+        Ok(IPV4) => Some((v4(Field::IpSrc)?, v4(Field::IpDst)?)),
+        Ok(IPV6) => Some((v6(Field::Ipv6Src), v6(Field::Ipv6Dst))),
+        Ok(ARP | RARP) => Some((v4(Field::ArpSpa)?, v4(Field::ArpTpa)?)),
+        _ => None,
+    }
+}
+
+/// The protocol of a packet and what the IP header is followed by.
+fn payload(payload: Payload, part: &Part, rest: &[u8], endpoints: Endpoints) -> (u8, Vec<u8>) {
+    if let Part::Error(quoted) = part {
+        let body = [&[0; 4], &quoted[..], rest].concat();
+        return match endpoints {
+            Endpoints::V4(..) => (ICMP, icmp(UNREACHABLE, &body)),
+            Endpoints::V6(from, to) => {
+                (ICMPV6, icmpv6([&[UNREACHABLE_V6, 0, 0, 0], &body[..]].concat(), from, to))
+            }
+        };
+    }
+    let answers = matches!(part, Part::Answer);
+    let flags = match part {
+        Part::Answer => SYN | ACK,
+        Part::Later => ACK,
+        Part::Opening | Part::Error(_) => SYN,
+    };
+    let ports = |service| if answers { (service, CLIENT_PORT) } else { (CLIENT_PORT, service) };
+    match (payload, endpoints) {
+        (Payload::Tcp(service), _) => {
+            let (from, to) = ports(service);
+            (TCP, tcp(from, to, flags, rest, endpoints))
+        }
+        (Payload::Udp(service), _) => {
+            let (from, to) = ports(service);
+            (UDP, udp(from, to, rest, endpoints))
+        }
+        (Payload::Echo, Endpoints::V4(..)) => {
+            let kind = if answers { ECHO_REPLY } else { ECHO };
+            (ICMP, icmp(kind, &[&[0; 4], rest].concat()))
+        }
+        (Payload::Echo, Endpoints::V6(from, to)) => {
+            let kind = if answers { ECHO_REPLY_V6 } else { ECHO_V6 };
+            (ICMPV6, icmpv6([&[kind, 0, 0, 0, 0, 0, 0, 0], rest].concat(), from, to))
+        }
+    }
+}
+
 /// The frame with an IP packet.
-fn packet(ends: &Ends, words: &Words) -> Result<Vec<u8>, String> {
+fn packet(ends: &Ends, words: &Words, part: &Part) -> Result<Vec<u8>, String> {
     let ttl = words.ttl.unwrap_or(TTL);
     let (kind, endpoints) = match (ends.from.1, ends.to.1) {
         (IpAddr::V4(from), IpAddr::V4(to)) => (IPV4, Endpoints::V4(from, to)),
@@ -298,16 +392,8 @@ fn packet(ends: &Ends, words: &Words) -> Result<Vec<u8>, String> {
             return Err(format!("a packet cannot be from {from} and for {to}: their IP versions differ"));
         }
     };
-    let with = |rest: &[u8]| match (words.payload, endpoints) {
-        (Payload::Tcp(port), _) => (TCP, tcp(CLIENT_PORT, port, SYN, rest, endpoints)),
-        (Payload::Udp(port), _) => (UDP, udp(CLIENT_PORT, port, rest, endpoints)),
-        (Payload::Echo, Endpoints::V4(..)) => (ICMP, icmp(ECHO, &[&[0; 4], rest].concat())),
-        (Payload::Echo, Endpoints::V6(from, to)) => {
-            (ICMPV6, icmpv6([&[ECHO_V6, 0, 0, 0, 0, 0, 0, 0], rest].concat(), from, to))
-        }
-    };
     let whole = |rest: &[u8]| {
-        let (protocol, payload) = with(rest);
+        let (protocol, payload) = payload(words.payload, part, rest, endpoints);
         match endpoints {
             Endpoints::V4(from, to) => {
                 let mut header = Ipv4::new(from, to, protocol);

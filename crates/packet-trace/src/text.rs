@@ -12,6 +12,8 @@ const HOSTS: usize = 4;
 const LEAVES: usize = 4;
 /// The most characters of a sentence that are shown unless everything is.
 const SENTENCE: usize = 90;
+/// What stands before the first finding.
+const CAUSE: &str = "cause: ";
 /// The width of the column with the names of stages.
 const STAGE: usize = 17;
 
@@ -25,9 +27,6 @@ pub fn text(trace: &Trace, verbose: bool) -> String {
     out.line(0, &format!("packet: {}", trace.packet));
     for note in &trace.notes {
         out.line(0, &format!("note: {note}"));
-    }
-    for problem in &trace.problems {
-        out.line(0, &format!("problem: {problem}"));
     }
     let roots = (0..trace.hops.len()).filter(|hop| trace.hops[*hop].before.is_none());
     let mut shown = 0;
@@ -52,7 +51,7 @@ pub fn verdict(trace: &Trace) -> String {
     if trace.is_delivered() {
         return format!("delivered to {places}");
     }
-    match (&trace.to, trace.delivered.is_empty() || trace.vain, main_drop(trace)) {
+    match (&trace.to, trace.delivered.is_empty() || trace.vain, trace.main_drop()) {
         (Some(to), false, _) => format!("not delivered to {to}, but to {places}"),
         (_, _, Some(drop)) => format!("dropped{}", where_and_why(drop)),
         (_, _, None) => "dropped: no flow sends it anywhere".to_owned(),
@@ -64,15 +63,6 @@ fn place(one: &Delivery) -> String {
         Some(host) => format!("{} on {host}", one.port),
         None => one.port.clone(),
     }
-}
-
-/// The drop that says most.
-fn main_drop(trace: &Trace) -> Option<&Drop> {
-    trace.dropped.iter().min_by_key(|drop| match drop.cause {
-        Cause::NoRow { .. } => 0,
-        Cause::Fault(_) => 1,
-        Cause::Flow(_) | Cause::Missing(..) | Cause::Problem(..) => 2,
-    })
 }
 
 fn where_and_why(drop: &Drop) -> String {
@@ -94,7 +84,7 @@ fn where_and_why(drop: &Drop) -> String {
 }
 
 /// A stage, and the priority of the flow there.
-fn named(lookup: &LookupView) -> String {
+pub(crate) fn named(lookup: &LookupView) -> String {
     let priority = lookup.flow.as_ref().and_then(|flow| flow.priority_name.as_deref());
     priority.map_or_else(|| lookup.stage.clone(), |priority| format!("{}, {priority}", lookup.stage))
 }
@@ -117,9 +107,10 @@ impl Writer {
                 self.line(1, &format!("{field}: {before} -> {after}"));
             }
         }
-        let main = main_drop(trace).filter(|_| !trace.is_delivered());
+        let main = trace.main_drop().filter(|_| !trace.is_delivered());
+        self.causes(trace);
         if let Some(drop) = main {
-            self.reasons(drop);
+            self.reasons(drop, !trace.findings.is_empty() && !trace.rules_blamed);
         }
         if trace.vain && !trace.delivered.is_empty() {
             let heard: Vec<String> = trace.delivered.iter().take(COPIES).map(place).collect();
@@ -132,7 +123,7 @@ impl Writer {
         for drop in others.iter().take(shown) {
             self.line(0, &format!("{what}{}", where_and_why(drop)));
             if self.verbose {
-                self.reasons(drop);
+                self.reasons(drop, false);
             }
         }
         if let Some(more @ 1..) = others.len().checked_sub(shown) {
@@ -140,13 +131,33 @@ impl Writer {
         }
     }
 
-    fn reasons(&mut self, drop: &Drop) {
+    /// What is behind the verdict in objects and reports.
+    fn causes(&mut self, trace: &Trace) {
+        for (number, finding) in trace.findings.iter().enumerate() {
+            let head = if number == 0 { CAUSE } else { "" };
+            self.line(0, &format!("{head:0$}{finding}", CAUSE.len()));
+        }
+        // A problem may be the cause itself, in other words.
+        let told = |problem: &&String| {
+            let why = problem.rsplit_once(": ").map_or(&problem[..], |(_, why)| why);
+            trace.findings.iter().any(|finding| finding.contains(why))
+        };
+        let verbose = self.verbose;
+        for problem in trace.problems.iter().filter(|problem| verbose || !told(problem)) {
+            self.line(0, &format!("problem: {problem}"));
+        }
+    }
+
+    /// The flow behind a drop, or the missing one. What is `found` needs no more than that.
+    fn reasons(&mut self, drop: &Drop, found: bool) {
+        let brief = found && !self.verbose;
         match &drop.cause {
             Cause::Flow(lookup) | Cause::Problem(lookup, _) => {
                 if let Some(flow) = &lookup.flow {
                     self.flow(1, flow, &drop.because);
                 }
-                for (asked, lookup, because) in &drop.written {
+                let shown = if brief { 1 } else { drop.written.len() };
+                for (asked, lookup, because) in drop.written.iter().take(shown) {
                     self.line(
                         1,
                         &format!("{asked} was decided in stage {} {}:", lookup.table, named(lookup)),
@@ -158,10 +169,12 @@ impl Writer {
             }
             Cause::Missing(lookup, nearest) => {
                 self.line(1, &lookup.stage_doc);
-                for near in nearest {
+                let shown = if brief { 1 } else { nearest.len() };
+                for near in nearest.iter().take(shown) {
                     self.near(near);
                 }
             }
+            Cause::NoRow { .. } if brief => {}
             Cause::NoRow { why_not, .. } => {
                 for line in why_not {
                     self.line(1, line);
@@ -208,8 +221,13 @@ impl Writer {
         }
         *shown += 1;
         let hop: &Hop = &trace.hops[number];
-        self.line(depth, &format!("on {}:", hop.host));
-        self.lines(hop, depth + 1);
+        let ends_here = trace.main_drop().is_none_or(|drop| drop.host == hop.host);
+        if trace.is_delivered() || ends_here || self.verbose {
+            self.line(depth, &format!("on {}:", hop.host));
+            self.lines(hop, depth + 1);
+        } else {
+            self.line(depth, &format!("on {}: {}", hop.host, passed(hop)));
+        }
         let next = (0..trace.hops.len()).filter(|next| trace.hops[*next].before == Some(number));
         for next in next {
             self.hop(trace, next, depth + 1, shown);
@@ -250,6 +268,18 @@ impl Writer {
         }
         self.line(depth, &format!("{head} {} {rule}", cut(&flow.sentence)));
     }
+}
+
+/// The stages of a host that a packet has passed, in a line.
+fn passed(hop: &Hop) -> String {
+    let step = |line: &Line| match line {
+        Line::Lookup(lookup) if lookup.flow.is_none() => Some(format!("{}: no flow matches", lookup.stage)),
+        Line::Lookup(lookup) if lookup.telling => Some(lookup.stage.clone()),
+        Line::Sent(port) => Some(format!("leaves by {port}")),
+        Line::Problem(text) => Some(text.clone()),
+        _ => None,
+    };
+    hop.lines.iter().filter_map(step).collect::<Vec<_>>().join(", ")
 }
 
 fn any(matching: &str) -> &str {

@@ -4,7 +4,7 @@ use flow_simulator::trace::{Step, What};
 use flow_simulator::{Arrival, Crossing, FlowKey, Packet};
 use nlog::program::Place as SourcePlace;
 use nlog_data::{Canonical, Row, TableId, Value};
-use openflow_rs::{Field, FlowEntry, Match, PortNo};
+use openflow_rs::{Action, Field, FlowEntry, Match, PortNo};
 use rule_tests::FlowOrigin;
 use rule_tests::frame::vlan;
 use simulated_hosts::Place;
@@ -39,6 +39,10 @@ pub struct Trace {
     pub met: Vec<Met>,
     /// That comparison, if somebody has asked the switches.
     pub live: Option<Live>,
+    /// What of objects and reports keeps the packet from arriving, in words; the first says most.
+    pub findings: Vec<String>,
+    /// Objects and reports allow the packet: the rules are at fault.
+    pub rules_blamed: bool,
 }
 
 /// A frame that arrives.
@@ -99,6 +103,8 @@ pub struct LookupView {
     pub flow: Option<FlowView>,
     /// Whether the flow says more of the packet than which switch it is in, or does more than hand it on.
     pub telling: bool,
+    /// The packet.
+    pub(crate) key: FlowKey,
 }
 
 /// A flow that a packet met.
@@ -133,6 +139,15 @@ impl Trace {
             None => !self.delivered.is_empty(),
         }
     }
+
+    /// The end that says most.
+    pub(crate) fn main_drop(&self) -> Option<&Drop> {
+        self.dropped.iter().min_by_key(|drop| match drop.cause {
+            Cause::NoRow { .. } => 0,
+            Cause::Fault(_) => 1,
+            Cause::Flow(_) | Cause::Missing(..) | Cause::Problem(..) => 2,
+        })
+    }
 }
 
 impl Network {
@@ -154,6 +169,8 @@ impl Network {
             problems: Vec::new(),
             met: Vec::new(),
             live: None,
+            findings: Vec::new(),
+            rules_blamed: false,
         };
         match &sent.place {
             None => trace.dropped.push(self.not_bound(&sent.from)),
@@ -175,6 +192,9 @@ impl Network {
         trace.dropped.extend(sent.sought.map(|ip| self.unknown(ip, sent)));
         trace.problems = self.problems(sent, &trace.dropped);
         trace.notes.extend(self.unexplained(&trace));
+        if !self.is_part {
+            (trace.findings, trace.rules_blamed) = self.findings(sent, &trace);
+        }
         Ok(trace)
     }
 
@@ -260,7 +280,7 @@ impl Network {
         let flow = entry.map(|entry| self.flow(host, entry));
         let telling = entry.is_some_and(is_telling);
         let datapath = self.datapath(key.get(Field::Metadata));
-        LookupView { table, stage: name, stage_doc, datapath, flow, telling }
+        LookupView { table, stage: name, stage_doc, datapath, flow, telling, key: key.clone() }
     }
 
     /// A flow of a host, with its rules.
@@ -355,7 +375,7 @@ fn nowhere(place: &Place) -> Drop {
 
 /// Whether a flow says more of a packet than its datapath, or does more with it than hand it on.
 fn is_telling(entry: &FlowEntry) -> bool {
-    let hands_on = matches!(&entry.actions.0[..], [openflow_rs::Action::Resubmit(_)]);
+    let hands_on = matches!(&entry.actions.0[..], [Action::Resubmit(_)]);
     let asks = entry.matches.iter().any(|demand| demand.field != Field::Metadata);
     asks || !hands_on
 }

@@ -173,8 +173,7 @@ impl Question {
 type Origins = BTreeMap<(TableId, Row), u64>;
 
 /// Runs transactions, up to this one, and returns the resulting rows of the input tables, with an error if some transactions
-/// were refused; the refusals have been reported already. The dataflow engine runs them: there may be many, and only it is
-/// fast.
+/// were refused; the refusals have been reported already.
 pub(crate) fn input_rows(
     program: &Arc<Program>,
     source: &Source,
@@ -190,36 +189,61 @@ pub(crate) fn input_rows_after(
     source: &Source,
     until: Option<u64>,
 ) -> Result<(Origins, Result<(), Failure>), Failure> {
-    let make = |program, observe| -> Result<Box<dyn Evaluator>, String> {
-        let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
-        Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
-    };
-    let tables = program.schema.iter().filter(|(_, table)| table.role == Role::Input);
-    let observe = Tables::These(tables.map(|(id, _)| id).collect());
-    let evaluator = nlog_hooks::start(program, observe, make).map_err(Failure::Outside)?;
-    let mut running = Running::Fixed(evaluator);
-    let mut origins = Origins::new();
-    let mut run = Run::new(source, Arc::clone(program));
-    run.until = until;
-    if let Some(begin) = begin {
-        run.progress = begin.progress;
-        let evaluator = running.evaluator();
-        begin.load(evaluator)?;
-        for (id, _) in program.schema.iter().filter(|(_, table)| table.role == Role::Input) {
-            let rows = evaluator.contents(id).map_err(|error| Failure::Outside(error.to_string()))?;
-            origins.extend(rows.into_iter().map(|row| ((id, row), UNKNOWN)));
-        }
-    }
-    let nowhere: Option<&mut Vec<u8>> = None;
-    run.transactions(source.open()?, &mut running, nowhere, &mut |txn, delta: &ColumnDelta| {
-        for (&table, changes) in &delta.to_rows().tables {
-            for row in &changes.delete {
-                origins.remove(&(table, row.clone()));
-            }
-            origins.extend(changes.insert.iter().map(|row| ((table, row.clone()), txn)));
-        }
-    })?;
+    let Inputs { run, origins, .. } = Inputs::read(begin, program, source, until)?;
     Ok((origins, run.finish()))
+}
+
+/// Transactions that have run, and the evaluator that ran them, which can run more.
+pub(crate) struct Inputs {
+    pub(crate) run: Run,
+    pub(crate) running: Running,
+    pub(crate) origins: Origins,
+}
+
+impl Inputs {
+    /// Runs transactions, up to this one, after a saved state if there is one. The dataflow engine runs them: there may be many, and only it is fast.
+    pub(crate) fn read(
+        begin: Option<Begin>,
+        program: &Arc<Program>,
+        source: &Source,
+        until: Option<u64>,
+    ) -> Result<Inputs, Failure> {
+        let make = |program, observe| -> Result<Box<dyn Evaluator>, String> {
+            let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
+            Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
+        };
+        let tables = program.schema.iter().filter(|(_, table)| table.role == Role::Input);
+        let observe = Tables::These(tables.map(|(id, _)| id).collect());
+        let evaluator = nlog_hooks::start(program, observe, make).map_err(Failure::Outside)?;
+        let mut running = Running::Fixed(evaluator);
+        let mut origins = Origins::new();
+        let mut run = Run::new(source, Arc::clone(program));
+        run.until = until;
+        if let Some(begin) = begin {
+            run.progress = begin.progress;
+            let evaluator = running.evaluator();
+            begin.load(evaluator)?;
+            for (id, _) in program.schema.iter().filter(|(_, table)| table.role == Role::Input) {
+                let rows = evaluator.contents(id).map_err(|error| Failure::Outside(error.to_string()))?;
+                origins.extend(rows.into_iter().map(|row| ((id, row), UNKNOWN)));
+            }
+        }
+        let nowhere: Option<&mut Vec<u8>> = None;
+        run.transactions(source.open()?, &mut running, nowhere, &mut |txn, delta: &ColumnDelta| {
+            follow(&mut origins, txn, delta);
+        })?;
+        Ok(Inputs { run, running, origins })
+    }
+}
+
+/// Applies what a transaction changed in the rows of input tables.
+pub(crate) fn follow(origins: &mut Origins, txn: u64, delta: &ColumnDelta) {
+    for (&table, changes) in &delta.to_rows().tables {
+        for row in &changes.delete {
+            origins.remove(&(table, row.clone()));
+        }
+        origins.extend(changes.insert.iter().map(|row| ((table, row.clone()), txn)));
+    }
 }
 
 /// Compiles the program and the pattern of the row.

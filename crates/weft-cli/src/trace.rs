@@ -3,13 +3,19 @@
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use packet_trace::{MacAddr, Network, Payload, Sent, Words, json, text};
+use network::ObjectKey;
+use nlog::Program;
+use packet_trace::{Connection, MacAddr, Network, Payload, Trace, Words, compare, json, text};
 
 mod capture;
+mod change;
 mod running;
+
+use change::Change;
 
 use crate::client::Address;
 use crate::eval::{Begin, Source};
@@ -27,7 +33,10 @@ Then comes the way, host by host: stages whose flows say no more than that the p
 What the words leave open, the objects say: addresses are those of the ports, and the MAC address is that of the destination \
 on the same switch, or of the router there. Without --tcp or --udp the packet is an echo request.
 
-The exit status is 0 if the packet arrives (with --to: at that port), and 1 if it is dropped, or one of a capture is.";
+With --diff or --without the packet is traced twice, before and after the change: the verdicts, and the first place where the ways part.
+
+The exit status is 0 if the packet arrives (with --to: at that port; with a change: after it), and 1 if it is dropped, or one of a \
+capture is.";
 
 /// Arguments of `weft trace`.
 #[derive(Args)]
@@ -50,6 +59,12 @@ pub(crate) struct TraceCommand {
     /// Trace in the network as it was after this transaction
     #[arg(long, value_name = "TXN")]
     at: Option<u64>,
+    /// Say what a change would do to the packet: a file of objects (YAML or JSON), as `weft apply` takes it. Nothing is applied
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pcap", "verbose"])]
+    diff: Option<PathBuf>,
+    /// Say what it would do to the packet to delete an object, after `--diff`: `acl/no-ssh`
+    #[arg(long, value_name = "KIND/ID", value_parser = change::key, conflicts_with_all = ["pcap", "verbose"])]
+    without: Vec<ObjectKey>,
     #[command(flatten)]
     packet: PacketArguments,
     /// Show every table, flow and action, and the objects in full
@@ -99,6 +114,11 @@ struct PacketArguments {
     /// The length of the IP packet in bytes
     #[arg(long, value_name = "BYTES")]
     size: Option<u16>,
+    /// Where in its connection the packet is: `new` opens it; `est` is a later one of a connection that the same port has
+    /// opened; `rpl` is the answer to a connection that the destination has opened to it; `rel` is an ICMP error about that.
+    /// Ports are those of the service
+    #[arg(long, value_name = "STATE", default_value = "new", conflicts_with_all = ["flow", "pcap"])]
+    ct: ConnectionState,
     /// The packet as a flow expression of Open vSwitch: `tcp,dl_dst=02:00:00:00:00:02,nw_dst=10.0.0.2,tp_dst=80`
     #[arg(long, value_name = "FLOW", conflicts_with_all = ["to", "ip", "payload", "from_ip", "from_mac", "to_mac", "ttl", "size"])]
     flow: Option<String>,
@@ -107,19 +127,47 @@ struct PacketArguments {
     pcap: Option<PathBuf>,
 }
 
-impl PacketArguments {
-    fn sent(&self, network: &Network, from: &str) -> Result<Sent, Failure> {
-        if let Some(flow) = &self.flow {
-            return network.packet_of_flow(from, flow).map_err(Failure::Usage);
+/// Where a packet is in its connection.
+#[derive(Clone, Copy, ValueEnum)]
+enum ConnectionState {
+    New,
+    Est,
+    Rpl,
+    Rel,
+}
+
+impl From<ConnectionState> for Connection {
+    fn from(state: ConnectionState) -> Self {
+        match state {
+            ConnectionState::New => Connection::New,
+            ConnectionState::Est => Connection::Established,
+            ConnectionState::Rpl => Connection::Reply,
+            ConnectionState::Rel => Connection::Related,
         }
+    }
+}
+
+impl PacketArguments {
+    /// The trace of the packet.
+    fn trace(&self, network: &mut Network, from: &str) -> Result<Trace, Failure> {
+        if let Some(flow) = &self.flow {
+            let sent = network.packet_of_flow(from, flow).map_err(Failure::Usage)?;
+            return network.trace(&sent).map_err(Failure::Rejected);
+        }
+        let words = self.words();
+        // What is wrong with the words themselves is the user's affair.
+        network.packet(from, &words).map_err(Failure::Usage)?;
+        network.trace_within(from, &words, self.ct.into()).map_err(Failure::Rejected)
+    }
+
+    fn words(&self) -> Words {
         let payload = match (self.tcp, self.udp) {
             (Some(port), _) => Payload::Tcp(port),
             (_, Some(port)) => Payload::Udp(port),
             (None, None) => Payload::Echo,
         };
         let Self { ip, from_ip, from_mac, to_mac, ttl, size, .. } = *self;
-        let words = Words { to: self.to.clone(), ip, from_ip, from_mac, to_mac, payload, ttl, size };
-        network.packet(from, &words).map_err(Failure::Usage)
+        Words { to: self.to.clone(), ip, from_ip, from_mac, to_mac, payload, ttl, size }
     }
 }
 
@@ -141,20 +189,24 @@ impl TraceCommand {
             return Err(Failure::Usage(why.to_owned()));
         }
         let program = compile(programs)?;
-        let frames = self.packet.pcap.as_deref().map(capture::frames).transpose()?;
         let begin = self.state.as_ref().map(|file| Begin::read(file, &program)).transpose()?;
+        if self.diff.is_some() || !self.without.is_empty() {
+            return self.compare(begin, &program, &from);
+        }
+        let frames = self.packet.pcap.as_deref().map(capture::frames).transpose()?;
         let (rows, refused) = input_rows_after(begin, &program, &self.source, self.at)?;
         let mut network = Network::new(&program, rows).map_err(Failure::Rejected)?;
         let all_arrive = match frames {
             None => {
-                let sent = self.packet.sent(&network, &from)?;
-                self.trace(&mut network, &sent, None)?
+                let trace = self.packet.trace(&mut network, &from)?;
+                self.show(&trace, None)?
             }
             Some(frames) => {
                 let mut all_arrive = true;
                 for (number, bytes) in (1..).zip(frames) {
                     let sent = network.packet_of_bytes(&from, bytes).map_err(Failure::Usage)?;
-                    all_arrive &= self.trace(&mut network, &sent, Some(number))?;
+                    let trace = network.trace(&sent).map_err(Failure::Rejected)?;
+                    all_arrive &= self.show(&trace, Some(number))?;
                 }
                 all_arrive
             }
@@ -163,14 +215,32 @@ impl TraceCommand {
         if all_arrive { Ok(()) } else { Err(Failure::Reported) }
     }
 
-    /// Traces a packet, of a capture with its number there, and prints the trace. Returns whether the packet arrives.
-    fn trace(&self, network: &mut Network, sent: &Sent, number: Option<usize>) -> Result<bool, Failure> {
-        let trace = network.trace(sent).map_err(Failure::Rejected)?;
+    /// Traces the packet before and after a change, and prints what differs.
+    fn compare(&self, begin: Option<Begin>, program: &Arc<Program>, from: &str) -> Result<(), Failure> {
+        let change = Change { file: self.diff.as_ref(), without: &self.without };
+        let ([before, after], refused) = change.rows(begin, program, &self.source, self.at)?;
+        let mut states = [before, after].into_iter().map(|rows| {
+            let mut network = Network::new(program, rows).map_err(Failure::Rejected)?;
+            let trace = self.packet.trace(&mut network, from)?;
+            Ok::<_, Failure>((network, trace))
+        });
+        let (Some(before), Some(after)) = (states.next().transpose()?, states.next().transpose()?) else {
+            return Ok(());
+        };
+        let difference = compare((&before.0, &before.1), (&after.0, &after.1));
+        let out = if self.json { format!("{}\n", difference.json()) } else { difference.text() };
+        std::io::stdout().write_all(out.as_bytes()).map_err(Failure::output)?;
+        refused?;
+        if after.1.is_delivered() { Ok(()) } else { Err(Failure::Reported) }
+    }
+
+    /// Prints a trace, of a packet of a capture with its number there. Returns whether the packet arrives.
+    fn show(&self, trace: &Trace, number: Option<usize>) -> Result<bool, Failure> {
         let out = match number {
-            _ if self.json => format!("{}\n", json::json(&trace)),
-            Some(number) if self.verbose => format!("{number}: {}", text::text(&trace, true)),
-            Some(number) => format!("{number}: {}: {}\n", text::verdict(&trace), trace.packet),
-            None => text::text(&trace, self.verbose),
+            _ if self.json => format!("{}\n", json::json(trace)),
+            Some(number) if self.verbose => format!("{number}: {}", text::text(trace, true)),
+            Some(number) => format!("{number}: {}: {}\n", text::verdict(trace), trace.packet),
+            None => text::text(trace, self.verbose),
         };
         std::io::stdout().write_all(out.as_bytes()).map_err(Failure::output)?;
         Ok(trace.is_delivered())

@@ -5,6 +5,7 @@
 mod book;
 mod check;
 mod command_line;
+mod defects;
 mod eval;
 mod eval_hooks;
 mod eval_processes;
@@ -30,5 +31,6 @@ mod readme;
 mod routes;
 mod support;
 mod trace;
+mod trace_states;
 mod unit_tests;
 mod wait;

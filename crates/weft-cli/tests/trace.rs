@@ -113,7 +113,8 @@ fn a_missing_flow_is_told_by_the_nearest_one() {
 fn a_port_that_is_nowhere_is_told_down_to_the_missing_report() {
     let to = trace(&["blue-1", "--to", "blue-3"]);
     assert_eq!(to.has_status(1).lines()[0], "dropped: port blue-3 lives on no host, so nothing reaches it");
-    says(&to, &["finds no vif(hv, \"blue-3\", _, _, since)"]);
+    says(&to, &["cause: no host reports an interface of port blue-3: none has external_ids:iface-id=blue-3"]);
+    says(&trace(&["blue-1", "--to", "blue-3", "--verbose"]), &["finds no vif(hv, \"blue-3\", _, _, since)"]);
     let from = trace(&["blue-3", "--to", "blue-1"]);
     says(from.has_status(1), &["dropped: port blue-3 has no interface on any host"]);
     // The same packet at two moments.

@@ -4,15 +4,17 @@ use std::io::Write as _;
 
 use controller::pb;
 
-use super::{PacketArguments, TraceCommand, capture};
+use super::{ConnectionState, PacketArguments, TraceCommand, capture};
 use crate::client::failed;
 use crate::exit::Failure;
 
 impl TraceCommand {
     /// Asks the controller for the way of each packet.
     pub(super) fn ask(&self, from: &str) -> Result<(), Failure> {
-        if !self.source.is_empty() || self.at.is_some() || self.state.is_some() {
-            let why = "-i, --objects, --state and --at need a program, such as: builtin blue-1; without one, the running controller is asked";
+        let is_past = !self.source.is_empty() || self.at.is_some() || self.state.is_some();
+        let is_change = self.diff.is_some() || !self.without.is_empty();
+        if is_past || is_change || !matches!(self.packet.ct, ConnectionState::New) {
+            let why = "-i, --objects, --state, --at, --diff, --without and --ct need a program, such as: builtin blue-1; without one, the running controller is asked";
             return Err(Failure::Usage(why.to_owned()));
         }
         let form = match (self.json, self.verbose) {

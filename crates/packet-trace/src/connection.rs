@@ -1,0 +1,106 @@
+//! A packet within a connection: the packets that open the connection go through the simulated hosts first, which track it as switches
+//! do.
+
+use std::net::IpAddr;
+
+use crate::packet::{Part, addresses_of, link_header};
+use crate::{Network, Sent, Trace, Words};
+
+/// An ICMP error has the IP header of the packet that it is about, and this much after it, which every router sends (RFC 792).
+const QUOTED_PAYLOAD: usize = 8;
+const IPV4_HEADER: usize = 20;
+const IPV6_HEADER: usize = 40;
+
+/// Where in a connection a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// It opens the connection.
+    New,
+    /// The connection is established, and the packet goes in the direction in which it was opened.
+    Established,
+    /// It is the answer to the packet that opened the connection, which came from where this packet goes.
+    Reply,
+    /// It is an ICMP error about the packet that opened the connection, which came from where this packet goes.
+    Related,
+}
+
+impl Network {
+    /// The way of a packet in words within a connection, and of those before it as long as they do not arrive: if the opening of the
+    /// connection is dropped, the trace is of the opening, and a note says so. The hosts know the connection afterwards.
+    ///
+    /// # Errors
+    /// As [`Network::packet`] and [`Network::trace`]; and no port is known to be at the other end of the connection.
+    pub fn trace_within(&mut self, from: &str, words: &Words, state: Connection) -> Result<Trace, String> {
+        let opening = self.packet(from, words)?;
+        if state == Connection::New {
+            return self.trace(&opening);
+        }
+        let to = opening.to.clone().filter(|to| self.is_switch_port(to)).ok_or(
+            "a connection needs a port that answers at its other end: say it with --to, the id of a switch_port",
+        )?;
+        let ends = addresses_of(&opening.bytes).ok_or("only IP packets belong to connections")?;
+        // What the other end sends to this one.
+        let back = Words {
+            to: Some(from.to_owned()),
+            ip: Some(ends.0),
+            from_ip: Some(ends.1),
+            from_mac: None,
+            to_mac: None,
+            size: None,
+            ttl: None,
+            ..words.clone()
+        };
+        if state == Connection::Established {
+            let answer = self.packet_of(&to, &back, &Part::Answer)?;
+            if let Some(trace) = self.before(&opening, "opens the connection")? {
+                return Ok(trace);
+            }
+            if let Some(trace) = self.before(&answer, "answers the opening of the connection")? {
+                return Ok(trace);
+            }
+            let later = self.packet_of(from, words, &Part::Later)?;
+            return self.trace(&later);
+        }
+        // The other end has opened the connection to what this port has.
+        let first = self.packet(&to, &back)?;
+        let arrived = match self.sent_before(&first, "opens the connection")? {
+            Ok(bytes) => bytes,
+            Err(trace) => return Ok(trace),
+        };
+        let part =
+            if state == Connection::Reply { Part::Answer } else { Part::Error(quoted(&arrived, ends.0)) };
+        let sent = self.packet_of(from, words, &part)?;
+        self.trace(&sent)
+    }
+
+    fn is_switch_port(&self, port: &str) -> bool {
+        self.named("switch_port").iter().any(|row| crate::packet::string(row.first()) == Some(port))
+    }
+
+    /// Sends a packet before the one that is traced. Its trace, if it does not arrive.
+    fn before(&mut self, sent: &Sent, role: &str) -> Result<Option<Trace>, String> {
+        self.sent_before(sent, role).map(Result::err)
+    }
+
+    /// The same, with its bytes as they arrive.
+    fn sent_before(&mut self, sent: &Sent, role: &str) -> Result<Result<Vec<u8>, Trace>, String> {
+        let mut trace = self.trace(sent)?;
+        let arrived = trace.delivered.iter().find(|one| Some(&one.port) == sent.to.as_ref());
+        let (Some(arrived), Some(place)) = (arrived, &sent.place) else {
+            trace.notes.push(format!(
+                "this packet, from {}, {role}; since it is dropped, there is no connection",
+                sent.from
+            ));
+            return Ok(Err(trace));
+        };
+        let bytes = arrived.bytes.clone();
+        self.hosts.pass(place, &sent.bytes)?;
+        Ok(Ok(bytes))
+    }
+}
+
+/// What an ICMP error repeats of a frame that has arrived.
+fn quoted(bytes: &[u8], to: IpAddr) -> Vec<u8> {
+    let header = if to.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER };
+    bytes.iter().skip(link_header(bytes)).take(header + QUOTED_PAYLOAD).copied().collect()
+}
