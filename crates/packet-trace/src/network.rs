@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flow_simulator::{Crossing, Lost};
 use nlog::Program;
-use nlog_data::{Committed, Evaluator as _, Row, Schema, TableId, Tables as Observed, Transaction, Value};
+use nlog_data::{Committed, Evaluator as _, Row, Schema, TableDelta, TableId, Tables as Observed, Transaction, Value};
 use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::Reference;
 use pipeline::Pipeline;
@@ -97,7 +97,7 @@ impl Network {
     /// # Errors
     /// The program lacks a table, or refuses the rows.
     pub fn new(program: &Arc<Program>, origins: Origins) -> Result<Network, String> {
-        Network::with(program, origins, None)
+        Network::start(program, origins, None)
     }
 
     /// The network with these rows, where packets go through flow tables that are there already. The rows explain these: rows
@@ -111,10 +111,10 @@ impl Network {
         ready: Box<dyn HostTables>,
         is_part: bool,
     ) -> Result<Network, String> {
-        Ok(Network { is_part, ..Network::with(program, origins, Some(ready))? })
+        Ok(Network { is_part, ..Network::start(program, origins, Some(ready))? })
     }
 
-    fn with(
+    fn start(
         program: &Arc<Program>,
         origins: Origins,
         ready: Option<Box<dyn HostTables>>,
