@@ -101,7 +101,12 @@ impl Defect {
             reports.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         for (table, row) in self.rows("unreport") {
             let tables = reports.iter_mut().filter_map(|one| one["insert"].get_mut(&table)?.as_array_mut());
-            let removed: usize = tables.map(|rows| rows.extract_if(.., |own| *own == row).count()).sum();
+            let remove = |rows: &mut Vec<Value>| {
+                let before = rows.len();
+                rows.retain(|own| *own != row);
+                before - rows.len()
+            };
+            let removed: usize = tables.map(remove).sum();
             assert_eq!(removed, 1, "{}: {table} {row}", self.file.display());
         }
         reports.extend(self.rows("report").map(|(table, row)| json!({"insert": {table: [row]}})));
@@ -202,11 +207,8 @@ fn without_lines(screen: &str) -> String {
                 && inner.contains(':')
                 && inner.chars().all(|c| c.is_ascii_digit() || c == ':')
         });
-        match place {
-            Some(at) => text.push_str(&format!("{} (…)", &rest[..at])),
-            None => text.push_str(rest),
-        }
-        text.push('\n');
+        let rest = place.map_or(rest.to_owned(), |at| format!("{} (…)", &rest[..at]));
+        let _ = writeln!(text, "{rest}");
     }
     text
 }
