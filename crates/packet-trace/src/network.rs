@@ -1,12 +1,11 @@
 //! A network at one moment: the rules, the rows of their input tables, and simulated hosts with the derived flow tables.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use flow_simulator::{Crossing, Lost};
 use nlog::Program;
-use nlog_data::{Committed, Evaluator as _, Row, Schema, TableDelta, TableId, Tables as Observed, Transaction, Value};
+use nlog_data::{Committed, Evaluator as _, Row, Schema, TableId, Tables as Observed, Transaction, Value};
 use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::Reference;
 use pipeline::Pipeline;
@@ -172,7 +171,7 @@ impl Network {
                 .map(|table| self.read(Some(table), rows::port).into_iter().collect());
         let outputs = &self.tables.outputs;
         match &self.ready {
-            None => self.hosts.apply(outputs, &self.simulated(&committed.delta.tables))?,
+            None => self.hosts.apply(outputs, &committed.delta.tables)?,
             Some(ready) => {
                 for host in new {
                     self.hosts.apply(outputs, &ready.of(host)?)?;
@@ -187,23 +186,6 @@ impl Network {
             };
             own.get(key).map_or(Number::Fails, |number| Number::Given(*number))
         })
-    }
-
-    /// The changes for hosts that are simulated. A host that is no transport node is not, and the rules may have flows for it
-    /// nevertheless.
-    fn simulated<'a>(&self, tables: &'a BTreeMap<TableId, TableDelta>) -> Cow<'a, BTreeMap<TableId, TableDelta>> {
-        let mut tables = Cow::Borrowed(tables);
-        let fabric = self.hosts.fabric();
-        let is_simulated =
-            |row: &Row| matches!(row.first(), Some(Value::String(host)) if fabric.host(host).is_some());
-        let flows = self.tables.outputs.flows();
-        let all =
-            tables.get(&flows).is_none_or(|delta| delta.insert.iter().chain(&delta.delete).all(is_simulated));
-        if !all && let Some(delta) = tables.to_mut().get_mut(&flows) {
-            delta.insert.retain(is_simulated);
-            delta.delete.retain(is_simulated);
-        }
-        tables
     }
 
     fn sites(&self) -> BTreeMap<String, Site> {
