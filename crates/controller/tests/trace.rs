@@ -29,12 +29,13 @@ const NETWORK: &str = "
 
 /// A controller of two hosts with a port each.
 async fn running(folder: &std::path::Path) -> Running {
-    let (switches, rules) = (Switches::default(), Arc::new(Rules::built_in().unwrap()));
+    let (switches, rules) =
+        (Switches::default(), Arc::new(Rules::built_in().expect("the built-in rules compile")));
     let mut parts = parts(folder, rules.clone(), &switches);
     parts.evaluator = Box::new(move || controller::evaluator(&rules, 1));
     let running = start_with(parts, switches).await;
     let mut client = running.client().await;
-    apply(&mut client, NETWORK).await.unwrap();
+    apply(&mut client, NETWORK).await.expect("the network is accepted");
     for (host, port) in [("hv1", "blue-1"), ("hv2", "blue-2")] {
         let tunnel = running.switches.look(host, |switch| {
             let desired = switch.desired.as_ref();
@@ -60,19 +61,19 @@ async fn trace(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_packet_goes_through_the_desired_flows_and_its_end_has_objects() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("the request is well formed");
     let running = running(folder.path()).await;
     let mut client = running.client().await;
-    let web = trace(&mut client, "blue-2", 443, false).await.unwrap();
+    let web = trace(&mut client, "blue-2", 443, false).await.expect("the network is accepted");
     assert!(web.delivered, "{}", web.text);
     assert!(web.text.starts_with("delivered to blue-2 on hv2\n"), "{}", web.text);
     assert!(web.text.contains("on hv1:") && web.text.contains(".nlog:"), "{}", web.text);
 
-    let ssh = trace(&mut client, "blue-2", 22, false).await.unwrap();
+    let ssh = trace(&mut client, "blue-2", 22, false).await.expect("the network is accepted");
     assert!(!ssh.delivered, "{}", ssh.text);
     assert!(ssh.text.contains("because of acl no-ssh"), "{}", ssh.text);
 
-    let homeless = trace(&mut client, "blue-3", 443, false).await.unwrap();
+    let homeless = trace(&mut client, "blue-3", 443, false).await.expect("the network is accepted");
     assert!(homeless.verdict.contains("port blue-3 lives on no host"), "{}", homeless.text);
 
     let error = trace(&mut client, "blue-9", 443, false).await.unwrap_err();
@@ -85,7 +86,10 @@ fn desired(running: &Running, host: &str) -> Vec<SeenFlow> {
     running.switches.look(host, |switch| {
         let flows = switch.desired.iter().flat_map(|desired| &desired.flows);
         let seen = |(key, flow): (&ovs_driver::FlowKey, &ovs_driver::Flow)| {
-            let (matches, actions) = (key.matching().unwrap(), flow.actions().unwrap());
+            let (matches, actions) = (
+                key.matching().expect("a desired flow can be read"),
+                flow.actions().expect("a desired flow can be read"),
+            );
             let entry = FlowEntry::new(key.table(), key.priority(), matches, actions);
             SeenFlow { entry: FlowEntry { cookie: flow.cookie(), ..entry }, packets: 4, bytes: 400 }
         };
@@ -95,11 +99,11 @@ fn desired(running: &Running, host: &str) -> Vec<SeenFlow> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_switch_lacks_and_what_it_has_of_others_is_named() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a desired flow can be read");
     let running = running(folder.path()).await;
     let mut client = running.client().await;
     running.switches.have("hv1", desired(&running, "hv1"));
-    let unread = trace(&mut client, "blue-2", 443, true).await.unwrap();
+    let unread = trace(&mut client, "blue-2", 443, true).await.expect("a desired flow can be read");
     assert!(unread.text.contains("hv2 cannot be read: the switch is not connected"), "{}", unread.text);
     assert!(unread.text.contains("has counted 4 packets"), "{}", unread.text);
     assert!(!unread.text.contains("differ"), "{}", unread.text);
@@ -108,16 +112,17 @@ async fn what_a_switch_lacks_and_what_it_has_of_others_is_named() {
     let mut flows = desired(&running, "hv2");
     flows.retain(|flow| flow.entry.table != 40);
     running.switches.have("hv2", flows.clone());
-    let missing = trace(&mut client, "blue-2", 443, true).await.unwrap();
+    let missing = trace(&mut client, "blue-2", 443, true).await.expect("a desired flow can be read");
     assert!(missing.text.contains("but the flows of hv2 differ"), "{}", missing.text);
     assert!(missing.text.contains("40 OUT_PORT: missing: "), "{}", missing.text);
 
     // Somebody has added one that takes all packets.
-    let foreign: FlowEntry = "table=0,priority=65000 actions=drop".parse().unwrap();
+    let foreign: FlowEntry =
+        "table=0,priority=65000 actions=drop".parse().expect("a desired flow can be read");
     let mut flows = desired(&running, "hv2");
     flows.push(SeenFlow { entry: foreign, packets: 9, bytes: 900 });
     running.switches.have("hv2", flows);
-    let taken = trace(&mut client, "blue-2", 443, true).await.unwrap();
+    let taken = trace(&mut client, "blue-2", 443, true).await.expect("a desired flow can be read");
     assert!(taken.text.contains("a foreign flow takes the packet: "), "{}", taken.text);
     assert!(taken.text.contains("it has counted 9 packets"), "{}", taken.text);
     running.stop().await;

@@ -202,26 +202,23 @@ impl ZoneView {
             .collect();
         let zones: BTreeMap<i64, Atom> =
             wrong.iter().filter_map(|(zone, limits)| Some((*zone, rows.get(limits)?.clone()))).collect();
-        match self.datapath() {
-            Some(datapath) => {
-                let old = Mutation::new("ct_zones", Mutator::Delete, Datum::set(zones.keys().copied()));
-                let new = Mutation::new("ct_zones", Mutator::Insert, Datum::map(zones));
-                operations.push(Operation::mutate(DATAPATH, vec![Condition::uuid(datapath)], vec![old, new]));
-            }
-            None => {
-                // Another client must not insert the row meanwhile, of which there would be two.
-                let guard = Row::new(OpenVswitch::TABLE).with("datapaths", Datum::map(datapaths.clone()));
-                operations.insert(0, Operation::guard(*root, guard));
-                let row = Row::new(DATAPATH).with("ct_zones", Datum::map(zones));
-                operations.push(Operation::insert_named("datapath", row));
-                let pair = (self.datapath_type.as_str(), Atom::NamedUuid("datapath".to_owned()));
-                let attach = Mutation::new("datapaths", Mutator::Insert, Datum::map([pair]));
-                operations.push(Operation::mutate(
-                    OpenVswitch::TABLE,
-                    vec![Condition::uuid(*root)],
-                    vec![attach],
-                ));
-            }
+        if let Some(datapath) = self.datapath() {
+            let old = Mutation::new("ct_zones", Mutator::Delete, Datum::set(zones.keys().copied()));
+            let new = Mutation::new("ct_zones", Mutator::Insert, Datum::map(zones));
+            operations.push(Operation::mutate(DATAPATH, vec![Condition::uuid(datapath)], vec![old, new]));
+        } else {
+            // Another client must not insert the row meanwhile, of which there would be two.
+            let guard = Row::new(OpenVswitch::TABLE).with("datapaths", Datum::map(datapaths.clone()));
+            operations.insert(0, Operation::guard(*root, guard));
+            let row = Row::new(DATAPATH).with("ct_zones", Datum::map(zones));
+            operations.push(Operation::insert_named("datapath", row));
+            let pair = (self.datapath_type.as_str(), Atom::NamedUuid("datapath".to_owned()));
+            let attach = Mutation::new("datapaths", Mutator::Insert, Datum::map([pair]));
+            operations.push(Operation::mutate(
+                OpenVswitch::TABLE,
+                vec![Condition::uuid(*root)],
+                vec![attach],
+            ));
         }
         operations
     }

@@ -235,6 +235,16 @@ impl Builder<'_> {
 /// The bit of `vlan_tci` for the presence of a tag, which no frame contains.
 const PRESENT: u16 = 0x1000;
 
+/// The VLAN of a frame, 0 without a tag.
+pub fn vlan(bytes: &[u8]) -> u16 {
+    match bytes {
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x81, 0, high, low, ..] => {
+            u16::from_be_bytes([*high, *low]) & 0xfff
+        }
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,15 +319,5 @@ mod tests {
             let why = built(fields).expect_err("no such packet");
             assert!(why.contains(part), "{fields}: {why}");
         }
-    }
-}
-
-/// The VLAN of a frame, 0 without a tag.
-pub fn vlan(bytes: &[u8]) -> u16 {
-    match bytes {
-        [_, _, _, _, _, _, _, _, _, _, _, _, 0x81, 0, high, low, ..] => {
-            u16::from_be_bytes([*high, *low]) & 0xfff
-        }
-        _ => 0,
     }
 }

@@ -63,31 +63,26 @@ impl Case<'_> {
         let mut found = Vec::new();
         let passed = met.iter().filter(|acl| acl.action() == "pass");
         let strict = met.iter().find(|acl| !acl.allows() && acl.action() != "pass");
-        match (strict, decides) {
-            (Some(acl), true) => {
-                found.push(format!("{} drops the packet (action {})", acl.name(), acl.action()));
-                let beaten = met.iter().find(|other| other.allows() && other.rank() > acl.rank());
-                found.extend(
-                    beaten.map(|other| {
-                        format!("it comes before {}, which would allow the packet", other.name())
-                    }),
-                );
-                found.extend(
-                    passed
-                        .filter(|other| other.tier < acl.tier)
-                        .map(|other| format!("{} passes the packet on to that tier", other.name())),
-                );
-            }
-            _ => {
-                let of_all = unmet.is_empty() && met.is_empty();
-                let none = if of_all {
-                    format!("no acl of direction {direction} is for the port")
-                } else {
-                    "no acl allows the packet".to_owned()
-                };
-                found.push(format!("{none}, and switch {switch} drops what none allows (acl_default: drop)"));
-                found.extend(passed.map(|other| format!("{} passes the packet on", other.name())));
-            }
+        if let (Some(acl), true) = (strict, decides) {
+            found.push(format!("{} drops the packet (action {})", acl.name(), acl.action()));
+            let beaten = met.iter().find(|other| other.allows() && other.rank() > acl.rank());
+            found.extend(
+                beaten.map(|other| format!("it comes before {}, which would allow the packet", other.name())),
+            );
+            found.extend(
+                passed
+                    .filter(|other| other.tier < acl.tier)
+                    .map(|other| format!("{} passes the packet on to that tier", other.name())),
+            );
+        } else {
+            let of_all = unmet.is_empty() && met.is_empty();
+            let none = if of_all {
+                format!("no acl of direction {direction} is for the port")
+            } else {
+                "no acl allows the packet".to_owned()
+            };
+            found.push(format!("{none}, and switch {switch} drops what none allows (acl_default: drop)"));
+            found.extend(passed.map(|other| format!("{} passes the packet on", other.name())));
         }
         if !met.iter().any(Judged::allows) {
             found.extend(
@@ -99,7 +94,7 @@ impl Case<'_> {
     }
 
     /// Conntrack takes the packet for one of the middle of a connection that it does not know.
-    pub(super) fn without_connection(&self, lookup: &LookupView) -> Vec<String> {
+    pub(super) fn without_connection(lookup: &LookupView) -> Vec<String> {
         let Some((from, to)) = addresses(&lookup.key) else { return Vec::new() };
         vec![
             format!(
@@ -146,7 +141,7 @@ impl Network {
             };
             let (tier, priority) = (number("tier"), number("priority"));
             let (unmet, distance) = self.unmet_of(&acl, port, key);
-            acls.push(Judged { tier, priority, unmet, distance, acl });
+            acls.push(Judged { acl, tier, priority, unmet, distance });
         }
         acls
     }
@@ -205,7 +200,7 @@ impl Network {
     fn no_member(&self, column: &str, peer: Option<&Value>, key: &FlowKey) -> String {
         let (group, members) = self.peer_words(peer);
         let reply = key.get(Field::CtState) & REPLY != 0;
-        let ends = addresses(key).map(|(from, to)| if (column == "from") != reply { from } else { to });
+        let ends = addresses(key).map(|(from, to)| if (column == "from") == reply { to } else { from });
         let Some(ip) = ends else {
             return format!("its field {column} is {group}, and the packet has no IP address");
         };

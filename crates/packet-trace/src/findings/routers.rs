@@ -109,9 +109,8 @@ impl Case<'_> {
     pub(super) fn policy(&self, _: &LookupView) -> Vec<String> {
         let network = self.network;
         let leaves = self.drop.into_iter().flat_map(|drop| &drop.because);
-        let policies = leaves.filter(|leaf| leaf.what.starts_with("route_policy "));
-        let Some(policy) =
-            policies.filter_map(|leaf| network.object("route_policy", leaf.object.as_deref()?)).next()
+        let mut policies = leaves.filter(|leaf| leaf.what.starts_with("route_policy "));
+        let Some(policy) = policies.find_map(|leaf| network.object("route_policy", leaf.object.as_deref()?))
         else {
             return Vec::new();
         };

@@ -50,7 +50,7 @@ impl Change<'_> {
                     Some(faults) => refusal(&faults),
                     None => Failure::Rejected(format!("the rules refuse the change: {refused}")),
                 },
-                _ => Failure::Outside(error.to_string()),
+                CommitError::Engine(_) => Failure::Outside(error.to_string()),
             })?;
             follow(&mut after, number, &committed.delta);
         }

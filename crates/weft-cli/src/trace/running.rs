@@ -59,14 +59,16 @@ impl TraceCommand {
     }
 }
 
+/// A field of a request: empty if it is not given.
+fn text<T: ToString>(value: Option<&T>) -> String {
+    value.map(T::to_string).unwrap_or_default()
+}
+
 impl PacketArguments {
     /// The packet of a request.
     fn message(&self) -> pb::trace_request::Packet {
         if let Some(flow) = &self.flow {
             return pb::trace_request::Packet::Flow(flow.clone());
-        }
-        fn text<T: ToString>(value: Option<&T>) -> String {
-            value.map(T::to_string).unwrap_or_default()
         }
         pb::trace_request::Packet::Words(pb::PacketInWords {
             to: self.to.clone().unwrap_or_default(),
