@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use crate::packet::{Part, addresses_of, link_header};
 use crate::{Network, Sent, Trace, Words};
 
-/// An ICMP error has the IP header of the packet that it is about, and this much after it, which every router sends (RFC 792).
-const QUOTED_PAYLOAD: usize = 8;
-const IPV4_HEADER: usize = 20;
-const IPV6_HEADER: usize = 40;
+/// How much of the packet that it is about an ICMP error repeats at least: its header and 8 bytes more (RFC 792).
+const QUOTED: usize = 20 + 8;
+/// How much of it an ICMPv6 error repeats at most: what fits into a packet of the least MTU, 1,280 bytes (RFC 4443, section 2.4).
+const QUOTED_V6: usize = 1280 - 40 - 8;
 
 /// Where in a connection a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +101,6 @@ impl Network {
 
 /// What an ICMP error repeats of a frame that has arrived.
 fn quoted(bytes: &[u8], to: IpAddr) -> Vec<u8> {
-    let header = if to.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER };
-    bytes.iter().skip(link_header(bytes)).take(header + QUOTED_PAYLOAD).copied().collect()
+    let length = if to.is_ipv4() { QUOTED } else { QUOTED_V6 };
+    bytes.iter().skip(link_header(bytes)).take(length).copied().collect()
 }
