@@ -8,7 +8,7 @@ use crate::{Network, Sent, Trace, Words};
 
 /// How much of the packet that it is about an ICMP error repeats at least: its header and 8 bytes more (RFC 792).
 const QUOTED: usize = 20 + 8;
-/// How much of it an ICMPv6 error repeats at most: what fits into a packet of the least MTU, 1,280 bytes (RFC 4443, section 2.4).
+/// How much of it an error of IPv6 repeats at most: what fits into a packet of the least MTU, 1,280 bytes (RFC 4443, section 2.4).
 const QUOTED_V6: usize = 1280 - 40 - 8;
 
 /// Where in a connection a packet is.
