@@ -30,6 +30,8 @@ pub(crate) struct Concerned {
     pub(crate) rows: Vec<(TableId, Row)>,
     /// Whether objects were left out because there are too many around the ports.
     pub(crate) is_cut: bool,
+    /// Whether nothing was left out at all.
+    pub(crate) is_whole: bool,
 }
 
 /// How an object was come to: what of its surroundings concerns the ports.
@@ -88,14 +90,14 @@ impl Search<'_> {
             merge(&mut rows, self.reports.rows_of(host));
         }
         let filled = self.filled(|evaluator, table| evaluator.rows_with(table, &names))?;
-        Ok(Concerned { rows: self.named(rows).chain(filled).collect(), is_cut })
+        Ok(Concerned { rows: self.named(rows).chain(filled).collect(), is_cut, is_whole: false })
     }
 
     fn whole(mut self) -> Result<Concerned, CommitError> {
         let mut rows = objects_rows(self.objects, self.rules);
         merge(&mut rows, self.reports.rows());
         let filled = self.filled(|evaluator, table| evaluator.contents(table))?;
-        Ok(Concerned { rows: self.named(rows).chain(filled).collect(), is_cut: false })
+        Ok(Concerned { rows: self.named(rows).chain(filled).collect(), is_cut: false, is_whole: true })
     }
 
     fn named(&self, rows: Rows) -> impl Iterator<Item = (TableId, Row)> + use<> {

@@ -33,6 +33,8 @@ pub(crate) struct Snapshot {
     origins: Origins,
     /// Whether some were left out because there are too many.
     is_cut: bool,
+    /// Whether none were left out.
+    is_whole: bool,
     /// How long the engine thread took.
     taken: Duration,
     desired: BTreeMap<String, Arc<Desired>>,
@@ -106,6 +108,7 @@ impl Snapshot {
             rules: core.rules().clone(),
             origins: concerned.rows.into_iter().map(|row| (row, UNKNOWN)).collect(),
             is_cut: concerned.is_cut,
+            is_whole: concerned.is_whole,
             desired: core.all_desired(),
             provenance: core.provenance(),
         })
@@ -113,12 +116,12 @@ impl Snapshot {
 
     /// A network over the desired flows, and these.
     fn network(self) -> Result<(Network, Tables), String> {
-        let Snapshot { rules, origins, is_cut, desired, provenance, .. } = self;
+        let Snapshot { rules, origins, is_whole, desired, provenance, .. } = self;
         let program = Arc::clone(rules.program());
         let by_fingerprint =
             (0..).map(RuleId).zip(&program.rules).map(|(id, rule)| (rule.fingerprint, id)).collect();
         let tables = Tables { rules, desired, provenance, by_fingerprint: Arc::new(by_fingerprint) };
-        Ok((Network::over(&program, origins, Box::new(tables.clone()), is_cut)?, tables))
+        Ok((Network::over(&program, origins, Box::new(tables.clone()), !is_whole)?, tables))
     }
 }
 
