@@ -24,6 +24,7 @@ use crate::intent::{InDatabase, Shared};
 use crate::ledger::FlowChange;
 use crate::openflow::{Lost, OpenFlow, RefusedChange, option_name};
 use crate::outbox::Outbox;
+use crate::view::View;
 
 /// Errors that a switch reports only if its groups or meters differ from the believed ones.
 const CONTRADICTIONS: [&str; 8] = [
@@ -191,10 +192,7 @@ impl Driver {
             }
             (intent.version(), intent.database.clone())
         };
-        let ports = match self.add_ports(database, &want.ports).await {
-            Ok(unwanted) => self.add_limits(database, &want).await.map(|removable| unwanted || removable),
-            failed => failed,
-        };
+        let added = self.add_to_database(database, &want).await;
         // Ports come first, but a steady stream of port changes must not delay flows for ever: the second pass in a
         // row continues although the desired ports have changed. It loses no flow, since rules output to a port only
         // once the switch has reported its number.
@@ -205,7 +203,7 @@ impl Driver {
             return Pass::Again;
         }
         let flows_right = flows == Flows::Right;
-        let removed = match (&ports, flows_right) {
+        let removed = match (&added, flows_right) {
             (Ok(true), true) => self.remove_from_database().await,
             (Ok(unwanted), _) => Ok(!unwanted),
             (Err(why), _) => Err(why.clone()),
@@ -234,15 +232,16 @@ impl Driver {
         }
     }
 
-    /// Gives conntrack zones their limits and waits until they are in force. Returns whether other zones have limits to
-    /// take away. Does nothing while the database is disconnected. An error may be temporary.
-    async fn add_limits(&self, database: Status, want: &InDatabase) -> Result<bool, String> {
+    /// Creates the missing ports, gives conntrack zones their limits, and waits until both are in force. Returns whether there
+    /// are other ports or limits to remove. Does nothing while the database is disconnected. An error may be temporary.
+    async fn add_to_database(&mut self, database: Status, want: &InDatabase) -> Result<bool, String> {
         if !database.ready {
             return Ok(false);
         }
-        let zones = self.database.view().zones;
-        self.database.put_in_force(zones.additions(&want.limits)).await?;
-        Ok(!zones.removals(&want.limits).is_empty())
+        let view = self.database.view();
+        let unwanted = self.add_ports(database, &view, &want.ports).await?;
+        self.database.put_in_force(view.zones.additions(&want.limits)).await?;
+        Ok(unwanted || !view.zones.removals(&want.limits).is_empty())
     }
 
     fn report_refused_total(&mut self) {
@@ -278,17 +277,13 @@ impl Driver {
     }
 
     /// Creates and changes tunnel and patch ports and waits until they are in force. Returns whether unwanted ports
-    /// exist. Does nothing while the database is disconnected. An error may be temporary.
-    async fn add_ports(&mut self, database: Status, want: &Ports) -> Result<bool, String> {
-        if !database.ready {
-            return Ok(false);
-        }
+    /// exist. An error may be temporary.
+    async fn add_ports(&mut self, database: Status, view: &View, want: &Ports) -> Result<bool, String> {
         if self.ports_compared != Some(database.connection) {
             self.ports_compared = Some(database.connection);
             self.ports_refused.clear();
             self.comparison.get_or_insert_default();
         }
-        let view = self.database.view();
         let mut plan = view.port_plan(want);
         let missing: BTreeSet<&String> = plan.missing.iter().map(|port| &port.name).collect();
         self.ports_refused.retain(|name, RefusedPort { port, cause }| {

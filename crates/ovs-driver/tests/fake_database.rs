@@ -35,7 +35,7 @@ impl Setting {
     }
 }
 
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config {
         name: "fake".to_owned(),
         ovsdb: "unix:db.sock".parse().unwrap(),

@@ -1,12 +1,13 @@
 //! Limits of conntrack zones at a fake switch with a fake database: what is written, in which order, and what is left alone.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fake_database;
 use crate::support::driven::Driven;
-use crate::support::flows::{TUNNEL_OPTION, flows};
+use crate::support::flows::flows;
 use ovs_driver::fake::database::SchemaVersion;
 use ovs_driver::fake::{FakeDatabase, FakeSwitch};
 use ovs_driver::{Changes, Channel, Config, Desired, Event, InMemoryNetwork, Timing, ZoneLimits};
@@ -48,18 +49,7 @@ impl Setting {
 }
 
 fn config() -> Config {
-    Config {
-        name: "fake".to_owned(),
-        ovsdb: "unix:db.sock".parse().unwrap(),
-        openflow: "unix:br-int.mgmt".parse().unwrap(),
-        bridge: "br-int".to_owned(),
-        datapath_type: Some("netdev".to_owned()),
-        datapath_id: None,
-        tunnel_option: Some(TUNNEL_OPTION),
-        learned_tables: BTreeSet::new(),
-        watched_tables: BTreeSet::new(),
-        learned_limit: None,
-    }
+    Config { datapath_type: Some("netdev".to_owned()), ..fake_database::config() }
 }
 
 fn limited(limits: &[(u16, ZoneLimits)]) -> Desired {
