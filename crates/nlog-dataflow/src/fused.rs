@@ -527,10 +527,8 @@ impl Evaluator for Engine {
             rows.retain(|row| row.iter().any(|value| values.contains(value)));
             return Ok(rows);
         }
-        // Values that no row has leave symbols behind.
-        self.gone = true;
         let symbols = &self.state.symbols;
-        let wanted: HashSet<Symbol> = values.iter().map(|value| symbols.intern(value)).collect();
+        let wanted: HashSet<Symbol> = values.iter().filter_map(|value| symbols.find(value)).collect();
         Ok(output::to_rows(&self.inputs.rows_with(table, &wanted), symbols))
     }
 

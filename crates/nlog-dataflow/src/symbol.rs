@@ -250,9 +250,29 @@ impl Symbols {
         }
     }
 
-    fn intern_large(&self, value: &Value) -> Symbol {
+    /// The symbol of a value that has one, which each value in a row has.
+    pub(crate) fn find(&self, value: &Value) -> Option<Symbol> {
+        match value {
+            Value::Bool(value) => Some(Symbol::from(*value)),
+            Value::Int(value) => small(*value).or_else(|| self.find_large(&Value::Int(*value))),
+            value => self.find_large(value),
+        }
+    }
+
+    fn find_large(&self, value: &Value) -> Option<Symbol> {
+        let (hash, shard) = self.shard_of(value);
+        let number = read(&self.values[shard as usize]).find(hash, |other| other == value)?;
+        Some((number + FIRST) * SHARDS + shard)
+    }
+
+    /// The hash of a value, and the shard that has its symbol.
+    fn shard_of(&self, value: &Value) -> (u64, u32) {
         let hash = self.hasher.hash_one(value);
-        let shard = (hash >> 32) as u32 % SHARDS;
+        (hash, (hash >> 32) as u32 % SHARDS)
+    }
+
+    fn intern_large(&self, value: &Value) -> Symbol {
+        let (hash, shard) = self.shard_of(value);
         let lock = &self.values[shard as usize];
         let found = read(lock).find(hash, |other| other == value);
         let number = found.unwrap_or_else(|| {

@@ -264,8 +264,8 @@ impl State {
     /// counts, this checks the plan's claim that no row is derived twice. The claim builds on the keys of tables, which
     /// hold in accepted transactions alone: two rows with one key may derive the same row, and the transaction is refused.
     pub(crate) fn check_set(&mut self, relation: usize) {
+        // If no rule reads the rows, only errors met while deriving them matter.
         if self.twice.is_some() || self.uses[relation].is_empty() {
-            // No rule reads the rows, so only errors met while deriving them matter.
             return;
         }
         let (name, delta) = (&self.plan.relations[relation].name, &self.relations[relation].delta);
