@@ -12,7 +12,7 @@ use std::sync::Arc;
 use network::{Object, ObjectKey, ObjectStore, Rows};
 use nlog_data::{CommitError, Evaluator, Row, TableId, Value};
 
-use crate::input_rows::{managed, merge, objects_rows};
+use crate::input_rows::{MANAGED, managed, merge, objects_rows};
 use crate::reports::Reports;
 use crate::rules::Rules;
 
@@ -70,22 +70,17 @@ impl Search<'_> {
         hosts.extend(self.reports.nodes_with(&ports).map(str::to_owned));
         let mut names: HashSet<Value> = HashSet::from([Value::String("".into())]);
         let mut rows = Rows::default();
-        let hosts_objects = hosts.iter().filter_map(|host| {
-            let key = ObjectKey::new(self.rules.host_kind()?, host.as_str());
-            self.objects.get(&key)
-        });
-        for object in objects.values().copied().chain(hosts_objects) {
+        let host_kind = self.rules.host_kind();
+        let host_object = |host: &String| self.objects.get(&ObjectKey::new(host_kind?, host.as_str()));
+        let declared: Vec<&Arc<Object>> = hosts.iter().filter_map(host_object).collect();
+        for object in objects.values().chain(&declared) {
             object.row().iter().for_each(|value| collect(value, &mut names));
             for (table, row) in object.rows() {
                 rows.insert.entry(table.clone()).or_default().push(row);
             }
         }
-        let is_managed = |host: &&String| {
-            let key = self.rules.host_kind().map(|kind| ObjectKey::new(kind, host.as_str()));
-            key.is_some_and(|key| self.objects.get(&key).is_some())
-        };
-        let managed_hosts = hosts.iter().filter(is_managed).map(|host| managed(&host.as_str().into()));
-        rows.insert.insert(crate::input_rows::MANAGED.into(), managed_hosts.collect());
+        let managed_hosts = declared.iter().map(|host| managed(&host.key().id)).collect();
+        rows.insert.insert(MANAGED.into(), managed_hosts);
         for host in &hosts {
             merge(&mut rows, self.reports.rows_of(host));
         }
