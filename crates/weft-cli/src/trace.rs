@@ -236,13 +236,19 @@ impl TraceCommand {
 
     /// Prints a trace, of a packet of a capture with its number there. Returns whether the packet arrives.
     fn show(&self, trace: &Trace, number: Option<usize>) -> Result<bool, Failure> {
-        let out = match number {
-            _ if self.json => format!("{}\n", json::json(trace)),
-            Some(number) if self.verbose => format!("{number}: {}", text::text(trace, true)),
-            Some(number) => format!("{number}: {}: {}\n", text::verdict(trace), trace.packet),
-            None => text::text(trace, self.verbose),
-        };
-        std::io::stdout().write_all(out.as_bytes()).map_err(Failure::output)?;
+        let form = if self.json { json::json(trace).to_string() } else { text::text(trace, self.verbose) };
+        self.print(number, &form, &text::verdict(trace), &trace.packet)?;
         Ok(trace.is_delivered())
+    }
+
+    /// Prints a trace in the form that was asked for, or a line of a capture, which has the packet's number there.
+    fn print(&self, number: Option<usize>, form: &str, verdict: &str, packet: &str) -> Result<(), Failure> {
+        let out = match number {
+            _ if self.json => format!("{form}\n"),
+            Some(number) if self.verbose => format!("{number}: {form}"),
+            Some(number) => format!("{number}: {verdict}: {packet}\n"),
+            None => form.to_owned(),
+        };
+        std::io::stdout().write_all(out.as_bytes()).map_err(Failure::output)
     }
 }

@@ -1,7 +1,5 @@
 //! `weft trace` without a program: a running controller is asked.
 
-use std::io::Write as _;
-
 use controller::pb;
 
 use super::{ConnectionState, PacketArguments, TraceCommand, capture};
@@ -41,21 +39,11 @@ impl TraceCommand {
             for (number, request) in (1..).zip(requests) {
                 let answer = client.trace(request).await.map_err(failed)?;
                 all_arrive &= answer.delivered;
-                self.print(&answer, is_capture.then_some(number))?;
+                self.print(is_capture.then_some(number), &answer.text, &answer.verdict, &answer.packet)?;
             }
             Ok(all_arrive)
         })?;
         if all_arrive { Ok(()) } else { Err(Failure::Reported) }
-    }
-
-    fn print(&self, answer: &pb::TraceResponse, number: Option<usize>) -> Result<(), Failure> {
-        let out = match number {
-            _ if self.json => format!("{}\n", answer.text),
-            Some(number) if self.verbose => format!("{number}: {}", answer.text),
-            Some(number) => format!("{number}: {}: {}\n", answer.verdict, answer.packet),
-            None => answer.text.clone(),
-        };
-        std::io::stdout().write_all(out.as_bytes()).map_err(Failure::output)
     }
 }
 
