@@ -6,7 +6,7 @@ use nlog::Program;
 use nlog::program::HeadTerm;
 use nlog_data::{Role, Row, TableId, Value};
 
-use crate::{Derivation, Obstacle, ObstacleKind, Reference, WhyNot};
+use crate::{Derivation, Obstacle, ObstacleKind, OnDemand, WhyNot};
 
 /// The maximum number of rules in an answer.
 const RULES: usize = 5;
@@ -34,8 +34,8 @@ fn call(program: &Program, table: TableId, terms: &[String]) -> String {
 }
 
 /// Explains why a row is present: each rule that derives it, with the rows that it is derived from.
-pub fn why(reference: &Reference, table: TableId, row: &Row) -> Vec<String> {
-    let program = reference.program();
+pub fn why(state: &OnDemand, table: TableId, row: &Row) -> Vec<String> {
+    let program = state.program();
     if program.schema.table(table).role == Role::Input {
         return vec![match program.hook_of(table) {
             Some(wiring) => format!("hook {} put it there", wiring.text(&program.schema)),
@@ -43,7 +43,7 @@ pub fn why(reference: &Reference, table: TableId, row: &Row) -> Vec<String> {
         }];
     }
     let mut lines = Vec::new();
-    for derivation in reference.derivations(table, row, WAYS).iter().take(RULES) {
+    for derivation in state.derivations(table, row, WAYS).iter().take(RULES) {
         let place = &program.rule(derivation.rule).place;
         let body = Body::of(program, derivation);
         if body.rows.is_empty() {
@@ -154,7 +154,7 @@ fn one(program: &Program, answer: &WhyNot, obstacle: &Obstacle, indent: &str, li
             let missing = call(program, why_not.pattern.table, terms);
             lines.push(format!("{indent}    {but}finds no {missing} ({}:{})", place.line, place.column));
             let nested = format!("{indent}        ");
-            if why_not.rows == 0 {
+            if why_not.rows == Some(0) {
                 lines.push(format!("{nested}{} is empty", program.schema.table(why_not.pattern.table).name));
             }
             let near = why_not.nearest.iter();

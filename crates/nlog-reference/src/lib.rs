@@ -35,8 +35,9 @@
 //! All tables are computed even after errors; the least [`DerivedError`](nlog_data::DerivedError) is reported.
 //!
 //! In reading order: [`Reference`] (transactions), `rule` (bindings to rows), `project` (bodies to the variables of the
-//! head), `derivation` (the bodies of a row), `join`, `expression`, `aggregate`; `why_not` (how far each rule gets that could derive a
-//! row), `hidden`, `text`, [`explanation`] (both questions answered in text). Left out on purpose: optimisation beyond
+//! head), `join`, `expression`, `aggregate`; [`OnDemand`] (a state that derives the rows that are asked for, and explains them),
+//! `derivation` (the bodies of a row), `why_not` (how far each rule gets that could derive a row), `hidden`, `text`, [`explanation`]
+//! (both questions answered in text). Left out on purpose: optimisation beyond
 //! an index on the columns that earlier atoms bind, and the early removal of variables that are no longer needed.
 #![forbid(unsafe_code)]
 
@@ -46,11 +47,13 @@ pub mod explanation;
 mod expression;
 mod hidden;
 mod join;
+mod on_demand;
 mod project;
 mod reference;
 mod rule;
 mod text;
 mod why_not;
 
-pub use reference::{Derivation, Reference};
+pub use on_demand::{Derivation, OnDemand};
+pub use reference::Reference;
 pub use why_not::{Obstacle, ObstacleKind, WhyNot, nearest};

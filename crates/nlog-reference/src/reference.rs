@@ -9,9 +9,8 @@ use nlog_data::{
     RuleId, Schema, Table, TableDelta, TableId, Tables, Transaction, TransactionError,
 };
 
-use crate::hidden::{HiddenPart, hidden_part};
 use crate::join::Contents;
-use crate::{derivation, rule};
+use crate::{OnDemand, rule};
 
 /// The reference evaluator.
 #[derive(Debug)]
@@ -21,18 +20,6 @@ pub struct Reference {
     attribution: bool,
     inputs: Inputs,
     contents: Contents,
-}
-
-/// One way in which a rule derives a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Derivation {
-    /// The rule.
-    pub rule: RuleId,
-    /// The rows of its atoms, in the order of the body: one list for each binding. For a rule with aggregates,
-    /// these are all bindings of the row's group; otherwise each of them derives the row.
-    pub bodies: Vec<Vec<(TableId, Row)>>,
-    /// Whether the rule has more of them.
-    pub more: bool,
 }
 
 impl Reference {
@@ -66,47 +53,12 @@ impl Reference {
         self.contents.get(table.0 as usize).is_some_and(|rows| rows.contains_key(row))
     }
 
-    /// The rows of all tables.
-    pub(crate) fn tables(&self) -> &Contents {
-        &self.contents
-    }
-
-    /// The row, or, if its table is hidden, the rows from which a default derives it.
-    pub(crate) fn visible(&self, table: TableId, row: Row) -> Vec<(TableId, Row)> {
-        match hidden_part(self.program.schema.table(table)) {
-            None => vec![(table, row)],
-            Some((_, HiddenPart::Level)) => Vec::new(),
-            Some((_, HiddenPart::Other)) => {
-                let ways = self.derivations(table, &row, 1);
-                ways.into_iter().next().and_then(|way| way.bodies.into_iter().next()).unwrap_or_default()
-            }
-        }
-    }
-
-    /// The derivations of a row; none for rows of inputs and absent rows. Rows of hidden tables are replaced by the
-    /// rows that they are derived from. Of each rule, the first `most` bodies are returned.
-    pub fn derivations(&self, table: TableId, row: &Row, most: usize) -> Vec<Derivation> {
-        let visible = |body: Vec<(TableId, Row)>| {
-            body.into_iter().flat_map(|(table, row)| self.visible(table, row)).collect()
-        };
-        let ways = self.program.rules_of(table).map(|(id, rule)| {
-            let (bodies, more) = derivation::bodies(rule, &self.contents, row, most);
-            Derivation { rule: id, bodies: bodies.into_iter().map(visible).collect(), more }
-        });
-        ways.filter(|way| !way.bodies.is_empty()).collect()
-    }
-
-    /// Takes over what another evaluator of the same program has computed, instead of deriving it: the changes of all tables, hidden
-    /// ones too. From then on this one explains rows, and must not run transactions itself. For states for which naive evaluation
-    /// takes too long.
-    pub fn follow(&mut self, delta: &Delta) {
-        for (table, changes) in &delta.tables {
-            let Some(rows) = self.contents.get_mut(table.0 as usize) else { continue };
-            for row in &changes.delete {
-                rows.remove(row);
-            }
-            rows.extend(changes.insert.iter().map(|row| (row.clone(), None)));
-        }
+    /// The same state, which explains its rows.
+    pub fn on_demand(&self) -> OnDemand {
+        let schema = &self.program.schema;
+        let inputs = schema.iter().filter(|(_, table)| table.role == Role::Input);
+        let rows = inputs.flat_map(|(id, _)| self.rows(id).map(move |row| (id, row.clone())));
+        OnDemand::new(Arc::clone(&self.program), rows)
     }
 
     /// All tables for the current inputs, or the least error.

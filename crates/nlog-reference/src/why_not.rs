@@ -9,10 +9,9 @@ use std::collections::BTreeSet;
 use nlog::program::{BodyItem, Expr, HeadTerm, Pattern, Place, Rule, Term};
 use nlog_data::{Row, RuleId, TableId, Value};
 
-use crate::Reference;
+use crate::OnDemand;
 use crate::expression::Values;
 use crate::hidden::{HiddenPart, hidden_part};
-use crate::rule;
 use crate::text;
 
 mod search;
@@ -29,8 +28,8 @@ pub struct WhyNot {
     pub pattern: Pattern,
     /// The most similar rows of its table.
     pub nearest: Vec<Row>,
-    /// The number of rows of the table.
-    pub rows: usize,
+    /// The number of rows of the table; none if that takes long to say.
+    pub rows: Option<usize>,
     /// For each rule of the table that could derive it, the obstacle. Rules that get furthest come first.
     pub obstacles: Vec<Obstacle>,
     /// Rules of the table that derive only other rows: a column of their head is a different constant.
@@ -107,12 +106,11 @@ pub enum ObstacleKind {
     None,
 }
 
-impl Reference {
+impl OnDemand {
     /// Explains why there is no row like this; see [`WhyNot`]. For a row that is present, the answer has no meaning.
     pub fn why_not(&self, pattern: &Pattern) -> WhyNot {
-        let (program, contents) = (self.program(), self.tables());
         let (mut obstacles, mut unfit) = (Vec::new(), Vec::new());
-        for (id, rule) in program.rules_of(pattern.table) {
+        for (id, rule) in self.rules_of(pattern.table) {
             let contradicts = |(term, wanted): (&HeadTerm, &Option<Value>)| match (term, wanted) {
                 (HeadTerm::Value(Expr::Constant(value)), Some(wanted)) => value != wanted,
                 _ => false,
@@ -125,14 +123,39 @@ impl Reference {
         }
         // Fractions by cross-multiplication, largest first.
         obstacles.sort_by(|a, b| (b.passed * a.steps.max(1)).cmp(&(a.passed * b.steps.max(1))));
-        let rows = &contents[pattern.table.0 as usize];
-        let nearest = nearest(rows.keys(), pattern, program.schema.table(pattern.table).key.as_deref());
-        WhyNot { pattern: pattern.clone(), nearest, rows: rows.len(), obstacles, unfit }
+        let (nearest, rows) = self.nearest_to(pattern);
+        WhyNot { pattern: pattern.clone(), nearest, rows, obstacles, unfit }
+    }
+
+    /// The most similar rows of the table, and how many it has. Of a table that is long in the making, only rows are
+    /// looked at that have the pattern's key, or all its values but one.
+    fn nearest_to(&self, pattern: &Pattern) -> (Vec<Row>, Option<usize>) {
+        let Pattern { table, columns } = pattern;
+        let key = self.program().schema.table(*table).key.as_deref();
+        let any = Pattern { table: *table, columns: vec![None; columns.len()] };
+        if let Some(rows) = self.matching_soon(&any) {
+            return (nearest(rows.iter().copied(), pattern, key), Some(rows.len()));
+        }
+        let without = |left_out: &dyn Fn(usize) -> bool| {
+            let value =
+                |(column, value): (usize, &Option<Value>)| value.clone().filter(|_| !left_out(column));
+            Pattern { table: *table, columns: columns.iter().enumerate().map(value).collect() }
+        };
+        let known = (0..columns.len()).filter(|column| columns[*column].is_some());
+        let mut patterns: Vec<Pattern> = known.map(|column| without(&|own| own == column)).collect();
+        if let Some(key) = key
+            && key.iter().all(|column| columns[*column].is_some())
+        {
+            patterns.push(without(&|column| !key.contains(&column)));
+        }
+        patterns.retain(|pattern| pattern.columns.iter().any(Option::is_some));
+        let rows: BTreeSet<&Row> =
+            patterns.iter().filter_map(|pattern| self.matching_soon(pattern)).flatten().collect();
+        (nearest(rows.into_iter(), pattern, key), None)
     }
 
     fn obstacle(&self, id: RuleId, rule: &Rule, pattern: &Pattern) -> Obstacle {
-        let contents = self.tables();
-        let mut search = Search::new(rule, pattern, contents, &self.program().schema);
+        let mut search = Search::new(rule, pattern, self, &self.program().schema);
         let mut binding = search.start();
         search.run(0, &mut binding);
         let steps = search.steps.len();
@@ -188,8 +211,8 @@ impl Reference {
                 let schema = &self.program().schema;
                 let Some(table) = schema.find(table) else { return obstacle };
                 let key: Option<Vec<Value>> = pattern.columns.into_iter().rev().skip(1).rev().collect();
-                let mut rows = self.tables()[table.0 as usize].keys();
-                let by = rows.find(|row| key.is_some() && schema.table(table).key_of(row) == key).cloned();
+                let of_key = schema.table(table).key.as_deref().unwrap_or_default();
+                let by = key.and_then(|key| self.with(table, of_key, &key).first().map(|row| (*row).clone()));
                 match by {
                     Some(by) => Obstacle { kind: ObstacleKind::Overridden { by }, ..obstacle },
                     None => obstacle,
@@ -212,8 +235,8 @@ impl Reference {
                 .map(|(wanted, term)| wanted.clone().filter(|_| matches!(term, HeadTerm::Value(_))))
                 .collect(),
         };
-        let derived = if aggregates { rule::derive(rule, self.tables()).rows } else { BTreeSet::new() };
-        let derived: Vec<Row> = derived.into_iter().filter(|row| group.admits(row)).collect();
+        let derived = if aggregates { self.derived_by(id, &group.columns) } else { BTreeSet::new() };
+        let derived: Vec<Row> = derived.into_iter().collect();
         let kind = if derived.is_empty() || derived.iter().any(|row| pattern.admits(row)) {
             ObstacleKind::None
         } else {

@@ -293,8 +293,7 @@ impl Network {
 
     /// The end of a packet for a switch port that lives nowhere.
     pub(crate) fn homeless(&self, port: &str) -> Option<Drop> {
-        let of_switch = self.named("switch_port").iter().any(|row| string(row.first()) == Some(port));
-        if !of_switch || self.tables.homes.is_none() || self.home(port).is_some() {
+        if !self.is_switch_port(port) || self.tables.homes.is_none() || self.home(port).is_some() {
             return None;
         }
         let what = format!("port {port} lives on no host, so nothing reaches it");
@@ -331,8 +330,7 @@ impl Network {
         }));
         let Some(switch) = self.switch_of(port) else { return ids };
         for kind in ["localnet_port", "router_port"] {
-            let on_switch = self.named(kind).into_iter();
-            let on_switch = on_switch.filter(|row| string(self.column(kind, row, "switch")) == Some(&switch));
+            let on_switch = self.named_with(kind, "switch", switch.as_str().into()).into_iter();
             ids.extend(on_switch.filter_map(|row| string(row.first()).map(str::to_owned)));
         }
         ids.push(switch);
@@ -345,23 +343,26 @@ impl Network {
         let ports = ports.flat_map(|port| self.concerned_by(port));
         let behind = dropped.iter().flat_map(|drop| &drop.because).filter_map(|leaf| leaf.object.clone());
         let concerned: BTreeSet<String> = ports.chain(behind).collect();
-        let problems = self.read(self.tables.problems, |row| match &row[..] {
+        let of = |table, column| {
+            concerned.iter().flat_map(move |id| self.rows_with(table, column, id.as_str().into()))
+        };
+        let problems = of(self.tables.problems, 1).filter_map(|row| match &row[..] {
             [Value::String(kind), Value::String(id), Value::String(code), Value::String(text)] => {
-                concerned.contains(&**id).then(|| format!("{kind} {id}: {code}: {text}"))
+                Some(format!("{kind} {id}: {code}: {text}"))
             }
             _ => None,
         });
-        let routes = self.read(self.tables.routes, |row| match &row[..] {
+        let routes = of(self.tables.routes, 3).filter_map(|row| match &row[..] {
             [_, _, _, Value::String(by), Value::String(hop), _, _, Value::String(why)] if !why.is_empty() => {
                 let route = if hop.is_empty() {
                     format!("the network of {by}")
                 } else {
                     format!("route {by} by {hop}")
                 };
-                concerned.contains(&**by).then(|| format!("{route} takes no packets: {why}"))
+                Some(format!("{route} takes no packets: {why}"))
             }
             _ => None,
         });
-        problems.into_iter().chain(routes).collect::<BTreeSet<String>>().into_iter().collect()
+        problems.chain(routes).collect::<BTreeSet<String>>().into_iter().collect()
     }
 }

@@ -73,8 +73,8 @@ impl Network {
         self.trace(&sent)
     }
 
-    fn is_switch_port(&self, port: &str) -> bool {
-        self.named("switch_port").iter().any(|row| crate::packet::string(row.first()) == Some(port))
+    pub(crate) fn is_switch_port(&self, port: &str) -> bool {
+        !self.rows_with(self.program().schema.find("switch_port"), 0, port.into()).is_empty()
     }
 
     /// Sends a packet before the one that is traced. Its trace, if it does not arrive.

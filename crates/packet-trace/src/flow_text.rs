@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog::program::Pattern;
 use nlog_data::{Canonical, Row, Value};
-use nlog_reference::Reference;
+use nlog_reference::OnDemand;
 use openflow_rs::FlowEntry;
 use switch_tables::FLOWS;
 
@@ -44,7 +44,7 @@ impl AskedFlow {
 
     /// Whether a row that fits the pattern is such a flow. The cookie of a flow is the fingerprint of its rule; of several rules,
     /// the smallest.
-    pub fn admits(&self, state: &Reference, row: &Row) -> bool {
+    pub fn admits(&self, state: &OnDemand, row: &Row) -> bool {
         let Some(cookie) = self.cookie else { return true };
         let rules = state.derivations(self.pattern.table, row, 1);
         rules.iter().map(|way| state.program().rule(way.rule).fingerprint).min() == Some(cookie)

@@ -1,13 +1,14 @@
 //! A network at one moment: the rules, the rows of their input tables, and simulated hosts with the derived flow tables.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use flow_simulator::{Crossing, Lost};
 use nlog::Program;
-use nlog_data::{Committed, Evaluator as _, Row, Schema, TableId, Tables as Observed, Transaction, Value};
-use nlog_dataflow::{Dataflow, Options};
-use nlog_reference::Reference;
+use nlog_data::{Row, Schema, TableDelta, TableId, Value};
+use nlog_reference::OnDemand;
+use openflow_rs::MacAddr;
 use pipeline::Pipeline;
 use simulated_hosts::{Hosts, Number, Outputs, Place, Site, Wanted};
 use switch_tables::rows::{self, Vif};
@@ -26,10 +27,8 @@ pub const UNKNOWN: u64 = 0;
 
 /// A network, ready to carry packets.
 pub struct Network {
-    /// What derives the rows.
-    engine: Dataflow,
-    /// What explains them.
-    pub(crate) state: Reference,
+    /// Derives and explains the rows that are asked for.
+    pub(crate) state: OnDemand,
     /// The flow tables of hosts, if they need not be derived.
     pub(crate) ready: Option<Box<dyn HostTables>>,
     pub(crate) origins: Origins,
@@ -40,8 +39,8 @@ pub struct Network {
     pub(crate) hosts: Hosts,
     /// The hosts that the controller computes.
     managed: BTreeSet<String>,
-    /// Those whose flow tables are derived here so far.
-    computed: BTreeSet<String>,
+    /// Those whose flow tables are loaded so far.
+    loaded: BTreeSet<String>,
 }
 
 /// The tables that are read here. Other rules than the built-in ones may lack some.
@@ -91,10 +90,10 @@ impl Tables {
 }
 
 impl Network {
-    /// The network with these rows. No host has flows until a packet comes to it.
+    /// The network with these rows, which the program has accepted. No host has flows until a packet comes to it.
     ///
     /// # Errors
-    /// The program lacks a table, or refuses the rows.
+    /// The program lacks a table.
     pub fn new(program: &Arc<Program>, origins: Origins) -> Result<Network, String> {
         Network::start(program, origins, None)
     }
@@ -103,7 +102,7 @@ impl Network {
     /// that are left out cost explanations and change no way. With `is_part`, some are, so nothing is said of rows that are not there.
     ///
     /// # Errors
-    /// The program lacks a table, or refuses the rows.
+    /// The program lacks a table.
     pub fn over(
         program: &Arc<Program>,
         origins: Origins,
@@ -119,36 +118,26 @@ impl Network {
         ready: Option<Box<dyn HostTables>>,
     ) -> Result<Network, String> {
         let tables = Tables::of(&program.schema)?;
-        let mut inputs = Transaction::default();
-        let mut managed = BTreeSet::new();
-        for (table, row) in origins.keys() {
-            match row.first() {
-                Some(Value::String(host)) if *table == tables.managed => {
-                    managed.insert(host.to_string());
-                }
-                _ => inputs.insert.entry(*table).or_default().push(row.clone()),
-            }
-        }
-        let observe = Observed::These(program.schema.iter().map(|(id, _)| id).collect());
-        let options = Options { observe, ..Options::default() };
-        let engine = Dataflow::new(Arc::clone(program), options).map_err(|error| error.to_string())?;
+        let state = OnDemand::new(Arc::clone(program), origins.keys().cloned());
+        let managed = state.rows(tables.managed).iter().filter_map(|row| match row.first() {
+            Some(Value::String(host)) => Some(host.to_string()),
+            _ => None,
+        });
         let mut network = Network {
-            engine,
-            state: Reference::new(Arc::clone(program), Observed::All),
+            managed: managed.collect(),
+            state,
             ready,
             origins,
             is_part: false,
             pipeline: Pipeline::new(program),
             tables,
             hosts: Hosts::default(),
-            managed,
-            computed: BTreeSet::new(),
+            loaded: BTreeSet::new(),
         };
-        let committed = network.commit(&inputs)?;
         let sites = network.sites();
-        let vnics = network.vifs().into_iter().map(|vif| ((vif.host, vif.ofport), vif.port)).collect();
+        let vifs = network.read(Some(network.tables.vif), rows::vif);
+        let vnics = vifs.into_iter().map(|vif| ((vif.host, vif.ofport), vif.port)).collect();
         network.hosts.update(sites, vnics);
-        network.follow(&committed, &[])?;
         Ok(network)
     }
 
@@ -157,27 +146,19 @@ impl Network {
         self.state.program()
     }
 
-    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, String> {
-        let committed = self.engine.commit(transaction);
-        let committed = committed.map_err(|error| format!("the rules refuse the rows: {error}"))?;
-        self.state.follow(&committed.delta);
-        Ok(committed)
-    }
-
-    /// The simulated hosts load what the rules derive for them, or those that are new what is ready for them.
-    fn follow(&mut self, committed: &Committed, new: &[String]) -> Result<(), String> {
+    /// The simulated hosts load what the rules derive for them, or what is ready for them.
+    fn load(&mut self, hosts: Vec<String>) -> Result<(), String> {
         let reported: [BTreeMap<(String, String), u16>; 2] =
             [self.tables.tunnel_port, self.tables.patch_port]
                 .map(|table| self.read(Some(table), rows::port).into_iter().collect());
-        let outputs = &self.tables.outputs;
-        match &self.ready {
-            None => self.hosts.apply(outputs, &committed.delta.tables)?,
-            Some(ready) => {
-                for host in new {
-                    self.hosts.apply(outputs, &ready.of(host)?)?;
-                }
-            }
+        for host in &hosts {
+            let tables = match &self.ready {
+                Some(ready) => ready.of(host)?,
+                None => self.derived(host),
+            };
+            self.hosts.apply(&self.tables.outputs, &tables)?;
         }
+        self.loaded.extend(hosts);
         self.hosts.make_ports(|key, wanted| {
             let [tunnels, patches] = &reported;
             let own = match wanted {
@@ -186,6 +167,15 @@ impl Network {
             };
             own.get(key).map_or(Number::Fails, |number| Number::Given(*number))
         })
+    }
+
+    /// What the switch of a host is to do, as inserted rows.
+    fn derived(&self, host: &str) -> BTreeMap<TableId, TableDelta> {
+        let of_table = |table| {
+            let insert = self.rows_with(Some(table), 0, host.into()).into_iter().cloned().collect();
+            (table, TableDelta { insert, ..TableDelta::default() })
+        };
+        self.tables.outputs.tables().map(of_table).collect()
     }
 
     fn sites(&self) -> BTreeMap<String, Site> {
@@ -206,52 +196,70 @@ impl Network {
         table.into_iter().flat_map(|table| self.state.rows(table)).filter_map(one).collect()
     }
 
-    fn vifs(&self) -> Vec<Vif> {
-        self.read(Some(self.tables.vif), rows::vif)
+    /// The rows of a table with this value in this column.
+    pub(crate) fn rows_with(&self, table: Option<TableId>, column: usize, value: Value) -> Vec<&Row> {
+        let Some(table) = table else { return Vec::new() };
+        let mut columns = vec![None; self.program().schema.table(table).columns.len()];
+        columns[column] = Some(value);
+        self.state.matching(table, &columns)
+    }
+
+    fn vifs(&self, column: usize, value: &str) -> impl Iterator<Item = Vif> {
+        self.rows_with(Some(self.tables.vif), column, value.into()).into_iter().filter_map(rows::vif)
     }
 
     /// The MAC addresses of a port.
-    pub(crate) fn macs(&self, port: &str) -> Vec<openflow_rs::MacAddr> {
-        self.read(self.tables.macs, |row| {
-            rows::port_mac(row).filter(|(own, _)| *own == port).map(|(_, mac)| mac)
-        })
+    pub(crate) fn macs(&self, port: &str) -> Vec<MacAddr> {
+        let rows = self.rows_with(self.tables.macs, 0, port.into()).into_iter();
+        rows.filter_map(|row| rows::port_mac(row).map(|(_, mac)| mac)).collect()
     }
 
-    /// The ports with IP addresses: port, address, MAC address.
-    pub(crate) fn addresses(&self) -> Vec<(String, std::net::IpAddr, openflow_rs::MacAddr)> {
-        self.read(self.tables.ips, |row| rows::port_ip(row).map(|(port, ip, mac)| (port.to_owned(), ip, mac)))
+    /// The IP addresses of a port, each with its MAC address.
+    pub(crate) fn addresses_of(&self, port: &str) -> Vec<(IpAddr, MacAddr)> {
+        let rows = self.rows_with(self.tables.ips, 0, port.into()).into_iter();
+        rows.filter_map(|row| rows::port_ip(row).map(|(_, ip, mac)| (ip, mac))).collect()
+    }
+
+    /// The ports with an IP address, each with the MAC address that goes with it.
+    pub(crate) fn ports_at(&self, ip: IpAddr) -> Vec<(String, MacAddr)> {
+        let rows = self.rows_with(self.tables.ips, 1, Value::Ip(ip)).into_iter();
+        rows.filter_map(|row| rows::port_ip(row).map(|(port, _, mac)| (port.to_owned(), mac))).collect()
+    }
+
+    /// The parent and VLAN tag of a port that has no interface of its own.
+    fn parent(&self, port: &str) -> Option<(String, u16)> {
+        let rows = self.rows_with(self.tables.parents, 0, port.into()).into_iter();
+        rows.filter_map(rows::parent).map(|(_, parent, tag)| (parent, tag)).next()
     }
 
     /// Where frames of a port enter, and the VLAN tag that they have there, or 0. None if no host has its interface.
     pub(crate) fn place(&self, port: &str) -> Option<(Place, u16)> {
-        let localnets = self.read(self.tables.localnets, rows::localnet);
-        if let Some((_, network, tag)) = localnets.into_iter().find(|(own, ..)| own == port) {
+        let localnets = self.rows_with(self.tables.localnets, 0, port.into());
+        if let Some((_, network, tag)) = localnets.into_iter().find_map(rows::localnet) {
             return Some((Place::Tap(network), tag));
         }
-        let parents = self.read(self.tables.parents, rows::parent);
-        let parent = parents.into_iter().find(|(own, ..)| own == port);
-        let (owner, tag) = parent.map_or((port.to_owned(), 0), |(_, parent, tag)| (parent, tag));
-        let vifs = self.vifs().into_iter().filter(|vif| vif.port == owner);
+        let (owner, tag) = self.parent(port).unwrap_or((port.to_owned(), 0));
         let home = self.home(&owner);
-        let latest = vifs.max_by_key(|vif| (home.as_deref() == Some(&*vif.host), vif.since))?;
+        let latest =
+            self.vifs(1, &owner).max_by_key(|vif| (home.as_deref() == Some(&*vif.host), vif.since))?;
         Some((Place::Vnic(latest.host, owner), tag))
     }
 
     /// The host where the rules say that a port lives.
     pub(crate) fn home(&self, port: &str) -> Option<String> {
-        let homes = self.read(self.tables.homes, rows::port_home);
-        homes.into_iter().find(|(own, _)| **own == *port).map(|(_, host)| host.to_string())
+        let homes = self.rows_with(self.tables.homes, 0, port.into());
+        homes.into_iter().find_map(rows::port_home).map(|(_, host)| host.to_string())
     }
 
     /// The port that receives a frame with this tag from an interface of a host, and the port whose interface it is.
     pub(crate) fn receiver(&self, host: &str, number: u16, tag: u16) -> (String, String) {
-        let vif = self.vifs().into_iter().find(|vif| vif.host == host && vif.ofport == number);
+        let vif = self.vifs(0, host).find(|vif| vif.ofport == number);
         let Some(Vif { port: interface, .. }) = vif else {
             let port = format!("port {number} of the switch");
             return (port.clone(), port);
         };
-        let parents = self.read(self.tables.parents, rows::parent);
-        let child = parents.into_iter().find(|(_, parent, own)| *parent == interface && *own == tag);
+        let children = self.rows_with(self.tables.parents, 1, interface.as_str().into()).into_iter();
+        let child = children.filter_map(rows::parent).find(|(.., own)| *own == tag);
         (child.map_or_else(|| interface.clone(), |(port, ..)| port), interface)
     }
 
@@ -264,10 +272,10 @@ impl Network {
         loop {
             let new: Vec<String> = wanted
                 .into_iter()
-                .filter(|host| self.is_computable(host) && !self.computed.contains(host))
+                .filter(|host| self.is_computable(host) && !self.loaded.contains(host))
                 .collect();
             if !new.is_empty() {
-                self.compute(new)?;
+                self.load(new)?;
             }
             let crossing = self.hosts.trace(place, bytes);
             wanted = crossing.hops.iter().map(|(host, _)| host.clone()).collect();
@@ -279,7 +287,7 @@ impl Network {
             for tapped in &crossing.tapped {
                 wanted.extend(self.hosts_on(&tapped.network));
             }
-            if wanted.iter().all(|host| self.computed.contains(host) || !self.is_computable(host)) {
+            if wanted.iter().all(|host| self.loaded.contains(host) || !self.is_computable(host)) {
                 return Ok(crossing);
             }
         }
@@ -296,24 +304,22 @@ impl Network {
         bridges.filter(|(_, own, _)| own == network).map(|(host, ..)| host).collect()
     }
 
-    fn compute(&mut self, hosts: Vec<String>) -> Result<(), String> {
-        let mut transaction = Transaction::default();
-        let rows = hosts.iter().map(|host| rows::managed_row(host)).collect();
-        transaction.insert.insert(self.tables.managed, rows);
-        let committed = self.commit(&transaction)?;
-        self.follow(&committed, &hosts)?;
-        self.computed.extend(hosts);
-        Ok(())
-    }
-
     /// Whether the controller computes a host.
     pub(crate) fn manages(&self, host: &str) -> bool {
         self.managed.contains(host)
     }
 
-    /// The rows of a table by its name; none if the program has no such table.
-    pub(crate) fn named(&self, table: &str) -> Vec<Row> {
-        self.read(self.program().schema.find(table), |row| Some(row.clone()))
+    /// The rows of the table with this name; none if the program has no such table.
+    pub(crate) fn named(&self, table: &str) -> &[Row] {
+        self.program().schema.find(table).map_or(&[], |table| self.state.rows(table))
+    }
+
+    /// Those with this value in the column with this name.
+    pub(crate) fn named_with(&self, table: &str, column: &str, value: Value) -> Vec<&Row> {
+        let schema = &self.program().schema;
+        let Some(id) = schema.find(table) else { return Vec::new() };
+        let column = schema.table(id).columns.iter().position(|own| own.name == column);
+        column.map_or(Vec::new(), |column| self.rows_with(Some(id), column, value))
     }
 
     /// A column of a row of the table with this name.

@@ -136,8 +136,8 @@ impl Network {
         let (to_ip, to_port) = self.destination(from, words)?;
         let from_ip = self.source(from, words, to_ip)?;
         let own_macs = self.macs(from);
-        let at_ip = self.addresses().into_iter().find(|(port, ip, _)| port == from && *ip == from_ip);
-        let from_mac = words.from_mac.or(at_ip.map(|(_, _, mac)| mac)).or(own_macs.first().copied());
+        let at_ip = self.addresses_of(from).into_iter().find(|(ip, _)| *ip == from_ip);
+        let from_mac = words.from_mac.or(at_ip.map(|(_, mac)| mac)).or(own_macs.first().copied());
         let from_mac = from_mac.ok_or_else(|| {
             format!("port {from:?} has no addresses: say the packet's with --from-mac and --from-ip")
         })?;
@@ -159,8 +159,7 @@ impl Network {
     pub fn packet_of_flow(&self, from: &str, fields: &str) -> Result<Sent, String> {
         self.known(from)?;
         let fields: Match = fields.parse().map_err(|error| format!("--flow {fields:?}: {error}"))?;
-        let own = self.addresses().into_iter().filter(|(port, ..)| port == from);
-        let own = Addresses { macs: self.macs(from), ips: own.map(|(_, ip, mac)| (ip, mac)).collect() };
+        let own = Addresses { macs: self.macs(from), ips: self.addresses_of(from) };
         Ok(self.sent(from, None, frame(&fields, &own)?, Vec::new()))
     }
 
@@ -186,8 +185,8 @@ impl Network {
     /// The switch of a port of any kind.
     pub(crate) fn switch_of(&self, port: &str) -> Option<String> {
         ["switch_port", "localnet_port", "router_port"].iter().find_map(|kind| {
-            let row = self.named(kind).into_iter().find(|row| string(row.first()) == Some(port))?;
-            string(self.column(kind, &row, "switch")).map(str::to_owned)
+            let row = self.rows_with(self.program().schema.find(kind), 0, port.into()).into_iter().next()?;
+            string(self.column(kind, row, "switch")).map(str::to_owned)
         })
     }
 
@@ -222,12 +221,7 @@ impl Network {
             });
             Some(Gateway { id: string(row.first())?.to_owned(), mac, networks: networks.collect() })
         };
-        let rows = self.named("router_port");
-        let here = rows.iter().filter(|row| {
-            let own = self.column("router_port", row, "switch");
-            string(own) == Some(switch)
-        });
-        here.filter_map(gateway).collect()
+        self.named_with("router_port", "switch", switch.into()).into_iter().filter_map(gateway).collect()
     }
 
     /// The address that the packet is for, and the port that has it, if one does.
@@ -237,15 +231,13 @@ impl Network {
             return Ok((ip, self.owner(from, ip)));
         };
         let switch = self.switch_of(to).ok_or_else(|| self.no_port(to))?;
-        let own = self.addresses().into_iter().filter(|(port, ..)| port == to).map(|(_, ip, _)| ip);
+        let own = self.addresses_of(to).into_iter().map(|(ip, _)| ip);
         let router = self.gateways(&switch).into_iter().filter(|gateway| gateway.id == *to);
         let router = router.flat_map(|gateway| gateway.networks.into_iter().map(InterfaceAddress::ip));
         let all: Vec<IpAddr> = words.ip.into_iter().chain(own).chain(router).collect();
         let ours: Vec<IpAddr> = match words.from_ip {
             Some(ip) => vec![ip],
-            None => {
-                self.addresses().into_iter().filter(|(port, ..)| port == from).map(|(_, ip, _)| ip).collect()
-            }
+            None => self.addresses_of(from).into_iter().map(|(ip, _)| ip).collect(),
         };
         let alike = all.iter().find(|ip| ours.iter().any(|own| own.is_ipv4() == ip.is_ipv4()));
         let ip = alike.or(all.first());
@@ -256,14 +248,13 @@ impl Network {
     /// The port that has an address: one of the same switch if there is one.
     fn owner(&self, from: &str, ip: IpAddr) -> Option<String> {
         let switch = self.switch_of(from);
-        let owners: Vec<String> =
-            self.addresses().into_iter().filter(|(_, own, _)| *own == ip).map(|(port, ..)| port).collect();
+        let owners: Vec<String> = self.ports_at(ip).into_iter().map(|(port, _)| port).collect();
         let here = owners.iter().find(|port| self.switch_of(port) == switch).cloned();
         here.or(owners.first().filter(|_| owners.len() == 1).cloned())
     }
 
     fn source(&self, from: &str, words: &Words, to: IpAddr) -> Result<IpAddr, String> {
-        let own = self.addresses().into_iter().filter(|(port, ..)| port == from).map(|(_, ip, _)| ip);
+        let own = self.addresses_of(from).into_iter().map(|(ip, _)| ip);
         let ip = words.from_ip.or_else(|| own.into_iter().find(|ip| ip.is_ipv4() == to.is_ipv4()));
         let version = if to.is_ipv4() { "IPv4" } else { "IPv6" };
         ip.ok_or_else(|| format!("port {from:?} has no {version} address: say the packet's with --from-ip"))
@@ -285,8 +276,8 @@ impl Network {
         }
         let here = |port: &str| self.switch_of(port).as_deref() == Some(switch);
         if let Some(port) = to_port.filter(|port| here(port)) {
-            let mac = self.addresses().into_iter().find(|(own, ip, _)| own == port && *ip == to);
-            return mac.map(|(_, _, mac)| mac).or(self.macs(port).first().copied());
+            let mac = self.addresses_of(port).into_iter().find(|(ip, _)| *ip == to);
+            return mac.map(|(_, mac)| mac).or(self.macs(port).first().copied());
         }
         let with = |ip: IpAddr| {
             gateways

@@ -324,35 +324,23 @@ impl Network {
     fn row_of(&self, host: &str, entry: &FlowEntry) -> Option<Row> {
         let matches = Canonical::new(entry.matches.clone());
         let actions = entry.actions.clone().canonical();
-        let mut rows = self.state.rows(self.tables.outputs.flows());
-        rows.find(|row| match &row[..] {
-            [
-                Value::String(own),
-                Value::Int(table),
-                Value::Int(priority),
-                Value::Match(own_match),
-                Value::Actions(own_actions),
-            ] => {
-                **own == *host
-                    && *table == i64::from(entry.table)
-                    && *priority == i64::from(entry.priority)
-                    && **own_match == matches
-                    && own_actions.get().canonical() == actions
+        let flows = self.tables.outputs.flows();
+        let (table, priority) = (Value::Int(entry.table.into()), Value::Int(entry.priority.into()));
+        let rows = self.state.matching(flows, &[Some(host.into()), Some(table), Some(priority), None, None]);
+        let found = rows.into_iter().find(|row| match &row[..] {
+            [.., Value::Match(own_match), Value::Actions(own_actions)] => {
+                **own_match == matches && own_actions.get().canonical() == actions
             }
             _ => false,
-        })
-        .cloned()
+        });
+        found.cloned()
     }
 
     /// The switch or router with this number.
     fn datapath(&self, number: u128) -> Option<String> {
-        let labels = self.read(self.tables.datapaths, |row| match &row[..] {
-            [Value::String(id), Value::Int(label)] => {
-                (u128::try_from(*label) == Ok(number)).then(|| id.to_string())
-            }
-            _ => None,
-        });
-        labels.into_iter().next()
+        let label = Value::Int(i64::try_from(number).ok()?);
+        let row = self.rows_with(self.tables.datapaths, 1, label).into_iter().next()?;
+        crate::packet::string(row.first()).map(str::to_owned)
     }
 }
 

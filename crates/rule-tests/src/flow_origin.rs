@@ -2,7 +2,7 @@
 
 use nlog::Program;
 use nlog_data::{Row, RuleId, TableId};
-use nlog_reference::Reference;
+use nlog_reference::OnDemand;
 
 /// The rules that derive a flow of a host.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct FlowOrigin {
 
 impl FlowOrigin {
     /// The rules behind a row of the table of flows, by the first derivation of each; none if no rule derives the row.
-    pub fn of(state: &Reference, flows: TableId, row: Row) -> Option<FlowOrigin> {
+    pub fn of(state: &OnDemand, flows: TableId, row: Row) -> Option<FlowOrigin> {
         let first = |(table, row): &(TableId, Row)| state.derivations(*table, row, 1).into_iter().next();
         let mut at = (flows, row);
         let placed = first(&at)?;

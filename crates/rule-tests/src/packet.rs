@@ -175,7 +175,7 @@ impl Stage<'_> {
 
     /// The rule that derived a flow: the one that says it, and the one that places it on the host.
     fn origin(&self, flows: TableId, row: &Row) -> String {
-        match FlowOrigin::of(self.reference(), flows, row.clone()) {
+        match FlowOrigin::of(&self.state(), flows, row.clone()) {
             None => "derived by no rule".to_owned(),
             Some(FlowOrigin { placed, said, .. }) if said == placed => self.line(placed),
             Some(FlowOrigin { placed, said, .. }) => {

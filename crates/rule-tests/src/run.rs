@@ -17,7 +17,7 @@ use nlog_data::{
 };
 use nlog_dataflow::{Dataflow, Options};
 use nlog_hooks::Hooked;
-use nlog_reference::{Reference, explanation, nearest};
+use nlog_reference::{OnDemand, Reference, explanation, nearest};
 
 use crate::comparison::{Comparison, SHOWN};
 use crate::switches::Switches;
@@ -436,9 +436,9 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The evaluator that explains.
-    pub(crate) fn reference(&self) -> &Reference {
-        self.reference.evaluator()
+    /// The state, which explains its rows.
+    pub(crate) fn state(&self) -> OnDemand {
+        self.reference.evaluator().on_demand()
     }
 
     fn is_there(&self, table: TableId, row: &Row) -> bool {
@@ -447,12 +447,12 @@ impl<'a> Stage<'a> {
 
     fn why(&self, table: TableId, row: &Row) -> (String, Vec<String>) {
         let question = format!("why {}", explanation::atom(self.program, table, row));
-        (question, explanation::why(self.reference.evaluator(), table, row))
+        (question, explanation::why(&self.state(), table, row))
     }
 
     fn why_not(&self, pattern: &Pattern) -> (String, Vec<String>) {
         let question = format!("why no {}", explanation::pattern(self.program, pattern));
-        (question, explanation::why_not(self.program, &self.reference.evaluator().why_not(pattern)))
+        (question, explanation::why_not(self.program, &self.state().why_not(pattern)))
     }
 
     fn why_no_insert(&self, table: TableId, row: &Row) -> (String, Vec<String>) {

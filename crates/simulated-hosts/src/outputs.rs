@@ -68,6 +68,12 @@ impl Outputs {
         })
     }
 
+    /// All these tables. The first column of each is the host.
+    pub fn tables(&self) -> impl Iterator<Item = TableId> + use<> {
+        let optional = [self.group, self.candidate, self.meter, self.zone].into_iter().flatten();
+        [self.flow, self.bucket, self.tunnel, self.patch].into_iter().chain(optional)
+    }
+
     /// The table of flows.
     pub fn flows(&self) -> TableId {
         self.flow

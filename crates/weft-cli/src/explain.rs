@@ -10,9 +10,9 @@ use nlog::Program;
 use nlog::diagnostic::Severity;
 use nlog::program::{Pattern, Place};
 use nlog_data::json::to_json;
-use nlog_data::{ColumnDelta, Evaluator, Role, Row, TableId, Tables, Transaction};
+use nlog_data::{ColumnDelta, Evaluator, Role, Row, TableId, Tables};
 use nlog_dataflow::{Dataflow, Options};
-use nlog_reference::{Obstacle, ObstacleKind, Reference, WhyNot, explanation};
+use nlog_reference::{Obstacle, ObstacleKind, OnDemand, WhyNot, explanation};
 use packet_trace::{AskedFlow, UNKNOWN};
 use serde_json::{Value as Json, json};
 
@@ -128,7 +128,7 @@ impl WhyNotCommand {
 
 /// A state, and a question about it.
 struct Case {
-    state: Reference,
+    state: OnDemand,
     /// For each row of an input table, the transaction that inserted it, itself or through a hook.
     origins: Origins,
     pattern: Pattern,
@@ -139,7 +139,7 @@ struct Case {
 }
 
 impl Question {
-    /// Loads the input rows into the reference evaluator, which can explain.
+    /// Reads the program, the input rows and the question.
     fn case(&self, host: Option<&str>) -> Result<Case, Failure> {
         let Some((atom, programs)) = self.programs.split_last().filter(|(_, programs)| !programs.is_empty())
         else {
@@ -159,12 +159,7 @@ impl Question {
             }
         };
         let (origins, refused) = input_rows(&program, &self.source, None)?;
-        let mut inputs = Transaction::default();
-        for (table, row) in origins.keys() {
-            inputs.insert.entry(*table).or_default().push(row.clone());
-        }
-        let mut state = Reference::new(program, Tables::All);
-        state.commit(&inputs).map_err(|error| Failure::Rejected(format!("the program's facts: {error}")))?;
+        let state = OnDemand::new(program, origins.keys().cloned());
         Ok(Case { state, origins, pattern, flow, refused })
     }
 }
@@ -189,6 +184,13 @@ pub(crate) fn input_rows_after(
     source: &Source,
     until: Option<u64>,
 ) -> Result<(Origins, Result<(), Failure>), Failure> {
+    if let Some(rows) = begin
+        .as_ref()
+        .filter(|_| source.is_empty() && until.is_none())
+        .and_then(|begin| begin.rows_of(program))
+    {
+        return Ok((rows.map(|row| (row, UNKNOWN)).collect(), Ok(())));
+    }
     let Inputs { run, origins, .. } = Inputs::read(begin, program, source, until)?;
     Ok((origins, run.finish()))
 }
@@ -259,8 +261,8 @@ fn compile_with_atom(programs: &[PathBuf], atom: &str) -> Result<(Arc<Program>, 
     Ok((program, pattern))
 }
 
-fn matching(state: &Reference, pattern: &Pattern) -> Vec<Row> {
-    state.rows(pattern.table).filter(|row| pattern.admits(row)).cloned().collect()
+fn matching(state: &OnDemand, pattern: &Pattern) -> Vec<Row> {
+    state.matching(pattern.table, &pattern.columns).into_iter().cloned().collect()
 }
 
 /// A row and its origin.
@@ -287,7 +289,7 @@ enum Reason {
 }
 
 struct Explainer<'a> {
-    state: &'a Reference,
+    state: &'a OnDemand,
     origins: &'a Origins,
     told: BTreeSet<(TableId, Row)>,
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use nlog::program::{BodyItem, Expr, HeadTerm, Pattern, Rule, Term, VariableId};
 use nlog_data::{Row, Schema, TableId, Value};
 
+use crate::OnDemand;
 use crate::expression::{Outcome, Values, call, evaluate};
 use crate::hidden::{HiddenPart, hidden_part};
-use crate::join::{Atom, Contents, index};
+use crate::join::{Atom, Source};
 
 /// How many steps a search may take. A body can have 10¹⁰ bindings and more; after this many, the answer is the furthest
 /// point so far.
@@ -69,7 +70,7 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(rule: &'a Rule, pattern: &'a Pattern, contents: &'a Contents, schema: &Schema) -> Self {
+    pub(super) fn new(rule: &'a Rule, pattern: &'a Pattern, state: &'a OnDemand, schema: &Schema) -> Self {
         let mut given: Values = vec![None; rule.variables.len()];
         let mut torn = None;
         let mut computed = Vec::new();
@@ -84,7 +85,7 @@ impl<'a> Search<'a> {
                 _ => computed.push(Step::Head { column, expr, wanted }),
             }
         }
-        let steps = order(rule, &given, computed, contents, schema);
+        let steps = order(rule, &given, computed, state, schema);
         Search { steps, given, torn, dead_end: None, succeeded: false, budget: STEPS }
     }
 
@@ -125,7 +126,7 @@ impl<'a> Search<'a> {
 
     fn atom(&mut self, at: usize, binding: &mut Binding<'a>) {
         let Some(Step::Atom { atom, .. }) = self.steps.get(at) else { return };
-        let rows: Vec<&'a Row> = atom.matching(&binding.values).to_vec();
+        let rows: Vec<&'a Row> = atom.matching(&binding.values).into_owned();
         let (table, binds) = (atom.table, atom.binds.clone());
         if rows.is_empty() {
             return self.stop(at, binding, Finding::Nothing);
@@ -229,7 +230,7 @@ fn order<'a>(
     rule: &'a Rule,
     given: &Values,
     mut computed: Vec<Step<'a>>,
-    contents: &'a Contents,
+    state: &'a OnDemand,
     schema: &Schema,
 ) -> Vec<Step<'a>> {
     let mut bound: Vec<bool> = given.iter().map(Option::is_some).collect();
@@ -251,7 +252,7 @@ fn order<'a>(
         let Some(next) = next else { break };
         let item = atoms.remove(next);
         if let BodyItem::Atom { table, terms, .. } = item {
-            let atom = index(*table, terms, &mut bound, contents);
+            let atom = Source::OnDemand(state).atom(*table, terms, &mut bound);
             steps.push(Step::Atom { atom, item });
         }
     }

@@ -373,6 +373,39 @@ proptest! {
     }
 
     #[test]
+    fn rows_on_demand_are_those_of_the_whole_tables(
+        rules in prop::collection::vec(any_rule(), 1..6),
+        changes in prop::collection::vec(any_change(), 1..4),
+        turns in prop::collection::vec(any::<prop::sample::Index>(), 1..40),
+    ) {
+        let mut run = builder(rules.iter(), false).run_with(Tables::All);
+        for change in &changes {
+            // Whether it is refused does not matter here.
+            let _said = run.commit(&line(change));
+        }
+        let run = run.0;
+        let asked = DERIVED.iter().chain(&INPUTS).filter_map(|name| run.schema().find(name));
+        let asked: Vec<Pattern> = asked.flat_map(patterns).collect();
+        // One state is asked many questions in some order, so later answers build on earlier ones.
+        let state = run.on_demand();
+        for pattern in turns.iter().map(|turn| turn.get(&asked)) {
+            let whole: Vec<&Row> = run.rows(pattern.table).filter(|row| pattern.admits(row)).collect();
+            prop_assert_eq!(&state.matching(pattern.table, &pattern.columns), &whole, "{:?}", pattern);
+            for row in whole {
+                let all = state.derivations(pattern.table, row, usize::MAX);
+                prop_assert!(!all.is_empty() || run.schema().table(pattern.table).role == Role::Input);
+                let first = state.derivations(pattern.table, row, 1);
+                prop_assert_eq!(first.len(), all.len());
+                for (first, all) in first.iter().zip(&all) {
+                    prop_assert_eq!(&first.bodies[..], &all.bodies[..1]);
+                    prop_assert_eq!(first.more, all.bodies.len() > 1);
+                    prop_assert!(all.bodies.is_sorted());
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_rule_has_an_obstacle_if_it_derives_no_such_row(
         rules in prop::collection::vec(any_rule(), 1..6),
         changes in prop::collection::vec(any_change(), 1..4),
@@ -383,15 +416,14 @@ proptest! {
             let _said = run.commit(&line(change));
         }
         let run = run.0;
-        let values: Vec<Option<Value>> = [None].into_iter().chain((-1..4).map(|n| Some(Value::Int(n)))).collect();
+        let state = run.on_demand();
         for name in DERIVED {
             let Some(table) = run.schema().find(name) else { continue };
-            for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
-                let pattern = Pattern { table, columns: vec![a.clone(), b.clone()] };
+            for pattern in patterns(table) {
                 let like = run.rows(table).filter(|row| pattern.admits(row));
                 let deriving: BTreeSet<RuleId> =
-                    like.flat_map(|row| run.derivations(table, row, usize::MAX)).map(|way| way.rule).collect();
-                let answer = run.why_not(&pattern);
+                    like.flat_map(|row| state.derivations(table, row, usize::MAX)).map(|way| way.rule).collect();
+                let answer = state.why_not(&pattern);
                 for obstacle in &answer.obstacles {
                     let derives = deriving.contains(&obstacle.rule);
                     prop_assert_eq!(obstacle.kind == ObstacleKind::None, derives, "{:?}: {:?}", pattern, obstacle);
@@ -402,4 +434,11 @@ proptest! {
             }
         }
     }
+}
+
+/// Every pattern of two columns.
+fn patterns(table: TableId) -> Vec<Pattern> {
+    let values: Vec<Option<Value>> = [None].into_iter().chain((-1..4).map(|n| Some(Value::Int(n)))).collect();
+    let pairs = values.iter().flat_map(|a| values.iter().map(move |b| vec![a.clone(), b.clone()]));
+    pairs.map(|columns| Pattern { table, columns }).collect()
 }

@@ -8,6 +8,7 @@ use openflow_rs::{Demand, Field};
 use super::Case;
 use super::objects::{Named, word, words};
 use crate::packet::addresses;
+use crate::packet::string;
 use crate::{LookupView, Network};
 
 /// The most ACLs in the findings of a packet.
@@ -117,12 +118,10 @@ impl Network {
     /// The ACLs of a direction that are for the port that is checked, with what of them the packet does not meet.
     fn judged(&self, switch: &str, direction: &str, key: &FlowKey) -> Vec<Judged<'_>> {
         let label = self.named_bits(key, "checked_port");
-        let of_label = |row: &Named<'_>| match row.get("label") {
-            Some(Value::Int(number)) => u128::try_from(*number).ok() == label,
-            _ => false,
-        };
-        let checked = self.all("logical_port").into_iter().find(of_label);
-        let port = checked.as_ref().map(Named::id).unwrap_or_default();
+        let label = label.and_then(|label| i64::try_from(label).ok());
+        let checked = label.map(|label| self.named_with("logical_port", "label", Value::Int(label)));
+        let checked = checked.unwrap_or_default().into_iter().next();
+        let port = checked.and_then(|row| string(row.first())).unwrap_or_default();
         let on_port = self.with("acl_of_port", "port", port);
         let on_switch = self.with("acl_of_switch", "sw", switch);
         let ids = on_port.iter().chain(&on_switch).map(Named::id);
@@ -233,9 +232,8 @@ impl Network {
 
     /// The labels of a port, for people.
     fn labels(&self, port: &str) -> String {
-        let rows = self.all("object_label");
-        let own =
-            rows.iter().filter(|row| row.text("id") == Some(port) && row.text("kind") == Some("switch_port"));
+        let rows = self.with("object_label", "id", port);
+        let own = rows.iter().filter(|row| row.text("kind") == Some("switch_port"));
         let own: Vec<Value> = own
             .filter_map(|row| {
                 Some(Value::Record([row.get("label")?.clone(), row.get("value")?.clone()].into()))

@@ -11,12 +11,12 @@ use crate::packet::string;
 pub(super) struct Named<'a> {
     network: &'a Network,
     table: &'static str,
-    row: Row,
+    row: &'a Row,
 }
 
 impl Named<'_> {
     pub(super) fn get(&self, column: &str) -> Option<&Value> {
-        self.network.column(self.table, &self.row, column)
+        self.network.column(self.table, self.row, column)
     }
 
     pub(super) fn text(&self, column: &str) -> Option<&str> {
@@ -48,19 +48,19 @@ impl Named<'_> {
 impl Network {
     /// All rows of a table; none if the program has no such table.
     pub(super) fn all(&self, table: &'static str) -> Vec<Named<'_>> {
-        self.named(table).into_iter().map(|row| Named { network: self, table, row }).collect()
+        self.named(table).iter().map(|row| Named { network: self, table, row }).collect()
     }
 
     /// The rows with this text in this column.
     pub(super) fn with(&self, table: &'static str, column: &str, text: &str) -> Vec<Named<'_>> {
-        let mut rows = self.all(table);
-        rows.retain(|row| row.text(column) == Some(text));
-        rows
+        let rows = self.named_with(table, column, text.into()).into_iter();
+        rows.map(|row| Named { network: self, table, row }).collect()
     }
 
     /// The object of this kind with this id.
     pub(super) fn object(&self, kind: &'static str, id: &str) -> Option<Named<'_>> {
-        self.all(kind).into_iter().find(|object| object.id() == id)
+        let row = self.rows_with(self.program().schema.find(kind), 0, id.into()).into_iter().next()?;
+        Some(Named { network: self, table: kind, row })
     }
 
     /// The tenant of a switch, for people.
@@ -70,15 +70,15 @@ impl Network {
 
     /// The port, of any switch, that has an address.
     pub(super) fn port_with(&self, ip: IpAddr) -> Option<String> {
-        self.addresses().into_iter().find(|(_, own, _)| *own == ip).map(|(port, ..)| port)
+        self.ports_at(ip).into_iter().map(|(port, _)| port).next()
     }
 
     /// The addresses of a port, for people.
     pub(super) fn own_addresses(&self, port: &str) -> String {
-        let own: Vec<_> = self.addresses().into_iter().filter(|(own, ..)| own == port).collect();
+        let own = self.addresses_of(port);
         let of = |mac: &openflow_rs::MacAddr| {
             let ips: Vec<String> =
-                own.iter().filter(|(.., at)| at == mac).map(|(_, ip, _)| ip.to_string()).collect();
+                own.iter().filter(|(_, at)| at == mac).map(|(ip, _)| ip.to_string()).collect();
             if ips.is_empty() { mac.to_string() } else { format!("{mac} with {}", ips.join(", ")) }
         };
         let all: Vec<String> = self.macs(port).iter().map(of).collect();

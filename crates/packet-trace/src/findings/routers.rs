@@ -169,7 +169,7 @@ impl Case<'_> {
             return Vec::new();
         };
         let here = |port: &String| network.switch_of(port).as_deref() == Some(switch);
-        let owner = network.addresses().into_iter().find(|(port, ip, _)| *ip == to && here(port));
+        let owner = network.ports_at(to).into_iter().find(|(port, _)| here(port));
         match owner {
             Some(_) => Vec::new(),
             None => vec![format!(

@@ -21,10 +21,9 @@ impl Case<'_> {
         let port = &self.sent.from;
         let mac = mac(lookup.key.get(Field::EthSrc));
         let ip = addresses(&lookup.key).map(|(from, _)| from);
-        let own = network.addresses();
+        let own = network.addresses_of(port);
         let own_mac = network.macs(port).contains(&mac);
-        let own_ip =
-            ip.is_none_or(|ip| own.iter().any(|(own, at, by)| own == port && *at == ip && *by == mac));
+        let own_ip = ip.is_none_or(|ip| own.contains(&(ip, mac)));
         let known = format!("its addresses are {}", network.own_addresses(port));
         if !own_mac {
             return vec![format!("port {port} has port_security and sends from MAC address {mac}: {known}")];
@@ -81,7 +80,7 @@ impl Case<'_> {
             return Vec::new();
         };
         let ip = addresses(&lookup.key).map(|(_, to)| to);
-        let own = network.addresses().into_iter().any(|(own, at, _)| own == port && Some(at) == ip);
+        let own = network.addresses_of(port).into_iter().any(|(at, _)| Some(at) == ip);
         match ip {
             Some(ip) if !own => vec![format!(
                 "port {port} has port_security and does not get packets for {ip}: its addresses are {}",

@@ -1,12 +1,13 @@
 //! Saved states of `weft eval`: loading at the start of a run, saving at its end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use nlog::Program;
 use nlog_data::state::{self, SavedState};
-use nlog_data::{ColumnTransaction, CommitError, Evaluator, Memories, Role, TableId};
+use nlog_data::{ColumnTransaction, Columns, CommitError, Evaluator, Memories, Role, Row, TableId};
 use nlog_plan::{Counter, Statistics};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ const PROGRESS: &str = "progress";
 /// The section with the memories of hooks, as JSON.
 const MEMORIES: &str = "memories";
 
+/// The section with the [identity] of the program, as JSON.
+const PROGRAM: &str = "program";
+
 /// The progress of a run.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Progress {
@@ -35,6 +39,10 @@ pub(crate) struct Progress {
 pub(crate) struct Begin {
     file: PathBuf,
     inputs: ColumnTransaction,
+    /// The rows that hooks have put into input tables.
+    filled: BTreeMap<TableId, Columns>,
+    /// The program that has accepted the rows.
+    accepted_by: Option<u64>,
     memories: Memories,
     /// The statistics of the tables.
     pub(crate) statistics: Statistics,
@@ -50,10 +58,10 @@ impl Begin {
         let rejected = |why: &dyn std::fmt::Display| {
             Failure::Rejected(format!("the state {} cannot be used: {why}", file.display()))
         };
-        let SavedState { mut tables, sections } =
+        let SavedState { tables, sections } =
             state::read(&bytes, &program.schema).map_err(|error| rejected(&error))?;
-        // Hooks fill them again.
-        tables.retain(|table, _| program.hook_of(*table).is_none());
+        let (filled, tables) = tables.into_iter().partition(|(table, _)| program.hook_of(*table).is_some());
+        let accepted_by = section(&sections, PROGRAM).map_err(|error| rejected(&error))?;
         let statistics = section(&sections, STATISTICS).map_err(|error| rejected(&error))?;
         let progress: Progress = section(&sections, PROGRESS).map_err(|error| rejected(&error))?;
         let memories: Memories = section(&sections, MEMORIES).map_err(|error| rejected(&error))?;
@@ -68,13 +76,22 @@ impl Begin {
         Ok(Begin {
             file: file.to_owned(),
             inputs: ColumnTransaction { insert: tables, ..ColumnTransaction::default() },
+            filled,
+            accepted_by,
             memories,
             statistics,
             progress,
         })
     }
 
-    /// Inserts the rows in one transaction.
+    /// The rows of all input tables, if this program has accepted them, and its hooks have added to them: nothing need be run.
+    pub(crate) fn rows_of(&self, program: &Program) -> Option<impl Iterator<Item = (TableId, Row)>> {
+        let tables = self.inputs.insert.iter().chain(&self.filled);
+        let rows = tables.flat_map(|(table, rows)| rows.to_rows().into_iter().map(|row| (*table, row)));
+        (self.progress.accepted > 0 && self.accepted_by == Some(identity(program))).then_some(rows)
+    }
+
+    /// Inserts the rows in one transaction. Hooks fill their tables again.
     pub(crate) fn load(self, evaluator: &mut dyn Evaluator) -> Result<(), Failure> {
         if self.progress.accepted == 0 {
             return Ok(());
@@ -91,6 +108,21 @@ impl Begin {
             Err(error @ CommitError::Engine(_)) => Err(Failure::Outside(error.to_string())),
         }
     }
+}
+
+/// A number that another program has not: one with other rules, functions, constants, kinds or hooks, or that another release of Weft runs.
+fn identity(program: &Program) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    env!("CARGO_PKG_VERSION").hash(&mut hasher);
+    program.rules.iter().for_each(|rule| rule.fingerprint.hash(&mut hasher));
+    format!("{:?}", program.functions).hash(&mut hasher);
+    format!("{:?}", program.constants).hash(&mut hasher);
+    format!("{:?}", program.objects).hash(&mut hasher);
+    program.hooks.iter().for_each(|wiring| wiring.text(&program.schema).to_string().hash(&mut hasher));
+    for (_, table) in program.schema.iter() {
+        format!("{table:?}").hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// The contents of a section, or the default if it is missing.
@@ -141,6 +173,7 @@ pub(crate) fn save(
         json(STATISTICS, serde_json::to_vec(&statistics))?,
         json(PROGRESS, serde_json::to_vec(&progress))?,
         json(MEMORIES, serde_json::to_vec(&evaluator.memories()))?,
+        json(PROGRAM, serde_json::to_vec(&identity(program)))?,
     ]);
     let mut out = writer.finish(&sections).map_err(failed)?;
     out.flush().map_err(failed)?;
