@@ -77,7 +77,7 @@ impl Case<'_> {
     fn of_stage(&self, lookup: &LookupView) -> Vec<String> {
         let priority = lookup.flow.as_ref().and_then(|flow| flow.priority_name.as_deref());
         match (&*lookup.stage, priority) {
-            ("VERDICT", Some("DROPPED_AT_PORT" | "DROPPED_BY_ACLS")) => self.acls(lookup),
+            ("VERDICT", Some("DROPPED_BY_ACLS")) => self.acls(lookup),
             ("TRACKED", Some("INVALID")) => Self::without_connection(lookup),
             ("R_LOCAL", Some("EXPIRED")) => expired(lookup),
             ("R_ROUTE", Some("NO_ROUTE")) => self.no_route(lookup),
