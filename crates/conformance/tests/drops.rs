@@ -91,6 +91,20 @@ impl Causes {
     }
 }
 
+/// The table of causes in the book.
+const PAGE: &str = include_str!("../../../docs/reference/drops.md");
+
+#[test]
+fn the_page_of_drops_has_each_cause() {
+    let rules = program::rules();
+    let causes = Causes::of(&mut Simulation::new(rules.clone()).unwrap(), Pipeline::new(&rules));
+    let codes: BTreeSet<&str> = causes.flows.values().map(|(_, cause)| cause.as_str()).collect();
+    let table = PAGE.split_once("## The causes").and_then(|(_, rest)| rest.split_once("\n## ")).unwrap().0;
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let said: BTreeSet<&str> = rows.map(|(code, _)| code).collect();
+    assert_eq!(said, codes);
+}
+
 #[test]
 fn what_drops_a_packet_is_counted_by_one_cause() {
     let rules = program::rules();

@@ -218,3 +218,57 @@ impl OfObject {
         keys
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use openflow_rs::FlowEntry;
+    use ovs_driver::Flow;
+
+    use super::*;
+
+    /// Flows of table 1 with priorities 10 to 20 drop for `low`, and the one with the greatest priority for `high`.
+    fn causes() -> DropCauses {
+        let flow = |table, first, last, cause: &str| ((table, first), (last, cause.into()));
+        DropCauses {
+            texts: BTreeMap::new(),
+            flows: [flow(1, 10, 20, "low"), flow(1, u16::MAX, u16::MAX, "high")].into(),
+        }
+    }
+
+    fn flows(texts: &[&str]) -> Desired {
+        let flow = |text: &&str| {
+            let entry: FlowEntry = text.parse().unwrap();
+            let key = FlowKey::new(entry.table, entry.priority, &entry.matches).unwrap();
+            (key, Flow::new(7, &entry.actions).unwrap())
+        };
+        Desired { flows: texts.iter().map(flow).collect(), ..Desired::default() }
+    }
+
+    #[test]
+    fn a_cause_is_that_of_the_table_and_the_priority() {
+        let causes = causes();
+        let cause = |table, priority| causes.cause_of(table, priority).map(|cause| &**cause);
+        assert_eq!(
+            [cause(1, 9), cause(1, 10), cause(1, 20), cause(1, 21)],
+            [None, Some("low"), Some("low"), None]
+        );
+        assert_eq!([cause(1, u16::MAX), cause(2, 10), cause(0, 10)], [Some("high"), None, None]);
+    }
+
+    #[test]
+    fn of_a_host_flows_without_actions_drop_packets_at_all_priorities_of_a_cause() {
+        let desired = flows(&[
+            "table=0,priority=10,actions=drop",
+            "table=1,priority=9,actions=drop",
+            "table=1,priority=10,in_port=1,actions=drop",
+            "table=1,priority=10,in_port=2,actions=output:1",
+            "table=1,priority=20,actions=drop",
+            "table=1,priority=21,actions=drop",
+            "table=1,priority=65535,actions=drop",
+            "table=2,priority=0,actions=drop",
+        ]);
+        let found: Vec<(u8, u16)> =
+            causes().of_host(&desired).iter().map(|key| (key.table(), key.priority())).collect();
+        assert_eq!(found, [(1, 10), (1, 20), (1, u16::MAX)]);
+    }
+}
