@@ -93,7 +93,13 @@ of_flow(hv, id, priority, matching & match_metadata(datapath), actions) :-
 async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
     let folder = tempfile::tempdir().unwrap();
     let switches = Switches::default();
-    let rules = rules(&format!("{RULES}{DROPS}"));
+    // By its names, the controller knows the table.
+    let labelled = RULES.replace(
+        "datapath_label(sw: string, label: int) key(sw)",
+        "datapath_label(datapath: string, label: int) key(datapath)",
+    );
+    assert_ne!(labelled, RULES);
+    let rules = rules(&format!("{labelled}{DROPS}"));
     let running = start_with(parts(folder.path(), rules, &switches), switches).await;
     let mut client = running.client().await;
     apply(&mut client, NETWORK).await.unwrap();
