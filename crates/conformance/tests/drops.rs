@@ -2,9 +2,11 @@
 //! rules name a cause for, or at one of those that this file lists.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use conformance::{Simulation, Size, Step, World, history, program};
 use flow_simulator::trace::{Step as Traced, What};
+use nlog::Program;
 use nlog_data::Value;
 use pipeline::Pipeline;
 use test_random::Random;
@@ -38,9 +40,16 @@ struct Causes {
 }
 
 impl Causes {
-    fn of(simulation: &mut Simulation, pipeline: Pipeline) -> Causes {
+    fn of(rules: &Arc<Program>) -> Causes {
         // The facts of the rules are there once they have run.
-        simulation.change(&World::new(false), &|_| true).unwrap();
+        let mut simulation = Simulation::new(rules.clone()).unwrap();
+        let mut world = World::new(false);
+        for step in history(&mut Random::new(1), Size::default()).steps {
+            for change in step.changes() {
+                world.apply(change);
+            }
+        }
+        simulation.change(&world, &|_| true).unwrap();
         let contents = simulation.contents().unwrap();
         let row = |row: &nlog_data::Row| {
             let [Value::String(cause), Value::Int(table), Value::Int(first), Value::Int(last)] = &row[..]
@@ -57,7 +66,7 @@ impl Causes {
         });
         assert!(!named.is_empty(), "no facts");
         assert_eq!(named, said.collect(), "each cause has a sentence and a flow");
-        Causes { flows, pipeline }
+        Causes { flows, pipeline: Pipeline::new(rules) }
     }
 
     fn cause(&self, table: u8, priority: u16) -> Option<&str> {
@@ -100,7 +109,7 @@ const PAGE: &str = include_str!("../../../docs/reference/drops.md");
 #[test]
 fn the_page_of_drops_has_each_cause() {
     let rules = program::rules();
-    let causes = Causes::of(&mut Simulation::new(rules.clone()).unwrap(), Pipeline::new(&rules));
+    let causes = Causes::of(&rules);
     let codes: BTreeSet<&str> = causes.flows.values().map(|(_, cause)| cause.as_str()).collect();
     let table = PAGE.split_once("## The causes").and_then(|(_, rest)| rest.split_once("\n## ")).unwrap().0;
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
@@ -111,8 +120,7 @@ fn the_page_of_drops_has_each_cause() {
 #[test]
 fn what_drops_a_packet_is_counted_by_one_cause() {
     let rules = program::rules();
-    let mut simulation = Simulation::new(rules.clone()).unwrap();
-    let causes = Causes::of(&mut simulation, Pipeline::new(&rules));
+    let causes = Causes::of(&rules);
     let (mut sent, mut met) = (0, BTreeMap::<String, u64>::new());
     for seed in test_random::seeds!("what_drops_a_packet_is_counted_by_one_cause", 120) {
         // Every other network has routers.
