@@ -1,6 +1,8 @@
 //! Whatever drops a packet is counted, by one cause: in random networks, each end of a packet in the flow tables is at a flow that the
 //! rules name a cause for, or at one of those that this file lists.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -157,7 +159,9 @@ fn what_drops_a_packet_is_counted_by_one_cause() {
             {
                 assert!(ends.len() <= 1, "seed {seed}: counted {} times: {ends:?}\n{world}", ends.len());
             }
-            ends.into_iter().for_each(|cause| *met.entry(cause).or_default() += 1);
+            for cause in ends {
+                *met.entry(cause).or_default() += 1;
+            }
         }
     }
     println!("{sent} frames: {met:?}");

@@ -77,8 +77,11 @@ fn drop_cause(row: &Row) -> Option<(Arc<str>, Arc<str>)> {
     }
 }
 
+/// A table and a priority.
+type Place = (u8, u16);
+
 /// A row; `None` if no switch can have such a flow.
-fn dropping_flow(row: &Row) -> Option<((u8, u16), (u16, Arc<str>))> {
+fn dropping_flow(row: &Row) -> Option<(Place, (u16, Arc<str>))> {
     let [Value::String(cause), Value::Int(table), Value::Int(first), Value::Int(last)] = row.as_slice()
     else {
         return None;

@@ -17,7 +17,9 @@ pub(crate) fn to_comments(counts: &FlowCounts) -> String {
         let (packets, bytes) = counts.total();
         let _ = writeln!(text, "# packets: {packets}\n# bytes: {bytes}");
     }
-    text += &drops(counts).lines().map(|line| format!("# {line}\n")).collect::<String>();
+    for line in drops(counts).lines() {
+        let _ = writeln!(text, "# {line}");
+    }
     if counts.flows > 0 || counts.drops.is_some() {
         let _ = writeln!(text, "# counted on: {}", hosts(counts));
     }
@@ -148,8 +150,8 @@ counted on: 2 of 3 hosts
 not counted: hv3: the switch is not connected
 ";
         assert_eq!(network_drops(&dropped()), lines);
-        let comments: String = lines.lines().map(|line| format!("# {line}\n")).collect();
-        assert_eq!(to_comments(&dropped()), comments);
+        let comments = to_comments(&dropped());
+        assert!(comments.lines().eq(lines.lines().map(|line| format!("# {line}"))), "{comments}");
         assert!(network_drops(&FlowCounts::default()).starts_with("dropped: not counted"));
         let on = |host: &str, packets: u64| json!({"host": host, "packets": packets, "bytes": packets * 100});
         let expected = json!({
