@@ -1,6 +1,7 @@
 //! The rules against the specification and real Open vSwitch.
 
 mod acls;
+mod drops;
 mod filtering;
 mod flood;
 mod growth;

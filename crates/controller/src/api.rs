@@ -15,6 +15,7 @@ use crate::core::{Problem, Refusal};
 use crate::engine::{Applied, Engine, Found, Listing, PAGE, Stopping, Which};
 use crate::fleet::SwitchStatus;
 use crate::flood_drops::Metered;
+use crate::flow_counts::Counted;
 use crate::learned::Surveys;
 use crate::listener::{Account, Caller};
 use crate::logical_flows::LogicalFlows;
@@ -252,9 +253,18 @@ impl pb::controller_server::Controller for Api {
         let account = account(request.extensions());
         account.room().await?;
         let pb::CountFlowsRequest { kind, id } = request.into_inner();
-        let survey = self.engine.flow_counts(self.kind(&kind)?, id).await.map_err(stopping)?;
+        let of = match (&*kind, &*id) {
+            ("", "") => Counted::Network,
+            _ => Counted::Object(self.kind(&kind)?, id),
+        };
+        let turn = self.turns.next(&account).await?;
+        let counting = self.engine.counting(of).await.map_err(stopping)?;
+        let planned = tokio::task::spawn_blocking(move || counting.plan());
+        let plan = planned.await.map_err(|error| Status::internal(error.to_string()))?;
+        let asked = self.engine.flow_counts(plan.keys()).await.map_err(stopping)?;
+        drop(turn);
         let (sender, parts) = parts(account);
-        tokio::spawn(survey.send(self.surveys.clone(), sender));
+        tokio::spawn(plan.send(asked, self.surveys.clone(), sender));
         Ok(Response::new(Box::pin(parts)))
     }
 

@@ -9,7 +9,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use crate::engine::Stopping;
-pub use crate::flow_counts::FlowCounts;
+pub use crate::flow_counts::{Drops, FlowCounts};
 use crate::pb;
 use crate::pb::controller_client::ControllerClient;
 use crate::requests::MESSAGE_BYTES_MAX;
@@ -344,6 +344,11 @@ impl Client {
     pub async fn trace(&mut self, request: pb::TraceRequest) -> Result<pb::TraceResponse, ClientError> {
         let response = within(ANSWER_MAX, self.inner.trace(request)).await;
         Ok(response.map_err(|status| self.failed(status))?.into_inner())
+    }
+
+    /// What is dropped in the whole network, asked now.
+    pub async fn drops_everywhere(&mut self) -> Result<FlowCounts, ClientError> {
+        self.flow_counts("", "").await
     }
 
     /// What the flows of an object have counted, asked now.

@@ -20,6 +20,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::concerned::{Concerned, Search};
 use crate::derived::{Derived, DesiredStates, Ran, run, take_in};
+use crate::drops::DropCauses;
 use crate::flood_drops::{FloodMeters, Metered};
 use crate::flow_counts::CountedFlows;
 use crate::homes::FormerPlaces;
@@ -332,6 +333,11 @@ impl Core {
     /// What the rules say of counters.
     pub(crate) fn counted_flows(&self) -> &CountedFlows {
         &self.derived.counted_flows
+    }
+
+    /// What the rules say of drops.
+    pub(crate) fn drop_causes(&self) -> &Arc<DropCauses> {
+        &self.derived.drop_causes
     }
 
     /// The routes of routers.

@@ -1,6 +1,7 @@
 //! The output of the rules: its computation, and the parts that the controller keeps.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use nlog_data::{CommitError, Committed, Evaluator, Row, Transaction, TransactionError};
 use ovs_driver::{Changes, Desired, Pool};
@@ -8,6 +9,7 @@ use ovs_driver::{Changes, Desired, Pool};
 use crate::choices;
 use crate::core::{CoreError, Refusal};
 use crate::delta_split::split_by_node;
+use crate::drops::DropCauses;
 use crate::flood_drops::FloodMeters;
 use crate::flow_counts::CountedFlows;
 use crate::homes::{AwaitedFlows, Moves};
@@ -29,6 +31,7 @@ pub(crate) struct Derived {
     pub(crate) flood_meters: FloodMeters,
     pub(crate) connection_meters: FloodMeters,
     pub(crate) counted_flows: CountedFlows,
+    pub(crate) drop_causes: Arc<DropCauses>,
     pub(crate) routes: EffectiveRoutes,
     pub(crate) awaited: AwaitedFlows,
     /// The encoded values of all switches.
@@ -92,6 +95,7 @@ pub(crate) fn take_in(
     derived.flood_meters.apply(committed, rules.flood_meters);
     derived.connection_meters.apply(committed, rules.connection_meters);
     derived.counted_flows.apply(committed, rules);
+    DropCauses::apply(&mut derived.drop_causes, committed, rules);
     derived.routes.apply(committed, rules);
     derived.awaited.apply(committed, rules);
     let moves = Moves::of(committed, rules);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use network::{Batch, Object, ObjectKey, Outcome};
 use nlog_data::CommitError;
-use ovs_driver::{Desired, FlowKey};
+use ovs_driver::{Desired, FlowCount, FlowKey};
 use serde_json::{Map, Value as Json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
@@ -23,9 +23,9 @@ use crate::core::{
     Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Problem, ProblemChanges,
     Refusal,
 };
-use crate::fleet::{Fleet, FleetEvent, Learned};
+use crate::fleet::{Asking, Fleet, FleetEvent, Learned};
 use crate::flood_drops::{FloodSurvey, Metered};
-use crate::flow_counts::CountSurvey;
+use crate::flow_counts::{Counted, Counting};
 use crate::journal::{Journal, JournalError};
 use crate::learned::Survey;
 use crate::logical_flows::LogicalFlows;
@@ -118,6 +118,9 @@ enum Change {
 
 type Answer<T> = oneshot::Sender<T>;
 
+/// What flows of switches have counted, not asked yet, by transport node.
+pub(crate) type Countings = Vec<(String, Asking<Vec<FlowCount>>)>;
+
 /// A selection of the objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
@@ -135,7 +138,8 @@ pub(crate) enum Query {
     Survey { id: String, answer: Answer<Option<Survey>> },
     Routes { router: String, answer: Answer<Result<RoutesOf, NoRouter>> },
     FloodDrops { of: Metered, port: Option<String>, answer: Answer<FloodSurvey> },
-    FlowCounts { kind: Arc<str>, id: String, answer: Answer<CountSurvey> },
+    Counting { of: Counted, answer: Answer<Counting> },
+    FlowCounts { keys: BTreeMap<String, Vec<FlowKey>>, answer: Answer<Countings> },
     TableFlows { tables: BTreeMap<String, BTreeSet<u8>>, answer: Answer<Readings> },
     Snapshot { ports: Vec<String>, answer: Answer<Result<Snapshot, CommitError>> },
     Watch { wanted: Wanted, answer: Answer<Result<Watch, WatchError>> },
@@ -238,9 +242,17 @@ impl Engine {
         self.ask(|answer| Query::FloodDrops { of, port, answer }).await
     }
 
-    /// The question what the flows of an object have counted, to be asked by whoever wants to know.
-    pub(crate) async fn flow_counts(&self, kind: Arc<str>, id: String) -> Result<CountSurvey, Stopping> {
-        self.ask(|answer| Query::FlowCounts { kind, id, answer }).await
+    /// What tells the flows that have counted what somebody wants to know.
+    pub(crate) async fn counting(&self, of: Counted) -> Result<Counting, Stopping> {
+        self.ask(|answer| Query::Counting { of, answer }).await
+    }
+
+    /// The question what these flows of switches have counted, to be asked by whoever wants to know.
+    pub(crate) async fn flow_counts(
+        &self,
+        keys: BTreeMap<String, Vec<FlowKey>>,
+    ) -> Result<Countings, Stopping> {
+        self.ask(|answer| Query::FlowCounts { keys, answer }).await
     }
 
     /// The network around ports with these ids.
@@ -602,8 +614,15 @@ impl Worker {
             Query::FloodDrops { of, port, answer } => {
                 let _ = answer.send(FloodSurvey::of(core, &self.fleet, of, port.as_deref()));
             }
-            Query::FlowCounts { kind, id, answer } => {
-                let _ = answer.send(CountSurvey::of(core, &self.fleet, &kind, &id));
+            Query::Counting { of, answer } => {
+                let _ = answer.send(Counting::of(core, &of));
+            }
+            Query::FlowCounts { keys, answer } => {
+                let count = |(node, keys): (String, Vec<FlowKey>)| {
+                    let counting = self.fleet.flow_counts(&node, keys);
+                    (node, counting)
+                };
+                drop(answer.send(keys.into_iter().map(count).collect()));
             }
             Query::TableFlows { tables, answer } => {
                 let read = |(node, tables): (String, BTreeSet<u8>)| {

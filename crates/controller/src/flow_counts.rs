@@ -1,18 +1,20 @@
-//! The packets that flows have counted for objects. The rules say which flows are whose ([`CountedFlows`]); the switches are
-//! asked for their counters ([`CountSurvey`]) when somebody wants to know. Nothing is kept.
+//! The packets that flows have counted for objects, and those that flows drop. The rules say which flows are whose
+//! ([`CountedFlows`], [`DropCauses`]); the switches are asked for their counters ([`Plan`]) when somebody wants to know. Nothing is kept.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use nlog_data::{Canonical, Committed, Row, Value};
 use openflow_rs::Match;
-use ovs_driver::{FlowCount, FlowKey, ReadError};
+use ovs_driver::{Desired, FlowCount, FlowKey, ReadError};
 
 use crate::answers::PartSender;
 use crate::core::Core;
-use crate::fleet::{Asking, Fleet};
+use crate::drops::{DropCauses, Scope};
+use crate::fleet::Asking;
 use crate::learned::{Surveys, ask_all, unread};
 use crate::pb;
+use crate::provenance::Provenance;
 use crate::rules::Rules;
 
 /// Kind and id of an object.
@@ -70,42 +72,118 @@ fn counted_flow(row: &Row) -> Option<(Named, Place)> {
     Some(((kind.clone(), id.clone()), place))
 }
 
-/// The question what the flows of an object have counted, not asked yet.
-pub(crate) struct CountSurvey {
-    /// How many flows the rules name.
-    flows: usize,
-    /// Of each host that has some of them.
-    hosts: Vec<(String, Asking<Vec<FlowCount>>)>,
+/// What somebody wants to know.
+#[derive(Debug, Clone)]
+pub(crate) enum Counted {
+    /// Of an object: its kind and its id.
+    Object(Arc<str>, String),
+    /// What is dropped in the whole network.
+    Network,
 }
 
-impl CountSurvey {
-    /// Of the object of this kind with this id. Without any flow, no switch is asked.
-    pub(crate) fn of(core: &Core, fleet: &Fleet, kind: &str, id: &str) -> CountSurvey {
-        let keys = core.counted_flows().keys_of(kind, id);
-        let nodes = if keys.is_empty() { None } else { Some(fleet.nodes()) };
-        let host = |node: &str| {
-            let desired = core.desired(node);
-            let here: Vec<FlowKey> =
-                keys.iter().filter(|key| desired.flows.contains_key(*key)).cloned().collect();
-            (!here.is_empty()).then(|| (node.to_owned(), fleet.flow_counts(node, here)))
+/// A question, and all that is needed to find the flows that answer it. It shares what it looks at with the engine, which goes on.
+pub(crate) struct Counting {
+    /// The flows that the rules name for the object.
+    counted: BTreeSet<FlowKey>,
+    scope: Scope,
+    causes: Arc<DropCauses>,
+    desired: BTreeMap<String, Arc<Desired>>,
+    provenance: Provenance,
+    rules: Arc<Rules>,
+}
+
+/// The flows of a host that answer a question.
+#[derive(Debug, Default)]
+struct OfHost {
+    counted: BTreeSet<FlowKey>,
+    dropping: BTreeSet<FlowKey>,
+}
+
+/// The flows that answer a question, by host.
+pub(crate) struct Plan {
+    /// How many flows the rules name for the object.
+    flows: usize,
+    /// Whether they say what drops its packets.
+    drops: bool,
+    causes: Arc<DropCauses>,
+    /// Of each host that has some of them.
+    hosts: BTreeMap<String, OfHost>,
+}
+
+impl Counting {
+    /// What answers the question now.
+    pub(crate) fn of(core: &Core, of: &Counted) -> Counting {
+        let (counted, scope) = match of {
+            Counted::Object(kind, id) => (core.counted_flows().keys_of(kind, id), Scope::of(core, kind, id)),
+            Counted::Network => (BTreeSet::new(), Scope::Network),
         };
-        CountSurvey { flows: keys.len(), hosts: nodes.into_iter().flatten().filter_map(host).collect() }
+        let causes = core.drop_causes().clone();
+        let (desired, provenance) = (core.all_desired(), core.provenance());
+        Counting { counted, scope, causes, desired, provenance, rules: core.rules().clone() }
+    }
+
+    /// Looks for the flows. Takes a while in a large network.
+    pub(crate) fn plan(self) -> Plan {
+        let Counting { counted, scope, causes, desired, provenance, rules } = self;
+        let dropping = scope.flows(&causes, &desired, &provenance, &rules);
+        let mut hosts: BTreeMap<String, OfHost> = BTreeMap::new();
+        let drops = dropping.is_some();
+        for (node, keys) in dropping.into_iter().flatten().filter(|(_, keys)| !keys.is_empty()) {
+            hosts.entry(node).or_default().dropping.extend(keys);
+        }
+        for (node, desired) in desired.iter().filter(|_| !counted.is_empty()) {
+            let here: BTreeSet<FlowKey> =
+                counted.iter().filter(|key| desired.flows.contains_key(*key)).cloned().collect();
+            if !here.is_empty() {
+                hosts.entry(node.clone()).or_default().counted = here;
+            }
+        }
+        Plan { flows: counted.len(), drops, causes, hosts }
+    }
+}
+
+impl Plan {
+    /// The flows to read, by host.
+    pub(crate) fn keys(&self) -> BTreeMap<String, Vec<FlowKey>> {
+        let keys = |of: &OfHost| of.counted.union(&of.dropping).cloned().collect();
+        self.hosts.iter().map(|(node, of)| (node.clone(), keys(of))).collect()
     }
 
     /// Asks the switches, and sends the answer of each as it comes.
-    pub(crate) async fn send(self, surveys: Surveys, sender: PartSender<pb::CountFlowsResponse>) {
-        let CountSurvey { flows, hosts } = self;
-        let first =
-            pb::CountFlowsResponse { flows: flows as u64, hosts: hosts.len() as u64, ..Default::default() };
-        if sender.send(Ok(first)).await.is_none() || hosts.is_empty() {
+    pub(crate) async fn send(
+        self,
+        asked: Vec<(String, Asking<Vec<FlowCount>>)>,
+        surveys: Surveys,
+        sender: PartSender<pb::CountFlowsResponse>,
+    ) {
+        let Plan { flows, drops, causes, hosts } = self;
+        let cause =
+            |(cause, text): (&str, &str)| pb::DropCause { cause: cause.to_owned(), text: text.to_owned() };
+        let first = pb::CountFlowsResponse {
+            flows: flows as u64,
+            hosts: asked.len() as u64,
+            drops,
+            causes: if drops { causes.texts().map(cause).collect() } else { Vec::new() },
+            ..Default::default()
+        };
+        if sender.send(Ok(first)).await.is_none() || asked.is_empty() {
             return;
         }
-        ask_all(hosts, surveys, sender, message).await;
+        let none = OfHost::default();
+        ask_all(asked, surveys, sender, move |node, counts| {
+            message(node, counts, hosts.get(node).unwrap_or(&none), &causes)
+        })
+        .await;
     }
 }
 
 /// The answer of one host.
-fn message(node: &str, counts: Result<Vec<FlowCount>, ReadError>) -> pb::CountFlowsResponse {
+fn message(
+    node: &str,
+    counts: Result<Vec<FlowCount>, ReadError>,
+    of: &OfHost,
+    causes: &DropCauses,
+) -> pb::CountFlowsResponse {
     let counts = match counts {
         Ok(counts) => counts,
         Err(error) => {
@@ -113,26 +191,60 @@ fn message(node: &str, counts: Result<Vec<FlowCount>, ReadError>) -> pb::CountFl
         }
     };
     // A flow that the switch does not have yet has counted nothing.
-    let sum = |of: fn(&FlowCount) -> u64| counts.iter().map(of).fold(0, u64::saturating_add);
-    let counts = pb::FlowCounts {
-        node: node.to_owned(),
-        packets: sum(|count| count.packets),
-        bytes: sum(|count| count.bytes),
-    };
-    pb::CountFlowsResponse { counts: vec![counts], ..Default::default() }
+    let (mut all, mut drops) =
+        (pb::FlowCounts { node: node.to_owned(), ..Default::default() }, BTreeMap::new());
+    for FlowCount { key, packets, bytes } in &counts {
+        if of.counted.contains(key) {
+            all.packets = all.packets.saturating_add(*packets);
+            all.bytes = all.bytes.saturating_add(*bytes);
+        }
+        let cause = causes.cause_of(key.table(), key.priority());
+        if let Some(cause) = cause.filter(|_| *packets > 0 && of.dropping.contains(key)) {
+            let dropped: &mut pb::DropCount = drops.entry(cause).or_default();
+            dropped.packets = dropped.packets.saturating_add(*packets);
+            dropped.bytes = dropped.bytes.saturating_add(*bytes);
+        }
+    }
+    let named = drops.into_iter().map(|(cause, count)| pb::DropCount { cause: cause.to_string(), ..count });
+    all.drops = named.collect();
+    pb::CountFlowsResponse { counts: vec![all], ..Default::default() }
 }
 
-/// The packets that the flows of an object have counted, of all hosts.
+/// The packets that the flows of an object have counted, of all hosts, and those that were dropped.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FlowCounts {
     /// How many flows the rules name for the object; none have counters if it is 0.
     pub flows: u64,
-    /// The number of hosts with some of them.
+    /// The number of hosts with flows that count.
     pub hosts: u64,
     /// The counters of each host that has answered, in order.
     pub counts: BTreeMap<String, (u64, u64)>,
     /// The hosts of which nothing is known, in order.
     pub unread: Vec<pb::UnreadSwitch>,
+    /// What was dropped; none if the rules do not say which flows drop packets of the object.
+    pub drops: Option<Drops>,
+}
+
+/// The packets that were dropped.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Drops {
+    /// The sentence of each cause that there is.
+    pub causes: BTreeMap<String, String>,
+    /// By cause and host, packets and bytes. What has dropped nothing is left out.
+    pub counts: BTreeMap<String, BTreeMap<String, (u64, u64)>>,
+}
+
+impl Drops {
+    /// The packets and the bytes that were dropped, by cause.
+    pub fn by_cause(&self) -> impl Iterator<Item = (&str, (u64, u64))> {
+        self.counts.iter().map(|(cause, hosts)| (cause.as_str(), sum(hosts.values())))
+    }
+}
+
+fn sum<'a>(counts: impl Iterator<Item = &'a (u64, u64)>) -> (u64, u64) {
+    counts.fold((0, 0), |(packets, bytes), (more_packets, more_bytes)| {
+        (packets.saturating_add(*more_packets), bytes.saturating_add(*more_bytes))
+    })
 }
 
 impl FlowCounts {
@@ -140,15 +252,24 @@ impl FlowCounts {
     pub(crate) fn add(&mut self, part: pb::CountFlowsResponse) {
         self.flows += part.flows;
         self.hosts += part.hosts;
-        self.counts.extend(part.counts.into_iter().map(|host| (host.node, (host.packets, host.bytes))));
+        if part.drops {
+            let causes = part.causes.into_iter().map(|cause| (cause.cause, cause.text));
+            self.drops.get_or_insert_default().causes.extend(causes);
+        }
+        for host in part.counts {
+            for drop in host.drops {
+                let counts = &mut self.drops.get_or_insert_default().counts;
+                let of_cause = counts.entry(drop.cause).or_default();
+                of_cause.insert(host.node.clone(), (drop.packets, drop.bytes));
+            }
+            self.counts.insert(host.node, (host.packets, host.bytes));
+        }
         self.unread.extend(part.unread);
         self.unread.sort_by(|a, b| a.node.cmp(&b.node));
     }
 
-    /// All packets and all bytes.
+    /// All packets and all bytes of the flows that the rules name for the object.
     pub fn total(&self) -> (u64, u64) {
-        self.counts.values().fold((0, 0), |(packets, bytes), (more_packets, more_bytes)| {
-            (packets.saturating_add(*more_packets), bytes.saturating_add(*more_bytes))
-        })
+        sum(self.counts.values())
     }
 }

@@ -42,6 +42,7 @@ pub mod daemon;
 mod delta_split;
 mod derived;
 mod desired_rows;
+mod drops;
 pub mod engine;
 pub mod fleet;
 mod flood_drops;

@@ -14,8 +14,9 @@ use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
 use switch_tables::{
     ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, CANDIDATES, CONNECTION_METERS, CONNTRACK_LIMITS,
-    CONNTRACK_ZONES, COUNTED_FLOWS, DATAPATH_LABELS, EFFECTIVE_ROUTES, FLOOD_METERS, FLOWS, GROUPS,
-    LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
+    CONNTRACK_ZONES, COUNTED_FLOWS, DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS, EFFECTIVE_ROUTES,
+    FLOOD_METERS, FLOWS, GROUPS, LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES, PORT_HOMES, PROBLEMS,
+    TUNNELS,
 };
 use tracing::warn;
 
@@ -54,6 +55,8 @@ pub struct Rules {
     pub(crate) flood_meters: Option<TableId>,
     pub(crate) connection_meters: Option<TableId>,
     pub(crate) counted_flows: Option<TableId>,
+    pub(crate) drop_causes: Option<TableId>,
+    pub(crate) dropping_flows: Option<TableId>,
     pub(crate) effective_routes: Option<TableId>,
     /// The kind of objects that are routers.
     pub(crate) router_kind: Option<String>,
@@ -201,6 +204,8 @@ impl Rules {
             [CONNTRACK_ZONES, CONNTRACK_LIMITS, COUNTED_FLOWS, CONNECTION_METERS]
                 .map(|table| interface.table(&table));
         let effective_routes = interface.table(&EFFECTIVE_ROUTES);
+        let [drop_causes, dropping_flows] =
+            [DROP_CAUSES, DROPPING_FLOWS].map(|table| interface.table(&table));
         let [groups, candidates] = [GROUPS, CANDIDATES].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
@@ -252,6 +257,8 @@ impl Rules {
             flood_meters,
             connection_meters,
             counted_flows,
+            drop_causes,
+            dropping_flows,
             effective_routes,
             router_kind,
             universal,
@@ -302,6 +309,7 @@ impl Rules {
         let learned = [self.learned_addresses, self.learning_hosts, self.flood_meters, self.counted_flows];
         let places = [self.awaited_flows, self.announcements, self.homes];
         let others = [self.addresses, self.problems, self.datapath_labels, self.effective_routes];
+        let drops = [self.drop_causes, self.dropping_flows];
         let states = self.states.iter().map(|state| state.table);
         let single = of_switches
             .into_iter()
@@ -309,6 +317,7 @@ impl Rules {
             .chain(others)
             .chain(learned)
             .chain(places)
+            .chain(drops)
             .flatten()
             .chain(states);
         let universal = self.universal.iter().map(|universal| universal.table);

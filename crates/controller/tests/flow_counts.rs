@@ -67,3 +67,81 @@ async fn the_counters_of_an_object_are_read_from_the_hosts_that_have_its_flows()
     assert_eq!((found.flows, asked()), (0, before));
     running.stop().await;
 }
+
+/// Flows that drop packets: of each port, of each switch, and one of each host. One of each port forwards, at a priority of a cause.
+const DROPS: &str = r#"
+output table drop_cause(cause: string, text: string) key(cause);
+output table dropping_flow(cause: string, table_id: int, first: int, last: int) key(table_id, first);
+drop_cause("refused", "nobody may send it");
+drop_cause("lost", "nobody has it");
+dropping_flow("refused", 5, 10, 20);
+dropping_flow("lost", 6, 0, 0);
+table logical_port_flow(port: string, table_id: int, priority: int, match: match, actions: actions);
+table logical_flow(switch: string, table_id: int, priority: int, match: match, actions: actions);
+logical_port_flow(port, 5, 15, match_reg1(label), actions[]) :- port_label(port, label);
+logical_port_flow(port, 5, 16, match_reg1(label), set_reg0(7)) :- port_label(port, label);
+logical_flow(sw, 6, 0, match{}, actions[]) :- logical_switch(sw, _);
+of_flow(hv, 5, 10, match{}, actions[]) :- transport_node(id: hv, ..);
+of_flow(hv, id, priority, matching & match_metadata(datapath), actions) :-
+    transport_node(id: hv, ..), logical_port_flow(port, id, priority, matching, actions),
+    logical_switch_port(port, sw), datapath_label(sw, datapath);
+of_flow(hv, id, priority, matching & match_metadata(datapath), actions) :-
+    transport_node(id: hv, ..), logical_flow(sw, id, priority, matching, actions), datapath_label(sw, datapath);
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
+    let folder = tempfile::tempdir().unwrap();
+    let switches = Switches::default();
+    // By its names, the controller knows the table.
+    let labelled = RULES.replace(
+        "datapath_label(sw: string, label: int) key(sw)",
+        "datapath_label(datapath: string, label: int) key(datapath)",
+    );
+    assert_ne!(labelled, RULES);
+    let rules = rules(&format!("{labelled}{DROPS}"));
+    let running = start_with(parts(folder.path(), rules, &switches), switches).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    for host in ["hv1", "hv2"] {
+        running.switches.connect(host, report(&[], &[])).await;
+    }
+    // Each flow has counted one packet, on hv2 two.
+    for (host, packets) in [("hv1", 1), ("hv2", 2)] {
+        let keys: Vec<FlowKey> = running.switches.look(host, |switch| {
+            switch.desired.as_ref().expect("a desired state").flows.keys().cloned().collect()
+        });
+        let counted = |key: FlowKey| FlowCount { key, packets, bytes: packets * 100 };
+        running.switches.pass(host, keys.into_iter().map(counted).collect());
+    }
+    let by_cause = |found: &controller::client::FlowCounts| -> Vec<(String, (u64, u64))> {
+        let drops = found.drops.as_ref().expect("drops are counted");
+        assert_eq!(drops.causes["lost"], "nobody has it");
+        drops.by_cause().map(|(cause, counts)| (cause.to_owned(), counts)).collect()
+    };
+    let lost = |packets| ("lost".to_owned(), (packets, packets * 100));
+    let refused = |packets| ("refused".to_owned(), (packets, packets * 100));
+
+    let port = client.flow_counts("switch_port", "blue-1").await.unwrap();
+    assert_eq!((port.flows, port.hosts, by_cause(&port)), (0, 2, vec![refused(3)]));
+    let of_port = port.drops.as_ref().map(|drops| &drops.counts["refused"]);
+    assert_eq!(of_port, Some(&[("hv1".to_owned(), (1, 100)), ("hv2".to_owned(), (2, 200))].into()));
+    // Its two ports count too.
+    let switch = client.flow_counts("switch", "blue").await.unwrap();
+    assert_eq!(by_cause(&switch), [lost(3), refused(6)]);
+    // The ports and switches of both, and the flow of the host.
+    let host = client.flow_counts("transport_node", "hv1").await.unwrap();
+    assert_eq!((host.hosts, by_cause(&host)), (1, vec![lost(2), refused(4)]));
+    let before = running.switches.look("hv1", |switch| switch.asked.len());
+    let network = client.drops_everywhere().await.unwrap();
+    assert_eq!((network.hosts, by_cause(&network)), (2, vec![lost(6), refused(12)]));
+    // Only flows without actions drop.
+    let asked = running.switches.look("hv1", |switch| switch.asked[before..].to_vec());
+    let with_actions = asked.iter().filter(|key| (key.table(), key.priority()) == (5, 16)).count();
+    assert_eq!((asked.len(), with_actions), (6, 0));
+
+    // A network that is not there drops nothing, and asks nobody.
+    let nothing = client.flow_counts("switch_port", "nobody").await.unwrap();
+    assert_eq!(nothing, controller::client::FlowCounts::default());
+    running.stop().await;
+}

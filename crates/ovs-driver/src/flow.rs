@@ -81,6 +81,11 @@ impl FlowKey {
         FlowKey { table, priority, matching: Arc::from(ANY_MATCH) }
     }
 
+    /// A key that is before all of the table with this priority, in their order, and after those with a lower one.
+    pub fn before(table: u8, priority: u16) -> Self {
+        FlowKey { table, priority, matching: Arc::from([]) }
+    }
+
     /// The key with the same match in another table or with another priority.
     pub fn at(&self, table: u8, priority: u16) -> Self {
         FlowKey { table, priority, matching: Arc::clone(&self.matching) }
@@ -145,6 +150,11 @@ impl Flow {
     /// The cookie, which the controller chooses.
     pub fn cookie(&self) -> u64 {
         self.cookie
+    }
+
+    /// Whether the flow has no actions, so that what meets it is dropped.
+    pub fn drops(&self) -> bool {
+        self.instructions.is_empty()
     }
 
     /// The actions, or an error if the switch reported actions that this crate cannot decode.

@@ -84,6 +84,8 @@ pub struct Leaf {
     pub object: Option<String>,
 }
 
+/// The stage of the built-in rules that counts what no flow of another stage takes.
+const MISSED: &str = "MISSED";
 /// The most flows that are shown beside a missing one.
 const NEAREST: usize = 2;
 /// The most unmet demands of a flow that is near.
@@ -171,6 +173,7 @@ impl Network {
     }
 
     fn drop(&self, host: &str, end: &Branch<'_>) -> Option<Drop> {
+        let end = &self.decisive(end);
         let Looked { table, entry, key } = *end.looked.last()?;
         let lookup = Box::new(self.lookup(host, table, entry, key));
         let because = lookup.flow.as_ref().map_or(Vec::new(), |flow| self.leaves_of(flow));
@@ -181,6 +184,19 @@ impl Network {
             (None, _) => Cause::Missing(lookup, self.nearest(host, table, key)),
         };
         Some(Drop { host: host.to_owned(), cause, because, written })
+    }
+
+    /// The end without the look-up in [`MISSED`], which only counts. A flow that hands all other packets over to it stands for none.
+    fn decisive<'a>(&self, end: &Branch<'a>) -> Branch<'a> {
+        let mut end = end.clone();
+        let is_missed = |looked: &Looked<'_>| self.pipeline.names().stage_name(looked.table) == Some(MISSED);
+        if end.looked.len() > 1 && end.looked.last().is_some_and(is_missed) {
+            end.looked.pop();
+            if let Some(last) = end.looked.last_mut() {
+                last.entry = last.entry.filter(|entry| entry.matches.iter().next().is_some());
+            }
+        }
+        end
     }
 
     /// The flows that wrote what a flow asks for. The datapath is no finding: the look-up says it.

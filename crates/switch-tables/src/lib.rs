@@ -144,6 +144,10 @@ tables! {
     /// Flows whose counters are those of objects.
     COUNTED_FLOWS = Output "counted_flow"
         ["kind": STRING, "id": STRING, "table_id": INT, "priority": INT, "match": MATCH];
+    /// Why packets are dropped.
+    DROP_CAUSES = Output "drop_cause" ["cause": STRING, "text": STRING];
+    /// The flows that drop packets, and why.
+    DROPPING_FLOWS = Output "dropping_flow" ["cause": STRING, "table_id": INT, "first": INT, "last": INT];
 
     /// Routes of routers as they take effect. The kind that the first column refers to is that of routers.
     EFFECTIVE_ROUTES = Output "effective_route"
@@ -195,6 +199,8 @@ pub const INTERFACE: &[SwitchTable] = &[
     FLOOD_METERS,
     CONNECTION_METERS,
     COUNTED_FLOWS,
+    DROP_CAUSES,
+    DROPPING_FLOWS,
     EFFECTIVE_ROUTES,
 ];
 

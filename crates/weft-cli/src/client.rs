@@ -177,7 +177,9 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
 #[derive(Args)]
 pub(crate) struct Get {
     /// A kind of object, also in the plural (`weft schema` lists the kinds; with an id, also the packets that hosts have counted
-    /// for the object, if the rules count some), `status` (the controller and its switches),
+    /// for the object, if the rules count some, and those that were dropped, by cause, of a transport node or of what packets pass, such as
+    /// a switch port, a switch or a router: since the host has the flow that drops them, so a switch that restarts begins anew),
+    /// `status` (the controller and its switches),
     /// `flows` (of a transport node: flows, groups and ports, with the rule of each), `logical-flows` (of a logical switch
     /// and its ports, before they are placed on hosts), `learned-addresses` (of a logical switch: how many MAC addresses
     /// each host has learned on each port, and where the limit is reached), `flood-drops` (of ports with a `flood_limit`: how
@@ -192,6 +194,9 @@ pub(crate) struct Get {
     /// With `learned-addresses`, list the addresses too
     #[arg(long)]
     addresses: bool,
+    /// With `status`, ask all switches how many packets they have dropped, and why
+    #[arg(long)]
+    drops: bool,
     /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
@@ -205,6 +210,11 @@ impl Get {
         if self.addresses && self.kind != "learned-addresses" {
             let usage = "--addresses belongs to `weft get learned-addresses ID`";
             return Err(Failure::Usage(usage.into()));
+        }
+        if self.drops && self.kind != "status" {
+            return Err(Failure::Usage(
+                "--drops belongs to `weft get status`; an object tells its drops without it".into(),
+            ));
         }
         match self.kind.as_str() {
             "status" => self.status(),
@@ -244,7 +254,12 @@ impl Get {
     }
 
     fn status(&self) -> Result<(), Failure> {
-        let status = self.address.with(|mut client| async move { client.status().await.map_err(failed) })?;
+        let asks = self.drops;
+        let (status, counts) = self.address.with(|mut client| async move {
+            let status = client.status().await.map_err(failed)?;
+            let counts = if asks { Some(client.drops_everywhere().await.map_err(failed)?) } else { None };
+            Ok((status, counts))
+        })?;
         let mut text = String::new();
         if self.json {
             let switches: Vec<_> = status
@@ -275,13 +290,14 @@ impl Get {
                     })
                 })
                 .collect();
-            text = format!(
-                "{}\n",
-                serde_json::json!({
-                    "version": status.version, "last_txn": status.last_txn, "objects": objects, "switches": switches,
-                    "problems": problems, "rules": status.rules,
-                })
-            );
+            let mut shown = serde_json::json!({
+                "version": status.version, "last_txn": status.last_txn, "objects": objects, "switches": switches,
+                "problems": problems, "rules": status.rules,
+            });
+            if let Some(counts) = &counts {
+                shown["drops"] = flow_counts::network_drops_json(counts);
+            }
+            text = format!("{shown}\n");
         } else {
             text += &format!("controller {}, last transaction {}\n", status.version, status.last_txn);
             // An older controller does not say.
@@ -312,6 +328,7 @@ impl Get {
                 let object = problem.object.clone().unwrap_or_default();
                 text += &format!("problem: {} {}: {}\n", object.kind, object.id, problem.text);
             }
+            text += &counts.as_ref().map(flow_counts::network_drops).unwrap_or_default();
         }
         print(&text)
     }
@@ -395,7 +412,7 @@ fn json_with_state(object: &str, state: &ObjectState, counts: &FlowCounts) -> St
     if !state.problems.is_empty() {
         members.insert("problems".to_owned(), serde_json::json!(state.problems));
     }
-    members.extend(flow_counts::to_member(counts));
+    members.extend(flow_counts::to_members(counts));
     match object.strip_suffix('}') {
         Some(fields) if !members.is_empty() => format!("{fields},\"state\":{}}}\n", Json::Object(members)),
         _ => format!("{object}\n"),

@@ -7,6 +7,7 @@ mod claims;
 mod connection_limits;
 mod connections;
 mod conversation;
+mod drops;
 mod examples;
 mod first_hit;
 mod flood_limits;

@@ -1,0 +1,277 @@
+//! Why packets are dropped. The rules say which flows drop them for which cause ([`DropCauses`]); whose flows these are follows from
+//! the universal flows ([`Scope`]). The switches are asked for the counters when somebody wants to know ([`crate::flow_counts`]).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use network::ObjectKey;
+use nlog_data::{Committed, Row, TableId, Value};
+use openflow_rs::Field;
+use ovs_driver::{Desired, FlowKey};
+
+use crate::core::Core;
+use crate::provenance::Provenance;
+use crate::rules::Rules;
+
+/// The name of the column by which a delivery names the port that it leads to.
+const PORT: &str = "port";
+
+/// What the rules say of drops.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DropCauses {
+    /// The sentence of each cause.
+    texts: BTreeMap<Arc<str>, Arc<str>>,
+    /// By table and first priority: the last priority, and the cause.
+    flows: BTreeMap<(u8, u16), (u16, Arc<str>)>,
+}
+
+impl DropCauses {
+    /// Applies the changes of the rules' tables.
+    pub(crate) fn apply(causes: &mut Arc<DropCauses>, committed: &Committed, rules: &Rules) {
+        let delta = |table: Option<TableId>| committed.delta.tables.get(&table?);
+        if let Some(delta) = delta(rules.drop_causes) {
+            let causes = Arc::make_mut(causes);
+            for (cause, _) in delta.delete.iter().filter_map(drop_cause) {
+                causes.texts.remove(&cause);
+            }
+            causes.texts.extend(delta.insert.iter().filter_map(drop_cause));
+        }
+        if let Some(delta) = delta(rules.dropping_flows) {
+            let causes = Arc::make_mut(causes);
+            for (place, _) in delta.delete.iter().filter_map(dropping_flow) {
+                causes.flows.remove(&place);
+            }
+            causes.flows.extend(delta.insert.iter().filter_map(dropping_flow));
+        }
+    }
+
+    /// The causes and their sentences.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts.iter().map(|(cause, text)| (&**cause, &**text))
+    }
+
+    /// Why a flow without actions drops packets, given its table and its priority.
+    pub(crate) fn cause_of(&self, table: u8, priority: u16) -> Option<&Arc<str>> {
+        let (place, (last, cause)) = self.flows.range(..=(table, priority)).next_back()?;
+        (place.0 == table && priority <= *last).then_some(cause)
+    }
+
+    /// The flows of a host that drop packets.
+    fn of_host(&self, desired: &Desired) -> Vec<FlowKey> {
+        let mut found = Vec::new();
+        for ((table, first), (last, _)) in &self.flows {
+            let after = last.checked_add(1).map(|priority| FlowKey::before(*table, priority));
+            let from = desired.flows.range(FlowKey::before(*table, *first)..);
+            let within = from.take_while(|(key, _)| after.as_ref().is_none_or(|after| *key < after));
+            let within = within.take_while(|(key, _)| key.table() == *table);
+            found.extend(within.filter(|(_, flow)| flow.drops()).map(|(key, _)| key.clone()));
+        }
+        found
+    }
+}
+
+fn drop_cause(row: &Row) -> Option<(Arc<str>, Arc<str>)> {
+    match row.as_slice() {
+        [Value::String(cause), Value::String(text)] => Some((cause.clone(), text.clone())),
+        _ => None,
+    }
+}
+
+/// A table and a priority.
+type Place = (u8, u16);
+
+/// A row; `None` if no switch can have such a flow.
+fn dropping_flow(row: &Row) -> Option<(Place, (u16, Arc<str>))> {
+    let [Value::String(cause), Value::Int(table), Value::Int(first), Value::Int(last)] = row.as_slice()
+    else {
+        return None;
+    };
+    let place = (u8::try_from(*table).ok()?, u16::try_from(*first).ok()?);
+    Some((place, (u16::try_from(*last).ok()?, cause.clone())))
+}
+
+/// Of what drops are counted.
+#[derive(Debug)]
+pub(crate) enum Scope {
+    /// Of nothing.
+    Nothing,
+    /// Of all hosts.
+    Network,
+    /// Of a host.
+    Host(String),
+    /// Of an object that packets pass, and of those that refer to it.
+    Object(OfObject),
+}
+
+/// An object that packets pass, such as a port or a switch.
+#[derive(Debug)]
+pub(crate) struct OfObject {
+    /// The objects whose flows count: by id, their id spaces.
+    owners: HashMap<Arc<str>, BTreeSet<String>>,
+    /// The id of the object if it is no datapath: flows of its datapaths that lead to it count too.
+    port: Option<Arc<str>>,
+    /// The datapaths: their id spaces, their ids, and their numbers in metadata.
+    datapaths: Vec<(String, Arc<str>, u64)>,
+}
+
+impl Scope {
+    /// That of an object.
+    pub(crate) fn of(core: &Core, kind: &str, id: &str) -> Scope {
+        let rules = core.rules();
+        let key = ObjectKey::new(kind, id);
+        let Some(object) = core.objects().get(&key) else { return Scope::Nothing };
+        if rules.host_kind() == Some(kind) {
+            return Scope::Host(id.to_owned());
+        }
+        let provenance = core.provenance();
+        let owning = |key: &ObjectKey| {
+            let space = &rules.kinds().get(&key.kind)?.declared().id_space;
+            let owns = rules.universal.iter().any(|form| form.space.as_ref() == Some(space));
+            owns.then(|| (space.clone(), key.id.clone()))
+        };
+        let Some((space, own)) = owning(&key) else { return Scope::Nothing };
+        let numbered = |(space, id): (String, Arc<str>)| {
+            let label = provenance.datapath_label(&id)?;
+            Some((space, id, label))
+        };
+        let named: Vec<_> = core.objects().references(object).iter().filter_map(owning).collect();
+        // A port can have the id of a datapath. It is one that refers to another.
+        let around: Vec<_> =
+            named.into_iter().filter(|(other, _)| *other != space).filter_map(numbered).collect();
+        if around.is_empty() {
+            let referrers = core.objects().referrers(&key).filter_map(|key| owning(&key));
+            let owners = by_id(referrers.chain([(space.clone(), own.clone())]));
+            let datapaths = numbered((space, own)).into_iter().collect();
+            return Scope::Object(OfObject { owners, port: None, datapaths });
+        }
+        let owners = by_id([(space, own.clone())]);
+        Scope::Object(OfObject { owners, port: Some(own), datapaths: around })
+    }
+
+    /// The flows that drop packets of it, by host; `None` if none are named.
+    pub(crate) fn flows(
+        &self,
+        causes: &DropCauses,
+        desired: &BTreeMap<String, Arc<Desired>>,
+        provenance: &Provenance,
+        rules: &Rules,
+    ) -> Option<BTreeMap<String, Vec<FlowKey>>> {
+        let of_host = |(node, desired): (&String, &Arc<Desired>)| (node.clone(), causes.of_host(desired));
+        match self {
+            _ if causes.flows.is_empty() => None,
+            Scope::Nothing => None,
+            Scope::Network => Some(desired.iter().map(of_host).collect()),
+            Scope::Host(node) => Some(desired.get_key_value(node).into_iter().map(of_host).collect()),
+            Scope::Object(object) => {
+                let keys = object.flows(causes, provenance, rules);
+                let drops = |desired: &Desired, key: &FlowKey| {
+                    desired.flows.get(key).is_some_and(ovs_driver::Flow::drops)
+                };
+                let here = |(node, desired): (&String, &Arc<Desired>)| {
+                    let here = keys.iter().filter(|key| drops(desired, key)).cloned().collect();
+                    (node.clone(), here)
+                };
+                (!keys.is_empty()).then(|| desired.iter().map(here).collect())
+            }
+        }
+    }
+}
+
+fn by_id(owners: impl IntoIterator<Item = (String, Arc<str>)>) -> HashMap<Arc<str>, BTreeSet<String>> {
+    let mut spaces: HashMap<Arc<str>, BTreeSet<String>> = HashMap::new();
+    for (space, id) in owners {
+        spaces.entry(id).or_default().insert(space);
+    }
+    spaces
+}
+
+impl OfObject {
+    /// The flows that may drop packets of the object, as switches have them.
+    fn flows(&self, causes: &DropCauses, provenance: &Provenance, rules: &Rules) -> BTreeSet<FlowKey> {
+        let forms = &rules.universal;
+        let space = |form: u8| forms.get(usize::from(form)).and_then(|form| form.space.as_deref());
+        let is_own = |form: u8, id: &str| {
+            space(form).is_some_and(|space| self.owners.get(id).is_some_and(|own| own.contains(space)))
+        };
+        let is_around = |form: u8, id: &str| {
+            let of = |(own, of, _): &(String, Arc<str>, u64)| space(form) == Some(own) && **of == *id;
+            self.port.is_some() && self.datapaths.iter().any(of)
+        };
+        let leads_here = |form: u8, rest: &Value| {
+            let columns = forms.get(usize::from(form)).map(|form| form.rest(rest)).unwrap_or_default();
+            let is_here =
+                |value: &Value| matches!((value, &self.port), (Value::String(id), Some(port)) if id == port);
+            columns.into_iter().any(|(name, value)| name == PORT && is_here(value))
+        };
+        let mut keys = BTreeSet::new();
+        let found = provenance.flows(|form, id| is_own(form, id) || is_around(form, id));
+        for ((table, priority, matching), (form, owner), origin) in found {
+            if causes.cause_of(*table, *priority).is_none() {
+                continue;
+            }
+            if !is_own(*form, owner) && !leads_here(*form, &origin.rest) {
+                continue;
+            }
+            for (_, _, label) in &self.datapaths {
+                let whole =
+                    matching.get().with_masked(Field::Metadata, u128::from(*label), u128::from(u64::MAX));
+                keys.extend(whole.ok().and_then(|whole| FlowKey::new(*table, *priority, &whole).ok()));
+            }
+        }
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openflow_rs::FlowEntry;
+    use ovs_driver::Flow;
+
+    use super::*;
+
+    /// Flows of table 1 with priorities 10 to 20 drop for `low`, and the one with the greatest priority for `high`.
+    fn causes() -> DropCauses {
+        let flow = |table, first, last, cause: &str| ((table, first), (last, cause.into()));
+        DropCauses {
+            texts: BTreeMap::new(),
+            flows: [flow(1, 10, 20, "low"), flow(1, u16::MAX, u16::MAX, "high")].into(),
+        }
+    }
+
+    fn flows(texts: &[&str]) -> Desired {
+        let flow = |text: &&str| {
+            let entry: FlowEntry = text.parse().unwrap();
+            let key = FlowKey::new(entry.table, entry.priority, &entry.matches).unwrap();
+            (key, Flow::new(7, &entry.actions).unwrap())
+        };
+        Desired { flows: texts.iter().map(flow).collect(), ..Desired::default() }
+    }
+
+    #[test]
+    fn a_cause_is_that_of_the_table_and_the_priority() {
+        let causes = causes();
+        let cause = |table, priority| causes.cause_of(table, priority).map(|cause| &**cause);
+        assert_eq!(
+            [cause(1, 9), cause(1, 10), cause(1, 20), cause(1, 21)],
+            [None, Some("low"), Some("low"), None]
+        );
+        assert_eq!([cause(1, u16::MAX), cause(2, 10), cause(0, 10)], [Some("high"), None, None]);
+    }
+
+    #[test]
+    fn of_a_host_flows_without_actions_drop_packets_at_all_priorities_of_a_cause() {
+        let desired = flows(&[
+            "table=0,priority=10,actions=drop",
+            "table=1,priority=9,actions=drop",
+            "table=1,priority=10,in_port=1,actions=drop",
+            "table=1,priority=10,in_port=2,actions=output:1",
+            "table=1,priority=20,actions=drop",
+            "table=1,priority=21,actions=drop",
+            "table=1,priority=65535,actions=drop",
+            "table=2,priority=0,actions=drop",
+        ]);
+        let found: Vec<(u8, u16)> =
+            causes().of_host(&desired).iter().map(|key| (key.table(), key.priority())).collect();
+        assert_eq!(found, [(1, 10), (1, 20), (1, u16::MAX)]);
+    }
+}
