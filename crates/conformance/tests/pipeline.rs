@@ -9,9 +9,10 @@ use pipeline::{Entry, Pipeline};
 use test_random::Random;
 
 /// The files of rules whose flows are on hosts with ACLs alone.
-const ACLS: [&str; 5] = [
+const ACLS: [&str; 6] = [
     "logical/acl/acls.nlog",
     "logical/acl/connections.nlog",
+    "logical/acl/logging.nlog",
     "logical/acl/stages.nlog",
     "physical/connection_limits.nlog",
     "physical/identities.nlog",

@@ -6,8 +6,8 @@ use std::fmt;
 use nlog_data::{Canonical, Committed, ErrorCode, Row, TableDelta, TransactionError, Value};
 use openflow_rs::{Actions, Match};
 use ovs_driver::{
-    BUCKET_MAX, Bucket, Changes, Flow, FlowError, FlowKey, GROUP_MAX, METER_MAX, Meter, Patch, Pool,
-    RemoteError, Tunnel, UnknownEncap, ZONE_TABLE, ZoneLimits, ZoneOwner,
+    BUCKET_MAX, Bucket, Changes, CollectorSet, Flow, FlowError, FlowKey, GROUP_MAX, METER_MAX, Meter, Patch,
+    Pool, RemoteError, Tunnel, UnknownEncap, ZONE_TABLE, ZoneLimits, ZoneOwner,
 };
 
 use crate::choices;
@@ -70,6 +70,11 @@ pub(crate) fn split_by_node(
     }
     if let Some(table) = rules.limits {
         split(delta(table), &mut changes, limits, |to| (&mut to.limits_delete, &mut to.limits_add))?;
+    }
+    if let Some(table) = rules.collectors {
+        split(delta(table), &mut changes, collectors, |to| {
+            (&mut to.collectors_delete, &mut to.collectors_add)
+        })?;
     }
     if let Some(table) = rules.tunnels {
         split(delta(table), &mut changes, tunnel, |to| (&mut to.tunnels_delete, &mut to.tunnels_add))?;
@@ -273,6 +278,35 @@ fn limits(row: &Row) -> Result<(String, u16, ZoneLimits), TransactionError> {
         closing: number("closing", *closing, 1)?,
     };
     Ok((node.to_string(), zone_number(*zone).map_err(fault)?, limits))
+}
+
+/// A row of `collector_set`: transport node, number and set.
+fn collectors(row: &Row) -> Result<(String, u32, CollectorSet), TransactionError> {
+    let [
+        Value::String(node),
+        Value::Int(number),
+        Value::Set(targets),
+        Value::Int(active_timeout),
+        Value::Int(flows_max),
+    ] = row.as_slice()
+    else {
+        return Err(misfit("collector_set", row));
+    };
+    let fault = |what: &str, number: &i64, last: u32| {
+        range(format!("collector_set: {node}: {what} {number} is out of range; it is from 0 to {last}"))
+    };
+    let targets = targets.iter().map(|target| match target {
+        Value::String(target) => Ok(target.to_string()),
+        _ => Err(misfit("collector_set", row)),
+    });
+    let set = CollectorSet {
+        targets: targets.collect::<Result<_, _>>()?,
+        active_timeout: u16::try_from(*active_timeout)
+            .map_err(|_| fault("active_timeout", active_timeout, u16::MAX.into()))?,
+        flows_max: u32::try_from(*flows_max).map_err(|_| fault("flows_max", flows_max, u32::MAX))?,
+    };
+    let number = u32::try_from(*number).map_err(|_| fault("number", number, u32::MAX))?;
+    Ok((node.to_string(), number, set))
 }
 
 /// A row of `ovsdb_patch`.

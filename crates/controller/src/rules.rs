@@ -13,10 +13,10 @@ use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
 use switch_tables::{
-    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, CANDIDATES, CONNECTION_METERS, CONNTRACK_LIMITS,
-    CONNTRACK_ZONES, COUNTED_FLOWS, DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS, EFFECTIVE_ROUTES,
-    FLOOD_METERS, FLOWS, GROUPS, LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES, PORT_HOMES, PROBLEMS,
-    TUNNELS,
+    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, CANDIDATES, COLLECTOR_SETS, CONNECTION_METERS,
+    CONNTRACK_LIMITS, CONNTRACK_ZONES, COUNTED_FLOWS, DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS,
+    EFFECTIVE_ROUTES, FLOOD_METERS, FLOWS, GROUPS, LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES,
+    PORT_HOMES, PROBLEMS, TUNNELS,
 };
 use tracing::warn;
 
@@ -42,6 +42,7 @@ pub struct Rules {
     pub(crate) meters: Option<TableId>,
     pub(crate) zones: Option<TableId>,
     pub(crate) limits: Option<TableId>,
+    pub(crate) collectors: Option<TableId>,
     pub(crate) tunnels: Option<TableId>,
     pub(crate) patches: Option<TableId>,
     pub(crate) awaited_flows: Option<TableId>,
@@ -203,9 +204,9 @@ impl Rules {
         let [zones, limits, counted_flows, connection_meters] =
             [CONNTRACK_ZONES, CONNTRACK_LIMITS, COUNTED_FLOWS, CONNECTION_METERS]
                 .map(|table| interface.table(&table));
-        let effective_routes = interface.table(&EFFECTIVE_ROUTES);
-        let [drop_causes, dropping_flows] =
-            [DROP_CAUSES, DROPPING_FLOWS].map(|table| interface.table(&table));
+        let [effective_routes, collectors, drop_causes, dropping_flows] =
+            [EFFECTIVE_ROUTES, COLLECTOR_SETS, DROP_CAUSES, DROPPING_FLOWS]
+                .map(|table| interface.table(&table));
         let [groups, candidates] = [GROUPS, CANDIDATES].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
@@ -244,6 +245,7 @@ impl Rules {
             meters,
             zones,
             limits,
+            collectors,
             tunnels,
             patches,
             awaited_flows,
@@ -318,6 +320,7 @@ impl Rules {
             .chain(learned)
             .chain(places)
             .chain(drops)
+            .chain([self.collectors])
             .flatten()
             .chain(states);
         let universal = self.universal.iter().map(|universal| universal.table);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::support::*;
 use controller::core::{Core, CoreError, Refusal};
 use nlog_data::ErrorCode;
-use ovs_driver::{ZoneLimits, ZoneOwner};
+use ovs_driver::{CollectorSet, ZoneLimits, ZoneOwner};
 
 /// The zone of a port is the number of its interface.
 const ZONES: &str = r#"
@@ -109,6 +109,33 @@ conntrack_limit("hv1", 9, -1, 30, 120, 600, 60) :- logical_switch(_, "far");
         Err(CoreError::Refused(Refusal::Rules(error))) if error.code == ErrorCode::Range => assert_eq!(
             error.message,
             "conntrack_limit: hv1: zone 9 has connections -1, which is out of range; it is from 0 to 4294967295"
+        ),
+        other => panic!("not refused: {:?}", other.map(drop)),
+    }
+}
+
+#[test]
+fn sets_of_collectors_go_to_switches() {
+    let sets = r#"
+output table collector_set(hv: string, number: int, targets: set<string>, active_timeout: int, flows_max: int)
+    key(hv, number);
+collector_set(hv, ofport, {"10.0.0.9:4739", "10.0.0.8:4739"}, 10, 4096) :- vif(hv, _, ofport, _, _);
+collector_set("hv1", 9, {"10.0.0.9:4739"}, 70000, 0) :- logical_switch(_, "far");
+"#;
+    let rules = rules(&format!("{RULES}{ZONES}{sets}"));
+    let (mut core, _) = core(&rules, &[]);
+    apply(&mut core, NETWORK).journalled();
+    let applied = core.report("hv1", &report(&[("blue-1", 5)], &[]), now()).unwrap().unwrap();
+    let targets = ["10.0.0.8:4739", "10.0.0.9:4739"].map(str::to_owned).into();
+    let wanted = BTreeMap::from([(5, CollectorSet { targets, active_timeout: 10, flows_max: 4096 })]);
+    assert_eq!(applied.changes["hv1"].collectors_add, wanted);
+    applied.journalled();
+    assert_eq!(core.desired("hv1").collectors, wanted);
+
+    match core.apply(batch("{kind: switch, id: green, tenant: far}"), "test", now()) {
+        Err(CoreError::Refused(Refusal::Rules(error))) if error.code == ErrorCode::Range => assert_eq!(
+            error.message,
+            "collector_set: hv1: active_timeout 70000 is out of range; it is from 0 to 65535"
         ),
         other => panic!("not refused: {:?}", other.map(drop)),
     }

@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
             Action::GotoTable(goto) => self.enter(goto.table, self.key.in_port),
             Action::Learn(learn) => self.learn(learn),
             Action::Meter(meter) => self.meter(meter.id),
-            Action::Note(_) | Action::SetQueue(_) | Action::PopQueue(_) => {}
+            Action::Note(_) | Action::SetQueue(_) | Action::PopQueue(_) | Action::Sample(_) => {}
             // `carry_out` has it, since the rest of the list belongs to it.
             Action::CheckPktLarger(_) => {}
             // `Bridge::check` lets none of these in.

@@ -194,6 +194,7 @@ actions! {
     nat::Nat,
     learn::Learn,
     meter::Meter,
+    sample::Sample,
     clear_actions::ClearActions,
     write_actions::WriteActions,
     write_metadata::WriteMetadata,
@@ -203,6 +204,7 @@ actions! {
 pub use ct::CtZone;
 pub use learn::LearnSpec;
 pub use nat::{NatChoice, NatRange, NatSide};
+pub use sample::SampleDirection;
 
 /// An action that this crate does not support, with its header.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,9 +11,8 @@ use crate::config::{Config, Timing};
 use crate::event::{Channel, Event, Problem};
 use crate::identity::Identity;
 use crate::intent::Shared;
-use crate::limits::Support;
 use crate::outbox::Outbox;
-use crate::view::{self, FlowKeeping, MissingPort, View};
+use crate::view::{self, FlowKeeping, MissingPort, Supported, View};
 
 /// The state of the database for the rest of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -173,7 +172,7 @@ impl Database {
 
 /// What the replica has.
 fn view(client: &Client, config: &Config) -> View {
-    let support = Support::of(client);
+    let support = Supported::of(client);
     client.with_replica(|replica| View::read(replica, support, &config.bridge))
 }
 

@@ -1,4 +1,5 @@
-//! The desired state of a switch (flows, groups, meters, conntrack zones and their limits, tunnel and patch ports), and changes of it.
+//! The desired state of a switch (flows, groups, meters, conntrack zones and their limits, sets of collectors, tunnel and patch
+//! ports), and changes of it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 use tunnel_encap::Encap;
 
+use crate::collectors::CollectorSet;
 use crate::flow::{Flow, FlowKey};
 use crate::group::{Bucket, Choice};
 use crate::limits::ZoneLimits;
@@ -34,6 +36,9 @@ pub struct Desired {
     pub zones: BTreeMap<u16, ZoneOwner>,
     /// What bounds the connections of zones. It is in force before the flows of its transaction.
     pub limits: BTreeMap<u16, ZoneLimits>,
+    /// The sets of IPFIX collectors, by the number that actions `sample` name. They are in force before the flows of their
+    /// transaction.
+    pub collectors: BTreeMap<u32, CollectorSet>,
     /// The tunnel ports, by port name.
     pub tunnels: BTreeMap<String, Tunnel>,
     /// The patch ports, by the name of the end on the integration bridge. Tunnel and patch ports share one space of
@@ -77,6 +82,10 @@ pub struct Changes {
     pub limits_add: BTreeMap<u16, ZoneLimits>,
     /// Zones without limits from now on.
     pub limits_delete: BTreeSet<u16>,
+    /// Sets of collectors to add or to replace.
+    pub collectors_add: BTreeMap<u32, CollectorSet>,
+    /// Sets of collectors to remove.
+    pub collectors_delete: BTreeSet<u32>,
     /// Tunnel ports to create, or to change.
     pub tunnels_add: BTreeMap<String, Tunnel>,
     /// Tunnel ports to remove.
@@ -122,11 +131,13 @@ impl Changes {
         buckets.map(|(group, _)| group).chain(choices).copied().collect()
     }
 
-    /// Whether the switch's database changes: any tunnel or patch port, or the limits of any zone.
+    /// Whether the switch's database changes: any tunnel or patch port, the limits of any zone, or any set of collectors.
     pub fn touches_database(&self) -> bool {
         let tunnels = !self.tunnels_add.is_empty() || !self.tunnels_delete.is_empty();
         let patches = !self.patches_add.is_empty() || !self.patches_delete.is_empty();
-        tunnels || patches || !self.limits_add.is_empty() || !self.limits_delete.is_empty()
+        let limits = !self.limits_add.is_empty() || !self.limits_delete.is_empty();
+        let collectors = !self.collectors_add.is_empty() || !self.collectors_delete.is_empty();
+        tunnels || patches || limits || collectors
     }
 }
 
@@ -161,6 +172,10 @@ impl Desired {
             self.limits.remove(zone);
         }
         self.limits.extend(&changes.limits_add);
+        for set in &changes.collectors_delete {
+            self.collectors.remove(set);
+        }
+        self.collectors.extend(changes.collectors_add.iter().map(|(id, set)| (*id, set.clone())));
         for name in &changes.patches_delete {
             self.patches.remove(name);
         }

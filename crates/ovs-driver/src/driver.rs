@@ -1,7 +1,7 @@
 //! The driver's task: keeps one switch in sync with its desired state.
 //!
-//! One procedure compares and corrects. It creates missing tunnel and patch ports, sets the limits of conntrack zones, and waits until they are in force,
-//! then sends all changes of groups and flows in one bundle (and of meters around it), then removes unwanted ports. It runs after every connection
+//! One procedure compares and corrects. It creates missing tunnel and patch ports, sets the limits of conntrack zones and the sets of
+//! collectors, and waits until they are in force, then sends all changes of groups and flows in one bundle (and of meters around it), then removes unwanted ports. It runs after every connection
 //! and whenever the desired state or the database changes, and it sends nothing to a switch that is in sync. While one
 //! of the two connections is down it does what the other allows, except that it removes no port that flows may still
 //! output to.
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use openflow_rs::message::TlvMapping;
+use ovsdb_client::Operation;
 use ovsdb_client::open_vswitch::Interface;
 
 use crate::config::{Config, Timing};
@@ -232,8 +233,8 @@ impl Driver {
         }
     }
 
-    /// Creates the missing ports, gives conntrack zones their limits, and waits until both are in force. Returns whether there
-    /// are other ports or limits to remove. Does nothing while the database is disconnected. An error may be temporary.
+    /// Creates the missing ports, gives conntrack zones their limits, creates sets of collectors, and waits until all are in force.
+    /// Returns whether there are others to remove. Does nothing while the database is disconnected. An error may be temporary.
     async fn add_to_database(&mut self, database: Status, want: &InDatabase) -> Result<bool, String> {
         if !database.ready {
             return Ok(false);
@@ -241,7 +242,8 @@ impl Driver {
         let view = self.database.view();
         let unwanted = self.add_ports(database, &view, &want.ports).await?;
         self.database.put_in_force(view.zones.additions(&want.limits)).await?;
-        Ok(unwanted || !view.zones.removals(&want.limits).is_empty())
+        self.database.put_in_force(view.collectors.additions(&want.collectors)).await?;
+        Ok(unwanted || !removals(&view, want).is_empty())
     }
 
     fn report_refused_total(&mut self) {
@@ -349,11 +351,11 @@ impl Driver {
         }
     }
 
-    /// Removes the ports and limits that are still unwanted. Returns whether none is left.
+    /// Removes the ports, limits and sets of collectors that are still unwanted. Returns whether none is left.
     async fn remove_from_database(&mut self) -> Result<bool, String> {
         let want = self.intent.lock().database.clone();
         let view = self.database.view();
-        self.database.put_in_force(view.zones.removals(&want.limits)).await?;
+        self.database.put_in_force(removals(&view, &want)).await?;
         let unwanted = view.unwanted(&want.ports);
         if !unwanted.is_empty() {
             let removed = self.database.remove_ports(&unwanted).await?;
@@ -511,6 +513,13 @@ impl Driver {
         self.refuse(refusals);
         Ok(more)
     }
+}
+
+/// The operations that remove unwanted limits and sets of collectors.
+fn removals(view: &View, want: &InDatabase) -> Vec<Operation> {
+    let mut operations = view.zones.removals(&want.limits);
+    operations.extend(view.collectors.removals(&want.collectors));
+    operations
 }
 
 /// What the switch refused, by transaction: how many, and the first few.

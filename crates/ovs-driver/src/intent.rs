@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::awaited::Awaited;
+use crate::collectors::Collectors;
 use crate::desired::{Changes, Desired, Frame, Ports};
 use crate::event::Channel;
 use crate::forwarding::Forwarding;
@@ -75,6 +76,8 @@ pub(crate) struct InDatabase {
     pub(crate) ports: Ports,
     /// Limits of conntrack zones.
     pub(crate) limits: Limits,
+    /// Sets of IPFIX collectors.
+    pub(crate) collectors: Collectors,
 }
 
 #[derive(Debug, Default)]
@@ -143,7 +146,11 @@ impl Intent {
         self.version += 1;
         self.forwarding.set(desired);
         self.ports_touched.clear();
-        self.database = InDatabase { ports: desired.ports(), limits: Arc::new(desired.limits.clone()) };
+        self.database = InDatabase {
+            ports: desired.ports(),
+            limits: Arc::new(desired.limits.clone()),
+            collectors: Arc::new(desired.collectors.clone()),
+        };
         self.awaited.set(&desired.awaited, self.version);
         self.frames.clear();
     }
@@ -166,6 +173,11 @@ impl Intent {
             let limits = Arc::make_mut(&mut self.database.limits);
             limits.retain(|zone, _| !changes.limits_delete.contains(zone));
             limits.extend(&changes.limits_add);
+        }
+        if !changes.collectors_add.is_empty() || !changes.collectors_delete.is_empty() {
+            let collectors = Arc::make_mut(&mut self.database.collectors);
+            collectors.retain(|id, _| !changes.collectors_delete.contains(id));
+            collectors.extend(changes.collectors_add.iter().map(|(id, set)| (*id, set.clone())));
         }
         let flows_up = self.up.contains(&Channel::OpenFlow);
         if changes.touches_database() {

@@ -74,7 +74,8 @@
 //! changes.
 //!
 //! A conntrack zone is flushed before it gets another owner, also if that happened while the driver was away (`zone`).
-//! What bounds its connections is in the database before the flows that use it (`limits`).
+//! What bounds its connections is in the database before the flows that use it (`limits`), and so are the sets of IPFIX
+//! collectors that actions `sample` name (`collectors`).
 //!
 //! Nothing but an empty bridge is sent before both endpoints are known to lead to the same bridge (`identity`). The
 //! tasks of a driver are supervised (`supervisor`).
@@ -95,6 +96,7 @@
 )]
 
 mod awaited;
+mod collectors;
 mod config;
 mod database;
 mod desired;
@@ -120,6 +122,7 @@ mod supervisor;
 mod view;
 mod zone;
 
+pub use collectors::CollectorSet;
 pub use config::{Config, Timing};
 pub use desired::{Changes, Desired, Frame, Patch, Remote, RemoteError, Tunnel};
 pub use event::{Channel, Event, ForeignChange, InterfaceId, Problem, Rejection, Report, Vif};

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use ovsdb_client::open_vswitch::{
     self, Bridge, BridgeSpec, FlowTable, Interface, OpenVswitch, Port, PortStatus, TunnelSpec,
 };
-use ovsdb_client::{ColumnError, MonitorSpec, Replica, Row};
+use ovsdb_client::{Client, ColumnError, MonitorSpec, Replica, Row};
 use tunnel_encap::Encap;
 use uuid::Uuid;
 
+use crate::collectors::{self, CollectorView};
 use crate::config::Config;
 use crate::desired::{Patch, Port as Wanted, Ports, Remote, Tunnel};
 use crate::event::{InterfaceId, Problem, Report, Vif};
@@ -32,7 +33,21 @@ const OFPORT_MAX: u32 = 65279;
 /// The monitored columns: all that this module reads.
 pub(crate) fn monitor() -> MonitorSpec {
     let bridge: Vec<&str> = Bridge::COLUMNS.iter().copied().chain(["controller"]).collect();
-    limits::monitor(open_vswitch::monitor().table(Bridge::TABLE, &bridge).table(CONTROLLER, &["target"]))
+    let spec = open_vswitch::monitor().table(Bridge::TABLE, &bridge).table(CONTROLLER, &["target"]);
+    collectors::monitor(limits::monitor(spec))
+}
+
+/// What the database of the switch can say.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Supported {
+    limits: Support,
+    collectors: bool,
+}
+
+impl Supported {
+    pub(crate) fn of(client: &Client) -> Supported {
+        Supported { limits: Support::of(client), collectors: collectors::supported(client) }
+    }
 }
 
 /// The integration bridge and its interfaces, according to the database.
@@ -51,6 +66,8 @@ pub(crate) struct View {
     elsewhere: BTreeMap<(String, String), Interface>,
     /// The limits of conntrack zones.
     pub(crate) zones: ZoneView,
+    /// The sets of IPFIX collectors.
+    pub(crate) collectors: CollectorView,
     /// The names of all bridges.
     bridges: BTreeSet<String>,
     /// Rows that violate the schema's documentation; the view omits them.
@@ -68,7 +85,7 @@ pub(crate) struct FlowKeeping {
 }
 
 impl View {
-    pub(crate) fn read(replica: &Replica, support: Support, bridge: &str) -> View {
+    pub(crate) fn read(replica: &Replica, support: Supported, bridge: &str) -> View {
         let mut view = View::default();
         let mut unreadable = Vec::new();
         view.switch =
@@ -87,7 +104,8 @@ impl View {
         }
         view.bridge = bridges.into_iter().find(|row| row.name == bridge);
         if let Some(bridge) = &view.bridge {
-            view.zones = ZoneView::read(replica, support, normal_datapath(&bridge.datapath_type));
+            view.zones = ZoneView::read(replica, support.limits, normal_datapath(&bridge.datapath_type));
+            view.collectors = CollectorView::read(replica, support.collectors, bridge.uuid);
             for (number, uuid) in &bridge.flow_tables {
                 match replica.row(FlowTable::TABLE, *uuid).map(FlowTable::from_row) {
                     Some(Ok(settings)) => drop(view.flow_tables.insert(*number, settings)),
@@ -256,14 +274,13 @@ impl View {
 
     /// The attached interfaces and ports, and their problems.
     pub(crate) fn report(&self, config: &Config, want: &InDatabase) -> Report {
-        let InDatabase { ports: want, limits } = want;
+        let InDatabase { ports: want, limits, collectors } = want;
         let mut report = Report::default();
         report.problems.extend(self.unreadable.iter().map(|error| problem(&error.table, error.to_string())));
         report.problems.extend(self.other_datapath(config));
         if self.bridge.is_some() {
-            report
-                .problems
-                .extend(self.zones.support().problem(limits).map(|why| problem("Open vSwitch", why)));
+            let lacks = [self.zones.support().problem(limits), self.collectors.problem(collectors)];
+            report.problems.extend(lacks.into_iter().flatten().map(|why| problem("Open vSwitch", why)));
         }
         for (name, port) in want {
             report.problems.extend(self.unsupported(port).map(|why| problem(name, why)));

@@ -1,6 +1,7 @@
 //! The driver against a fake switch and against real Open vSwitch.
 
 mod announcements;
+mod collectors;
 mod fake;
 mod fake_database;
 mod flow_counts;

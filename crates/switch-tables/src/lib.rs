@@ -43,6 +43,8 @@ pub enum ColumnType {
     Names(fn() -> Vec<&'static str>),
     /// A text, which may be constrained or an enumeration, or none.
     OptionalText,
+    /// A set of texts, which may be constrained.
+    Texts,
     /// A reference to objects of one kind.
     Reference,
 }
@@ -61,6 +63,7 @@ const HASH_FIELDS: ColumnType = ColumnType::Names(|| {
     Field::all().filter(|field| *field != Field::TunMetadata0).map(Field::name).collect()
 });
 const TEXT: ColumnType = ColumnType::OptionalText;
+const TEXTS: ColumnType = ColumnType::Texts;
 const NET: ColumnType = ColumnType::Exactly(Type::Net);
 const ROUTE_KIND: ColumnType = ColumnType::Name(|| vec!["connected", "static", "discard"]);
 const REFERENCE: ColumnType = ColumnType::Reference;
@@ -112,6 +115,9 @@ tables! {
     CONNTRACK_LIMITS = Output "conntrack_limit"
         ["hv": STRING, "zone": INT, "connections": INT, "unanswered": INT, "answered": INT, "established": INT,
             "closing": INT];
+    /// Where switches send what actions `sample` report.
+    COLLECTOR_SETS = Output "collector_set"
+        ["hv": STRING, "number": INT, "targets": TEXTS, "active_timeout": INT, "flows_max": INT];
     /// Tunnel ports that are wanted.
     TUNNELS = Output "ovsdb_tunnel" ["hv": STRING, "tunnel": STRING, "encap": ENCAP, "remote": STRING];
     /// Patch ports that are wanted.
@@ -187,6 +193,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     METERS,
     CONNTRACK_ZONES,
     CONNTRACK_LIMITS,
+    COLLECTOR_SETS,
     TUNNELS,
     PATCHES,
     AWAITED_FLOWS,
@@ -306,6 +313,8 @@ impl ColumnType {
             (ColumnType::Names(_), _) => false,
             (ColumnType::OptionalText, Type::Opt(of)) => matches!(of.base(), Type::String | Type::Enum(_)),
             (ColumnType::OptionalText, _) => false,
+            (ColumnType::Texts, Type::Set(of)) => matches!(of.base(), Type::String),
+            (ColumnType::Texts, _) => false,
             (ColumnType::Reference, ty) => ty.kinds().is_some_and(|kinds| kinds.len() == 1),
         }
     }
@@ -317,6 +326,7 @@ impl ColumnType {
             ColumnType::Name(_) => "string".to_owned(),
             ColumnType::Names(_) => "set<string>".to_owned(),
             ColumnType::OptionalText => "opt<string>".to_owned(),
+            ColumnType::Texts => "set<string>".to_owned(),
             ColumnType::Reference => "ref KIND".to_owned(),
         }
     }
@@ -330,6 +340,7 @@ impl fmt::Display for ColumnType {
             ColumnType::Name(names) => write!(f, "string, or an enum of {}", names().join(", ")),
             ColumnType::Names(_) => f.write_str("set<string>, or a set of an enum of names of fields"),
             ColumnType::OptionalText => f.write_str("opt<string>, or opt of an enum"),
+            ColumnType::Texts => f.write_str("set<string>"),
             ColumnType::Reference => f.write_str("a reference to one kind of objects"),
         }
     }

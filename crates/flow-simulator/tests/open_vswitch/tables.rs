@@ -3,7 +3,7 @@
 use flow_simulator::{FlowKey, Packet};
 use openflow_rs::action::{
     CheckPktLarger, CloneActions, DecTtl, Exit, Group as ToGroup, MoveBits, Note, Output, Pop, PopVlan, Push,
-    PushVlan, Resubmit, SetField, SetTtl,
+    PushVlan, Resubmit, Sample, SetField, SetTtl,
 };
 use openflow_rs::field::Format;
 use openflow_rs::{
@@ -235,6 +235,7 @@ impl Maker<'_> {
                     Action::from(ToGroup { id })
                 }),
                 24 | 25 => self.stack(&place),
+                26 if self.random.chance(50) => Sample::new(65535, 1, 2, 3).map(Action::from),
                 26 => Some(Note::new(&[1, 2]).into()),
                 27 if self.random.chance(30) => Some(Exit.into()),
                 28 | 29 => {

@@ -4,7 +4,7 @@ mod learn_and_track;
 
 use openflow_rs::action::{
     CheckPktLarger, ClearActions, CloneActions, Conjunction, CtClear, DecTtl, Exit, Group, Meter, Note, Pop,
-    PopQueue, PopVlan, Push, PushVlan, Resubmit, SetQueue, SetTtl,
+    PopQueue, PopVlan, Push, PushVlan, Resubmit, Sample, SampleDirection, SetQueue, SetTtl,
 };
 use openflow_rs::field::Format;
 use openflow_rs::message::{BundleAdd, BundleFlags};
@@ -190,6 +190,17 @@ fn check_pkt_larger(n: u16) -> Action {
     CheckPktLarger::new(n, bit).expect("one writable bit").into()
 }
 
+fn sample() -> impl Strategy<Value = Action> {
+    let directions = vec![SampleDirection::Unsaid, SampleDirection::Ingress, SampleDirection::Egress];
+    (1_u16.., any::<[u32; 3]>(), prop::option::of(port()), select(directions)).prop_map(
+        |(probability, [set, domain, point], sampling_port, direction)| {
+            let mut sample = Sample::new(probability, set, domain, point).expect("some packets");
+            (sample.sampling_port, sample.direction) = (sampling_port, direction);
+            sample.into()
+        },
+    )
+}
+
 /// An action that is not nested in another.
 fn action(m: &Match) -> BoxedStrategy<Action> {
     let plain = plain_action(m);
@@ -227,6 +238,7 @@ fn plain_action(m: &Match) -> BoxedStrategy<Action> {
         (1, prop::collection::vec(any::<u8>(), 0..20).prop_map(|bytes| Note::new(&bytes).into()).boxed()),
         (1, any::<u32>().prop_map(|id| SetQueue { id }.into()).boxed()),
         (1, Just(PopQueue.into()).boxed()),
+        (1, sample().boxed()),
         (1, push_or_pop(m)),
         (2, learn_and_track::learn(m).boxed()),
     ];

@@ -56,7 +56,7 @@ impl Rows {
         self.add("Bridge", id(1), bridge);
         let mut replica = Replica::default();
         replica.apply(&self.changes);
-        View::read(&replica, Support::default(), "br-int")
+        View::read(&replica, Supported::default(), "br-int")
     }
 }
 

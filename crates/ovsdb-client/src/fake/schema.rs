@@ -14,10 +14,15 @@ pub(super) const REFERENCES: &[(&str, &str, &str)] = &[
     ("Bridge", "controller", "Controller"),
     ("Bridge", "flow_tables", "Flow_Table"),
     ("Port", "interfaces", "Interface"),
+    ("Flow_Sample_Collector_Set", "bridge", "Bridge"),
+    ("Flow_Sample_Collector_Set", "ipfix", "IPFIX"),
 ];
 
-/// The table whose rows need no reference.
+/// The table of the one row that is always there.
 pub(super) const ROOT: &str = "Open_vSwitch";
+
+/// The tables whose rows need no reference.
+pub(super) const ROOTS: &[&str] = &[ROOT, "Flow_Sample_Collector_Set"];
 
 /// The tables in which column `name` is unique and cannot be changed.
 pub(super) const NAMED: &[&str] = &["Bridge", "Port", "Interface"];
@@ -141,6 +146,24 @@ pub(super) fn schema(version: SchemaVersion) -> Value {
         ("CT_Zone", zones),
         ("CT_Timeout_Policy", vec![("timeouts", numbers()), ("external_ids", map())]),
         (
+            "Flow_Sample_Collector_Set",
+            vec![
+                ("id", json!("integer")),
+                ("bridge", references("Bridge", 1, json!(1))),
+                ("ipfix", references("IPFIX", 0, json!(1))),
+                ("external_ids", map()),
+            ],
+        ),
+        (
+            "IPFIX",
+            vec![
+                ("targets", strings()),
+                ("cache_active_timeout", optional("integer")),
+                ("cache_max_flows", optional("integer")),
+                ("external_ids", map()),
+            ],
+        ),
+        (
             "Controller",
             vec![
                 ("target", json!("string")),
@@ -163,7 +186,7 @@ pub(super) fn schema(version: SchemaVersion) -> Value {
                 .into_iter()
                 .map(|(column, kind)| (column.to_owned(), json!({ "type": kind })))
                 .collect();
-            (table.to_owned(), json!({ "columns": columns, "isRoot": table == ROOT }))
+            (table.to_owned(), json!({ "columns": columns, "isRoot": ROOTS.contains(&table) }))
         })
         .collect();
     json!({"name": crate::open_vswitch::DATABASE, "version": number, "tables": tables})

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::schema::{NAMED, REFERENCES, ROOT, SchemaVersion, schema};
+use super::schema::{NAMED, REFERENCES, ROOT, ROOTS, SchemaVersion, schema};
 use crate::replica::{Change, Replica};
 use crate::row::Row;
 use crate::schema::{ColumnType, Schema};
@@ -369,10 +369,11 @@ fn put(rows: &mut Replica, table: &str, uuid: Uuid, new: Option<Row>) {
     rows.apply(&[Change { table: table.into(), uuid, old: None, new }]);
 }
 
-/// Deletes the rows that are not reachable from the root table.
+/// Deletes the rows that are not reachable from the root tables.
 fn collect_garbage(rows: &mut Replica) {
     let mut alive: BTreeSet<(&str, Uuid)> = BTreeSet::new();
-    let mut next: Vec<(&str, Uuid)> = rows.rows(ROOT).map(|(uuid, _)| (ROOT, uuid)).collect();
+    let mut next: Vec<(&str, Uuid)> =
+        ROOTS.iter().flat_map(|root| rows.rows(root).map(|(uuid, _)| (*root, uuid))).collect();
     while let Some((table, uuid)) = next.pop() {
         if !alive.insert((table, uuid)) {
             continue;

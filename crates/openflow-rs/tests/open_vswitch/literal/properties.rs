@@ -1,5 +1,6 @@
 //! Random flows that are split into terms with holes and filled again stay the same.
 
+use openflow_rs::action::SampleDirection;
 use openflow_rs::literal::{self, ActionTerm, Kind, MatchItem, Term, Value};
 use openflow_rs::{Action, Field, MacAddr, Match, Subfield};
 use proptest::prelude::*;
@@ -130,6 +131,25 @@ fn literal_action(action: &Action, holes: &mut Holes) -> Option<ActionTerm> {
         }
         Action::Group(group) => call("group", vec![int(holes, group.id.into())]),
         Action::SetQueue(queue) => call("set_queue", vec![int(holes, queue.id.into())]),
+        Action::Sample(sample) => {
+            let term = call("sample", vec![])
+                .with("probability", int(holes, sample.probability().into()))
+                .with("collector_set_id", int(holes, sample.collector_set_id.into()))
+                .with("obs_domain_id", int(holes, sample.obs_domain_id.into()))
+                .with("obs_point_id", int(holes, sample.obs_point_id.into()));
+            let mut term = match sample.sampling_port {
+                Some(port) => term.with("sampling_port", int(holes, port.0.into())),
+                None => term,
+            };
+            let direction = match sample.direction {
+                SampleDirection::Unsaid => None,
+                SampleDirection::Ingress => Some("ingress"),
+                SampleDirection::Egress => Some("egress"),
+            };
+            term.arguments
+                .extend(direction.map(|name| literal::Argument { name: None, term: Term::name(name) }));
+            term
+        }
         Action::SetTtl(set) => call("mod_nw_ttl", vec![int(holes, set.ttl.into())]),
         Action::Push(push) => call("push", vec![field_term(push.field())]),
         Action::Pop(pop) => call("pop", vec![field_term(pop.field())]),
