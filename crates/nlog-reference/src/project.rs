@@ -22,6 +22,9 @@ pub(crate) type Rows<'a> = Vec<(usize, TableId, &'a Row)>;
 /// Combinations, each with the first bodies that lead to it.
 type Combinations<'a> = HashMap<Combination, Vec<Rows<'a>>>;
 
+/// What is done with a combination: the values of the head's variables, the failure and the bodies.
+type Each<'e, 'a> = dyn FnMut(&Values, Option<&Failure>, Vec<Rows<'a>>) + 'e;
+
 /// Calls `each` for the values of the head's variables under every binding that the body does not reject, and with the
 /// least failure of such a binding: each combination once, in no order.
 ///
@@ -34,7 +37,7 @@ pub(crate) fn for_each_combination<'a>(
     source: Source<'a>,
     given: Values,
     most: usize,
-    each: &mut dyn FnMut(&Values, Option<&Failure>, Vec<Rows<'a>>),
+    each: &mut Each<'_, 'a>,
 ) {
     let of_head = head_variables(rule);
     let mut left: Vec<(usize, &BodyItem)> = rule.body.iter().enumerate().collect();

@@ -118,7 +118,7 @@ fn identity(program: &Program) -> u64 {
     format!("{:?}", program.functions).hash(&mut hasher);
     format!("{:?}", program.constants).hash(&mut hasher);
     format!("{:?}", program.objects).hash(&mut hasher);
-    program.hooks.iter().for_each(|wiring| wiring.text(&program.schema).to_string().hash(&mut hasher));
+    program.hooks.iter().for_each(|wiring| wiring.text(&program.schema).hash(&mut hasher));
     for (_, table) in program.schema.iter() {
         format!("{table:?}").hash(&mut hasher);
     }
