@@ -74,8 +74,8 @@ fn adding(id: u32, set: CollectorSet) -> Changes {
     Changes { collectors_add: [(id, set)].into(), ..Changes::default() }
 }
 
-fn wanted(target: &str, timeout: i64) -> Option<(BTreeSet<String>, i64)> {
-    Some(([target.to_owned()].into(), timeout))
+fn wanted(target: &str, timeout: i64) -> (BTreeSet<String>, i64) {
+    ([target.to_owned()].into(), timeout)
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,11 +89,11 @@ async fn sets_come_before_their_flows_change_and_go() {
     setting.database.vswitchd(true);
     driven.confirmed(1).await;
     assert_eq!(setting.switch.flows().len(), 1);
-    assert_eq!(setting.found(), [(7, wanted("10.0.0.9:4739", 10))].into());
+    assert_eq!(setting.found(), [(7, Some(wanted("10.0.0.9:4739", 10)))].into());
 
     driven.handle.push(2, adding(7, set("[fd00::9]:4739", 0)));
     driven.confirmed(2).await;
-    assert_eq!((setting.found(), setting.exporters()), ([(7, wanted("[fd00::9]:4739", 0))].into(), 1));
+    assert_eq!((setting.found(), setting.exporters()), ([(7, Some(wanted("[fd00::9]:4739", 0)))].into(), 1));
 
     driven.handle.push(3, Changes { collectors_delete: [7].into(), ..Changes::default() });
     driven.confirmed(3).await;
@@ -125,7 +125,7 @@ async fn the_next_driver_writes_nothing_and_what_others_changed_is_repaired() {
     driven.handle.push(1, adding(9, set("10.0.0.9:4739", 10)));
     driven.confirmed(1).await;
     let mut after = before;
-    after.extend([(9, wanted("10.0.0.9:4739", 10)), (100, None)]);
+    after.extend([(9, Some(wanted("10.0.0.9:4739", 10))), (100, None)]);
     assert_eq!(setting.found(), after);
 
     // A set that has gone while the driver was away.

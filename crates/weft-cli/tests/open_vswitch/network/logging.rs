@@ -68,13 +68,13 @@ fn started(test: &str, collector: &str) -> (Testbed, Collector) {
     bring_up(&testbed, NETWORK, &[machine("web", 1), machine("db", 2)]);
     let hears = Collector::new(&testbed.lab().unwrap().host("hv1").unwrap());
     assert!(
-        ask(&testbed, &["get", "acl", "talk"]).contains("has no collector"),
+        ask(&testbed, &["get", "acl", "talk"]).contains("there is no collector"),
         "nothing says why nothing is logged"
     );
     testbed.apply("collector.yaml", collector).unwrap();
     testbed.apply("dropped.yaml", &dropping(true)).unwrap();
     testbed.wait_in_sync().unwrap();
-    assert!(!ask(&testbed, &["get", "acl", "talk"]).contains("has no collector"));
+    assert!(!ask(&testbed, &["get", "acl", "talk"]).contains("there is no collector"));
     (testbed, hears)
 }
 
