@@ -1,7 +1,7 @@
 //! The way of a packet through the network as it is now, for whoever asks. Nothing is kept for it.
 //!
 //! The engine thread hands out a [`Snapshot`]: the desired states, which are shared, and the input rows that concern the ports.
-//! Away from it, the packet goes through the desired flows, and a small engine derives the rows that explain them.
+//! Away from it, the packet goes through the desired flows, and the rows that explain these are derived on demand.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

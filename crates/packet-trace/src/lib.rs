@@ -1,8 +1,8 @@
 //! The way of one packet through a network, as its rules derive it, and why it ends where it ends.
 //!
 //! The caller gives a program and the rows of its input tables; where these come from (files, a journal, a running
-//! controller) is its own affair. Flow tables are derived for the hosts on the packet's way alone, and simulated hosts carry
-//! the packet through them. No I/O.
+//! controller) is its own affair. Rows are derived when they are asked for: the flow tables of the hosts on the packet's way, and
+//! what explains them. Simulated hosts carry the packet through the flow tables. No I/O.
 //!
 //! In reading order: [`Network`] (rules, rows and simulated hosts) with [`HostTables`] (flow tables that are there already),
 //! [`Words`] (a packet in words) and [`Sent`] (the frame that they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why
