@@ -184,3 +184,66 @@ pub(crate) fn save(
 fn cannot_write(file: &Path, error: std::io::Error) -> Failure {
     Failure::outside(format!("cannot write the state {}", file.display()), error)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nlog::Sources;
+    use nlog_data::{Tables, Transaction};
+    use nlog_reference::Reference;
+
+    use super::*;
+
+    /// Numbers the ports.
+    const PROGRAM: &str = "input table port(id: string);
+        table numbered(id: string) key(id);
+        numbered(id) :- port(id);
+        input table number(id: string, number: int) key(id) from allocate(numbered, first: FIRST, last: LAST);
+        const FIRST = 1;
+        const LAST = 9;
+        function twice(n: int) -> int = n * 2;
+        output table named(id: string, number: int) key(id);
+        named(id, twice(number)) :- number(id, number);";
+
+    fn program(text: &str) -> Arc<Program> {
+        nlog::compile(&Sources::from_texts([("ports.nlog", text)])).program.unwrap()
+    }
+
+    #[test]
+    fn rows_of_hooks_are_taken_as_they_are_by_the_program_that_has_saved_them_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("state");
+        let saved = program(PROGRAM);
+        let make = |program, observe| Ok(Box::new(Reference::new(program, observe)) as Box<dyn Evaluator>);
+        let mut evaluator = nlog_hooks::start(&saved, Tables::All, make).unwrap();
+        let port = saved.schema.find("port").unwrap();
+        let insert = BTreeMap::from([(port, vec![vec!["p1".into()], vec!["p2".into()]])]);
+        evaluator.commit(&Transaction { insert, ..Transaction::default() }).unwrap();
+        let progress = Progress { last_number: 1, accepted: 1 };
+        save(&file, evaluator.as_mut(), &saved, &BTreeSet::new(), progress).unwrap();
+        let rows = |program: &Program| -> Option<BTreeSet<(TableId, Row)>> {
+            Some(Begin::read(&file, program).unwrap().rows_of(program)?.collect())
+        };
+        let number = saved.schema.find("number").unwrap();
+        let all: Vec<(TableId, Row)> = vec![
+            (port, vec!["p1".into()]),
+            (port, vec!["p2".into()]),
+            (number, vec!["p1".into(), 1.into()]),
+            (number, vec!["p2".into(), 2.into()]),
+        ];
+        assert_eq!(rows(&saved), Some(all.into_iter().collect()));
+        // Layout and comments make no other program.
+        assert!(rows(&program(&PROGRAM.replace("        ", "# The same.\n"))).is_some());
+        for (part, other) in [
+            ("n * 2", "n * 3"),
+            ("FIRST = 1", "FIRST = 5"),
+            ("last: LAST", "last: 8"),
+            ("numbered(id) :- port(id)", "numbered(id) :- port(id), id != \"p1\""),
+        ] {
+            let edited = PROGRAM.replace(part, other);
+            assert_ne!(edited, PROGRAM);
+            assert_eq!(rows(&program(&edited)), None, "{other}");
+        }
+    }
+}
