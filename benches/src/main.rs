@@ -111,6 +111,8 @@ enum Bench {
         #[arg(long, requires = "reach")]
         invariants: bool,
     },
+    /// `weft trace` on a saved state of nvp-eval with routers and ACLs
+    Trace,
     /// How many flows a host has: with more hosts, larger switches, more VMs
     Growth,
     /// The memory of a whole controller after a start
@@ -163,6 +165,8 @@ enum Bench {
         invariants: bool,
     },
     #[command(hide = true)]
+    TracedRun { state: PathBuf, packet: usize },
+    #[command(hide = true)]
     DatalogRun { other: datalog::Other, folder: PathBuf },
     #[command(hide = true)]
     DaemonRun { config: PathBuf },
@@ -212,6 +216,7 @@ fn main() -> Result<()> {
                 (None, None) => say(&network::run(run)?),
             }
         }
+        Bench::TracedRun { state, packet } => say(&network::traced::run(state, *packet)?),
         Bench::Growth => network::growth::print(),
         Bench::Daemon { hosts } => daemon::print(*hosts),
         Bench::DaemonRun { config } => daemon::run(config),
@@ -234,6 +239,7 @@ fn main() -> Result<()> {
             print_lines(&arguments, &Bench::Acls { acls, reach: None, invariants: false })?;
             let reach = Some(network::Reach::Relay);
             print_lines(&arguments, &Bench::Acls { acls, reach, invariants: false })?;
+            print_lines(&arguments, &Bench::Trace)?;
             network::growth::print()?;
             daemon::print(300)?;
             push::compare(arguments.flows, arguments.runs)?;
@@ -264,6 +270,10 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::Acls { acls, reach, invariants } => {
             let (reach, acls, invariants) = (*reach, Some(*acls), *invariants);
             network::filtered::lines(runs, network::Run { reach, acls, invariants, ..arguments.network() })
+        }
+        Bench::Trace => {
+            let (reach, acls) = (Some(network::Reach::Relay), Some(network::Acls::Stateful));
+            network::traced::lines(runs, network::Run { reach, acls, ..arguments.network() })
         }
         Bench::Layered => layered::lines(runs, arguments.layered()),
         Bench::Joins => joins::lines(arguments.seed),

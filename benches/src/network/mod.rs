@@ -2,12 +2,14 @@
 //! reports, with the hooks that give labels, to the flows of all hosts, in one process.
 //!
 //! Each port has a MAC address and an IPv4 address, and port security. [`world`] makes the objects, [`drive`] loads them
-//! and then changes some, [`routed`] does so with routers, [`filtered`] with ACLs, [`growth`] counts flows of networks of several shapes.
+//! and then changes some, [`routed`] does so with routers, [`filtered`] with ACLs, [`growth`] counts flows of networks of several shapes,
+//! [`traced`] traces packets.
 
 mod drive;
 pub(crate) mod filtered;
 pub(crate) mod growth;
 pub(crate) mod routed;
+pub(crate) mod traced;
 mod world;
 
 use std::path::Path;

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Result, anyhow};
 use network::{Batch, Cancel, ObjectKey, ObjectStore};
+use nlog_data::json::to_json;
 use nlog_data::{Row, Schema, Transaction, Value};
 use openflow_rs::MacAddr;
 use serde_json::json;
@@ -50,7 +51,7 @@ impl Reach {
 #[derive(Debug, Default, Clone)]
 pub(super) struct Step {
     /// The JSON texts of objects that are created, a line each.
-    documents: String,
+    pub(super) documents: String,
     /// The objects that are created.
     created: Vec<ObjectKey>,
     /// Whether the objects are deleted instead.
@@ -78,6 +79,14 @@ impl Step {
     pub(super) fn inverse(&self) -> Step {
         let Step { documents, created, delete_objects, insert, delete } = self.clone();
         Step { documents, created, delete_objects: !delete_objects, insert: delete, delete: insert }
+    }
+
+    /// The reports that are new, as a transaction of `weft eval`.
+    pub(super) fn reports(&self) -> serde_json::Value {
+        let row = |row: &Row| -> serde_json::Value { row.iter().map(to_json).collect() };
+        let rows = |rows: &Vec<Row>| -> serde_json::Value { rows.iter().map(row).collect() };
+        let tables = self.insert.iter().map(|(table, of)| ((*table).to_owned(), rows(of)));
+        json!({"insert": serde_json::Map::from_iter(tables)})
     }
 
     /// Reads the objects, checks them, and commits them to the store. Returns the rows of the tables that the rules have.
