@@ -27,12 +27,20 @@ pub(crate) fn bodies(id: RuleId, state: &OnDemand, row: &Row, most: usize) -> (V
         .collect();
     let enough = most.saturating_add(1);
     let mut found = Vec::new();
-    for_each_combination(rule, Source::OnDemand(state), given, enough, &mut |values, failure, bodies| {
-        let head = rule::head(rule, values, failure);
-        if matches!(head, Some(Ok(head)) if head.group.iter().eq(group_columns.iter().copied())) {
-            found.extend(bodies);
-        }
-    });
+    let plan = state.plan(id, &given);
+    for_each_combination(
+        rule,
+        plan,
+        Source::OnDemand(state),
+        given,
+        enough,
+        &mut |values, failure, bodies| {
+            let head = rule::head(rule, values, failure);
+            if matches!(head, Some(Ok(head)) if head.group.iter().eq(group_columns.iter().copied())) {
+                found.extend(bodies);
+            }
+        },
+    );
     found.sort();
     let more = found.len() > most;
     let of_body = |rows: Vec<(usize, TableId, &Row)>| {

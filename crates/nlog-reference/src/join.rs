@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use nlog::program::{BodyItem, Term, VariableId};
+use nlog::program::{BodyItem, Term};
 use nlog_data::{Column, Failure, Row, RuleId, TableId, Type, Value};
 
 use crate::OnDemand;
 use crate::expression::{Outcome, Values, call, evaluate};
+use crate::plan::Columns;
 
 /// The rows of each table by number, with the rule that each is attributed to (none for rows of inputs).
 pub(crate) type Contents = Vec<BTreeMap<Row, Option<RuleId>>>;
@@ -22,14 +23,13 @@ pub(crate) enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Prepares an atom where these variables have values, and notes the variables that it binds.
-    pub(crate) fn atom(self, table: TableId, terms: &'a [Term], bound: &mut [bool]) -> Atom<'a> {
-        let mut atom = Atom::new(table, terms, bound);
-        atom.rows = match self {
-            Source::Contents(contents) => Rows::Indexed(atom.index(contents[table.0 as usize].keys())),
+    /// An atom whose columns are for this.
+    pub(crate) fn atom(self, table: TableId, terms: &'a [Term], columns: Cow<'a, Columns>) -> Atom<'a> {
+        let rows = match self {
+            Source::Contents(contents) => Rows::Indexed(index(&columns, contents[table.0 as usize].keys())),
             Source::OnDemand(state) => Rows::OnDemand(state),
         };
-        atom
+        Atom { table, terms, columns, rows }
     }
 
     /// How much is known of an atom: the more, the fewer rows it seems to have.
@@ -37,19 +37,25 @@ impl<'a> Source<'a> {
         let Source::OnDemand(state) = self else { return 0 };
         let table = state.program().schema.table(table);
         let is_bound = |term: &Term| matches!(term, Term::Variable(variable) if bound[variable.0 as usize]);
-        let of_column = |(column, term): (&Column, &Term)| match term {
-            Term::Any => 0,
-            Term::Constant(_) => 1,
-            Term::Variable(_) if !is_bound(term) => 0,
-            // Names and addresses restrict an atom more than numbers of tables and the like, which many rows share.
-            Term::Variable(_) => match column.ty {
-                Type::Bool | Type::Int | Type::Match | Type::Actions => 1,
-                _ => 8,
-            },
+        let of_column = |(column, term): (&Column, &Term)| {
+            let is_name = !matches!(column.ty, Type::Bool | Type::Int | Type::Match | Type::Actions);
+            match term {
+                Term::Any => 0,
+                Term::Variable(_) if !is_bound(term) => 0,
+                // One of two values: what the rule names first is the better guess.
+                _ if column.ty == Type::Bool => 0,
+                // Names and addresses restrict an atom more than numbers of tables and the like, which many rows share.
+                Term::Variable(_) if is_name => 8,
+                Term::Variable(_) | Term::Constant(_) => 1,
+            }
         };
         let known: u32 = table.columns.iter().zip(terms).map(of_column).sum();
-        let has_key =
-            table.key.as_ref().is_some_and(|key| key.iter().all(|column| is_bound(&terms[*column])));
+        // Matches and actions are mostly computed: nothing can be looked up by them before they are.
+        let is_plain = |column: &usize| !matches!(table.columns[*column].ty, Type::Match | Type::Actions);
+        let has_key = table
+            .key
+            .as_ref()
+            .is_some_and(|key| key.iter().all(|column| is_plain(column) && is_bound(&terms[*column])));
         known + if has_key { 16 } else { 0 }
     }
 
@@ -72,14 +78,8 @@ pub(crate) struct Binding {
 /// An atom, with its rows by the values that are known when it is reached.
 pub(crate) struct Atom<'a> {
     pub(crate) table: TableId,
-    /// The known terms: constants and variables of earlier atoms.
-    known: Vec<&'a Term>,
-    /// Their columns.
-    known_columns: Vec<usize>,
-    /// Columns that bind a variable.
-    pub(crate) binds: Vec<(usize, VariableId)>,
-    /// Columns in which a variable that the atom binds stands again.
-    equal_columns: Vec<(usize, usize)>,
+    terms: &'a [Term],
+    pub(crate) columns: Cow<'a, Columns>,
     rows: Rows<'a>,
 }
 
@@ -89,61 +89,39 @@ enum Rows<'a> {
     OnDemand(&'a OnDemand),
 }
 
+fn index<'a>(
+    columns: &Columns,
+    of_table: impl Iterator<Item = &'a Row>,
+) -> HashMap<Vec<Value>, Vec<&'a Row>> {
+    let mut rows: HashMap<Vec<Value>, Vec<&Row>> = HashMap::new();
+    for row in of_table.filter(|row| is_equal(columns, row)) {
+        let key = columns.known.iter().map(|column| row[*column].clone()).collect();
+        rows.entry(key).or_default().push(row);
+    }
+    rows
+}
+
+/// Whether no variable would have two values.
+fn is_equal(columns: &Columns, row: &Row) -> bool {
+    columns.equal.iter().all(|(a, b)| row[*a] == row[*b])
+}
+
 impl<'a> Atom<'a> {
-    fn new(table: TableId, terms: &'a [Term], bound: &mut [bool]) -> Atom<'a> {
-        let (mut known, mut known_columns) = (Vec::new(), Vec::new());
-        let mut binds: Vec<(usize, VariableId)> = Vec::new();
-        let mut equal_columns = Vec::new();
-        for (column, term) in terms.iter().enumerate() {
-            match term {
-                Term::Any => {}
-                Term::Variable(variable) if !bound[variable.0 as usize] => {
-                    match binds.iter().find(|(_, other)| other == variable) {
-                        Some((first, _)) => equal_columns.push((*first, column)),
-                        None => binds.push((column, *variable)),
-                    }
-                }
-                Term::Variable(_) | Term::Constant(_) => {
-                    known.push(term);
-                    known_columns.push(column);
-                }
-            }
-        }
-        for (_, variable) in &binds {
-            bound[variable.0 as usize] = true;
-        }
-        Atom { table, known, known_columns, binds, equal_columns, rows: Rows::Indexed(HashMap::new()) }
-    }
-
-    fn index(&self, of_table: impl Iterator<Item = &'a Row>) -> HashMap<Vec<Value>, Vec<&'a Row>> {
-        let mut rows: HashMap<Vec<Value>, Vec<&Row>> = HashMap::new();
-        for row in of_table.filter(|row| self.is_equal(row)) {
-            let key = self.known_columns.iter().map(|column| row[*column].clone()).collect();
-            rows.entry(key).or_default().push(row);
-        }
-        rows
-    }
-
-    /// Whether no variable would have two values.
-    fn is_equal(&self, row: &Row) -> bool {
-        self.equal_columns.iter().all(|(a, b)| row[*a] == row[*b])
-    }
-
     /// The rows that agree with what is known, ascending.
     pub(crate) fn matching(&self, values: &Values) -> Cow<'_, [&'a Row]> {
-        let key: Option<Vec<Value>> = (self.known.iter())
-            .map(|term| match term {
-                Term::Constant(value) => Some(value.clone()),
-                Term::Variable(variable) => values[variable.0 as usize].clone(),
-                Term::Any => None,
-            })
-            .collect();
-        let Some(key) = key else { return Cow::Borrowed(&[]) };
+        let value = |column: &usize| match &self.terms[*column] {
+            Term::Constant(value) => Some(value.clone()),
+            Term::Variable(variable) => values[variable.0 as usize].clone(),
+            Term::Any => None,
+        };
+        let Some(key) = self.columns.known.iter().map(value).collect::<Option<Vec<Value>>>() else {
+            return Cow::Borrowed(&[]);
+        };
         match &self.rows {
             Rows::Indexed(rows) => Cow::Borrowed(rows.get(&key).map_or(&[][..], Vec::as_slice)),
             Rows::OnDemand(state) => {
-                let mut rows = state.with(self.table, &self.known_columns, &key);
-                rows.retain(|row| self.is_equal(row));
+                let mut rows = state.with(self.table, &self.columns.known, &key);
+                rows.retain(|row| is_equal(&self.columns, row));
                 Cow::Owned(rows)
             }
         }

@@ -4,53 +4,112 @@
 //! which asks the tables of their bodies in turn: top-down evaluation with memory (tabling; Ullman, "Principles of Database
 //! and Knowledge-Base Systems", volume II, 1989, chapter 12). Rules have no recursion, so it ends. What was derived once is kept.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use elsa::FrozenMap;
-use hashbrown::{DefaultHashBuilder, HashMap};
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use nlog::Program;
-use nlog::program::{Pattern, Rule};
+use nlog::program::{BodyItem, HeadTerm, Pattern, Rule, Term};
 use nlog_data::{Role, Row, RuleId, TableId, Value};
 
 use crate::derivation::{self, Body};
+use crate::expression::Values;
 use crate::hidden::{HiddenPart, hidden_part};
 use crate::join::Source;
-use crate::project::given;
+use crate::plan::Plan;
+use crate::project::{chosen, for_each_combination, given};
 use crate::rule;
 
-/// Whose rows are known in full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Owner {
-    Table(TableId),
-    Rule(RuleId),
-}
-
-/// Rows by the values of some columns, as places among the rows of their owner.
+/// Rows by the values of some columns, as places among all rows.
 type Index = HashMap<Vec<Value>, Vec<u32>>;
 
+/// Rows that are known, ascending, and their indexes by columns.
+struct Known {
+    rows: Vec<Row>,
+    indexes: FrozenMap<Vec<usize>, Box<Index>, DefaultHashBuilder>,
+}
+
 /// What has been asked of a table: its rows, by the values asked for.
-type Asked = FrozenMap<Vec<Value>, Vec<Row>, DefaultHashBuilder>;
+type Asked = FrozenMap<Vec<Value>, Box<Known>, DefaultHashBuilder>;
+
+/// What is known of a table.
+#[derive(Default)]
+struct Table {
+    rules: Vec<RuleId>,
+    /// All its rows, if they are known.
+    whole: OnceCell<Known>,
+    /// Those with some values, by columns.
+    asked: FrozenMap<Vec<usize>, Box<Asked>, DefaultHashBuilder>,
+}
+
+/// What is known of a rule.
+#[derive(Default)]
+struct OfRule {
+    /// Whether it derives nothing, whatever is asked of it.
+    is_void: OnceCell<bool>,
+    /// All its rows, if they are known.
+    whole: OnceCell<Known>,
+    /// By the variables that have values.
+    plans: FrozenMap<Vec<bool>, Box<Plan>, DefaultHashBuilder>,
+}
+
+impl Table {
+    /// The rows with one of these values, if they are known.
+    fn wider(&self, columns: &[usize], key: &[Value]) -> Option<&Known> {
+        if columns.len() == 1 {
+            return None;
+        }
+        let of_one = |(column, value): (&usize, &Value)| {
+            self.asked.get(std::slice::from_ref(column))?.get(std::slice::from_ref(value))
+        };
+        columns.iter().zip(key).find_map(of_one)
+    }
+}
+
+impl Known {
+    fn new(rows: Vec<Row>) -> Known {
+        Known { rows, indexes: FrozenMap::default() }
+    }
+
+    /// The rows that have these values in these columns, ascending.
+    fn with(&self, columns: &[usize], key: &[Value]) -> Vec<&Row> {
+        let all = || self.rows.iter();
+        if self.rows.len() <= FEW {
+            let agrees = |row: &&Row| columns.iter().zip(key).all(|(column, value)| row[*column] == *value);
+            return all().filter(agrees).collect();
+        }
+        let index = self.indexes.get(columns).unwrap_or_else(|| {
+            let mut index = Index::default();
+            for (row, place) in all().zip(0..) {
+                let key = columns.iter().map(|column| row[*column].clone()).collect();
+                index.entry(key).or_default().push(place);
+            }
+            self.indexes.insert(columns.to_vec(), Box::new(index))
+        });
+        let places = index.get(key).into_iter().flatten();
+        places.map(|place| &self.rows[*place as usize]).collect()
+    }
+}
 
 /// The combinations of values that a bounded question may try.
-const BOUND: u64 = 50_000;
+const BOUND: u64 = 20_000;
+/// So few rows need no index.
+const FEW: usize = 8;
 
 /// The rows of the input tables, and those derived from them so far.
 ///
 /// The rows are those of a state that a program has accepted: nothing is checked, and failures of functions are not reported.
 pub struct OnDemand {
     program: Arc<Program>,
-    rules: Vec<Vec<RuleId>>,
-    /// The rows of each input table, ascending.
-    inputs: Vec<Vec<Row>>,
-    /// What is known of derived tables in full, ascending.
-    whole: FrozenMap<Owner, Vec<Row>>,
-    indexes: FrozenMap<(Owner, Vec<usize>), Box<Index>>,
-    asked: FrozenMap<(TableId, Vec<usize>), Box<Asked>>,
-    /// The combinations of values that may still be tried; none: any number.
-    left: Cell<Option<u64>>,
+    tables: Vec<Table>,
+    rules: Vec<OfRule>,
+    /// The combinations of values that rules have tried so far.
+    tried: Cell<u64>,
+    /// How many they may have tried before tables give no more rows.
+    most: Cell<Option<u64>>,
     /// The questions whose answers take long.
     long: RefCell<Vec<Pattern>>,
 }
@@ -69,8 +128,9 @@ pub struct Derivation {
 
 impl fmt::Debug for OnDemand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inputs: usize = self.inputs.iter().map(Vec::len).sum();
-        f.debug_struct("OnDemand").field("inputs", &inputs).finish_non_exhaustive()
+        let rows: usize =
+            self.tables.iter().flat_map(|table| table.whole.get()).map(|known| known.rows.len()).sum();
+        f.debug_struct("OnDemand").field("rows", &rows).finish_non_exhaustive()
     }
 }
 
@@ -81,22 +141,24 @@ impl OnDemand {
         for (table, row) in inputs {
             rows[table.0 as usize].push(row);
         }
-        for rows in &mut rows {
+        let mut tables: Vec<Table> = Vec::new();
+        for ((_, table), mut rows) in program.schema.iter().zip(rows) {
             rows.sort_unstable();
             rows.dedup();
+            let is_input = table.role == Role::Input;
+            let whole = if is_input { OnceCell::from(Known::new(rows)) } else { OnceCell::new() };
+            tables.push(Table { whole, ..Table::default() });
         }
-        let mut rules: Vec<Vec<RuleId>> = vec![Vec::new(); program.schema.len()];
         for (rule, id) in program.rules.iter().zip(0..) {
-            rules[rule.head.0 as usize].push(RuleId(id));
+            tables[rule.head.0 as usize].rules.push(RuleId(id));
         }
+        let rules = program.rules.iter().map(|_| OfRule::default()).collect();
         OnDemand {
             program,
+            tables,
             rules,
-            inputs: rows,
-            whole: FrozenMap::new(),
-            indexes: FrozenMap::new(),
-            asked: FrozenMap::new(),
-            left: Cell::new(None),
+            tried: Cell::new(0),
+            most: Cell::new(None),
             long: RefCell::default(),
         }
     }
@@ -108,15 +170,7 @@ impl OnDemand {
 
     /// The rows of a table, ascending. A derived table is derived in full.
     pub fn rows(&self, table: TableId) -> &[Row] {
-        if let Some(rows) = self.known(table) {
-            return rows;
-        }
-        let all = vec![None; self.program.schema.table(table).columns.len()];
-        let rows = self.derive(table, &all);
-        if self.is_exhausted() {
-            return &[];
-        }
-        self.whole.insert(Owner::Table(table), rows)
+        self.whole(table).map_or(&[], |known| &known.rows)
     }
 
     /// The rows of a table that have these values, ascending; none is any value.
@@ -138,10 +192,11 @@ impl OnDemand {
         if self.long.borrow().contains(pattern) {
             return None;
         }
-        let before = self.left.replace(Some(self.left.get().map_or(BOUND, |left| left.min(BOUND))));
+        let bound = self.tried.get() + BOUND;
+        let before = self.most.replace(Some(self.most.get().map_or(bound, |most| most.min(bound))));
         let rows = self.matching(pattern.table, &pattern.columns);
         let is_exhausted = self.is_exhausted();
-        self.left.set(before);
+        self.most.set(before);
         if is_exhausted {
             self.long.borrow_mut().push(pattern.clone());
         }
@@ -150,19 +205,33 @@ impl OnDemand {
 
     /// Counts the combinations that a rule has tried. Once there are too many, tables give no more rows, and nothing is kept.
     pub(crate) fn count(&self, combinations: usize) {
-        self.left.set(self.left.get().map(|left| left.saturating_sub(combinations as u64)));
+        self.tried.set(self.tried.get() + combinations as u64);
+    }
+
+    /// The combinations of values that rules have tried so far: a measure of the work for all answers.
+    pub fn tried(&self) -> u64 {
+        self.tried.get()
     }
 
     fn is_exhausted(&self) -> bool {
-        self.left.get() == Some(0)
+        self.most.get().is_some_and(|most| self.tried.get() >= most)
     }
 
-    /// All rows, if nothing needs to be derived for them.
-    fn known(&self, table: TableId) -> Option<&[Row]> {
-        match self.program.schema.table(table).role {
-            Role::Input => Some(&self.inputs[table.0 as usize]),
-            _ => self.whole.get(&Owner::Table(table)),
+    fn table(&self, table: TableId) -> &Table {
+        &self.tables[table.0 as usize]
+    }
+
+    /// All rows of a table; none if that takes too long.
+    fn whole(&self, table: TableId) -> Option<&Known> {
+        let of_table = self.table(table);
+        if of_table.whole.get().is_none() {
+            let rows = self.derive(table, &vec![None; self.program.schema.table(table).columns.len()]);
+            if self.is_exhausted() {
+                return None;
+            }
+            return Some(of_table.whole.get_or_init(|| Known::new(rows)));
         }
+        of_table.whole.get()
     }
 
     /// The rows with these values in these columns, ascending.
@@ -173,17 +242,14 @@ impl OnDemand {
         if columns.is_empty() {
             return self.rows(table).iter().collect();
         }
-        if let Some(rows) = self.known(table) {
-            return self.indexed(Owner::Table(table), rows, columns, key);
+        let of_table = self.table(table);
+        if let Some(known) = of_table.whole.get().or_else(|| of_table.wider(columns, key)) {
+            return known.with(columns, key);
         }
-        if let Some(rows) = self.wider(table, columns, key) {
-            return rows;
-        }
-        let of_columns = (table, columns.to_vec());
-        let asked = self.asked.get(&of_columns);
-        let asked = asked.unwrap_or_else(|| self.asked.insert(of_columns, Box::default()));
-        if let Some(rows) = asked.get(key) {
-            return rows.iter().collect();
+        let asked = of_table.asked.get(columns);
+        let asked = asked.unwrap_or_else(|| of_table.asked.insert(columns.to_vec(), Box::default()));
+        if let Some(known) = asked.get(key) {
+            return known.rows.iter().collect();
         }
         let mut pattern = vec![None; self.program.schema.table(table).columns.len()];
         for (column, value) in columns.iter().zip(key) {
@@ -193,45 +259,54 @@ impl OnDemand {
         if self.is_exhausted() {
             return Vec::new();
         }
-        asked.insert(key.to_vec(), rows).iter().collect()
+        asked.insert(key.to_vec(), Box::new(Known::new(rows))).rows.iter().collect()
     }
 
-    /// The rows with these values, if those with one of the values are there.
-    fn wider(&self, table: TableId, columns: &[usize], key: &[Value]) -> Option<Vec<&Row>> {
-        if columns.len() == 1 {
-            return None;
-        }
-        let mut wider = columns.iter().zip(key).filter_map(|(column, value)| {
-            self.asked.get(&(table, vec![*column]))?.get(std::slice::from_ref(value))
-        });
-        let agrees = |row: &&Row| columns.iter().zip(key).all(|(column, value)| row[*column] == *value);
-        wider.next().map(|rows| rows.iter().filter(agrees).collect())
-    }
-
-    /// Those of an owner's rows that have these values in these columns.
-    fn indexed<'a>(
-        &'a self,
-        owner: Owner,
-        rows: &'a [Row],
-        columns: &[usize],
-        key: &[Value],
-    ) -> Vec<&'a Row> {
-        let of_columns = (owner, columns.to_vec());
-        let index = self.indexes.get(&of_columns).unwrap_or_else(|| {
-            let mut index = Index::default();
-            for (row, place) in rows.iter().zip(0..) {
-                let key = columns.iter().map(|column| row[*column].clone()).collect();
-                index.entry(key).or_default().push(place);
+    /// Whether a rule needs rows that are not there whatever is asked: of an empty table, or with the constants of an atom. Most
+    /// networks leave features unused, and rules about these need not be evaluated for each value.
+    fn is_void(&self, id: RuleId) -> bool {
+        let of_rule = &self.rules[id.0 as usize];
+        let finds_none = |item: &BodyItem| match item {
+            BodyItem::Atom { table, terms, .. } => {
+                self.is_empty(*table) || self.lacks_constants(*table, terms)
             }
-            self.indexes.insert(of_columns, Box::new(index))
-        });
-        let places = index.get(key).into_iter().flatten();
-        places.map(|place| &rows[*place as usize]).collect()
+            _ => false,
+        };
+        *of_rule.is_void.get_or_init(|| self.program.rule(id).body.iter().any(finds_none))
+    }
+
+    fn is_empty(&self, table: TableId) -> bool {
+        let of_table = self.table(table);
+        of_table.whole.get().map_or_else(
+            || of_table.rules.iter().all(|rule| self.is_void(*rule)),
+            |known| known.rows.is_empty(),
+        )
+    }
+
+    /// Whether no row of a table has the names that an atom asks for; not if that takes long to say.
+    fn lacks_constants(&self, table: TableId, terms: &[Term]) -> bool {
+        let constant = |term: &Term| match term {
+            Term::Constant(value @ Value::String(_)) => Some(value.clone()),
+            _ => None,
+        };
+        let columns: Vec<Option<Value>> = terms.iter().map(constant).collect();
+        columns.iter().any(Option::is_some)
+            && self.matching_soon(&Pattern { table, columns }).is_some_and(|rows| rows.is_empty())
+    }
+
+    /// The plan for a rule where these variables have values.
+    pub(crate) fn plan(&self, id: RuleId, given: &Values) -> &Plan {
+        let bound: Vec<bool> = given.iter().map(Option::is_some).collect();
+        let plans = &self.rules[id.0 as usize].plans;
+        plans.get(&bound).unwrap_or_else(|| {
+            let plan = Plan::new(self.program.rule(id), Source::OnDemand(self), bound.clone());
+            plans.insert(bound, Box::new(plan))
+        })
     }
 
     fn derive(&self, table: TableId, columns: &[Option<Value>]) -> Vec<Row> {
         let mut rows = BTreeSet::new();
-        for id in &self.rules[table.0 as usize] {
+        for id in &self.table(table).rules {
             rows.extend(self.derived_by(*id, columns));
         }
         rows.into_iter().collect()
@@ -240,9 +315,15 @@ impl OnDemand {
     /// The rows that a rule derives, with these values; none is any value.
     pub(crate) fn derived_by(&self, id: RuleId, columns: &[Option<Value>]) -> BTreeSet<Row> {
         let rule = self.program.rule(id);
+        if self.is_void(id) {
+            return BTreeSet::new();
+        }
         let Some(given) = given(rule, columns) else { return BTreeSet::new() };
-        if given.iter().any(Option::is_some) {
-            let mut rows = rule::derive_with(rule, Source::OnDemand(self), given).rows;
+        let is_restricted = given.iter().any(Option::is_some);
+        let derive =
+            || rule::derive_with(rule, self.plan(id, &given), Source::OnDemand(self), given.clone()).rows;
+        if is_restricted {
+            let mut rows = derive();
             rows.retain(|row| {
                 columns
                     .iter()
@@ -251,23 +332,68 @@ impl OnDemand {
             });
             return rows;
         }
-        // The values restrict nothing before the head is computed. So the rule is evaluated once, for all that is asked of it.
-        let owner = Owner::Rule(id);
-        let rows = self.whole.get(&owner).unwrap_or_else(|| {
-            let rows = rule::derive_with(rule, Source::OnDemand(self), given).rows;
-            if self.is_exhausted() { &[] } else { self.whole.insert(owner, rows.into_iter().collect()) }
-        });
-        let known: Vec<usize> = (0..columns.len()).filter(|column| columns[*column].is_some()).collect();
-        let key: Vec<Value> = columns.iter().flatten().cloned().collect();
-        match &known[..] {
-            [] => rows.iter().cloned().collect(),
-            known => self.indexed(owner, rows, known, &key).into_iter().cloned().collect(),
+        if let Some(rows) = self.of_groups(id, columns) {
+            return rows;
         }
+        // The values restrict nothing before the head is computed. So the rule is evaluated once, for all that is asked of it.
+        let whole = &self.rules[id.0 as usize].whole;
+        if whole.get().is_none() {
+            let rows = derive();
+            if self.is_exhausted() {
+                return BTreeSet::new();
+            }
+            // Nothing on the way has asked for them: rules have no recursion.
+            let _ = whole.set(Known::new(rows.into_iter().collect()));
+        }
+        let Some(known) = whole.get() else { return BTreeSet::new() };
+        let wanted: Vec<usize> = (0..columns.len()).filter(|column| columns[*column].is_some()).collect();
+        let key: Vec<Value> = columns.iter().flatten().cloned().collect();
+        known.with(&wanted, &key).into_iter().cloned().collect()
+    }
+
+    /// The rows that a rule derives with these values, of which one is the least or the greatest of a group: only groups with
+    /// this value among theirs are looked at. None if there is no such value, or if nothing tells the groups apart.
+    fn of_groups(&self, id: RuleId, columns: &[Option<Value>]) -> Option<BTreeSet<Row>> {
+        let rule = self.program.rule(id);
+        let chosen = chosen(rule, columns)?;
+        let mut groups: HashSet<Vec<Value>> = HashSet::new();
+        for_each_combination(
+            rule,
+            self.plan(id, &chosen),
+            Source::OnDemand(self),
+            chosen,
+            0,
+            &mut |values, failure, _| {
+                if let Some(Ok(head)) = rule::head(rule, values, failure) {
+                    groups.insert(head.group);
+                }
+            },
+        );
+        let mut rows = BTreeSet::new();
+        for group in groups {
+            let mut group = group.into_iter();
+            let of_group: Vec<Option<Value>> = (rule.terms.iter().zip(columns))
+                .map(|(term, wanted)| match term {
+                    HeadTerm::Value(_) => group.next(),
+                    HeadTerm::Aggregate { .. } => wanted.clone(),
+                })
+                .collect();
+            let is_wanted =
+                |(wanted, own): (&Option<Value>, &Option<Value>)| wanted.is_none() || wanted == own;
+            if !columns.iter().zip(&of_group).all(is_wanted) {
+                continue;
+            }
+            if !given(rule, &of_group)?.iter().any(Option::is_some) {
+                return None;
+            }
+            rows.extend(self.derived_by(id, &of_group));
+        }
+        Some(rows)
     }
 
     /// The rules of a table.
     pub(crate) fn rules_of(&self, table: TableId) -> impl Iterator<Item = (RuleId, &Rule)> {
-        self.rules[table.0 as usize].iter().map(|id| (*id, self.program.rule(*id)))
+        self.table(table).rules.iter().map(|id| (*id, self.program.rule(*id)))
     }
 
     /// The row, or, if its table is hidden, the rows from which a default derives it.
@@ -287,7 +413,7 @@ impl OnDemand {
     pub fn derivations(&self, table: TableId, row: &Row, most: usize) -> Vec<Derivation> {
         let visible =
             |body: Body| body.into_iter().flat_map(|(table, row)| self.visible(table, row)).collect();
-        let ways = self.rules[table.0 as usize].iter().map(|id| {
+        let ways = self.table(table).rules.iter().map(|id| {
             let (bodies, more) = derivation::bodies(*id, self, row, most);
             Derivation { rule: *id, bodies: bodies.into_iter().map(visible).collect(), more }
         });

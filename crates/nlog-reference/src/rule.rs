@@ -8,7 +8,8 @@ use nlog_data::{Failure, Row, Value};
 use crate::aggregate::aggregate;
 use crate::expression::{Outcome, Values, evaluate};
 use crate::join::{Contents, Source};
-use crate::project::{for_each_combination, head_variables};
+use crate::plan::{Plan, head_variables};
+use crate::project::for_each_combination;
 
 /// The results of a rule.
 #[derive(Default)]
@@ -36,32 +37,30 @@ type Groups = BTreeMap<Vec<Value>, BTreeMap<Vec<Option<Value>>, Vec<Vec<Value>>>
 
 /// Evaluates a rule.
 pub(crate) fn derive(rule: &Rule, contents: &Contents) -> Derived {
-    derive_with(rule, Source::Contents(contents), vec![None; rule.variables.len()])
+    let source = Source::Contents(contents);
+    let plan = Plan::new(rule, source, vec![false; rule.variables.len()]);
+    derive_with(rule, &plan, source, vec![None; rule.variables.len()])
 }
 
 /// Evaluates a rule where some variables of the head's own columns have these values: of a group, all rows or none.
-pub(crate) fn derive_with(rule: &Rule, source: Source<'_>, given: Values) -> Derived {
+pub(crate) fn derive_with<'a>(rule: &'a Rule, plan: &'a Plan, source: Source<'a>, given: Values) -> Derived {
     let mut derived = Derived::default();
     let mut groups = Groups::new();
     let aggregates = rule.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }));
     let of_head = head_variables(rule);
-    for_each_combination(
-        rule,
-        source,
-        given,
-        0,
-        &mut |values, failure, _| match head(rule, values, failure) {
-            None => {}
-            Some(Err(failures)) => derived.fail(failures),
-            Some(Ok(head)) if aggregates => {
-                let tuple = of_head.iter().map(|variable| values[variable.0 as usize].clone()).collect();
-                groups.entry(head.group).or_default().insert(tuple, head.arguments);
-            }
-            Some(Ok(head)) => {
-                derived.rows.insert(head.group);
-            }
-        },
-    );
+    for_each_combination(rule, plan, source, given, 0, &mut |values, failure, _| match head(
+        rule, values, failure,
+    ) {
+        None => {}
+        Some(Err(failures)) => derived.fail(failures),
+        Some(Ok(head)) if aggregates => {
+            let tuple = of_head.iter().map(|variable| values[variable.0 as usize].clone()).collect();
+            groups.entry(head.group).or_default().insert(tuple, head.arguments);
+        }
+        Some(Ok(head)) => {
+            derived.rows.insert(head.group);
+        }
+    });
     for (group, tuples) in groups {
         match group_row(rule, &group, &tuples.into_values().collect::<Vec<_>>()) {
             Ok(row) => {

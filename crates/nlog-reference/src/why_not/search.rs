@@ -1,5 +1,6 @@
 //! The search for the point where a rule gets furthest: nested loops, with conditions as early as they can be decided.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use nlog::program::{BodyItem, Expr, HeadTerm, Pattern, Rule, Term, VariableId};
@@ -9,6 +10,7 @@ use crate::OnDemand;
 use crate::expression::{Outcome, Values, call, evaluate};
 use crate::hidden::{HiddenPart, hidden_part};
 use crate::join::{Atom, Source};
+use crate::plan::Columns;
 
 /// How many steps a search may take. A body can have 10¹⁰ bindings and more; after this many, the answer is the furthest
 /// point so far.
@@ -127,7 +129,7 @@ impl<'a> Search<'a> {
     fn atom(&mut self, at: usize, binding: &mut Binding<'a>) {
         let Some(Step::Atom { atom, .. }) = self.steps.get(at) else { return };
         let rows: Vec<&'a Row> = atom.matching(&binding.values).into_owned();
-        let (table, binds) = (atom.table, atom.binds.clone());
+        let (table, binds) = (atom.table, atom.columns.binds.clone());
         if rows.is_empty() {
             return self.stop(at, binding, Finding::Nothing);
         }
@@ -252,7 +254,8 @@ fn order<'a>(
         let Some(next) = next else { break };
         let item = atoms.remove(next);
         if let BodyItem::Atom { table, terms, .. } = item {
-            let atom = Source::OnDemand(state).atom(*table, terms, &mut bound);
+            let columns = Cow::Owned(Columns::of(terms, &mut bound));
+            let atom = Source::OnDemand(state).atom(*table, terms, columns);
             steps.push(Step::Atom { atom, item });
         }
     }

@@ -6,3 +6,4 @@ mod fields;
 mod random;
 mod semantics;
 mod source;
+mod work;
