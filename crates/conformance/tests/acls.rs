@@ -4,8 +4,8 @@ use conformance::{Count, Runner, Size, check, program};
 use test_random::seeds;
 
 /// Histories of all tests of one kind together.
-const STATELESS: u64 = 160;
-const STATEFUL: u64 = 240;
+const STATELESS: u64 = 90;
+const STATEFUL: u64 = 150;
 
 /// Runs half of the histories without connections.
 fn stateless_acls_do_what_the_model_says(half: usize) {

@@ -124,7 +124,7 @@ fn what_drops_a_packet_is_counted_by_one_cause() {
     let rules = program::rules();
     let causes = Causes::of(&rules);
     let (mut sent, mut met) = (0, BTreeMap::<String, u64>::new());
-    for seed in test_random::seeds!("what_drops_a_packet_is_counted_by_one_cause", 120) {
+    for seed in test_random::seeds!("what_drops_a_packet_is_counted_by_one_cause", 60) {
         // Every other network has routers.
         let size = if seed % 2 == 0 { Size::default() } else { Size::routed() };
         let history = history(&mut Random::new(seed), size);
