@@ -86,7 +86,7 @@ impl Step {
         let row = |row: &Row| -> serde_json::Value { row.iter().map(to_json).collect() };
         let rows = |rows: &Vec<Row>| -> serde_json::Value { rows.iter().map(row).collect() };
         let tables = self.insert.iter().map(|(table, of)| ((*table).to_owned(), rows(of)));
-        json!({"insert": serde_json::Map::from_iter(tables)})
+        json!({"insert": tables.collect::<serde_json::Map<_, _>>()})
     }
 
     /// Reads the objects, checks them, and commits them to the store. Returns the rows of the tables that the rules have.

@@ -129,7 +129,7 @@ pub struct Derivation {
 impl fmt::Debug for OnDemand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows: usize =
-            self.tables.iter().flat_map(|table| table.whole.get()).map(|known| known.rows.len()).sum();
+            self.tables.iter().filter_map(|table| table.whole.get()).map(|known| known.rows.len()).sum();
         f.debug_struct("OnDemand").field("rows", &rows).finish_non_exhaustive()
     }
 }

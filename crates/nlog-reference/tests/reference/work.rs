@@ -71,13 +71,13 @@ fn a_feature_that_nobody_uses_is_not_tried_for_each_host() {
 #[test]
 fn a_computed_key_is_no_way_to_a_row() {
     // The match of `placed` is computed: to look for it first would compute the flows of all switches.
-    let text = r#"input table port(sw: string, hv: string);
+    let text = "input table port(sw: string, hv: string);
         input table label(sw: string, label: int) key(sw);
         table placed(sw: string, filter: match) key(filter);
         output table flow(hv: string, filter: match);
         # weft: allow(key-clash): labels are unique
         placed(sw, match{tun_id: label}) :- label(sw, label);
-        flow(hv, filter) :- port(sw, hv), placed(sw, filter);"#;
+        flow(hv, filter) :- port(sw, hv), placed(sw, filter);";
     let switches = 0..500;
     let ports = switches.clone().map(|sw| vec![name("sw", sw), name("hv", sw)]).collect();
     let labels = switches.map(|sw| vec![name("sw", sw), Value::Int(sw + 1)]).collect();
