@@ -5,13 +5,14 @@
 //!
 //! In reading order: [`measure`], [`process`], [`report`] (the table), [`engine`], then a module for each comparison: [`figure6`] (a
 //! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
-//! (other engines), [`network`] (the network's own rules), [`daemon`] (memory of a whole controller), [`push`], [`hostile`] (a
+//! (other engines), [`network`] (the network's own rules), [`first_packet`] (what ACLs cost a switch), [`daemon`] (memory of a whole controller), [`push`], [`hostile`] (a
 //! controller under attack), [`texts`], [`program`] and its generator [`nvp`].
 
 mod daemon;
 mod datalog;
 mod engine;
 mod figure6;
+mod first_packet;
 mod hostile;
 mod joins;
 mod layered;
@@ -111,6 +112,8 @@ enum Bench {
         #[arg(long, requires = "reach")]
         invariants: bool,
     },
+    /// What the first packet of a connection costs a real ovs-vswitchd; with ACLs against without
+    FirstPacket,
     /// How many flows a host has: with more hosts, larger switches, more VMs
     Growth,
     /// The memory of a whole controller after a start
@@ -212,6 +215,7 @@ fn main() -> Result<()> {
                 (None, None) => say(&network::run(run)?),
             }
         }
+        Bench::FirstPacket => first_packet::print(arguments.runs),
         Bench::Growth => network::growth::print(),
         Bench::Daemon { hosts } => daemon::print(*hosts),
         Bench::DaemonRun { config } => daemon::run(config),
@@ -235,6 +239,7 @@ fn main() -> Result<()> {
             let reach = Some(network::Reach::Relay);
             print_lines(&arguments, &Bench::Acls { acls, reach, invariants: false })?;
             network::growth::print()?;
+            first_packet::print(arguments.runs)?;
             daemon::print(300)?;
             push::compare(arguments.flows, arguments.runs)?;
             texts::growth(arguments.runs);
