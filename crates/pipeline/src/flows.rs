@@ -326,7 +326,9 @@ fn unite_cases(outcomes: &mut Vec<Outcome>) {
     united.sort_by(|a, b| (&a.order, &a.actions).cmp(&(&b.order, &b.actions)));
     // What all have in common tells none from another.
     if united.iter().all(|outcome| outcome.case == united[0].case) {
-        united.iter_mut().for_each(|outcome| outcome.case.clear());
+        for outcome in &mut united {
+            outcome.case.clear();
+        }
     }
     *outcomes = united;
 }

@@ -206,7 +206,7 @@ fn read(text: &[Token], symbols: &[Symbol]) -> String {
         Token::Hole(inner) => read(inner, symbols),
         Token::Symbol(id) => {
             let chain = std::iter::successors(Some(*id), |id| symbols[*id].owner);
-            chain.map(|id| format!("<{}>", symbols[id].name)).collect()
+            chain.map(|id| format!("<{}>", symbols[id].name)).collect::<Vec<_>>().concat()
         }
     };
     text.iter().map(token).collect()
