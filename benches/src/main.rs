@@ -5,13 +5,14 @@
 //!
 //! In reading order: [`measure`], [`process`], [`report`] (the table), [`engine`], then a module for each comparison: [`figure6`] (a
 //! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
-//! (other engines), [`network`] (the network's own rules), [`daemon`] (memory of a whole controller), [`push`], [`hostile`] (a
+//! (other engines), [`network`] (the network's own rules), [`first_packet`] (what ACLs cost a switch), [`daemon`] (memory of a whole controller), [`push`], [`hostile`] (a
 //! controller under attack), [`texts`], [`program`] and its generator [`nvp`].
 
 mod daemon;
 mod datalog;
 mod engine;
 mod figure6;
+mod first_packet;
 mod hostile;
 mod joins;
 mod layered;
@@ -113,6 +114,8 @@ enum Bench {
     },
     /// `weft trace` on a saved state of nvp-eval with routers and ACLs
     Trace,
+    /// What the first packet of a connection costs a real ovs-vswitchd; with ACLs against without
+    FirstPacket,
     /// How many flows a host has: with more hosts, larger switches, more VMs
     Growth,
     /// The memory of a whole controller after a start
@@ -217,6 +220,7 @@ fn main() -> Result<()> {
             }
         }
         Bench::TracedRun { state, packet } => say(&network::traced::run(state, *packet)?),
+        Bench::FirstPacket => first_packet::print(arguments.runs),
         Bench::Growth => network::growth::print(),
         Bench::Daemon { hosts } => daemon::print(*hosts),
         Bench::DaemonRun { config } => daemon::run(config),
@@ -241,6 +245,7 @@ fn main() -> Result<()> {
             print_lines(&arguments, &Bench::Acls { acls, reach, invariants: false })?;
             print_lines(&arguments, &Bench::Trace)?;
             network::growth::print()?;
+            first_packet::print(arguments.runs)?;
             daemon::print(300)?;
             push::compare(arguments.flows, arguments.runs)?;
             texts::growth(arguments.runs);

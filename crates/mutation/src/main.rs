@@ -45,6 +45,9 @@ struct Arguments {
     /// Without the unit tests: which mistakes random histories notice by the behaviour of the network alone
     #[arg(long)]
     behaviour: bool,
+    /// Histories of networks with ACLs, which the others do not have
+    #[arg(long)]
+    acls: bool,
     /// Try the mistakes in a random order, of this seed: what is tried until it ends is a sample
     #[arg(long, value_name = "SEED")]
     shuffle: Option<u64>,
@@ -132,7 +135,7 @@ fn without_mistakes(folder: &Folder, arguments: &Arguments) -> Result<Arc<Progra
             verdict => return Err(format!("a unit test fails without any mistake: {verdict:?}")),
         }
     }
-    if !passes_histories(&program, arguments.histories) {
+    if !passes_histories(&program, arguments) {
         return Err("histories fail without any mistake; `cargo test -p conformance` says which".to_owned());
     }
     Ok(program)
@@ -149,7 +152,7 @@ fn fate(
     let text = mutant.text(folder.text(file).unwrap_or_default());
     let Some(program) = suite.program(file, &text) else { return Fate::Rejected };
     let unit_tests = !arguments.behaviour && suite.verdict(file, &text) != Verdict::Passed;
-    let histories = !passes_histories(&program, arguments.histories);
+    let histories = !passes_histories(&program, arguments);
     // A plan names declared functions and does not show their bodies.
     if !unit_tests && !histories && !mutant.in_function && plan(&program) == original {
         return Fate::SamePlan;
@@ -158,17 +161,27 @@ fn fate(
 }
 
 /// Whether a program agrees with the model. A program that panics does not.
-fn passes_histories(program: &Arc<Program>, histories: u64) -> bool {
+fn passes_histories(program: &Arc<Program>, arguments: &Arguments) -> bool {
     let pass = || {
-        if histories == 0 {
+        if arguments.histories == 0 {
             return true;
         }
         let Ok(mut runner) = Runner::new(program.clone()) else { return false };
-        // Every other network has routers.
-        let size = |seed| Size { routed: 100 * (seed % 2), ..Size::default() };
-        (1..=histories).all(|seed| runner.run(&history(&mut Random::new(seed), size(seed))).is_ok())
+        let size = |seed| size(seed, arguments.acls);
+        (1..=arguments.histories).all(|seed| runner.run(&history(&mut Random::new(seed), size(seed))).is_ok())
     };
     catch_unwind(AssertUnwindSafe(pass)).unwrap_or(false)
+}
+
+/// What the network of a seed has.
+fn size(seed: u64, acls: bool) -> Size {
+    match (acls, seed % 4) {
+        // Ports that keep connections do everything that others do, and more.
+        (true, 0) => Size::stateless(),
+        (true, _) => Size::filtered(),
+        // Every other network has routers.
+        (false, _) => Size { routed: 100 * (seed % 2), ..Size::default() },
+    }
 }
 
 /// The plan of each rule, whatever the rule's place and the numbers of its indexes, in one order.

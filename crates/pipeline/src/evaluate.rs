@@ -9,7 +9,7 @@ use nlog_data::{TableId, Type, Value};
 
 use crate::names::Names;
 use crate::probe;
-use crate::scope::{Assumption, Scope};
+use crate::scope::Scope;
 use crate::term::{Computed, MatchTerm, Piece, Term, Token, Version};
 use crate::text::constant;
 
@@ -91,13 +91,12 @@ impl Evaluator<'_> {
             Term::Computed(computed) => scope.ground_text(&computed.text),
             Term::Match(_) | Term::Actions(_) => return Vec::new(),
         };
-        let assumed = scope.assumed.iter().find(|assumption| assumption.text == text);
-        if let Some(holds) = assumed.map(|assumption| assumption.holds) {
+        if let Some(holds) = scope.assumes(&text) {
             return vec![(scope, holds)];
         }
         let branch = |holds: bool| {
             let mut scope = scope.clone();
-            scope.assumed.push(Assumption { text: text.clone(), holds });
+            scope.assume(text.clone(), holds);
             if matches!(scope.find(condition), Term::Symbol(_)) {
                 self.unify(&mut scope, condition, &Term::Constant(Value::Bool(holds)));
             }
@@ -128,8 +127,8 @@ impl Evaluator<'_> {
         let result = result_type(&scope, function, arguments);
         match (&result, &*function.name, arguments) {
             (Type::Match, "&", [a, b]) => {
-                let both = as_match(a).zip(as_match(b)).and_then(|(a, b)| a.and(&b));
-                both.map(|both| (scope, Term::Match(both))).into_iter().collect()
+                let both = as_match(a).zip(as_match(b)).map(|(a, b)| a.and(&b)).unwrap_or_default();
+                both.into_iter().map(|both| (scope.clone(), Term::Match(both))).collect()
             }
             (Type::Actions, "++", [a, b]) => {
                 let both = self.as_actions(a).into_iter().chain(self.as_actions(b)).collect();
@@ -139,7 +138,12 @@ impl Evaluator<'_> {
             (Type::Bool, name, arguments) => {
                 let value = truth(&scope, name, arguments);
                 let term = value.unwrap_or_else(|| self.computed(&scope, function, arguments, result));
-                vec![(scope, term)]
+                let decided = match &term {
+                    Term::Computed(computed) => scope.assumes(&scope.ground_text(&computed.text)),
+                    _ => None,
+                };
+                let decided = decided.map(|holds| Term::Constant(Value::Bool(holds)));
+                vec![(scope, decided.unwrap_or(term))]
             }
             _ => {
                 let term = self.computed(&scope, function, arguments, result);

@@ -9,7 +9,7 @@ use nlog_data::{Role, RuleId, TableId, Type, Value};
 use crate::evaluate::as_match;
 use crate::model::{Entry, Form, Group, Outcome, Placed, Priority, Stage};
 use crate::names::Names;
-use crate::scope::Row;
+use crate::row::Row;
 use crate::shape::{ActionsShape, MatchShape};
 use crate::term::{Piece, Symbol, Term, Token};
 use crate::unfold::Unfolding;
@@ -25,7 +25,7 @@ pub(crate) struct Found {
 const ANY: (u16, u16) = (0, u16::MAX);
 
 /// The columns of a table of flows.
-struct Columns {
+pub(crate) struct Columns {
     table: usize,
     priority: usize,
     matching: usize,
@@ -35,7 +35,7 @@ struct Columns {
 
 impl Columns {
     /// The columns of a table that holds flows.
-    fn of(program: &Program, table: TableId) -> Option<Columns> {
+    pub(crate) fn of(program: &Program, table: TableId) -> Option<Columns> {
         let columns = &program.schema.table(table).columns;
         let of_type = |ty: &Type| columns.iter().position(|column| column.ty.base() == ty);
         let number = |name: &str| {
@@ -227,7 +227,6 @@ impl Gatherer<'_> {
         for (_, _, outcomes) in &mut of_rules {
             unite_cases(outcomes);
         }
-        unite_choices(&mut of_rules);
         of_rules.sort_by_cached_key(|(rule, matching, _)| {
             let place = &self.program.rule(*rule).place;
             (place.file.clone(), place.line, matching.text(self.names))
@@ -325,8 +324,11 @@ fn unite_cases(outcomes: &mut Vec<Outcome>) {
         }
     }
     united.sort_by(|a, b| (&a.order, &a.actions).cmp(&(&b.order, &b.actions)));
-    if let [only] = united.as_mut_slice() {
-        only.case.clear();
+    // What all have in common tells none from another.
+    if united.iter().all(|outcome| outcome.case == united[0].case) {
+        for outcome in &mut united {
+            outcome.case.clear();
+        }
     }
     *outcomes = united;
 }
@@ -335,6 +337,9 @@ fn unite_cases(outcomes: &mut Vec<Outcome>) {
 fn common(a: &str, b: &str) -> String {
     if a == b {
         return a.to_owned();
+    }
+    if let Some(either) = either(a, b) {
+        return either;
     }
     let sentences =
         |case: &str| case.split_inclusive(". ").map(|part| part.trim().to_owned()).collect::<Vec<_>>();
@@ -347,24 +352,16 @@ fn common(a: &str, b: &str) -> String {
     both.join(" ")
 }
 
-/// Makes one entry of those of a rule that differ in one value of the match.
-fn unite_choices(entries: &mut Vec<(RuleId, MatchShape, Vec<Outcome>)>) {
-    let mut at = 0;
-    while at < entries.len() {
-        let unites = |other: &(RuleId, MatchShape, Vec<Outcome>)| {
-            let (rule, shape, outcomes) = &entries[at];
-            let same = *rule == other.0 && *outcomes == other.2;
-            same.then(|| shape.united(&other.1)).flatten()
-        };
-        let found = (at + 1..entries.len()).find_map(|other| Some((other, unites(&entries[other])?)));
-        match found {
-            Some((other, united)) => {
-                entries[at].1 = united;
-                entries.remove(other);
-            }
-            None => at += 1,
-        }
-    }
+/// Either case, if both say only what one value is: "If `action == drop|reject`."
+fn either(a: &str, b: &str) -> Option<String> {
+    let read = |case: &str| {
+        let (subject, values) = case.strip_prefix("If `")?.strip_suffix("`.")?.split_once(" == ")?;
+        Some((subject.to_owned(), values.to_owned()))
+    };
+    let ((subject, a), (other, b)) = (read(a)?, read(b)?);
+    // Nothing else of a condition has quotes: a case of several sentences is not read.
+    let plain = subject == other && ![&subject, &a, &b].iter().any(|part| part.contains('`'));
+    plain.then(|| format!("If `{subject} == {a}|{b}`."))
 }
 
 /// The documentation of a declaration or a rule, on one line.

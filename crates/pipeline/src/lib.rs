@@ -22,7 +22,8 @@
 //! ```
 //!
 //! In reading order: [`Pipeline`] (the result), `flows` (what rules derive flows), `unfold` (the rows that tables can
-//! have), `evaluate` (expressions), `probe` (literals), `scope` and `term` (what is known of values), `shape` and `names`
+//! have), `join` (fewer rows that say the same), `evaluate` (expressions), `probe` (literals), `scope`, `row` and `term` (what is known of
+//! values), `shape` and `names`
 //! (how matches and actions read), [`Pipeline::markdown`] (the page).
 //!
 //! Out of scope: rows of a network (`weft get logical-flows`), I/O.
@@ -30,10 +31,12 @@
 
 mod evaluate;
 mod flows;
+mod join;
 mod model;
 mod names;
 mod page;
 mod probe;
+mod row;
 mod scope;
 mod shape;
 mod term;

@@ -132,6 +132,10 @@ impl Names {
             Action::Group(group) => format!("group({})", group.id),
             Action::PushVlan(push) => format!("push_vlan({:#x})", push.eth_type),
             Action::Learn(learn) => self.learn(learn),
+            Action::CloneActions(of) => {
+                let actions: Vec<String> = of.actions.0.iter().map(|action| self.action(action)).collect();
+                format!("clone({})", actions.join(", "))
+            }
             other => other.to_string(),
         }
     }

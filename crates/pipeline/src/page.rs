@@ -11,8 +11,9 @@ the packet up in that stage and then continues with the next action; `drop` is a
 matching flow drops the packet, too, or if it is a subroutine, returns.
 
 In a match and in actions, names of fields are those below, and what stands in angle brackets is a value that rows
-determine: `<label of port>` is the label of the port that the flow is about. `a|b` is one of several values. Where several
-cases are listed, a flow has the actions of the case that holds on its host.
+determine: `<label of port>` is the label of the port that the flow is about. `a|b` is one of several values. What stands in
+square brackets is only in some of these matches. Where several cases are listed, a flow has the actions of the case that holds
+on its host.
 ";
 
 impl Pipeline {

@@ -221,11 +221,8 @@ impl Probe<'_> {
 
 /// The parts of a match, all constant.
 pub(crate) fn constant_match(of: &Match) -> MatchTerm {
-    let part = |demand: openflow_rs::Demand| Part {
-        field: demand.field,
-        mask: demand.mask,
-        bits: Bits::Constant(demand.value),
-    };
+    let part =
+        |demand: openflow_rs::Demand| Part::new(demand.field, demand.mask, Bits::Constant(demand.value));
     MatchTerm { parts: of.iter().map(part).collect(), rest: Vec::new() }
 }
 
@@ -250,7 +247,7 @@ fn open_bits(term: &mut MatchTerm, one: &Match, other: &Match, text: &[Token]) {
         match term.parts.iter_mut().find(own) {
             Some(part) => part.mask |= opened,
             None => {
-                term.parts.push(Part { field: demand.field, mask: opened, bits: Bits::Open(text.to_vec()) });
+                term.parts.push(Part::new(demand.field, opened, Bits::Open(text.to_vec())));
             }
         }
     }

@@ -1,17 +1,11 @@
 //! What is known while the body of a rule is read: the values of its variables, and what must hold of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use nlog_data::{RuleId, TableId, Type, Value};
 
+use crate::row::{Assumption, EQUALS, Row, equality, renumbered, renumbered_text};
 use crate::term::{Bits, Computed, MatchTerm, Part, Piece, Symbol, SymbolId, Term, Token, Version};
-
-/// A condition that one of several alternatives assumes.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Assumption {
-    pub(crate) text: Vec<Token>,
-    pub(crate) holds: bool,
-}
 
 /// The knowledge about one alternative of a rule.
 #[derive(Debug, Clone, Default)]
@@ -28,24 +22,6 @@ pub(crate) struct Scope {
     parts: Vec<(Vec<Token>, SymbolId)>,
     /// The symbols that a variable of this rule gave a name.
     named: BTreeSet<SymbolId>,
-}
-
-/// A row of a table, as far as the rules say it, on its own.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    pub(crate) columns: Vec<Term>,
-    pub(crate) symbols: Vec<Symbol>,
-    pub(crate) assumed: Vec<Assumption>,
-    pub(crate) via: Vec<RuleId>,
-}
-
-impl Row {
-    /// Equal for rows that differ only in names.
-    pub(crate) fn key(&self) -> String {
-        let symbols = self.symbols.iter().map(|symbol| (symbol.version, symbol.object, symbol.owner));
-        let symbols: Vec<_> = symbols.collect();
-        format!("{:?} {symbols:?} {:?} {:?}", self.columns, self.assumed, self.via)
-    }
 }
 
 impl Scope {
@@ -176,6 +152,43 @@ impl Scope {
         }
     }
 
+    /// Whether a condition holds, as far as it follows from what is assumed.
+    pub(crate) fn assumes(&self, condition: &[Token]) -> Option<bool> {
+        let excludes = |assumption: &Assumption| {
+            let (subject, value) = equality(condition)?;
+            let (_, own) =
+                equality(&assumption.text).filter(|(own, _)| assumption.holds && *own == subject)?;
+            own.split('|').all(|own| own != value).then_some(false)
+        };
+        let same = |assumption: &Assumption| (*assumption.text == *condition).then_some(assumption.holds);
+        self.assumed.iter().find_map(|assumption| same(assumption).or_else(|| excludes(assumption)))
+    }
+
+    /// Assumes that a condition holds, or that it does not.
+    pub(crate) fn assume(&mut self, condition: Vec<Token>, holds: bool) {
+        let subject = equality(&condition).map(|(subject, _)| subject);
+        self.assumed.push(Assumption { text: condition, holds });
+        let Some(subject) = subject else { return };
+        let own = |assumption: &Assumption| equality(&assumption.text).is_some_and(|(own, _)| own == subject);
+        let known = if holds { self.assumed.pop() } else { self.only_one_left(subject) };
+        if let Some(known) = known {
+            // What the value is not goes without saying.
+            self.assumed.retain(|assumption| !own(assumption));
+            self.assumed.push(known);
+        }
+    }
+
+    /// That a value of an enumeration is the one member that it is not assumed not to be.
+    fn only_one_left(&self, subject: SymbolId) -> Option<Assumption> {
+        let Type::Enum(of) = self.symbols[subject].ty.base() else { return None };
+        let condition = |member: &String| {
+            vec![Token::Symbol(subject), Token::Text(EQUALS.to_owned()), Token::Text(member.clone())]
+        };
+        let mut left = of.members.iter().map(condition).filter(|text| self.assumes(text).is_none());
+        let only = left.next().filter(|_| left.next().is_none())?;
+        Some(Assumption { text: only, holds: true })
+    }
+
     /// The text in terms of what its symbols turned out to be.
     pub(crate) fn ground_text(&self, text: &[Token]) -> Vec<Token> {
         let mut grounded = Vec::new();
@@ -221,8 +234,17 @@ impl Scope {
     }
 
     fn ground_match(&self, of: &MatchTerm) -> MatchTerm {
-        let part = |part: &Part| match &part.bits {
-            Bits::Constant(_) => part.clone(),
+        let part = |part: &Part| Part { bits: self.ground_bits(&part.bits, part.mask), ..part.clone() };
+        MatchTerm {
+            parts: of.parts.iter().map(part).collect(),
+            rest: of.rest.iter().map(|text| self.ground_text(text)).collect(),
+        }
+    }
+
+    fn ground_bits(&self, bits: &Bits, mask: u128) -> Bits {
+        match bits {
+            Bits::Constant(value) => Bits::Constant(*value),
+            Bits::OneOf(values) => Bits::one_of(values.iter().map(|value| self.ground_bits(value, mask))),
             Bits::Open(text) => {
                 let constant = match text.as_slice() {
                     [Token::Symbol(id)] => match self.find(&Term::Symbol(*id)) {
@@ -231,17 +253,11 @@ impl Scope {
                     },
                     _ => None,
                 };
-                let place = part.mask.trailing_zeros();
-                let bits = match constant {
-                    Some(value) => Bits::Constant(value << place & part.mask),
+                match constant {
+                    Some(value) => Bits::Constant(value << mask.trailing_zeros() & mask),
                     None => Bits::Open(self.ground_text(text)),
-                };
-                Part { bits, ..part.clone() }
+                }
             }
-        };
-        MatchTerm {
-            parts: of.parts.iter().map(part).collect(),
-            rest: of.rest.iter().map(|text| self.ground_text(text)).collect(),
         }
     }
 
@@ -253,44 +269,11 @@ impl Scope {
             .iter()
             .map(|assumption| Assumption { text: self.roots(&assumption.text), holds: assumption.holds })
             .collect();
-        let mut numbers = BTreeMap::new();
-        let mut order = Vec::new();
-        let mut note = |id: SymbolId| {
-            let mut next = Some(id);
-            while let Some(id) = next {
-                if numbers.contains_key(&id) {
-                    break;
-                }
-                numbers.insert(id, order.len());
-                order.push(id);
-                next = self.symbols[id].owner.map(|owner| self.root(owner));
-            }
+        let symbol = |id: SymbolId| {
+            let symbol = &self.symbols[id];
+            Symbol { owner: symbol.owner.map(|owner| self.root(owner)), ..symbol.clone() }
         };
-        for term in &columns {
-            symbols_of(term, &mut note);
-        }
-        for assumption in &assumed {
-            symbols_of_text(&assumption.text, &mut note);
-        }
-        let symbols = order.iter().map(|id| {
-            let symbol = &self.symbols[*id];
-            let owner = symbol.owner.and_then(|owner| numbers.get(&self.root(owner)).copied());
-            Symbol { owner, ..symbol.clone() }
-        });
-        let symbols = symbols.collect();
-        let number = |id: SymbolId| numbers.get(&id).copied().unwrap_or(id);
-        Row {
-            columns: columns.iter().map(|term| renumbered(term, &number)).collect(),
-            symbols,
-            assumed: assumed
-                .iter()
-                .map(|assumption| Assumption {
-                    text: renumbered_text(&assumption.text, &number),
-                    holds: assumption.holds,
-                })
-                .collect(),
-            via: self.via.clone(),
-        }
+        Row::numbered(&columns, &assumed, self.via.clone(), &symbol)
     }
 
     /// The text with the symbols that stand for others, but no values: an assumption names what it is about.
@@ -301,77 +284,5 @@ impl Scope {
                 other => other.clone(),
             })
             .collect()
-    }
-}
-
-fn symbols_of_text(text: &[Token], note: &mut impl FnMut(SymbolId)) {
-    for token in text {
-        match token {
-            Token::Text(_) => {}
-            Token::Symbol(id) => note(*id),
-            Token::Hole(inner) => symbols_of_text(inner, note),
-        }
-    }
-}
-
-fn symbols_of(term: &Term, note: &mut impl FnMut(SymbolId)) {
-    match term {
-        Term::Constant(_) => {}
-        Term::Symbol(id) => note(*id),
-        Term::Computed(computed) => symbols_of_text(&computed.text, note),
-        Term::Match(of) => {
-            for part in &of.parts {
-                if let Bits::Open(text) = &part.bits {
-                    symbols_of_text(text, note);
-                }
-            }
-            of.rest.iter().for_each(|text| symbols_of_text(text, note));
-        }
-        Term::Actions(pieces) => {
-            for Piece::One(text) | Piece::Any(text) in pieces {
-                symbols_of_text(text, note);
-            }
-        }
-    }
-}
-
-fn renumbered_text(text: &[Token], number: &impl Fn(SymbolId) -> SymbolId) -> Vec<Token> {
-    text.iter()
-        .map(|token| match token {
-            Token::Text(text) => Token::Text(text.clone()),
-            Token::Symbol(id) => Token::Symbol(number(*id)),
-            Token::Hole(inner) => Token::Hole(renumbered_text(inner, number)),
-        })
-        .collect()
-}
-
-fn renumbered(term: &Term, number: &impl Fn(SymbolId) -> SymbolId) -> Term {
-    let text = |text: &[Token]| renumbered_text(text, number);
-    match term {
-        Term::Constant(value) => Term::Constant(value.clone()),
-        Term::Symbol(id) => Term::Symbol(number(*id)),
-        Term::Computed(computed) => {
-            Term::Computed(Computed { text: text(&computed.text), ..computed.clone() })
-        }
-        Term::Match(of) => Term::Match(MatchTerm {
-            parts: of
-                .parts
-                .iter()
-                .map(|part| match &part.bits {
-                    Bits::Constant(_) => part.clone(),
-                    Bits::Open(open) => Part { bits: Bits::Open(text(open)), ..part.clone() },
-                })
-                .collect(),
-            rest: of.rest.iter().map(|rest| text(rest)).collect(),
-        }),
-        Term::Actions(pieces) => Term::Actions(
-            pieces
-                .iter()
-                .map(|piece| match piece {
-                    Piece::One(one) => Piece::One(text(one)),
-                    Piece::Any(any) => Piece::Any(text(any)),
-                })
-                .collect(),
-        ),
     }
 }

@@ -22,6 +22,8 @@ struct ShapePart {
     mask: u128,
     /// The values that the bits can have, one or several.
     values: Vec<ShapeValue>,
+    /// Whether there are such matches without these bits, too.
+    optional: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,11 +69,15 @@ impl MatchShape {
     /// The shape of a match; `text` gives the text of what is not known.
     pub(crate) fn new(of: &MatchTerm, text: &impl Fn(&[Token]) -> String) -> MatchShape {
         let part = |part: &crate::term::Part| {
-            let value = match &part.bits {
-                Bits::Constant(value) => ShapeValue::Constant(*value),
-                Bits::Open(open) => ShapeValue::Open(text(open)),
+            let value = |bits: &Bits| match bits {
+                Bits::Constant(value) => Some(ShapeValue::Constant(*value)),
+                Bits::Open(open) => Some(ShapeValue::Open(text(open))),
+                Bits::OneOf(_) => None,
             };
-            ShapePart { field: part.field, mask: part.mask, values: vec![value] }
+            let mut values: Vec<ShapeValue> = part.bits.values().iter().filter_map(value).collect();
+            values.sort();
+            values.dedup();
+            ShapePart { field: part.field, mask: part.mask, values, optional: part.optional }
         };
         let mut parts: Vec<ShapePart> = of.parts.iter().map(part).collect();
         parts.sort();
@@ -79,7 +85,9 @@ impl MatchShape {
         for part in parts {
             match united.last_mut() {
                 // Constant bits of one field, such as two marks.
-                Some(ShapePart { field, mask, values }) if *field == part.field => {
+                Some(ShapePart { field, mask, values, optional: false })
+                    if *field == part.field && !part.optional =>
+                {
                     if let ([ShapeValue::Constant(old)], [ShapeValue::Constant(new)]) =
                         (values.as_mut_slice(), part.values.as_slice())
                     {
@@ -100,9 +108,13 @@ impl MatchShape {
 
     /// Whether a match has this shape. Adds the numbers that stand where something is not known.
     pub(crate) fn covers(&self, of: &Match, prefixes: Prefixes, found: &mut Vec<(String, u128)>) -> bool {
+        let there = |part: &&ShapePart| {
+            !part.optional || of.get(part.field).is_some_and(|(_, mask)| mask & part.mask != 0)
+        };
+        let parts: Vec<&ShapePart> = self.parts.iter().filter(there).collect();
         // Of a prefix, some bits are known not to be there.
         let may_be_prefix = |field: Field| {
-            let of_field = || self.parts.iter().filter(|part| part.field == field);
+            let of_field = || parts.iter().filter(|part| part.field == field);
             let mut values = of_field().flat_map(|part| &part.values);
             let known = of_field().fold(0, |all, part| all | part.mask);
             HAS_PREFIXES.contains(&field)
@@ -110,7 +122,7 @@ impl MatchShape {
                 && values.all(|value| matches!(value, ShapeValue::Open(_)))
         };
         let mut masks: BTreeMap<Field, u128> = BTreeMap::new();
-        for part in &self.parts {
+        for part in &parts {
             *masks.entry(part.field).or_default() |= part.mask;
         }
         let same_fields = of.iter().all(|demand| match masks.get(&demand.field) {
@@ -121,7 +133,7 @@ impl MatchShape {
             }
             None => !self.rest.is_empty(),
         });
-        let same_values = self.parts.iter().all(|part| {
+        let same_values = parts.iter().all(|part| {
             let Some((value, _)) = of.get(part.field) else {
                 return prefixes == Prefixes::All && may_be_prefix(part.field);
             };
@@ -130,9 +142,9 @@ impl MatchShape {
                 ShapeValue::Open(_) => true,
             })
         });
-        for part in &self.parts {
+        for part in &parts {
             // A wide value is spread over several fields.
-            let alone = self.parts.iter().filter(|other| other.values == part.values).count() == 1;
+            let alone = parts.iter().filter(|other| other.values == part.values).count() == 1;
             if let ([ShapeValue::Open(text)], true, Some((value, _))) =
                 (&*part.values, alone, of.get(part.field))
             {
@@ -147,8 +159,7 @@ impl MatchShape {
         let same = |own: &ShapePart, other: &ShapePart| {
             let open =
                 |part: &ShapePart| part.values.iter().any(|value| matches!(value, ShapeValue::Open(_)));
-            (own.field, own.mask) == (other.field, other.mask)
-                && (own.values == other.values || open(own) && open(other))
+            own.is_beside(other) && (own.values == other.values || open(own) && open(other))
         };
         self.rest == other.rest
             && self.parts.len() == other.parts.len()
@@ -159,31 +170,13 @@ impl MatchShape {
     pub(crate) fn specialises(&self, other: &MatchShape) -> bool {
         let open = |part: &ShapePart| part.values.iter().any(|value| matches!(value, ShapeValue::Open(_)));
         let special = |own: &ShapePart, other: &ShapePart| {
-            (own.field, own.mask) == (other.field, other.mask)
-                && (open(other) || !open(own) && own.values == other.values)
+            own.is_beside(other) && (open(other) || !open(own) && own.values == other.values)
         };
         let parts = || self.parts.iter().zip(&other.parts);
         self.rest == other.rest
             && self.parts.len() == other.parts.len()
             && parts().all(|(own, other)| special(own, other))
             && parts().any(|(own, other)| open(other) && !open(own))
-    }
-
-    /// One shape for both, if they differ in one part only.
-    pub(crate) fn united(&self, other: &MatchShape) -> Option<MatchShape> {
-        if self.parts.len() != other.parts.len() || self.rest != other.rest {
-            return None;
-        }
-        let mut united = self.clone();
-        let mut differing = united.parts.iter_mut().zip(&other.parts).filter(|(own, other)| own != other);
-        let (own, other) = differing.next()?;
-        if differing.next().is_some() || (own.field, own.mask) != (other.field, other.mask) {
-            return None;
-        }
-        own.values.extend(other.values.iter().cloned());
-        own.values.sort();
-        own.values.dedup();
-        Some(united)
     }
 
     /// The match as rules write it, with names for fields.
@@ -198,11 +191,25 @@ impl MatchShape {
             let name = name_of(names, part.field, part.mask);
             let values =
                 part.values.iter().map(|value| value.text(names, part.field, part.mask)).collect::<Vec<_>>();
-            items.found.push((part.field, format!("{name}={}", values.join("|"))));
+            items
+                .found
+                .push((part.field, in_brackets(part.optional, format!("{name}={}", values.join("|")))));
         }
         items.found.sort_by_key(|(field, _)| *field);
         let texts = items.found.into_iter().map(|(_, text)| text).chain(self.rest.iter().cloned());
         texts.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl ShapePart {
+    /// Whether both are about the same bits, and both are optional or none is.
+    fn is_beside(&self, other: &ShapePart) -> bool {
+        (self.field, self.mask, self.optional) == (other.field, other.mask, other.optional)
+    }
+
+    /// The values, if there are always such bits.
+    fn required(&self) -> &[ShapeValue] {
+        if self.optional { &[] } else { &self.values }
     }
 }
 
@@ -217,6 +224,11 @@ impl ShapeValue {
             ShapeValue::Constant(value) => masked(field, *value, mask),
         }
     }
+}
+
+/// What is optional stands in brackets.
+fn in_brackets(optional: bool, text: String) -> String {
+    if optional { format!("[{text}]") } else { text }
 }
 
 /// The name of a field of which these bits are open or constant.
@@ -263,7 +275,10 @@ impl Items {
             }
         }
         let Some(&(first, _)) = places.first() else { return };
-        let field = self.left[first].field;
+        let (field, optional) = (self.left[first].field, self.left[first].optional);
+        if places.iter().any(|(place, _)| self.left[*place].optional != optional) {
+            return;
+        }
         let open = |place: usize| !matches!(self.left[place].values.as_slice(), [ShapeValue::Constant(_)]);
         let value = if places.iter().all(|(place, _)| open(*place)) {
             let values = &self.left[first].values;
@@ -294,33 +309,41 @@ impl Items {
             }
         }
         self.left.retain(|part| part.mask != 0);
-        self.found.push((field, format!("{name}={value}")));
+        self.found.push((field, in_brackets(optional, format!("{name}={value}"))));
     }
 
     /// Takes the Ethernet type and the protocol, where one word stands for them.
     fn protocols(&mut self) {
-        let constant = |field: Field| {
-            let part = self.left.iter().find(|part| part.field == field);
-            match part.map(|part| part.values.as_slice()) {
-                Some([ShapeValue::Constant(value)]) => Some(*value),
-                _ => None,
-            }
+        let part = |field: Field| self.left.iter().find(|part| part.field == field);
+        let optional = part(Field::EthType).is_some_and(|part| part.optional);
+        let constants = |field: Field| -> Option<Vec<u128>> {
+            let part = part(field).filter(|part| part.optional == optional)?;
+            let constant = |value: &ShapeValue| match value {
+                ShapeValue::Constant(value) => Some(*value),
+                ShapeValue::Open(_) => None,
+            };
+            part.values.iter().map(constant).collect()
         };
-        let Some(kind) = constant(Field::EthType) else { return };
-        let word =
-            |of: Result<Match, _>| of.ok().map(|of: Match| of.to_string()).filter(|word| !word.contains('='));
-        let eth = Match::any().with(Field::EthType, kind);
-        let both = constant(Field::IpProto)
-            .and_then(|proto| word(eth.clone().and_then(|eth| eth.with(Field::IpProto, proto))));
-        let gone =
-            |fields: &[Field], left: &mut Vec<ShapePart>| left.retain(|part| !fields.contains(&part.field));
-        if let Some(word) = both {
-            gone(&[Field::EthType, Field::IpProto], &mut self.left);
-            self.found.push((WORDS, word));
-        } else if let Some(word) = word(eth) {
-            gone(&[Field::EthType], &mut self.left);
-            self.found.push((WORDS, word));
-        }
+        let Some(kinds) = constants(Field::EthType) else { return };
+        let words = |proto: Option<u128>| -> Option<String> {
+            let word = |kind: &u128| {
+                let eth = Match::any().with(Field::EthType, *kind).ok()?;
+                let of = proto.map_or(Ok(eth.clone()), |proto| eth.with(Field::IpProto, proto)).ok()?;
+                Some(of.to_string()).filter(|word| !word.contains('='))
+            };
+            Some(kinds.iter().map(word).collect::<Option<Vec<String>>>()?.join("|"))
+        };
+        let proto = match constants(Field::IpProto).as_deref() {
+            Some([proto]) if !optional => words(Some(*proto)),
+            _ => None,
+        };
+        let (word, gone): (_, &[Field]) = match (proto, words(None)) {
+            (Some(both), _) => (both, &[Field::EthType, Field::IpProto]),
+            (None, Some(word)) => (word, &[Field::EthType]),
+            (None, None) => return,
+        };
+        self.left.retain(|part| !gone.contains(&part.field));
+        self.found.push((WORDS, in_brackets(optional, word)));
     }
 
     /// Takes the parts of a VLAN tag.
@@ -329,14 +352,14 @@ impl Items {
         let own: Vec<ShapePart> =
             self.left.iter().filter(|part| part.field == Field::VlanTci).cloned().collect();
         let present = |value| {
-            own.iter().any(|part| part.mask == PRESENT && part.values == [ShapeValue::Constant(value)])
+            own.iter().any(|part| part.mask == PRESENT && *part.required() == [ShapeValue::Constant(value)])
         };
         let text = match own.as_slice() {
             [_] if present(0) => "untagged".to_owned(),
             [_] if present(PRESENT) => "tagged".to_owned(),
             [a, b] if present(PRESENT) => {
                 let id = if a.mask == PRESENT { b } else { a };
-                match id.values.as_slice() {
+                match id.required() {
                     [ShapeValue::Open(text)] if id.mask == 0xfff => format!("dl_vlan=<{text}>"),
                     _ => return,
                 }

@@ -71,6 +71,8 @@ pub(crate) struct Part {
     pub(crate) field: Field,
     pub(crate) mask: u128,
     pub(crate) bits: Bits,
+    /// Whether there are such matches without these bits, too.
+    pub(crate) optional: bool,
 }
 
 /// The value of matched bits.
@@ -79,6 +81,8 @@ pub(crate) enum Bits {
     /// In the place of the mask.
     Constant(u128),
     Open(Vec<Token>),
+    /// One of these, none of which is such a list.
+    OneOf(Vec<Bits>),
 }
 
 /// Part of a list of actions.
@@ -90,9 +94,89 @@ pub(crate) enum Piece {
     Any(Vec<Token>),
 }
 
+impl Part {
+    /// Bits that are matched always.
+    pub(crate) fn new(field: Field, mask: u128, bits: Bits) -> Part {
+        Part { field, mask, bits, optional: false }
+    }
+
+    /// The part for each choice, without choices; nothing where it is left out.
+    fn forms(&self) -> Vec<Option<Part>> {
+        let with = |bits: &Bits| Some(Part::new(self.field, self.mask, bits.clone()));
+        let values = self.bits.values().iter().map(with);
+        values.chain(self.optional.then_some(None)).collect()
+    }
+}
+
+impl Bits {
+    /// The values that they can have.
+    pub(crate) fn values(&self) -> &[Bits] {
+        match self {
+            Bits::OneOf(values) => values,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// One of these values, each once: constants first, in order.
+    pub(crate) fn one_of(all: impl IntoIterator<Item = Bits>) -> Bits {
+        let mut values: Vec<Bits> = Vec::new();
+        for value in all {
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        // Those that are not constant stay in order.
+        values.sort_by_key(|value| match value {
+            Bits::Constant(value) => (false, *value),
+            _ => (true, 0),
+        });
+        if values.len() == 1 { values.remove(0) } else { Bits::OneOf(values) }
+    }
+
+    /// The texts of values that are not known.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &[Token]> {
+        self.values().iter().filter_map(|value| match value {
+            Bits::Open(text) => Some(&**text),
+            _ => None,
+        })
+    }
+
+    /// The bits with other texts.
+    pub(crate) fn map(&self, text: &impl Fn(&[Token]) -> Vec<Token>) -> Bits {
+        match self {
+            Bits::Constant(value) => Bits::Constant(*value),
+            Bits::Open(open) => Bits::Open(text(open)),
+            Bits::OneOf(values) => Bits::OneOf(values.iter().map(|value| value.map(text)).collect()),
+        }
+    }
+}
+
 impl MatchTerm {
-    /// The match of packets that both match; none if no packet does.
-    pub(crate) fn and(&self, other: &MatchTerm) -> Option<MatchTerm> {
+    /// The matches of packets that both match; none if no packet does. They are several only where both say something of the same
+    /// bits, and it depends on a choice what.
+    pub(crate) fn and(&self, other: &MatchTerm) -> Vec<MatchTerm> {
+        let (own, others) = (self.decided_beside(other), other.decided_beside(self));
+        own.iter().flat_map(|own| others.iter().filter_map(|other| own.and_decided(other))).collect()
+    }
+
+    /// This match without choices among the bits of another: one match for each combination of them.
+    fn decided_beside(&self, other: &MatchTerm) -> Vec<MatchTerm> {
+        let meets = |part: &Part| {
+            other.parts.iter().any(|other| other.field == part.field && other.mask & part.mask != 0)
+        };
+        let mut decided = vec![MatchTerm { parts: Vec::new(), rest: self.rest.clone() }];
+        for part in &self.parts {
+            let forms = if meets(part) { part.forms() } else { vec![Some(part.clone())] };
+            let with = |form: &Option<Part>, of: &MatchTerm| {
+                let parts = of.parts.iter().chain(form).cloned().collect();
+                MatchTerm { parts, rest: of.rest.clone() }
+            };
+            decided = decided.iter().flat_map(|of| forms.iter().map(|form| with(form, of))).collect();
+        }
+        decided
+    }
+
+    fn and_decided(&self, other: &MatchTerm) -> Option<MatchTerm> {
         let mut both = self.clone();
         for part in &other.parts {
             both.add(part.clone())?;
@@ -115,7 +199,7 @@ impl MatchTerm {
                     *bits &= !common;
                     new.mask &= !common;
                 }
-                (_, Bits::Open(_)) => new.mask &= !common,
+                (_, Bits::Open(_) | Bits::OneOf(_)) => new.mask &= !common,
             }
         }
         self.parts.retain(|part| part.mask != 0);

@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog::program::{BodyItem, Expr, HeadTerm, Rule, Term as AtomTerm, VariableId};
+use nlog::program::{Aggregate, BodyItem, Expr, HeadTerm, Rule, Term as AtomTerm, VariableId};
 use nlog_data::{RuleId, TableId, Type, Value};
 
 use crate::evaluate::{Evaluator, Variables};
+use crate::flows::Columns;
+use crate::join::joined;
 use crate::names::Names;
-use crate::scope::{Row, Scope};
+use crate::row::Row;
+use crate::scope::Scope;
 use crate::term::{Term, Version, is_flow_type};
 
 /// A table without matches and actions that has more kinds of rows than this counts as one of which nothing is known:
@@ -53,11 +56,23 @@ impl<'p> Unfolding<'p> {
         let rules = program.rules_of(table);
         let rows =
             rules.flat_map(|(id, rule)| self.rows_of_rule(id, rule)).filter(|row| seen.insert(row.key()));
-        let rows: Vec<Row> = rows.collect();
+        let mut rows: Vec<Row> = rows.collect();
+        for (column, declared) in program.schema.table(table).columns.iter().enumerate() {
+            if *declared.ty.base() == Type::Match {
+                rows = joined(rows, column, &|rule| self.matters(rule));
+            }
+        }
         if rows.len() > MOST_ROWS && !self.has_flow_type(table) {
             return vec![self.opaque(table)];
         }
         rows
+    }
+
+    /// Whether a page shows which flows a rule makes: those of tables of flows, and those with a sentence for a case.
+    fn matters(&self, rule: RuleId) -> bool {
+        let program = self.evaluator.program;
+        let rule = program.rule(rule);
+        rule.docs.is_some() || Columns::of(program, rule.head).is_some()
     }
 
     /// A row of which nothing is known.
@@ -259,6 +274,13 @@ impl<'p> Unfolding<'p> {
             let next = open.into_iter().flat_map(|(scope, done): (Scope, Vec<Term>)| {
                 let values = match term {
                     HeadTerm::Value(expr) => self.evaluator.evaluate(scope, expr, Variables::OfRule),
+                    // The value is that of one of the rows.
+                    HeadTerm::Aggregate { aggregate: Aggregate::ArgMin | Aggregate::ArgMax, arguments } => {
+                        match arguments.as_slice() {
+                            [_, value] => self.evaluator.evaluate(scope, value, Variables::OfRule),
+                            _ => Vec::new(),
+                        }
+                    }
                     HeadTerm::Aggregate { .. } => {
                         let mut scope = scope;
                         let id = scope.fresh(&column.name, &column.ty);

@@ -97,6 +97,136 @@ fn branches_on_one_condition_are_taken_together() {
     );
 }
 
+/// Tables of which each adds bits to the matches of the one before, or does not.
+fn tables_of_choices(count: usize) -> String {
+    let mut rules = "
+        table choice_0(port: string, match: match) key(port);
+        choice_0(port, match{metadata: 1}) :- port(port, _);
+    "
+    .to_owned();
+    for table in 1..=count {
+        rules += &format!(
+            "
+            input table tag_{table}(port: string, tag: int) key(port);
+            table choice_{table}(port: string, match: match) key(port);
+            choice_{table}(port, match & (if tag == 0 then match{{}} else match{{reg{table}: 1}})) :-
+                choice_{}(port, match), tag_{table}(port, tag);
+            ",
+            table - 1
+        );
+    }
+    rules + &format!("of_flow(hv, 1, 1, match, actions[]) :- managed(hv), choice_{count}(_, match);")
+}
+
+#[test]
+fn bits_that_only_some_matches_have_are_not_combined() {
+    // One entry, and not one for each of the combinations, of which there are 1,024.
+    let bits: Vec<String> = (1..=10).map(|register| format!("[reg{register}=1]")).collect();
+    assert_eq!(entries(&tables_of_choices(10)), [format!("1 1 {}, metadata=1 -> drop", bits.join(", "))]);
+    let pipeline = pipeline(&tables_of_choices(2));
+    let covered = |matching: &str| {
+        let (matching, actions) = (matching.parse().unwrap(), "drop".parse().unwrap());
+        pipeline.entries_of(1, 1, &matching, &actions).len()
+    };
+    assert_eq!(covered("metadata=1"), 1);
+    assert_eq!(covered("metadata=1,reg2=1"), 1);
+    assert_eq!(covered("metadata=1,reg1=1,reg2=1"), 1);
+    assert_eq!(covered("reg1=1"), 0, "what is not optional is missing");
+    assert_eq!(covered("metadata=1,reg1=2"), 0, "another constant");
+    assert_eq!(covered("metadata=1,reg1=1/1"), 0, "only part of the bits");
+    assert_eq!(covered("metadata=1,reg3=1"), 0, "a field more");
+}
+
+#[test]
+fn choices_about_the_same_bits_decide_each_other() {
+    let rules = "
+        input table tags(port: string, one: bool, two: bool) key(port);
+        table ones(port: string, match: match) key(port);
+        ones(port, if one then match{reg1: 1} else match{}) :- tags(port, one, _);
+        table twos(port: string, match: match) key(port);
+        twos(port, if two then match{reg1: 2} else match{}) :- tags(port, _, two);
+        of_flow(hv, 1, 1, match{arp} & ones & twos, actions[]) :- managed(hv), ones(port, ones), twos(port, twos);
+    ";
+    // No packet has both.
+    assert_eq!(entries(rules), ["1 1 [reg1=1|2], arp -> drop"]);
+}
+
+#[test]
+fn protocols_that_are_one_of_several_are_words() {
+    let rules = "
+        input table old(port: string, old: bool) key(port);
+        of_flow(hv, 1, 1, match{reg0: 1} & (if old then match{ip} else match{ipv6}), actions[]) :- managed(hv), old(_, old);
+        of_flow(hv, 1, 2, match{reg0: 1} & (if old then match{ip} else match{}), actions[]) :- managed(hv), old(_, old);
+    ";
+    assert_eq!(entries(rules), ["1 2 reg0=1, [ip] -> drop", "1 1 reg0=1, ip|ipv6 -> drop"]);
+}
+
+/// What ports ask for, and more actions for some ports by a default.
+const WORDS: &str = "
+    type word = enum {drop, refuse, pass, allow};
+    input table asks(port: string, rank: int, word: word) key(port, rank);
+    table more(port: string, actions: actions) key(port);
+    default more(port, actions[]) :- port(port, _);
+    more(port, actions[clone(set(reg4, label), resubmit(9))]) :- label(port, label);
+    function judged(word: word) -> actions =
+        if word == \"pass\" then actions[resubmit(2)]
+        else (if (word == \"drop\") | (word == \"refuse\") then actions[] else actions[resubmit(3)]);
+    function strict(word: word) -> int =
+        if word == \"drop\" then 3 else (if word == \"refuse\" then 2 else (if word == \"pass\" then 1 else 0));
+    table judgement(port: string, rank: int, strict: int, actions: actions);
+    judgement(port, rank, strict(word), judged(word) ++ more) :- asks(port, rank, word), more(port, more);
+    of_flow(hv, 1, 10 + strict, match{reg0: label}, arg_min(rank, actions)) :-
+        managed(hv), judgement(port, rank, strict, actions), label(port, label);
+";
+
+#[test]
+fn actions_are_those_of_one_of_the_rows_with_their_case() {
+    let pipeline = pipeline(WORDS);
+    let found: Vec<String> = pipeline.stages[0]
+        .priorities
+        .iter()
+        .flat_map(|priority| priority.entries.iter().map(move |entry| (priority.first, entry)))
+        .flat_map(|(first, entry)| entry.outcomes.iter().map(move |outcome| (first, outcome)))
+        .map(|(first, outcome)| format!("{first} {} {}", outcome.actions, outcome.case))
+        .collect();
+    // The strictness decides the actions, and no word is two words.
+    let logs = "clone(set(reg4, <label of port>), resubmit(9))";
+    assert_eq!(
+        found,
+        [
+            "13 drop ".to_owned(),
+            format!("13 {logs} "),
+            "12 drop ".to_owned(),
+            format!("12 {logs} "),
+            "11 resubmit(2) ".to_owned(),
+            format!("11 resubmit(2), {logs} "),
+            "10 resubmit(3) ".to_owned(),
+            format!("10 resubmit(3), {logs} "),
+        ]
+    );
+}
+
+#[test]
+fn cases_about_one_value_read_as_one() {
+    let rules =
+        WORDS.replace("10 + strict, match", "10, match{reg1: strict} & match").replace("reg1: strict", "arp");
+    let pipeline = pipeline(&rules);
+    let outcomes = &pipeline.stages[0].priorities[0].entries[0].outcomes;
+    let cases: Vec<(&str, &str)> = outcomes
+        .iter()
+        .filter(|outcome| !outcome.actions.contains("clone"))
+        .map(|outcome| (outcome.actions.as_str(), outcome.case.as_str()))
+        .collect();
+    assert_eq!(
+        cases,
+        [
+            ("drop", "If `word == drop|refuse`."),
+            ("resubmit(2)", "If `word == pass`."),
+            ("resubmit(3)", "If `word == allow`."),
+        ]
+    );
+}
+
 #[test]
 fn what_no_row_can_be_is_left_out() {
     let rules = "
