@@ -89,7 +89,7 @@ fn read(rules: &Rules, about: About) -> Result<Question, String> {
 /// Reads a row with the rules that the controller has read at its start. It keeps their meaning only, so they are read again.
 fn pattern(rules: &Rules, row: &str) -> Result<Pattern, String> {
     let other = "the files of the rules are not those that the controller runs: they have changed since it started; restart it, or name \
-                 the files: weft explain FILES -i STATE/journal.jsonl ROW";
+                 the former files and the journal: FILES -i STATE/journal.jsonl ROW";
     let sources = builtin::load(rules.packages()).map_err(|error| format!("{other} ({error})"))?;
     let (sources, compilation, pattern) = nlog::compile_with_atom(&sources, row);
     let errors = compilation.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
@@ -141,7 +141,8 @@ fn names_of(flow: &AskedFlow, desired: &Desired, owners: &dyn Fn(&FlowKey) -> Ve
     let mut names: Vec<String> = keys.iter().flat_map(owners).collect();
     names.push(flow.host.clone());
     let mut seen = BTreeSet::new();
-    names.retain(|name| seen.insert(name.clone()));
+    // Flows that no object owns have an owner without a name.
+    names.retain(|name| !name.is_empty() && seen.insert(name.clone()));
     names
 }
 
@@ -170,6 +171,13 @@ struct Case<'a> {
 impl Case<'_> {
     #[allow(clippy::result_large_err, reason = "as tonic has it")]
     fn answer(mut self, form: &Form) -> Result<String, Status> {
+        if !self.snapshot.is_whole && self.names.is_empty() {
+            let why = format!(
+                "the network has more than {WHOLE_MAX} objects, and the question names none around which to look: name one in the row, or name a \
+                 program and the journal: builtin -i STATE/journal.jsonl ROW"
+            );
+            return Err(Status::invalid_argument(why));
+        }
         let begun = std::time::Instant::now();
         let origins = std::mem::take(&mut self.snapshot.origins);
         let (rows, taken) = (origins.len(), self.snapshot.taken);
@@ -177,8 +185,8 @@ impl Case<'_> {
         let answer = state.within(COMBINATIONS, || self.answer_in(&state, form));
         debug!(rows, ?taken, answered = ?begun.elapsed(), "rows explained");
         answer.unwrap_or_else(|| {
-            let why = "the answer takes too long for a running controller: name more values of the row, or ask its journal: \
-                       weft explain builtin -i STATE/journal.jsonl ROW";
+            let why = "the answer takes too long for a running controller: name more values of the row, or name a program and the journal: \
+                       builtin -i STATE/journal.jsonl ROW";
             Err(Status::invalid_argument(why))
         })
     }
@@ -227,7 +235,7 @@ impl Case<'_> {
         (!self.snapshot.is_whole).then(|| {
             format!(
                 "the network has more than {WHOLE_MAX} objects, and only the rows around these were looked at: {around}; to look at all, \
-                 ask the journal: weft explain builtin -i STATE/journal.jsonl ROW"
+                 name a program and the journal: builtin -i STATE/journal.jsonl"
             )
         })
     }

@@ -89,9 +89,9 @@ fn to_blue_2(tcp: u32) -> pb::TraceRequest {
 }
 
 /// The explanation of a flow, or why it is missing.
-fn about_flow(node: &str, flow: &str) -> Option<pb::RowQuestion> {
+fn about_flow(node: &str, flow: &str) -> pb::RowQuestion {
     let (node, flow) = (node.to_owned(), flow.to_owned());
-    Some(pb::RowQuestion { about: Some(About::Flow(pb::HostFlow { node, flow })) })
+    pb::RowQuestion { about: Some(About::Flow(pb::HostFlow { node, flow })) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,13 +130,13 @@ async fn changes_connections_and_flows_are_asked_about() {
     let of_acl =
         flows.iter().find(|flow| flow.entry.to_string().contains("tp_dst=22")).expect("the ACL has a flow");
     let text = of_acl.entry.to_string();
-    let question = about_flow("hv2", &text);
+    let question = Some(about_flow("hv2", &text));
     let why = client.explain(pb::ExplainRequest { question, rows: 0, json: false }).await;
     let why = why.expect("the flow is there");
     for part in ["of_flow(\"hv2\", 43, ", "acl(\"no-ssh\", ", "vif(\"hv2\", \"blue-2\", "] {
         assert!(why.contains(part), "no {part} in {why}");
     }
-    let question = about_flow("hv2", &text.replace("tp_dst=22", "tp_dst=23"));
+    let question = Some(about_flow("hv2", &text.replace("tp_dst=22", "tp_dst=23")));
     let why_not = client.why_not(pb::WhyNotRequest { question, json: false }).await.expect("it is not there");
     assert!(why_not.contains("acl(\"no-ssh\", "), "{why_not}");
     running.stop().await;

@@ -1,8 +1,10 @@
 //! What an explanation from the rows around a flow says is true in the whole network.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
+use nlog::program::Pattern;
 use nlog_data::json::to_json;
 use nlog_reference::OnDemand;
 use packet_trace::Question;
@@ -70,13 +72,17 @@ fn an_explanation_from_the_rows_around_a_flow_is_true_in_the_whole_network() {
     let rules = Arc::new(Rules::built_in().unwrap());
     let (mut checked, mut same, mut asked) = (0, 0, 0);
     for seed in
-        test_random::seeds!("an_explanation_from_the_rows_around_a_flow_is_true_in_the_whole_network", 4)
+        test_random::seeds!("an_explanation_from_the_rows_around_a_flow_is_true_in_the_whole_network", 3)
     {
         let (world, _) = network_of(seed);
         let mut core = core_of(&rules, &world);
         let whole = Snapshot::of_at_most(&mut core, &[], usize::MAX).unwrap();
         let state = OnDemand::new(rules.program().clone(), whole.origins.into_keys());
         let mut truth = Truth { state, tables: BTreeMap::new() };
+        let unnamed = Question::Rows(Pattern { table: rules.flows.unwrap(), columns: vec![None; 5] });
+        let snapshot = Snapshot::of_at_most(&mut core, &[], 0).unwrap();
+        let refused = Case { names: &[], question: &unnamed, snapshot }.answer(&Form::WhyNot { json: false });
+        assert!(refused.unwrap_err().message().contains("the question names none"), "seed {seed}");
         let mut random = Random::new(seed);
         let hosts: Vec<String> = world.nodes.keys().cloned().collect();
         for _ in 0..FLOWS {
@@ -103,4 +109,21 @@ fn an_explanation_from_the_rows_around_a_flow_is_true_in_the_whole_network() {
         checked > 5 * asked && 2 * same > asked,
         "{asked} flows, {same} with the same rule, {checked} rows checked"
     );
+}
+
+#[test]
+fn a_row_is_read_with_the_rules_that_run_and_with_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.nlog");
+    let own = "import \"builtin/interface/objects.nlog\";\noutput table mine(sw: string);\nmine(sw) :- switch(id: sw, ..);\n";
+    std::fs::write(&file, own).unwrap();
+    let rules = Rules::load(&[Path::new("builtin"), folder.path()]).unwrap();
+    let read = |row: &str| super::pattern(&rules, row);
+    assert_eq!(read("mine(\"blue\")").unwrap().columns, [Some(nlog_data::Value::String("blue".into()))]);
+    assert!(read("yours(_)").unwrap_err().contains("unknown table `yours`"));
+    assert!(read("no mine(_)").unwrap_err().contains("is not a row"));
+    std::fs::write(&file, own.to_owned() + "mine(router) :- router(id: router, ..);\n").unwrap();
+    assert!(read("mine(_)").unwrap_err().contains("they have changed since it started"));
+    std::fs::remove_file(&file).unwrap();
+    assert!(read("mine(_)").unwrap_err().contains("they have changed since it started"));
 }

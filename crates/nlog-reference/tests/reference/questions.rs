@@ -63,15 +63,10 @@ fn why_not(stage: i64, matching: &str) -> String {
 #[test]
 fn the_parts_of_a_match_lead_to_the_row_that_is_missing() {
     let mac = why_not(20, r#"match"metadata=0x2,dl_dst=02:00:00:00:00:09""#);
-    let lines: Vec<&str> = mac.lines().map(str::trim).collect();
-    assert!(lines[1].starts_with(r#"finds label("red", 2)"#), "{mac}");
-    assert!(
-        lines[2].starts_with(r#"but finds no universal("red", 20, match"dl_dst=02:00:00:00:00:09")"#),
-        "{mac}"
-    );
-    assert!(mac.contains(r#"finds no port("red", mac"02:00:00:00:00:09", _)"#), "{mac}");
+    assert!(mac.contains(r#"finds no universal(sw, 20, match"dl_dst=02:00:00:00:00:09")"#), "{mac}");
+    assert!(mac.contains(r#"finds no port(sw, mac"02:00:00:00:00:09", _)"#), "{mac}");
     let ip = why_not(30, r#"match"arp,metadata=0x1,arp_tpa=10.0.0.9""#);
-    assert!(ip.contains(r#"finds no port("blue", _, ip"10.0.0.9")"#), "{ip}");
+    assert!(ip.contains(r#"finds no port(sw, _, ip"10.0.0.9")"#), "{ip}");
     let label = why_not(20, r#"match"metadata=0x7,dl_dst=02:00:00:00:00:01""#);
     assert!(
         label.contains("finds no label(sw, 7)") || label.contains(r#"finds no label("blue", 7)"#),
