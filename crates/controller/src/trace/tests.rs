@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use conformance::World;
-use packet_trace::{Drop, Line, Network, Payload, Trace, Words};
+use packet_trace::{Change, Drop, Line, Network, Payload, Trace, Words};
 use test_random::Random;
 
 use super::Snapshot;
 use crate::core::Core;
+use crate::pb;
 use crate::random_networks::{core_of, network_of};
 use crate::rules::Rules;
+use crate::trial;
 
 /// The most frames of a history that are traced.
 const FRAMES: usize = 4;
@@ -81,6 +83,9 @@ fn a_trace_from_the_rows_around_the_ports_is_that_from_all_rows() {
     for seed in test_random::seeds!("a_trace_from_the_rows_around_the_ports_is_that_from_all_rows", 5) {
         let (world, frames) = network_of(seed);
         let mut core = core_of(&rules, &world);
+        let part = Snapshot::of_at_most(&mut core, &[], 0).unwrap();
+        let refused = trial::compare(part, &pb::TraceRequest::default(), &Change::default());
+        assert!(refused.unwrap_err().message().contains("ask its journal"), "seed {seed}");
         let (ports, packets) = packets(&mut Random::new(seed), &world, frames);
         let (mut all, mut some) = (around(&mut core, &ports, usize::MAX), around(&mut core, &ports, 0));
         for packet in packets {
