@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use network::{Batch, Cancel, Kinds, ObjectError, ObjectKey, Outcome};
+use network::{Batch, Cancel, ObjectError, ObjectKey, Outcome};
 use nlog_data::quotation::{cut, quote_text};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
@@ -13,6 +13,7 @@ use crate::answers::{PartSender, Results, Turns, all_at_once, parts};
 use crate::client::WholeReceipts;
 use crate::core::{Problem, Refusal};
 use crate::engine::{Applied, Engine, Found, Listing, PAGE, Stopping, Which};
+use crate::explain::{self, Form};
 use crate::fleet::SwitchStatus;
 use crate::flood_drops::Metered;
 use crate::flow_counts::Counted;
@@ -23,8 +24,9 @@ use crate::pb;
 use crate::peer::Origin;
 use crate::receipt::{Progress, Receipt, SwitchReceipt, Update, Wanted, Watch};
 use crate::routes::NoRouter;
-use crate::rules::RuleSource;
+use crate::rules::{RuleSource, Rules};
 use crate::trace;
+use crate::trial;
 
 /// The number of flows in one message of a stream.
 const CHUNK: usize = 1000;
@@ -32,7 +34,7 @@ const CHUNK: usize = 1000;
 const OBJECTS_BYTES: usize = 256 << 10;
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
 const PARSERS: usize = 2;
-/// The number of packets traced at a time, likewise.
+/// The number of packets traced and rows explained at a time, likewise.
 const TRACERS: usize = 1;
 /// Below this many bytes a request is parsed without a wait.
 const SMALL: usize = 64 << 10;
@@ -40,11 +42,7 @@ const SMALL: usize = 64 << 10;
 /// Serves the interface.
 pub(crate) struct Api {
     engine: Engine,
-    kinds: Kinds,
-    /// The kind of objects that are transport nodes.
-    host_kind: String,
-    /// What the rules were read from.
-    packages: Vec<String>,
+    rules: Arc<Rules>,
     parsers: Arc<Semaphore>,
     tracers: Arc<Semaphore>,
     turns: Turns,
@@ -52,12 +50,10 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(engine: Engine, kinds: Kinds, host_kind: Option<&str>, packages: &[String]) -> Self {
+    pub(crate) fn new(engine: Engine, rules: Arc<Rules>) -> Self {
         Api {
             engine,
-            kinds,
-            host_kind: host_kind.unwrap_or_default().to_owned(),
-            packages: packages.to_vec(),
+            rules,
             parsers: Arc::new(Semaphore::new(PARSERS)),
             tracers: Arc::new(Semaphore::new(TRACERS)),
             turns: Turns::default(),
@@ -68,11 +64,17 @@ impl Api {
     /// The kind of this name, which may be a plural: that reads better without an id.
     fn kind(&self, name: &str) -> Result<Arc<str>, Status> {
         let singulars = ["s", "es"].into_iter().filter_map(|ending| name.strip_suffix(ending));
-        let known = std::iter::once(name).chain(singulars).find_map(|name| self.kinds.get(name));
-        match known.map_or_else(|| self.kinds.find(name), Ok) {
+        let known = std::iter::once(name).chain(singulars).find_map(|name| self.rules.kinds().get(name));
+        match known.map_or_else(|| self.rules.kinds().find(name), Ok) {
             Ok(kind) => Ok(kind.shared_name().clone()),
             Err(error) => Err(Status::invalid_argument(format!("kind {}: {error}", quote_text(name)))),
         }
+    }
+
+    /// Answers a question about rows.
+    async fn asked(&self, question: Option<pb::RowQuestion>, form: Form) -> Result<String, Status> {
+        let permit = self.tracers.clone().acquire_owned().await.map_err(|_| stopping(Stopping))?;
+        explain::answer(&self.engine, &self.rules, question, form, permit).await
     }
 
     /// Parses the objects of a request without blocking other requests. Stops early if the caller has gone.
@@ -83,7 +85,7 @@ impl Api {
             0..SMALL => None,
             _ => Some(self.parsers.clone().acquire_owned().await.map_err(|_| stopping(Stopping))?),
         };
-        let (cancel, kinds) = (Cancel::default(), self.kinds.clone());
+        let (cancel, kinds) = (Cancel::default(), self.rules.kinds().clone());
         // Cancelled when this future is dropped; after the end it is in vain.
         let _guard = CancelOnDrop(cancel.clone());
         let batch = tokio::task::spawn_blocking(move || {
@@ -293,8 +295,18 @@ impl pb::controller_server::Controller for Api {
         let request = request.into_inner();
         let turn = self.turns.next(&account).await?;
         let permit = self.tracers.clone().acquire_owned().await.map_err(|_| stopping(Stopping))?;
-        let snapshot = self.engine.snapshot(trace::ports(&request)).await.map_err(stopping)?;
+        let change = trial::change(&request);
+        let without = change.as_ref().map(|change| change.without.clone());
+        let snapshot = self.engine.snapshot(trace::ports(&request), without).await.map_err(stopping)?;
         let snapshot = snapshot.map_err(|error| Status::internal(error.to_string()))?;
+        if let Some(change) = change {
+            let compared = tokio::task::spawn_blocking(move || {
+                let _permit = permit;
+                trial::compare(snapshot, &request, &change)
+            });
+            let compared = compared.await.map_err(|error| Status::internal(error.to_string()))??;
+            return Ok(turn.until_encoded(compared));
+        }
         let (live, form) = (request.live, request.form());
         let traced = tokio::task::spawn_blocking(move || {
             let _permit = permit;
@@ -305,6 +317,26 @@ impl pb::controller_server::Controller for Api {
             trace::compare(&self.engine, &mut traced, &tables).await.map_err(stopping)?;
         }
         Ok(turn.until_encoded(trace::answer(&traced, form)))
+    }
+
+    async fn explain(
+        &self,
+        request: Request<pb::ExplainRequest>,
+    ) -> Result<Response<pb::ExplainResponse>, Status> {
+        let turn = self.turns.next(&account(request.extensions())).await?;
+        let pb::ExplainRequest { question, rows, json } = request.into_inner();
+        let text = self.asked(question, Form::Explanation { rows, json }).await?;
+        Ok(turn.until_encoded(pb::ExplainResponse { text }))
+    }
+
+    async fn why_not(
+        &self,
+        request: Request<pb::WhyNotRequest>,
+    ) -> Result<Response<pb::WhyNotResponse>, Status> {
+        let turn = self.turns.next(&account(request.extensions())).await?;
+        let pb::WhyNotRequest { question, json } = request.into_inner();
+        let text = self.asked(question, Form::WhyNot { json }).await?;
+        Ok(turn.until_encoded(pb::WhyNotResponse { text }))
     }
 
     async fn status(
@@ -320,8 +352,8 @@ impl pb::controller_server::Controller for Api {
             switches: status.switches.iter().map(|switch| switch_status(switch)).collect(),
             objects: status.objects.iter().map(|(kind, count)| (kind.to_string(), *count as u64)).collect(),
             problems: status.problems.iter().map(|found| problem(found)).collect(),
-            host_kind: self.host_kind.clone(),
-            rules: self.packages.clone(),
+            host_kind: self.rules.host_kind().unwrap_or_default().to_owned(),
+            rules: self.rules.packages().to_vec(),
         }))
     }
 

@@ -346,6 +346,18 @@ impl Client {
         Ok(response.map_err(|status| self.failed(status))?.into_inner())
     }
 
+    /// Why rows or flows exist.
+    pub async fn explain(&mut self, request: pb::ExplainRequest) -> Result<String, ClientError> {
+        let response = within(ANSWER_MAX, self.inner.explain(request)).await;
+        Ok(response.map_err(|status| self.failed(status))?.into_inner().text)
+    }
+
+    /// Why a row or a flow does not exist.
+    pub async fn why_not(&mut self, request: pb::WhyNotRequest) -> Result<String, ClientError> {
+        let response = within(ANSWER_MAX, self.inner.why_not(request)).await;
+        Ok(response.map_err(|status| self.failed(status))?.into_inner().text)
+    }
+
     /// What is dropped in the whole network, asked now.
     pub async fn drops_everywhere(&mut self) -> Result<FlowCounts, ClientError> {
         self.flow_counts("", "").await
@@ -514,7 +526,8 @@ mod tests {
         // The engine thread has ended, but the API has not.
         let (engine, requests) = Engine::new();
         drop(requests);
-        let service = ControllerServer::new(Api::new(engine, network::Kinds::default(), None, &[]));
+        let rules = std::sync::Arc::new(crate::rules::Rules::built_in().unwrap());
+        let service = ControllerServer::new(Api::new(engine, rules));
         let server = tokio::spawn(
             Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
         );

@@ -1,4 +1,5 @@
-//! The input rows that concern some ports: enough to explain, away from the engine, what happens to packets between them.
+//! The input rows that concern some objects, as the ports of a packet: enough to explain, away from the engine, what happens to packets
+//! between them.
 //!
 //! A small network is taken whole. Of a large one, the objects around the ports are taken: the ports, switches and routers that
 //! packets can come to from them, what says something of these (ACLs, groups, routes), the hosts where they have interfaces,
@@ -119,8 +120,13 @@ impl Search<'_> {
         let mut ways: BTreeMap<ObjectKey, Way> = BTreeMap::new();
         let mut waiting: VecDeque<(ObjectKey, Way)> = VecDeque::new();
         for id in ids {
-            let keys = self.objects.kinds().iter().map(|kind| ObjectKey::new(kind.name(), id.as_str()));
-            waiting.extend(keys.filter(|key| self.is_structure(key)).map(|key| (key, Way::Structure)));
+            for key in self.objects.kinds().iter().map(|kind| ObjectKey::new(kind.name(), id.as_str())) {
+                if !self.is_host(&key) {
+                    waiting.push_back((key, Way::Structure));
+                } else if self.objects.get(&key).is_some() {
+                    hosts.insert(id.clone());
+                }
+            }
         }
         while let Some((key, way)) = waiting.pop_front() {
             if found.len() == AROUND_MAX {

@@ -375,6 +375,16 @@ impl Core {
         Search { rules, objects, reports, evaluator, whole_max }.around(ports)
     }
 
+    /// What hooks remember.
+    pub(crate) fn memories(&self) -> Memories {
+        self.evaluator.memories()
+    }
+
+    /// The rows of what the switch of a transport node has reported, as inserted ones.
+    pub(crate) fn reported(&self, node: &str) -> Rows {
+        self.reports.rows_of(node)
+    }
+
     /// The desired states of all switches that have one, by transport node. Shared.
     pub(crate) fn all_desired(&self) -> BTreeMap<String, Arc<Desired>> {
         self.desired.iter().map(|(node, desired)| (node.clone(), desired.state.clone())).collect()

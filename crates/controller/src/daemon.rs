@@ -159,7 +159,7 @@ impl Daemon {
         let (ready, started) = oneshot::channel();
         let (ended, thread_end) = oneshot::channel();
         let packages = rules.packages().join(", ");
-        let api = Api::new(engine.clone(), rules.kinds().clone(), rules.host_kind(), rules.packages());
+        let api = Api::new(engine.clone(), rules.clone());
         let in_thread = move || {
             let prepared = prepare(evaluator, &rules, replay).map(|(core, journal)| {
                 let mut fleet =

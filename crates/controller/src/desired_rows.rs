@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nlog_data::{Canonical, Row, TableDelta, TableId, Value};
 use openflow_rs::DecodeError;
-use ovs_driver::{Choice, Desired};
+use ovs_driver::{Choice, Desired, Flow, FlowKey};
 use switch_tables::{FAST_FAILOVER, SELECT};
 
 use crate::rules::Rules;
@@ -30,12 +30,8 @@ pub(crate) fn rows(
         }
         Ok(())
     };
-    let flow = |(key, flow): (&ovs_driver::FlowKey, &ovs_driver::Flow)| {
-        let matching = Value::Match(Arc::new(Canonical::new(key.matching()?)));
-        let actions = Value::Actions(Arc::new(Canonical::new(flow.actions()?)));
-        Ok(vec![host.clone(), number(key.table()), number(key.priority()), matching, actions])
-    };
-    add(rules.flows, desired.flows.iter().map(flow).collect())?;
+    let flows = desired.flows.iter().map(|(key, flow)| flow_row(&host, key, flow));
+    add(rules.flows, flows.collect())?;
     let actions = |bucket: &ovs_driver::Bucket| {
         Ok::<_, DecodeError>(Value::Actions(Arc::new(Canonical::new(bucket.actions()?))))
     };
@@ -70,6 +66,20 @@ pub(crate) fn rows(
     };
     add(rules.patches, desired.patches.iter().map(patch).collect())?;
     Ok(tables)
+}
+
+/// The row of a flow of a transport node.
+///
+/// # Errors
+/// It cannot be decoded.
+pub(crate) fn flow(node: &str, key: &FlowKey, flow: &Flow) -> Result<Row, DecodeError> {
+    flow_row(&text(node), key, flow)
+}
+
+fn flow_row(host: &Value, key: &FlowKey, flow: &Flow) -> Result<Row, DecodeError> {
+    let matching = Value::Match(Arc::new(Canonical::new(key.matching()?)));
+    let actions = Value::Actions(Arc::new(Canonical::new(flow.actions()?)));
+    Ok(vec![host.clone(), number(key.table()), number(key.priority()), matching, actions])
 }
 
 fn text(text: &str) -> Value {

@@ -93,6 +93,11 @@ impl Listing {
     pub fn origin(&self, key: &FlowKey) -> Option<u64> {
         self.provenance.logical_rule(key)
     }
+
+    /// The ids of objects that a flow names: those that own it, and the datapath in its match.
+    pub(crate) fn owners(&self, key: &FlowKey) -> Vec<String> {
+        self.provenance.owners(key)
+    }
 }
 
 /// The engine thread has ended, or is about to end.
@@ -132,17 +137,53 @@ pub enum Which {
 
 /// A read-only request.
 pub(crate) enum Query {
-    Get { kind: Arc<str>, which: Which, answer: Answer<Vec<Found>> },
-    List { node: String, answer: Answer<Option<Listing>> },
-    Logical { id: String, answer: Answer<Option<LogicalFlows>> },
-    Survey { id: String, answer: Answer<Option<Survey>> },
-    Routes { router: String, answer: Answer<Result<RoutesOf, NoRouter>> },
-    FloodDrops { of: Metered, port: Option<String>, answer: Answer<FloodSurvey> },
-    Counting { of: Counted, answer: Answer<Counting> },
-    FlowCounts { keys: BTreeMap<String, Vec<FlowKey>>, answer: Answer<Countings> },
-    TableFlows { tables: BTreeMap<String, BTreeSet<u8>>, answer: Answer<Readings> },
-    Snapshot { ports: Vec<String>, answer: Answer<Result<Snapshot, CommitError>> },
-    Watch { wanted: Wanted, answer: Answer<Result<Watch, WatchError>> },
+    Get {
+        kind: Arc<str>,
+        which: Which,
+        answer: Answer<Vec<Found>>,
+    },
+    List {
+        node: String,
+        answer: Answer<Option<Listing>>,
+    },
+    Logical {
+        id: String,
+        answer: Answer<Option<LogicalFlows>>,
+    },
+    Survey {
+        id: String,
+        answer: Answer<Option<Survey>>,
+    },
+    Routes {
+        router: String,
+        answer: Answer<Result<RoutesOf, NoRouter>>,
+    },
+    FloodDrops {
+        of: Metered,
+        port: Option<String>,
+        answer: Answer<FloodSurvey>,
+    },
+    Counting {
+        of: Counted,
+        answer: Answer<Counting>,
+    },
+    FlowCounts {
+        keys: BTreeMap<String, Vec<FlowKey>>,
+        answer: Answer<Countings>,
+    },
+    TableFlows {
+        tables: BTreeMap<String, BTreeSet<u8>>,
+        answer: Answer<Readings>,
+    },
+    Snapshot {
+        ids: Vec<String>,
+        without: Option<Vec<ObjectKey>>,
+        answer: Answer<Result<Snapshot, CommitError>>,
+    },
+    Watch {
+        wanted: Wanted,
+        answer: Answer<Result<Watch, WatchError>>,
+    },
 }
 
 pub(crate) struct ChangeRequest {
@@ -255,12 +296,13 @@ impl Engine {
         self.ask(|answer| Query::FlowCounts { keys, answer }).await
     }
 
-    /// The network around ports with these ids.
+    /// The network around objects with these ids. If a change is to be tried out, `without` is what it deletes.
     pub(crate) async fn snapshot(
         &self,
-        ports: Vec<String>,
+        ids: Vec<String>,
+        without: Option<Vec<ObjectKey>>,
     ) -> Result<Result<Snapshot, CommitError>, Stopping> {
-        self.ask(|answer| Query::Snapshot { ports, answer }).await
+        self.ask(|answer| Query::Snapshot { ids, without, answer }).await
     }
 
     /// The question which flows tables of switches have, to be asked by whoever wants to know.
@@ -631,8 +673,8 @@ impl Worker {
                 };
                 drop(answer.send(tables.into_iter().map(read).collect()));
             }
-            Query::Snapshot { ports, answer } => {
-                let _ = answer.send(Snapshot::of(&mut self.core, &ports));
+            Query::Snapshot { ids, without, answer } => {
+                let _ = answer.send(Snapshot::of(&mut self.core, &ids, without.as_deref()));
             }
             Query::Watch { wanted, answer } => drop(answer.send(self.fleet.receipts.watch(wanted))),
         }

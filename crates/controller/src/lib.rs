@@ -23,7 +23,7 @@
 //! `refused_reports`, `input_rows`, `delta_split`, `homes`, `object_status`, `universal`, `provenance`, `logical_flows`,
 //! `learned` and `restore`; [`record`] and
 //! [`journal`] (the state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`];
-//! `trace` (the way of a packet, asked of the state of the core) with `concerned` and `desired_rows`; `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
+//! `trace` (the way of a packet, asked of the state of the core), `trial` (the same after a change that is not applied) and `explain` (why rows and flows exist or not) with `concerned` and `desired_rows`; `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
 //! network), `answers` (answers on their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`);
 //! [`config`]; [`daemon`] (start and end of all this).
 //!
@@ -44,6 +44,7 @@ mod derived;
 mod desired_rows;
 mod drops;
 pub mod engine;
+mod explain;
 pub mod fleet;
 mod flood_drops;
 mod flow_counts;
@@ -58,6 +59,8 @@ mod logical_flows;
 mod object_status;
 pub mod peer;
 mod provenance;
+#[cfg(test)]
+mod random_networks;
 pub mod receipt;
 pub mod record;
 mod refused_reports;
@@ -70,6 +73,7 @@ mod run;
 pub mod status;
 mod switch_address;
 mod trace;
+mod trial;
 mod universal;
 
 /// The messages and services of `proto/weft/v1/weft.proto`, generated.

@@ -70,10 +70,10 @@ impl Origins {
         }
     }
 
-    /// The rule for a datapath. A flow of a port has the port's label in its match, so its only rule is that of the port.
-    fn of(&self, datapath: Option<&str>) -> Option<u64> {
+    /// That of a datapath. A flow of a port has the port's label in its match, so its only owner is the port.
+    fn of(&self, datapath: Option<&str>) -> Option<(&Owner, &Origin)> {
         let own = self.iter().find(|((_, id), _)| Some(&**id) == datapath);
-        own.or_else(|| self.iter().next()).map(|(_, origin)| origin.rule)
+        own.or_else(|| self.iter().next())
     }
 
     fn iter(&self) -> Box<dyn Iterator<Item = (&Owner, &Origin)> + '_> {
@@ -131,15 +131,51 @@ impl Provenance {
 
     /// The logical rule behind a placed flow.
     pub(crate) fn logical_rule(&self, key: &FlowKey) -> Option<u64> {
+        let (datapath, origins) = self.origins(key)?;
+        origins.of(datapath).map(|(_, origin)| origin.rule)
+    }
+
+    /// The datapath of a placed flow, and the universal flows that it may be.
+    fn origins(&self, key: &FlowKey) -> Option<(Option<&str>, &Origins)> {
         let whole = key.matching().ok()?;
-        let label = whole.get(Field::Metadata).and_then(|(label, _)| i64::try_from(label).ok());
-        let datapath = label.and_then(|label| self.datapaths.get(&label)).map(|datapath| &**datapath);
-        let origin = |matching: Match| {
+        let datapath = self.datapath(&whole);
+        let origins = |matching: Match| {
             let key = (key.table(), key.priority(), Arc::new(Canonical::new(matching)));
-            self.parts[part(&key)].get(&key)?.of(datapath)
+            self.parts[part(&key)].get(&key)
         };
         // Other rules than the built-in ones may say the datapath in their universal flows.
-        without_datapath(&whole).filter(|_| datapath.is_some()).and_then(origin).or_else(|| origin(whole))
+        let found = without_datapath(&whole)
+            .filter(|_| datapath.is_some())
+            .and_then(origins)
+            .or_else(|| origins(whole));
+        found.map(|found| (datapath, found))
+    }
+
+    /// The datapath that a match names.
+    fn datapath(&self, matching: &Match) -> Option<&str> {
+        let (label, _) = matching.get(Field::Metadata)?;
+        self.datapaths.get(&i64::try_from(label).ok()?).map(|datapath| &**datapath)
+    }
+
+    /// The ids of objects that a flow names: those of the universal flow that it is, if there is one, and the datapath in its match.
+    pub(crate) fn owners(&self, key: &FlowKey) -> Vec<String> {
+        let mut names = Vec::new();
+        if let Some(((_, owner), origin)) =
+            self.origins(key).and_then(|(datapath, origins)| origins.of(datapath))
+        {
+            names.push(owner.to_string());
+            let rest = match &origin.rest {
+                Value::Record(values) => values,
+                one => std::slice::from_ref(one),
+            };
+            names.extend(rest.iter().filter_map(|value| match value {
+                Value::String(text) => Some(text.to_string()),
+                _ => None,
+            }));
+        }
+        let datapath = key.matching().ok().and_then(|whole| self.datapath(&whole).map(str::to_owned));
+        names.extend(datapath);
+        names
     }
 
     /// The flows that these owners have, in no particular order. An owner is the number of a table of universal flows and

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use network::ObjectKey;
 use nlog_data::{CommitError, RuleId, TableDelta, TableId};
 use openflow_rs::{FlowEntry, MacAddr};
 use ovs_driver::{Desired, FlowKey, SeenFlow};
 use packet_trace::live::{self, Seen, Whose};
-use packet_trace::{FlowRules, HostTables, Network, Origins, Payload, Sent, Trace, UNKNOWN, Words};
+use packet_trace::{Connection, FlowRules, HostTables, Network, Origins, Payload, Trace, UNKNOWN, Words};
 use tokio::task::JoinSet;
 use tonic::Status;
 use tracing::debug;
@@ -25,20 +26,23 @@ use crate::pb;
 use crate::pb::trace_request::Packet;
 use crate::provenance::Provenance;
 use crate::rules::Rules;
+use crate::trial::Trial;
 
-/// The network around some ports at one moment.
+/// The network around some objects at one moment.
 pub(crate) struct Snapshot {
-    rules: Arc<Rules>,
-    /// The input rows that concern the ports.
-    origins: Origins,
+    pub(crate) rules: Arc<Rules>,
+    /// The input rows that concern the objects.
+    pub(crate) origins: Origins,
     /// Whether some were left out because there are too many.
     is_cut: bool,
     /// Whether none were left out.
-    is_whole: bool,
+    pub(crate) is_whole: bool,
     /// How long the engine thread took.
-    taken: Duration,
-    desired: BTreeMap<String, Arc<Desired>>,
+    pub(crate) taken: Duration,
+    pub(crate) desired: BTreeMap<String, Arc<Desired>>,
     provenance: Provenance,
+    /// What a change that is to be tried out needs.
+    pub(crate) trial: Option<Trial>,
 }
 
 /// What is asked of switches: the flows of some tables, by transport node.
@@ -91,18 +95,27 @@ impl HostTables for Tables {
 }
 
 impl Snapshot {
-    /// The network around ports with these ids.
+    /// The network around objects with these ids.
     ///
     /// # Errors
     /// The engine fails.
-    pub(crate) fn of(core: &mut Core, ports: &[String]) -> Result<Snapshot, CommitError> {
-        Snapshot::of_at_most(core, ports, WHOLE_MAX)
+    pub(crate) fn of(
+        core: &mut Core,
+        ids: &[String],
+        without: Option<&[ObjectKey]>,
+    ) -> Result<Snapshot, CommitError> {
+        let trial = without.map(|without| Trial::of(core, without));
+        Ok(Snapshot { trial, ..Snapshot::of_at_most(core, ids, WHOLE_MAX)? })
     }
 
     /// The same. A network with at most so many objects is taken whole.
-    fn of_at_most(core: &mut Core, ports: &[String], whole_max: usize) -> Result<Snapshot, CommitError> {
+    pub(crate) fn of_at_most(
+        core: &mut Core,
+        ids: &[String],
+        whole_max: usize,
+    ) -> Result<Snapshot, CommitError> {
         let begun = Instant::now();
-        let concerned = core.concerned(ports, whole_max)?;
+        let concerned = core.concerned(ids, whole_max)?;
         Ok(Snapshot {
             taken: begun.elapsed(),
             rules: core.rules().clone(),
@@ -111,6 +124,7 @@ impl Snapshot {
             is_whole: concerned.is_whole,
             desired: core.all_desired(),
             provenance: core.provenance(),
+            trial: None,
         })
     }
 
@@ -143,24 +157,48 @@ pub(crate) fn trace(snapshot: Snapshot, request: &pb::TraceRequest) -> Result<(T
     let (is_cut, taken, rows) = (snapshot.is_cut, snapshot.taken, snapshot.origins.len());
     let begun = Instant::now();
     let (mut network, tables) = snapshot.network().map_err(Status::internal)?;
-    let mut sent = sent(&network, request).map_err(Status::invalid_argument)?;
+    let derived = begun.elapsed();
+    let mut trace = way(&mut network, request)?;
     if is_cut {
         let note =
             "the network around the ports is large: the objects behind flows were looked for in a part of it";
-        sent.notes.push(note.to_owned());
+        trace.notes.push(note.to_owned());
     }
-    let derived = begun.elapsed();
-    let trace = network.trace(&sent).map_err(Status::internal)?;
     debug!(rows, ?taken, ?derived, traced = ?begun.elapsed(), "packet traced");
     Ok((trace, tables))
 }
 
-fn sent(network: &Network, request: &pb::TraceRequest) -> Result<Sent, String> {
-    match &request.packet {
-        Some(Packet::Words(packet)) => network.packet(&request.from, &words(packet)?),
-        Some(Packet::Flow(fields)) => network.packet_of_flow(&request.from, fields),
-        Some(Packet::Frame(bytes)) => network.packet_of_bytes(&request.from, bytes.clone()),
+/// The way of the packet of a request through a network.
+#[allow(clippy::result_large_err, reason = "as tonic has it")]
+pub(crate) fn way(network: &mut Network, request: &pb::TraceRequest) -> Result<Trace, Status> {
+    let from = &request.from;
+    let state = connection(request.connection());
+    let sent = match &request.packet {
+        Some(Packet::Words(packet)) => {
+            let words = words(packet).map_err(Status::invalid_argument)?;
+            // What is wrong with the words themselves is the caller's affair.
+            let sent = network.packet(from, &words).map_err(Status::invalid_argument)?;
+            if state != Connection::New {
+                return network.trace_within(from, &words, state).map_err(Status::invalid_argument);
+            }
+            Ok(sent)
+        }
+        Some(_) if state != Connection::New => {
+            Err("only a packet in words has a connection state".to_owned())
+        }
+        Some(Packet::Flow(fields)) => network.packet_of_flow(from, fields),
+        Some(Packet::Frame(bytes)) => network.packet_of_bytes(from, bytes.clone()),
         None => Err("the request names no packet".to_owned()),
+    };
+    network.trace(&sent.map_err(Status::invalid_argument)?).map_err(Status::internal)
+}
+
+fn connection(state: pb::ConnectionState) -> Connection {
+    match state {
+        pb::ConnectionState::Unspecified => Connection::New,
+        pb::ConnectionState::Established => Connection::Established,
+        pb::ConnectionState::Reply => Connection::Reply,
+        pb::ConnectionState::Related => Connection::Related,
     }
 }
 
@@ -230,3 +268,6 @@ pub(crate) fn answer(trace: &Trace, form: pb::TraceForm) -> pb::TraceResponse {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

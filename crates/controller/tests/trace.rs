@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use controller::pb::row_question::About;
 use controller::pb::trace_request::Packet;
 use controller::{Client, ClientError, Rules, pb};
 use openflow_rs::FlowEntry;
@@ -78,6 +79,66 @@ async fn a_packet_goes_through_the_desired_flows_and_its_end_has_objects() {
 
     let error = trace(&mut client, "blue-9", 443, false).await.unwrap_err();
     assert!(error.to_string().contains("there is no port \"blue-9\""), "{error}");
+    running.stop().await;
+}
+
+/// A request for a packet from blue-1 to blue-2.
+fn to_blue_2(tcp: u32) -> pb::TraceRequest {
+    let words = pb::PacketInWords { to: "blue-2".to_owned(), tcp: Some(tcp), ..Default::default() };
+    pb::TraceRequest { from: "blue-1".to_owned(), packet: Some(Packet::Words(words)), ..Default::default() }
+}
+
+/// The explanation of a flow, or why it is missing.
+fn about_flow(node: &str, flow: &str) -> pb::RowQuestion {
+    let (node, flow) = (node.to_owned(), flow.to_owned());
+    pb::RowQuestion { about: Some(About::Flow(pb::HostFlow { node, flow })) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_connections_and_flows_are_asked_about() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let running = running(folder.path()).await;
+    let mut client = running.client().await;
+    let reply = pb::TraceRequest { connection: pb::ConnectionState::Reply.into(), ..to_blue_2(80) };
+    let reply = client.trace(reply).await.expect("the question is well formed");
+    assert!(reply.delivered && reply.packet.contains("tp_src=80"), "{}", reply.text);
+
+    let without = vec![pb::ObjectRef { kind: "acl".to_owned(), id: "no-ssh".to_owned() }];
+    let change = Some(pb::TriedChange { documents: Vec::new(), without });
+    let open = pb::TraceRequest { change, ..to_blue_2(22) };
+    let open = client.trace(open).await.expect("the change is accepted");
+    assert!(open.delivered, "{}", open.text);
+    assert!(open.text.starts_with("before: dropped on hv2 in blue"), "{}", open.text);
+    assert!(open.text.contains("after:  delivered to blue-2 on hv2"), "{}", open.text);
+    let text = "{kind: acl, id: no-web, switch: blue, direction: to_port, priority: 50, match: {ip_proto: tcp, tp_dst: 80}, action: drop}";
+    let documents = vec![pb::Document { name: "change.yaml".to_owned(), text: text.to_owned() }];
+    let change = Some(pb::TriedChange { documents, without: Vec::new() });
+    let shut = pb::TraceRequest { change, ..to_blue_2(80) };
+    let shut = client.trace(shut).await.expect("the change is accepted");
+    assert!(!shut.delivered && shut.text.contains("because of acl no-web"), "{}", shut.text);
+    // Without the host, the other one has nowhere to send to.
+    let without = vec![pb::ObjectRef { kind: "transport_node".to_owned(), id: "hv2".to_owned() }];
+    let change = Some(pb::TriedChange { documents: Vec::new(), without });
+    let alone =
+        client.trace(pb::TraceRequest { change, ..to_blue_2(80) }).await.expect("the change is accepted");
+    assert!(alone.text.contains("after:  dropped: port blue-2 lives on no host"), "{}", alone.text);
+    // Nothing was applied.
+    let web = trace(&mut client, "blue-2", 80, false).await.expect("the question is well formed");
+    assert!(web.delivered, "{}", web.text);
+
+    let flows = desired(&running, "hv2");
+    let of_acl =
+        flows.iter().find(|flow| flow.entry.to_string().contains("tp_dst=22")).expect("the ACL has a flow");
+    let text = of_acl.entry.to_string();
+    let question = Some(about_flow("hv2", &text));
+    let why = client.explain(pb::ExplainRequest { question, rows: 0, json: false }).await;
+    let why = why.expect("the flow is there");
+    for part in ["of_flow(\"hv2\", 43, ", "acl(\"no-ssh\", ", "vif(\"hv2\", \"blue-2\", "] {
+        assert!(why.contains(part), "no {part} in {why}");
+    }
+    let question = Some(about_flow("hv2", &text.replace("tp_dst=22", "tp_dst=23")));
+    let why_not = client.why_not(pb::WhyNotRequest { question, json: false }).await.expect("it is not there");
+    assert!(why_not.contains("acl(\"no-ssh\", "), "{why_not}");
     running.stop().await;
 }
 

@@ -129,10 +129,13 @@ fn rules(program: &Program, answer: &WhyNot, most: usize, indent: &str, lines: &
         });
         return;
     }
-    for obstacle in answer.obstacles.iter().take(most) {
+    // What no rule can derive leads nowhere, unless there is nothing else to say.
+    let fit = answer.obstacles.iter().take_while(|obstacle| !obstacle.is_unfit()).count();
+    let shown = if fit == 0 { most } else { most.min(fit) };
+    for obstacle in answer.obstacles.iter().take(shown) {
         one(program, answer, obstacle, indent, lines);
     }
-    if let Some(more @ 1..) = answer.obstacles.len().checked_sub(most) {
+    if let Some(more @ 1..) = answer.obstacles.len().checked_sub(shown) {
         lines.push(format!("{indent}{} get no further", other_rules(more)));
     }
 }

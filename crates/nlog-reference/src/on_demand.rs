@@ -192,15 +192,21 @@ impl OnDemand {
         if self.long.borrow().contains(pattern) {
             return None;
         }
-        let bound = self.tried.get() + BOUND;
-        let before = self.most.replace(Some(self.most.get().map_or(bound, |most| most.min(bound))));
-        let rows = self.matching(pattern.table, &pattern.columns);
-        let is_exhausted = self.is_exhausted();
-        self.most.set(before);
-        if is_exhausted {
+        let rows = self.within(BOUND, || self.matching(pattern.table, &pattern.columns));
+        if rows.is_none() {
             self.long.borrow_mut().push(pattern.clone());
         }
-        (!is_exhausted).then_some(rows)
+        rows
+    }
+
+    /// Looks for something, and tries at most so many combinations of rows for it; none if these do not suffice.
+    pub fn within<T>(&self, combinations: u64, look: impl FnOnce() -> T) -> Option<T> {
+        let bound = self.tried.get() + combinations;
+        let before = self.most.replace(Some(self.most.get().map_or(bound, |most| most.min(bound))));
+        let found = look();
+        let is_exhausted = self.is_exhausted();
+        self.most.set(before);
+        (!is_exhausted).then_some(found)
     }
 
     /// Counts the combinations that a rule has tried. Once there are too many, tables give no more rows, and nothing is kept.

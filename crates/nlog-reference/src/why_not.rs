@@ -14,6 +14,7 @@ use crate::expression::Values;
 use crate::hidden::{HiddenPart, hidden_part};
 use crate::text;
 
+mod heads;
 mod search;
 
 use search::{Finding, Search, Step};
@@ -30,7 +31,8 @@ pub struct WhyNot {
     pub nearest: Vec<Row>,
     /// The number of rows of the table; none if that takes long to say.
     pub rows: Option<usize>,
-    /// For each rule of the table that could derive it, the obstacle. Rules that get furthest come first.
+    /// For each rule of the table that could derive it, the obstacle. Rules that get furthest come first, and last those that lack a row
+    /// that no rule can derive.
     pub obstacles: Vec<Obstacle>,
     /// Rules of the table that derive only other rows: a column of their head is a different constant.
     pub unfit: Vec<RuleId>,
@@ -106,6 +108,26 @@ pub enum ObstacleKind {
     None,
 }
 
+impl Obstacle {
+    /// Whether the rule lacks a row that no rule can derive, since all have other constants.
+    pub(crate) fn is_unfit(&self) -> bool {
+        match &self.kind {
+            ObstacleKind::NoRow { why_not, .. } => {
+                let rules = why_not.obstacles.len() + why_not.unfit.len();
+                rules > 0 && why_not.obstacles.iter().all(Obstacle::is_unfit)
+            }
+            _ => false,
+        }
+    }
+
+    /// How far the rules get with the row that this one lacks: from 0 to 1.
+    fn nested(&self) -> f64 {
+        let ObstacleKind::NoRow { why_not, .. } = &self.kind else { return 0.0 };
+        let progress = |one: &Obstacle| (one.passed as f64 + one.nested()) / one.steps.max(1) as f64;
+        why_not.obstacles.iter().map(progress).fold(0.0, f64::max)
+    }
+}
+
 impl OnDemand {
     /// Explains why there is no row like this; see [`WhyNot`]. For a row that is present, the answer has no meaning.
     pub fn why_not(&self, pattern: &Pattern) -> WhyNot {
@@ -121,8 +143,14 @@ impl OnDemand {
                 obstacles.push(self.obstacle(id, rule, pattern));
             }
         }
-        // Fractions by cross-multiplication, largest first.
-        obstacles.sort_by(|a, b| (b.passed * a.steps.max(1)).cmp(&(a.passed * b.steps.max(1))));
+        // Fractions by cross-multiplication, largest first. Of equal ones, that which gets further with the row that it lacks.
+        let mut ranked: Vec<(bool, f64, Obstacle)> =
+            obstacles.into_iter().map(|one: Obstacle| (one.is_unfit(), one.nested(), one)).collect();
+        ranked.sort_by(|(a_unfit, a_nested, a), (b_unfit, b_nested, b)| {
+            let fractions = || (b.passed * a.steps.max(1)).cmp(&(a.passed * b.steps.max(1)));
+            a_unfit.cmp(b_unfit).then_with(fractions).then_with(|| b_nested.total_cmp(a_nested))
+        });
+        let obstacles = ranked.into_iter().map(|(.., obstacle)| obstacle).collect();
         let (nearest, rows) = self.nearest_to(pattern);
         WhyNot { pattern: pattern.clone(), nearest, rows, obstacles, unfit }
     }

@@ -7,28 +7,30 @@
 //! In reading order: [`Network`] (rules, rows and simulated hosts) with [`HostTables`] (flow tables that are there already),
 //! [`Words`] (a packet in words) and [`Sent`] (the frame that they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why
 //! the packet or a copy ends), `findings` (which objects and reports are behind that), [`text`] and [`json`] (how it reads),
-//! [`live`] (the flows on the way compared with those of switches), [`AskedFlow`] (a flow of a switch, and the rows that mean it).
+//! [`compare`] with [`Change`] (a packet before and after a change of objects), [`live`] (the flows on the way compared with those of switches), [`Question`] (rows to explain, also as flows of a switch).
 #![forbid(unsafe_code)]
 
 mod cause;
+mod change;
 mod compare;
 mod connection;
 mod findings;
-mod flow_text;
 pub mod json;
 pub mod live;
 mod network;
 mod packet;
+mod question;
 mod ready;
 pub mod text;
 mod way;
 
 pub use cause::{Cause, Drop, Leaf, Nearest};
+pub use change::{Change, ChangeError, follow};
 pub use compare::{Difference, Parting, Side, compare};
 pub use connection::Connection;
-pub use flow_text::AskedFlow;
 pub use network::{Network, Origins, UNKNOWN};
 pub use openflow_rs::MacAddr;
 pub use packet::{Payload, Sent, Words};
+pub use question::{AskedFlow, FlowName, Question};
 pub use ready::{FlowRules, HostTables};
 pub use way::{Delivery, FlowView, Hop, Line, LookupView, Trace};

@@ -1,30 +1,31 @@
-//! `weft explain` and `weft why-not`: why a row is present or missing after some transactions.
+//! `weft explain` and `weft why-not`: why a row is present or missing after some transactions, or in a running controller.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use controller::pb;
+use controller::pb::row_question::About;
 use nlog::Program;
 use nlog::diagnostic::Severity;
-use nlog::program::{Pattern, Place};
-use nlog_data::json::to_json;
-use nlog_data::{ColumnDelta, Evaluator, Role, Row, TableId, Tables};
+use nlog::program::Pattern;
+use nlog_data::{ColumnDelta, Evaluator, Role, Row, Tables};
 use nlog_dataflow::{Dataflow, Options};
-use nlog_reference::{Obstacle, ObstacleKind, OnDemand, WhyNot, explanation};
-use packet_trace::{AskedFlow, UNKNOWN};
-use serde_json::{Value as Json, json};
+use nlog_reference::tree::Explainer;
+use nlog_reference::{OnDemand, explanation};
+use packet_trace::{Origins, Question, UNKNOWN, follow};
 
+use crate::client::{Address, failed};
 use crate::eval::{Begin, Run, Running, Source};
 use crate::exit::Failure;
 use crate::program::{compile, load, show};
 
 /// The arguments of both commands.
 #[derive(Args)]
-struct Question {
+struct Asked {
     /// `.nlog` files or folders, which form one program (`builtin` is the built-in rules), and then a row, written as in a
-    /// rule; `_` and `..` match any value: 'location("p1", ..)'
+    /// rule; `_` and `..` match any value: 'location("p1", ..)'. Without a program, the running controller is asked
     // One list, since options may stand between programs and row.
     #[arg(required = true, value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
@@ -33,22 +34,27 @@ struct Question {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    address: Address,
 }
 
 /// Arguments of `weft explain`.
 #[derive(Args)]
 #[command(
-    override_usage = "weft explain [OPTIONS] <PROGRAM>... <ATOM>",
-    after_help = "If several rules derive a row, the rule with the lowest fingerprint is shown, with its first binding.\n\
+    override_usage = "weft explain [OPTIONS] [PROGRAM]... <ATOM>",
+    after_help = "Without a program, the running controller is asked. It answers for the network as it is now, and does not know which transaction \
+                        inserted a row; its journal does.\n\
+                        If several rules derive a row, the rule with the lowest fingerprint is shown, with its first binding.\n\
                         Of each rule, at most 1,000 bindings are counted.\n\
-                        The exit status is 1 if no row matches; `weft why-not` explains why."
+                        The exit status is 1 if no row matches; `weft why-not` explains why.",
+    mut_arg("input", |input| input.required_unless_present_any(["objects", "programs"])),
 )]
 pub(crate) struct Explain {
     #[command(flatten)]
-    question: Question,
+    asked: Asked,
     /// Maximum number of rows to explain if several match
-    #[arg(long, default_value_t = 10, value_name = "N")]
-    rows: usize,
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rows: u32,
     /// Instead of a row, take a flow of this host as `ovs-ofctl dump-flows` prints it, or its cookie: 'cookie=0x1f'
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
@@ -57,50 +63,39 @@ pub(crate) struct Explain {
 /// Arguments of `weft why-not`.
 #[derive(Args)]
 #[command(
-    override_usage = "weft why-not [OPTIONS] <PROGRAM>... <ATOM>",
-    after_help = "The atoms of each rule are tried in order of how many of their columns are known.\n\
-                        The exit status is 1 if a row matches; `weft explain` explains why."
+    override_usage = "weft why-not [OPTIONS] [PROGRAM]... <ATOM>",
+    after_help = "Without a program, the running controller is asked, for the network as it is now.\n\
+                        The atoms of each rule are tried in order of how many of their columns are known.\n\
+                        The exit status is 1 if a row matches; `weft explain` explains why.",
+    mut_arg("input", |input| input.required_unless_present_any(["objects", "programs"])),
 )]
 pub(crate) struct WhyNotCommand {
     #[command(flatten)]
-    question: Question,
+    asked: Asked,
+    /// Instead of a row, take a flow that this host lacks, written as `ovs-ofctl dump-flows` prints flows
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
 }
 
 impl Explain {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let Case { state, origins, pattern, flow, refused } = self.question.case(self.host.as_deref())?;
-        let mut rows = matching(&state, &pattern);
-        if let Some(flow) = &flow {
-            rows.retain(|row| flow.admits(&state, row));
-        }
-        if let (true, Some(host)) = (rows.is_empty(), &self.host) {
-            return Err(Failure::Rejected(format!(
-                "no rule derives such a flow for {host}: it is not the controller's, or the network was another one then"
-            )));
-        }
-        if rows.is_empty() {
-            let asked = explanation::pattern(state.program(), &pattern);
-            return Err(Failure::Rejected(format!("no row matches {asked}; `weft why-not` explains why")));
-        }
-        let mut explainer = Explainer { state: &state, origins: &origins, told: BTreeSet::new() };
-        let trees: Vec<Tree> =
-            rows.iter().take(self.rows).map(|row| explainer.tree(pattern.table, row)).collect();
-        let mut out = std::io::stdout().lock();
-        if self.question.json {
-            let rows_json: Vec<Json> = trees.iter().map(|tree| tree.json(state.program())).collect();
-            let object = json!({"rows": rows_json, "more": rows.len() - trees.len()});
-            writeln!(out, "{object}").map_err(Failure::output)?;
-        } else {
-            let mut lines = Vec::new();
-            for tree in &trees {
-                tree.text(state.program(), "", &mut lines);
-            }
-            if rows.len() > trees.len() {
-                lines.push(format!("and {} more matching rows; --rows shows more", rows.len() - trees.len()));
-            }
-            writeln!(out, "{}", lines.join("\n")).map_err(Failure::output)?;
-        }
+        let Some((programs, atom)) = self.asked.parts()? else {
+            let question = Some(self.asked.message(self.host.as_deref()));
+            let request = pb::ExplainRequest { question, rows: self.rows, json: self.asked.json };
+            return self
+                .asked
+                .address
+                .with(|mut client| async move { print(&client.explain(request).await.map_err(failed)?) });
+        };
+        let Case { state, origins, question, refused } =
+            self.asked.case(programs, &atom, self.host.as_deref())?;
+        let origin = |table, row: &Row| origins.get(&(table, row.clone())).copied();
+        let explainer = Explainer { state: &state, origin: &origin, is_part: false };
+        let answer = question.explain(&explainer, &question.rows(&state), self.rows as usize);
+        let answer = answer.map_err(Failure::Rejected)?;
+        let program = state.program();
+        print(&if self.asked.json { answer.json(program).to_string() } else { answer.text(program) })?;
         refused
     }
 }
@@ -108,22 +103,25 @@ impl Explain {
 impl WhyNotCommand {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let Case { state, pattern, refused, .. } = self.question.case(None)?;
-        let program = state.program();
-        if let Some(row) = matching(&state, &pattern).first() {
-            let row = explanation::atom(program, pattern.table, row);
-            return Err(Failure::Rejected(format!("{row} exists; `weft explain` explains why")));
-        }
-        let answer = state.why_not(&pattern);
-        let mut out = std::io::stdout().lock();
-        let text = if self.question.json {
-            why_not_json(program, &answer).to_string()
-        } else {
-            explanation::why_not(program, &answer).join("\n")
+        let Some((programs, atom)) = self.asked.parts()? else {
+            let question = Some(self.asked.message(self.host.as_deref()));
+            let request = pb::WhyNotRequest { question, json: self.asked.json };
+            return self
+                .asked
+                .address
+                .with(|mut client| async move { print(&client.why_not(request).await.map_err(failed)?) });
         };
-        writeln!(out, "{text}").map_err(Failure::output)?;
+        let Case { state, question, refused, .. } = self.asked.case(programs, &atom, self.host.as_deref())?;
+        let answer = question.why_not(&state, || question.rows(&state)).map_err(Failure::Rejected)?;
+        let program = state.program();
+        let lines = || explanation::why_not(program, &answer).join("\n");
+        print(&if self.asked.json { answer.json(program).to_string() } else { lines() })?;
         refused
     }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::output)
 }
 
 /// A state, and a question about it.
@@ -131,41 +129,58 @@ struct Case {
     state: OnDemand,
     /// For each row of an input table, the transaction that inserted it, itself or through a hook.
     origins: Origins,
-    pattern: Pattern,
-    /// The flow, if the question is about one.
-    flow: Option<AskedFlow>,
+    question: Question,
     /// An error if some transactions were refused. The refusals have been reported already.
     refused: Result<(), Failure>,
 }
 
-impl Question {
-    /// Reads the program, the input rows and the question.
-    fn case(&self, host: Option<&str>) -> Result<Case, Failure> {
-        let Some((atom, programs)) = self.programs.split_last().filter(|(_, programs)| !programs.is_empty())
-        else {
-            let why = "give a program and a row, such as: rules 'location(\"p1\", ..)'";
-            return Err(Failure::Usage(why.to_owned()));
+impl Asked {
+    /// The programs and the row; none if there are no programs, so that the controller is to be asked.
+    fn parts(&self) -> Result<Option<(&[PathBuf], String)>, Failure> {
+        let (atom, programs) =
+            self.programs.split_last().ok_or_else(|| Failure::Usage("give a row".to_owned()))?;
+        match (programs.is_empty(), self.source.is_empty()) {
+            (true, true) => Ok(None),
+            (false, false) => Ok(Some((programs, atom.to_string_lossy().into_owned()))),
+            (true, false) => Err(Failure::Usage(
+                "-i and --objects need a program, such as: builtin 'location(\"p1\", ..)'; without one, the running controller is asked"
+                    .to_owned(),
+            )),
+            (false, true) => Err(Failure::Usage(
+                "say what the network is: -i TXNS or --objects FILE; without a program, the running controller is asked"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// The question for a controller.
+    fn message(&self, host: Option<&str>) -> pb::RowQuestion {
+        let atom = self.programs.last().map(|atom| atom.to_string_lossy().into_owned()).unwrap_or_default();
+        let about = match host {
+            None => About::Row(atom),
+            Some(host) => About::Flow(pb::HostFlow { node: host.to_owned(), flow: atom }),
         };
-        let atom = atom.to_string_lossy();
-        let (program, pattern, flow) = match host {
+        pb::RowQuestion { about: Some(about) }
+    }
+
+    /// Reads the program, the input rows and the question.
+    fn case(&self, programs: &[PathBuf], atom: &str, host: Option<&str>) -> Result<Case, Failure> {
+        let (program, question) = match host {
             None => {
-                let (program, pattern) = compile_with_atom(programs, &atom)?;
-                (program, pattern, None)
+                let (program, pattern) = compile_with_atom(programs, atom)?;
+                (program, Question::Rows(pattern))
             }
             Some(host) => {
                 let program = compile(programs)?;
-                let flow = AskedFlow::read(&program, host, &atom).map_err(Failure::Usage)?;
-                (program, flow.pattern.clone(), Some(flow))
+                let question = Question::of_flow(&program, host, atom).map_err(Failure::Usage)?;
+                (program, question)
             }
         };
         let (origins, refused) = input_rows(&program, &self.source, None)?;
         let state = OnDemand::new(program, origins.keys().cloned());
-        Ok(Case { state, origins, pattern, flow, refused })
+        Ok(Case { state, origins, question, refused })
     }
 }
-
-/// The rows of input tables, those of hooks included, each with the transaction that inserted it.
-type Origins = BTreeMap<(TableId, Row), u64>;
 
 /// Runs transactions, up to this one, and returns the resulting rows of the input tables, with an error if some transactions
 /// were refused; the refusals have been reported already.
@@ -238,16 +253,6 @@ impl Inputs {
     }
 }
 
-/// Applies what a transaction changed in the rows of input tables.
-pub(crate) fn follow(origins: &mut Origins, txn: u64, delta: &ColumnDelta) {
-    for (&table, changes) in &delta.to_rows().tables {
-        for row in &changes.delete {
-            origins.remove(&(table, row.clone()));
-        }
-        origins.extend(changes.insert.iter().map(|row| ((table, row.clone()), txn)));
-    }
-}
-
 /// Compiles the program and the pattern of the row.
 fn compile_with_atom(programs: &[PathBuf], atom: &str) -> Result<(Arc<Program>, Pattern), Failure> {
     let sources = load(programs)?;
@@ -259,188 +264,4 @@ fn compile_with_atom(programs: &[PathBuf], atom: &str) -> Result<(Arc<Program>, 
         Failure::Usage(format!("{atom:?} is not a row; write one such as location(\"p1\", ..)"))
     })?;
     Ok((program, pattern))
-}
-
-fn matching(state: &OnDemand, pattern: &Pattern) -> Vec<Row> {
-    state.matching(pattern.table, &pattern.columns).into_iter().cloned().collect()
-}
-
-/// A row and its origin.
-struct Tree {
-    table: TableId,
-    row: Row,
-    reason: Reason,
-}
-
-enum Reason {
-    /// It was inserted into an input table by this transaction.
-    Transaction(Option<u64>),
-    /// A rule derives it.
-    Rule {
-        place: Place,
-        from: Vec<Tree>,
-        more_rows: usize,
-        other_ways: usize,
-        /// Whether there are more rows or ways than are counted.
-        more: bool,
-    },
-    /// It was explained above.
-    Told,
-}
-
-struct Explainer<'a> {
-    state: &'a OnDemand,
-    origins: &'a Origins,
-    told: BTreeSet<(TableId, Row)>,
-}
-
-impl Explainer<'_> {
-    /// A program has no recursion, so this terminates.
-    fn tree(&mut self, table: TableId, row: &Row) -> Tree {
-        let program = self.state.program();
-        let name = (table, row.clone());
-        let reason = if program.schema.table(table).role == Role::Input {
-            Reason::Transaction(self.origins.get(&name).copied())
-        } else if !self.told.insert(name) {
-            Reason::Told
-        } else {
-            let ways = self.state.derivations(table, row, explanation::WAYS);
-            let more = ways.iter().any(|way| way.more);
-            let mut bodies = ways.iter().map(|way| (way.rule, explanation::Body::of(program, way)));
-            match bodies.next() {
-                None => Reason::Told,
-                Some((rule, body)) => Reason::Rule {
-                    place: program.rule(rule).place.clone(),
-                    from: body.rows.iter().map(|(table, row)| self.tree(*table, row)).collect(),
-                    more_rows: body.more_rows,
-                    other_ways: bodies.map(|(_, other)| other.other_ways + 1).sum::<usize>()
-                        + body.other_ways,
-                    more,
-                },
-            }
-        };
-        Tree { table, row: row.clone(), reason }
-    }
-}
-
-impl Tree {
-    fn text(&self, program: &Program, indent: &str, lines: &mut Vec<String>) {
-        let row = explanation::atom(program, self.table, &self.row);
-        match &self.reason {
-            Reason::Transaction(Some(txn)) => {
-                let hook = program.hook_of(self.table);
-                let hook = hook.map(|wiring| format!("hook {}, ", wiring.text(&program.schema)));
-                lines.push(format!("{indent}{row}  {}transaction {txn}", hook.unwrap_or_default()));
-            }
-            Reason::Transaction(None) => lines.push(format!("{indent}{row}")),
-            Reason::Told => lines.push(format!("{indent}{row}  as above")),
-            Reason::Rule { place, from, more_rows, other_ways, more } => {
-                let at_least = explanation::at_least(*more);
-                let others = match other_ways {
-                    0 => String::new(),
-                    1 => format!(", and {at_least}one other way"),
-                    others => format!(", and {at_least}{others} other ways"),
-                };
-                lines.push(format!("{indent}{row}  {place}{others}"));
-                let deeper = format!("{indent}    ");
-                for tree in from {
-                    tree.text(program, &deeper, lines);
-                }
-                if *more_rows > 0 {
-                    lines.push(format!("{deeper}and {at_least}{more_rows} more rows"));
-                }
-            }
-        }
-    }
-
-    fn json(&self, program: &Program) -> Json {
-        let mut object = row_json(program, self.table, &self.row);
-        match &self.reason {
-            Reason::Transaction(txn) => {
-                object["txn"] = json!(txn);
-                if let Some(wiring) = program.hook_of(self.table) {
-                    object["hook"] = json!(wiring.text(&program.schema));
-                }
-            }
-            Reason::Told => object["told"] = json!(true),
-            Reason::Rule { place, from, more_rows, other_ways, more } => {
-                if *more {
-                    object["more"] = json!(true);
-                }
-                object["more_rows"] = json!(more_rows);
-                object["rule"] = place_json(place);
-                object["from"] = from.iter().map(|tree| tree.json(program)).collect();
-                object["other_ways"] = json!(other_ways);
-            }
-        }
-        object
-    }
-}
-
-fn row_json(program: &Program, table: TableId, row: &Row) -> Json {
-    json!({"table": program.schema.table(table).name, "row": row.iter().map(to_json).collect::<Vec<_>>()})
-}
-
-fn place_json(place: &Place) -> Json {
-    json!({"file": *place.file, "line": place.line, "column": place.column})
-}
-
-fn why_not_json(program: &Program, answer: &WhyNot) -> Json {
-    let table = answer.pattern.table;
-    let wanted: Vec<Option<Json>> =
-        answer.pattern.columns.iter().map(|value| value.as_ref().map(to_json)).collect();
-    let nearest: Vec<Json> = answer.nearest.iter().map(|row| row.iter().map(to_json).collect()).collect();
-    let obstacles: Vec<Json> =
-        answer.obstacles.iter().map(|obstacle| obstacle_json(program, answer, obstacle)).collect();
-    let unfit: Vec<Json> = answer.unfit.iter().map(|rule| place_json(&program.rule(*rule).place)).collect();
-    json!({
-        "table": program.schema.table(table).name,
-        "row": wanted,
-        "rows": answer.rows,
-        "nearest": nearest,
-        "rules": obstacles,
-        "other_rules": unfit,
-    })
-}
-
-fn obstacle_json(program: &Program, answer: &WhyNot, obstacle: &Obstacle) -> Json {
-    let named = |values: &[(String, nlog_data::Value)]| -> Json {
-        Json::Object(values.iter().map(|(name, value)| (name.clone(), to_json(value))).collect())
-    };
-    let found: Vec<Json> = obstacle.found.iter().map(|(table, row)| row_json(program, *table, row)).collect();
-    let what = match &obstacle.kind {
-        ObstacleKind::NoRow { place, why_not, .. } => {
-            json!({"kind": "no-row", "atom": place_json(place), "why_not": why_not_json(program, why_not)})
-        }
-        ObstacleKind::False { condition, values } => {
-            json!({"kind": "false", "condition": condition, "values": named(values)})
-        }
-        ObstacleKind::NoResult { call, values, found } => {
-            let found = found.as_ref().map(to_json);
-            json!({"kind": "no-result", "call": call, "values": named(values), "found": found})
-        }
-        ObstacleKind::Head { column, found } => {
-            let column = &program.schema.table(answer.pattern.table).columns[*column].name;
-            json!({"kind": "head", "column": column, "found": to_json(found)})
-        }
-        ObstacleKind::Aggregate { derived } => {
-            let derived: Vec<Json> = derived.iter().map(|row| row.iter().map(to_json).collect()).collect();
-            json!({"kind": "aggregate", "derived": derived})
-        }
-        ObstacleKind::Overridden { by } => {
-            json!({"kind": "overridden", "by": by.iter().map(to_json).collect::<Vec<_>>()})
-        }
-        ObstacleKind::None => json!({"kind": "none"}),
-    };
-    let mut object = json!({
-        "rule": place_json(&program.rule(obstacle.rule).place),
-        "found": found,
-        "variables": named(&obstacle.variables),
-        "others": obstacle.others,
-        "obstacle": what,
-    });
-    if obstacle.cut {
-        object["more"] = json!(true);
-    }
-    object
 }

@@ -15,8 +15,6 @@ mod capture;
 mod change;
 mod running;
 
-use change::Change;
-
 use crate::client::Address;
 use crate::eval::{Begin, Source};
 use crate::exit::Failure;
@@ -217,8 +215,8 @@ impl TraceCommand {
 
     /// Traces the packet before and after a change, and prints what differs.
     fn compare(&self, begin: Option<Begin>, program: &Arc<Program>, from: &str) -> Result<(), Failure> {
-        let change = Change { file: self.diff.as_ref(), without: &self.without };
-        let ([before, after], refused) = change.rows(begin, program, &self.source, self.at)?;
+        let change = change::read(self.diff.as_ref(), &self.without)?;
+        let ([before, after], refused) = change::rows(&change, begin, program, &self.source, self.at)?;
         let mut states = [before, after].into_iter().map(|rows| {
             let mut network = Network::new(program, rows).map_err(Failure::Rejected)?;
             let trace = self.packet.trace(&mut network, from)?;

@@ -13,6 +13,7 @@ mod eval_rules;
 mod eval_state;
 mod examples;
 mod explain;
+mod explain_running;
 mod figure6;
 mod fmt;
 mod forbid;

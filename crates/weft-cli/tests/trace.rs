@@ -254,9 +254,36 @@ fn a_flow_of_a_switch_is_explained_by_its_text_and_by_its_cookie() {
 }
 
 #[test]
+fn a_missing_flow_is_told_down_to_the_missing_object_or_report() {
+    let folder = folder();
+    let why_not = |flow: &str| {
+        let source = ["why-not", "builtin", "--objects", "net.yaml", "-i", "reports.jsonl", "--host", "hv1"];
+        folder.weft(&[&source[..], &[flow]].concat())
+    };
+    // Datapath 1 is that of blue.
+    let flow = "table=20,priority=50,metadata=0x1,dl_dst=02:00:00:00:00:99 actions=drop";
+    let outcome = why_not(flow);
+    says(outcome.has_status(0), &["finds no isolated_delivery(port, 20, 50, match\"metadata=0x1,dl_dst="]);
+    says(&outcome, &["finds no port_mac(port, mac\"02:00:00:00:00:99\")", "finds switch_port("]);
+    // No interface of hv1 has this number.
+    says(
+        why_not("table=0,priority=100,in_port=77 actions=drop").has_status(0),
+        &["finds no tunnel_port(\"hv1\", tunnel, 77)"],
+    );
+    let there = why_not("table=20,priority=50,metadata=0x1,dl_dst=02:00:00:00:00:01 actions=drop");
+    assert!(there.has_status(1).stderr.contains("exists; `weft explain` explains why"), "{}", there.stderr);
+    assert!(why_not("cookie=0x1").has_status(1).stderr.contains("give the flow's text"));
+    assert!(why_not("nonsense").has_status(2).stderr.contains("is no flow"));
+}
+
+#[test]
 fn a_running_controller_says_what_its_journal_says() {
     let controller = Controller::start();
     controller.folder.write("network.yaml", NETWORK);
+    controller.folder.write(
+        "change.yaml",
+        "{kind: acl, id: no-web, switch: red, direction: to_port, priority: 50, action: drop}",
+    );
     let network = controller.folder.path("network.yaml");
     controller.weft(&["apply", "-f", network.to_str().unwrap()]).has_status(0);
     let journal = controller.folder.path("state/journal.jsonl");
@@ -266,6 +293,8 @@ fn a_running_controller_says_what_its_journal_says() {
         &["blue-1", "--to", "red-1", "--json"],
         &["blue-1", "--to", "red-1", "--verbose"],
         &["blue-1", "--flow", "tcp,dl_dst=02:00:00:00:ff:01,nw_dst=10.0.2.1"],
+        &["blue-1", "--to", "red-1", "--ct", "rpl"],
+        &["blue-1", "--to", "red-1", "--diff", "change.yaml", "--without", "acl/no-ssh"],
     ] {
         let running = controller.weft(&[&["trace"], arguments].concat());
         let offline = ["trace", "builtin", "-i", journal.to_str().unwrap()];
@@ -277,6 +306,7 @@ fn a_running_controller_says_what_its_journal_says() {
             .replace(" (transaction 1)", "")
             .replace("\"transaction\":1", "\"transaction\":null");
         assert_eq!(running.stdout, offline, "{}", running.stderr);
+        assert_ne!(offline, "", "{}", running.stderr);
     }
     let unknown = controller.weft(&["trace", "blue-9", "--to", "red-1"]);
     assert!(unknown.has_status(1).stderr.contains("there is no port \"blue-9\""), "{}", unknown.stderr);

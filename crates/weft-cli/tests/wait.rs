@@ -120,6 +120,14 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
+    async fn explain(&self, _: Request<pb::ExplainRequest>) -> Result<Response<pb::ExplainResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
+    async fn why_not(&self, _: Request<pb::WhyNotRequest>) -> Result<Response<pb::WhyNotResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     async fn status(&self, _: Request<pb::StatusRequest>) -> Result<Response<pb::StatusResponse>, Status> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst);
         let synced = self.script.in_order_after.is_some_and(|after| asked >= after);

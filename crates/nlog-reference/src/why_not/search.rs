@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use nlog::program::{BodyItem, Expr, HeadTerm, Pattern, Rule, Term, VariableId};
 use nlog_data::{Row, Schema, TableId, Value};
 
+use super::heads;
 use crate::OnDemand;
 use crate::expression::{Outcome, Values, call, evaluate};
 use crate::hidden::{HiddenPart, hidden_part};
@@ -85,6 +86,11 @@ impl<'a> Search<'a> {
                 },
                 Expr::Constant(_) => {}
                 _ => computed.push(Step::Head { column, expr, wanted }),
+            }
+        }
+        for step in &computed {
+            if let Step::Head { expr, wanted, .. } = step {
+                heads::bind(expr, wanted, &mut given);
             }
         }
         let steps = order(rule, &given, computed, state, schema);

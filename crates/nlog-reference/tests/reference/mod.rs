@@ -3,6 +3,7 @@
 mod build;
 mod defaults;
 mod fields;
+mod questions;
 mod random;
 mod semantics;
 mod source;

@@ -2,7 +2,10 @@
 
 use controller::pb;
 
-use super::{ConnectionState, PacketArguments, TraceCommand, capture};
+use network::ObjectKey;
+use packet_trace::Change;
+
+use super::{ConnectionState, PacketArguments, TraceCommand, capture, change};
 use crate::client::failed;
 use crate::exit::Failure;
 
@@ -10,11 +13,16 @@ impl TraceCommand {
     /// Asks the controller for the way of each packet.
     pub(super) fn ask(&self, from: &str) -> Result<(), Failure> {
         let is_past = !self.source.is_empty() || self.at.is_some() || self.state.is_some();
-        let is_change = self.diff.is_some() || !self.without.is_empty();
-        if is_past || is_change || !matches!(self.packet.ct, ConnectionState::New) {
-            let why = "-i, --objects, --state, --at, --diff, --without and --ct need a program, such as: builtin blue-1; without one, the running controller is asked";
+        if is_past {
+            let why = "-i, --objects, --state and --at need a program, such as: builtin blue-1; without one, the running controller is asked";
             return Err(Failure::Usage(why.to_owned()));
         }
+        let is_change = self.diff.is_some() || !self.without.is_empty();
+        if is_change && self.live {
+            let why = "--live compares with what switches have, and none has the flows of a change that is not applied: leave out --live";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+        let change = is_change.then(|| self.tried_change()).transpose()?;
         let form = match (self.json, self.verbose) {
             (true, _) => pb::TraceForm::Json,
             (_, true) => pb::TraceForm::Verbose,
@@ -25,6 +33,8 @@ impl TraceCommand {
             packet: Some(packet),
             form: form.into(),
             live: self.live,
+            connection: self.packet.ct.message().into(),
+            change: change.clone(),
         };
         let frames = self.packet.pcap.as_deref().map(capture::frames).transpose()?;
         let is_capture = frames.is_some();
@@ -47,9 +57,34 @@ impl TraceCommand {
     }
 }
 
+impl TraceCommand {
+    /// The change of a request.
+    fn tried_change(&self) -> Result<pb::TriedChange, Failure> {
+        let Change { documents, without } = change::read(self.diff.as_ref(), &self.without)?;
+        let document = |(name, text)| pb::Document { name, text };
+        let object = |key: ObjectKey| pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() };
+        Ok(pb::TriedChange {
+            documents: documents.into_iter().map(document).collect(),
+            without: without.into_iter().map(object).collect(),
+        })
+    }
+}
+
 /// A field of a request: empty if it is not given.
 fn text<T: ToString>(value: Option<&T>) -> String {
     value.map(T::to_string).unwrap_or_default()
+}
+
+impl ConnectionState {
+    /// The state in a request.
+    fn message(self) -> pb::ConnectionState {
+        match self {
+            ConnectionState::New => pb::ConnectionState::Unspecified,
+            ConnectionState::Est => pb::ConnectionState::Established,
+            ConnectionState::Rpl => pb::ConnectionState::Reply,
+            ConnectionState::Rel => pb::ConnectionState::Related,
+        }
+    }
 }
 
 impl PacketArguments {

@@ -1,0 +1,78 @@
+//! Random networks in a core, with what their switches report.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use conformance::rows::{Reports, rows};
+use conformance::{Place, Size, Step, World, history};
+use network::{Batch, Cancel, ObjectStore};
+use nlog_data::{Row, TableId};
+use ovs_driver::{InterfaceId, Report, Vif};
+use test_random::Random;
+
+use crate::core::{Core, History};
+use crate::rules::Rules;
+
+/// The network of a history at its end, and frames that ports send.
+pub(crate) fn network_of(seed: u64) -> (World, Vec<(String, Vec<u8>)>) {
+    let size = Size { routed: 100 * (seed % 2), filtered: 100 * (seed / 2 % 2), ..Size::default() };
+    let history = history(&mut Random::new(seed), size);
+    let mut world = World::new(history.scattered);
+    for change in history.steps.iter().flat_map(Step::changes) {
+        world.apply(change);
+    }
+    let frames = history.steps.into_iter().filter_map(|step| match step {
+        Step::Send(Place::Vnic(_, port), bytes) => Some((port, bytes)),
+        _ => None,
+    });
+    let frames = frames.filter(|(port, _)| world.ports.contains_key(port)).collect();
+    (world, frames)
+}
+
+/// A core with the objects of a world, and with what its switches report.
+pub(crate) fn core_of(rules: &Arc<Rules>, world: &World) -> Core {
+    let now = SystemTime::UNIX_EPOCH;
+    let evaluator = crate::evaluator(rules, 1).unwrap();
+    let (mut core, _) = Core::restore(evaluator, rules.clone(), History::new(rules), now).unwrap();
+    let program = rules.program();
+    let rows = rows(world, &program.objects, &Reports::default(), &|_| true);
+    let of = |table: TableId| -> Result<Vec<Row>, Infallible> {
+        let rows = rows.get(&*program.schema.table(table).name);
+        Ok(rows.into_iter().flatten().cloned().collect())
+    };
+    let Ok(store) = ObjectStore::of_rows(rules.kinds(), &program.schema, of);
+    let mut batch = Batch::new(rules.kinds(), Cancel::default());
+    for (_, object) in store.iter() {
+        batch.add_json("world", &serde_json::to_string(object).unwrap());
+    }
+    core.apply(batch, "test", now).unwrap_or_else(|why| panic!("{why}\n{world}"));
+    // Tunnel ports are wanted once interfaces are known.
+    for _ in 0..2 {
+        for host in world.nodes.keys() {
+            let report = report(&core, world, host);
+            core.report(host, &report, now).unwrap();
+        }
+    }
+    core
+}
+
+fn report(core: &Core, world: &World, host: &str) -> Report {
+    let desired = core.desired(host);
+    let numbered =
+        |names: Vec<&String>, first: u16| names.into_iter().cloned().zip(first..).collect::<BTreeMap<_, _>>();
+    let vifs = world.vifs.iter().filter(|((own, _), _)| own == host);
+    let vif = |((_, port), vif): (&(String, String), &conformance::world::Vif)| {
+        let interface = InterfaceId(u128::from(vif.ofport));
+        (port.clone(), Vif { ofport: vif.ofport, mac: String::new(), interface })
+    };
+    let vifs: BTreeMap<String, Vif> = vifs.map(vif).collect();
+    Report {
+        interfaces: vifs.iter().map(|(port, vif)| (port.clone(), vif.interface)).collect(),
+        vifs,
+        tunnels: numbered(desired.tunnels.keys().collect(), 40_000),
+        patches: numbered(desired.patches.keys().collect(), 50_000),
+        problems: Vec::new(),
+    }
+}

@@ -1,0 +1,116 @@
+//! A trace from the rows around the ports of a packet says of its way what one from all rows says.
+
+use std::sync::Arc;
+
+use conformance::World;
+use packet_trace::{Change, Drop, Line, Network, Payload, Trace, Words};
+use test_random::Random;
+
+use super::Snapshot;
+use crate::core::Core;
+use crate::pb;
+use crate::random_networks::{core_of, network_of};
+use crate::rules::Rules;
+use crate::trial;
+
+/// The most frames of a history that are traced.
+const FRAMES: usize = 4;
+
+#[derive(Debug)]
+enum Packet {
+    Frame(Vec<u8>),
+    Words(Payload),
+}
+
+/// Two ports, and packets from the first: what it sends in the history, and to the other one.
+fn packets(random: &mut Random, world: &World, frames: Vec<(String, Vec<u8>)>) -> ([String; 2], Vec<Packet>) {
+    let ports: Vec<&String> =
+        world.vifs.keys().map(|(_, port)| port).filter(|port| world.ports.contains_key(*port)).collect();
+    let mut any =
+        || ports.get(random.below(ports.len().max(1) as u64) as usize).map_or("", |port| port).to_owned();
+    let from = frames.first().map_or_else(&mut any, |(port, _)| port.clone());
+    let own = frames.into_iter().filter(|(port, _)| *port == from).take(FRAMES);
+    let mut packets: Vec<Packet> = own.map(|(_, bytes)| Packet::Frame(bytes)).collect();
+    packets.extend([Payload::Echo, Payload::Tcp(80), Payload::Udp(53)].map(Packet::Words));
+    ([from, any()], packets)
+}
+
+fn trace(network: &mut Network, [from, to]: &[String; 2], packet: &Packet) -> Option<Trace> {
+    let (ip, from_ip, from_mac, to_mac, ttl, size) = Default::default();
+    let sent = match packet {
+        Packet::Frame(bytes) => network.packet_of_bytes(from, bytes.clone()),
+        Packet::Words(payload) => {
+            let to = Some(to.clone());
+            let words = Words { to, ip, from_ip, from_mac, to_mac, payload: *payload, ttl, size };
+            network.packet(from, &words)
+        }
+    };
+    sent.ok().map(|sent| network.trace(&sent).unwrap())
+}
+
+/// The network around these ports; all of it if it has at most so many objects.
+fn around(core: &mut Core, ids: &[String], whole_max: usize) -> Network {
+    Snapshot::of_at_most(core, ids, whole_max).unwrap().network().unwrap().0
+}
+
+/// What does not depend on how much of the network is looked at.
+fn way(trace: &Trace) -> String {
+    let mut lines = vec![packet_trace::text::verdict(trace), trace.packet.clone()];
+    lines.extend(trace.delivered.iter().map(|one| format!("{one:?}")));
+    for hop in &trace.hops {
+        lines.push(format!("on {} after {:?}", hop.host, hop.before));
+        lines.extend(hop.lines.iter().map(|line| match line {
+            Line::Lookup(lookup) => match &lookup.flow {
+                Some(flow) => format!("{} {} {:?}", lookup.table, flow.text, flow.rule),
+                None => format!("{}: no flow", lookup.table),
+            },
+            other => format!("{other:?}"),
+        }));
+    }
+    lines.join("\n")
+}
+
+/// The objects behind the ends of a packet.
+fn behind(trace: &Trace) -> Vec<Vec<String>> {
+    let of = |drop: &Drop| drop.because.iter().map(|leaf| leaf.row.clone()).collect();
+    trace.dropped.iter().map(of).collect()
+}
+
+#[test]
+fn a_trace_from_the_rows_around_the_ports_is_that_from_all_rows() {
+    let rules = Arc::new(Rules::built_in().unwrap());
+    let (mut delivered, mut dropped, mut explained, mut cut) = (0, 0, 0, 0);
+    for seed in test_random::seeds!("a_trace_from_the_rows_around_the_ports_is_that_from_all_rows", 5) {
+        let (world, frames) = network_of(seed);
+        let mut core = core_of(&rules, &world);
+        let part = Snapshot::of_at_most(&mut core, &[], 0).unwrap();
+        let refused = trial::compare(part, &pb::TraceRequest::default(), &Change::default());
+        assert!(refused.unwrap_err().message().contains("ask its journal"), "seed {seed}");
+        let (ports, packets) = packets(&mut Random::new(seed), &world, frames);
+        let (mut all, mut some) = (around(&mut core, &ports, usize::MAX), around(&mut core, &ports, 0));
+        for packet in packets {
+            let (whole, part) = (trace(&mut all, &ports, &packet), trace(&mut some, &ports, &packet));
+            let (Some(whole), Some(part)) = (&whole, &part) else {
+                assert_eq!(whole.is_some(), part.is_some(), "seed {seed}: {ports:?} {packet:?}\n{world}");
+                continue;
+            };
+            assert_eq!(way(whole), way(part), "seed {seed}: {ports:?} {packet:?}\n{world}");
+            for (all, some) in behind(whole).iter().zip(behind(part)) {
+                // Objects that are further away may be missing as a whole, and no other ones come instead.
+                assert!(
+                    some.is_empty() || *all == some,
+                    "seed {seed}: {ports:?} {packet:?}: {some:#?}, not {all:#?}\n{world}"
+                );
+                explained += usize::from(!some.is_empty());
+                cut += usize::from(some.is_empty() && !all.is_empty());
+            }
+            assert!(part.findings.is_empty(), "seed {seed}: {packet:?}");
+            *(if whole.is_delivered() { &mut delivered } else { &mut dropped }) += 1;
+        }
+    }
+    println!("{delivered} delivered, {dropped} dropped, {explained} explained, {cut} not");
+    assert!(
+        delivered > 3 && dropped > 3 && explained > 1,
+        "{delivered} delivered, {dropped} dropped, {explained} explained, {cut} not"
+    );
+}

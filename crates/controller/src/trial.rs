@@ -1,0 +1,134 @@
+//! What a change of objects would do to a packet. Nothing is applied: the network before and after it are computed beside the engine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use network::{ChangeSet, ObjectKey, Outcome, Rows};
+use nlog_data::{ColumnTransaction, Evaluator, Memories, Role, Tables, Transaction};
+use nlog_dataflow::{Dataflow, Options};
+use packet_trace::{Change, ChangeError, Network, Origins, Trace, UNKNOWN, text};
+use tonic::Status;
+
+use crate::concerned::WHOLE_MAX;
+use crate::core::Core;
+use crate::input_rows::{managed_rows, merge};
+use crate::pb;
+use crate::rules::Rules;
+use crate::trace::{Snapshot, way};
+
+/// What is needed besides the rows, at the same moment.
+pub(crate) struct Trial {
+    /// What hooks remember, as the labels that were given.
+    memories: Memories,
+    /// The number of the last transaction.
+    last_txn: u64,
+    /// What the switches of hosts have reported that the change may delete.
+    reports: BTreeMap<String, Rows>,
+}
+
+impl Trial {
+    /// That of a change which deletes these objects.
+    pub(crate) fn of(core: &Core, without: &[ObjectKey]) -> Trial {
+        let host_kind = core.rules().host_kind();
+        let hosts = without.iter().filter(|key| host_kind == Some(&*key.kind));
+        let reports = hosts.map(|key| (key.id.to_string(), core.reported(&key.id)));
+        Trial { memories: core.memories(), last_txn: core.last_txn(), reports: reports.collect() }
+    }
+
+    /// The rows that a change of objects brings along: which hosts are managed, and what deleted ones have reported.
+    fn besides(&self, changes: &ChangeSet, rules: &Rules) -> Rows {
+        let mut rows = managed_rows(changes, rules);
+        for change in changes.effective().filter(|change| change.outcome() == Outcome::Deleted) {
+            if let Some(reports) = self.reports.get(&*change.key.id) {
+                merge(&mut rows, Rows { insert: BTreeMap::new(), delete: reports.insert.clone() });
+            }
+        }
+        let of_rules = |table: &Arc<str>| rules.program().schema.find(table).is_some();
+        rows.insert.retain(|table, _| of_rules(table));
+        rows.delete.retain(|table, _| of_rules(table));
+        rows
+    }
+}
+
+/// The change that a request asks about.
+pub(crate) fn change(request: &pb::TraceRequest) -> Option<Change> {
+    let pb::TriedChange { documents, without } = request.change.clone()?;
+    let documents = documents.into_iter().map(|document| (document.name, document.text)).collect();
+    let without = without.into_iter().map(|object| ObjectKey::new(object.kind, object.id)).collect();
+    Some(Change { documents, without })
+}
+
+/// Traces the packet of a request before and after a change.
+///
+/// # Errors
+/// The request is wrong, the change is refused, or the network is too large.
+#[allow(clippy::result_large_err, reason = "as tonic has it")]
+pub(crate) fn compare(
+    snapshot: Snapshot,
+    request: &pb::TraceRequest,
+    change: &Change,
+) -> Result<pb::TraceResponse, Status> {
+    if request.live {
+        return Err(Status::invalid_argument(
+            "no switch has the flows of a change that is not applied: ask for one of the two",
+        ));
+    }
+    if !snapshot.is_whole {
+        let why = format!(
+            "the network has more than {WHOLE_MAX} objects, so a running controller does not compute it once more to try a change: ask its journal, with \
+             weft trace builtin -i STATE/journal.jsonl PORT --diff FILE"
+        );
+        return Err(Status::invalid_argument(why));
+    }
+    let [before, after] = states(&snapshot, change).map_err(|error| match error {
+        ChangeError::Refused(why) => Status::invalid_argument(why),
+        ChangeError::Failed(why) => Status::internal(why),
+    })?;
+    let program = snapshot.rules.program();
+    let traced = |rows: Origins| -> Result<(Network, Trace), Status> {
+        let mut network = Network::new(program, rows).map_err(Status::internal)?;
+        let trace = way(&mut network, request)?;
+        Ok((network, trace))
+    };
+    let (before, after) = (traced(before)?, traced(after)?);
+    let difference = packet_trace::compare((&before.0, &before.1), (&after.0, &after.1));
+    Ok(pb::TraceResponse {
+        delivered: after.1.is_delivered(),
+        verdict: text::verdict(&after.1),
+        packet: after.1.packet.clone(),
+        text: match request.form() {
+            pb::TraceForm::Json => difference.json().to_string(),
+            pb::TraceForm::Verbose | pb::TraceForm::Unspecified => difference.text(),
+        },
+    })
+}
+
+/// The rows of the inputs before and after a change, by an engine of its own that ends with this.
+fn states(snapshot: &Snapshot, change: &Change) -> Result<[Origins; 2], ChangeError> {
+    let failed = |why: String| ChangeError::Failed(why);
+    let trial = snapshot.trial.as_ref().ok_or_else(|| failed("the change was not announced".to_owned()))?;
+    let program = snapshot.rules.program();
+    let is_input = |table| program.schema.table(table).role == Role::Input;
+    let inputs = || program.schema.iter().map(|(table, _)| table).filter(|table| is_input(*table));
+    let make = |program, observe| -> Result<Box<dyn Evaluator>, String> {
+        let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
+        Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
+    };
+    let mut evaluator =
+        nlog_hooks::start(program, Tables::These(inputs().collect()), make).map_err(failed)?;
+    evaluator.restore(&trial.memories).map_err(|error| failed(error.to_string()))?;
+    let mut rows = Transaction::default();
+    for (table, row) in snapshot.origins.keys().filter(|(table, _)| program.hook_of(*table).is_none()) {
+        rows.insert.entry(*table).or_default().push(row.clone());
+    }
+    let rows = ColumnTransaction::from_rows(&rows).map_err(|error| failed(error.to_string()))?;
+    evaluator.commit_columns(&rows).map_err(|error| failed(error.to_string()))?;
+    let mut before = Origins::new();
+    for table in inputs() {
+        let rows = evaluator.contents(table).map_err(|error| failed(error.to_string()))?;
+        before.extend(rows.into_iter().map(|row| ((table, row), UNKNOWN)));
+    }
+    let besides = |changes: &ChangeSet| trial.besides(changes, &snapshot.rules);
+    let after = change.after(program, &mut *evaluator, &before, trial.last_txn + 1, &besides)?;
+    Ok([before, after])
+}

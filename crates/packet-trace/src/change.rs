@@ -1,0 +1,104 @@
+//! A change of objects that a trace tries out: the rows after it, without applying it.
+
+use std::sync::Arc;
+
+use network::{Batch, Cancel, ChangeSet, Kinds, ObjectError, ObjectKey, ObjectStore, Rows};
+use nlog::Program;
+use nlog_data::{ColumnDelta, ColumnTransaction, CommitError, Evaluator, Row, TableId};
+
+use crate::Origins;
+
+/// A change of objects.
+#[derive(Debug, Default)]
+pub struct Change {
+    /// Documents of objects that are created or replaced: name and text.
+    pub documents: Vec<(String, String)>,
+    /// Objects that are deleted after that.
+    pub without: Vec<ObjectKey>,
+}
+
+/// Why a change cannot be tried out.
+#[derive(Debug)]
+pub enum ChangeError {
+    /// It is refused, as it would be if it was applied.
+    Refused(String),
+    /// The evaluator failed.
+    Failed(String),
+}
+
+impl Change {
+    /// The rows of the inputs after the change, which is one transaction for the documents and one for what is deleted. `before` are the
+    /// rows of the inputs in the evaluator, which observes the inputs. `besides` says which other rows a change of objects brings along.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub fn after(
+        &self,
+        program: &Arc<Program>,
+        evaluator: &mut dyn Evaluator,
+        before: &Origins,
+        number: u64,
+        besides: &dyn Fn(&ChangeSet) -> Rows,
+    ) -> Result<Origins, ChangeError> {
+        let mut after = before.clone();
+        for changes in self.plans(program, before).map_err(|faults| refused(&faults))? {
+            let (mut rows, more) = (changes.rows(), besides(&changes));
+            for (all, more) in [(&mut rows.insert, more.insert), (&mut rows.delete, more.delete)] {
+                for (table, list) in more {
+                    all.entry(table).or_default().extend(list);
+                }
+            }
+            let rows = rows.transaction(&program.schema);
+            let rows =
+                ColumnTransaction::from_rows(&rows).map_err(|why| ChangeError::Failed(why.to_string()))?;
+            let committed = evaluator.commit_columns(&rows).map_err(|error| match &error {
+                CommitError::Refused(why) => match changes.refused_by(why) {
+                    Some(faults) => refused(&faults),
+                    None => ChangeError::Refused(format!("the rules refuse the change: {why}")),
+                },
+                CommitError::Engine(_) => ChangeError::Failed(error.to_string()),
+            })?;
+            follow(&mut after, number, &committed.delta);
+        }
+        Ok(after)
+    }
+
+    /// The changes of objects: what the documents say, and what is deleted after that.
+    fn plans(&self, program: &Program, before: &Origins) -> Result<Vec<ChangeSet>, Vec<ObjectError>> {
+        let kinds = Kinds::new(program.objects.clone());
+        let of = |table: TableId| -> Result<Vec<Row>, Vec<ObjectError>> {
+            let rows = before.keys().filter(|(own, _)| *own == table);
+            Ok(rows.map(|(_, row)| row.clone()).collect())
+        };
+        let mut store = ObjectStore::of_rows(&kinds, &program.schema, of)?;
+        let mut plans = Vec::new();
+        if !self.documents.is_empty() {
+            let mut batch = Batch::new(&kinds, Cancel::default());
+            for (name, text) in &self.documents {
+                batch.add_document(name, text);
+            }
+            let changes = store.plan(batch)?;
+            store.commit(&changes);
+            plans.push(changes);
+        }
+        if !self.without.is_empty() {
+            plans.push(store.plan_delete(&self.without)?);
+        }
+        Ok(plans)
+    }
+}
+
+fn refused(faults: &[ObjectError]) -> ChangeError {
+    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    ChangeError::Refused(format!("the change is refused:\n{}", faults.join("\n")))
+}
+
+/// Applies what a transaction changed in the rows of input tables.
+pub fn follow(origins: &mut Origins, transaction: u64, delta: &ColumnDelta) {
+    for (&table, changes) in &delta.to_rows().tables {
+        for row in &changes.delete {
+            origins.remove(&(table, row.clone()));
+        }
+        origins.extend(changes.insert.iter().map(|row| ((table, row.clone()), transaction)));
+    }
+}
