@@ -16,6 +16,7 @@ use controller::{Client, Config, Rules};
 use network::{Batch, Cancel};
 use ovs_driver::{InterfaceId, Report, Vif};
 use serde_json::json;
+use tokio::runtime::Runtime;
 
 use crate::measure::machine;
 use crate::process::Killed;
@@ -28,31 +29,62 @@ const STILL_MIB: f64 = 0.5;
 const STILL: usize = 20;
 const INTERVAL: Duration = Duration::from_millis(250);
 
+/// A controller in a process of its own. It ends with this value.
+pub(crate) struct Daemon {
+    child: Killed,
+    runtime: Runtime,
+    client: Client,
+}
+
+impl Daemon {
+    /// Starts a controller on the journal in the folder `state` below this one, and waits until it answers.
+    pub(crate) fn start(folder: &Path) -> Result<Daemon> {
+        let socket = format!("unix:{}", folder.join("weft.sock").display());
+        let (config, state) = (folder.join("weft.toml"), folder.join("state"));
+        let state = state.display();
+        fs::write(&config, format!("state = '{state}'\nlisten = '{socket}'\nlog = 'error'\n"))?;
+        let program = std::env::current_exe()?;
+        let mut child = Killed(Command::new(program).arg("daemon-run").arg(&config).spawn()?);
+        let runtime = Runtime::new()?;
+        let client = loop {
+            match runtime.block_on(Client::connect(&socket)) {
+                Ok(client) => break client,
+                Err(_) => std::thread::sleep(INTERVAL),
+            }
+            if let Some(status) = child.0.try_wait()? {
+                bail!("the controller ended: {status}");
+            }
+        };
+        Ok(Daemon { child, runtime, client })
+    }
+
+    /// The answer of the controller.
+    pub(crate) fn ask<T>(&mut self, question: impl AsyncFnOnce(&mut Client) -> Result<T>) -> Result<T> {
+        self.runtime.block_on(question(&mut self.client))
+    }
+
+    /// Its memory in mebibytes, once it no longer changes.
+    pub(crate) fn at_rest(&self) -> Result<f64> {
+        let (mut last, mut still) = (0.0, 0);
+        while still < STILL {
+            std::thread::sleep(INTERVAL);
+            let now = self.child.resident_mib()?;
+            still = if (now - last).abs() < STILL_MIB { still + 1 } else { 0 };
+            last = now;
+        }
+        Ok(last)
+    }
+}
+
 /// Prints the memory of a controller with so many hosts.
 pub(crate) fn print(hosts: usize) -> Result<()> {
     let folder = tempfile::tempdir()?;
     write_journal(folder.path(), hosts)?;
-    let socket = format!("unix:{}", folder.path().join("weft.sock").display());
-    let config = folder.path().join("weft.toml");
-    let state = folder.path().join("state");
-    let state = state.display();
-    fs::write(&config, format!("state = '{state}'\nlisten = '{socket}'\nlog = 'error'\n"))?;
-    let program = std::env::current_exe()?;
-    let mut child = Killed(Command::new(program).arg("daemon-run").arg(&config).spawn()?);
-    let runtime = tokio::runtime::Runtime::new()?;
-    let mut client = loop {
-        match runtime.block_on(Client::connect(&socket)) {
-            Ok(client) => break client,
-            Err(_) => std::thread::sleep(INTERVAL),
-        }
-        if let Some(status) = child.0.try_wait()? {
-            bail!("the controller ended: {status}");
-        }
-    };
-    let memory = at_rest(&child)?;
+    let mut daemon = Daemon::start(folder.path())?;
+    let memory = daemon.at_rest()?;
     let (mut flows, mut buckets) = (0, 0);
     for host in 0..hosts {
-        let listed = runtime.block_on(client.flows(&host_name(host)))?;
+        let listed = daemon.ask(async |client| Ok(client.flows(&host_name(host)).await?))?;
         flows += listed.flows.len();
         buckets += listed.buckets.len();
     }
@@ -116,16 +148,4 @@ fn write_journal(folder: &Path, hosts: usize) -> Result<()> {
     let mut journal = Replay::open(&folder.join("state"))?.finish()?;
     journal.append(&records)?;
     Ok(())
-}
-
-/// The memory of a process in mebibytes, once it no longer changes.
-fn at_rest(process: &Killed) -> Result<f64> {
-    let (mut last, mut still) = (0.0, 0);
-    while still < STILL {
-        std::thread::sleep(INTERVAL);
-        let now = process.resident_mib()?;
-        still = if (now - last).abs() < STILL_MIB { still + 1 } else { 0 };
-        last = now;
-    }
-    Ok(last)
 }

@@ -114,6 +114,8 @@ enum Bench {
     },
     /// `weft trace` on a saved state of nvp-eval with routers and ACLs
     Trace,
+    /// `weft trace` and `weft explain` on a running controller with the same network. It takes some 10 GiB
+    Questions,
     /// What the first packet of a connection costs a real ovs-vswitchd; with ACLs against without
     FirstPacket,
     /// How many flows a host has: with more hosts, larger switches, more VMs
@@ -188,6 +190,11 @@ impl Arguments {
         network::Run::plain(self.divisor, self.steps, self.workers)
     }
 
+    fn traced(&self) -> network::Run {
+        let (reach, acls) = (Some(network::Reach::Relay), Some(network::Acls::Stateful));
+        network::Run { reach, acls, ..self.network() }
+    }
+
     fn layered(&self) -> layered::Run {
         layered::Run { rows: self.rows, transactions: self.transactions, warm_up: 40 }
     }
@@ -244,6 +251,7 @@ fn main() -> Result<()> {
             let reach = Some(network::Reach::Relay);
             print_lines(&arguments, &Bench::Acls { acls, reach, invariants: false })?;
             print_lines(&arguments, &Bench::Trace)?;
+            print_lines(&arguments, &Bench::Questions)?;
             network::growth::print()?;
             first_packet::print(arguments.runs)?;
             daemon::print(300)?;
@@ -276,10 +284,8 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
             let (reach, acls, invariants) = (*reach, Some(*acls), *invariants);
             network::filtered::lines(runs, network::Run { reach, acls, invariants, ..arguments.network() })
         }
-        Bench::Trace => {
-            let (reach, acls) = (Some(network::Reach::Relay), Some(network::Acls::Stateful));
-            network::traced::lines(runs, network::Run { reach, acls, ..arguments.network() })
-        }
+        Bench::Trace => network::traced::lines(runs, arguments.traced()),
+        Bench::Questions => network::traced::lines_of_running(arguments.traced()),
         Bench::Layered => layered::lines(runs, arguments.layered()),
         Bench::Joins => joins::lines(arguments.seed),
         Bench::Arrival => joins::lines_of_arrival(arguments.seed),

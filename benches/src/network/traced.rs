@@ -1,15 +1,25 @@
-//! `weft trace` on a saved state of `nvp-eval` with routers and ACLs: packets between two switches of one router.
+//! `weft trace` in `nvp-eval` with routers and ACLs, on a saved state and on a running controller: packets between two switches of
+//! one router. The controller has no switches: it drives hosts that it cannot reach.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
+use controller::core::{Core, History};
+use controller::journal::Replay;
+use controller::{Rules, pb};
+use network::{Batch, Cancel};
+use nlog_data::Value;
+use ovs_driver::{InterfaceId, Report, Vif};
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
-use super::world::World;
+use super::world::{Step, TUNNEL, World};
 use super::{Run, line};
+use crate::daemon::Daemon;
 use crate::figure6::workload::Network;
 use crate::measure;
 use crate::report::{Aim, Line};
@@ -79,4 +89,102 @@ pub(crate) fn lines(runs: usize, settings: Run) -> Result<Vec<Line>> {
         lines.push(line(&all, "… peak memory, MiB", 0, Aim::None, |run| run.peak_mib));
     }
     Ok(lines)
+}
+
+/// Traces and explanations that a running controller is asked for, of each kind.
+const QUESTIONS: usize = 20;
+
+/// The figures of a controller with this network.
+pub(crate) fn lines_of_running(settings: Run) -> Result<Vec<Line>> {
+    let folder = tempfile::tempdir().context("cannot make a folder for the controller")?;
+    write_journal(settings, folder.path())?;
+    let mut daemon = Daemon::start(folder.path())?;
+    let before = daemon.at_rest()?;
+    let mut lines = Vec::new();
+    for packet in &PACKETS {
+        let mut times = Vec::new();
+        for _ in 0..QUESTIONS {
+            let begun = Instant::now();
+            let answer = daemon.ask(async |client| Ok(client.trace(request(packet)?).await?))?;
+            times.push(begun.elapsed().as_secs_f64() * 1e3);
+            let verdict = if answer.delivered { "delivered" } else { "dropped" };
+            ensure!(verdict == packet.verdict, "the packet is not {}: {}", packet.verdict, answer.text);
+        }
+        let what = format!("weft trace on a running controller, {}, ms", packet.name);
+        lines.push(Line::alone(what, 1, times, Aim::AtMost(50.0)));
+    }
+    let flows = daemon.ask(async |client| Ok(client.flows("hv-0").await?))?.flows;
+    let mut times = Vec::new();
+    for flow in flows.iter().step_by(flows.len().div_ceil(QUESTIONS).max(1)) {
+        let flow =
+            format!("table={},priority={},{} actions=drop", flow.table_id, flow.priority, flow.r#match);
+        let about = pb::row_question::About::Flow(pb::HostFlow { node: "hv-0".to_owned(), flow });
+        let question = Some(pb::RowQuestion { about: Some(about) });
+        let request = pb::ExplainRequest { question, ..pb::ExplainRequest::default() };
+        let begun = Instant::now();
+        let text = daemon.ask(async |client| Ok(client.explain(request).await?))?;
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
+        ensure!(text.contains("of_flow"), "no flow is explained: {text}");
+    }
+    lines.push(Line::alone(
+        "weft explain of a flow on a running controller, ms",
+        1,
+        times,
+        Aim::AtMost(20.0),
+    ));
+    let kept = daemon.at_rest()? - before;
+    lines.push(Line::alone("… memory that the controller keeps after it, MiB", 0, vec![kept], Aim::None));
+    Ok(lines)
+}
+
+fn request(packet: &Packet) -> Result<pb::TraceRequest> {
+    let [from, _, to] = ENDS.map(str::to_owned);
+    let [protocol, port] = packet.payload;
+    let port = Some(port.parse()?);
+    let (tcp, udp) = if protocol == "--tcp" { (port, None) } else { (None, port) };
+    let words = pb::PacketInWords { to, tcp, udp, ..pb::PacketInWords::default() };
+    let packet = Some(pb::trace_request::Packet::Words(words));
+    Ok(pb::TraceRequest { from, packet, ..pb::TraceRequest::default() })
+}
+
+/// Writes the journal of the network, whose hosts have reported all their ports.
+fn write_journal(settings: Run, folder: &Path) -> Result<()> {
+    let (_, step) = World::new(&Network::nvp_eval(settings.divisor), settings);
+    let rules = Arc::new(Rules::built_in()?);
+    let engine = controller::evaluator(&rules, 1).map_err(anyhow::Error::msg)?;
+    let now = SystemTime::now();
+    let (mut core, _) = Core::restore(engine, rules.clone(), History::new(&rules), now)?;
+    let mut batch = Batch::new(core.rules().kinds(), Cancel::default());
+    for line in step.documents.lines() {
+        let mut object: Json = serde_json::from_str(line)?;
+        if object["kind"] == "transport_node" {
+            for field in ["ovsdb", "openflow"] {
+                let id = object["id"].as_str().unwrap_or_default();
+                object[field] = json!(format!("unix:{}/{id}.{field}", folder.display()));
+            }
+        }
+        batch.add_json("bench", &object.to_string());
+    }
+    let accepted = core.apply(batch, "bench", now)?;
+    let mut records = vec![accepted.transaction.context("objects change something")?.record];
+    for (host, report) in reports(&step)? {
+        records.extend(core.report(&host, &report, now)?.map(|done| done.record));
+    }
+    Replay::open(&folder.join("state"))?.finish()?.append(&records)?;
+    Ok(())
+}
+
+/// What the switch of each host has reported.
+fn reports(step: &Step) -> Result<BTreeMap<String, Report>> {
+    let mut reports: BTreeMap<String, Report> = BTreeMap::new();
+    for (row, number) in step.insert.get("vif").into_iter().flatten().zip(0..) {
+        let [Value::String(host), Value::String(port), Value::Int(ofport), ..] = &row[..] else { continue };
+        let report = reports.entry(host.to_string()).or_default();
+        let interface = InterfaceId(number);
+        report.tunnels.insert(TUNNEL.to_owned(), 1);
+        report.interfaces.insert((port.to_string(), interface));
+        let vif = Vif { ofport: u16::try_from(*ofport)?, mac: String::new(), interface };
+        report.vifs.insert(port.to_string(), vif);
+    }
+    Ok(reports)
 }

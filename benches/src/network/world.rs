@@ -56,7 +56,7 @@ pub(super) struct Step {
     created: Vec<ObjectKey>,
     /// Whether the objects are deleted instead.
     delete_objects: bool,
-    insert: BTreeMap<&'static str, Vec<Row>>,
+    pub(super) insert: BTreeMap<&'static str, Vec<Row>>,
     delete: BTreeMap<&'static str, Vec<Row>>,
 }
 
