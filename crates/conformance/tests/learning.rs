@@ -54,7 +54,7 @@ fn a_switch_on_512_hosts_begins_to_learn_with_a_few_rows_for_each() {
 
     assert!(world.apply(&port(1, true)));
     let (inserted, deleted) = change(&world);
-    // Each host no longer counts what is for addresses that nobody has.
+    // The flow of each host that counts frames to unknown addresses goes, because such frames are flooded now.
     assert!(inserted + deleted <= 3_200, "{inserted} rows inserted, {deleted} deleted");
     // Each host learns, looks up what was learned, knows the way to the port, and floods unknown unicast to it: four flows
     // and a bucket. The port's host alone also looks for the latest place of an address.

@@ -1,9 +1,8 @@
 //! The gRPC interface: `proto/weft/v1/weft.proto` to the [`Engine`] and back.
 
-use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use network::{Batch, Cancel, ObjectError, ObjectKey, Outcome};
+use network::{Batch, Cancel, ObjectKey};
 use nlog_data::quotation::{cut, quote_text};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
@@ -11,25 +10,29 @@ use tracing::debug;
 
 use crate::answers::{PartSender, Results, Turns, all_at_once, parts};
 use crate::client::WholeReceipts;
-use crate::core::{Problem, Refusal};
-use crate::engine::{Applied, Engine, Found, Listing, PAGE, Stopping, Which};
+use crate::core::Refusal;
+use crate::engine::{Engine, Found, PAGE, Stopping, Which};
 use crate::explain::{self, Form};
-use crate::fleet::SwitchStatus;
 use crate::flood_drops::Metered;
 use crate::flow_counts::Counted;
 use crate::learned::Surveys;
 use crate::listener::{Account, Caller};
-use crate::logical_flows::LogicalFlows;
 use crate::pb;
 use crate::peer::Origin;
-use crate::receipt::{Progress, Receipt, SwitchReceipt, Update, Wanted, Watch};
+use crate::receipt::{Wanted, Watch};
 use crate::routes::NoRouter;
-use crate::rules::{RuleSource, Rules};
+use crate::rules::Rules;
 use crate::trace;
 use crate::trial;
 
-/// The number of flows in one message of a stream.
-const CHUNK: usize = 1000;
+mod messages;
+
+pub(crate) use messages::rule_message;
+use messages::{
+    accepted, chunks, listing_messages, logical_messages, problem, receipt_message, refused, switch_status,
+    update_message,
+};
+
 /// The bytes of objects in one message of a stream. An object that is larger has a message of its own.
 const OBJECTS_BYTES: usize = 256 << 10;
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
@@ -475,11 +478,6 @@ fn get_responses(found: Vec<Found>) -> impl Iterator<Item = pb::GetResponse> + S
     })
 }
 
-fn problem(problem: &Problem) -> pb::Problem {
-    let Problem { kind, id, code, text } = problem.clone();
-    pb::Problem { object: Some(pb::ObjectRef { kind, id }), text, code }
-}
-
 /// The requester, as named by the client and as identified by the system.
 fn origin(by: String, extensions: &tonic::Extensions) -> Origin {
     let by = if by.is_empty() { "api".to_owned() } else { by };
@@ -493,230 +491,4 @@ fn account(extensions: &tonic::Extensions) -> Account {
 
 fn stopping(error: Stopping) -> Status {
     Status::unavailable(error.to_string())
-}
-
-fn accepted(applied: Applied) -> pb::Accepted {
-    let outcome = |(key, outcome): (ObjectKey, Outcome)| pb::ObjectOutcome {
-        object: Some(pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() }),
-        outcome: match outcome {
-            Outcome::Created => pb::Outcome::Created,
-            Outcome::Updated => pb::Outcome::Updated,
-            Outcome::Unchanged => pb::Outcome::Unchanged,
-            Outcome::Deleted => pb::Outcome::Deleted,
-            Outcome::Absent => pb::Outcome::Absent,
-        }
-        .into(),
-    };
-    pb::Accepted {
-        txn: applied.txn,
-        objects: applied.outcomes.into_iter().map(outcome).collect(),
-        warnings: applied.warnings,
-        reconnecting: applied.reconnecting,
-        connecting: applied.connecting,
-        leaving: applied.leaving,
-    }
-}
-
-fn refused(refusal: &Refusal) -> pb::Refusal {
-    let (code, faults) = match refusal {
-        Refusal::Objects { faults } => ("bad-object", faults.iter().map(fault).collect()),
-        Refusal::Rules(error) => (error.code.name(), Vec::new()),
-        Refusal::Journal(_) => ("journal", Vec::new()),
-    };
-    let message = match refusal {
-        Refusal::Objects { faults } => match faults.as_slice() {
-            [fault] => fault.to_string(),
-            faults => format!("{} faults; nothing was applied", faults.len()),
-        },
-        Refusal::Journal(message) => message.clone(),
-        Refusal::Rules(error) => error.message.clone(),
-    };
-    pb::Refusal { code: code.to_owned(), message, faults }
-}
-
-fn fault(error: &ObjectError) -> pb::ObjectFault {
-    pb::ObjectFault {
-        code: error.code.name().to_owned(),
-        document: error.place.as_ref().map(|place| place.document.to_string()).unwrap_or_default(),
-        place: error.place.as_ref().map(|place| place.number),
-        object: (error.kind.is_some() || error.id.is_some()).then(|| pb::ObjectRef {
-            kind: error.kind.clone().unwrap_or_default(),
-            id: error.id.clone().unwrap_or_default(),
-        }),
-        path: error.path.clone(),
-        message: error.message.clone(),
-        text: error.to_string(),
-    }
-}
-
-/// The flows in reading order. Yields at least one message.
-fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> {
-    let unreadable = |error: openflow_rs::DecodeError| format!("cannot be decoded: {error}");
-    let mut flows: Vec<pb::Flow> = listing
-        .desired
-        .flows
-        .iter()
-        .map(|(key, flow)| pb::Flow {
-            table_id: key.table().into(),
-            priority: key.priority().into(),
-            r#match: key.matching().map_or_else(unreadable, |matching| matching.to_string()),
-            actions: flow.actions().map_or_else(unreadable, |actions| actions.to_string()),
-            cookie: flow.cookie(),
-            origin: listing.origin(key),
-        })
-        .collect();
-    flows.sort_by(|a, b| {
-        let order = |flow: &pb::Flow| (flow.table_id, std::cmp::Reverse(flow.priority));
-        order(a).cmp(&order(b)).then_with(|| a.r#match.cmp(&b.r#match))
-    });
-    let tunnel = |(name, tunnel): (&String, &ovs_driver::Tunnel)| pb::Tunnel {
-        name: name.clone(),
-        encap: tunnel.encap.to_string(),
-        remote: tunnel.remote.to_string(),
-    };
-    let patch = |(name, patch): (&String, &ovs_driver::Patch)| pb::Patch {
-        name: name.clone(),
-        bridge: patch.bridge.clone(),
-        peer: patch.peer.clone(),
-    };
-    let bucket = |((group, bucket), what): (&(u32, u32), &ovs_driver::Bucket)| pb::Bucket {
-        group: *group,
-        bucket: *bucket,
-        actions: what.actions().map_or_else(unreadable, |actions| actions.to_string()),
-        rule: what.rule(),
-        choice: listing.desired.choices.get(group).map(ToString::to_string).unwrap_or_default(),
-        weight: what.weight().into(),
-        watch_port: what.watch_port().map_or(0, |port| port.0.into()),
-    };
-    let buckets = listing.desired.groups.iter().chain(&listing.desired.candidates);
-    let mut buckets: Vec<pb::Bucket> = buckets.map(bucket).collect();
-    buckets.sort_by_key(|bucket| (bucket.group, bucket.bucket));
-    let mut told = HashSet::new();
-    let mut messages = vec![pb::ListFlowsResponse {
-        tunnels: listing.desired.tunnels.iter().map(tunnel).collect(),
-        patches: listing.desired.patches.iter().map(patch).collect(),
-        ..pb::ListFlowsResponse::default()
-    }];
-    let mut rules = |fingerprints: &mut dyn Iterator<Item = u64>| -> Vec<pb::Rule> {
-        let rules: BTreeMap<u64, pb::Rule> = fingerprints
-            .filter(|fingerprint| told.insert(*fingerprint))
-            .filter_map(|fingerprint| listing.rules.source(fingerprint))
-            .map(|rule| (rule.fingerprint, rule_message(rule)))
-            .collect();
-        rules.into_values().collect()
-    };
-    for flows in chunks(flows) {
-        let rules = rules(&mut flows.iter().flat_map(|flow| [flow.cookie].into_iter().chain(flow.origin)));
-        messages.push(pb::ListFlowsResponse { flows, rules, ..Default::default() });
-    }
-    for buckets in chunks(buckets) {
-        let rules = rules(&mut buckets.iter().map(|bucket| bucket.rule));
-        messages.push(pb::ListFlowsResponse { buckets, rules, ..Default::default() });
-    }
-    messages
-}
-
-/// The flows of a datapath. Yields at least one message.
-fn logical_messages(flows: &LogicalFlows) -> Vec<pb::ListLogicalFlowsResponse> {
-    let (kind, id) = (flows.datapath.kind.to_string(), flows.datapath.id.to_string());
-    let datapath = Some(pb::ObjectRef { kind, id });
-    let mut messages = vec![pb::ListLogicalFlowsResponse { datapath, ..Default::default() }];
-    let mut told = HashSet::new();
-    for chunk in chunks(flows.list()) {
-        let rules = flows.rules_of(&chunk, &mut told);
-        messages.push(pb::ListLogicalFlowsResponse { flows: chunk, rules, datapath: None });
-    }
-    messages
-}
-
-/// Parts of a list, each for one message.
-fn chunks<T>(list: Vec<T>) -> impl Iterator<Item = Vec<T>> {
-    let mut rest = list.into_iter();
-    std::iter::from_fn(move || {
-        Some(rest.by_ref().take(CHUNK).collect()).filter(|chunk: &Vec<T>| !chunk.is_empty())
-    })
-}
-
-pub(crate) fn rule_message(rule: &RuleSource) -> pb::Rule {
-    pb::Rule {
-        fingerprint: rule.fingerprint,
-        file: rule.file.to_string(),
-        line: rule.line,
-        column: rule.column,
-        text: rule.text.to_string(),
-    }
-}
-
-fn switch_status(status: &SwitchStatus) -> pb::SwitchStatus {
-    let status = status.clone();
-    pb::SwitchStatus {
-        node: status.node,
-        connected: status.connected,
-        synced: status.synced,
-        last_error: status.last_error,
-        pending: status.pending as u64,
-        confirmed_txn: status.confirmed_txn,
-        flows: status.flows as u64,
-        tunnels: status.tunnels as u64,
-        sync_flow_mods: status.sync_flow_mods.map(|count| count as u64),
-        vifs: status.vifs as u64,
-        refused: status.refused as u64,
-        groups: status.groups as u64,
-        patches: status.patches as u64,
-        foreign_changes: status.foreign_changes as u64,
-        last_foreign_change: status.last_foreign_change,
-        driver_restarts: status.driver_restarts as u64,
-        last_driver_failure: status.last_driver_failure,
-    }
-}
-
-/// The new information about a transaction.
-fn update_message(update: &Update) -> pb::Receipt {
-    match update {
-        Update::New(receipt) => receipt_message(receipt),
-        Update::Progress { txn, switches, complete } => pb::Receipt {
-            txn: *txn,
-            switches: switches.iter().map(|(node, switch)| switch_receipt(node, switch)).collect(),
-            complete: *complete,
-            partial: true,
-            ..pb::Receipt::default()
-        },
-    }
-}
-
-fn receipt_message(receipt: &Receipt) -> pb::Receipt {
-    pb::Receipt {
-        txn: receipt.txn,
-        by: receipt.by.clone(),
-        at: receipt.at.clone(),
-        computed_us: receipt.computed.as_micros() as u64,
-        journalled_us: receipt.journalled.as_micros() as u64,
-        switches: receipt.switches.iter().map(|(node, switch)| switch_receipt(node, switch)).collect(),
-        complete: receipt.is_complete(),
-        partial: false,
-    }
-}
-
-fn switch_receipt(node: &str, receipt: &SwitchReceipt) -> pb::SwitchReceipt {
-    use pb::switch_receipt::State;
-    let (state, confirmed_us, error) = match &receipt.progress {
-        Progress::Pending => (State::Pending, None, String::new()),
-        Progress::Confirmed(after) => (State::Confirmed, Some(after.as_micros() as u64), String::new()),
-        Progress::Refused(why) => (State::Refused, None, why.clone()),
-        Progress::Offline => (State::Offline, None, String::new()),
-    };
-    pb::SwitchReceipt {
-        node: node.to_owned(),
-        state: state.into(),
-        flows_added: receipt.flows_added as u64,
-        flows_deleted: receipt.flows_deleted as u64,
-        tunnels_added: receipt.tunnels_added as u64,
-        tunnels_deleted: receipt.tunnels_deleted as u64,
-        buckets_added: receipt.buckets_added as u64,
-        buckets_deleted: receipt.buckets_deleted as u64,
-        patches_added: receipt.patches_added as u64,
-        patches_deleted: receipt.patches_deleted as u64,
-        confirmed_us,
-        error,
-    }
 }

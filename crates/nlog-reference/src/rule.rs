@@ -48,17 +48,17 @@ pub(crate) fn derive_with<'a>(rule: &'a Rule, plan: &'a Plan, source: Source<'a>
     let mut groups = Groups::new();
     let aggregates = rule.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }));
     let of_head = head_variables(rule);
-    for_each_combination(rule, plan, source, given, 0, &mut |values, failure, _| match head(
-        rule, values, failure,
-    ) {
-        None => {}
-        Some(Err(failures)) => derived.fail(failures),
-        Some(Ok(head)) if aggregates => {
-            let tuple = of_head.iter().map(|variable| values[variable.0 as usize].clone()).collect();
-            groups.entry(head.group).or_default().insert(tuple, head.arguments);
-        }
-        Some(Ok(head)) => {
-            derived.rows.insert(head.group);
+    for_each_combination(rule, plan, source, given, 0, &mut |values, failure, _| {
+        let Some(head) = head(rule, values, failure) else { return };
+        match head {
+            Err(failures) => derived.fail(failures),
+            Ok(head) if aggregates => {
+                let tuple = of_head.iter().map(|variable| values[variable.0 as usize].clone()).collect();
+                groups.entry(head.group).or_default().insert(tuple, head.arguments);
+            }
+            Ok(head) => {
+                derived.rows.insert(head.group);
+            }
         }
     });
     for (group, tuples) in groups {

@@ -96,7 +96,7 @@ fn a_trace_from_the_rows_around_the_ports_is_that_from_all_rows() {
             };
             assert_eq!(way(whole), way(part), "seed {seed}: {ports:?} {packet:?}\n{world}");
             for (all, some) in behind(whole).iter().zip(behind(part)) {
-                // Objects that are further away may be missing as a whole, and no other ones come instead.
+                // The part may lack all objects behind a step, if they are further away; it never names others.
                 assert!(
                     some.is_empty() || *all == some,
                     "seed {seed}: {ports:?} {packet:?}: {some:#?}, not {all:#?}\n{world}"
