@@ -1,5 +1,6 @@
 //! The gRPC interface: `proto/weft/v1/weft.proto` to the [`Engine`] and back.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use network::{Batch, Cancel, ObjectKey};
@@ -46,6 +47,7 @@ const SMALL: usize = 64 << 10;
 pub(crate) struct Api {
     engine: Engine,
     rules: Arc<Rules>,
+    journal: Arc<Path>,
     parsers: Arc<Semaphore>,
     tracers: Arc<Semaphore>,
     turns: Turns,
@@ -53,10 +55,11 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(engine: Engine, rules: Arc<Rules>) -> Self {
+    pub(crate) fn new(engine: Engine, rules: Arc<Rules>, journal: PathBuf) -> Self {
         Api {
             engine,
             rules,
+            journal: journal.into(),
             parsers: Arc::new(Semaphore::new(PARSERS)),
             tracers: Arc::new(Semaphore::new(TRACERS)),
             turns: Turns::default(),
@@ -77,7 +80,8 @@ impl Api {
     /// Answers a question about rows.
     async fn asked(&self, question: Option<pb::RowQuestion>, form: Form) -> Result<String, Status> {
         let permit = self.tracers.clone().acquire_owned().await.map_err(|_| stopping(Stopping))?;
-        explain::answer(&self.engine, &self.rules, question, form, permit).await
+        let journal = self.journal.clone();
+        explain::answer(&self.engine, &self.rules, question, form, journal, permit).await
     }
 
     /// Parses the objects of a request without blocking other requests. Stops early if the caller has gone.
@@ -302,10 +306,11 @@ impl pb::controller_server::Controller for Api {
         let without = change.as_ref().map(|change| change.without.clone());
         let snapshot = self.engine.snapshot(trace::ports(&request), without).await.map_err(stopping)?;
         let snapshot = snapshot.map_err(|error| Status::internal(error.to_string()))?;
+        let journal = self.journal.clone();
         if let Some(change) = change {
             let compared = tokio::task::spawn_blocking(move || {
                 let _permit = permit;
-                trial::compare(snapshot, &request, &change)
+                trial::compare(snapshot, &request, &change, &journal)
             });
             let compared = compared.await.map_err(|error| Status::internal(error.to_string()))??;
             return Ok(turn.until_encoded(compared));
@@ -313,7 +318,7 @@ impl pb::controller_server::Controller for Api {
         let (live, form) = (request.live, request.form());
         let traced = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            trace::trace(snapshot, &request)
+            trace::trace(snapshot, &request, &journal)
         });
         let (mut traced, tables) = traced.await.map_err(|error| Status::internal(error.to_string()))??;
         if live {

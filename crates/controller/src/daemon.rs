@@ -159,7 +159,7 @@ impl Daemon {
         let (ready, started) = oneshot::channel();
         let (ended, thread_end) = oneshot::channel();
         let packages = rules.packages().join(", ");
-        let api = Api::new(engine.clone(), rules.clone());
+        let api = Api::new(engine.clone(), rules.clone(), replay.path().to_owned());
         let in_thread = move || {
             let prepared = prepare(evaluator, &rules, replay).map(|(core, journal)| {
                 let mut fleet =

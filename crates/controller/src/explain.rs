@@ -4,6 +4,7 @@
 //! the desired states have them.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use nlog::diagnostic::{Style, to_text};
@@ -26,7 +27,7 @@ use crate::engine::Engine;
 use crate::pb;
 use crate::pb::row_question::About;
 use crate::rules::Rules;
-use crate::trace::Snapshot;
+use crate::trace::{Snapshot, asked_for};
 
 /// The most rows that are explained if the request names no number.
 const ROWS: usize = 10;
@@ -55,6 +56,7 @@ pub(crate) async fn answer(
     rules: &Arc<Rules>,
     question: Option<pb::RowQuestion>,
     form: Form,
+    journal: Arc<Path>,
     permit: OwnedSemaphorePermit,
 ) -> Result<String, Status> {
     let about = question.and_then(|question| question.about);
@@ -66,7 +68,7 @@ pub(crate) async fn answer(
     let snapshot = snapshot.map_err(|error| Status::internal(error.to_string()))?;
     blocking(move || {
         let _permit = permit;
-        Case { names: &names, question: &question, snapshot }.answer(&form)
+        Case { names: &names, question: &question, snapshot, journal: &journal }.answer(&form)
     })
     .await?
 }
@@ -166,6 +168,7 @@ struct Case<'a> {
     names: &'a [String],
     question: &'a Question,
     snapshot: Snapshot,
+    journal: &'a Path,
 }
 
 impl Case<'_> {
@@ -204,7 +207,8 @@ impl Case<'_> {
                 let most = if *most == 0 { ROWS } else { *most as usize };
                 let explainer = Explainer { state, origin: &|_, _| None, is_part: !self.snapshot.is_whole };
                 let answer = self.question.explain(&explainer, &rows, most);
-                let answer = answer.map_err(|why| Status::not_found(with_note(why)))?;
+                let mut answer = answer.map_err(|why| Status::not_found(with_note(why)))?;
+                asked_for(&mut answer, program, self.journal);
                 (answer.text(program), answer.json(program), json)
             }
             Form::WhyNot { json } => {

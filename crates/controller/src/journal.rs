@@ -12,6 +12,7 @@
 
 mod acknowledged;
 mod files;
+mod origins;
 mod replay;
 mod seal;
 #[cfg(test)]
@@ -26,6 +27,8 @@ use serde::Serialize;
 
 use self::acknowledged::{Acknowledged, Position};
 use self::files::Lock;
+pub use self::origins::add_calls;
+pub(crate) use self::origins::add_origins;
 pub use self::replay::Replay;
 use crate::record::Record;
 

@@ -4,24 +4,28 @@
 //! Away from it, the packet goes through the desired flows, and the rows that explain these are derived on demand.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use network::ObjectKey;
+use nlog::Program;
 use nlog_data::{CommitError, RuleId, TableDelta, TableId};
+use nlog_reference::ShowsInputs;
 use openflow_rs::{FlowEntry, MacAddr};
 use ovs_driver::{Desired, FlowKey, SeenFlow};
 use packet_trace::live::{self, Seen, Whose};
 use packet_trace::{Connection, FlowRules, HostTables, Network, Origins, Payload, Trace, UNKNOWN, Words};
 use tokio::task::JoinSet;
 use tonic::Status;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::concerned::WHOLE_MAX;
 use crate::core::Core;
 use crate::desired_rows;
 use crate::engine::{Engine, Stopping};
 use crate::fleet::Asking;
+use crate::journal::add_origins;
 use crate::pb;
 use crate::pb::trace_request::Packet;
 use crate::provenance::Provenance;
@@ -153,7 +157,11 @@ pub(crate) fn ports(request: &pb::TraceRequest) -> Vec<String> {
 /// # Errors
 /// The request is wrong, or the rules refuse the rows, which are those of a network that they accepted.
 #[allow(clippy::result_large_err, reason = "as tonic has it")]
-pub(crate) fn trace(snapshot: Snapshot, request: &pb::TraceRequest) -> Result<(Trace, Tables), Status> {
+pub(crate) fn trace(
+    snapshot: Snapshot,
+    request: &pb::TraceRequest,
+    journal: &Path,
+) -> Result<(Trace, Tables), Status> {
     let (is_cut, taken, rows) = (snapshot.is_cut, snapshot.taken, snapshot.origins.len());
     let begun = Instant::now();
     let (mut network, tables) = snapshot.network().map_err(Status::internal)?;
@@ -164,8 +172,17 @@ pub(crate) fn trace(snapshot: Snapshot, request: &pb::TraceRequest) -> Result<(T
             "the network around the ports is large: the objects behind flows were looked for in a part of it";
         trace.notes.push(note.to_owned());
     }
-    debug!(rows, ?taken, ?derived, traced = ?begun.elapsed(), "packet traced");
+    let traced = begun.elapsed();
+    asked_for(&mut trace, tables.rules.program(), journal);
+    debug!(rows, ?taken, ?derived, ?traced, told = ?begun.elapsed(), "packet traced");
     Ok((trace, tables))
+}
+
+/// Says of the rows of an answer who asked for them, if the journal can be read.
+pub(crate) fn asked_for(answer: &mut impl ShowsInputs, program: &Program, journal: &Path) {
+    if let Err(error) = add_origins(answer, &program.schema, journal) {
+        warn!(journal = %journal.display(), %error, "the journal cannot be read, so answers do not say which transactions are behind them");
+    }
 }
 
 /// The way of the packet of a request through a network.

@@ -1,6 +1,7 @@
 //! What a change of objects would do to a packet. Nothing is applied: the network before and after it are computed beside the engine.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use network::{ChangeSet, ObjectKey, Outcome, Rows};
@@ -14,7 +15,7 @@ use crate::core::Core;
 use crate::input_rows::{managed_rows, merge};
 use crate::pb;
 use crate::rules::Rules;
-use crate::trace::{Snapshot, way};
+use crate::trace::{Snapshot, asked_for, way};
 
 /// What is needed besides the rows, at the same moment.
 pub(crate) struct Trial {
@@ -67,6 +68,7 @@ pub(crate) fn compare(
     snapshot: Snapshot,
     request: &pb::TraceRequest,
     change: &Change,
+    journal: &Path,
 ) -> Result<pb::TraceResponse, Status> {
     if request.live {
         return Err(Status::invalid_argument(
@@ -91,7 +93,8 @@ pub(crate) fn compare(
         Ok((network, trace))
     };
     let (before, after) = (traced(before)?, traced(after)?);
-    let difference = packet_trace::compare((&before.0, &before.1), (&after.0, &after.1));
+    let mut difference = packet_trace::compare((&before.0, &before.1), (&after.0, &after.1));
+    asked_for(&mut difference, program, journal);
     Ok(pb::TraceResponse {
         delivered: after.1.is_delivered(),
         verdict: text::verdict(&after.1),

@@ -37,7 +37,7 @@
 //! In reading order: [`Reference`] (transactions), `rule` (bindings to rows), `plan` (the order of a body), `project` (bodies to the variables of the
 //! head), `join`, `expression`, `aggregate`; [`OnDemand`] (a state that derives the rows that are asked for, and explains them),
 //! `derivation` (the bodies of a row), `why_not` (how far each rule gets that could derive a row), `hidden`, `text`, [`explanation`]
-//! (both questions answered in text), [`tree`] (why rows exist, down to the inputs), `json`. Left out on purpose: optimisation beyond
+//! (both questions answered in text), [`tree`] (why rows exist, down to the inputs), `origin` (who asked for them), `json`. Left out on purpose: optimisation beyond
 //! an index on the columns that earlier atoms bind, and the early removal of variables that are no longer needed. For rows on
 //! demand, also the order of a body by what is known, rules that derive nothing, and groups by a value chosen from them.
 #![forbid(unsafe_code)]
@@ -50,6 +50,7 @@ mod hidden;
 mod join;
 mod json;
 mod on_demand;
+mod origin;
 mod plan;
 mod project;
 mod reference;
@@ -59,5 +60,6 @@ pub mod tree;
 mod why_not;
 
 pub use on_demand::{Derivation, OnDemand};
+pub use origin::{Call, Origin, ShowsInputs};
 pub use reference::Reference;
 pub use why_not::{Obstacle, ObstacleKind, WhyNot, nearest};

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use crate::explanation::{Body, WAYS, at_least, atom};
 use crate::hidden::{HiddenPart, hidden_part};
 use crate::json::{place_json, row_json};
-use crate::{Derivation, OnDemand};
+use crate::{Derivation, OnDemand, Origin, ShowsInputs};
 
 /// The explanation of some rows.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ struct Tree {
 #[derive(Debug)]
 enum Reason {
     /// It is a row of an input table; the transaction that inserted it, if that is known.
-    Input(Option<u64>),
+    Input(Option<Origin>),
     /// A rule derives it.
     Rule {
         place: Place,
@@ -72,7 +72,7 @@ impl Explainer<'_> {
     fn tree(&self, table: TableId, row: &Row, told: &mut BTreeSet<(TableId, Row)>) -> Tree {
         let program = self.state.program();
         let reason = if program.schema.table(table).role == Role::Input {
-            Reason::Input((self.origin)(table, row))
+            Reason::Input((self.origin)(table, row).map(Origin::numbered))
         } else if told.insert((table, row.clone())) {
             let ways = self.state.derivations(table, row, WAYS);
             self.derived(&ways, told).unwrap_or(Reason::Open)
@@ -109,6 +109,14 @@ fn takes_all(program: &Program, rule: &Rule) -> bool {
     rule.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. })) || rule.body.iter().any(is_level)
 }
 
+impl ShowsInputs for Explanation {
+    fn for_each_input(&mut self, visit: &mut dyn FnMut(TableId, &Row, &mut Option<Origin>)) {
+        for tree in &mut self.trees {
+            tree.for_each_input(visit);
+        }
+    }
+}
+
 impl Explanation {
     /// For people: a line for each row, those that it follows from below it.
     pub fn text(&self, program: &Program) -> String {
@@ -130,13 +138,21 @@ impl Explanation {
 }
 
 impl Tree {
+    fn for_each_input(&mut self, visit: &mut dyn FnMut(TableId, &Row, &mut Option<Origin>)) {
+        match &mut self.reason {
+            Reason::Input(origin) => visit(self.table, &self.row, origin),
+            Reason::Rule { from, .. } => from.iter_mut().for_each(|tree| tree.for_each_input(visit)),
+            Reason::Told | Reason::Open => {}
+        }
+    }
+
     fn text(&self, program: &Program, indent: &str, lines: &mut Vec<String>) {
         let row = atom(program, self.table, &self.row);
         match &self.reason {
-            Reason::Input(transaction) => {
+            Reason::Input(origin) => {
                 let hook = program.hook_of(self.table);
                 let hook = hook.map(|wiring| format!("hook {}", wiring.text(&program.schema)));
-                let transaction = transaction.map(|number| format!("transaction {number}"));
+                let transaction = origin.as_ref().map(ToString::to_string);
                 let origin: Vec<String> = hook.into_iter().chain(transaction).collect();
                 let line = format!("{indent}{row}  {}", origin.join(", "));
                 lines.push(line.trim_end().to_owned());
@@ -166,8 +182,8 @@ impl Tree {
     fn json(&self, program: &Program) -> Json {
         let mut object = row_json(program, self.table, &self.row);
         match &self.reason {
-            Reason::Input(transaction) => {
-                object["txn"] = json!(transaction);
+            Reason::Input(origin) => {
+                Origin::add_to(origin.as_ref(), "txn", &mut object);
                 if let Some(wiring) = program.hook_of(self.table) {
                     object["hook"] = json!(wiring.text(&program.schema));
                 }

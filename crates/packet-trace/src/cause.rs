@@ -7,6 +7,7 @@ use flow_simulator::FlowKey;
 use flow_simulator::trace::{RETURNED, Step, What};
 use nlog::program::Pattern;
 use nlog_data::{Row, TableId, Value};
+use nlog_reference::Origin;
 use nlog_reference::explanation::{self, Body};
 use openflow_rs::{Action, Demand, Field, FlowEntry, Match, Subfield};
 use simulated_hosts::Place;
@@ -32,6 +33,17 @@ impl Drop {
     /// Whether the copy would only return to its sender.
     pub(crate) fn returns(&self) -> bool {
         matches!(&self.cause, Cause::Problem(_, why) if why == RETURNED)
+    }
+
+    /// The rows of input tables that are behind it.
+    pub(crate) fn leaves_mut(&mut self) -> impl Iterator<Item = &mut Leaf> {
+        let near = match &mut self.cause {
+            Cause::Missing(_, near) => near.as_mut_slice(),
+            _ => &mut [],
+        };
+        let near = near.iter_mut().flat_map(|near| &mut near.because);
+        let written = self.written.iter_mut().flat_map(|(_, _, because)| because);
+        self.because.iter_mut().chain(near).chain(written)
     }
 
     /// The end on a host, without flows behind it.
@@ -78,10 +90,24 @@ pub struct Leaf {
     pub what: String,
     /// The row in full.
     pub row: String,
-    /// The transaction that inserted it.
-    pub transaction: Option<u64>,
+    /// The transaction that inserted it, if that is known.
+    pub origin: Option<Origin>,
+    /// The row itself.
+    pub input: (TableId, Row),
     /// The id of the object; none for a report.
     pub object: Option<String>,
+}
+
+impl Leaf {
+    /// The number of the transaction that inserted it, if that is known.
+    pub fn transaction(&self) -> Option<u64> {
+        self.origin.as_ref().map(|origin| origin.transaction)
+    }
+
+    pub(crate) fn visit(&mut self, visit: &mut dyn FnMut(TableId, &Row, &mut Option<Origin>)) {
+        let (table, row) = &self.input;
+        visit(*table, row, &mut self.origin);
+    }
 }
 
 /// The stage of the built-in rules that counts what no flow of another stage takes.
@@ -283,12 +309,13 @@ impl Network {
             return;
         }
         let origin = self.origins.get(&(table, row.clone())).copied();
-        let transaction = origin.filter(|transaction| *transaction != UNKNOWN);
+        let known = origin.filter(|transaction| *transaction != UNKNOWN).map(Origin::numbered);
+        let input = (table, row.clone());
         if let Some(kind) = program.objects.iter().find(|kind| kind.table == table) {
             let id = string(row.first()).unwrap_or_default().to_owned();
             let what = format!("{} {id}", kind.name);
             let row = explanation::atom(program, table, row);
-            return leaves.push(Leaf { what, row, transaction, object: Some(id) });
+            return leaves.push(Leaf { what, row, origin: known, input, object: Some(id) });
         }
         let ways = self.state.derivations(table, row, 1);
         if let Some(way) = ways.first() {
@@ -297,7 +324,7 @@ impl Network {
             }
         } else if origin.is_some() {
             let row = explanation::atom(program, table, row);
-            leaves.push(Leaf { what: row.clone(), row, transaction, object: None });
+            leaves.push(Leaf { what: row.clone(), row, origin: known, input, object: None });
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use nlog_data::{Row, TableId};
+use nlog_reference::{Origin, ShowsInputs};
 use serde_json::{Value as Json, json};
 
 use crate::text::{named, verdict};
@@ -102,7 +104,7 @@ fn is_same_flow(before: &LookupView, after: &LookupView, network: &Network, newe
         return before.flow.is_none() && after.flow.is_none();
     };
     let changed =
-        || newest.is_some() && network.leaves_of(other).iter().any(|leaf| leaf.transaction == newest);
+        || newest.is_some() && network.leaves_of(other).iter().any(|leaf| leaf.transaction() == newest);
     let alike = one.priority == other.priority && one.matching == other.matching;
     alike && (one.actions == other.actions || !changed())
 }
@@ -134,6 +136,13 @@ impl Network {
             Line::Action(text) | Line::Note(text) | Line::Problem(text) => plain(text.clone()),
             Line::Sent(port) => plain(format!("the packet leaves by {port}")),
         }
+    }
+}
+
+impl ShowsInputs for Difference {
+    fn for_each_input(&mut self, visit: &mut dyn FnMut(TableId, &Row, &mut Option<Origin>)) {
+        let sides = self.parting.iter_mut().flat_map(|parting| &mut parting.sides).flatten();
+        sides.flat_map(|side| &mut side.because).for_each(|leaf| leaf.visit(visit));
     }
 }
 
@@ -171,7 +180,7 @@ impl Difference {
                 let _ = writeln!(out, "            {line}");
             }
             for leaf in side.because.iter().take(LEAVES) {
-                let by = leaf.transaction.map_or(String::new(), |number| format!(" (transaction {number})"));
+                let by = leaf.origin.as_ref().map_or(String::new(), |origin| format!(" ({origin})"));
                 let _ = writeln!(out, "            because of {}{by}", leaf.what);
             }
         }
@@ -186,7 +195,11 @@ impl Difference {
                 "what": side.what,
                 "flow": side.flow,
                 "rule": side.rule,
-                "because": side.because.iter().map(|leaf| json!({"what": leaf.what, "transaction": leaf.transaction})).collect::<Vec<_>>(),
+                "because": side.because.iter().map(|leaf| {
+                    let mut object = json!({"what": leaf.what});
+                    Origin::add_to(leaf.origin.as_ref(), "transaction", &mut object);
+                    object
+                }).collect::<Vec<_>>(),
             }),
         };
         let state = |number: usize| {

@@ -1,5 +1,6 @@
 //! A trace for programs.
 
+use nlog_reference::Origin;
 use serde_json::{Value as Json, json};
 
 use crate::{Cause, Delivery, Drop, FlowView, Hop, Leaf, Line, LookupView, Nearest, Trace};
@@ -60,7 +61,11 @@ fn nearest(near: &Nearest) -> Json {
 fn leaves(leaves: &[Leaf]) -> Json {
     leaves
         .iter()
-        .map(|leaf| json!({"what": leaf.what, "row": leaf.row, "transaction": leaf.transaction}))
+        .map(|leaf| {
+            let mut object = json!({"what": leaf.what, "row": leaf.row});
+            Origin::add_to(leaf.origin.as_ref(), "transaction", &mut object);
+            object
+        })
         .collect()
 }
 

@@ -206,7 +206,7 @@ impl Writer {
         let shown = if self.verbose { usize::MAX } else { LEAVES };
         for leaf in because.iter().take(shown) {
             let what = if self.verbose { &leaf.row } else { &leaf.what };
-            let by = leaf.transaction.map_or(String::new(), |number| format!(" (transaction {number})"));
+            let by = leaf.origin.as_ref().map_or(String::new(), |origin| format!(" ({origin})"));
             self.line(indent, &format!("because of {what}{by}"));
         }
         if let Some(more @ 1..) = because.len().checked_sub(shown) {

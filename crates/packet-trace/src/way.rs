@@ -4,6 +4,7 @@ use flow_simulator::trace::{Step, What};
 use flow_simulator::{Arrival, Crossing, FlowKey, Packet};
 use nlog::program::Place as SourcePlace;
 use nlog_data::{Canonical, Row, TableId, Value};
+use nlog_reference::{Origin, ShowsInputs};
 use openflow_rs::{Action, Field, FlowEntry, Match, PortNo};
 use rule_tests::FlowOrigin;
 use rule_tests::frame::vlan;
@@ -128,6 +129,12 @@ pub struct FlowView {
     pub placed_by: Option<String>,
     /// The row in which the rule says it.
     pub row: Option<(TableId, Row)>,
+}
+
+impl ShowsInputs for Trace {
+    fn for_each_input(&mut self, visit: &mut dyn FnMut(TableId, &Row, &mut Option<Origin>)) {
+        self.dropped.iter_mut().flat_map(Drop::leaves_mut).for_each(|leaf| leaf.visit(visit));
+    }
 }
 
 impl Trace {

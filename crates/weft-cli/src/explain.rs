@@ -42,8 +42,9 @@ struct Asked {
 #[derive(Args)]
 #[command(
     override_usage = "weft explain [OPTIONS] [PROGRAM]... <ATOM>",
-    after_help = "Without a program, the running controller is asked. It answers for the network as it is now, and does not know which transaction \
-                        inserted a row; its journal does.\n\
+    after_help = "Without a program, the running controller is asked, for the network as it is now.\n\
+                        A row of an input table stands with the transaction that inserted it; from a controller's journal, also with who asked for that, and when. \
+                        A running controller looks for it in the last 16 MiB of its journal.\n\
                         If several rules derive a row, the rule with the lowest fingerprint is shown, with its first binding.\n\
                         Of each rule, at most 1,000 bindings are counted.\n\
                         The exit status is 1 if no row matches; `weft why-not` explains why.",
@@ -93,7 +94,8 @@ impl Explain {
         let origin = |table, row: &Row| origins.get(&(table, row.clone())).copied();
         let explainer = Explainer { state: &state, origin: &origin, is_part: false };
         let answer = question.explain(&explainer, &question.rows(&state), self.rows as usize);
-        let answer = answer.map_err(Failure::Rejected)?;
+        let mut answer = answer.map_err(Failure::Rejected)?;
+        self.asked.source.add_calls(&mut answer)?;
         let program = state.program();
         print(&if self.asked.json { answer.json(program).to_string() } else { answer.text(program) })?;
         refused

@@ -196,7 +196,8 @@ impl TraceCommand {
         let mut network = Network::new(&program, rows).map_err(Failure::Rejected)?;
         let all_arrive = match frames {
             None => {
-                let trace = self.packet.trace(&mut network, &from)?;
+                let mut trace = self.packet.trace(&mut network, &from)?;
+                self.source.add_calls(&mut trace)?;
                 self.show(&trace, None)?
             }
             Some(frames) => {
@@ -225,7 +226,8 @@ impl TraceCommand {
         let (Some(before), Some(after)) = (states.next().transpose()?, states.next().transpose()?) else {
             return Ok(());
         };
-        let difference = compare((&before.0, &before.1), (&after.0, &after.1));
+        let mut difference = compare((&before.0, &before.1), (&after.0, &after.1));
+        self.source.add_calls(&mut difference)?;
         let out = if self.json { format!("{}\n", difference.json()) } else { difference.text() };
         std::io::stdout().write_all(out.as_bytes()).map_err(Failure::output)?;
         refused?;

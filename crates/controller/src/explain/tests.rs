@@ -17,6 +17,8 @@ use crate::random_networks::{core_of, network_of};
 use crate::rules::Rules;
 use crate::trace::Snapshot;
 
+/// No transaction of these networks is in a journal.
+const NO_JOURNAL: &str = "/nonexistent/journal.jsonl";
 /// The flows of a network that are explained.
 const FLOWS: usize = 12;
 
@@ -62,7 +64,7 @@ fn explained(core: &mut Core, host: &str, flow: &str, whole_max: usize) -> Json 
     let provenance = core.provenance();
     let names = names_of(asked, &core.desired(host), &|key| provenance.owners(key));
     let snapshot = Snapshot::of_at_most(core, &names, whole_max).unwrap();
-    let case = Case { names: &names, question: &question, snapshot };
+    let case = Case { names: &names, question: &question, snapshot, journal: Path::new(NO_JOURNAL) };
     let text = case.answer(&Form::Explanation { rows: 1, json: true }).unwrap();
     serde_json::from_str(&text).unwrap()
 }
@@ -81,7 +83,8 @@ fn an_explanation_from_the_rows_around_a_flow_is_true_in_the_whole_network() {
         let mut truth = Truth { state, tables: BTreeMap::new() };
         let unnamed = Question::Rows(Pattern { table: rules.flows.unwrap(), columns: vec![None; 5] });
         let snapshot = Snapshot::of_at_most(&mut core, &[], 0).unwrap();
-        let refused = Case { names: &[], question: &unnamed, snapshot }.answer(&Form::WhyNot { json: false });
+        let refused = Case { names: &[], question: &unnamed, snapshot, journal: Path::new(NO_JOURNAL) }
+            .answer(&Form::WhyNot { json: false });
         assert!(refused.unwrap_err().message().contains("the question names none"), "seed {seed}");
         let mut random = Random::new(seed);
         let hosts: Vec<String> = world.nodes.keys().cloned().collect();

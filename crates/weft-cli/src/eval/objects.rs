@@ -1,11 +1,13 @@
 //! The transactions of a run: files of network objects, then lines.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufReader, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 use network::{Kinds, ObjectStore};
 use nlog_data::{ColumnTransaction, CommitError};
+use nlog_reference::ShowsInputs;
 
 use super::run::{Answer, Each, Lines, Origin, Refusal, Run, Taken, open_input};
 use super::running::Running;
@@ -38,6 +40,15 @@ impl Source {
     /// Whether no file is named.
     pub(crate) fn is_empty(&self) -> bool {
         self.input.is_none() && self.objects.is_empty()
+    }
+
+    /// Adds the requests behind the transactions that an answer names, if the transactions are a controller's journal. What can be
+    /// read once, as a pipe, has been read already.
+    pub(crate) fn add_calls(&self, answer: &mut impl ShowsInputs) -> Result<(), Failure> {
+        let Some(path) = self.input.as_deref().filter(|path| path.is_file()) else { return Ok(()) };
+        let failed = |error| Failure::outside(format!("cannot read {}", path.display()), error);
+        let journal = BufReader::new(File::open(path).map_err(failed)?);
+        controller::journal::add_calls(answer, journal).map_err(failed)
     }
 
     /// Reads the files of objects, and opens the file of transactions.
