@@ -73,7 +73,7 @@ fn number(line: &[u8]) -> Option<u64> {
 pub fn add_calls(answer: &mut impl ShowsInputs, journal: impl BufRead) -> io::Result<()> {
     let mut transactions = BTreeSet::new();
     answer.for_each_input(&mut |_, _, origin| {
-        transactions.extend(origin.as_ref().map(|origin| origin.transaction))
+        transactions.extend(origin.as_ref().map(|origin| origin.transaction));
     });
     let calls = calls(journal, &transactions)?;
     answer.for_each_input(&mut |_, _, origin| {
@@ -90,7 +90,7 @@ pub fn add_calls(answer: &mut impl ShowsInputs, journal: impl BufRead) -> io::Re
 /// The journal cannot be read.
 pub(crate) fn add_origins(answer: &mut impl ShowsInputs, schema: &Schema, journal: &Path) -> io::Result<()> {
     let inserted = |table: TableId, row: &Row| Inserted {
-        table: schema.table(table).name.to_string(),
+        table: schema.table(table).name.clone(),
         row: row.clone(),
     };
     let mut rows = BTreeSet::new();
@@ -169,7 +169,7 @@ mod tests {
     );
 
     fn row(table: &str, columns: [&str; 2]) -> Inserted {
-        Inserted { table: table.to_owned(), row: columns.map(Value::from).to_vec().into() }
+        Inserted { table: table.to_owned(), row: columns.map(Value::from).to_vec() }
     }
 
     fn transactions(text: &str, is_whole: bool, rows: &[Inserted]) -> Vec<Option<u64>> {
