@@ -33,9 +33,12 @@ fn rules_with(file: &str, from: &str, to: &str) -> Arc<Program> {
 }
 
 fn is_noticed(file: &str, from: &str, to: &str) {
+    is_noticed_by(Size::default(), file, from, to);
+}
+
+fn is_noticed_by(size: Size, file: &str, from: &str, to: &str) {
     let mut runner = Runner::new(rules_with(file, from, to)).expect("the rules start");
-    let noticed =
-        (1..=HISTORIES).find(|seed| runner.run(&history(&mut Random::new(*seed), Size::default())).is_err());
+    let noticed = (1..=HISTORIES).find(|seed| runner.run(&history(&mut Random::new(*seed), size)).is_err());
     println!("noticed by history {}", noticed.expect("some history shows the mistake"));
 }
 
@@ -87,5 +90,25 @@ fn branches_that_copy_to_hosts_that_do_not_listen_are_noticed() {
         "physical/replication.nlog",
         "    branch(sw, remote, branch),\n    member_host(sw, audience, remote),\n    hv != remote,\n",
         "    branch(sw, remote, branch),\n    present(remote, sw),\n    hv != remote,\n",
+    );
+}
+
+#[test]
+fn a_port_group_that_nothing_belongs_to_is_noticed() {
+    is_noticed_by(
+        Size::stateless(),
+        "logical/acl/groups.nlog",
+        "    port_peer(tenant, peer, group),\n    group_port(group, port);",
+        "    port_peer(tenant, peer, group),\n    group_port(group, port),\n    tenant == \"nobody\";",
+    );
+}
+
+#[test]
+fn a_connection_whose_source_has_the_groups_of_its_destination_is_noticed() {
+    is_noticed_by(
+        Size::filtered(),
+        "logical/acl/connections.nlog",
+        "actions[push(ct_nw_src), pop(sought_ipv4)]",
+        "actions[push(ct_nw_dst), pop(sought_ipv4)]",
     );
 }

@@ -42,6 +42,69 @@ impl Generator<'_> {
             let change = self.acl_default();
             self.change(change.into_iter().collect());
         }
+        if self.acls.chance(50) {
+            for change in self.enclosure() {
+                self.change(vec![change]);
+            }
+        }
+    }
+
+    /// A switch whose machines talk with some ports of their tenant, and with nobody else: who belongs to a group decides what arrives.
+    fn enclosure(&mut self) -> Vec<Change> {
+        let Some(port) = self.pick_port() else { return vec![] };
+        let switch = self.world.ports[&port].switch.clone();
+        let tenant = self.world.tenant_of(&port).to_owned();
+        let alike = self.world.ports.keys().filter(|other| self.world.tenant_of(other) == tenant);
+        let alike: Vec<String> = alike.cloned().collect();
+        let members: BTreeSet<String> = alike.into_iter().filter(|_| self.acls.chance(50)).collect();
+        let (groups, peers) = self.group_of(members);
+        let direction = *self.acls.pick(&[Direction::FromPort, Direction::ToPort]);
+        let mut acl = Acl {
+            place: AclPlace::Switch(switch),
+            direction,
+            tier: 0,
+            priority: 0,
+            matches: PacketMatch::default(),
+            from: None,
+            to: None,
+            action: AclAction::Drop,
+        };
+        let others = Change::Acl(self.new_name("f"), acl.clone());
+        (acl.priority, acl.action) = (10, self.without_state(AclAction::AllowRelated));
+        match direction {
+            Direction::FromPort => acl.to = Some(peers),
+            Direction::ToPort => acl.from = Some(peers),
+        }
+        let allow = Change::Acl(self.new_name("f"), acl);
+        groups.into_iter().chain([allow, others]).collect()
+    }
+
+    /// Makes ports a group of ports, of addresses, or with a label.
+    fn group_of(&mut self, members: BTreeSet<String>) -> (Vec<Change>, Peers) {
+        match self.acls.below(4) {
+            0 => {
+                let of_ports = members.iter().flat_map(|port| &self.world.ports[port].addresses);
+                let ips = of_ports.flat_map(|(_, ips)| ips);
+                let mut hosts: Vec<Network> =
+                    ips.map(|ip| Network::of(*ip, if ip.is_ipv4() { 32 } else { 128 })).collect();
+                hosts.sort();
+                hosts.dedup();
+                let name = self.new_name("g");
+                (vec![Change::AddressGroup(name.clone(), hosts)], Peers::AddressGroup(name))
+            }
+            1 => {
+                let (key, value) = (KEYS[0].to_owned(), VALUES[0].to_owned());
+                let label = |port| Change::Label(port, key.clone(), Some(value.clone()));
+                (
+                    members.into_iter().map(label).collect(),
+                    Peers::Labels(BTreeMap::from([(key.clone(), value.clone())])),
+                )
+            }
+            _ => {
+                let name = self.new_name("q");
+                (vec![Change::PortGroup(name.clone(), members)], Peers::PortGroup(name))
+            }
+        }
     }
 
     /// A change of ACLs or of what they refer to.

@@ -89,10 +89,8 @@ pub fn add_calls(answer: &mut impl ShowsInputs, journal: impl BufRead) -> io::Re
 /// # Errors
 /// The journal cannot be read.
 pub(crate) fn add_origins(answer: &mut impl ShowsInputs, schema: &Schema, journal: &Path) -> io::Result<()> {
-    let inserted = |table: TableId, row: &Row| Inserted {
-        table: schema.table(table).name.clone(),
-        row: row.clone(),
-    };
+    let inserted =
+        |table: TableId, row: &Row| Inserted { table: schema.table(table).name.clone(), row: row.clone() };
     let mut rows = BTreeSet::new();
     answer.for_each_input(&mut |table, row, origin| {
         if origin.is_none() {
