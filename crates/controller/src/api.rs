@@ -321,6 +321,7 @@ impl pb::controller_server::Controller for Api {
             trace::trace(snapshot, &request, &journal)
         });
         let (mut traced, tables) = traced.await.map_err(|error| Status::internal(error.to_string()))??;
+        trace::note_behind(&self.engine, &mut traced).map_err(stopping)?;
         if live {
             trace::compare(&self.engine, &mut traced, &tables).await.map_err(stopping)?;
         }

@@ -3,7 +3,7 @@
 //! The engine thread hands out a [`Snapshot`]: the desired states, which are shared, and the input rows that concern the ports.
 //! Away from it, the packet goes through the desired flows, and the rows that explain these are derived on demand.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::concerned::WHOLE_MAX;
 use crate::core::Core;
 use crate::desired_rows;
 use crate::engine::{Engine, Stopping};
-use crate::fleet::Asking;
+use crate::fleet::{Asking, SwitchStatus};
 use crate::journal::add_origins;
 use crate::pb;
 use crate::pb::trace_request::Packet;
@@ -245,6 +245,46 @@ fn words(packet: &pb::PacketInWords) -> Result<Words, String> {
         ttl: number("a hop limit", packet.ttl)?,
         size: number("the length of a packet", packet.size)?,
     })
+}
+
+/// The most switches that are named because they may have other flows.
+const BEHIND_MAX: usize = 3;
+
+/// Says which switches on the packet's way may have other flows than those that it went through.
+///
+/// # Errors
+/// The controller stops.
+pub(crate) fn note_behind(engine: &Engine, trace: &mut Trace) -> Result<(), Stopping> {
+    let hosts: BTreeSet<String> = trace.hops.iter().map(|hop| hop.host.clone()).collect();
+    // No host would ask for all.
+    if hosts.is_empty() {
+        return Ok(());
+    }
+    let status = engine.status(&hosts)?;
+    let mut notes = status.switches.iter().filter_map(|switch| behind(switch));
+    trace.notes.extend(notes.by_ref().take(BEHIND_MAX));
+    if let more @ 1.. = notes.count() {
+        let note = format!(
+            "the switches of {more} more hosts may have other flows than these: see `weft get status`"
+        );
+        trace.notes.push(note);
+    }
+    Ok(())
+}
+
+/// Why a switch may have other flows than the desired ones.
+fn behind(switch: &SwitchStatus) -> Option<String> {
+    let SwitchStatus { node, connected, synced, pending, refused, last_error, .. } = switch;
+    let why = match (connected, refused, synced, pending) {
+        (false, ..) => "is not connected".to_owned(),
+        (true, 1.., ..) => format!("refuses {refused} of its flows, groups and ports"),
+        (true, 0, true, _) => return None,
+        (true, 0, false, 0) => "is not in sync yet".to_owned(),
+        (true, 0, false, 1) => "has not confirmed one transaction yet".to_owned(),
+        (true, 0, false, _) => format!("has not confirmed {pending} transactions yet"),
+    };
+    let error = if last_error.is_empty() { String::new() } else { format!(" ({last_error})") };
+    Some(format!("the switch of {node} {why}{error}, so it may have other flows than these"))
 }
 
 /// Compares the flows that a packet met with those of the switches.

@@ -19,7 +19,7 @@ fn trace(testbed: &Testbed, arguments: &[&str]) -> (Output, String) {
 }
 
 #[test]
-fn a_live_trace_names_deleted_and_foreign_flows_and_counts_packets() {
+fn a_trace_of_a_controller_names_deleted_and_foreign_flows_and_switches_that_are_behind() {
     let settings = Settings {
         encaps: vec!["geneve".to_owned()],
         ..Settings::new(format!("live-{}", std::process::id()), env!("CARGO_BIN_EXE_weft"))
@@ -52,4 +52,17 @@ fn a_live_trace_names_deleted_and_foreign_flows_and_counts_packets() {
     testbed.wait_in_sync().unwrap();
     let (_, text) = trace(&testbed, &["--live"]);
     assert!(!text.contains("differ"), "{text}");
+
+    // A switch that is behind is named, also to those who ask no switch.
+    assert!(!text.contains("may have other flows"), "{text}");
+    hv2.kill_vswitchd().unwrap();
+    wait_for("the switch to be missed", || {
+        let (_, text) = trace(&testbed, &[]);
+        text.contains("note: the switch of hv2 is not connected").then_some(())
+    });
+    hv2.start_vswitchd().unwrap();
+    wait_for("the switch to be back", || {
+        let (_, text) = trace(&testbed, &[]);
+        (!text.contains("may have other flows")).then_some(())
+    });
 }
