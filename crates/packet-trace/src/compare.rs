@@ -1,13 +1,14 @@
 //! Two traces of one packet, in two states of a network: where their ways part, and which flows and objects part them.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use nlog_data::{Row, TableId};
 use nlog_reference::{Origin, ShowsInputs};
 use serde_json::{Value as Json, json};
 
 use crate::text::{named, verdict};
-use crate::{Leaf, Line, LookupView, Network, Trace};
+use crate::{FlowView, Leaf, Line, LookupView, Network, Trace};
 
 /// The most objects behind a flow.
 const LEAVES: usize = 4;
@@ -50,7 +51,7 @@ pub fn compare(before: (&Network, &Trace), after: (&Network, &Trace)) -> Differe
     let ways = [before.1, after.1].map(way);
     let newest = newest(before.0, after.0);
     let pairs = ways[0].iter().zip(&ways[1]);
-    let common = pairs.take_while(|(one, other)| is_same(one, other, after.0, newest)).count();
+    let common = pairs.take_while(|(one, other)| is_same(one, other, [before.0, after.0], newest)).count();
     let ends = ways[0].len() == common && ways[1].len() == common;
     let parting = (!ends).then(|| {
         let at = ways.each_ref().map(|way| way.get(common));
@@ -80,17 +81,17 @@ fn way(trace: &Trace) -> Vec<(&str, &Line)> {
     trace.hops.iter().flat_map(|hop| hop.lines.iter().filter(step).map(|line| (&*hop.host, line))).collect()
 }
 
-/// Whether the ways do not part here. A flow that only does something else parts them if it does so because of the change itself; other
-/// flows follow suit, as those that set the number of a group of ACLs, and say nothing to the reader.
+/// Whether the ways do not part here. A flow that only does something else parts them if it does so because of the change itself, by another rule or
+/// by what was inserted; other flows follow suit, as those that set the number of a group of ACLs, and say nothing to the reader.
 fn is_same(
     (host, line): &(&str, &Line),
     (other, by): &(&str, &Line),
-    after: &Network,
+    networks: [&Network; 2],
     newest: Option<u64>,
 ) -> bool {
     let lines = match (line, by) {
         (Line::Lookup(one), Line::Lookup(two)) => {
-            one.table == two.table && is_same_flow(one, two, after, newest)
+            one.table == two.table && is_same_flow(one, two, networks, newest)
         }
         (Line::Bucket(one), Line::Bucket(two)) => one == two,
         (Line::Sent(one), Line::Sent(two)) | (Line::Problem(one), Line::Problem(two)) => one == two,
@@ -99,14 +100,25 @@ fn is_same(
     host == other && lines
 }
 
-fn is_same_flow(before: &LookupView, after: &LookupView, network: &Network, newest: Option<u64>) -> bool {
+fn is_same_flow(
+    before: &LookupView,
+    after: &LookupView,
+    networks: [&Network; 2],
+    newest: Option<u64>,
+) -> bool {
     let (Some(one), Some(other)) = (&before.flow, &after.flow) else {
         return before.flow.is_none() && after.flow.is_none();
     };
-    let changed =
-        || newest.is_some() && network.leaves_of(other).iter().any(|leaf| leaf.transaction() == newest);
+    let inserted =
+        || newest.is_some() && networks[1].leaves_of(other).iter().any(|leaf| leaf.transaction() == newest);
+    let rule =
+        |network: &Network, flow: &FlowView| flow.said.map(|rule| network.program().rule(rule).fingerprint);
+    let is_other_rule = || {
+        let [before, after] = networks;
+        !Arc::ptr_eq(before.program(), after.program()) && rule(before, one) != rule(after, other)
+    };
     let alike = one.priority == other.priority && one.matching == other.matching;
-    alike && (one.actions == other.actions || !changed())
+    alike && (one.actions == other.actions || !(inserted() || is_other_rule()))
 }
 
 impl Network {

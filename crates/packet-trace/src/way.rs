@@ -3,7 +3,7 @@
 use flow_simulator::trace::{Step, What};
 use flow_simulator::{Arrival, Crossing, FlowKey, Packet};
 use nlog::program::Place as SourcePlace;
-use nlog_data::{Canonical, Row, TableId, Value};
+use nlog_data::{Canonical, Row, RuleId, TableId, Value};
 use nlog_reference::{Origin, ShowsInputs};
 use openflow_rs::{Action, Field, FlowEntry, Match, PortNo};
 use rule_tests::FlowOrigin;
@@ -129,6 +129,8 @@ pub struct FlowView {
     pub placed_by: Option<String>,
     /// The row in which the rule says it.
     pub row: Option<(TableId, Row)>,
+    /// The rule that says the flow.
+    pub(crate) said: Option<RuleId>,
 }
 
 impl ShowsInputs for Trace {
@@ -315,6 +317,7 @@ impl Network {
                 .filter(|(said, placed)| said != placed)
                 .map(|(_, placed)| line(&self.program().rule(placed).place)),
             row: origin.map(|origin| origin.row),
+            said: rules.map(|(said, _)| said),
         }
     }
 

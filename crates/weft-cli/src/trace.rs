@@ -18,7 +18,7 @@ mod running;
 use crate::client::Address;
 use crate::eval::{Begin, Source};
 use crate::exit::Failure;
-use crate::explain::input_rows_after;
+use crate::explain::{input_rows, input_rows_after};
 use crate::program::compile;
 
 /// The end of `--help`.
@@ -31,7 +31,7 @@ Then comes the way, host by host: stages whose flows say no more than that the p
 What the words leave open, the objects say: addresses are those of the ports, and the MAC address is that of the destination \
 on the same switch, or of the router there. Without --tcp or --udp the packet is an echo request.
 
-With --diff or --without the packet is traced twice, before and after the change: the verdicts, and the first place where the ways part.
+With --diff, --without or --rules the packet is traced twice, before and after the change: the verdicts, and the first place where the ways part.
 
 The exit status is 0 if the packet arrives (with --to: at that port; with a change: after it), and 1 if it is dropped, or one of a \
 capture is.";
@@ -63,6 +63,10 @@ pub(crate) struct TraceCommand {
     /// Say what it would do to the packet to delete an object, after `--diff`: `acl/no-ssh`
     #[arg(long, value_name = "KIND/ID", value_parser = change::key, conflicts_with_all = ["pcap", "verbose"])]
     without: Vec<ObjectKey>,
+    /// Say what other rules would do to the packet: `.nlog` files or folders, in place of the program. Given several times, they are one
+    /// program
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["pcap", "verbose", "state"])]
+    rules: Vec<PathBuf>,
     #[command(flatten)]
     packet: PacketArguments,
     /// Show every table, flow and action, and the objects in full
@@ -188,7 +192,7 @@ impl TraceCommand {
         }
         let program = compile(programs)?;
         let begin = self.state.as_ref().map(|file| Begin::read(file, &program)).transpose()?;
-        if self.diff.is_some() || !self.without.is_empty() {
+        if self.diff.is_some() || !self.without.is_empty() || !self.rules.is_empty() {
             return self.compare(begin, &program, &from);
         }
         let frames = self.packet.pcap.as_deref().map(capture::frames).transpose()?;
@@ -217,8 +221,13 @@ impl TraceCommand {
     /// Traces the packet before and after a change, and prints what differs.
     fn compare(&self, begin: Option<Begin>, program: &Arc<Program>, from: &str) -> Result<(), Failure> {
         let change = change::read(self.diff.as_ref(), &self.without)?;
-        let ([before, after], refused) = change::rows(&change, begin, program, &self.source, self.at)?;
-        let mut states = [before, after].into_iter().map(|rows| {
+        let others = (!self.rules.is_empty()).then(|| compile(&self.rules)).transpose()?;
+        let of_change = others.as_ref().unwrap_or(program);
+        let ([mut before, after], refused) = change::rows(&change, begin, of_change, &self.source, self.at)?;
+        if others.is_some() {
+            (before, _) = input_rows(program, &self.source, self.at)?;
+        }
+        let mut states = [(program, before), (of_change, after)].into_iter().map(|(program, rows)| {
             let mut network = Network::new(program, rows).map_err(Failure::Rejected)?;
             let trace = self.packet.trace(&mut network, from)?;
             Ok::<_, Failure>((network, trace))

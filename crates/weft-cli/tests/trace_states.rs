@@ -122,3 +122,56 @@ fn a_deletion_is_tried_out_on_a_packet() {
     assert!(without("switch/db").has_status(1).stderr.contains("the change is refused"));
     assert!(without("allow-clients").has_status(2).stderr.contains("acl/no-ssh"));
 }
+
+/// A package with a flow for TCP from each port.
+fn package(actions: &str) -> String {
+    format!(
+        r#"
+import "builtin/interface/layout.nlog";
+import "builtin/interface/universal.nlog";
+import "builtin/logical/ports.nlog";
+
+## TCP of every port.
+priority TCP_FROM_PORT of PORT_SECURITY = 30000;
+
+logical_port_flow(port, PORT_SECURITY, TCP_FROM_PORT, match{{inport: label, tcp}}, {actions}) :- logical_port(port, _, label);
+"#
+    )
+}
+
+#[test]
+fn other_rules_are_compared_where_they_do_something_else() {
+    let folder = folder(Some(ALLOW_OUT));
+    folder
+        .write("passes.nlog", package("actions[resubmit(GUARD)]"))
+        .write("drops.nlog", package("actions[]"));
+    let compare = |of: &[&str], rules: &[&str]| {
+        let source = ["trace", "builtin"].iter().chain(of).chain(&[
+            "--objects",
+            "network.yaml",
+            "-i",
+            "reports.jsonl",
+        ]);
+        let packet = ["web-1", "--to", "db-1", "--tcp", "5432"];
+        let arguments: Vec<&str> = source.chain(&packet).chain(rules).copied().collect();
+        folder.weft(&arguments)
+    };
+    // A flow alike that another rule makes do something else parts the ways.
+    let with = ["--rules", "builtin", "--rules", "drops.nlog"];
+    let edited = compare(&["passes.nlog"], &with);
+    let text = &edited.has_status(1).stdout;
+    assert!(text.starts_with("before: delivered to db-1 on hv2\nafter:  dropped on hv1"), "{text}");
+    let (_, parted) = text.split_once("here the ways part:\n").unwrap();
+    let sides: Vec<&str> =
+        parted.lines().filter(|line| line.contains(": stage 4 PORT_SECURITY, TCP_FROM_PORT")).collect();
+    assert_eq!(sides.len(), 2, "{text}");
+    // With a change of objects besides, the state after has both.
+    let both = compare(&[], &["--rules", "builtin", "--without", "acl/allow-clients"]);
+    let objects_alone = compare(&[], &["--without", "acl/allow-clients"]);
+    assert!(both.has_status(1).stdout.contains("after:  dropped on hv2"), "{}", both.stdout);
+    assert_eq!(both.stdout, objects_alone.stdout);
+    let same = compare(&["drops.nlog"], &with);
+    assert!(!same.has_status(1).stdout.contains("here the ways part"), "{}", same.stdout);
+    let running = folder.weft(&["trace", "web-1", "--to", "db-1", "--rules", "drops.nlog"]);
+    assert!(running.has_status(2).stderr.contains("--rules needs a program"), "{}", running.stderr);
+}

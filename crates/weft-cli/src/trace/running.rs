@@ -17,6 +17,10 @@ impl TraceCommand {
             let why = "-i, --objects, --state and --at need a program, such as: builtin blue-1; without one, the running controller is asked";
             return Err(Failure::Usage(why.to_owned()));
         }
+        if !self.rules.is_empty() {
+            let why = "--rules needs a program to compare with, such as: builtin blue-1 --rules FOLDER; a running controller has one program";
+            return Err(Failure::Usage(why.to_owned()));
+        }
         let is_change = self.diff.is_some() || !self.without.is_empty();
         if is_change && self.live {
             let why = "--live compares with what switches have, and none has the flows of a change that is not applied: leave out --live";
