@@ -6,20 +6,18 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use controller::core::{Core, History};
-use controller::journal::Replay;
-use controller::{Client, Config, Rules};
-use network::{Batch, Cancel};
+use anyhow::{Result, bail};
+use controller::{Client, Config};
+use openflow_rs::MacAddr;
 use ovs_driver::{InterfaceId, Report, Vif};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::measure::machine;
 use crate::process::Killed;
+use crate::recorded::Recorded;
 
 /// Ports of each switch, and of each host: those of a large network.
 const OF_SWITCH: usize = 16;
@@ -108,16 +106,11 @@ fn host_name(host: usize) -> String {
 
 /// Writes the journal of a network whose hosts have reported all their ports.
 fn write_journal(folder: &Path, hosts: usize) -> Result<()> {
-    let rules = Arc::new(Rules::built_in()?);
-    let engine = controller::evaluator(&rules, 1).map_err(anyhow::Error::msg)?;
-    let now = SystemTime::now();
-    let (mut core, _) = Core::restore(engine, rules.clone(), History::new(&rules), now)?;
-    let mut batch = Batch::new(core.rules().kinds(), Cancel::default());
-    let mut add = |object: serde_json::Value| batch.add_json("bench", &object.to_string());
+    let mut objects = Vec::new();
     for host in 0..hosts {
         let (id, socket) = (host_name(host), |name: &str| format!("unix:{}/{host}.{name}", folder.display()));
         let ip = format!("172.16.{}.{}", host / 250, host % 250 + 1);
-        add(
+        objects.push(
             json!({"kind": "transport_node", "id": id, "ip": ip, "ovsdb": socket("db"), "openflow": socket("of")}),
         );
     }
@@ -125,13 +118,15 @@ fn write_journal(folder: &Path, hosts: usize) -> Result<()> {
     for port in 0..hosts * OF_HOST {
         let (switch, id) = (port / OF_SWITCH, format!("p{port}"));
         if port % OF_SWITCH == 0 {
-            add(json!({"kind": "switch", "id": format!("s{switch}")}));
+            objects.push(json!({"kind": "switch", "id": format!("s{switch}")}));
         }
         let bytes = u32::try_from(port)?.to_be_bytes();
-        let mac = format!("02:00:{:02x}:{:02x}:{:02x}:{:02x}", bytes[0], bytes[1], bytes[2], bytes[3]);
+        let mac = MacAddr([2, 0, bytes[0], bytes[1], bytes[2], bytes[3]]).to_string();
         let ip = format!("10.{}.{}.{}", bytes[1], bytes[2], bytes[3]);
-        add(json!({"kind": "switch_port", "id": id, "switch": format!("s{switch}"), "port_security": true,
-            "addresses": [{"mac": mac, "ips": [ip]}]}));
+        objects.push(
+            json!({"kind": "switch_port", "id": id, "switch": format!("s{switch}"), "port_security": true,
+            "addresses": [{"mac": mac, "ips": [ip]}]}),
+        );
         // Ports of a switch are on different hosts.
         let report = &mut reports[port % hosts];
         let ofport = u16::try_from(report.vifs.len() + 10)?;
@@ -139,13 +134,11 @@ fn write_journal(folder: &Path, hosts: usize) -> Result<()> {
         report.interfaces.insert((id.clone(), interface));
         report.vifs.insert(id, Vif { ofport, mac: mac.clone(), interface });
     }
-    let accepted = core.apply(batch, "bench", now)?;
-    let mut records = vec![accepted.transaction.context("objects change something")?.record];
+    let mut recorded = Recorded::new()?;
+    recorded.apply(objects)?;
     for (host, mut report) in reports.into_iter().enumerate() {
         report.tunnels.insert("weft-geneve".to_owned(), 1);
-        records.extend(core.report(&host_name(host), &report, now)?.map(|done| done.record));
+        recorded.report(&host_name(host), &report)?;
     }
-    let mut journal = Replay::open(&folder.join("state"))?.finish()?;
-    journal.append(&records)?;
-    Ok(())
+    recorded.write(folder)
 }

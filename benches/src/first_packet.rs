@@ -12,8 +12,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use frame_builder::{IPV4, Ipv4, Mac, UDP, ethernet, udp_without_checksum};
+use frame_builder::{IPV4, Ipv4, UDP, ethernet, udp_without_checksum};
 use lab::{Host, Taps, VmSpec};
+use openflow_rs::MacAddr;
 use testbed::{DEADLINE, Settings, Testbed};
 
 use crate::measure::{machine, weft};
@@ -100,7 +101,7 @@ impl Bench {
         testbed.apply("network.yaml", &network(Acls::None))?;
         // Without IP addresses, so that they answer nothing.
         let specs: Vec<VmSpec> =
-            (0..MACHINES).map(|n| VmSpec::new(name(n), "hv1", name(n), written(mac(n)))).collect();
+            (0..MACHINES).map(|n| VmSpec::new(name(n), "hv1", name(n), mac(n).to_string())).collect();
         lab.add_vms(&specs)?;
         testbed.wait_in_sync()?;
         let (taps, host) = (lab.all_taps()?, lab.host("hv1")?);
@@ -215,12 +216,8 @@ fn name(machine: u8) -> String {
     format!("m{machine}")
 }
 
-fn mac(machine: u8) -> Mac {
-    [2, 0, 0, 0, 0x20, machine]
-}
-
-fn written(mac: Mac) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
+fn mac(machine: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0x20, machine])
 }
 
 fn ip(machine: u8) -> Ipv4Addr {
@@ -229,7 +226,7 @@ fn ip(machine: u8) -> Ipv4Addr {
 
 fn datagram(from: u8, to: u8, port: u16, to_port: u16) -> Vec<u8> {
     let datagram = udp_without_checksum(port, to_port, b"first packet");
-    ethernet(mac(to), mac(from), IPV4, &Ipv4::new(ip(from), ip(to), UDP).packet(&datagram))
+    ethernet(mac(to).0, mac(from).0, IPV4, &Ipv4::new(ip(from), ip(to), UDP).packet(&datagram))
 }
 
 /// The switch drops what no ACL allows. Each port may send UDP, and get it from the ports of the group.
@@ -244,7 +241,7 @@ fn network(acls: Acls) -> String {
             "---\n{{kind: switch_port, id: {}, switch: bench, labels: {{app: web}}, port_security: true, \
              addresses: [{{mac: '{}', ips: [{}]}}]}}\n",
             name(machine),
-            written(mac(machine)),
+            mac(machine),
             ip(machine)
         );
     }

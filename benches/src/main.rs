@@ -22,6 +22,7 @@ mod nvp;
 mod process;
 mod program;
 mod push;
+mod recorded;
 mod report;
 mod texts;
 

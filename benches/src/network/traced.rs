@@ -4,14 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use controller::core::{Core, History};
-use controller::journal::Replay;
-use controller::{Rules, pb};
-use network::{Batch, Cancel};
+use controller::pb;
 use nlog_data::Value;
 use ovs_driver::{InterfaceId, Report, Vif};
 use serde::{Deserialize, Serialize};
@@ -22,20 +18,54 @@ use super::{Run, line};
 use crate::daemon::Daemon;
 use crate::figure6::workload::Network;
 use crate::measure;
+use crate::recorded::Recorded;
 use crate::report::{Aim, Line};
 
-/// A packet, and the words of its verdict.
+/// A packet, and whether it arrives.
 struct Packet {
-    name: &'static str,
-    payload: [&'static str; 2],
-    verdict: &'static str,
+    payload: Payload,
+    is_delivered: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Payload {
+    Tcp(u16),
+    Udp(u16),
+}
+
+impl Packet {
+    /// The word of its verdict.
+    fn verdict(&self) -> &'static str {
+        if self.is_delivered { "delivered" } else { "dropped" }
+    }
+
+    /// It in words of the command line.
+    fn arguments(&self) -> [String; 5] {
+        let (option, port) = match self.payload {
+            Payload::Tcp(port) => ("--tcp", port),
+            Payload::Udp(port) => ("--udp", port),
+        };
+        [FROM, "--to", TO, option, &port.to_string()].map(str::to_owned)
+    }
+
+    /// It as a question for a controller.
+    fn request(&self) -> pb::TraceRequest {
+        let (tcp, udp) = match self.payload {
+            Payload::Tcp(port) => (Some(port.into()), None),
+            Payload::Udp(port) => (None, Some(port.into())),
+        };
+        let words = pb::PacketInWords { to: TO.to_owned(), tcp, udp, ..pb::PacketInWords::default() };
+        let packet = Some(pb::trace_request::Packet::Words(words));
+        pb::TraceRequest { from: FROM.to_owned(), packet, ..pb::TraceRequest::default() }
+    }
 }
 
 /// The first ports of the first two switches. The ACLs of the second one let nothing but its web server be reached.
-const ENDS: [&str; 3] = ["vif-0", "--to", "vif-2"];
+const FROM: &str = "vif-0";
+const TO: &str = "vif-2";
 const PACKETS: [Packet; 2] = [
-    Packet { name: "delivered", payload: ["--tcp", "443"], verdict: "delivered" },
-    Packet { name: "dropped", payload: ["--udp", "9"], verdict: "dropped" },
+    Packet { payload: Payload::Tcp(443), is_delivered: true },
+    Packet { payload: Payload::Udp(9), is_delivered: false },
 ];
 
 /// One trace.
@@ -64,12 +94,12 @@ pub(crate) fn run(state: &Path, packet: usize) -> Result<Figures> {
     let packet = PACKETS.get(packet).context("there is no such packet")?;
     let start = Instant::now();
     let mut trace = Command::new(measure::weft()?);
-    trace.args(["trace", "builtin", "--json", "--state"]).arg(state).args(ENDS).args(packet.payload);
+    trace.args(["trace", "builtin", "--json", "--state"]).arg(state).args(packet.arguments());
     let output = trace.stderr(Stdio::inherit()).output()?;
     let time_s = start.elapsed().as_secs_f64();
     let told: Json = serde_json::from_slice(&output.stdout).context("the trace is no JSON")?;
     let verdict = told["verdict"].as_str().unwrap_or_default();
-    ensure!(verdict.contains(packet.verdict), "the packet is not {}: {told}", packet.verdict);
+    ensure!(verdict.contains(packet.verdict()), "the packet is not {}: {told}", packet.verdict());
     Ok(Figures { time_s, peak_mib: measure::peak_of_children_mib()? })
 }
 
@@ -84,7 +114,7 @@ pub(crate) fn lines(runs: usize, settings: Run) -> Result<Vec<Line>> {
         let all: Result<Vec<Figures>> =
             (0..=runs).map(|_| measure::child(&["traced-run", &state, &number])).collect();
         let all = all?.split_off(1);
-        let what = format!("weft trace from a saved state, {}, s", packet.name);
+        let what = format!("weft trace from a saved state, {}, s", packet.verdict());
         lines.push(line(&all, &what, 2, Aim::AtMost(5.0), |run| run.time_s));
         lines.push(line(&all, "… peak memory, MiB", 0, Aim::None, |run| run.peak_mib));
     }
@@ -105,12 +135,12 @@ pub(crate) fn lines_of_running(settings: Run) -> Result<Vec<Line>> {
         let mut times = Vec::new();
         for _ in 0..QUESTIONS {
             let begun = Instant::now();
-            let answer = daemon.ask(async |client| Ok(client.trace(request(packet)?).await?))?;
+            let answer = daemon.ask(async |client| Ok(client.trace(packet.request()).await?))?;
             times.push(begun.elapsed().as_secs_f64() * 1e3);
-            let verdict = if answer.delivered { "delivered" } else { "dropped" };
-            ensure!(verdict == packet.verdict, "the packet is not {}: {}", packet.verdict, answer.text);
+            let is_right = answer.delivered == packet.is_delivered;
+            ensure!(is_right, "the packet is not {}: {}", packet.verdict(), answer.text);
         }
-        let what = format!("weft trace on a running controller, {}, ms", packet.name);
+        let what = format!("weft trace on a running controller, {}, ms", packet.verdict());
         lines.push(Line::alone(what, 1, times, Aim::AtMost(50.0)));
     }
     let flows = daemon.ask(async |client| Ok(client.flows("hv-0").await?))?.flows;
@@ -137,24 +167,10 @@ pub(crate) fn lines_of_running(settings: Run) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-fn request(packet: &Packet) -> Result<pb::TraceRequest> {
-    let [from, _, to] = ENDS.map(str::to_owned);
-    let [protocol, port] = packet.payload;
-    let port = Some(port.parse()?);
-    let (tcp, udp) = if protocol == "--tcp" { (port, None) } else { (None, port) };
-    let words = pb::PacketInWords { to, tcp, udp, ..pb::PacketInWords::default() };
-    let packet = Some(pb::trace_request::Packet::Words(words));
-    Ok(pb::TraceRequest { from, packet, ..pb::TraceRequest::default() })
-}
-
 /// Writes the journal of the network, whose hosts have reported all their ports.
 fn write_journal(settings: Run, folder: &Path) -> Result<()> {
     let (_, step) = World::new(&Network::nvp_eval(settings.divisor), settings);
-    let rules = Arc::new(Rules::built_in()?);
-    let engine = controller::evaluator(&rules, 1).map_err(anyhow::Error::msg)?;
-    let now = SystemTime::now();
-    let (mut core, _) = Core::restore(engine, rules.clone(), History::new(&rules), now)?;
-    let mut batch = Batch::new(core.rules().kinds(), Cancel::default());
+    let mut objects = Vec::new();
     for line in step.documents.lines() {
         let mut object: Json = serde_json::from_str(line)?;
         if object["kind"] == "transport_node" {
@@ -163,15 +179,14 @@ fn write_journal(settings: Run, folder: &Path) -> Result<()> {
                 object[field] = json!(format!("unix:{}/{id}.{field}", folder.display()));
             }
         }
-        batch.add_json("bench", &object.to_string());
+        objects.push(object);
     }
-    let accepted = core.apply(batch, "bench", now)?;
-    let mut records = vec![accepted.transaction.context("objects change something")?.record];
+    let mut recorded = Recorded::new()?;
+    recorded.apply(objects)?;
     for (host, report) in reports(&step)? {
-        records.extend(core.report(&host, &report, now)?.map(|done| done.record));
+        recorded.report(&host, &report)?;
     }
-    Replay::open(&folder.join("state"))?.finish()?.append(&records)?;
-    Ok(())
+    recorded.write(folder)
 }
 
 /// What the switch of each host has reported.
