@@ -13,7 +13,7 @@ use std::sync::Arc;
 use network::{Object, ObjectKey, ObjectStore, Rows};
 use nlog_data::{CommitError, Evaluator, Row, TableId, Value};
 
-use crate::input_rows::{MANAGED, managed, merge, objects_rows};
+use crate::input_rows::{MANAGED, managed, objects_rows};
 use crate::reports::Reports;
 use crate::rules::Rules;
 
@@ -83,7 +83,7 @@ impl Search<'_> {
         let managed_hosts = declared.iter().map(|host| managed(&host.key().id)).collect();
         rows.insert.insert(MANAGED.into(), managed_hosts);
         for host in &hosts {
-            merge(&mut rows, self.reports.rows_of(host));
+            rows.add(self.reports.rows_of(host));
         }
         let filled = self.filled(|evaluator, table| evaluator.rows_with(table, &names))?;
         Ok(Concerned { rows: self.named(rows).chain(filled).collect(), is_cut, is_whole: false })
@@ -91,7 +91,7 @@ impl Search<'_> {
 
     fn whole(mut self) -> Result<Concerned, CommitError> {
         let mut rows = objects_rows(self.objects, self.rules);
-        merge(&mut rows, self.reports.rows());
+        rows.add(self.reports.rows());
         let filled = self.filled(|evaluator, table| evaluator.contents(table))?;
         Ok(Concerned { rows: self.named(rows).chain(filled).collect(), is_cut: false, is_whole: true })
     }

@@ -25,7 +25,7 @@ use crate::flood_drops::{FloodMeters, Metered};
 use crate::flow_counts::CountedFlows;
 use crate::homes::FormerPlaces;
 pub use crate::homes::Moves;
-use crate::input_rows::{managed_rows, merge, objects_rows};
+use crate::input_rows::{managed_rows, objects_rows};
 use crate::learned::LearnedPlaces;
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
@@ -199,7 +199,7 @@ impl Core {
     ) -> Result<(Core, Option<Record>), RestoreError> {
         let Restored { objects, reports, rows, memories, last_txn } = history.finish(rules.kinds())?;
         let mut all = objects_rows(&objects, &rules);
-        merge(&mut all, reports.rows());
+        all.add(reports.rows());
         let all = rules.transaction(all);
 
         let mut derived = Derived::default();
@@ -513,7 +513,7 @@ impl Core {
     fn removal(&self, nodes: &BTreeSet<String>) -> Rows {
         let mut reported = Rows::default();
         for node in nodes {
-            merge(&mut reported, self.reports.plan_removal(node));
+            reported.add(self.reports.plan_removal(node));
         }
         reported
     }
@@ -521,8 +521,8 @@ impl Core {
     /// The transaction of changed objects and removed reports.
     fn transaction(&self, objects: &ChangeSet, reported: &Rows) -> Transaction {
         let mut rows = objects.rows();
-        merge(&mut rows, managed_rows(objects, &self.rules));
-        merge(&mut rows, reported.clone());
+        rows.add(managed_rows(objects, &self.rules));
+        rows.add(reported.clone());
         self.rules.transaction(rows)
     }
 

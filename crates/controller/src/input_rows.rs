@@ -8,16 +8,6 @@ use nlog_data::{Row, Value};
 
 use crate::rules::Rules;
 
-/// Adds rows to others.
-pub(crate) fn merge(rows: &mut Rows, more: Rows) {
-    for (table, list) in more.insert {
-        rows.insert.entry(table).or_default().extend(list);
-    }
-    for (table, list) in more.delete {
-        rows.delete.entry(table).or_default().extend(list);
-    }
-}
-
 /// The rows of all objects.
 pub(crate) fn objects_rows(objects: &ObjectStore, rules: &Rules) -> Rows {
     let mut insert: BTreeMap<Arc<str>, Vec<Row>> = BTreeMap::new();

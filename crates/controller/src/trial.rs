@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use network::{ChangeSet, ObjectKey, Outcome, Rows};
-use nlog_data::{ColumnTransaction, Evaluator, Memories, Role, Tables, Transaction};
-use nlog_dataflow::{Dataflow, Options};
-use packet_trace::{Change, ChangeError, Network, Origins, Trace, UNKNOWN, text};
+use nlog_data::{ColumnTransaction, Memories, Transaction};
+use packet_trace::{Change, ChangeError, Network, Origins, Trace, input_engine, input_rows, text};
 use tonic::Status;
 
 use crate::concerned::WHOLE_MAX;
 use crate::core::Core;
-use crate::input_rows::{managed_rows, merge};
+use crate::input_rows::managed_rows;
 use crate::pb;
 use crate::rules::Rules;
 use crate::trace::{Snapshot, asked_for, way};
@@ -41,12 +39,9 @@ impl Trial {
         let mut rows = managed_rows(changes, rules);
         for change in changes.effective().filter(|change| change.outcome() == Outcome::Deleted) {
             if let Some(reports) = self.reports.get(&*change.key.id) {
-                merge(&mut rows, Rows { insert: BTreeMap::new(), delete: reports.insert.clone() });
+                rows.add(Rows { insert: BTreeMap::new(), delete: reports.insert.clone() });
             }
         }
-        let of_rules = |table: &Arc<str>| rules.program().schema.find(table).is_some();
-        rows.insert.retain(|table, _| of_rules(table));
-        rows.delete.retain(|table, _| of_rules(table));
         rows
     }
 }
@@ -111,14 +106,7 @@ fn states(snapshot: &Snapshot, change: &Change) -> Result<[Origins; 2], ChangeEr
     let failed = |why: String| ChangeError::Failed(why);
     let trial = snapshot.trial.as_ref().ok_or_else(|| failed("the change was not announced".to_owned()))?;
     let program = snapshot.rules.program();
-    let is_input = |table| program.schema.table(table).role == Role::Input;
-    let inputs = || program.schema.iter().map(|(table, _)| table).filter(|table| is_input(*table));
-    let make = |program, observe| -> Result<Box<dyn Evaluator>, String> {
-        let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
-        Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
-    };
-    let mut evaluator =
-        nlog_hooks::start(program, Tables::These(inputs().collect()), make).map_err(failed)?;
+    let mut evaluator = input_engine(program).map_err(failed)?;
     evaluator.restore(&trial.memories).map_err(|error| failed(error.to_string()))?;
     let mut rows = Transaction::default();
     for (table, row) in snapshot.origins.keys().filter(|(table, _)| program.hook_of(*table).is_none()) {
@@ -126,11 +114,7 @@ fn states(snapshot: &Snapshot, change: &Change) -> Result<[Origins; 2], ChangeEr
     }
     let rows = ColumnTransaction::from_rows(&rows).map_err(|error| failed(error.to_string()))?;
     evaluator.commit_columns(&rows).map_err(|error| failed(error.to_string()))?;
-    let mut before = Origins::new();
-    for table in inputs() {
-        let rows = evaluator.contents(table).map_err(|error| failed(error.to_string()))?;
-        before.extend(rows.into_iter().map(|row| ((table, row), UNKNOWN)));
-    }
+    let before = input_rows(program, &mut *evaluator).map_err(|error| failed(error.to_string()))?;
     let besides = |changes: &ChangeSet| trial.besides(changes, &snapshot.rules);
     let after = change.after(program, &mut *evaluator, &before, trial.last_txn + 1, &besides)?;
     Ok([before, after])

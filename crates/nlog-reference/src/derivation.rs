@@ -1,6 +1,6 @@
 //! The bodies that derive a row, at most a given number of them: a row can have 10¹⁰ ways and more.
 
-use nlog::program::HeadTerm;
+use nlog::program::{HeadTerm, Pattern};
 use nlog_data::{Row, RuleId, TableId, Value};
 
 use crate::OnDemand;
@@ -15,12 +15,12 @@ pub(crate) type Body = Vec<(TableId, Row)>;
 /// the order of the rule, and whether there are more.
 pub(crate) fn bodies(id: RuleId, state: &OnDemand, row: &Row, most: usize) -> (Vec<Body>, bool) {
     let rule = state.program().rule(id);
-    let columns: Vec<Option<Value>> = row.iter().cloned().map(Some).collect();
+    let pattern = Pattern::of_row(rule.head, row);
     let has_aggregates = rule.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }));
-    if has_aggregates && !state.derived_by(id, &columns).contains(row) {
+    if has_aggregates && !state.derived_by(id, &pattern).contains(row) {
         return (Vec::new(), false);
     }
-    let Some(given) = given(rule, &columns) else { return (Vec::new(), false) };
+    let Some(given) = given(rule, &pattern.columns) else { return (Vec::new(), false) };
     let group_columns: Vec<&Value> = (rule.terms.iter().zip(row))
         .filter(|(term, _)| matches!(term, HeadTerm::Value(_)))
         .map(|(_, value)| value)

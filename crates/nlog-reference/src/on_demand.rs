@@ -94,6 +94,12 @@ impl Known {
     }
 }
 
+/// The columns that have a value, and these values.
+fn known(columns: &[Option<Value>]) -> (Vec<usize>, Vec<Value>) {
+    let known = columns.iter().enumerate().filter_map(|(column, value)| Some((column, value.clone()?)));
+    known.unzip()
+}
+
 /// The combinations of values that a bounded question may try.
 const BOUND: u64 = 20_000;
 /// So few rows need no index.
@@ -175,9 +181,7 @@ impl OnDemand {
 
     /// The rows of a table that have these values, ascending; none is any value.
     pub fn matching(&self, table: TableId, columns: &[Option<Value>]) -> Vec<&Row> {
-        let known = columns.iter().enumerate().filter(|(_, value)| value.is_some());
-        let known: Vec<usize> = known.map(|(column, _)| column).collect();
-        let key: Vec<Value> = columns.iter().flatten().cloned().collect();
+        let (known, key) = known(columns);
         self.with(table, &known, &key)
     }
 
@@ -229,15 +233,29 @@ impl OnDemand {
 
     /// All rows of a table; none if that takes too long.
     fn whole(&self, table: TableId) -> Option<&Known> {
-        let of_table = self.table(table);
-        if of_table.whole.get().is_none() {
-            let rows = self.derive(table, &vec![None; self.program.schema.table(table).columns.len()]);
+        self.once(&self.table(table).whole, || self.derive(&self.any(table)))
+    }
+
+    /// What a cell keeps. If it is empty, it keeps what is derived now; none if that takes too long.
+    fn once<'a>(
+        &self,
+        cell: &'a OnceCell<Known>,
+        derive: impl FnOnce() -> BTreeSet<Row>,
+    ) -> Option<&'a Known> {
+        if cell.get().is_none() {
+            let rows = derive();
             if self.is_exhausted() {
                 return None;
             }
-            return Some(of_table.whole.get_or_init(|| Known::new(rows)));
+            // It is still empty: rules have no recursion, so nothing on the way has asked for it.
+            let _ = cell.set(Known::new(rows.into_iter().collect()));
         }
-        of_table.whole.get()
+        cell.get()
+    }
+
+    /// The pattern of all rows of a table.
+    fn any(&self, table: TableId) -> Pattern {
+        Pattern { table, columns: vec![None; self.program.schema.table(table).columns.len()] }
     }
 
     /// The rows with these values in these columns, ascending.
@@ -257,11 +275,11 @@ impl OnDemand {
         if let Some(known) = asked.get(key) {
             return known.rows.iter().collect();
         }
-        let mut pattern = vec![None; self.program.schema.table(table).columns.len()];
+        let mut pattern = self.any(table);
         for (column, value) in columns.iter().zip(key) {
-            pattern[*column] = Some(value.clone());
+            pattern.columns[*column] = Some(value.clone());
         }
-        let rows = self.derive(table, &pattern);
+        let rows = self.derive(&pattern).into_iter().collect();
         if self.is_exhausted() {
             return Vec::new();
         }
@@ -310,58 +328,39 @@ impl OnDemand {
         })
     }
 
-    fn derive(&self, table: TableId, columns: &[Option<Value>]) -> Vec<Row> {
-        let mut rows = BTreeSet::new();
-        for id in &self.table(table).rules {
-            rows.extend(self.derived_by(*id, columns));
-        }
-        rows.into_iter().collect()
+    fn derive(&self, pattern: &Pattern) -> BTreeSet<Row> {
+        self.table(pattern.table).rules.iter().flat_map(|id| self.derived_by(*id, pattern)).collect()
     }
 
-    /// The rows that a rule derives, with these values; none is any value.
-    pub(crate) fn derived_by(&self, id: RuleId, columns: &[Option<Value>]) -> BTreeSet<Row> {
+    /// The rows like this that a rule derives.
+    pub(crate) fn derived_by(&self, id: RuleId, pattern: &Pattern) -> BTreeSet<Row> {
         let rule = self.program.rule(id);
         if self.is_void(id) {
             return BTreeSet::new();
         }
-        let Some(given) = given(rule, columns) else { return BTreeSet::new() };
+        let Some(given) = given(rule, &pattern.columns) else { return BTreeSet::new() };
         let is_restricted = given.iter().any(Option::is_some);
         let derive =
             || rule::derive_with(rule, self.plan(id, &given), Source::OnDemand(self), given.clone()).rows;
         if is_restricted {
             let mut rows = derive();
-            rows.retain(|row| {
-                columns
-                    .iter()
-                    .zip(row)
-                    .all(|(wanted, value)| wanted.as_ref().is_none_or(|wanted| wanted == value))
-            });
+            rows.retain(|row| pattern.admits(row));
             return rows;
         }
-        if let Some(rows) = self.of_groups(id, columns) {
+        if let Some(rows) = self.of_groups(id, pattern) {
             return rows;
         }
         // The values restrict nothing before the head is computed. So the rule is evaluated once, for all that is asked of it.
-        let whole = &self.rules[id.0 as usize].whole;
-        if whole.get().is_none() {
-            let rows = derive();
-            if self.is_exhausted() {
-                return BTreeSet::new();
-            }
-            // Nothing on the way has asked for them: rules have no recursion.
-            let _ = whole.set(Known::new(rows.into_iter().collect()));
-        }
-        let Some(known) = whole.get() else { return BTreeSet::new() };
-        let wanted: Vec<usize> = (0..columns.len()).filter(|column| columns[*column].is_some()).collect();
-        let key: Vec<Value> = columns.iter().flatten().cloned().collect();
-        known.with(&wanted, &key).into_iter().cloned().collect()
+        let Some(whole) = self.once(&self.rules[id.0 as usize].whole, derive) else { return BTreeSet::new() };
+        let (columns, key) = known(&pattern.columns);
+        whole.with(&columns, &key).into_iter().cloned().collect()
     }
 
-    /// The rows that a rule derives with these values, of which one is the least or the greatest of a group: only groups with
+    /// The rows like this that a rule derives, of which one value is the least or the greatest of a group: only groups with
     /// this value among theirs are looked at. None if there is no such value, or if nothing tells the groups apart.
-    fn of_groups(&self, id: RuleId, columns: &[Option<Value>]) -> Option<BTreeSet<Row>> {
+    fn of_groups(&self, id: RuleId, pattern: &Pattern) -> Option<BTreeSet<Row>> {
         let rule = self.program.rule(id);
-        let chosen = chosen(rule, columns)?;
+        let chosen = chosen(rule, &pattern.columns)?;
         let mut groups: HashSet<Vec<Value>> = HashSet::new();
         for_each_combination(
             rule,
@@ -378,7 +377,7 @@ impl OnDemand {
         let mut rows = BTreeSet::new();
         for group in groups {
             let mut group = group.into_iter();
-            let of_group: Vec<Option<Value>> = (rule.terms.iter().zip(columns))
+            let of_group: Vec<Option<Value>> = (rule.terms.iter().zip(&pattern.columns))
                 .map(|(term, wanted)| match term {
                     HeadTerm::Value(_) => group.next(),
                     HeadTerm::Aggregate { .. } => wanted.clone(),
@@ -386,13 +385,13 @@ impl OnDemand {
                 .collect();
             let is_wanted =
                 |(wanted, own): (&Option<Value>, &Option<Value>)| wanted.is_none() || wanted == own;
-            if !columns.iter().zip(&of_group).all(is_wanted) {
+            if !pattern.columns.iter().zip(&of_group).all(is_wanted) {
                 continue;
             }
             if !given(rule, &of_group)?.iter().any(Option::is_some) {
                 return None;
             }
-            rows.extend(self.derived_by(id, &of_group));
+            rows.extend(self.derived_by(id, &Pattern { table: pattern.table, columns: of_group }));
         }
         Some(rows)
     }

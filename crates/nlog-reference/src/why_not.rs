@@ -263,7 +263,7 @@ impl OnDemand {
                 .map(|(wanted, term)| wanted.clone().filter(|_| matches!(term, HeadTerm::Value(_))))
                 .collect(),
         };
-        let derived = if aggregates { self.derived_by(id, &group.columns) } else { BTreeSet::new() };
+        let derived = if aggregates { self.derived_by(id, &group) } else { BTreeSet::new() };
         let derived: Vec<Row> = derived.into_iter().collect();
         let kind = if derived.is_empty() || derived.iter().any(|row| pattern.admits(row)) {
             ObstacleKind::None

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use network::{Batch, Cancel, ChangeSet, Kinds, ObjectError, ObjectKey, ObjectStore, Rows};
 use nlog::Program;
-use nlog_data::{ColumnDelta, ColumnTransaction, CommitError, Evaluator, Row, TableId};
+use nlog_data::{ColumnTransaction, CommitError, Evaluator, Row, TableId};
 
-use crate::Origins;
+use crate::{Origins, follow};
 
 /// A change of objects.
 #[derive(Debug, Default)]
@@ -27,8 +27,9 @@ pub enum ChangeError {
 }
 
 impl Change {
-    /// The rows of the inputs after the change, which is one transaction for the documents and one for what is deleted. `before` are the
-    /// rows of the inputs in the evaluator, which observes the inputs. `besides` says which other rows a change of objects brings along.
+    /// Commits the change to an evaluator that observes the inputs: the documents in one transaction, then the deletions in another. Returns
+    /// the rows of the inputs after it. `before` are those before it, and `number` is that of the transactions. `besides` gives the rows that a
+    /// change of objects brings along.
     ///
     /// # Errors
     /// See [`ChangeError`].
@@ -42,12 +43,8 @@ impl Change {
     ) -> Result<Origins, ChangeError> {
         let mut after = before.clone();
         for changes in self.plans(program, before).map_err(|faults| refused(&faults))? {
-            let (mut rows, more) = (changes.rows(), besides(&changes));
-            for (all, more) in [(&mut rows.insert, more.insert), (&mut rows.delete, more.delete)] {
-                for (table, list) in more {
-                    all.entry(table).or_default().extend(list);
-                }
-            }
+            let mut rows = changes.rows();
+            rows.add(besides(&changes));
             let rows = rows.transaction(&program.schema);
             let rows =
                 ColumnTransaction::from_rows(&rows).map_err(|why| ChangeError::Failed(why.to_string()))?;
@@ -91,14 +88,4 @@ impl Change {
 fn refused(faults: &[ObjectError]) -> ChangeError {
     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
     ChangeError::Refused(format!("the change is refused:\n{}", faults.join("\n")))
-}
-
-/// Applies what a transaction changed in the rows of input tables.
-pub fn follow(origins: &mut Origins, transaction: u64, delta: &ColumnDelta) {
-    for (&table, changes) in &delta.to_rows().tables {
-        for row in &changes.delete {
-            origins.remove(&(table, row.clone()));
-        }
-        origins.extend(changes.insert.iter().map(|row| ((table, row.clone()), transaction)));
-    }
 }

@@ -4,7 +4,7 @@
 //! controller) is its own affair. Rows are derived when they are asked for: the flow tables of the hosts on the packet's way, and
 //! what explains them. Simulated hosts carry the packet through the flow tables. No I/O.
 //!
-//! In reading order: [`Network`] (rules, rows and simulated hosts) with [`HostTables`] (flow tables that are there already),
+//! In reading order: [`Origins`] (rows of inputs) and [`input_engine`], [`Network`] (rules, rows and simulated hosts) with [`HostTables`] (flow tables that are there already),
 //! [`Words`] (a packet in words) and [`Sent`] (the frame that they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why
 //! the packet or a copy ends), `findings` (which objects and reports are behind that), [`text`] and [`json`] (how it reads),
 //! [`compare`] with [`Change`] (a packet before and after a change of objects), [`live`] (the flows on the way compared with those of switches), [`Question`] (rows to explain, also as flows of a switch).
@@ -15,6 +15,7 @@ mod change;
 mod compare;
 mod connection;
 mod findings;
+mod inputs;
 pub mod json;
 pub mod live;
 mod network;
@@ -25,10 +26,11 @@ pub mod text;
 mod way;
 
 pub use cause::{Cause, Drop, Leaf, Nearest};
-pub use change::{Change, ChangeError, follow};
+pub use change::{Change, ChangeError};
 pub use compare::{Difference, Parting, Side, compare};
 pub use connection::Connection;
-pub use network::{Network, Origins, UNKNOWN};
+pub use inputs::{Origins, UNKNOWN, follow, input_engine, input_rows};
+pub use network::Network;
 pub use openflow_rs::MacAddr;
 pub use packet::{Payload, Sent, Words};
 pub use question::{AskedFlow, FlowName, Question};

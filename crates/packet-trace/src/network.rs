@@ -17,13 +17,7 @@ use switch_tables::{
     PATCH_PORT, PORT_HOMES, PROBLEMS, SwitchTable, TUNNEL_PORT, VIF,
 };
 
-use crate::HostTables;
-
-/// The rows of the input tables, those of hooks included, each with the transaction that inserted it.
-pub type Origins = BTreeMap<(TableId, Row), u64>;
-
-/// Stands for the number of a transaction that is not known.
-pub const UNKNOWN: u64 = 0;
+use crate::{HostTables, Origins};
 
 /// A network, ready to carry packets.
 pub struct Network {

@@ -10,11 +10,10 @@ use controller::pb::row_question::About;
 use nlog::Program;
 use nlog::diagnostic::Severity;
 use nlog::program::Pattern;
-use nlog_data::{ColumnDelta, Evaluator, Role, Row, Tables};
-use nlog_dataflow::{Dataflow, Options};
+use nlog_data::{ColumnDelta, Row};
 use nlog_reference::tree::Explainer;
 use nlog_reference::{OnDemand, explanation};
-use packet_trace::{Origins, Question, UNKNOWN, follow};
+use packet_trace::{Origins, Question, UNKNOWN, follow, input_engine};
 
 use crate::client::{Address, failed};
 use crate::eval::{Begin, Run, Running, Source};
@@ -227,14 +226,7 @@ impl Inputs {
         source: &Source,
         until: Option<u64>,
     ) -> Result<Inputs, Failure> {
-        let make = |program, observe| -> Result<Box<dyn Evaluator>, String> {
-            let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
-            Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
-        };
-        let tables = program.schema.iter().filter(|(_, table)| table.role == Role::Input);
-        let observe = Tables::These(tables.map(|(id, _)| id).collect());
-        let evaluator = nlog_hooks::start(program, observe, make).map_err(Failure::Outside)?;
-        let mut running = Running::Fixed(evaluator);
+        let mut running = Running::Fixed(input_engine(program).map_err(Failure::Outside)?);
         let mut origins = Origins::new();
         let mut run = Run::new(source, Arc::clone(program));
         run.until = until;
@@ -242,10 +234,8 @@ impl Inputs {
             run.progress = begin.progress;
             let evaluator = running.evaluator();
             begin.load(evaluator)?;
-            for (id, _) in program.schema.iter().filter(|(_, table)| table.role == Role::Input) {
-                let rows = evaluator.contents(id).map_err(|error| Failure::Outside(error.to_string()))?;
-                origins.extend(rows.into_iter().map(|row| ((id, row), UNKNOWN)));
-            }
+            let rows = packet_trace::input_rows(program, evaluator);
+            origins = rows.map_err(|error| Failure::Outside(error.to_string()))?;
         }
         let nowhere: Option<&mut Vec<u8>> = None;
         run.transactions(source.open()?, &mut running, nowhere, &mut |txn, delta: &ColumnDelta| {

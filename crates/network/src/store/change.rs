@@ -71,6 +71,15 @@ impl Rows {
         };
         Transaction { insert: side(self.insert), delete: side(self.delete) }
     }
+
+    /// Adds other rows after these.
+    pub fn add(&mut self, more: Rows) {
+        for (all, more) in [(&mut self.insert, more.insert), (&mut self.delete, more.delete)] {
+            for (table, rows) in more {
+                all.entry(table).or_default().extend(rows);
+            }
+        }
+    }
 }
 
 /// The table of labels in a program with these tables.
