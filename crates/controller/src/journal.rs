@@ -30,6 +30,7 @@ use self::files::Lock;
 pub use self::origins::add_calls;
 pub(crate) use self::origins::add_origins;
 pub use self::replay::Replay;
+pub(crate) use self::seal::Chain;
 use crate::record::Record;
 
 /// The name of the journal in the state folder.

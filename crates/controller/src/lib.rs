@@ -57,6 +57,7 @@ mod listener;
 mod logical_flows;
 
 mod object_status;
+mod past;
 pub mod peer;
 mod provenance;
 #[cfg(test)]
@@ -85,5 +86,6 @@ pub mod pb {
 pub use client::{Client, ClientError};
 pub use config::{Config, ConfigError, Listen};
 pub use daemon::{Daemon, DaemonError, PROBE, Parts};
+pub use past::Past;
 pub use rules::{Conventions, Rules};
 pub use run::{check, evaluator, run};

@@ -15,10 +15,15 @@ use test_random::Random;
 use crate::core::{Core, History};
 use crate::rules::Rules;
 
+/// A history, of networks with and without routers and ACLs in turns.
+pub(crate) fn history_of(seed: u64) -> conformance::History {
+    let size = Size { routed: 100 * (seed % 2), filtered: 100 * (seed / 2 % 2), ..Size::default() };
+    history(&mut Random::new(seed), size)
+}
+
 /// The network of a history at its end, and frames that ports send.
 pub(crate) fn network_of(seed: u64) -> (World, Vec<(String, Vec<u8>)>) {
-    let size = Size { routed: 100 * (seed % 2), filtered: 100 * (seed / 2 % 2), ..Size::default() };
-    let history = history(&mut Random::new(seed), size);
+    let history = history_of(seed);
     let mut world = World::new(history.scattered);
     for change in history.steps.iter().flat_map(Step::changes) {
         world.apply(change);
@@ -36,18 +41,8 @@ pub(crate) fn core_of(rules: &Arc<Rules>, world: &World) -> Core {
     let now = SystemTime::UNIX_EPOCH;
     let evaluator = crate::evaluator(rules, 1).unwrap();
     let (mut core, _) = Core::restore(evaluator, rules.clone(), History::new(rules), now).unwrap();
-    let program = rules.program();
-    let rows = rows(world, &program.objects, &Reports::default(), &|_| true);
-    let of = |table: TableId| -> Result<Vec<Row>, Infallible> {
-        let rows = rows.get(&*program.schema.table(table).name);
-        Ok(rows.into_iter().flatten().cloned().collect())
-    };
-    let Ok(store) = ObjectStore::of_rows(rules.kinds(), &program.schema, of);
-    let mut batch = Batch::new(rules.kinds(), Cancel::default());
-    for (_, object) in store.iter() {
-        batch.add_json("world", &serde_json::to_string(object).unwrap());
-    }
-    core.apply(batch, "test", now).unwrap_or_else(|why| panic!("{why}\n{world}"));
+    core.apply(batch_of(rules, &objects_of(rules, world)), "test", now)
+        .unwrap_or_else(|why| panic!("{why}\n{world}"));
     // Tunnel ports are wanted once interfaces are known.
     for _ in 0..2 {
         for host in world.nodes.keys() {
@@ -58,7 +53,29 @@ pub(crate) fn core_of(rules: &Arc<Rules>, world: &World) -> Core {
     core
 }
 
-fn report(core: &Core, world: &World, host: &str) -> Report {
+/// The objects of a world.
+pub(crate) fn objects_of(rules: &Rules, world: &World) -> ObjectStore {
+    let program = rules.program();
+    let rows = rows(world, &program.objects, &Reports::default(), &|_| true);
+    let of = |table: TableId| -> Result<Vec<Row>, Infallible> {
+        let rows = rows.get(&*program.schema.table(table).name);
+        Ok(rows.into_iter().flatten().cloned().collect())
+    };
+    let Ok(store) = ObjectStore::of_rows(rules.kinds(), &program.schema, of);
+    store
+}
+
+/// A request for these objects.
+pub(crate) fn batch_of(rules: &Rules, objects: &ObjectStore) -> Batch {
+    let mut batch = Batch::new(rules.kinds(), Cancel::default());
+    for (_, object) in objects.iter() {
+        batch.add_json("world", &serde_json::to_string(object).unwrap());
+    }
+    batch
+}
+
+/// What the switch of a host reports.
+pub(crate) fn report(core: &Core, world: &World, host: &str) -> Report {
     let desired = core.desired(host);
     let numbered =
         |names: Vec<&String>, first: u16| names.into_iter().cloned().zip(first..).collect::<BTreeMap<_, _>>();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use network::{Batch, Cancel, ChangeSet, Kinds, ObjectStore, Rows};
 use nlog_data::json::to_json;
-use nlog_data::{ForbiddenRows, Memories, Row, TransactionError};
+use nlog_data::{ForbiddenRows, Memories, Row, TableDelta, TableId, TransactionError};
 use nlog_hooks::Recorded;
 use serde_json::Value as Json;
 
@@ -77,7 +77,7 @@ impl History {
             self.objects.insert(key, object.clone());
         }
         self.labels.follow(&mut self.hooks, record).map_err(fault)?;
-        follow_hooks(&mut self.hooks, record).map_err(fault)?;
+        follow_hooks(&mut self.hooks, &record.memory, record.filled.as_ref()).map_err(fault)?;
         self.last_txn = record.txn;
         Ok(())
     }
@@ -114,23 +114,29 @@ impl JournalRows {
     }
 }
 
-/// Follows the memories of hooks. The present rules may lack tables that hooks of earlier rules filled.
-fn follow_hooks(hooks: &mut Recorded, record: &Record) -> Result<(), String> {
-    for (table, memory) in &record.memory {
+/// Follows the memories of hooks by what a record says, and returns the changes of their tables. The present rules may lack tables that
+/// hooks of earlier rules filled.
+pub(crate) fn follow_hooks(
+    hooks: &mut Recorded,
+    memory: &Memories,
+    filled: Option<&RowChanges>,
+) -> Result<Vec<(TableId, TableDelta)>, String> {
+    for (table, memory) in memory {
         if hooks.has(table) {
             hooks.restore(table, memory)?;
         }
     }
-    let Some(RowChanges { insert, delete }) = &record.filled else { return Ok(()) };
+    let Some(RowChanges { insert, delete }) = filled else { return Ok(Vec::new()) };
     let tables: BTreeSet<&Arc<str>> = insert.keys().chain(delete.keys()).collect();
+    let mut changes = Vec::new();
     for table in tables {
         if hooks.has(table) {
             let [delete, insert] =
                 [delete, insert].map(|side| side.get(table).map_or(&[][..], Vec::as_slice));
-            hooks.follow(table, delete, insert)?;
+            changes.push(hooks.follow(table, delete, insert)?);
         }
     }
-    Ok(())
+    Ok(changes)
 }
 
 fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {

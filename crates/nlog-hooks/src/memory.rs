@@ -44,19 +44,25 @@ impl Recorded {
         Ok(())
     }
 
-    /// Follows recorded changes of a table that a hook fills, in the order in which the hook made them.
+    /// Follows recorded changes of a table that a hook fills, in the order in which the hook made them, and returns them.
     ///
     /// # Errors
     /// The rows do not fit the table, or the hook cannot have made these changes.
-    pub fn follow(&mut self, table: &str, delete: &[Vec<Json>], insert: &[Vec<Json>]) -> Result<(), String> {
+    pub fn follow(
+        &mut self,
+        table: &str,
+        delete: &[Vec<Json>],
+        insert: &[Vec<Json>],
+    ) -> Result<(TableId, TableDelta), String> {
         let (target, hook) = self.hooks.get_mut(table).ok_or_else(|| no_memory(table).message)?;
         let columns = &self.program.schema.table(*target).columns;
         let rows = |rows: &[Vec<Json>]| -> Result<Vec<Row>, String> {
             rows.iter().map(|cells| row(cells, columns)).collect()
         };
-        let mut follow = || {
+        let mut follow = || -> Result<_, String> {
             let change = TableDelta { insert: rows(insert)?, delete: rows(delete)?, ..TableDelta::default() };
-            hook.follow(&change)
+            hook.follow(&change)?;
+            Ok((*target, change))
         };
         follow().map_err(|why| misfit(table, &why))
     }

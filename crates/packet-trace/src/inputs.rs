@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{ColumnDelta, CommitError, Evaluator, Role, Row, TableId, Tables};
 use nlog_dataflow::{Dataflow, Options};
+use nlog_hooks::Hooked;
 
 /// The rows of the input tables, those of hooks included, each with the transaction that inserted it.
 pub type Origins = BTreeMap<(TableId, Row), u64>;
@@ -18,11 +19,22 @@ pub const UNKNOWN: u64 = 0;
 /// # Errors
 /// The engine does not start.
 pub fn input_engine(program: &Arc<Program>) -> Result<Box<dyn Evaluator>, String> {
-    let make = |program, observe| -> Result<Box<dyn Evaluator>, String> {
-        let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
-        Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
-    };
-    nlog_hooks::start(program, Tables::These(input_tables(program).collect()), make)
+    nlog_hooks::start(program, Tables::These(input_tables(program).collect()), dataflow)
+}
+
+/// An engine like [`input_engine`] that runs hooks, and no rules but those that hooks need: for rows that the rules have accepted already.
+///
+/// # Errors
+/// The engine does not start.
+pub fn hook_engine(program: &Arc<Program>) -> Result<Box<dyn Evaluator>, String> {
+    let without_rules = Program { rules: Vec::new(), ..(**program).clone() };
+    let inputs = dataflow(Arc::new(without_rules), Tables::These(input_tables(program).collect()))?;
+    Ok(Box::new(Hooked::new(program, inputs, dataflow)?))
+}
+
+fn dataflow(program: Arc<Program>, observe: Tables) -> Result<Box<dyn Evaluator>, String> {
+    let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
+    Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
 }
 
 /// The rows of the input tables in an engine that observes them, from transactions that are not known.

@@ -29,7 +29,7 @@ pub use cause::{Cause, Drop, Leaf, Nearest};
 pub use change::{Change, ChangeError};
 pub use compare::{Difference, Parting, Side, compare};
 pub use connection::Connection;
-pub use inputs::{Origins, UNKNOWN, follow, input_engine, input_rows};
+pub use inputs::{Origins, UNKNOWN, follow, hook_engine, input_engine, input_rows};
 pub use network::Network;
 pub use openflow_rs::MacAddr;
 pub use packet::{Payload, Sent, Words};

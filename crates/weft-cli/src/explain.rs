@@ -1,19 +1,20 @@
 //! `weft explain` and `weft why-not`: why a row is present or missing after some transactions, or in a running controller.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{BufReader, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use controller::pb;
 use controller::pb::row_question::About;
+use controller::{Past, pb};
 use nlog::Program;
 use nlog::diagnostic::Severity;
 use nlog::program::Pattern;
-use nlog_data::{ColumnDelta, Row};
+use nlog_data::{ColumnDelta, CommitError, Evaluator, Row};
 use nlog_reference::tree::Explainer;
 use nlog_reference::{OnDemand, explanation};
-use packet_trace::{Origins, Question, UNKNOWN, follow, input_engine};
+use packet_trace::{Origins, Question, UNKNOWN, follow, hook_engine, input_engine};
 
 use crate::client::{Address, failed};
 use crate::eval::{Begin, Run, Running, Source};
@@ -90,7 +91,9 @@ impl Explain {
         };
         let Case { state, origins, question, refused } =
             self.asked.case(programs, &atom, self.host.as_deref())?;
-        let origin = |table, row: &Row| origins.get(&(table, row.clone())).copied();
+        let origin = |table, row: &Row| {
+            origins.get(&(table, row.clone())).copied().filter(|transaction| *transaction != UNKNOWN)
+        };
         let explainer = Explainer { state: &state, origin: &origin, is_part: false };
         let answer = question.explain(&explainer, &question.rows(&state), self.rows as usize);
         let mut answer = answer.map_err(Failure::Rejected)?;
@@ -207,8 +210,30 @@ pub(crate) fn input_rows_after(
     {
         return Ok((rows.map(|row| (row, UNKNOWN)).collect(), Ok(())));
     }
+    if let Some(past) = past(begin.as_ref(), program, source, until) {
+        let mut engine = hook_engine(program).map_err(Failure::Outside)?;
+        if let Some(origins) = rows_of(past, &mut *engine)? {
+            return Ok((origins, Ok(())));
+        }
+    }
     let Inputs { run, origins, .. } = Inputs::read(begin, program, source, until)?;
     Ok((origins, run.finish()))
+}
+
+/// What the records of a controller add up to, if there are no other transactions.
+fn past(begin: Option<&Begin>, program: &Arc<Program>, source: &Source, until: Option<u64>) -> Option<Past> {
+    let file = source.only_file().filter(|_| begin.is_none())?;
+    // Whoever runs each transaction finds out what is wrong with the file.
+    Past::read(program, BufReader::with_capacity(1 << 20, File::open(file).ok()?), until).ok()?
+}
+
+/// The rows of the inputs. None if the program refuses them; then each transaction has to run to find out which one it is.
+fn rows_of(past: Past, engine: &mut dyn Evaluator) -> Result<Option<Origins>, Failure> {
+    match past.load(engine) {
+        Ok(origins) => Ok(Some(origins)),
+        Err(CommitError::Refused(_)) => Ok(None),
+        Err(error @ CommitError::Engine(_)) => Err(Failure::Outside(error.to_string())),
+    }
 }
 
 /// Transactions that have run, and the evaluator that ran them, which can run more.
@@ -220,16 +245,23 @@ pub(crate) struct Inputs {
 
 impl Inputs {
     /// Runs transactions, up to this one, after a saved state if there is one. The dataflow engine runs them: there may be many, and only it is fast.
+    /// The records of a controller are one transaction.
     pub(crate) fn read(
         begin: Option<Begin>,
         program: &Arc<Program>,
         source: &Source,
         until: Option<u64>,
     ) -> Result<Inputs, Failure> {
-        let mut running = Running::Fixed(input_engine(program).map_err(Failure::Outside)?);
-        let mut origins = Origins::new();
         let mut run = Run::new(source, Arc::clone(program));
         run.until = until;
+        if let Some(past) = past(begin.as_ref(), program, source, until) {
+            let mut engine = input_engine(program).map_err(Failure::Outside)?;
+            if let Some(origins) = rows_of(past, &mut *engine)? {
+                return Ok(Inputs { run, running: Running::Fixed(engine), origins });
+            }
+        }
+        let mut running = Running::Fixed(input_engine(program).map_err(Failure::Outside)?);
+        let mut origins = Origins::new();
         if let Some(begin) = begin {
             run.progress = begin.progress;
             let evaluator = running.evaluator();

@@ -66,6 +66,22 @@ impl Seal {
     }
 }
 
+/// Lines that are read one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    /// The checksum of the last line.
+    sum: u32,
+}
+
+impl Chain {
+    /// Whether a line, without its line feed, is the next one that was sealed. Otherwise nothing that comes later is.
+    pub(crate) fn follows(&mut self, line: &[u8]) -> bool {
+        let seal = Seal::of(line).filter(|seal| seal.fits(line, self.sum));
+        self.sum = seal.map_or(self.sum, |seal| seal.sum);
+        seal.is_some()
+    }
+}
+
 /// Splits a number off the end.
 fn number(bytes: &[u8]) -> Option<(&[u8], u64)> {
     let digits = bytes.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();

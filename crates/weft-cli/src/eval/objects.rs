@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use network::{Kinds, ObjectStore};
@@ -42,10 +42,20 @@ impl Source {
         self.input.is_none() && self.objects.is_empty()
     }
 
+    /// The file of transactions, if it can be read more than once, which a pipe cannot.
+    fn file(&self) -> Option<&Path> {
+        self.input.as_deref().filter(|path| path.is_file())
+    }
+
+    /// That file, if there are no other transactions.
+    pub(crate) fn only_file(&self) -> Option<&Path> {
+        self.file().filter(|_| self.objects.is_empty())
+    }
+
     /// Adds the requests behind the transactions that an answer names, if the transactions are a controller's journal. What can be
     /// read once, as a pipe, has been read already.
     pub(crate) fn add_calls(&self, answer: &mut impl ShowsInputs) -> Result<(), Failure> {
-        let Some(path) = self.input.as_deref().filter(|path| path.is_file()) else { return Ok(()) };
+        let Some(path) = self.file() else { return Ok(()) };
         let failed = |error| Failure::outside(format!("cannot read {}", path.display()), error);
         let journal = BufReader::new(File::open(path).map_err(failed)?);
         controller::journal::add_calls(answer, journal).map_err(failed)
