@@ -61,14 +61,15 @@ impl Search<'_> {
     ///
     /// # Errors
     /// The engine fails.
-    pub(crate) fn around(mut self, ids: &[String]) -> Result<Concerned, CommitError> {
+    pub(crate) fn around(self, ids: &[String]) -> Result<Concerned, CommitError> {
         let all: usize = self.objects.kinds().iter().map(|kind| self.objects.count(kind.name())).sum();
         if all <= self.whole_max {
             return self.whole();
         }
         let (objects, mut hosts, is_cut) = self.objects_around(ids);
-        let ports: HashSet<&str> = objects.keys().map(|key| &*key.id).collect();
-        hosts.extend(self.reports.nodes_with(&ports).map(str::to_owned));
+        hosts.extend(
+            self.reports.nodes_with(&objects.keys().map(|key| &*key.id).collect()).map(str::to_owned),
+        );
         let mut names: HashSet<Value> = HashSet::from([Value::String("".into())]);
         let mut rows = Rows::default();
         let host_kind = self.rules.host_kind();
@@ -85,14 +86,17 @@ impl Search<'_> {
         for host in &hosts {
             rows.add(self.reports.rows_of(host));
         }
-        let filled = self.filled(|evaluator, table| evaluator.rows_with(table, &names))?;
+        let filled = self.evaluator.rows_with(&self.filled(), &names)?;
         Ok(Concerned { rows: self.named(rows).chain(filled).collect(), is_cut, is_whole: false })
     }
 
-    fn whole(mut self) -> Result<Concerned, CommitError> {
+    fn whole(self) -> Result<Concerned, CommitError> {
         let mut rows = objects_rows(self.objects, self.rules);
         rows.add(self.reports.rows());
-        let filled = self.filled(|evaluator, table| evaluator.contents(table))?;
+        let mut filled = Vec::new();
+        for table in self.filled() {
+            filled.extend(self.evaluator.contents(table)?.into_iter().map(|row| (table, row)));
+        }
         Ok(Concerned { rows: self.named(rows).chain(filled).collect(), is_cut: false, is_whole: true })
     }
 
@@ -101,17 +105,9 @@ impl Search<'_> {
         tables.flat_map(|(table, rows)| rows.into_iter().map(move |row| (table, row)))
     }
 
-    /// The rows of the tables that hooks fill.
-    fn filled(
-        &mut self,
-        read: impl Fn(&mut dyn Evaluator, TableId) -> Result<Vec<Row>, CommitError>,
-    ) -> Result<Vec<(TableId, Row)>, CommitError> {
-        let mut filled = Vec::new();
-        for wiring in &self.rules.program().hooks {
-            let rows = read(self.evaluator, wiring.to)?;
-            filled.extend(rows.into_iter().map(|row| (wiring.to, row)));
-        }
-        Ok(filled)
+    /// The tables that hooks fill.
+    fn filled(&self) -> Vec<TableId> {
+        self.rules.program().hooks.iter().map(|wiring| wiring.to).collect()
     }
 
     /// The objects around those with these ids, the hosts that they name, and whether there are more.

@@ -11,16 +11,16 @@ use switch_tables::{FAST_FAILOVER, SELECT};
 
 use crate::rules::Rules;
 
-/// The rows of a transport node's switch, as inserted ones, without the owners of conntrack zones.
+/// The rows of a transport node's switch, as inserted ones, without its flows and the owners of conntrack zones.
 ///
 /// # Errors
 /// A part cannot be decoded.
-pub(crate) fn rows(
+pub(crate) fn others(
     node: &str,
     desired: &Desired,
     rules: &Rules,
 ) -> Result<BTreeMap<TableId, TableDelta>, String> {
-    let unreadable = |error: DecodeError| format!("the flows of {node} cannot be read: {error}");
+    let unreadable = |error: DecodeError| format!("the groups of {node} cannot be read: {error}");
     let host = text(node);
     let mut tables: BTreeMap<TableId, TableDelta> = BTreeMap::new();
     let mut add = |table: Option<TableId>, rows: Result<Vec<Row>, DecodeError>| -> Result<(), String> {
@@ -30,8 +30,6 @@ pub(crate) fn rows(
         }
         Ok(())
     };
-    let flows = desired.flows.iter().map(|(key, flow)| flow_row(&host, key, flow));
-    add(rules.flows, flows.collect())?;
     let actions = |bucket: &ovs_driver::Bucket| {
         Ok::<_, DecodeError>(Value::Actions(Arc::new(Canonical::new(bucket.actions()?))))
     };
@@ -73,13 +71,9 @@ pub(crate) fn rows(
 /// # Errors
 /// It cannot be decoded.
 pub(crate) fn flow(node: &str, key: &FlowKey, flow: &Flow) -> Result<Row, DecodeError> {
-    flow_row(&text(node), key, flow)
-}
-
-fn flow_row(host: &Value, key: &FlowKey, flow: &Flow) -> Result<Row, DecodeError> {
     let matching = Value::Match(Arc::new(Canonical::new(key.matching()?)));
     let actions = Value::Actions(Arc::new(Canonical::new(flow.actions()?)));
-    Ok(vec![host.clone(), number(key.table()), number(key.priority()), matching, actions])
+    Ok(vec![text(node), number(key.table()), number(key.priority()), matching, actions])
 }
 
 fn text(text: &str) -> Value {

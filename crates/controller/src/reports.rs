@@ -13,9 +13,10 @@
 //! An interface *announces* itself when its switch learns a flow from one of its frames. That holds for the claim: as long as the
 //! interface is plugged and has a port number, whatever becomes of the flow.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hashbrown::HashSet;
 use network::Rows;
 use nlog_data::{Row, Value};
 use ovs_driver::InterfaceId;

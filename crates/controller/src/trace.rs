@@ -12,8 +12,8 @@ use network::ObjectKey;
 use nlog::Program;
 use nlog_data::{CommitError, RuleId, TableDelta, TableId};
 use nlog_reference::ShowsInputs;
-use openflow_rs::{FlowEntry, MacAddr};
-use ovs_driver::{Desired, FlowKey, SeenFlow};
+use openflow_rs::{DecodeError, FlowEntry, MacAddr};
+use ovs_driver::{Desired, Flow, FlowKey, SeenFlow};
 use packet_trace::live::{self, Seen, Whose};
 use packet_trace::{Connection, FlowRules, HostTables, Network, Origins, Payload, Trace, UNKNOWN, Words};
 use tokio::task::JoinSet;
@@ -83,9 +83,19 @@ impl Tables {
 }
 
 impl HostTables for Tables {
-    fn of(&self, host: &str) -> Result<BTreeMap<TableId, TableDelta>, String> {
+    fn flows(&self, host: &str) -> Result<Vec<FlowEntry>, String> {
+        let flows = self.desired.get(host).into_iter().flat_map(|desired| &desired.flows);
+        let entry = |(key, flow): (&FlowKey, &Flow)| {
+            Ok(FlowEntry::new(key.table(), key.priority(), key.matching()?, flow.actions()?))
+        };
+        let unreadable = |error: DecodeError| format!("the flows of {host} cannot be read: {error}");
+        flows.map(entry).collect::<Result<_, _>>().map_err(unreadable)
+    }
+
+    fn others(&self, host: &str) -> Result<BTreeMap<TableId, TableDelta>, String> {
         let desired = self.desired.get(host);
-        desired.map_or_else(|| Ok(BTreeMap::new()), |desired| desired_rows::rows(host, desired, &self.rules))
+        desired
+            .map_or_else(|| Ok(BTreeMap::new()), |desired| desired_rows::others(host, desired, &self.rules))
     }
 
     fn rules(&self, host: &str, flow: &FlowEntry) -> Option<FlowRules> {

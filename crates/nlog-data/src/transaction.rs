@@ -378,12 +378,20 @@ pub trait Evaluator {
         rows.map(Columns::into_ascending).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
-    /// The current rows of an input table that have one of these values in a column, ascending. For a few rows of a large
-    /// table: an evaluator may find them without reading the values of the others.
-    fn rows_with(&mut self, table: TableId, values: &HashSet<Value>) -> Result<Vec<Row>, CommitError> {
-        let mut rows = self.contents(table)?;
-        rows.retain(|row| row.iter().any(|value| values.contains(value)));
-        Ok(rows)
+    /// The current rows of input tables that have one of these values in a column: table by table, ascending in each. For a few
+    /// rows of large tables: an evaluator may find them without reading the values of the others.
+    fn rows_with(
+        &mut self,
+        tables: &[TableId],
+        values: &HashSet<Value>,
+    ) -> Result<Vec<(TableId, Row)>, CommitError> {
+        let mut found = Vec::new();
+        for table in tables {
+            let mut rows = self.contents(*table)?;
+            rows.retain(|row| row.iter().any(|value| values.contains(value)));
+            found.extend(rows.into_iter().map(|row| (*table, row)));
+        }
+        Ok(found)
     }
 
     /// Does maintenance that makes later transactions cheaper, to be called while no transaction waits. Does not
@@ -462,8 +470,12 @@ impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
         (**self).contents_columns(table)
     }
 
-    fn rows_with(&mut self, table: TableId, values: &HashSet<Value>) -> Result<Vec<Row>, CommitError> {
-        (**self).rows_with(table, values)
+    fn rows_with(
+        &mut self,
+        tables: &[TableId],
+        values: &HashSet<Value>,
+    ) -> Result<Vec<(TableId, Row)>, CommitError> {
+        (**self).rows_with(tables, values)
     }
 
     fn idle(&mut self) -> Result<(), CommitError> {

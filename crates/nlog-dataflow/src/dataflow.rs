@@ -206,7 +206,11 @@ impl Evaluator for Dataflow {
         self.evaluator().contents_columns(table)
     }
 
-    fn rows_with(&mut self, table: TableId, values: &HashSet<Value>) -> Result<Vec<Row>, CommitError> {
-        self.evaluator().rows_with(table, values)
+    fn rows_with(
+        &mut self,
+        tables: &[TableId],
+        values: &HashSet<Value>,
+    ) -> Result<Vec<(TableId, Row)>, CommitError> {
+        self.evaluator().rows_with(tables, values)
     }
 }

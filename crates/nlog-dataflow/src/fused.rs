@@ -65,7 +65,7 @@ use nlog_plan::query::{Plan, RelationId};
 use crate::dataflow::{Options, StartError};
 use crate::panic::{message, refusal_of_all};
 use crate::processes::{Meeting, MeetingError};
-use crate::symbol::{Marks, Symbol, Symbols};
+use crate::symbol::{Marks, Symbols};
 use delta::Delta;
 use engine::State;
 use errors::Refusal;
@@ -519,17 +519,21 @@ impl Evaluator for Engine {
         Ok(output::to_rows(&rows, &self.state.symbols))
     }
 
-    fn rows_with(&mut self, table: TableId, values: &HashSet<Value>) -> Result<Vec<ValueRow>, CommitError> {
+    fn rows_with(
+        &mut self,
+        tables: &[TableId],
+        values: &HashSet<Value>,
+    ) -> Result<Vec<(TableId, ValueRow)>, CommitError> {
         self.is_sound()?;
-        self.is_known(table)?;
-        if self.state.plan.program.schema.table(table).role != Role::Input {
-            let mut rows = self.contents(table)?;
-            rows.retain(|row| row.iter().any(|value| values.contains(value)));
-            return Ok(rows);
-        }
         let symbols = &self.state.symbols;
-        let wanted: HashSet<Symbol> = values.iter().filter_map(|value| symbols.find(value)).collect();
-        Ok(output::to_rows(&self.inputs.rows_with(table, &wanted), symbols))
+        let wanted = values.iter().filter_map(|value| symbols.find(value)).collect();
+        let mut found = Vec::new();
+        for table in tables {
+            self.is_known(*table)?;
+            let rows = output::to_rows(&self.inputs.rows_with(*table, &wanted), symbols);
+            found.extend(rows.into_iter().map(|row| (*table, row)));
+        }
+        Ok(found)
     }
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {

@@ -104,17 +104,23 @@ fn rows_name_the_first_of_their_rules() {
 
 #[test]
 fn rows_with_some_values_are_found_in_every_column() {
-    let program = compile("input table a(x: int, y: string); output table b(x: int); b(x) :- a(x, _);");
-    let (a, b) = (id(&program, "a"), id(&program, "b"));
-    let row = |x: i64, y: &str| vec![Value::Int(x), Value::String(y.into())];
+    let text = "input table a(x: int, y: string); input table c(x: int); output table b(x: int); b(x) :- a(x, _), c(x);";
+    let program = compile(text);
+    let (a, c) = (id(&program, "a"), id(&program, "c"));
+    let row = |x: i64, y: &str| (a, vec![Value::Int(x), Value::String(y.into())]);
     for (kind, workers) in ENGINES {
         let mut engine = engine(&program, Options { engine: kind, workers, ..Options::default() });
-        commit(&mut engine, r#"{"insert": {"a": [[1, "p"], [2, "q"], [3, "r"]]}}"#).expect("accepted");
+        let rows = r#"{"insert": {"a": [[1, "p"], [2, "q"], [3, "r"]], "c": [[3], [4]]}}"#;
+        commit(&mut engine, rows).expect("accepted");
         let values = HashSet::from([Value::Int(3), Value::String("p".into()), Value::Int(9)]);
-        assert_eq!(engine.rows_with(a, &values), Ok(vec![row(1, "p"), row(3, "r")]));
-        assert_eq!(engine.rows_with(b, &values), Ok(vec![vec![Value::Int(3)]]));
+        let of_c = || (c, vec![Value::Int(3)]);
+        assert_eq!(engine.rows_with(&[a], &values), Ok(vec![row(1, "p"), row(3, "r")]));
+        assert_eq!(engine.rows_with(&[c, a], &values), Ok(vec![of_c(), row(1, "p"), row(3, "r")]));
+        // The place of a row that is gone is empty, or another row's.
         commit(&mut engine, r#"{"delete": {"a": [[3, "r"]]}}"#).expect("accepted");
-        assert_eq!(engine.rows_with(a, &values), Ok(vec![row(1, "p")]));
+        assert_eq!(engine.rows_with(&[a, c], &values), Ok(vec![row(1, "p"), of_c()]));
+        commit(&mut engine, r#"{"insert": {"a": [[5, "p"]]}}"#).expect("accepted");
+        assert_eq!(engine.rows_with(&[a], &values), Ok(vec![row(1, "p"), row(5, "p")]));
     }
 }
 

@@ -244,8 +244,12 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
         self.evaluator.contents(table)
     }
 
-    fn rows_with(&mut self, table: TableId, values: &HashSet<Value>) -> Result<Vec<Row>, CommitError> {
-        self.evaluator.rows_with(table, values)
+    fn rows_with(
+        &mut self,
+        tables: &[TableId],
+        values: &HashSet<Value>,
+    ) -> Result<Vec<(TableId, Row)>, CommitError> {
+        self.evaluator.rows_with(tables, values)
     }
 
     /// Advances time: rows that are due appear and disappear, as in an ordinary transaction. A tick earlier than

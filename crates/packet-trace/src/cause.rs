@@ -10,6 +10,7 @@ use nlog_data::{Row, TableId, Value};
 use nlog_reference::Origin;
 use nlog_reference::explanation::{self, Body};
 use openflow_rs::{Action, Demand, Field, FlowEntry, Match, Subfield};
+use rule_tests::FlowOrigin;
 use simulated_hosts::Place;
 use switch_tables::{IPS, PORT_HOMES};
 
@@ -215,7 +216,7 @@ impl Network {
     /// The end without the look-up in [`MISSED`], which only counts. A flow that hands all other packets over to it stands for none.
     fn decisive<'a>(&self, end: &Branch<'a>) -> Branch<'a> {
         let mut end = end.clone();
-        let is_missed = |looked: &Looked<'_>| self.pipeline.names().stage_name(looked.table) == Some(MISSED);
+        let is_missed = |looked: &Looked<'_>| self.names.stage_name(looked.table) == Some(MISSED);
         if end.looked.len() > 1 && end.looked.last().is_some_and(is_missed) {
             end.looked.pop();
             if let Some(last) = end.looked.last_mut() {
@@ -249,7 +250,7 @@ impl Network {
     /// Bits of a field and their value, as the rules write them. An IPv4 address that a field of the rules holds reads as one.
     pub(crate) fn demand_text(&self, field: Field, value: u128, mask: u128) -> String {
         let whole = Match::any().with_masked(field, value, mask);
-        let text = whole.map(|one| self.pipeline.names().match_text(&one)).unwrap_or_default();
+        let text = whole.map(|one| self.names.match_text(&one)).unwrap_or_default();
         match (text.split_once('='), u32::try_from(value)) {
             (Some((name, _)), Ok(address)) if name.ends_with("ipv4") && mask == u128::from(u32::MAX) => {
                 format!("{name}={}", Ipv4Addr::from_bits(address))
@@ -292,8 +293,8 @@ impl Network {
     /// The objects and reports from which a flow follows.
     pub(crate) fn leaves_of(&self, flow: &FlowView) -> Vec<Leaf> {
         let mut leaves = Vec::new();
-        if let Some((table, row)) = &flow.row {
-            self.leaves(*table, row, &mut BTreeSet::new(), &mut leaves);
+        if let Some(FlowOrigin { row: (table, row), .. }) = self.origin(&flow.on.0, &flow.on.1) {
+            self.leaves(table, &row, &mut BTreeSet::new(), &mut leaves);
         }
         // Objects first: they are what somebody asked for.
         leaves.sort_by_key(|leaf: &Leaf| leaf.object.is_none());

@@ -86,8 +86,7 @@ impl Network {
     pub(crate) fn met(&self, host: &str, steps: &[Step], met: &mut Vec<Met>) {
         for step in steps {
             if let What::Lookup { table, entry, key } = &step.what {
-                let stage = self.pipeline.stages.iter().find(|stage| stage.number == *table);
-                let stage = stage.and_then(|stage| stage.name.clone()).unwrap_or_else(|| table.to_string());
+                let stage = self.names.stage(*table);
                 let flow = entry.as_deref().cloned();
                 met.push(Met { host: host.to_owned(), table: *table, stage, key: (**key).clone(), flow });
             }

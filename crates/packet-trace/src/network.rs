@@ -9,7 +9,7 @@ use nlog::Program;
 use nlog_data::{Row, Schema, TableDelta, TableId, Value};
 use nlog_reference::OnDemand;
 use openflow_rs::MacAddr;
-use pipeline::Pipeline;
+use pipeline::Names;
 use simulated_hosts::{Hosts, Number, Outputs, Place, Site, Wanted};
 use switch_tables::rows::{self, Vif};
 use switch_tables::{
@@ -28,7 +28,8 @@ pub struct Network {
     pub(crate) origins: Origins,
     /// Whether some rows are left out, so that the absence of a row proves nothing.
     pub(crate) is_part: bool,
-    pub(crate) pipeline: Pipeline,
+    /// What stages, fields and priorities are called.
+    pub(crate) names: Names,
     pub(crate) tables: Tables,
     pub(crate) hosts: Hosts,
     /// The hosts that the controller computes.
@@ -123,7 +124,7 @@ impl Network {
             ready,
             origins,
             is_part: false,
-            pipeline: Pipeline::new(program),
+            names: Names::of(program),
             tables,
             hosts: Hosts::default(),
             loaded: BTreeSet::new(),
@@ -146,11 +147,14 @@ impl Network {
             [self.tables.tunnel_port, self.tables.patch_port]
                 .map(|table| self.read(Some(table), rows::port).into_iter().collect());
         for host in &hosts {
-            let tables = match &self.ready {
-                Some(ready) => ready.of(host)?,
-                None => self.derived(host),
+            let Some(ready) = &self.ready else {
+                self.hosts.apply(&self.tables.outputs, &self.derived(host))?;
+                continue;
             };
-            self.hosts.apply(&self.tables.outputs, &tables)?;
+            self.hosts.apply(&self.tables.outputs, &ready.others(host)?)?;
+            for flow in ready.flows(host)? {
+                self.hosts.load_flow(host, flow)?;
+            }
         }
         self.loaded.extend(hosts);
         self.hosts.make_ports(|key, wanted| {

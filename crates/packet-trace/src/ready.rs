@@ -7,11 +7,17 @@ use openflow_rs::FlowEntry;
 
 /// The flow tables of hosts. A [`Network`](crate::Network) over them sends packets through these and derives only what explains them.
 pub trait HostTables {
-    /// What the switch of a host is to do, as inserted rows of the output tables for switches. A host without any has no rows.
+    /// The flows of a host.
     ///
     /// # Errors
     /// A flow cannot be read.
-    fn of(&self, host: &str) -> Result<BTreeMap<TableId, TableDelta>, String>;
+    fn flows(&self, host: &str) -> Result<Vec<FlowEntry>, String>;
+
+    /// What else the switch of a host is to do, as inserted rows of the output tables for switches. A host without any has no rows.
+    ///
+    /// # Errors
+    /// A group cannot be read.
+    fn others(&self, host: &str) -> Result<BTreeMap<TableId, TableDelta>, String>;
 
     /// The rules behind a flow of a host; none if the host is not to have it.
     fn rules(&self, host: &str, flow: &FlowEntry) -> Option<FlowRules>;

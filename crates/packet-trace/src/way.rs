@@ -6,6 +6,7 @@ use nlog::program::Place as SourcePlace;
 use nlog_data::{Canonical, Row, RuleId, TableId, Value};
 use nlog_reference::{Origin, ShowsInputs};
 use openflow_rs::{Action, Field, FlowEntry, Match, PortNo};
+use pipeline::one_line;
 use rule_tests::FlowOrigin;
 use rule_tests::frame::vlan;
 use simulated_hosts::Place;
@@ -127,10 +128,10 @@ pub struct FlowView {
     pub rule: Option<String>,
     /// The rule that places it on the host, if that is another one.
     pub placed_by: Option<String>,
-    /// The row in which the rule says it.
-    pub row: Option<(TableId, Row)>,
     /// The rule that says the flow.
     pub(crate) said: Option<RuleId>,
+    /// The host that has it, and what it has.
+    pub(crate) on: (String, FlowEntry),
 }
 
 impl ShowsInputs for Trace {
@@ -211,7 +212,8 @@ impl Network {
     fn unexplained(&self, trace: &Trace) -> Option<String> {
         let without_row = |drop: &Drop| match &drop.cause {
             Cause::Flow(at) | Cause::Problem(at, _) => {
-                at.flow.as_ref().is_some_and(|flow| flow.rule.is_some() && flow.row.is_none())
+                let is_open = |flow: &FlowView| self.origin(&flow.on.0, &flow.on.1).is_none();
+                at.flow.as_ref().is_some_and(|flow| flow.rule.is_some() && is_open(flow))
             }
             _ => false,
         };
@@ -258,7 +260,7 @@ impl Network {
                     lines.push(Line::Lookup(Box::new(self.lookup(host, *table, entry.as_deref(), key))));
                 }
                 What::Bucket(id) => lines.push(Line::Bucket(*id)),
-                What::Action(action) => lines.push(Line::Action(self.pipeline.names().action(action))),
+                What::Action(action) => lines.push(Line::Action(self.names.action(action))),
                 What::Sent(port) => lines.push(Line::Sent(self.port_name(host, *port))),
                 What::Note(text) => lines.push(Line::Note(text.clone())),
                 What::Problem(text) => lines.push(Line::Problem(text.clone())),
@@ -283,54 +285,45 @@ impl Network {
         entry: Option<&FlowEntry>,
         key: &FlowKey,
     ) -> LookupView {
-        let stage = self.pipeline.stages.iter().find(|stage| stage.number == table);
-        let name = stage.and_then(|stage| stage.name.clone()).unwrap_or_else(|| table.to_string());
-        let stage_doc = stage.map_or(String::new(), |stage| stage.doc.clone());
+        let (stage, stage_doc) = (self.names.stage(table), self.names.stage_doc(table));
         let flow = entry.map(|entry| self.flow(host, entry));
         let telling = entry.is_some_and(is_telling);
         let datapath = self.datapath(key.get(Field::Metadata));
-        LookupView { table, stage: name, stage_doc, datapath, flow, telling, key: key.clone() }
+        LookupView { table, stage, stage_doc, datapath, flow, telling, key: key.clone() }
     }
 
     /// A flow of a host, with its rules.
     pub(crate) fn flow(&self, host: &str, entry: &FlowEntry) -> FlowView {
-        let row = self.row_of(host, entry);
-        let origin = row.and_then(|row| FlowOrigin::of(&self.state, self.tables.outputs.flows(), row));
         let ready = self.ready.as_ref().and_then(|ready| ready.rules(host, entry));
         let rules = ready.map(|rules| (rules.said, rules.placed));
-        let rules = rules.or(origin.as_ref().map(|origin| (origin.said, origin.placed)));
+        let rules = rules.or_else(|| self.origin(host, entry).map(|origin| (origin.said, origin.placed)));
         // The controller gives a flow the fingerprint of its rule as its cookie.
         let cookie = rules.map_or(entry.cookie, |(_, placed)| self.program().rule(placed).fingerprint);
-        let priority = self.pipeline.priority_of(entry.table, entry.priority);
-        let said = rules.map(|(said, _)| self.program().rule(said).place.clone());
-        let own = said.as_ref().and_then(|place| self.rule_sentence(entry, place));
-        let sentence = own.or(priority.map(|priority| priority.doc.clone())).unwrap_or_default();
+        let (table, priority) = (entry.table, entry.priority);
+        let said = rules.map(|(said, _)| self.program().rule(said));
+        let own = one_line(said.and_then(|rule| rule.docs.as_deref()));
+        let sentence = if own.is_empty() { self.names.priority_doc(table, priority) } else { own };
         FlowView {
             priority: entry.priority,
-            priority_name: priority.and_then(|priority| priority.name.clone()),
+            priority_name: self.names.priority_name(table, priority).map(str::to_owned),
             sentence,
-            matching: self.pipeline.names().match_text(&entry.matches),
-            actions: self.pipeline.names().actions_text(&entry.actions),
+            matching: self.names.match_text(&entry.matches),
+            actions: self.names.actions_text(&entry.actions),
             text: FlowEntry { cookie, ..entry.clone() }.to_string(),
-            rule: said.as_ref().map(line),
+            rule: said.map(|rule| line(&rule.place)),
             placed_by: rules
                 .filter(|(said, placed)| said != placed)
                 .map(|(_, placed)| line(&self.program().rule(placed).place)),
-            row: origin.map(|origin| origin.row),
             said: rules.map(|(said, _)| said),
+            on: (host.to_owned(), entry.clone()),
         }
     }
 
-    /// The sentence of the rule that says a flow, if it has one of its own.
-    fn rule_sentence(&self, entry: &FlowEntry, place: &SourcePlace) -> Option<String> {
-        let entries = self.pipeline.entries_of(entry.table, entry.priority, &entry.matches, &entry.actions);
-        let mut rules = entries.iter().flat_map(|entry| &entry.rules);
-        let own =
-            rules.find(|rule| *rule.file == *place.file && u64::from(rule.line) == u64::from(place.line))?;
-        Some(own.doc.clone()).filter(|doc| !doc.is_empty())
+    /// The rules and the row behind a flow; none for one that the switch learned.
+    pub(crate) fn origin(&self, host: &str, entry: &FlowEntry) -> Option<FlowOrigin> {
+        FlowOrigin::of(&self.state, self.tables.outputs.flows(), self.row_of(host, entry)?)
     }
 
-    /// The row of a flow; none for one that the switch learned.
     fn row_of(&self, host: &str, entry: &FlowEntry) -> Option<Row> {
         let matches = Canonical::new(entry.matches.clone());
         let actions = entry.actions.clone().canonical();

@@ -148,7 +148,7 @@ impl Gatherer<'_> {
         Stage {
             number,
             name: named.map(|stage| stage.name.clone()),
-            doc: named.map(|stage| one_line(stage.docs.as_deref())).unwrap_or_default(),
+            doc: self.names.stage_doc(number),
             priorities: priorities.into_iter().rev().map(priority).collect(),
         }
     }
@@ -364,8 +364,8 @@ fn either(a: &str, b: &str) -> Option<String> {
     plain.then(|| format!("If `{subject} == {a}|{b}`."))
 }
 
-/// The documentation of a declaration or a rule, on one line.
-pub(crate) fn one_line(docs: Option<&str>) -> String {
+/// The sentence of a declaration or a rule: the first paragraph of its documentation, on one line.
+pub fn one_line(docs: Option<&str>) -> String {
     sentence(docs.unwrap_or_default())
 }
 

@@ -43,6 +43,6 @@ mod term;
 mod text;
 mod unfold;
 
-pub use flows::forms;
+pub use flows::{forms, one_line};
 pub use model::{Entry, Form, Group, NamedBits, Outcome, Pipeline, Placed, Priority, Stage};
 pub use names::Names;

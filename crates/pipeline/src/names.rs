@@ -8,6 +8,7 @@ use nlog_data::Value;
 use openflow_rs::action::{Learn, LearnSpec, SetField};
 use openflow_rs::{Action, Actions, Field, Match, PortNo, Subfield};
 
+use crate::flows::one_line;
 use crate::probe;
 use crate::shape::MatchShape;
 use crate::term::Token;
@@ -60,7 +61,7 @@ impl Names {
     }
 
     /// A stage by its name, or its number if it has none.
-    pub(crate) fn stage(&self, number: u8) -> String {
+    pub fn stage(&self, number: u8) -> String {
         self.stage_name(number).map_or_else(|| number.to_string(), ToOwned::to_owned)
     }
 
@@ -72,6 +73,17 @@ impl Names {
     /// The name of a priority of a stage, if it has one.
     pub fn priority_name(&self, stage: u8, priority: u16) -> Option<&str> {
         self.priority(stage, priority).map(|named| &*named.name)
+    }
+
+    /// The sentence of a stage. Empty if it has none.
+    pub fn stage_doc(&self, number: u8) -> String {
+        let stage = self.stages.iter().find(|stage| stage.number == number);
+        one_line(stage.and_then(|stage| stage.docs.as_deref()))
+    }
+
+    /// The sentence of the declared priority that this one belongs to. Empty if it has none.
+    pub fn priority_doc(&self, stage: u8, priority: u16) -> String {
+        one_line(self.priority(stage, priority).and_then(|named| named.docs.as_deref()))
     }
 
     /// A match as rules write it, with the names of fields. Empty if it matches every packet.

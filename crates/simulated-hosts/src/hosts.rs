@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Host, Packet, Tunnelled};
@@ -330,13 +331,7 @@ impl Hosts {
     fn change_flows(&mut self, groups: GroupChanges, flows: Changed<Flow>) -> Result<(), String> {
         let sites = &self.sites;
         let touched = self.groups.change(groups, |host| sites.contains_key(host));
-        let key = |flow: &Flow| (flow.host.clone(), flow.table, flow.priority, flow.matches.clone());
-        let stays: BTreeSet<_> = flows.insert.iter().map(key).collect();
-        for flow in flows.delete.iter().filter(|flow| !stays.contains(&key(flow))) {
-            if let Some(host) = self.fabric.host_mut(&flow.host) {
-                host.bridge.remove_flow(flow.table, flow.priority, &flow.matches.get());
-            }
-        }
+        self.remove_flows(&flows);
         // Groups that name another one come after those that name none: no group is nested deeper.
         let (outer, inner): (Vec<_>, Vec<_>) = touched.iter().partition(|key| self.groups.names_group(key));
         let mut unused = Vec::new();
@@ -365,13 +360,35 @@ impl Hosts {
         Ok(())
     }
 
+    /// Removes the flows that others do not replace.
+    fn remove_flows(&mut self, flows: &Changed<Flow>) {
+        if flows.delete.is_empty() {
+            return;
+        }
+        let key = |flow: &Flow| (flow.host.clone(), flow.table, flow.priority, flow.matches.clone());
+        let stays: BTreeSet<_> = flows.insert.iter().map(key).collect();
+        for flow in flows.delete.iter().filter(|flow| !stays.contains(&key(flow))) {
+            if let Some(host) = self.fabric.host_mut(&flow.host) {
+                host.bridge.remove_flow(flow.table, flow.priority, &flow.matches.get());
+            }
+        }
+    }
+
     fn load(&mut self, flow: &Flow) -> Result<(), String> {
-        let host = self.fabric.host_mut(&flow.host);
-        let host = host.ok_or_else(|| format!("a flow is for {}, which is no host", flow.host))?;
         let (matches, actions) = (flow.matches.get(), flow.actions.get());
-        let entry = FlowEntry::new(flow.table, flow.priority, matches, actions);
-        let refused = |why| format!("{}: {} {}: {why}", flow.host, flow.matches.text(), flow.actions.text());
-        host.bridge.add_flow(entry).map_err(refused)
+        self.load_flow(&flow.host, FlowEntry::new(flow.table, flow.priority, matches, actions))
+    }
+
+    /// Loads a flow into a host, whose groups are there.
+    ///
+    /// # Errors
+    /// There is no such host, or it cannot have the flow.
+    pub fn load_flow(&mut self, host: &str, flow: FlowEntry) -> Result<(), String> {
+        let at = self.fabric.host_mut(host);
+        let at = at.ok_or_else(|| format!("a flow is for {host}, which is no host"))?;
+        let flow = Arc::new(flow);
+        let refused = |why| format!("{host}: {} {}: {why}", flow.matches, flow.actions);
+        at.bridge.add_shared(flow.clone()).map_err(refused)
     }
 
     /// Checks, once nothing changes, that no port is wanted on a host that was removed.

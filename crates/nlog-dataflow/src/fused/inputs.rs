@@ -3,15 +3,16 @@
 //! Accepts and refuses the same transactions as [`nlog_data::Inputs`], which stores rows as values. The engine applies
 //! a transaction here before its rules run, and undoes it if they refuse it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hashbrown::HashSet;
 use hashbrown::hash_table::{Entry, HashTable};
 use nlog_data::{Role, Row as ValueRow, Schema, TableId, Transaction, TransactionError, inputs};
 
 use super::delta::{Delta, Diff};
 use crate::row::mix;
-use crate::symbol::{Symbol, Symbols};
+use crate::symbol::{HashBuilder, Symbol, Symbols};
 
 /// The rows of every input table.
 pub(crate) struct Inputs {
@@ -197,12 +198,17 @@ impl Inputs {
     }
 
     /// The rows of a table that have one of these symbols in a column.
-    pub(crate) fn rows_with(&self, table: TableId, wanted: &HashSet<Symbol>) -> Delta {
+    pub(crate) fn rows_with(&self, table: TableId, wanted: &HashSet<Symbol, HashBuilder>) -> Delta {
         let stored = &self.tables[table.0 as usize];
         let mut rows = Delta::new(stored.width);
-        for place in &stored.places {
-            let row = stored.row(*place);
-            if row.iter().any(|symbol| wanted.contains(symbol)) {
+        if stored.width == 0 {
+            return rows;
+        }
+        // In the order of memory: a table can have 100,000 rows.
+        for (row, place) in stored.words.chunks_exact(stored.width).zip(0..) {
+            let is_wanted = row.iter().any(|symbol| wanted.contains(symbol));
+            // A free place keeps a row that is gone.
+            if is_wanted && stored.find(row) == Some(place) {
                 rows.push(row, 1);
             }
         }
