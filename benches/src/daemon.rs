@@ -9,13 +9,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use controller::{Client, Config};
+use controller::Client;
 use openflow_rs::MacAddr;
 use ovs_driver::{InterfaceId, Report, Vif};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::measure::machine;
+use crate::measure::{machine, weft};
 use crate::process::Killed;
 use crate::recorded::Recorded;
 
@@ -41,8 +41,8 @@ impl Daemon {
         let (config, state) = (folder.join("weft.toml"), folder.join("state"));
         let state = state.display();
         fs::write(&config, format!("state = '{state}'\nlisten = '{socket}'\nlog = 'error'\n"))?;
-        let program = std::env::current_exe()?;
-        let mut child = Killed(Command::new(program).arg("daemon-run").arg(&config).spawn()?);
+        let mut controller = Command::new(weft()?);
+        let mut child = Killed(controller.args(["controller", "--config"]).arg(&config).spawn()?);
         let runtime = Runtime::new()?;
         let client = loop {
             match runtime.block_on(Client::connect(&socket)) {
@@ -93,11 +93,6 @@ pub(crate) fn print(hosts: usize) -> Result<()> {
     println!("| … its flows, and buckets of groups | {flows} and {buckets} |");
     println!("| … bytes for each of them | {each:.0} |");
     Ok(())
-}
-
-/// Runs a controller until it is killed.
-pub(crate) fn run(config: &Path) -> Result<()> {
-    Ok(controller::run(&Config::load(config)?, || ())?)
 }
 
 fn host_name(host: usize) -> String {

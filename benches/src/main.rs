@@ -117,6 +117,8 @@ enum Bench {
     Trace,
     /// `weft trace` and `weft explain` on a running controller with the same network. It takes some 10 GiB
     Questions,
+    /// `weft trace` as of the middle of a journal of 100,000 transactions, with the same network
+    Journal,
     /// What the first packet of a connection costs a real ovs-vswitchd; with ACLs against without
     FirstPacket,
     /// How many flows a host has: with more hosts, larger switches, more VMs
@@ -171,11 +173,15 @@ enum Bench {
         invariants: bool,
     },
     #[command(hide = true)]
-    TracedRun { state: PathBuf, packet: usize },
+    TracedRun {
+        file: PathBuf,
+        packet: usize,
+        /// The file is a journal, and the network is that after this transaction
+        #[arg(long)]
+        at: Option<u64>,
+    },
     #[command(hide = true)]
     DatalogRun { other: datalog::Other, folder: PathBuf },
-    #[command(hide = true)]
-    DaemonRun { config: PathBuf },
     #[command(hide = true)]
     HostileAttack { attack: hostile::attack::Attack, socket: PathBuf },
     #[command(hide = true)]
@@ -227,11 +233,10 @@ fn main() -> Result<()> {
                 (None, None) => say(&network::run(run)?),
             }
         }
-        Bench::TracedRun { state, packet } => say(&network::traced::run(state, *packet)?),
+        Bench::TracedRun { file, packet, at } => say(&network::traced::run(file, *packet, *at)?),
         Bench::FirstPacket => first_packet::print(arguments.runs),
         Bench::Growth => network::growth::print(),
         Bench::Daemon { hosts } => daemon::print(*hosts),
-        Bench::DaemonRun { config } => daemon::run(config),
         Bench::HostileAttack { attack, socket } => hostile::attack::run(*attack, socket.clone()),
         Bench::DatalogRun { other, folder } => say(&datalog::run(*other, folder)?),
         Bench::LayeredRun { engine } => say(&layered::run(*engine, arguments.layered())?),
@@ -253,6 +258,7 @@ fn main() -> Result<()> {
             print_lines(&arguments, &Bench::Acls { acls, reach, invariants: false })?;
             print_lines(&arguments, &Bench::Trace)?;
             print_lines(&arguments, &Bench::Questions)?;
+            print_lines(&arguments, &Bench::Journal)?;
             network::growth::print()?;
             first_packet::print(arguments.runs)?;
             daemon::print(300)?;
@@ -287,6 +293,7 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         }
         Bench::Trace => network::traced::lines(runs, arguments.traced()),
         Bench::Questions => network::traced::lines_of_running(arguments.traced()),
+        Bench::Journal => network::traced::lines_of_journal(runs, arguments.traced()),
         Bench::Layered => layered::lines(runs, arguments.layered()),
         Bench::Joins => joins::lines(arguments.seed),
         Bench::Arrival => joins::lines_of_arrival(arguments.seed),

@@ -1,5 +1,6 @@
 //! Journals for benches: what a controller records, without a daemon.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,6 +11,7 @@ use controller::core::{Core, History};
 use controller::journal::Replay;
 use controller::record::NewRecord;
 use network::{Batch, Cancel};
+use nlog_data::{Row, Value};
 use ovs_driver::Report;
 use serde_json::Value as Json;
 
@@ -45,9 +47,46 @@ impl Recorded {
         Ok(())
     }
 
+    /// The number of records.
+    pub(crate) fn count(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Repeats the last `of` records, which lead back to where they began, until there are so many in all. Two numbers grow meanwhile: that of
+    /// the transaction since which an interface is there, and that of a zone, of which a host gives one in each round.
+    pub(crate) fn repeat(&mut self, of: usize, until: usize) {
+        let is_recent = |since: i64| since >= self.records.len() as i64 - 2 * of as i64;
+        let mut rounds = self.records.clone();
+        while rounds.len() < until {
+            let mut next = rounds[rounds.len() - of].clone();
+            next.txn += of as u64;
+            grow([&mut next.insert, &mut next.delete], "vif", of as i64, &is_recent);
+            if let Some(filled) = &mut next.filled {
+                grow([&mut filled.insert, &mut filled.delete], "allocated_zone", 1, &|_| true);
+            }
+            rounds.push(next);
+        }
+        self.records = rounds;
+    }
+
     /// Writes the journal into the folder `state` below this one, where a controller starts from it.
     pub(crate) fn write(self, folder: &Path) -> Result<()> {
         Replay::open(&folder.join("state"))?.finish()?.append(&self.records)?;
         Ok(())
+    }
+}
+
+/// Adds to the last column of the rows of a table where it is wanted.
+fn grow(
+    sides: [&mut BTreeMap<Arc<str>, Vec<Row>>; 2],
+    table: &str,
+    by: i64,
+    is_wanted: &dyn Fn(i64) -> bool,
+) {
+    for row in sides.into_iter().filter_map(|side| side.get_mut(table)).flatten() {
+        match row.last_mut() {
+            Some(Value::Int(number)) if is_wanted(*number) => *number += by,
+            _ => {}
+        }
     }
 }

@@ -89,12 +89,16 @@ fn write(run: Run, folder: &Path) -> Result<PathBuf> {
     Ok(state)
 }
 
-/// Traces a packet in a child of this process, which ends after it.
-pub(crate) fn run(state: &Path, packet: usize) -> Result<Figures> {
+/// Traces a packet in a child of this process, which ends after it: from a saved state, or from a journal as of a transaction.
+pub(crate) fn run(file: &Path, packet: usize, at: Option<u64>) -> Result<Figures> {
     let packet = PACKETS.get(packet).context("there is no such packet")?;
     let start = Instant::now();
     let mut trace = Command::new(measure::weft()?);
-    trace.args(["trace", "builtin", "--json", "--state"]).arg(state).args(packet.arguments());
+    trace.args(["trace", "builtin", "--json"]).args(packet.arguments());
+    match at {
+        None => trace.arg("--state").arg(file),
+        Some(at) => trace.arg("-i").arg(file).args(["--at", &at.to_string()]),
+    };
     let output = trace.stderr(Stdio::inherit()).output()?;
     let time_s = start.elapsed().as_secs_f64();
     let told: Json = serde_json::from_slice(&output.stdout).context("the trace is no JSON")?;
@@ -121,13 +125,72 @@ pub(crate) fn lines(runs: usize, settings: Run) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
+/// The transactions of a long journal.
+const LONG: u64 = 100_000;
+/// The ports that move in it, one after the other, to another host and back.
+const MOVED: usize = 50;
+
+/// The figures of several runs on a long journal, as of its middle.
+pub(crate) fn lines_of_journal(runs: usize, settings: Run) -> Result<Vec<Line>> {
+    let folder = tempfile::tempdir().context("cannot make a folder for the journal")?;
+    let (mut recorded, mut reports) = record(settings, folder.path())?;
+    let hosts: Vec<String> = reports.keys().cloned().collect();
+    for round in 0..2 {
+        let begun = recorded.count();
+        for pair in hosts.chunks_exact(2).take(MOVED) {
+            let (from, to) = (&pair[0], &pair[1]);
+            let port = reports[from].vifs.keys().find(|port| ![FROM, TO].contains(&&***port));
+            let port = port.context("a host has no port")?.clone();
+            move_port(&mut recorded, &mut reports, &port, [from, to])?;
+            move_port(&mut recorded, &mut reports, &port, [to, from])?;
+        }
+        // All later rounds are like the second one.
+        if round == 1 {
+            recorded.repeat(recorded.count() - begun, LONG as usize);
+        }
+    }
+    recorded.write(folder.path())?;
+    let journal = folder.path().join("state/journal.jsonl");
+    let (journal, middle) = (journal.to_string_lossy(), (LONG / 2).to_string());
+    let mut lines = Vec::new();
+    for (number, packet) in PACKETS.iter().enumerate() {
+        let arguments = ["traced-run", &journal, &number.to_string(), "--at", &middle];
+        let all: Result<Vec<Figures>> = (0..=runs).map(|_| measure::child(&arguments)).collect();
+        let all = all?.split_off(1);
+        let what =
+            format!("weft trace --at {middle} in a journal of {LONG} transactions, {}, s", packet.verdict());
+        lines.push(line(&all, &what, 2, Aim::AtMost(10.0), |run| run.time_s));
+        lines.push(line(&all, "… peak memory, MiB", 0, Aim::None, |run| run.peak_mib));
+    }
+    Ok(lines)
+}
+
+/// The switches of two hosts report that a port is with the other one now.
+fn move_port(
+    recorded: &mut Recorded,
+    reports: &mut BTreeMap<String, Report>,
+    port: &str,
+    [from, to]: [&str; 2],
+) -> Result<()> {
+    let report = reports.get_mut(from).context("there is no such host")?;
+    let vif = report.vifs.remove(port).context("there is no such port")?;
+    report.interfaces.retain(|(own, _)| own != port);
+    recorded.report(from, report)?;
+    let report = reports.get_mut(to).context("there is no such host")?;
+    let free = (1..0x4000).rev().find(|number| report.vifs.values().all(|own| own.ofport != *number));
+    let vif = Vif { ofport: free.context("a switch has no number left")?, ..vif };
+    report.interfaces.insert((port.to_owned(), vif.interface));
+    report.vifs.insert(port.to_owned(), vif);
+    recorded.report(to, report)
+}
+
 /// Traces and explanations that a running controller is asked for, of each kind.
 const QUESTIONS: usize = 20;
 
 /// The figures of a controller with this network.
 pub(crate) fn lines_of_running(settings: Run) -> Result<Vec<Line>> {
     let folder = tempfile::tempdir().context("cannot make a folder for the controller")?;
-    write_journal(settings, folder.path())?;
+    record(settings, folder.path())?.0.write(folder.path())?;
     let mut daemon = Daemon::start(folder.path())?;
     let before = daemon.at_rest()?;
     let mut lines = Vec::new();
@@ -167,8 +230,8 @@ pub(crate) fn lines_of_running(settings: Run) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Writes the journal of the network, whose hosts have reported all their ports.
-fn write_journal(settings: Run, folder: &Path) -> Result<()> {
+/// What a controller of the network records, whose hosts have sockets in this folder and have reported all their ports; and the last reports.
+fn record(settings: Run, folder: &Path) -> Result<(Recorded, BTreeMap<String, Report>)> {
     let (_, step) = World::new(&Network::nvp_eval(settings.divisor), settings);
     let mut objects = Vec::new();
     for line in step.documents.lines() {
@@ -183,10 +246,11 @@ fn write_journal(settings: Run, folder: &Path) -> Result<()> {
     }
     let mut recorded = Recorded::new()?;
     recorded.apply(objects)?;
-    for (host, report) in reports(&step)? {
-        recorded.report(&host, &report)?;
+    let reports = reports(&step)?;
+    for (host, report) in &reports {
+        recorded.report(host, report)?;
     }
-    recorded.write(folder)
+    Ok((recorded, reports))
 }
 
 /// What the switch of each host has reported.
