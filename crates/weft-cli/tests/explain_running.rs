@@ -64,6 +64,19 @@ fn agree(controller: &Controller, arguments: &[&str]) -> String {
 }
 
 #[test]
+fn a_line_that_no_controller_wrote_may_be_refused() {
+    let controller = controller();
+    let question = r#"switch_port("blue-1", ..)"#;
+    let known = offline(&controller, &["explain", question]);
+    assert!(known.has_status(0).stdout.contains("transaction 1"), "{}", known.stdout);
+    let journal = std::fs::read_to_string(controller.folder.path("state/journal.jsonl")).unwrap();
+    controller.folder.write("longer.jsonl", &format!("{journal}{{\"insert\": {{\"nothing\": [[1]]}}}}\n"));
+    let longer = controller.folder.weft(&["explain", "builtin", "-i", "longer.jsonl", question]);
+    assert_eq!(longer.has_status(1).stdout, known.stdout);
+    assert!(longer.stderr.contains("error[unknown-table]"), "{}", longer.stderr);
+}
+
+#[test]
 fn a_row_follows_from_the_same_rows() {
     let controller = controller();
     let label = agree(&controller, &["explain", "datapath_label(\"blue\", _)"]);
