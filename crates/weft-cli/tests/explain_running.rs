@@ -70,7 +70,7 @@ fn a_line_that_no_controller_wrote_may_be_refused() {
     let known = offline(&controller, &["explain", question]);
     assert!(known.has_status(0).stdout.contains("transaction 1"), "{}", known.stdout);
     let journal = std::fs::read_to_string(controller.folder.path("state/journal.jsonl")).unwrap();
-    controller.folder.write("longer.jsonl", &format!("{journal}{{\"insert\": {{\"nothing\": [[1]]}}}}\n"));
+    controller.folder.write("longer.jsonl", format!("{journal}{{\"insert\": {{\"nothing\": [[1]]}}}}\n"));
     let longer = controller.folder.weft(&["explain", "builtin", "-i", "longer.jsonl", question]);
     assert_eq!(longer.has_status(1).stdout, known.stdout);
     assert!(longer.stderr.contains("error[unknown-table]"), "{}", longer.stderr);
