@@ -1,6 +1,7 @@
 //! Fields in literals: their names, the types of their values, and values as bits.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
 use super::error::remedy;
 use super::{Kind, Problem, TemplateError, Value};
@@ -105,6 +106,12 @@ fn unknown(name: &str, known: impl Iterator<Item = FieldName>) -> TemplateError 
 
 /// All names in matches, including words.
 pub fn field_names() -> impl Iterator<Item = FieldName> {
+    // Each name of each packet filter is looked up among them.
+    static NAMES: LazyLock<Vec<FieldName>> = LazyLock::new(|| all_field_names().collect());
+    NAMES.iter().copied()
+}
+
+fn all_field_names() -> impl Iterator<Item = FieldName> {
     let words = KEYWORDS.iter().map(|(word, ..)| *word).chain(VLAN_WORDS.iter().map(|(word, ..)| *word));
     let words = words.map(|name| FieldName { name, field: None, wanted: None });
     let of =
