@@ -82,7 +82,45 @@ pub enum Results {
     /// One value (functions with one result column).
     One(Value),
     /// Any number of tuples of result columns.
-    Many(Vec<Vec<Value>>),
+    Many(Tuples),
+}
+
+/// Tuples of one width, one after the other: a function may have many thousands, and an allocation for each takes longer
+/// than all else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tuples {
+    width: usize,
+    values: Vec<Value>,
+}
+
+impl Tuples {
+    /// The tuples with these values; `width` values make a tuple.
+    ///
+    /// # Panics
+    /// If `width` is 0.
+    pub fn new(width: usize, values: Vec<Value>) -> Self {
+        assert!(width > 0, "a tuple has values");
+        Tuples { width, values }
+    }
+
+    /// Each tuple.
+    pub fn iter(&self) -> std::slice::ChunksExact<'_, Value> {
+        self.values.chunks_exact(self.width)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
+
+impl<'a> IntoIterator for &'a Tuples {
+    type Item = &'a [Value];
+    type IntoIter = std::slice::ChunksExact<'a, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
 }
 
 /// The number of results of a function for one list of arguments.

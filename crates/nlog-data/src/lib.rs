@@ -53,7 +53,7 @@ pub mod value;
 
 pub use columns::{ColumnDelta, ColumnTransaction, Columns, ColumnsError, CommittedColumns, TableColumns};
 pub use constrained::{Condition, Constrained, Constraint, Meaning};
-pub use function::{Failure, FailureCode, Function, Results};
+pub use function::{Failure, FailureCode, Function, Results, Tuples};
 pub use inputs::{Changes, Inputs};
 pub use interface_address::{InterfaceAddress, InterfaceAddressError};
 pub use merge::CommittedBatch;

@@ -10,7 +10,7 @@
 //! - Storage: `trace` (pairs with counts, and the staged changes of a transaction), `probe` (key lookup in batches),
 //!   `delta` (inserted and deleted rows), `sorted` (rows in order), `index`.
 //! - Rules: `pipeline` (from changed rows of one atom to rows of the head) with `probe_batch` (bindings that wait for a probe),
-//!   `keys` (the sort keys of a batch) and `pipeline_end`; `groups` (aggregates), `relation` (from rows to sets), `rule`,
+//!   `keys` (the sort keys of a batch), `replaced` (rows that run together) and `pipeline_end`; `groups` (aggregates), `relation` (from rows to sets), `rule`,
 //!   `errors`, `fault` (failures that tests inject).
 //! - Transactions: `engine` (one transaction), `reading` (rows of relations), `inputs` (checks of transactions),
 //!   `merged` (several transactions in one pass), `output` and `raw_delta` (from symbols to values), `profile`,
@@ -43,6 +43,7 @@ mod proposal;
 mod raw_delta;
 mod reading;
 pub(crate) mod relation;
+mod replaced;
 pub(crate) mod rounds;
 mod rule;
 mod sorted;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nlog_data::function::Results;
+use nlog_data::function::{Results, Tuples};
 use nlog_data::{Function, Value};
 use nlog_plan::Scalar;
 use nlog_plan::query::Step;
@@ -84,6 +84,36 @@ impl Steps {
         done: &mut impl FnMut(&mut Binding),
     ) {
         run(&mut self.actions, binding, symbols, done);
+    }
+
+    /// Runs two bindings that count with opposite signs, and whose slots differ only in arguments of the function with which
+    /// the steps begin. Calls `done` for each resulting binding that is not a result of both, with whether it results
+    /// from the first. Returns false if that is not possible, because the function has no tuples for one of the bindings.
+    pub(crate) fn run_difference(
+        &mut self,
+        bindings: [&mut Binding; 2],
+        symbols: &Symbols,
+        done: &mut impl FnMut(&mut Binding, bool),
+    ) -> bool {
+        let Some((Action::Generate { function, arguments, wanted }, later)) = self.actions.split_first_mut()
+        else {
+            return false;
+        };
+        let [first, second] = &bindings;
+        let mut of = |binding: &Binding| tuples(function, arguments, wanted, &binding.slots, symbols);
+        let (Ok(of_first), Ok(of_second)) = (of(first), of(second)) else { return false };
+        let (mut first, mut second) = (of_first.iter().collect(), of_second.iter().collect());
+        remove_common(&mut first, &mut second);
+        for ((binding, tuples), is_first) in bindings.into_iter().zip([first, second]).zip([true, false]) {
+            let (slots, failure) = (binding.slots.len(), binding.failure);
+            for tuple in tuples {
+                extend(binding, tuple, wanted, symbols);
+                run(later, binding, symbols, &mut |binding| done(binding, is_first));
+                binding.slots.truncate(slots);
+                binding.failure = failure;
+            }
+        }
+        true
     }
 
     /// Clears the caches of expressions.
@@ -173,46 +203,107 @@ fn generate(
     next: &mut dyn FnMut(&mut Binding),
 ) {
     let (slots, failure) = (binding.slots.len(), binding.failure);
-    let mut words = Vec::with_capacity(arguments.len());
-    let failed = match evaluate_all(arguments, &binding.slots, symbols, &mut words) {
-        Err(NONE) => return,
-        Err(undetermined) => undetermined,
-        Ok(()) => {
-            let values: Vec<Value> = words.iter().map(|word| symbols.value(*word)).collect();
-            let tuples = match (function.evaluate)(&values) {
-                Ok(Results::None) => return,
-                Ok(Results::One(value)) => Ok(vec![vec![value]]),
-                Ok(Results::Many(tuples)) => Ok(tuples),
-                Err(failure) => Err(symbols.fail(failure)),
-            };
-            match tuples {
-                Err(failed) => failed,
-                Ok(mut tuples) => {
-                    if !wanted.iter().all(|wanted| *wanted) {
-                        // Results that differ only in columns that nothing reads count as one.
-                        for tuple in &mut tuples {
-                            for (value, _) in tuple.iter_mut().zip(wanted).filter(|(_, wanted)| !**wanted) {
-                                *value = Value::Bool(false);
-                            }
-                        }
-                        tuples.sort_unstable();
-                        tuples.dedup();
-                    }
-                    for tuple in tuples {
-                        let kept = tuple.iter().zip(wanted).filter(|(_, wanted)| **wanted);
-                        binding.slots.extend(kept.map(|(value, _)| symbols.intern(value)));
-                        next(binding);
-                        binding.slots.truncate(slots);
-                        binding.failure = failure;
-                    }
-                    return;
-                }
+    match tuples(function, arguments, wanted, &binding.slots, symbols) {
+        Ok(tuples) => {
+            for tuple in &tuples {
+                extend(binding, tuple, wanted, symbols);
+                next(binding);
+                binding.slots.truncate(slots);
+                binding.failure = failure;
             }
         }
+        Err(NONE) => {}
+        Err(failed) => {
+            binding.failure = symbols.least_failure(binding.failure, failed);
+            binding.slots.extend(wanted.iter().filter(|wanted| **wanted).map(|_| failed));
+            next(binding);
+            binding.slots.truncate(slots);
+            binding.failure = failure;
+        }
+    }
+}
+
+/// The tuples of a function's results, or a failure, or [`NONE`]. Values that are not wanted are alike.
+fn tuples(
+    function: &Function,
+    arguments: &mut [Expression],
+    wanted: &[bool],
+    slots: &[Symbol],
+    symbols: &Symbols,
+) -> Result<Tuples, Symbol> {
+    let mut words = Vec::with_capacity(arguments.len());
+    evaluate_all(arguments, slots, symbols, &mut words)?;
+    let values: Vec<Value> = words.iter().map(|word| symbols.value(*word)).collect();
+    let tuples = match (function.evaluate)(&values) {
+        Ok(Results::None) => return Err(NONE),
+        Ok(Results::One(value)) => Tuples::new(1, vec![value]),
+        Ok(Results::Many(tuples)) => tuples,
+        Err(failure) => return Err(symbols.fail(failure)),
     };
-    binding.failure = symbols.least_failure(binding.failure, failed);
-    binding.slots.extend(wanted.iter().filter(|wanted| **wanted).map(|_| failed));
-    next(binding);
-    binding.slots.truncate(slots);
-    binding.failure = failure;
+    if wanted.iter().all(|wanted| *wanted) {
+        return Ok(tuples);
+    }
+    // Results that differ only in columns that nothing reads count as one.
+    let blanked = |tuple: &[Value]| -> Vec<Value> {
+        let values = tuple.iter().zip(wanted);
+        values.map(|(value, wanted)| if *wanted { value.clone() } else { Value::Bool(false) }).collect()
+    };
+    let mut distinct: Vec<Vec<Value>> = tuples.iter().map(blanked).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    Ok(Tuples::new(wanted.len(), distinct.into_iter().flatten().collect()))
+}
+
+/// Adds the wanted values of a tuple to a binding.
+fn extend(binding: &mut Binding, tuple: &[Value], wanted: &[bool], symbols: &Symbols) {
+    let kept = tuple.iter().zip(wanted).filter(|(_, wanted)| **wanted);
+    binding.slots.extend(kept.map(|(value, _)| symbols.intern(value)));
+}
+
+/// Removes from both lists what they have in common. The order of the rest means nothing.
+fn remove_common<T: Ord>(one: &mut Vec<T>, other: &mut Vec<T>) {
+    // Most lists change in a few places, so comparing both ends leaves little to sort.
+    let begin = one.iter().zip(&*other).take_while(|(a, b)| a == b).count();
+    one.drain(..begin);
+    other.drain(..begin);
+    let end = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+    one.truncate(one.len() - end);
+    other.truncate(other.len() - end);
+    if one.is_empty() || other.is_empty() {
+        return;
+    }
+    one.sort_unstable();
+    other.sort_unstable();
+    let (all, mut others) = (std::mem::take(one), std::mem::take(other).into_iter().peekable());
+    for item in all {
+        while let Some(less) = others.next_if(|next| *next < item) {
+            other.push(less);
+        }
+        if others.next_if_eq(&item).is_none() {
+            one.push(item);
+        }
+    }
+    other.extend(others);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lists_have_in_common_is_removed_as_often_as_both_have_it() {
+        let mut random = test_random::Random::new(1);
+        for _ in 0..2000 {
+            let mut list = || (0..random.below(8)).map(|_| random.below(4)).collect::<Vec<u64>>();
+            let (before, after) = (list(), list());
+            let (mut gone, mut come) = (before.clone(), after.clone());
+            remove_common(&mut gone, &mut come);
+            let count = |list: &[u64], item| list.iter().filter(|of| **of == item).count();
+            for item in 0..4 {
+                let (before, after) = (count(&before, item), count(&after, item));
+                let wanted = (before.saturating_sub(after), after.saturating_sub(before));
+                assert_eq!((count(&gone, item), count(&come, item)), wanted, "{before:?} {after:?}");
+            }
+        }
+    }
 }

@@ -11,6 +11,7 @@ mod merged;
 mod order;
 mod processes;
 mod random;
+mod replaced;
 mod rules;
 mod soak;
 mod support;

@@ -63,7 +63,7 @@ pub(crate) fn call(
     match (function.evaluate)(&determined) {
         Ok(Results::None) => Outcome::Value(vec![]),
         Ok(Results::One(value)) => Outcome::Value(vec![vec![value]]),
-        Ok(Results::Many(rows)) => Outcome::Value(rows),
+        Ok(Results::Many(tuples)) => Outcome::Value(tuples.iter().map(<[Value]>::to_vec).collect()),
         Err(failure) => {
             failures.push(failure);
             Outcome::Undetermined

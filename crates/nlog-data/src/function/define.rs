@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Actions, MacAddr, Match};
 
-use super::{Evaluate, Example, Failure, Function, Multiplicity, Parameter, Results, Shape};
+use super::{Evaluate, Example, Failure, Function, Multiplicity, Parameter, Results, Shape, Tuples};
 use crate::{Canonical, InterfaceAddress, Type, Value};
 
 /// A Rust type that an argument can be read as.
@@ -229,7 +229,7 @@ impl<T: Give> Outcome for Vec<T> {
     }
 
     fn results(self) -> Result<Results, Failure> {
-        Ok(Results::Many(self.into_iter().map(|value| vec![value.value()]).collect()))
+        Ok(Results::Many(Tuples::new(1, self.into_iter().map(Give::value).collect())))
     }
 }
 
@@ -242,7 +242,8 @@ impl<T: Give, U: Give> Outcome for Vec<(T, U)> {
     }
 
     fn results(self) -> Result<Results, Failure> {
-        Ok(Results::Many(self.into_iter().map(|(a, b)| vec![a.value(), b.value()]).collect()))
+        let values = self.into_iter().flat_map(|(a, b)| [a.value(), b.value()]);
+        Ok(Results::Many(Tuples::new(2, values.collect())))
     }
 }
 

@@ -22,7 +22,9 @@ fn expected(function: &Function, example: &Example) -> Result<Results, FailureCo
     match text {
         "error overflow" => return Err(FailureCode::Overflow),
         "error range" => return Err(FailureCode::Range),
-        "none" if function.multiplicity == Multiplicity::Many => return Ok(Results::Many(vec![])),
+        "none" if function.multiplicity == Multiplicity::Many => {
+            return Ok(Results::Many(Tuples::new(function.results.len(), Vec::new())));
+        }
         "none" if function.multiplicity == Multiplicity::AtMostOne => return Ok(Results::None),
         _ => {}
     }
@@ -31,7 +33,8 @@ fn expected(function: &Function, example: &Example) -> Result<Results, FailureCo
     };
     if function.multiplicity == Multiplicity::Many {
         let inside = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).expect("tuples");
-        return Ok(Results::Many(inside.split(") (").map(read).collect()));
+        let values = inside.split(") (").flat_map(read).collect();
+        return Ok(Results::Many(Tuples::new(function.results.len(), values)));
     }
     match read(text).as_slice() {
         [value] => Ok(Results::One(value.clone())),

@@ -146,7 +146,7 @@ impl Delta {
     }
 
     #[inline]
-    fn diff(&self, at: usize) -> Diff {
+    pub(crate) fn diff(&self, at: usize) -> Diff {
         self.diffs.get(at).copied().unwrap_or(1)
     }
 

@@ -4,6 +4,8 @@
 //! once, in order. The rows found fill the next batch ([`probe_batch`](super::probe_batch)), which is processed when it
 //! is full. The memory of a pipeline therefore does not depend on the number of rows that it derives.
 
+use std::collections::HashSet;
+
 use nlog_plan::query::{IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, Start, Step};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,7 @@ use super::pipeline_end::PipelineEnd;
 use super::placement::{Move, Moves, owner};
 use super::probe::Probe as Finder;
 use super::probe_batch::{Bindings, ProbeBatch};
+use super::replaced::Replaced;
 use super::trace::{Rows, View};
 use crate::expression::{Binding, Expression};
 use crate::row::Row;
@@ -42,6 +45,8 @@ pub(crate) struct Pipeline {
     columns: Vec<usize>,
     /// The starting atom.
     pub(crate) atom: Option<usize>,
+    /// How to run a row together with the one that replaces it, if that is possible.
+    replaced: Option<Replaced>,
     steps: Steps,
     /// The steps before the first probe, if they only compare slots.
     comparisons: Option<Vec<Comparison>>,
@@ -134,6 +139,7 @@ impl Pipeline {
             fit,
             columns,
             atom,
+            replaced: Replaced::new(plan),
             comparisons: steps.comparisons(),
             steps,
             probes: probes.collect(),
@@ -211,9 +217,13 @@ impl Pipeline {
             may_fail: self.may_fail,
             bindings: 0,
         };
+        let pairs =
+            self.replaced.as_ref().map(|replaced| replaced.pairs(rows, &self.fit)).unwrap_or_default();
+        let (columns, steps, probes) = (&self.columns, &mut self.steps, &mut self.probes);
+        let done = flow.run_pairs(pairs, rows, columns, steps, probes, context);
         let mut binding = Binding::default();
-        for (row, diff) in rows.rows() {
-            if !self.fit.fits(row) {
+        for (at, (row, diff)) in rows.rows().enumerate() {
+            if !self.fit.fits(row) || (!done.is_empty() && done.contains(&at)) {
                 continue;
             }
             if let Some(comparisons) = self.comparisons.as_deref().filter(|_| !flow.may_fail) {
@@ -383,6 +393,34 @@ struct Flow<'a> {
 }
 
 impl Flow<'_> {
+    /// Runs deleted rows together with their replacements. Returns the positions of those for which that was possible.
+    fn run_pairs(
+        &mut self,
+        pairs: Vec<[usize; 2]>,
+        rows: &Delta,
+        columns: &[usize],
+        steps: &mut Steps,
+        probes: &mut [Probe],
+        context: &mut Context<'_>,
+    ) -> HashSet<usize> {
+        let mut done = HashSet::new();
+        for pair in pairs {
+            let [mut gone, mut come] = pair.map(|at| Binding {
+                slots: columns.iter().map(|column| rows.row(at)[*column]).collect(),
+                failure: NO_FAILURE,
+            });
+            let diffs = pair.map(|at| rows.diff(at));
+            let symbols = context.symbols;
+            let ran = steps.run_difference([&mut gone, &mut come], symbols, &mut |binding, is_gone| {
+                self.pass_on(binding, diffs[usize::from(!is_gone)], probes, context);
+            });
+            if ran {
+                done.extend(pair);
+            }
+        }
+        done
+    }
+
     /// Passes a binding on to the next probe's batch, or to the end.
     #[inline]
     fn pass_on(&mut self, binding: &Binding, diff: Diff, probes: &mut [Probe], context: &mut Context<'_>) {

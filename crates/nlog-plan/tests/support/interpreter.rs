@@ -454,7 +454,7 @@ fn scalar(expr: &Scalar, slots: &[Held]) -> Option<Held> {
             match result {
                 Ok(Results::None) => None,
                 Ok(Results::One(value)) => Some(Ok(value)),
-                Ok(Results::Many(rows)) => rows.into_iter().flatten().next().map(Ok),
+                Ok(Results::Many(rows)) => rows.iter().flatten().next().cloned().map(Ok),
                 Err(failure) => Some(Err(failure)),
             }
         }
