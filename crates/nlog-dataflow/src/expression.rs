@@ -66,11 +66,12 @@ impl Memo {
         }
     }
 
-    fn clear(&mut self) {
+    /// Drops all results, and the memory that they took.
+    fn forget(&mut self) {
         match self {
             Memo::None => {}
-            Memo::One(memo) => memo.clear(),
-            Memo::Many(memo) => memo.clear(),
+            Memo::One(memo) => *memo = HashMap::default(),
+            Memo::Many(memo) => *memo = HashMap::default(),
         }
     }
 }
@@ -146,7 +147,7 @@ impl Expression {
             Expression::Slot(_) | Expression::Constant(_) => {}
             Expression::Compare(sides, _) => sides.iter_mut().for_each(Expression::forget),
             Expression::Call(call) => {
-                call.memo.clear();
+                call.memo.forget();
                 call.arguments.iter_mut().for_each(Expression::forget);
             }
             Expression::If(branches) => branches.iter_mut().for_each(Expression::forget),

@@ -23,6 +23,9 @@ use crate::row::Row;
 use crate::steps::{Comparison, Steps};
 use crate::symbol::{NO_FAILURE, Symbol, Symbols};
 
+/// A run that touches more rows than this leaves no cached results behind.
+const MANY: u64 = 1 << 13;
+
 /// The work of a pipeline since the engine was started.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Work {
@@ -196,6 +199,7 @@ impl Pipeline {
         }
         let found = flow.bindings;
         self.work.bindings += found;
+        self.forget_after(found);
         found
     }
 
@@ -251,7 +255,16 @@ impl Pipeline {
         work.bindings += found;
         work.derived += (context.out.len() - derived) as u64;
         work.nanos += start.elapsed().as_nanos() as u64;
-        rows.len() as u64 + found
+        let touched = rows.len() as u64 + found;
+        self.forget_after(touched);
+        touched
+    }
+
+    /// Clears the caches after a run that touched many rows: they are large, and later transactions touch few rows.
+    fn forget_after(&mut self, touched: u64) {
+        if touched > MANY {
+            self.forget();
+        }
     }
 
     /// Clears the caches of expressions.
