@@ -89,6 +89,13 @@ pub use workers::Load;
 /// Collect unused symbols only after at least this many new ones.
 pub(crate) const NEW_SYMBOLS: usize = if cfg!(test) { 1 << 4 } else { 1 << 14 };
 
+/// Before or after a transaction, collect symbols once their number has doubled.
+const COLLECT_BUSY: usize = 1;
+
+/// In idle time, collect symbols at half of that growth, so that transactions rarely wait for a collection: it goes over all
+/// rows.
+const COLLECT_IDLE: usize = 2;
+
 /// A running engine for one program.
 pub struct Engine {
     state: State,
@@ -99,8 +106,8 @@ pub struct Engine {
     planning: Planning,
     /// Whether the facts have been derived: true once a transaction has been accepted.
     facts: bool,
-    /// The number of symbols that triggers the next collection.
-    symbols_limit: usize,
+    /// The number of symbols that the last collection left.
+    symbols_left: usize,
     /// Whether symbols may have become unused since the last collection, because rows were deleted or refused.
     gone: bool,
     /// The number of transactions run.
@@ -140,7 +147,7 @@ impl Engine {
             options: options.clone(),
             planning: Planning::default(),
             facts: false,
-            symbols_limit: NEW_SYMBOLS,
+            symbols_left: 0,
             gone: false,
             transactions: 0,
             reaches: None,
@@ -328,7 +335,7 @@ impl Engine {
                 delta.tables.insert(table, changed);
             }
         }
-        self.collect_symbols()?;
+        self.collect_symbols(COLLECT_BUSY)?;
         Ok(Committed {
             delta,
             redundant_inserts: changes.redundant_inserts,
@@ -341,15 +348,16 @@ impl Engine {
         Err(CommitError::Engine(refusal_of_all(why)))
     }
 
-    /// Collects unused symbols once their number has doubled since the last time, and grown by [`NEW_SYMBOLS`].
-    fn collect_symbols(&mut self) -> Result<(), CommitError> {
+    /// Collects unused symbols once their number has grown by `1 / part` of those that the last collection left, and of
+    /// [`NEW_SYMBOLS`].
+    fn collect_symbols(&mut self, part: usize) -> Result<(), CommitError> {
         let symbols = self.state.symbols.len();
-        if symbols < self.symbols_limit {
+        if symbols < self.symbols_left + self.symbols_left.max(NEW_SYMBOLS) / part {
             return Ok(());
         }
         if !std::mem::take(&mut self.gone) {
             // Nothing was deleted since the last time, so all symbols are in use.
-            self.symbols_limit = symbols + symbols.max(NEW_SYMBOLS);
+            self.symbols_left = symbols;
             return Ok(());
         }
         self.phase = "collecting symbols";
@@ -361,8 +369,7 @@ impl Engine {
         }
         self.state.symbols.sweep(&marks);
         inject(Fault::Symbols);
-        let left = self.state.symbols.len();
-        self.symbols_limit = left + left.max(NEW_SYMBOLS);
+        self.symbols_left = self.state.symbols.len();
         Ok(())
     }
 
@@ -405,7 +412,7 @@ impl Engine {
     pub fn commit_words(&mut self, transaction: &ColumnTransaction) -> Result<RawDelta<'_>, CommitError> {
         let outputs = self.guarded(|engine| {
             // Collect first: the returned symbols must stay valid.
-            engine.collect_symbols()?;
+            engine.collect_symbols(COLLECT_BUSY)?;
             engine.plan_for_columns(transaction)?;
             let changes = engine.apply_columns(transaction)?;
             Ok(engine.run(changes)?.0)
@@ -544,7 +551,7 @@ impl Evaluator for Engine {
             let (outputs, changes) = engine.run(changes)?;
             inject(Fault::Output);
             let delta = output::columns(&outputs, &engine.state.symbols);
-            engine.collect_symbols()?;
+            engine.collect_symbols(COLLECT_BUSY)?;
             Ok(CommittedColumns {
                 delta,
                 redundant_inserts: changes.redundant_inserts,

@@ -7,8 +7,8 @@
 //!
 //! Mark and sweep collects unused symbols: every holder of symbols marks them ([`Marks`]), and unmarked symbols are
 //! removed ([`Symbols::sweep`]). This way, copying symbols, which happens everywhere, costs nothing extra. A collection
-//! takes time proportional to the state, and runs only after the number of symbols has doubled. The composed engine
-//! cannot look into its operators and keeps all symbols.
+//! takes time proportional to the state, and runs only after the number of symbols has doubled, in idle time after half of
+//! that growth. The composed engine cannot look into its operators and keeps all symbols.
 
 use std::hash::BuildHasher;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -116,11 +116,30 @@ pub(crate) fn place_of(word: Symbol) -> usize {
 #[derive(Debug)]
 struct Tuple(Box<[Symbol]>);
 
+/// The number of an item, with half of the item's hash: when the table grows, it need not read all items to hash them again.
+#[derive(Debug, Clone, Copy)]
+struct Numbered {
+    hash: u32,
+    number: u32,
+}
+
+impl Numbered {
+    /// The hash by which tables find the number.
+    fn place(self) -> u64 {
+        place(self.hash)
+    }
+}
+
+/// The hash by which tables find items. Tables use its highest and its lowest bits.
+fn place(hash: u32) -> u64 {
+    u64::from(hash) << u32::BITS | u64::from(hash)
+}
+
 /// Interned items by number.
 #[derive(Debug)]
 struct Interned<T> {
     things: Vec<Option<T>>,
-    numbers: HashTable<u32>,
+    numbers: HashTable<Numbered>,
     /// The numbers of forgotten items, which can be reused.
     free: Vec<u32>,
     /// In debug builds, the numbers freed by the last sweep. They are not reused before the next sweep, so that a use
@@ -136,7 +155,11 @@ impl<T> Default for Interned<T> {
 
 impl<T> Interned<T> {
     fn find(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<u32> {
-        self.numbers.find(hash, |number| self.get(*number).is_some_and(&is)).copied()
+        let hash = hash as u32;
+        let found = self
+            .numbers
+            .find(place(hash), |other| other.hash == hash && self.get(other.number).is_some_and(&is));
+        found.map(|found| found.number)
     }
 
     #[inline]
@@ -156,7 +179,7 @@ impl<T> Interned<T> {
     ///
     /// # Panics
     /// If there are too many items; memory runs out long before.
-    fn insert(&mut self, thing: T, hash: u64, limit: u32, hash_of: impl Fn(&T) -> u64) -> u32 {
+    fn insert(&mut self, thing: T, hash: u64, limit: u32) -> u32 {
         let number = self.free.pop().unwrap_or(self.things.len() as u32);
         assert!(number < limit, "the symbol table is full");
         if number as usize == self.things.len() {
@@ -164,26 +187,24 @@ impl<T> Interned<T> {
         } else {
             self.things[number as usize] = Some(thing);
         }
-        let things = &self.things;
-        let rehash = |number: &u32| things[*number as usize].as_ref().map_or(0, &hash_of);
-        self.numbers.insert_unique(hash, number, rehash);
+        let numbered = Numbered { hash: hash as u32, number };
+        self.numbers.insert_unique(numbered.place(), numbered, |other| other.place());
         number
     }
 
     /// Forgets the unmarked items.
-    fn sweep(&mut self, marks: &Bits, hash_of: impl Fn(&T) -> u64) {
-        self.free.append(&mut self.resting);
-        let forgotten = if cfg!(debug_assertions) { &mut self.resting } else { &mut self.free };
-        for number in 0..self.things.len() as u32 {
-            if marks.has(number) {
-                continue;
+    fn sweep(&mut self, marks: &Bits) {
+        let Interned { things, numbers, free, resting } = self;
+        free.append(resting);
+        let forgotten = if cfg!(debug_assertions) { resting } else { free };
+        numbers.retain(|numbered| {
+            let is_marked = marks.has(numbered.number);
+            if !is_marked {
+                things[numbered.number as usize] = None;
+                forgotten.push(numbered.number);
             }
-            let Some(thing) = self.things[number as usize].take() else { continue };
-            if let Ok(found) = self.numbers.find_entry(hash_of(&thing), |other| *other == number) {
-                found.remove();
-            }
-            forgotten.push(number);
-        }
+            is_marked
+        });
     }
 }
 
@@ -278,9 +299,7 @@ impl Symbols {
         let number = found.unwrap_or_else(|| {
             let mut table = lock.write().unwrap_or_else(PoisonError::into_inner);
             let found = table.find(hash, |other| other == value);
-            found.unwrap_or_else(|| {
-                table.insert(value.clone(), hash, SHARD_LIMIT - FIRST, |value| self.hasher.hash_one(value))
-            })
+            found.unwrap_or_else(|| table.insert(value.clone(), hash, SHARD_LIMIT - FIRST))
         });
         (number + FIRST) * SHARDS + shard
     }
@@ -303,9 +322,8 @@ impl Symbols {
     pub(crate) fn fail(&self, failure: Failure) -> Symbol {
         let hash = self.hasher.hash_one(&failure);
         let mut table = self.failures.write().unwrap_or_else(PoisonError::into_inner);
-        let number = table.find(hash, |other| *other == failure).unwrap_or_else(|| {
-            table.insert(failure, hash, FAILURE - 2, |failure| self.hasher.hash_one(failure))
-        });
+        let number = table.find(hash, |other| *other == failure);
+        let number = number.unwrap_or_else(|| table.insert(failure, hash, FAILURE - 2));
         FAILURE | number
     }
 
@@ -336,9 +354,7 @@ impl Symbols {
             return number;
         }
         let mut table = self.tuples.write().unwrap_or_else(PoisonError::into_inner);
-        table.find(hash, is).unwrap_or_else(|| {
-            table.insert(Tuple(columns.into()), hash, Symbol::MAX, |tuple| self.hasher.hash_one(&*tuple.0))
-        })
+        table.find(hash, is).unwrap_or_else(|| table.insert(Tuple(columns.into()), hash, Symbol::MAX))
     }
 
     /// Passes the columns of a tuple to `look`.
@@ -357,12 +373,12 @@ impl Symbols {
     pub(crate) fn sweep(&self, marks: &Marks) {
         for (shard, marked) in self.values.iter().zip(&marks.values) {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
-            shard.sweep(marked, |value| self.hasher.hash_one(value));
+            shard.sweep(marked);
         }
         let mut tuples = self.tuples.write().unwrap_or_else(PoisonError::into_inner);
-        tuples.sweep(&marks.tuples, |tuple| self.hasher.hash_one(&*tuple.0));
+        tuples.sweep(&marks.tuples);
         let mut failures = self.failures.write().unwrap_or_else(PoisonError::into_inner);
-        failures.sweep(&Bits::default(), |failure| self.hasher.hash_one(failure));
+        failures.sweep(&Bits::default());
         // Their numbers will be reused for other values.
         for homes in self.homes.iter().flatten() {
             homes.write().unwrap_or_else(PoisonError::into_inner).clear();

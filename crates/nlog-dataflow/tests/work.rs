@@ -365,3 +365,37 @@ fn plans_follow_the_rows_that_arrive() {
         }
     }
 }
+
+/// An engine whose caller lets it work in idle time collects unused symbols then, so no transaction goes over all rows.
+#[test]
+fn symbols_are_collected_in_idle_time() {
+    let program = compile("input table a(x: string); output table b(x: string); b(x) :- a(x);");
+    let a = id(&program, "a");
+    let rows = |from: usize, count: usize| -> Vec<Vec<Value>> {
+        (from..from + count).map(|number| vec![Value::from(format!("name {number}"))]).collect()
+    };
+    let (all, some) = (20_000, 500);
+    for idle in [true, false] {
+        let mut engine = start(Arc::clone(&program), Options::default());
+        let symbols = |engine: &mut Dataflow| engine.profile().expect("it works").map_or(0, |of| of.symbols);
+        let load = Transaction { insert: [(a, rows(0, all))].into(), ..Transaction::default() };
+        engine.commit(&load).expect("nothing is wrong with it");
+        let (mut in_transactions, mut most) = (0, 0);
+        for step in 0..120 {
+            let before = symbols(&mut engine);
+            let replace = Transaction {
+                insert: [(a, rows(all + step * some, some))].into(),
+                delete: [(a, rows(step * some, some))].into(),
+            };
+            engine.commit(&replace).expect("nothing is wrong with it");
+            let after = symbols(&mut engine);
+            in_transactions += usize::from(after < before);
+            most = most.max(after);
+            if idle {
+                engine.idle().expect("it works");
+            }
+        }
+        assert_eq!(in_transactions == 0, idle, "{in_transactions} collections in transactions");
+        assert!(most <= if idle { all * 8 / 5 } else { all * 21 / 10 }, "{most} symbols, idle {idle}");
+    }
+}

@@ -101,10 +101,7 @@ impl Groups {
         for argument in self.aggregates.iter().flat_map(|(_, arguments)| arguments) {
             argument.constants(&mut |symbol| marks.symbol(symbol));
         }
-        each_width!(&self.trace, trace => trace.for_each_update(|group, tuple| {
-            marks.row(group, self.group, symbols);
-            marks.row(tuple, self.tuple, symbols);
-        }));
+        each_width!(&self.trace, trace => trace.mark(self.group, self.tuple, marks, symbols));
     }
 }
 

@@ -133,10 +133,7 @@ impl Index {
     /// Marks every symbol in the index.
     pub(crate) fn mark(&self, marks: &mut Marks, symbols: &Symbols) {
         self.fit.constants().for_each(|symbol| marks.symbol(symbol));
-        each_width!(&self.trace, trace => trace.for_each_update(|key, value| {
-            marks.row(key, self.key.len(), symbols);
-            marks.row(value, self.value.len(), symbols);
-        }));
+        each_width!(&self.trace, trace => trace.mark(self.key.len(), self.value.len(), marks, symbols));
     }
 
     /// Whether the index has all rows of its relation, with all their columns.

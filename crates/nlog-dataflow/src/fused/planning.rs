@@ -35,7 +35,7 @@ use super::fault::{Fault, inject};
 use super::inputs::Changes;
 use super::pipeline::Work;
 use super::workers::{Load, Workers};
-use super::{Engine, live, output, start_plan, wanted};
+use super::{COLLECT_IDLE, Engine, live, output, start_plan, wanted};
 
 /// Plan before running a transaction of at least this many rows. Below it, any plan is fast enough.
 pub(crate) const WORTH_PLANNING: usize = 10_000;
@@ -82,10 +82,14 @@ pub(super) struct Planning {
 }
 
 impl Engine {
-    /// Re-plans if that is due. The caller has time to spare: no transaction waits. Returns whether the engine switched
-    /// to another plan.
+    /// Re-plans and collects unused symbols, if that is due. The caller has time to spare: no transaction waits. Returns
+    /// whether the engine switched to another plan.
     pub fn idle(&mut self) -> Result<bool, CommitError> {
-        self.guarded(|engine| engine.plan_if_due(IDLE, None))
+        self.guarded(|engine| {
+            let differs = engine.plan_if_due(IDLE, None)?;
+            engine.collect_symbols(COLLECT_IDLE)?;
+            Ok(differs)
+        })
     }
 
     /// Plans the program with these settings and switches to the new plan. Returns whether the engine switched.

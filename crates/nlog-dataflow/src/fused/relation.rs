@@ -256,12 +256,7 @@ impl Relation {
     /// Marks every symbol in the stored rows.
     pub(crate) fn mark(&self, marks: &mut Marks, symbols: &Symbols) {
         let (key, values) = (self.split.key.len(), self.split.values());
-        each_counts!(&self.counts, trace => trace.for_each_update(|found, value| {
-            marks.row(found, key, symbols);
-            if values > 0 {
-                marks.row(value, values, symbols);
-            }
-        }), ());
+        each_counts!(&self.counts, trace => trace.mark(key, values, marks, symbols), ());
     }
 
     /// Ends a transaction: publishes or drops its staged changes.

@@ -25,6 +25,7 @@ use super::delta::{Diff, TooMany};
 use super::probe::{Probe, Sampled};
 use super::sorted::{Entry, Packed as _, Sorted};
 use crate::row::Row;
+use crate::symbol::{Marks, Symbols};
 
 /// A trace's clock.
 type Time = u32;
@@ -249,10 +250,16 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         bytes
     }
 
-    /// Visits every pair in the batches of the spine and in the staged batches, including pairs whose counts cancel.
-    pub(crate) fn for_each_update(&self, mut each: impl FnMut(&K, &V)) {
+    /// Marks every symbol in the batches of the spine and in the staged batches. Keys and values have these numbers of
+    /// columns.
+    pub(crate) fn mark(&self, key: usize, value: usize, marks: &mut Marks, symbols: &Symbols) {
         for batch in self.batches(View::After) {
-            for_each_update(&batch.batch, |key, value, _| each(key, value));
+            // Each container is read in order, which is several times as fast as finding the pairs.
+            let storage = &batch.batch.storage;
+            storage.keys.iter().for_each(|row| marks.row(row, key, symbols));
+            if value > 0 {
+                storage.vals.vals.iter().for_each(|row| marks.row(row, value, symbols));
+            }
         }
     }
 
