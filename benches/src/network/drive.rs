@@ -113,7 +113,11 @@ impl Driver {
         let loaded = loaded?;
         let Loaded { flows, unchecked, buckets, .. } = loaded;
         drop((columns, step));
+        let clock = Clock::start();
+        engine.idle()?;
+        let (idle, _) = clock.stop();
         let load = Load {
+            idle_s: idle.as_secs_f64(),
             time_s: took.as_secs_f64(),
             cpu_s: cpu.as_secs_f64(),
             peak_mib,
@@ -135,7 +139,8 @@ impl Driver {
         let rows = tables.map(|table| table.insert.len() + table.delete.len()).sum();
         let flows_of_a_host = most_flows_of_a_host(&committed.delta, &self.schema);
         to.0.push(Cost { wall: took, cpu, rows, flows_of_a_host });
-        Ok(())
+        // As a controller does while no request waits.
+        Ok(self.engine.idle()?)
     }
 
     /// Commits changes, each of which is undone before the next. Returns the costs of both.

@@ -167,6 +167,7 @@ pub(crate) fn lines(runs: usize, run: Run) -> Result<Vec<Line>> {
         add(&load, 2, most_time, |run| run.load.time_s),
         add("… processor time, s", 2, Aim::None, |run| run.load.cpu_s),
         add("… peak memory, MiB", 0, most_memory, |run| run.load.peak_mib),
+        add("… idle work after it, s", 2, Aim::None, |run| run.load.idle_s),
         add("… memory at rest, MiB", 0, Aim::None, |run| run.load.rest_mib),
         add("… flows of a host, mean", 0, Aim::None, |run| run.load.flows.mean),
         add("… ACLs of a host, mean", 1, Aim::None, |run| run.flows.acls),

@@ -74,7 +74,9 @@ pub(crate) struct Load {
     cpu_s: f64,
     /// The peak memory until then, including objects, rows and deltas, in mebibytes.
     peak_mib: f64,
-    /// The memory of the process after rows and deltas were dropped.
+    /// What the engine does afterwards while no transaction waits, in seconds.
+    idle_s: f64,
+    /// The memory of the process after that, when rows and deltas were dropped.
     rest_mib: f64,
     /// Flows of a host.
     flows: PerHost,
