@@ -81,7 +81,7 @@ fn behind(trace: &Trace) -> Vec<Vec<String>> {
 fn a_trace_from_the_rows_around_the_ports_is_that_from_all_rows() {
     let rules = Arc::new(Rules::built_in().unwrap());
     let (mut delivered, mut dropped, mut explained, mut cut) = (0, 0, 0, 0);
-    for seed in test_random::seeds!("a_trace_from_the_rows_around_the_ports_is_that_from_all_rows", 5) {
+    for seed in test_random::seeds!("a_trace_from_the_rows_around_the_ports_is_that_from_all_rows", 8) {
         let (world, frames) = network_of(seed);
         let mut core = core_of(&rules, &world);
         let part = Snapshot::of_at_most(&mut core, &[], 0).unwrap();
