@@ -19,7 +19,7 @@ use test_random::Random;
 /// Networks of an ordinary run, with neither routers nor ACLs, with routers, and with ACLs.
 const NETWORKS: u64 = 12;
 const ROUTED: u64 = 8;
-const FILTERED: u64 = 8;
+const FILTERED: u64 = 12;
 /// Frames for each.
 const FRAMES: usize = 120;
 /// A port that no flow knows.
