@@ -74,7 +74,7 @@ fn an_explanation_from_the_rows_around_a_flow_is_true_in_the_whole_network() {
     let rules = Arc::new(Rules::built_in().unwrap());
     let (mut checked, mut same, mut asked) = (0, 0, 0);
     for seed in
-        test_random::seeds!("an_explanation_from_the_rows_around_a_flow_is_true_in_the_whole_network", 4)
+        test_random::seeds!("an_explanation_from_the_rows_around_a_flow_is_true_in_the_whole_network", 8)
     {
         let (world, _) = network_of(seed);
         let mut core = core_of(&rules, &world);
@@ -88,6 +88,10 @@ fn an_explanation_from_the_rows_around_a_flow_is_true_in_the_whole_network() {
         assert!(refused.unwrap_err().message().contains("the question names none"), "seed {seed}");
         let mut random = Random::new(seed);
         let hosts: Vec<String> = world.nodes.keys().cloned().collect();
+        // A history can end without hosts.
+        if hosts.is_empty() {
+            continue;
+        }
         for _ in 0..FLOWS {
             let host = &hosts[random.below(hosts.len() as u64) as usize];
             let desired = core.desired(host);
@@ -109,7 +113,7 @@ fn an_explanation_from_the_rows_around_a_flow_is_true_in_the_whole_network() {
     }
     println!("{asked} flows, {same} with the same rule, {checked} rows checked");
     assert!(
-        checked > 3 * asked && 2 * same > asked,
+        checked > 5 * asked && 2 * same > asked,
         "{asked} flows, {same} with the same rule, {checked} rows checked"
     );
 }
