@@ -10,12 +10,15 @@
 //! takes time proportional to the state, and runs only after the number of symbols has doubled, in idle time after half of
 //! that growth. The composed engine cannot look into its operators and keeps all symbols.
 
+mod interned;
+
 use std::hash::BuildHasher;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use hashbrown::HashTable;
 use nlog_data::state::write_value;
 use nlog_data::{Failure, Value};
+
+use self::interned::{Bits, Interned};
 
 /// Builds the hashers of the engine's hash tables.
 ///
@@ -115,98 +118,6 @@ pub(crate) fn place_of(word: Symbol) -> usize {
 /// The columns of a wide row that have no words of their own.
 #[derive(Debug)]
 struct Tuple(Box<[Symbol]>);
-
-/// The number of an item, with half of the item's hash: when the table grows, it need not read all items to hash them again.
-#[derive(Debug, Clone, Copy)]
-struct Numbered {
-    hash: u32,
-    number: u32,
-}
-
-impl Numbered {
-    /// The hash by which tables find the number.
-    fn place(self) -> u64 {
-        place(self.hash)
-    }
-}
-
-/// The hash by which tables find items. Tables use its highest and its lowest bits.
-fn place(hash: u32) -> u64 {
-    u64::from(hash) << u32::BITS | u64::from(hash)
-}
-
-/// Interned items by number.
-#[derive(Debug)]
-struct Interned<T> {
-    things: Vec<Option<T>>,
-    numbers: HashTable<Numbered>,
-    /// The numbers of forgotten items, which can be reused.
-    free: Vec<u32>,
-    /// In debug builds, the numbers freed by the last sweep. They are not reused before the next sweep, so that a use
-    /// of a forgotten symbol is noticed.
-    resting: Vec<u32>,
-}
-
-impl<T> Default for Interned<T> {
-    fn default() -> Self {
-        Interned { things: Vec::new(), numbers: HashTable::new(), free: Vec::new(), resting: Vec::new() }
-    }
-}
-
-impl<T> Interned<T> {
-    fn find(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<u32> {
-        let hash = hash as u32;
-        let found = self
-            .numbers
-            .find(place(hash), |other| other.hash == hash && self.get(other.number).is_some_and(&is));
-        found.map(|found| found.number)
-    }
-
-    #[inline]
-    fn get(&self, number: u32) -> Option<&T> {
-        self.things.get(number as usize)?.as_ref()
-    }
-
-    /// The item of a number in use.
-    #[inline]
-    fn thing(&self, number: u32) -> &T {
-        self.things[number as usize]
-            .as_ref()
-            .expect("a symbol that is held is marked, so that it is not swept")
-    }
-
-    /// Inserts an absent item and returns its number.
-    ///
-    /// # Panics
-    /// If there are too many items; memory runs out long before.
-    fn insert(&mut self, thing: T, hash: u64, limit: u32) -> u32 {
-        let number = self.free.pop().unwrap_or(self.things.len() as u32);
-        assert!(number < limit, "the symbol table is full");
-        if number as usize == self.things.len() {
-            self.things.push(Some(thing));
-        } else {
-            self.things[number as usize] = Some(thing);
-        }
-        let numbered = Numbered { hash: hash as u32, number };
-        self.numbers.insert_unique(numbered.place(), numbered, |other| other.place());
-        number
-    }
-
-    /// Forgets the unmarked items.
-    fn sweep(&mut self, marks: &Bits) {
-        let Interned { things, numbers, free, resting } = self;
-        free.append(resting);
-        let forgotten = if cfg!(debug_assertions) { resting } else { free };
-        numbers.retain(|numbered| {
-            let is_marked = marks.has(numbered.number);
-            if !is_marked {
-                things[numbered.number as usize] = None;
-                forgotten.push(numbered.number);
-            }
-            is_marked
-        });
-    }
-}
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
@@ -364,8 +275,8 @@ impl Symbols {
 
     /// The number of interned values and tuples.
     pub(crate) fn len(&self) -> usize {
-        let values: usize = self.values.iter().map(|shard| read(shard).numbers.len()).sum();
-        values + read(&self.tuples).numbers.len()
+        let values: usize = self.values.iter().map(|shard| read(shard).len()).sum();
+        values + read(&self.tuples).len()
     }
 
     /// Forgets every unmarked value and tuple, and all failures. Only between transactions: no unmarked symbol may be
@@ -393,32 +304,12 @@ pub(crate) struct Marks {
     tuples: Bits,
 }
 
-/// A set of numbers.
-#[derive(Debug, Default)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    #[inline]
-    fn set(&mut self, number: u32) {
-        let word = (number / u64::BITS) as usize;
-        if word >= self.0.len() {
-            self.0.resize(word + 1, 0);
-        }
-        self.0[word] |= 1 << (number % u64::BITS);
-    }
-
-    fn has(&self, number: u32) -> bool {
-        self.0.get((number / u64::BITS) as usize).is_some_and(|word| word & 1 << (number % u64::BITS) != 0)
-    }
-}
-
 impl Marks {
     /// Adds the marks of another worker.
     pub(crate) fn append(&mut self, other: &Marks) {
         let pairs = self.values.iter_mut().chain([&mut self.tuples]);
         for (mine, theirs) in pairs.zip(other.values.iter().chain([&other.tuples])) {
-            mine.0.resize(mine.0.len().max(theirs.0.len()), 0);
-            mine.0.iter_mut().zip(&theirs.0).for_each(|(mine, theirs)| *mine |= theirs);
+            mine.append(theirs);
         }
     }
 
@@ -555,7 +446,7 @@ mod tests {
             symbols.sweep(&marks);
             assert_eq!(symbols.len(), 101);
         }
-        let places: usize = symbols.values.iter().map(|shard| read(shard).things.len()).sum();
+        let places: usize = symbols.values.iter().map(|shard| read(shard).places()).sum();
         // In debug builds, the numbers of the last round are not reusable yet.
         assert!(places <= 1100 * 3, "places are used again: {places}");
         for (number, symbol) in (0..).zip(&kept) {
