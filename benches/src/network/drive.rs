@@ -198,7 +198,9 @@ pub(super) fn run(network: &Network, run: Run) -> Result<Figures> {
 pub(super) fn start(run: Run) -> Result<Hooked<Fused>> {
     let workers = run.workers;
     let start = move |program, observe| {
-        let options = Options { observe, ..Engine::Fused.options(workers, Settings::default()) };
+        // As the controller starts its engine: rows name their rules and come in any order.
+        let plain = Engine::Fused.options(workers, Settings::default());
+        let options = Options { observe, attribute: true, ascending: false, ..plain };
         Fused::new(program, &options).map_err(|error| error.to_string())
     };
     let program = if run.invariants { super::guarded_program()? } else { super::program()? };

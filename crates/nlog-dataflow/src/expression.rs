@@ -6,16 +6,12 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use nlog_data::function::{Results, Shape};
 use nlog_data::{Function, Type, Value};
 use nlog_plan::Scalar;
 
-use crate::symbol::{FALSE, HashBuilder, NO_FAILURE, NONE, Symbol, Symbols, TRUE, is_failure};
-
-/// The maximum number of results in the cache of a call site. A full cache is cleared. A result takes two words and its
-/// arguments.
-const MEMO_LIMIT: usize = 1 << 18;
+use crate::memo::Memo;
+use crate::symbol::{FALSE, NO_FAILURE, NONE, Symbol, Symbols, TRUE, is_failure};
 
 /// An expression over slots.
 #[derive(Debug, Clone)]
@@ -28,60 +24,13 @@ pub(crate) enum Expression {
     If(Box<[Expression; 3]>),
 }
 
-/// A cache of results by arguments.
-#[derive(Debug, Clone)]
-enum Memo {
-    /// No cache, because computing a result costs no more than looking it up.
-    None,
-    /// The cache of a function with one argument, as most functions have.
-    One(HashMap<Symbol, Symbol, HashBuilder>),
-    Many(HashMap<Box<[Symbol]>, Symbol, HashBuilder>),
-}
-
-impl Memo {
-    #[inline]
-    fn get(&self, arguments: &[Symbol]) -> Option<Symbol> {
-        match (self, arguments) {
-            (Memo::One(memo), [argument]) => memo.get(argument).copied(),
-            (Memo::Many(memo), arguments) => memo.get(arguments).copied(),
-            _ => None,
-        }
-    }
-
-    fn insert(&mut self, arguments: &[Symbol], result: Symbol) {
-        match (self, arguments) {
-            (Memo::One(memo), [argument]) => {
-                if memo.len() >= MEMO_LIMIT {
-                    memo.clear();
-                }
-                memo.insert(*argument, result);
-            }
-            (Memo::Many(memo), arguments) => {
-                if memo.len() >= MEMO_LIMIT {
-                    memo.clear();
-                }
-                memo.insert(arguments.into(), result);
-            }
-            _ => {}
-        }
-    }
-
-    /// Drops all results, and the memory that they took.
-    fn forget(&mut self) {
-        match self {
-            Memo::None => {}
-            Memo::One(memo) => *memo = HashMap::default(),
-            Memo::Many(memo) => *memo = HashMap::default(),
-        }
-    }
-}
-
 /// A call site of a function.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     function: Arc<Function>,
     arguments: Vec<Expression>,
-    memo: Memo,
+    /// None if computing a result costs no more than looking it up.
+    memo: Option<Memo>,
     words: Vec<Symbol>,
     values: Vec<Value>,
 }
@@ -147,7 +96,7 @@ impl Expression {
             Expression::Slot(_) | Expression::Constant(_) => {}
             Expression::Compare(sides, _) => sides.iter_mut().for_each(Expression::forget),
             Expression::Call(call) => {
-                call.memo.forget();
+                call.memo = call.memo.take().map(|_| Memo::default());
                 call.arguments.iter_mut().for_each(Expression::forget);
             }
             Expression::If(branches) => branches.iter_mut().for_each(Expression::forget),
@@ -197,11 +146,7 @@ impl Call {
     fn new(function: Arc<Function>, arguments: Vec<Expression>) -> Self {
         let is_plain = |shape: &Shape| matches!(shape, Shape::Is(Type::Int | Type::Bool));
         let cheap = function.parameters.iter().chain(&function.results).all(|column| is_plain(&column.shape));
-        let memo = match (cheap, arguments.len()) {
-            (true, _) => Memo::None,
-            (false, 1) => Memo::One(HashMap::default()),
-            (false, _) => Memo::Many(HashMap::default()),
-        };
+        let memo = (!cheap).then(Memo::default);
         Call { function, arguments, memo, words: Vec::new(), values: Vec::new() }
     }
 
@@ -209,20 +154,22 @@ impl Call {
         if let Err(undetermined) = evaluate_all(&mut self.arguments, frame, symbols, &mut self.words) {
             return undetermined;
         }
-        if let Some(found) = self.memo.get(&self.words) {
+        if let Some(found) = self.memo.as_mut().and_then(|memo| memo.get(&self.words)) {
             return found;
         }
         self.values.clear();
         self.values.extend(self.words.iter().map(|word| symbols.value(*word)));
         let result = match (self.function.evaluate)(&self.values) {
-            Ok(Results::One(value)) => symbols.intern(&value),
+            Ok(Results::One(value)) => symbols.intern_owned(value),
             Ok(Results::None) => NONE,
             Ok(Results::Many(_)) => {
                 unreachable!("the checker lets functions with many results be atoms only")
             }
             Err(failure) => symbols.fail(failure),
         };
-        self.memo.insert(&self.words, result);
+        if let Some(memo) = &mut self.memo {
+            memo.insert(&self.words, result);
+        }
         result
     }
 }

@@ -20,6 +20,7 @@
 //! - Several workers: `placement` (the worker of each row), `rounds` (a transaction on several workers), `workers`
 //!   (their protocol), `threads`. Processes are in [`processes`](crate::processes).
 
+mod batch;
 pub(crate) mod delta;
 mod edit;
 pub(crate) mod engine;

@@ -40,6 +40,7 @@ mod composed;
 pub mod dataflow;
 mod expression;
 pub mod fused;
+mod memo;
 mod panic;
 pub mod processes;
 mod row;

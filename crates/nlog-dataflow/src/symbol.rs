@@ -12,6 +12,7 @@
 
 mod interned;
 
+use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -177,8 +178,22 @@ impl Symbols {
     pub(crate) fn intern(&self, value: &Value) -> Symbol {
         match value {
             Value::Bool(value) => Symbol::from(*value),
-            Value::Int(value) => small(*value).unwrap_or_else(|| self.intern_large(&Value::Int(*value))),
-            value => self.intern_large(value),
+            Value::Int(value) => {
+                small(*value).unwrap_or_else(|| self.intern_large(Cow::Owned(Value::Int(*value))))
+            }
+            value => self.intern_large(Cow::Borrowed(value)),
+        }
+    }
+
+    /// The symbol of a value that the caller no longer needs.
+    #[inline]
+    pub(crate) fn intern_owned(&self, value: Value) -> Symbol {
+        match value {
+            Value::Bool(value) => Symbol::from(value),
+            Value::Int(value) => {
+                small(value).unwrap_or_else(|| self.intern_large(Cow::Owned(Value::Int(value))))
+            }
+            value => self.intern_large(Cow::Owned(value)),
         }
     }
 
@@ -203,14 +218,15 @@ impl Symbols {
         (hash, (hash >> 32) as u32 % SHARDS)
     }
 
-    fn intern_large(&self, value: &Value) -> Symbol {
-        let (hash, shard) = self.shard_of(value);
+    /// The symbol of a value, which is cloned only if it is new.
+    fn intern_large(&self, value: Cow<'_, Value>) -> Symbol {
+        let (hash, shard) = self.shard_of(&value);
         let lock = &self.values[shard as usize];
-        let found = read(lock).find(hash, |other| other == value);
+        let found = read(lock).find(hash, |other| *other == *value);
         let number = found.unwrap_or_else(|| {
             let mut table = lock.write().unwrap_or_else(PoisonError::into_inner);
-            let found = table.find(hash, |other| other == value);
-            found.unwrap_or_else(|| table.insert(value.clone(), hash, SHARD_LIMIT - FIRST))
+            let found = table.find(hash, |other| *other == *value);
+            found.unwrap_or_else(|| table.insert(value.into_owned(), hash, SHARD_LIMIT - FIRST))
         });
         (number + FIRST) * SHARDS + shard
     }

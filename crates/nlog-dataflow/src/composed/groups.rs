@@ -70,7 +70,7 @@ impl Groups {
             }
             debug_assert!(values.iter().flatten().all(|word| *word != NONE && !is_failure(*word)));
             match compute(*aggregate, &values, &symbols) {
-                Ok(value) => row.push(symbols.intern(&value)),
+                Ok(value) => row.push(symbols.intern_owned(value)),
                 Err(failure) => {
                     let failure = symbols.fail(failure);
                     self.errors.borrow_mut().failures.push((self.rule, failure, ONCE));

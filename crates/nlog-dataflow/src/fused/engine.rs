@@ -49,6 +49,8 @@ pub(crate) struct State {
     pub(crate) reached: Vec<usize>,
     /// The rules whose groups the running transaction has reached.
     pub(crate) grouped: Vec<usize>,
+    /// Relations, and rules with groups, whose accepted changes are not merged yet.
+    unmerged: (BTreeSet<usize>, BTreeSet<usize>),
     pub(crate) errors: Errors,
     /// Debug builds alone: the first relation of the running transaction with a row that is there twice.
     twice: Option<String>,
@@ -118,6 +120,7 @@ impl State {
             editing: None,
             reached: Vec::new(),
             grouped: Vec::new(),
+            unmerged: Default::default(),
             errors: Errors::default(),
             twice: None,
             touched: 0,
@@ -411,6 +414,10 @@ impl State {
             let parts = self.rules.iter_mut().flat_map(|rule| &mut rule.parts);
             parts.flat_map(|part| &mut part.pipelines).for_each(Pipeline::drop_parcels);
         }
+        if accepted {
+            self.unmerged.0.extend(&self.reached);
+            self.unmerged.1.extend(&self.grouped);
+        }
         for at in self.reached.drain(..) {
             self.agenda.awaited[at] = 0;
             self.relations[at].end(accepted);
@@ -424,6 +431,24 @@ impl State {
             if accepted { groups.trace.publish_if_touched() } else { groups.trace.discard() }
         }
         self.errors = Errors::default();
+        if self.placement.peers > 1 {
+            // Only an engine with one worker tells it when there is time to spare.
+            self.merge();
+        }
+    }
+
+    /// Merges accepted changes with the rows before them. Meant for idle time.
+    pub(crate) fn merge(&mut self) {
+        let (relations, rules) = std::mem::take(&mut self.unmerged);
+        for at in relations {
+            self.relations[at].counts.merge();
+            self.indexed[at].iter().for_each(|index| self.indexes[*index].trace.merge());
+        }
+        for rule in rules {
+            if let Some(groups) = &mut self.rules[rule].groups {
+                groups.trace.merge();
+            }
+        }
     }
 
     /// Stores the rows of wanted relations, so that each worker can return its part.
@@ -496,6 +521,34 @@ mod tests {
 
     use super::*;
     use crate::symbol::Symbol;
+
+    #[test]
+    fn idle_time_merges_what_transactions_changed() {
+        let text = "input table a(x: int, y: int); output table b(x: int); output table n(x: int, y: int);
+            b(x) :- a(x, y), a(y, x); n(x, count(y)) :- a(x, y);";
+        let sources = nlog::Sources::from_texts([("test.nlog", text)]);
+        let program = nlog::compile(&sources).program.expect("it compiles");
+        let a = RelationId(program.schema.find("a").expect("the test declares it").0);
+        let wanted = program.schema.iter().map(|(id, _)| id).collect();
+        let plan = Plan::new(program, &wanted, &nlog_plan::Settings::default());
+        let mut state = State::new(Arc::new(plan), Arc::new(Symbols::new()), false);
+        // The recent batches of counts, indexes and groups.
+        let recent = |state: &State| {
+            let counts = state.relations.iter().map(|relation| relation.counts.recent());
+            let indexes = state.indexes.iter().map(|index| index.trace.recent());
+            let groups = state.rules.iter().filter_map(|rule| rule.groups.as_ref());
+            [counts.sum(), indexes.sum::<usize>(), groups.map(|groups| groups.trace.recent()).sum()]
+        };
+        for row in 1..4 {
+            let mut delta = Delta::new(2);
+            delta.push(&[row, row], 1);
+            state.run(vec![(a, delta)], false).expect("nothing is refused");
+            state.end(true);
+        }
+        assert!(recent(&state).iter().all(|batches| *batches > 0), "{:?}", recent(&state));
+        state.merge();
+        assert_eq!(recent(&state), [0, 0, 0]);
+    }
 
     /// Runs transactions (rows of a table with two columns) through a rule that derives rows twice, as if the plan
     /// claimed the opposite.

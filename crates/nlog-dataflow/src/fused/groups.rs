@@ -131,7 +131,7 @@ impl Computing<'_> {
         for (words, diff) in changes.rows() {
             let key = P::pack(words[..self.group].iter().copied(), self.symbols);
             let value = P::pack(words[self.group..].iter().copied(), self.symbols);
-            updates.push(((key, value), 0, Ways::of(diff)?));
+            updates.push(((key, value), Ways::of(diff)?));
         }
         sort(&mut updates);
         let mut groups: Vec<P> = updates.iter().map(|update| update.0.0).collect();
@@ -194,7 +194,7 @@ impl Computing<'_> {
             }
             debug_assert!(of_tuples.iter().flatten().all(|word| *word != NONE && !is_failure(*word)));
             match compute(*aggregate, &of_tuples, self.symbols) {
-                Ok(value) => self.values.push(self.symbols.intern(&value)),
+                Ok(value) => self.values.push(self.symbols.intern_owned(value)),
                 Err(failure) => {
                     let failure = self.symbols.fail(failure);
                     failed = Some(failed.map_or(failure, |least| self.symbols.least_failure(least, failure)));

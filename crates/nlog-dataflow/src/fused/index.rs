@@ -45,6 +45,17 @@ impl<C: Count> AnyTrace<C> {
         each_width!(self, trace => if trace.is_touched() { trace.publish() });
     }
 
+    /// The number of published batches that are not merged yet.
+    #[cfg(test)]
+    pub(crate) fn recent(&self) -> usize {
+        each_width!(self, trace => trace.recent())
+    }
+
+    /// Merges published changes with those before.
+    pub(crate) fn merge(&mut self) {
+        each_width!(self, trace => trace.merge());
+    }
+
     pub(crate) fn discard(&mut self) {
         each_width!(self, trace => trace.discard());
     }
@@ -252,7 +263,7 @@ fn pairs<P: Row>(
         if fit.fits(row) {
             let key = P::pack(key.iter().map(|column| row[*column]), symbols);
             let value = P::pack(value.iter().map(|column| row[*column]), symbols);
-            updates.push(((key, value), 0, Rows::of(diff)?));
+            updates.push(((key, value), Rows::of(diff)?));
         }
     }
     Ok(updates)

@@ -82,11 +82,12 @@ pub(super) struct Planning {
 }
 
 impl Engine {
-    /// Re-plans and collects unused symbols, if that is due. The caller has time to spare: no transaction waits. Returns
+    /// Merges what transactions changed; re-plans and collects unused symbols, if that is due. The caller has time to spare: no transaction waits. Returns
     /// whether the engine switched to another plan.
     pub fn idle(&mut self) -> Result<bool, CommitError> {
         self.guarded(|engine| {
             let differs = engine.plan_if_due(IDLE, None)?;
+            engine.state.merge();
             engine.collect_symbols(COLLECT_IDLE)?;
             Ok(differs)
         })

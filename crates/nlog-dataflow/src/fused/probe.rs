@@ -8,8 +8,9 @@
 
 use std::rc::Rc;
 
+use super::batch::Batch;
 use super::delta::Diff;
-use super::trace::{Batch, Count, sum_equal};
+use super::trace::{Count, sum_equal};
 use crate::row::{Row, mix};
 
 /// One key in this many is in the sample.
@@ -166,7 +167,7 @@ mod tests {
         for keys in [1, 7, 8, 9, 63, 64, 65, 128, 1000] {
             let mut trace: Trace<Narrow, Narrow, Rows> = Trace::new();
             // Even keys are present.
-            let rows = (0..keys).map(|key| ((row(key * 2), row(key)), 0, 1));
+            let rows = (0..keys).map(|key| ((row(key * 2), row(key)), 1));
             trace.stage(rows.collect()).expect("small numbers");
             for step in [1, 2, 3, 17, 63, 64, 65, 129, 500] {
                 let mut probe = trace.probe(View::After);

@@ -94,6 +94,13 @@ impl Attributed {
     }
 }
 
+/// A row that is assembled from key and value. The memory serves for many rows.
+#[derive(Debug, Default)]
+struct RowParts {
+    parts: Vec<Symbol>,
+    row: Vec<Symbol>,
+}
+
 impl Split {
     pub(crate) fn new(plan: &Plan, id: RelationId, attributed: bool) -> Self {
         let relation = &plan.relations[id.0 as usize];
@@ -135,16 +142,17 @@ impl Split {
     }
 
     /// The row of a pair, and its rule if rows are attributed.
-    fn row<K: Row, V: Row>(&self, key: &K, value: &V, symbols: &Symbols, into: &mut Vec<Symbol>) -> Symbol {
-        let mut parts = Vec::with_capacity(self.key.len() + self.values());
-        key.unpack(self.key.len(), symbols, &mut parts);
+    fn row<K: Row, V: Row>(&self, key: &K, value: &V, symbols: &Symbols, into: &mut RowParts) -> Symbol {
+        let RowParts { parts, row } = into;
+        parts.clear();
+        key.unpack(self.key.len(), symbols, parts);
         if V::WIDTH > 0 {
-            value.unpack(self.values(), symbols, &mut parts);
+            value.unpack(self.values(), symbols, parts);
         }
-        into.clear();
-        into.resize(self.key.len() + self.rest.len(), 0);
-        for (column, word) in self.key.iter().chain(&self.rest).zip(&parts) {
-            into[*column] = *word;
+        row.clear();
+        row.resize(self.key.len() + self.rest.len(), 0);
+        for (column, word) in self.key.iter().chain(&self.rest).zip(&*parts) {
+            row[*column] = *word;
         }
         if self.attributed { parts.pop().unwrap_or_default() } else { 0 }
     }
@@ -163,6 +171,17 @@ impl Counts {
 
     pub(crate) fn publish(&mut self) {
         each_counts!(self, trace => if trace.is_touched() { trace.publish() }, ());
+    }
+
+    /// The number of published batches that are not merged yet.
+    #[cfg(test)]
+    pub(crate) fn recent(&self) -> usize {
+        each_counts!(self, trace => trace.recent(), 0)
+    }
+
+    /// Merges published changes with those before.
+    pub(crate) fn merge(&mut self) {
+        each_counts!(self, trace => trace.merge(), ());
     }
 
     pub(crate) fn discard(&mut self) {
@@ -238,11 +257,11 @@ impl Relation {
     /// All rows, if they are stored.
     pub(crate) fn rows(&self, view: View, symbols: &Symbols) -> Option<Delta> {
         let mut rows = Delta::new(self.columns);
-        let mut row = Vec::new();
+        let mut parts = RowParts::default();
         each_counts!(&self.counts, trace => trace.for_each(view, |key, value, count| {
             if count > 0 {
-                self.split.row(key, value, symbols, &mut row);
-                rows.push(&row, 1);
+                self.split.row(key, value, symbols, &mut parts);
+                rows.push(&parts.row, 1);
             }
         }), return None);
         if self.split.attributed {
@@ -299,24 +318,24 @@ impl Settling<'_> {
         derived: Delta,
         trace: &mut Trace<K, V, Ways>,
     ) -> Result<(), TooMany> {
-        let width = self.split.key.len() + self.split.rest.len();
-        let is_plain = derived.is_once() && !self.split.attributed && width <= MOST_COLUMNS;
+        let width = self.split.key.len() + self.split.values();
+        let is_plain = derived.is_once() && width <= MOST_COLUMNS;
         if is_plain && trace.is_empty(View::Before) {
             return self.settle_first(derived, trace);
         }
         let mut updates: Vec<Update<K, V, Ways>> = Vec::with_capacity(derived.len());
         for (row, diff) in derived.rows() {
-            updates.push((self.split.pair(row, self.symbols), 0, Ways::of(diff)?));
+            updates.push((self.split.pair(row, self.symbols), Ways::of(diff)?));
         }
         drop(derived);
         trace::sort(&mut updates);
         let mut probe = trace.probe(View::Before);
-        let mut presences = Vec::new();
+        let (mut presences, mut parts) = (Vec::new(), RowParts::default());
         for of_key in updates.chunk_by(|a, b| a.0.0 == b.0.0) {
             let key = of_key[0].0.0;
             presences.clear();
             merge(probe.find(&key), of_key, &mut presences)?;
-            self.key(&key, &presences);
+            self.key(&key, &presences, &mut parts);
         }
         drop(probe);
         trace.stage(updates)
@@ -328,35 +347,39 @@ impl Settling<'_> {
         derived: Delta,
         trace: &mut Trace<K, V, Ways>,
     ) -> Result<(), TooMany> {
-        let columns: Vec<usize> = self.split.key.iter().chain(&self.split.rest).copied().collect();
+        // The rule is the last column.
+        let rule = self.split.attributed.then(|| derived.width() - 1);
+        let columns: Vec<usize> =
+            self.split.key.iter().chain(&self.split.rest).copied().chain(rule).collect();
         sort(derived, &Fit::default(), &columns, First { settling: self, trace })
     }
 
     /// Computes the changes under one key.
-    fn key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>]) {
-        let mut row = Vec::new();
-        if self.split.attributed {
-            self.attributed_key(key, presences);
-        } else {
-            for presence in presences {
-                let change = Diff::from(presence.after > 0) - Diff::from(presence.before > 0);
-                if change == 0 {
-                    continue;
-                }
-                // If the key is the whole row, its words need no unpacking.
-                if V::WIDTH == 0 && self.split.key.len() <= K::WIDTH {
-                    self.delta.push(&key.words()[..self.split.key.len()], change);
-                } else {
-                    self.split.row(key, &presence.value, self.symbols, &mut row);
-                    self.delta.push(&row, change);
+    fn key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>], parts: &mut RowParts) {
+        match presences {
+            [only] if self.split.attributed => self.attributed_row(key, only, parts),
+            _ if self.split.attributed => self.attributed_key(key, presences, parts),
+            _ => {
+                for presence in presences {
+                    let change = Diff::from(presence.after > 0) - Diff::from(presence.before > 0);
+                    if change == 0 {
+                        continue;
+                    }
+                    // If the key is the whole row, its words need no unpacking.
+                    if V::WIDTH == 0 && self.split.key.len() <= K::WIDTH {
+                        self.delta.push(&key.words()[..self.split.key.len()], change);
+                    } else {
+                        self.split.row(key, &presence.value, self.symbols, parts);
+                        self.delta.push(&parts.row, change);
+                    }
                 }
             }
         }
         if self.split.checked && presences.iter().filter(|presence| presence.after > 0).count() > 1 {
             let mut rows = Vec::new();
             for presence in presences.iter().filter(|presence| presence.after > 0) {
-                self.split.row(key, &presence.value, self.symbols, &mut row);
-                rows.push(row.clone());
+                self.split.row(key, &presence.value, self.symbols, parts);
+                rows.push(parts.row.clone());
             }
             rows.sort_unstable();
             rows.dedup();
@@ -366,14 +389,27 @@ impl Settling<'_> {
         }
     }
 
+    /// A key with one row, which one rule derives, as nearly all keys have.
+    fn attributed_row<K: Row, V: Row>(&mut self, key: &K, only: &Presence<V>, parts: &mut RowParts) {
+        let change = Diff::from(only.after > 0) - Diff::from(only.before > 0);
+        if change == 0 {
+            return;
+        }
+        let rule = self.split.row(key, &only.value, self.symbols, parts);
+        self.delta.push(&parts.row, change);
+        if change > 0 {
+            let (_, rule) = self.numbers.order(rule);
+            self.report.inserted.push_words(parts.row.iter().copied().chain([rule.0]), 1);
+        }
+    }
+
     /// Treats rows that differ only in their rule as one row, attributed to the least rule.
-    fn attributed_key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>]) {
+    fn attributed_key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>], parts: &mut RowParts) {
         let mut of_rules: Vec<OfRule> = presences
             .iter()
             .map(|presence| {
-                let mut row = Vec::new();
-                let rule = self.split.row(key, &presence.value, self.symbols, &mut row);
-                (row, self.numbers.order(rule), presence.before > 0, presence.after > 0)
+                let rule = self.split.row(key, &presence.value, self.symbols, parts);
+                (parts.row.clone(), self.numbers.order(rule), presence.before > 0, presence.after > 0)
             })
             .collect();
         of_rules.sort_unstable();
@@ -405,32 +441,91 @@ impl<K: Row, V: Row> Use for First<'_, '_, K, V> {
     type Done = Result<(), TooMany>;
 
     fn rows<E: Entry>(self, rows: &Sorted<E>) -> Self::Done {
-        let Settling { relation, split, delta, conflicts, .. } = self.settling;
-        let (keys, values) = (split.key.len(), split.rest.len());
-        let mut place = vec![0; keys + values];
+        let split = self.settling.split;
+        let (keys, values) = (split.key.len(), split.values());
+        let mut place = vec![0; keys + split.rest.len()];
         for (at, column) in split.key.iter().chain(&split.rest).enumerate() {
             place[*column] = at;
         }
-        let words = |row: &E::Row| place.iter().map(|at| row.word(*at)).collect::<Vec<Symbol>>();
+        let first = FirstRows { rows, keys, place };
+        if split.checked {
+            first.find_conflicts(self.settling)?;
+        }
+        if split.attributed {
+            first.pass_on_with_rules(self.settling)?
+        } else {
+            first.pass_on(self.settling)?
+        }
+        self.trace.stage_rows(rows, keys, values)
+    }
+}
+
+/// The first rows of a relation, sorted: key, rest, and the rule if they are attributed.
+struct FirstRows<'a, E> {
+    rows: &'a Sorted<E>,
+    /// The number of columns of the key.
+    keys: usize,
+    /// By column, its place in a sorted row.
+    place: Vec<usize>,
+}
+
+impl<E: Entry> FirstRows<'_, E> {
+    fn words(&self, row: E::Row) -> impl Iterator<Item = Symbol> + use<'_, E> {
+        self.place.iter().map(move |at| row.word(*at))
+    }
+
+    /// Whether two rows agree on their first columns, in the order of sorting.
+    fn agree(one: E::Row, other: E::Row, columns: usize) -> bool {
+        (0..columns).all(|at| one.word(at) == other.word(at))
+    }
+
+    /// Notes different rows that share a key.
+    fn find_conflicts(&self, settling: &mut Settling<'_>) -> Result<(), TooMany> {
+        let (relation, width) = (settling.relation, self.place.len());
+        let words = |row| self.words(row).collect::<Vec<Symbol>>();
         let mut last: Option<E::Row> = None;
-        for sum in rows.sums() {
-            let (row, ways) = sum?;
-            Ways::of(ways)?;
-            let clashes = |last: &E::Row| split.checked && (0..keys).all(|at| last.word(at) == row.word(at));
+        for sum in self.rows.sums() {
+            let (row, _) = sum?;
+            let clashes =
+                |last: &E::Row| Self::agree(*last, row, self.keys) && !Self::agree(*last, row, width);
             if let Some(last) = last.filter(clashes) {
-                match conflicts.last_mut().filter(|known| known.rows.last() == Some(&words(&last))) {
-                    Some(known) if known.relation == *relation => known.rows.push(words(&row)),
-                    _ => conflicts
-                        .push(Conflict { relation: *relation, rows: vec![words(&last), words(&row)] }),
+                let known = settling.conflicts.last_mut();
+                match known.filter(|known| known.rows.last() == Some(&words(last))) {
+                    Some(known) if known.relation == relation => known.rows.push(words(row)),
+                    _ => settling.conflicts.push(Conflict { relation, rows: vec![words(last), words(row)] }),
                 }
             }
             last = Some(row);
         }
-        for sum in rows.sums() {
+        Ok(())
+    }
+
+    fn pass_on(&self, settling: &mut Settling<'_>) -> Result<(), TooMany> {
+        for sum in self.rows.sums() {
             let (row, _) = sum?;
-            delta.push_words(place.iter().map(|at| row.word(*at)), 1);
+            settling.delta.push_words(self.words(row), 1);
         }
-        self.trace.stage_rows(rows, keys, values)
+        Ok(())
+    }
+
+    /// Passes on each row once, with the least of its rules.
+    fn pass_on_with_rules(&self, settling: &mut Settling<'_>) -> Result<(), TooMany> {
+        let width = self.place.len();
+        let mut pass_on = |(row, (_, rule)): (E::Row, (u64, RuleId))| {
+            settling.delta.push_words(self.words(row), 1);
+            settling.report.inserted.push_words(self.words(row).chain([rule.0]), 1);
+        };
+        let mut open: Option<(E::Row, (u64, RuleId))> = None;
+        for sum in self.rows.sums() {
+            let (row, _) = sum?;
+            let rule = settling.numbers.order(row.word(width));
+            match &mut open {
+                Some((last, least)) if Self::agree(*last, row, width) => *least = rule.min(*least),
+                _ => open.replace((row, rule)).into_iter().for_each(&mut pass_on),
+            }
+        }
+        open.into_iter().for_each(pass_on);
+        Ok(())
     }
 }
 
@@ -445,13 +540,13 @@ fn merge<K: Row, V: Row>(
         let value = match (old.peek(), changes.peek()) {
             (None, None) => return Ok(()),
             (Some((value, _)), None) => *value,
-            (None, Some(((_, value), _, _))) => *value,
-            (Some((a, _)), Some(((_, b), _, _))) => *a.min(b),
+            (None, Some(((_, value), _))) => *value,
+            (Some((a, _)), Some(((_, b), _))) => *a.min(b),
         };
         let before = old.next_if(|(found, _)| *found == value).map_or(0, |(_, count)| *count);
         // Partial sums may exceed 64 bits.
         let mut after = i128::from(before);
-        while let Some((_, _, change)) = changes.next_if(|((_, changed), _, _)| *changed == value) {
+        while let Some((_, change)) = changes.next_if(|((_, changed), _)| *changed == value) {
             after += i128::from(*change);
         }
         let after = Ways::of(Diff::try_from(after).map_err(|_| TooMany)?)?;

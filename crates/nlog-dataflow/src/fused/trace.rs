@@ -1,8 +1,9 @@
 //! A trace: pairs of key and value with their counts, as differential's batches in differential's spine.
 //!
-//! Changes of a transaction are *staged* next to the spine until the transaction is accepted. The spine holds the old
-//! state. The spine together with the staged batches is the new state. Refusing a transaction only drops the staged
-//! batches.
+//! Changes of a transaction are *staged* next to the spine until the transaction is accepted. Then they are *recent*: the
+//! spine and the recent batches hold the old state, and together with the staged batches the new state. Refusing a
+//! transaction only drops the staged batches. Inserting a batch into a spine merges others, which would be a tenth of a
+//! small transaction's time, so recent batches wait for idle time, or until there are several.
 //!
 //! Each trace has its own clock, which advances by one for each batch. Readers never look at times. The clock exists
 //! because spines order batches by it and compact everything before it.
@@ -11,16 +12,13 @@ use std::rc::Rc;
 
 use differential_dataflow::difference::Semigroup;
 use differential_dataflow::trace::cursor::Cursor as _;
-use differential_dataflow::trace::implementations::Vector;
-use differential_dataflow::trace::implementations::ord_neu::{OrdValBatch, OrdValBuilder};
 use differential_dataflow::trace::implementations::spine_fueled::Spine;
-use differential_dataflow::trace::{
-    BatchReader, Builder, Description, Navigable as _, Trace as _, TraceReader,
-};
+use differential_dataflow::trace::{BatchReader, Navigable as _, Trace as _, TraceReader};
 use nlog_data::MOST_WAYS;
 use timely::dataflow::operators::generic::OperatorInfo;
 use timely::progress::Antichain;
 
+use super::batch::{Batch, Filling};
 use super::delta::{Diff, TooMany};
 use super::probe::{Probe, Sampled};
 use super::sorted::{Entry, Packed as _, Sorted};
@@ -28,7 +26,7 @@ use crate::row::Row;
 use crate::symbol::{Marks, Symbols};
 
 /// A trace's clock.
-type Time = u32;
+pub(super) type Time = u32;
 
 /// A count as stored in a trace. Staging refuses counts out of range. Merging batches only sums changes between two
 /// valid counts, so it cannot overflow.
@@ -70,19 +68,14 @@ impl Count for Rows {
     }
 }
 
-type Layout<K, V, C> = Vector<((K, V), Time, C)>;
-pub(crate) type Batch<K, V, C> = OrdValBatch<Layout<K, V, C>>;
-
-type BatchBuilder<K, V, C> = OrdValBuilder<Layout<K, V, C>, Vec<Update<K, V, C>>>;
-
-/// A change of a pair's count, in the form that batch builders take. The trace fills in the time.
-pub(crate) type Update<K, V, C> = ((K, V), Time, C);
+/// A change of a pair's count.
+pub(crate) type Update<K, V, C> = ((K, V), C);
 
 /// Rewrite the trace once its clock passes this value, which leaves enough times for a transaction's batches.
 const CLOCK_LIMIT: Time = if cfg!(test) { 1 << 8 } else { Time::MAX - (1 << 20) };
 
-/// The number of changes passed to a batch builder at a time.
-const BUILD_AT_ONCE: usize = 1 << 12;
+/// The most recent batches that wait. A probe looks into each of them.
+const MOST_RECENT: usize = 4;
 
 /// The state of a trace to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,23 +91,37 @@ pub(crate) struct Trace<K: Row, V: Row, C: Count> {
     spine: Spine<Rc<Batch<K, V, C>>>,
     /// The non-empty batches of the spine.
     batches: Vec<Sampled<K, V, C>>,
+    /// Accepted batches that are not in the spine yet, in the order of their times.
+    recent: Vec<Sampled<K, V, C>>,
     staged: Vec<Sampled<K, V, C>>,
+    /// The time of the first recent batch.
     clock: Time,
 }
 
 impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
     pub(crate) fn new() -> Self {
-        Trace { spine: new_spine(), batches: Vec::new(), staged: Vec::new(), clock: 0 }
+        Trace { spine: new_spine(), batches: Vec::new(), recent: Vec::new(), staged: Vec::new(), clock: 0 }
     }
 
     /// Stages changes of the running transaction.
     pub(crate) fn stage(&mut self, mut updates: Vec<Update<K, V, C>>) -> Result<(), TooMany> {
         sum_up(&mut updates)?;
-        if !updates.is_empty() {
-            let now = self.clock + self.staged.len() as Time;
-            self.staged.push(Sampled::new(Rc::new(build(updates, now))));
+        let keys = updates.chunk_by(|one, other| one.0.0 == other.0.0).count();
+        let mut filling = Filling::new(keys, updates.len(), self.now());
+        for ((key, value), count) in updates {
+            filling.push(key, value, count);
         }
+        self.stage_batch(filling);
         Ok(())
+    }
+
+    /// The time of the next batch that is staged.
+    fn now(&self) -> Time {
+        self.clock + (self.recent.len() + self.staged.len()) as Time
+    }
+
+    fn stage_batch(&mut self, filling: Filling<K, V, C>) {
+        self.staged.extend(filling.finish().map(|batch| Sampled::new(Rc::new(batch))));
     }
 
     /// Whether anything is staged.
@@ -129,7 +136,6 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         key: usize,
         value: usize,
     ) -> Result<(), TooMany> {
-        let now = self.clock + self.staged.len() as Time;
         let (mut keys, mut values) = (0, 0);
         let mut last: Option<E::Row> = None;
         for sum in rows.sums() {
@@ -138,9 +144,7 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
             values += 1;
             last = Some(row);
         }
-        let mut builder = BatchBuilder::<K, V, C>::with_capacity(keys, values, values);
-        let mut part = Vec::with_capacity(BUILD_AT_ONCE.min(values));
-        let mut is_empty = true;
+        let mut filling = Filling::new(keys, values, self.now());
         for sum in rows.sums() {
             let (row, sum) = sum?;
             if sum == 0 {
@@ -153,33 +157,41 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
             for (at, word) in pair.1.words_mut()[..value].iter_mut().enumerate() {
                 *word = row.word(key + at);
             }
-            part.push((pair, now, C::of(sum)?));
-            if part.len() == BUILD_AT_ONCE {
-                builder.push(&mut part);
-                part.clear();
-                is_empty = false;
-            }
+            filling.push(pair.0, pair.1, C::of(sum)?);
         }
-        if is_empty && part.is_empty() {
-            return Ok(());
-        }
-        builder.push(&mut part);
-        self.staged.push(Sampled::new(Rc::new(finish(builder, now))));
+        self.stage_batch(filling);
         Ok(())
     }
 
     /// Publishes the staged changes.
     pub(crate) fn publish(&mut self) {
-        self.insert_staged();
+        self.recent.append(&mut self.staged);
+        if self.recent.len() > MOST_RECENT {
+            self.merge();
+        }
+    }
+
+    /// Inserts the recent batches into the spine, which merges batches of similar size.
+    pub(crate) fn merge(&mut self) {
+        if self.recent.is_empty() {
+            return;
+        }
+        self.insert_recent();
         if self.clock > CLOCK_LIMIT {
             self.rewrite();
         }
     }
 
-    /// Moves staged batches into the spine, and allows everything before the clock to be compacted.
-    fn insert_staged(&mut self) {
+    /// The number of recent batches.
+    #[cfg(test)]
+    pub(crate) fn recent(&self) -> usize {
+        self.recent.len()
+    }
+
+    /// Moves recent batches into the spine, and allows everything before the clock to be compacted.
+    fn insert_recent(&mut self) {
         let mut known = std::mem::take(&mut self.batches);
-        for batch in self.staged.drain(..) {
+        for batch in self.recent.drain(..) {
             self.clock += 1;
             self.spine.insert(Rc::clone(&batch.batch));
             known.push(batch);
@@ -206,7 +218,7 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
     fn rewrite(&mut self) {
         let mut updates = Vec::with_capacity(self.updates());
         for batch in self.batches(View::Before) {
-            for_each_update(&batch.batch, |key, value, count| updates.push(((*key, *value), 0, count)));
+            for_each_update(&batch.batch, |key, value, count| updates.push(((*key, *value), count)));
         }
         self.spine = new_spine();
         self.batches.clear();
@@ -214,13 +226,14 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         // The changes are already accepted, so their sums are in range.
         let staged = self.stage(updates);
         debug_assert!(staged.is_ok());
-        self.insert_staged();
+        self.recent.append(&mut self.staged);
+        self.insert_recent();
     }
 
     /// The non-empty batches of a view.
     fn batches(&self, view: View) -> impl Iterator<Item = &Sampled<K, V, C>> {
         let staged: &[Sampled<K, V, C>] = if view == View::After { &self.staged } else { &[] };
-        self.batches.iter().chain(staged)
+        self.batches.iter().chain(&self.recent).chain(staged)
     }
 
     /// A probe that finds values under ascending keys.
@@ -233,15 +246,15 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         self.batches(view).next().is_none()
     }
 
-    /// The number of changes in the spine: at least the number of pairs, and close to it after batches have merged.
+    /// The number of accepted changes: at least the number of pairs, and close to it after batches have merged.
     pub(crate) fn updates(&self) -> usize {
-        self.batches.iter().map(|batch| batch.batch.len()).sum()
+        self.batches(View::Before).map(|batch| batch.batch.len()).sum()
     }
 
-    /// The approximate size of the spine's batches, in bytes.
+    /// The approximate size of the accepted batches, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let mut bytes = 0;
-        for batch in &self.batches {
+        for batch in self.batches(View::Before) {
             let storage = &batch.batch.storage;
             bytes += storage.keys.len() * (size_of::<K>() + size_of::<u32>());
             bytes += storage.vals.vals.len() * (size_of::<V>() + size_of::<u32>());
@@ -250,7 +263,7 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         bytes
     }
 
-    /// Marks every symbol in the batches of the spine and in the staged batches. Keys and values have these numbers of
+    /// Marks every symbol in the batches of the spine, in the recent and in the staged batches. Keys and values have these numbers of
     /// columns.
     pub(crate) fn mark(&self, key: usize, value: usize, marks: &mut Marks, symbols: &Symbols) {
         for batch in self.batches(View::After) {
@@ -319,33 +332,13 @@ fn sum_up<K: Row, V: Row, C: Count>(updates: &mut Vec<Update<K, V, C>>) -> Resul
         let mut sums = Vec::with_capacity(updates.len());
         for equal in updates.chunk_by(|a, b| a.0 == b.0) {
             // Partial sums may exceed 64 bits.
-            let sum: i128 = equal.iter().map(|(_, _, count)| i128::from(count.diff())).sum();
-            sums.push((equal[0].0, 0, C::of(Diff::try_from(sum).map_err(|_| TooMany)?)?));
+            let sum: i128 = equal.iter().map(|(_, count)| i128::from(count.diff())).sum();
+            sums.push((equal[0].0, C::of(Diff::try_from(sum).map_err(|_| TooMany)?)?));
         }
         *updates = sums;
     }
-    updates.retain(|(_, _, count)| !count.is_zero());
+    updates.retain(|(_, count)| !count.is_zero());
     Ok(())
-}
-
-fn build<K: Row, V: Row, C: Count>(mut updates: Vec<Update<K, V, C>>, now: Time) -> Batch<K, V, C> {
-    let (mut keys, mut values) = (1, 1);
-    for pair in updates.windows(2) {
-        let (new_key, new_value) = (pair[0].0.0 != pair[1].0.0, pair[0].0 != pair[1].0);
-        keys += usize::from(new_key);
-        values += usize::from(new_value);
-    }
-    for update in &mut updates {
-        update.1 = now;
-    }
-    let mut builder = BatchBuilder::<K, V, C>::with_capacity(keys, values, updates.len());
-    builder.push(&mut updates);
-    finish(builder, now)
-}
-
-fn finish<K: Row, V: Row, C: Count>(builder: BatchBuilder<K, V, C>, now: Time) -> Batch<K, V, C> {
-    let [lower, upper, since] = [now, now + 1, 0].map(Antichain::from_elem);
-    builder.done(Description::new(lower, upper, since))
 }
 
 fn for_each_update<K: Row, V: Row, C: Count>(batch: &Rc<Batch<K, V, C>>, mut each: impl FnMut(&K, &V, C)) {
@@ -396,7 +389,7 @@ mod tests {
         for step in 0..1500_u32 {
             let (key, value) = (row(step * 7 % 13), row(step * 5 % 11));
             let count = if step % 3 == 2 { -1 } else { 1 };
-            trace.stage(vec![((key, value), 0, count)]).expect("small numbers");
+            trace.stage(vec![((key, value), count)]).expect("small numbers");
             let before = contents(&trace, View::Before);
             assert_eq!(before, expected);
             let mut after = expected.clone();
@@ -420,6 +413,11 @@ mod tests {
             } else {
                 trace.publish();
                 expected = after;
+            }
+            assert!(trace.recent() <= MOST_RECENT);
+            if step % 7 == 0 {
+                trace.merge();
+                assert_eq!(trace.recent(), 0);
             }
         }
         assert!(trace.clock <= CLOCK_LIMIT);

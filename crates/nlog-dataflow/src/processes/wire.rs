@@ -128,7 +128,7 @@ pub(super) fn decode(bytes: &[u8], symbols: &Symbols) -> Result<Message, String>
     let (mut rest, mut values) = (bytes.as_slice(), Vec::new());
     while !rest.is_empty() {
         let value = read_value(&mut rest).map_err(|_| "it contains an invalid value")?;
-        values.push(symbols.intern(&value));
+        values.push(symbols.intern_owned(value));
     }
     let failure = |(overflow, message): (bool, Arc<str>)| {
         symbols.fail(if overflow { Failure::overflow(message) } else { Failure::range(message) })
