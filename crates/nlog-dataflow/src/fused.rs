@@ -7,8 +7,8 @@
 //!
 //! The modules, in reading order:
 //!
-//! - Storage: `trace` (pairs with counts, and the staged changes of a transaction), `probe` (key lookup in batches),
-//!   `delta` (inserted and deleted rows), `sorted` (rows in order), `index`.
+//! - Storage: `trace` (pairs with counts, and the staged changes of a transaction), `batch` (how its batches are filled),
+//!   `probe` (key lookup in batches), `delta` (inserted and deleted rows), `sorted` (rows in order), `index`.
 //! - Rules: `pipeline` (from changed rows of one atom to rows of the head) with `probe_batch` (bindings that wait for a probe),
 //!   `keys` (the sort keys of a batch), `replaced` (rows that run together) and `pipeline_end`; `groups` (aggregates), `relation` (from rows to sets), `rule`,
 //!   `errors`, `fault` (failures that tests inject).

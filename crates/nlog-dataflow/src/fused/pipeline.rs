@@ -14,7 +14,7 @@ use super::index::{Fit, Index, each_width};
 use super::keys::{Keys, Place};
 use super::pipeline_end::PipelineEnd;
 use super::placement::{Move, Moves, owner};
-use super::probe::Probe as Finder;
+use super::probe::{AHEAD, Probe as Finder};
 use super::probe_batch::{Bindings, ProbeBatch};
 use super::replaced::Replaced;
 use super::trace::{Rows, View};
@@ -531,7 +531,11 @@ impl Flow<'_> {
         let (symbols, width) = (context.symbols, probe.keep.len());
         let mut binding = Binding::default();
         let mut whole = Vec::new();
-        for place in keys {
+        let is_sparse = finder.is_sparse(keys.len());
+        for (number, place) in keys.iter().enumerate() {
+            if is_sparse && number.is_multiple_of(AHEAD) {
+                finder.expect(keys[number..].iter().take(AHEAD).map(|place| place.key(probe.key.len())));
+            }
             let at = place.at();
             for (value, count) in finder.find(&place.key(probe.key.len())) {
                 // Most rows have the count 1.

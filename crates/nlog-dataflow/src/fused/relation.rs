@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::delta::{Delta, Diff, TooMany};
 use super::index::Fit;
+use super::probe::AHEAD;
 use super::rule::Numbers;
 use super::sorted::{Entry, MOST_COLUMNS, Packed as _, Sorted, Use, sort};
 use super::trace::{self, Count as _, Trace, Update, View, Ways};
@@ -331,7 +332,13 @@ impl Settling<'_> {
         trace::sort(&mut updates);
         let mut probe = trace.probe(View::Before);
         let (mut presences, mut parts) = (Vec::new(), RowParts::default());
+        let (is_sparse, mut done, mut expected) = (probe.is_sparse(updates.len()), 0, 0);
         for of_key in updates.chunk_by(|a, b| a.0.0 == b.0.0) {
+            if is_sparse && done >= expected {
+                probe.expect(updates[done..].iter().take(AHEAD).map(|((key, _), _)| *key));
+                expected = done + AHEAD;
+            }
+            done += of_key.len();
             let key = of_key[0].0.0;
             presences.clear();
             merge(probe.find(&key), of_key, &mut presences)?;
