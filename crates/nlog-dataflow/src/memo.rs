@@ -2,8 +2,8 @@
 //!
 //! A memo is a direct-mapped cache, as packages for decision diagrams use: arguments have one place, and a new result
 //! takes the place of the one before. Nothing is allocated for a result, a look-up reads one place, and the memory is
-//! bounded. A load calls most functions once for each arguments: there, hash tables that kept each result took a tenth of
-//! the time.
+//! bounded. A load calls most functions once with the same arguments: there, hash tables that kept each result took a tenth
+//! of the time.
 
 use crate::row::mix;
 use crate::symbol::{NO_FAILURE, Symbol};

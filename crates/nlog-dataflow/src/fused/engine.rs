@@ -432,7 +432,7 @@ impl State {
         }
         self.errors = Errors::default();
         if self.placement.peers > 1 {
-            // Only an engine with one worker tells it when there is time to spare.
+            // The other workers do not learn of idle time.
             self.merge();
         }
     }

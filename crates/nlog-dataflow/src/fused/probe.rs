@@ -2,12 +2,13 @@
 //!
 //! The batches are differential's; only the search is ours. A cursor's `seek_key` searches a batch's keys from its
 //! current position. In a batch of a million keys, each step misses the CPU's caches, which took half of a small
-//! transaction's time. Each batch therefore has samples of its keys, like the levels of a B-tree: the first are small
-//! enough to stay cached, and a search ends among the few keys between two samples. Most keys of a small transaction are in one batch of ten or in none. A
-//! filter (a Bloom filter with each key in one word of 64 bits) avoids the search in nearly all other batches.
+//! transaction's time. Each batch therefore has samples of its keys, like the levels of a B-tree: the coarsest are small
+//! enough to stay cached, and a search ends among the few keys between two samples. Most keys of a small transaction are in
+//! one batch of ten or in none. A filter (a Bloom filter with each key in one word of 64 bits) avoids the search in nearly
+//! all other batches.
 //!
-//! The word of a filter is a cache miss too, half of the time of a look-up. So the filters are read for several keys
-//! ahead ([`Probe::expect`]): the processor then waits for these misses together, not one after the other.
+//! The word of a filter is a cache miss too, which was half of the time of a look-up. So the filters are read for several
+//! keys ahead ([`Probe::expect`]): the processor then waits for these misses together, not one after the other.
 
 use std::rc::Rc;
 
@@ -16,7 +17,7 @@ use super::delta::Diff;
 use super::trace::{Count, sum_equal};
 use crate::row::{Row, mix};
 
-/// One key in this many is in the first sample, and one of these in the next.
+/// One key in this many is in the finest sample, and one of these in the next.
 const SAMPLED: usize = 16;
 
 /// Take a sample of as many keys as this, or more.
@@ -38,7 +39,7 @@ const SPARSE: usize = 64;
 /// A non-empty batch, with the data that makes searching it fast.
 pub(crate) struct Sampled<K: Row, V: Row, C: Count> {
     pub(crate) batch: Rc<Batch<K, V, C>>,
-    /// Samples of the keys, and of the sample before.
+    /// Samples, the finest first: of the keys, then each of the one before.
     samples: Vec<Vec<K>>,
     filter: Filter,
 }

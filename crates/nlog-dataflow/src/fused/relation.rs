@@ -459,9 +459,9 @@ impl<K: Row, V: Row> Use for First<'_, '_, K, V> {
             first.find_conflicts(self.settling)?;
         }
         if split.attributed {
-            first.pass_on_with_rules(self.settling)?
+            first.pass_on_with_rules(self.settling)?;
         } else {
-            first.pass_on(self.settling)?
+            first.pass_on(self.settling)?;
         }
         self.trace.stage_rows(rows, keys, values)
     }

@@ -163,8 +163,10 @@ mod tests {
     #[test]
     fn a_set_has_the_numbers_of_both_after_an_append() {
         let (mut one, mut other) = (Bits::default(), Bits::default());
-        [3, 64].iter().for_each(|number| one.set(*number));
-        [5, 300].iter().for_each(|number| other.set(*number));
+        one.set(3);
+        one.set(64);
+        other.set(5);
+        other.set(300);
         one.append(&other);
         let all: Vec<u32> = (0..400).filter(|number| one.has(*number)).collect();
         assert_eq!(all, [3, 5, 64, 300]);
