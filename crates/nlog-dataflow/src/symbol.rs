@@ -176,34 +176,18 @@ impl Symbols {
     /// The symbol of a value.
     #[inline]
     pub(crate) fn intern(&self, value: &Value) -> Symbol {
-        match value {
-            Value::Bool(value) => Symbol::from(*value),
-            Value::Int(value) => {
-                small(*value).unwrap_or_else(|| self.intern_large(Cow::Owned(Value::Int(*value))))
-            }
-            value => self.intern_large(Cow::Borrowed(value)),
-        }
+        encoded(value).unwrap_or_else(|| self.intern_large(Cow::Borrowed(value)))
     }
 
     /// The symbol of a value that the caller no longer needs.
     #[inline]
     pub(crate) fn intern_owned(&self, value: Value) -> Symbol {
-        match value {
-            Value::Bool(value) => Symbol::from(value),
-            Value::Int(value) => {
-                small(value).unwrap_or_else(|| self.intern_large(Cow::Owned(Value::Int(value))))
-            }
-            value => self.intern_large(Cow::Owned(value)),
-        }
+        encoded(&value).unwrap_or_else(|| self.intern_large(Cow::Owned(value)))
     }
 
     /// The symbol of a value that has one, which each value in a row has.
     pub(crate) fn find(&self, value: &Value) -> Option<Symbol> {
-        match value {
-            Value::Bool(value) => Some(Symbol::from(*value)),
-            Value::Int(value) => small(*value).or_else(|| self.find_large(&Value::Int(*value))),
-            value => self.find_large(value),
-        }
+        encoded(value).or_else(|| self.find_large(value))
     }
 
     fn find_large(&self, value: &Value) -> Option<Symbol> {
@@ -385,6 +369,16 @@ fn small(value: i64) -> Option<Symbol> {
     let word = i32::try_from(value).ok()?;
     let fits = (word << 1) >> 1 == word;
     fits.then_some(INTEGER | word as u32 & !INTEGER)
+}
+
+/// The symbol of a value that needs no table.
+#[inline]
+fn encoded(value: &Value) -> Option<Symbol> {
+    match value {
+        Value::Bool(value) => Some(Symbol::from(*value)),
+        Value::Int(value) => small(*value),
+        _ => None,
+    }
 }
 
 /// The value of a symbol that needs no table.

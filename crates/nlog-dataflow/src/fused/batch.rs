@@ -78,15 +78,9 @@ mod tests {
 
     use super::super::trace::Rows;
     use super::*;
-    use crate::row::Narrow;
+    use crate::row::{Narrow, narrow as row};
 
     type Update = ((Narrow, Narrow), Time, Rows);
-
-    fn row(word: u32) -> Narrow {
-        let mut row = Narrow::default();
-        row.words_mut()[0] = word;
-        row
-    }
 
     /// The batch that differential's builder makes.
     fn built(updates: &[Update], now: Time) -> Batch<Narrow, Narrow, Rows> {

@@ -49,8 +49,10 @@ pub(crate) struct State {
     pub(crate) reached: Vec<usize>,
     /// The rules whose groups the running transaction has reached.
     pub(crate) grouped: Vec<usize>,
-    /// Relations, and rules with groups, whose accepted changes are not merged yet.
-    unmerged: (BTreeSet<usize>, BTreeSet<usize>),
+    /// The relations whose accepted changes are not merged yet.
+    unmerged: BTreeSet<usize>,
+    /// The rules whose groups are not merged yet.
+    unmerged_groups: BTreeSet<usize>,
     pub(crate) errors: Errors,
     /// Debug builds alone: the first relation of the running transaction with a row that is there twice.
     twice: Option<String>,
@@ -120,7 +122,8 @@ impl State {
             editing: None,
             reached: Vec::new(),
             grouped: Vec::new(),
-            unmerged: Default::default(),
+            unmerged: BTreeSet::new(),
+            unmerged_groups: BTreeSet::new(),
             errors: Errors::default(),
             twice: None,
             touched: 0,
@@ -415,8 +418,8 @@ impl State {
             parts.flat_map(|part| &mut part.pipelines).for_each(Pipeline::drop_parcels);
         }
         if accepted {
-            self.unmerged.0.extend(&self.reached);
-            self.unmerged.1.extend(&self.grouped);
+            self.unmerged.extend(&self.reached);
+            self.unmerged_groups.extend(&self.grouped);
         }
         for at in self.reached.drain(..) {
             self.agenda.awaited[at] = 0;
@@ -439,12 +442,11 @@ impl State {
 
     /// Merges accepted changes with the rows before them. Meant for idle time.
     pub(crate) fn merge(&mut self) {
-        let (relations, rules) = std::mem::take(&mut self.unmerged);
-        for at in relations {
+        for at in std::mem::take(&mut self.unmerged) {
             self.relations[at].counts.merge();
             self.indexed[at].iter().for_each(|index| self.indexes[*index].trace.merge());
         }
-        for rule in rules {
+        for rule in std::mem::take(&mut self.unmerged_groups) {
             if let Some(groups) = &mut self.rules[rule].groups {
                 groups.trace.merge();
             }

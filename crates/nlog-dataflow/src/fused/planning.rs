@@ -82,8 +82,8 @@ pub(super) struct Planning {
 }
 
 impl Engine {
-    /// Merges what transactions changed; re-plans and collects unused symbols, if that is due. The caller has time to spare: no transaction waits. Returns
-    /// whether the engine switched to another plan.
+    /// Merges what transactions changed; re-plans and collects unused symbols, if that is due. The caller has time to spare:
+    /// no transaction waits. Returns whether the engine switched to another plan.
     pub fn idle(&mut self) -> Result<bool, CommitError> {
         self.guarded(|engine| {
             let differs = engine.plan_if_due(IDLE, None)?;

@@ -218,13 +218,7 @@ impl<'a, K: Row, V: Row, C: Count> Probe<'a, K, V, C> {
 mod tests {
     use super::super::trace::{Rows, Trace, View};
     use super::*;
-    use crate::row::Narrow;
-
-    fn row(word: u32) -> Narrow {
-        let mut row = Narrow::default();
-        row.words_mut()[0] = word;
-        row
-    }
+    use crate::row::{Narrow, narrow as row};
 
     #[test]
     fn every_key_is_found_from_wherever_the_search_stands() {

@@ -365,13 +365,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::row::Narrow;
-
-    fn row(word: u32) -> Narrow {
-        let mut row = Narrow::default();
-        row.words_mut()[0] = word;
-        row
-    }
+    use crate::row::{Narrow, narrow as row};
 
     fn contents(trace: &Trace<Narrow, Narrow, Ways>, view: View) -> BTreeMap<(Narrow, Narrow), Diff> {
         let mut found = BTreeMap::new();
