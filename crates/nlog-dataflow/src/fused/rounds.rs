@@ -61,62 +61,137 @@ pub(crate) trait Carrier {
     fn exchange(&mut self, out: Vec<Packet>) -> Result<Vec<Packet>, Lost>;
 }
 
-impl State {
-    /// Processes the agenda together with the other workers, which all do the same.
-    pub(crate) fn propagate_in_rounds(&mut self, carrier: &mut dyn Carrier) -> Result<Option<Refusal>, Lost> {
-        let mut refusal = None;
-        while let Some((level, _)) = self.agenda.relations.first().copied() {
-            let mut derivations = Vec::new();
-            while let Some((_, relation)) =
-                self.agenda.relations.first().copied().filter(|(l, _)| *l == level)
-            {
-                self.agenda.relations.pop_first();
-                self.reached.push(relation);
-                derivations.push(self.begin(relation));
+/// The course of a transaction at one worker. The caller exchanges packets between two calls of [`Rounds::advance`],
+/// by a [`Carrier`] that waits for them or as messages of a dataflow.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    level: u32,
+    /// The relations of the level.
+    derivations: Vec<Derivation>,
+    awaited: Awaited,
+    /// The first refusal that this worker met. It goes on nevertheless, because the others count on its packets.
+    pub(crate) refusal: Option<Refusal>,
+}
+
+/// The contents of the packets that a worker waits for.
+#[derive(Debug, Default)]
+enum Awaited {
+    /// No packets: the next level begins.
+    #[default]
+    Nothing,
+    /// Bindings, and this many rounds of bindings after them.
+    Bindings(usize),
+    /// The results of pipelines.
+    Ends,
+    /// Rows for indexes, besides these of this worker.
+    Indexes { changed: Vec<usize>, received: Vec<(usize, Delta)> },
+}
+
+impl Rounds {
+    /// Continues with the packets of a round, one from each worker, or none at first. Returns the packets of the next
+    /// round, one for each worker, or `None` if the transaction has no further rounds.
+    pub(crate) fn advance(&mut self, state: &mut State, arrived: Vec<Packet>) -> Option<Vec<Packet>> {
+        match std::mem::take(&mut self.awaited) {
+            Awaited::Nothing => {}
+            Awaited::Bindings(rounds) => {
+                state.receive_bindings(&mut self.derivations, arrived);
+                return Some(self.bindings(state, rounds));
             }
-            self.move_bindings(&mut derivations, carrier)?;
-            self.move_ends(&mut derivations, carrier)?;
-            for mut derivation in derivations {
-                if let Err(error) = self.settle_own(&mut derivation) {
-                    refusal.get_or_insert(error);
+            Awaited::Ends => {
+                receive_ends(&mut self.derivations, arrived);
+                return Some(self.settle(state));
+            }
+            Awaited::Indexes { changed, received } => {
+                if let Err(error) = state.receive_at_indexes(&changed, received, arrived) {
+                    self.refusal.get_or_insert(error);
                 }
             }
-            if let Err(error) = self.move_to_indexes(level, carrier)? {
-                refusal.get_or_insert(error);
+        }
+        (self.level, self.derivations) = state.begin_level()?;
+        let rounds = state.rounds_of_bindings(&self.derivations);
+        Some(self.bindings(state, rounds))
+    }
+
+    /// The next round, if bindings may move in this many more rounds.
+    fn bindings(&mut self, state: &mut State, rounds: usize) -> Vec<Packet> {
+        if rounds > 0 {
+            self.awaited = Awaited::Bindings(rounds - 1);
+            return state.send_bindings(&self.derivations);
+        }
+        if let Some(out) = state.send_ends(&mut self.derivations) {
+            self.awaited = Awaited::Ends;
+            return out;
+        }
+        self.settle(state)
+    }
+
+    /// Turns the results of the level into sets, and sends their changes to indexes.
+    fn settle(&mut self, state: &mut State) -> Vec<Packet> {
+        for mut derivation in std::mem::take(&mut self.derivations) {
+            if let Err(error) = state.settle_own(&mut derivation) {
+                self.refusal.get_or_insert(error);
             }
         }
-        Ok(refusal)
+        let (out, changed, received) = state.send_to_indexes(self.level);
+        self.awaited = Awaited::Indexes { changed, received };
+        out
+    }
+}
+
+impl State {
+    /// Begins a transaction: takes changes of inputs, which are the same at all workers.
+    pub(crate) fn begin_rounds(&mut self, changes: &[(RelationId, Delta)], facts: bool) -> Rounds {
+        if facts {
+            self.state_facts();
+        }
+        let mut rounds = Rounds::default();
+        for (id, delta) in changes {
+            if let Err(error) = self.change(*id, delta.clone()) {
+                rounds.refusal.get_or_insert(error);
+            }
+        }
+        rounds
+    }
+
+    /// Runs the pipelines of the least level on the agenda; `None` if the agenda is empty.
+    fn begin_level(&mut self) -> Option<(u32, Vec<Derivation>)> {
+        let (level, _) = self.agenda.relations.first().copied()?;
+        let mut derivations = Vec::new();
+        while let Some((_, relation)) = self.agenda.relations.first().copied().filter(|(l, _)| *l == level) {
+            self.agenda.relations.pop_first();
+            self.reached.push(relation);
+            derivations.push(self.begin(relation));
+        }
+        Some((level, derivations))
     }
 
     fn packets(&self) -> Vec<Packet> {
         (0..self.placement.peers).map(|_| Packet::default()).collect()
     }
 
-    /// Exchanges bindings until none can be in transit.
-    fn move_bindings(
-        &mut self,
-        derivations: &mut [Derivation],
-        carrier: &mut dyn Carrier,
-    ) -> Result<(), Lost> {
-        let pending: Vec<PipelineAt> =
-            derivations.iter().flat_map(|derivation| derivation.pending.iter().copied()).collect();
-        let rounds = pending.iter().map(|at| self.pipeline(*at).sends()).max().unwrap_or(0);
-        for _ in 0..rounds {
-            let mut out = self.packets();
-            for at in &pending {
-                for (peer, packet) in out.iter_mut().enumerate() {
-                    for (probe, parcel) in self.pipeline(*at).parcels_for(peer) {
-                        packet.blocks.push(Block::Bindings { at: *at, probe, parcel });
-                    }
-                }
-            }
-            for block in carrier.exchange(out)?.into_iter().flat_map(|packet| packet.blocks) {
-                if let Block::Bindings { at, probe, parcel } = block {
-                    self.receive(derivations, at, probe, &parcel);
+    /// The number of rounds after which no binding is in transit.
+    fn rounds_of_bindings(&mut self, derivations: &[Derivation]) -> usize {
+        pending(derivations).into_iter().map(|at| self.pipeline(at).sends()).max().unwrap_or(0)
+    }
+
+    fn send_bindings(&mut self, derivations: &[Derivation]) -> Vec<Packet> {
+        let mut out = self.packets();
+        for at in pending(derivations) {
+            for (peer, packet) in out.iter_mut().enumerate() {
+                for (probe, parcel) in self.pipeline(at).parcels_for(peer) {
+                    packet.blocks.push(Block::Bindings { at, probe, parcel });
                 }
             }
         }
-        Ok(())
+        out
+    }
+
+    fn receive_bindings(&mut self, derivations: &mut [Derivation], arrived: Vec<Packet>) {
+        for block in arrived.into_iter().flat_map(|packet| packet.blocks) {
+            if let Block::Bindings { at, probe, parcel } = block {
+                self.receive(derivations, at, probe, &parcel);
+            }
+        }
     }
 
     fn pipeline(&mut self, at: PipelineAt) -> &mut super::pipeline::Pipeline {
@@ -144,19 +219,17 @@ impl State {
         self.errors.add(rule.id, failures);
     }
 
-    /// Moves the results of pipelines to the workers of the head's rows.
-    fn move_ends(&mut self, derivations: &mut [Derivation], carrier: &mut dyn Carrier) -> Result<(), Lost> {
+    /// Takes the results of pipelines that belong to other workers. `None` if no pipeline can have such results.
+    fn send_ends(&mut self, derivations: &mut [Derivation]) -> Option<Vec<Packet>> {
         let mut sent = Vec::new();
-        for at in
-            derivations.iter().flat_map(|derivation| derivation.pending.iter().copied()).collect::<Vec<_>>()
-        {
+        for at in pending(derivations) {
             if let Move::Send(columns) = self.pipeline(at).end_move() {
                 sent.push((at.rule, columns.clone()));
             }
         }
         sent.dedup_by_key(|(rule, _)| *rule);
         if sent.is_empty() {
-            return Ok(());
+            return None;
         }
         let mut out = self.packets();
         for (rule, own) in derivations.iter_mut().flat_map(|derivation| &mut derivation.rules) {
@@ -166,15 +239,7 @@ impl State {
                 }
             }
         }
-        for block in carrier.exchange(out)?.into_iter().flat_map(|packet| packet.blocks) {
-            if let Block::Ends { rule, mut rows } = block {
-                let mut all = derivations.iter_mut().flat_map(|derivation| &mut derivation.rules);
-                if let Some((_, own)) = all.find(|(of, _)| *of == rule) {
-                    own.append(&mut rows);
-                }
-            }
-        }
-        Ok(())
+        Some(out)
     }
 
     fn settle_own(&mut self, derivation: &mut Derivation) -> Result<(), Refusal> {
@@ -182,18 +247,14 @@ impl State {
         if derived.is_empty() { Ok(()) } else { self.settle_rows(derivation.relation, derived) }
     }
 
-    /// Moves rows to the workers of their indexes, announces the changed relations, and schedules dependent
-    /// pipelines.
-    fn move_to_indexes(
-        &mut self,
-        level: u32,
-        carrier: &mut dyn Carrier,
-    ) -> Result<Result<(), Refusal>, Lost> {
+    /// Takes the rows for indexes of other workers, and announces the changed relations. Returns the packets, the
+    /// relations of the level that changed here, and the rows for the indexes of this worker.
+    fn send_to_indexes(&mut self, level: u32) -> (Vec<Packet>, Vec<usize>, Vec<(usize, Delta)>) {
         let changed: Vec<usize> = (self.reached.iter().copied())
             .filter(|at| self.plan.relations[*at].level == level && !self.relations[*at].delta.is_empty())
             .collect();
         let mut out = self.packets();
-        let mut received: Vec<(usize, Delta)> = Vec::new();
+        let mut own: Vec<(usize, Delta)> = Vec::new();
         for relation in &changed {
             for index in
                 self.indexed[*relation].iter().copied().filter(|index| !self.placement.at_home[*index])
@@ -205,14 +266,25 @@ impl State {
                 for (peer, rows) in split(&mut rows, &columns, &self.placement, &self.symbols) {
                     out[peer].blocks.push(Block::Index { index, rows });
                 }
-                received.push((index, rows));
+                own.push((index, rows));
             }
         }
         for packet in &mut out {
             packet.changed.clone_from(&changed);
         }
+        (out, changed, own)
+    }
+
+    /// Stages the rows of all workers in the indexes of this one, and schedules the pipelines that begin with relations
+    /// that have changed anywhere.
+    fn receive_at_indexes(
+        &mut self,
+        changed: &[usize],
+        mut received: Vec<(usize, Delta)>,
+        arrived: Vec<Packet>,
+    ) -> Result<(), Refusal> {
         let mut agreed: BTreeSet<usize> = changed.iter().copied().collect();
-        for packet in carrier.exchange(out)? {
+        for packet in arrived {
             agreed.extend(packet.changed);
             for block in packet.blocks {
                 if let Block::Index { index, rows } = block {
@@ -220,13 +292,13 @@ impl State {
                 }
             }
         }
-        let result = self.stage_received(&changed, &received);
+        let result = self.stage_received(changed, &received);
         for relation in agreed {
             for at in 0..self.uses[relation].len() {
                 self.schedule(self.uses[relation][at]);
             }
         }
-        Ok(result)
+        result
     }
 
     fn stage_received(&mut self, changed: &[usize], received: &[(usize, Delta)]) -> Result<(), Refusal> {
@@ -248,6 +320,23 @@ impl State {
             self.reached.push(relation.0 as usize);
         }
         Ok(())
+    }
+}
+
+/// The pipelines of a level.
+fn pending(derivations: &[Derivation]) -> Vec<PipelineAt> {
+    derivations.iter().flat_map(|derivation| derivation.pending.iter().copied()).collect()
+}
+
+/// Adds the results that other workers have for this one.
+fn receive_ends(derivations: &mut [Derivation], arrived: Vec<Packet>) {
+    for block in arrived.into_iter().flat_map(|packet| packet.blocks) {
+        if let Block::Ends { rule, mut rows } = block {
+            let mut all = derivations.iter_mut().flat_map(|derivation| &mut derivation.rules);
+            if let Some((_, own)) = all.find(|(of, _)| *of == rule) {
+                own.append(&mut rows);
+            }
+        }
     }
 }
 

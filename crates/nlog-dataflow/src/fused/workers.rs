@@ -224,17 +224,12 @@ fn run(
     changes: &[(RelationId, Delta)],
     facts: bool,
 ) -> Result<Option<Refusal>, Lost> {
-    if facts {
-        state.state_facts();
+    let mut rounds = state.begin_rounds(changes, facts);
+    let mut arrived = Vec::new();
+    while let Some(out) = rounds.advance(state, arrived) {
+        arrived = carrier.exchange(out)?;
     }
-    let mut refusal = None;
-    for (id, delta) in changes {
-        if let Err(error) = state.change(*id, delta.clone()) {
-            refusal.get_or_insert(error);
-        }
-    }
-    let met = state.propagate_in_rounds(carrier)?;
-    Ok(refusal.or(met))
+    Ok(rounds.refusal)
 }
 
 /// Executes the orders of worker 0 until they end. `between` is called after each transaction.
