@@ -24,19 +24,19 @@ mod batch;
 pub(crate) mod delta;
 mod edit;
 pub(crate) mod engine;
-mod errors;
+pub(crate) mod errors;
 pub(crate) mod fault;
 mod groups;
 mod index;
-mod inputs;
+pub(crate) mod inputs;
 mod keys;
 mod live;
 mod merged;
-mod output;
+pub(crate) mod output;
 mod pipeline;
 mod pipeline_end;
-mod placement;
-mod planning;
+pub(crate) mod placement;
+pub(crate) mod planning;
 mod probe;
 mod probe_batch;
 mod profile;
@@ -59,8 +59,8 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{
     ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns,
-    Delta as ValueDelta, DerivedCause, DerivedError, Evaluator, Role, Row as ValueRow, RuleId, Schema,
-    TableId, Transaction, TransactionError, Value,
+    Delta as ValueDelta, Evaluator, Role, Row as ValueRow, RuleId, Schema, TableId, Transaction,
+    TransactionError, Value,
 };
 use nlog_plan::query::{Plan, RelationId};
 
@@ -279,7 +279,7 @@ impl Engine {
         self.gone |= changes.tables.values().any(Delta::has_gone);
         self.phase = "deriving rows";
         let Ok(derived) = self.derive(&changes) else { return Err(self.lost()) };
-        let result = derived.map_err(|refusal| self.refused(refusal));
+        let result = derived.map_err(|refusal| refusal.to_error(&self.state.plan));
         if self.end(result.is_ok()).is_err() {
             return Err(self.lost());
         }
@@ -293,18 +293,6 @@ impl Engine {
                 self.gone = true;
                 self.inputs.undo(&changes);
                 Err(error)
-            }
-        }
-    }
-
-    /// Converts a refusal to the public error.
-    fn refused(&self, refusal: Refusal) -> CommitError {
-        match refusal {
-            Refusal::Derived(error) => error.to_transaction_error(self.schema()).into(),
-            Refusal::TooMany(relation) => {
-                let table = self.state.plan.table_of(relation);
-                let error = DerivedError { table, cause: DerivedCause::TooManyWays };
-                error.to_transaction_error(self.schema()).into()
             }
         }
     }
@@ -459,7 +447,7 @@ impl Engine {
             return Ok(rows);
         }
         let rows = self.state.rows(RelationId(table.0), View::Before, &|table| inputs.rows(table));
-        let mut rows = rows.map_err(|refusal| self.refused(refusal))?;
+        let mut rows = rows.map_err(|refusal| refusal.to_error(&self.state.plan))?;
         rows.make_set();
         Ok(rows)
     }

@@ -41,6 +41,7 @@ pub mod dataflow;
 mod expression;
 pub mod fused;
 mod memo;
+pub mod operator;
 mod panic;
 pub mod processes;
 mod row;

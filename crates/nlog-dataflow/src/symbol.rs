@@ -298,7 +298,7 @@ impl Symbols {
 }
 
 /// The set of symbols in use.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Marks {
     values: [Bits; SHARDS as usize],
     tuples: Bits,

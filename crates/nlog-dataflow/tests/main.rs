@@ -8,6 +8,7 @@ mod large;
 mod life;
 mod live;
 mod merged;
+mod operator;
 mod order;
 mod processes;
 mod random;

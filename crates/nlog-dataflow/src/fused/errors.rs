@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use nlog_data::{DerivedCause, DerivedError, MOST_FORBIDDEN, Row as ValueRow, RuleId};
+use nlog_data::{CommitError, DerivedCause, DerivedError, MOST_FORBIDDEN, Row as ValueRow, RuleId};
 use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use super::relation::Conflict;
 use crate::symbol::{Symbol, Symbols};
 
 /// The errors among the rows that a transaction derives.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Errors {
     /// By rule and failure, the change of the number of failing bindings.
     failures: BTreeMap<(u32, Symbol), Diff>,
@@ -24,7 +24,7 @@ pub(crate) struct Errors {
 }
 
 /// The rows at a worker of a relation that forbids them.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Forbidden {
     relation: RelationId,
     /// The least rows by the order of values, ascending, at most [`MOST_FORBIDDEN`].
@@ -44,6 +44,19 @@ pub(crate) enum Refusal {
     Derived(DerivedError),
     /// A row of the relation has too many derivations.
     TooMany(RelationId),
+}
+
+impl Refusal {
+    /// The public error.
+    pub(crate) fn to_error(self, plan: &Plan) -> CommitError {
+        let error = match self {
+            Refusal::Derived(error) => error,
+            Refusal::TooMany(relation) => {
+                DerivedError { table: plan.table_of(relation), cause: DerivedCause::TooManyWays }
+            }
+        };
+        error.to_transaction_error(&plan.program.schema).into()
+    }
 }
 
 impl Errors {

@@ -24,7 +24,7 @@ pub(crate) enum Fault {
 pub(crate) fn inject(_: Fault) {}
 
 #[cfg(test)]
-pub(crate) use tests::inject;
+pub(crate) use tests::{fail_next, inject};
 
 #[cfg(test)]
 mod tests {
@@ -45,6 +45,11 @@ mod tests {
     pub(crate) fn inject(here: Fault) {
         let is_here = next().take_if(|next| *next == here).is_some();
         assert!(!is_here, "injected at {here:?}");
+    }
+
+    /// Requests a failure at this place.
+    pub(crate) fn fail_next(here: Fault) {
+        *next() = Some(here);
     }
 
     const TEXT: &str = "input table a(x: string, y: int); output table b(x: string, n: int);
@@ -101,7 +106,7 @@ mod tests {
         for round in 0..first {
             assert_eq!(commit(&mut engine, round), Ok(()), "{what}");
         }
-        *next() = Some(fault);
+        fail_next(fault);
         // Symbols are not collected after every transaction, and failures of other workers appear one transaction
         // later.
         let met = (first..first + 10).map(|round| commit(&mut engine, round)).find(Result::is_err);
@@ -149,7 +154,7 @@ mod tests {
         ] {
             let (mut engine, a) = engine(Options::default());
             engine.commit(&rows(a, 0)).expect("nothing is wrong with it");
-            *next() = Some(fault);
+            fail_next(fault);
             match engine.propose(Arc::clone(program), &Options::default()) {
                 Ok(proposal) if accept => proposal.accept(),
                 Ok(proposal) => drop(proposal),

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use nlog::Program;
 use nlog_data::{ColumnTransaction, Columns, CommitError, Role, Row, Schema, TableId, Transaction};
 use nlog_plan::query::{Pipeline as PipelinePlan, Plan, RelationId, RulePlan, Step};
 use nlog_plan::{Counter, Settings, Statistics, TableStatistics};
@@ -32,10 +33,11 @@ use nlog_plan::{Counter, Settings, Statistics, TableStatistics};
 use super::delta::Delta;
 use super::engine::State;
 use super::fault::{Fault, inject};
-use super::inputs::Changes;
+use super::inputs::{Changes, Inputs};
 use super::pipeline::Work;
 use super::workers::{Load, Workers};
 use super::{COLLECT_IDLE, Engine, live, output, start_plan, wanted};
+use crate::symbol::Symbols;
 
 /// Plan before running a transaction of at least this many rows. Below it, any plan is fast enough.
 pub(crate) const WORTH_PLANNING: usize = 10_000;
@@ -221,7 +223,7 @@ impl Engine {
     ) -> Result<(), CommitError> {
         if rows < self.options.plan_anew_from
             || !self.plans_by_itself()
-            || self.inputs.total() * MOST_OF_ALL > rows
+            || !is_most_of_all(rows, self.inputs.total())
         {
             return Ok(());
         }
@@ -265,16 +267,8 @@ impl Engine {
         })
     }
 
-    /// The statistics of all input tables that have rows.
     fn statistics(&self) -> Statistics {
-        let counter = Counter::new(self.program());
-        let schema = &self.state.plan.program.schema;
-        let filled = self.schema_inputs().into_iter().filter(|table| self.inputs.len(*table) > 0);
-        let counted = filled.map(|table| {
-            let rows = output::columns_of(&self.inputs.rows(table), &self.state.symbols);
-            (schema.table(table).name.clone(), counter.count(table, &rows))
-        });
-        Statistics { tables: counted.collect() }
+        statistics(self.program(), &self.inputs, &self.state.symbols)
     }
 
     /// Re-plans for the rows present if that is due. `running` has changes that inputs have stored and rules have not
@@ -372,6 +366,22 @@ impl Engine {
             now.max(then) > FEW && now.max(then) >= OUTGROWN * now.min(then)
         })
     }
+}
+
+/// Whether a transaction that inserts `rows` brings most of the rows that there will be.
+pub(crate) fn is_most_of_all(rows: usize, before: usize) -> bool {
+    before * MOST_OF_ALL <= rows
+}
+
+/// The statistics of all input tables that have rows.
+pub(crate) fn statistics(program: &Arc<Program>, inputs: &Inputs, symbols: &Symbols) -> Statistics {
+    let counter = Counter::new(program);
+    let filled = program.schema.iter().filter(|(id, table)| table.role == Role::Input && inputs.len(*id) > 0);
+    let counted = filled.map(|(id, table)| {
+        let rows = output::columns_of(&inputs.rows(id), symbols);
+        (table.name.clone(), counter.count(id, &rows))
+    });
+    Statistics { tables: counted.collect() }
 }
 
 impl State {

@@ -78,7 +78,7 @@ pub(crate) struct Attributed {
 }
 
 /// Rows that share a key that must be unique.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Conflict {
     pub(crate) relation: RelationId,
     pub(crate) rows: Vec<Vec<Symbol>>,

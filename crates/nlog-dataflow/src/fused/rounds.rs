@@ -19,14 +19,14 @@ use nlog_plan::query::RelationId;
 use serde::{Deserialize, Serialize};
 
 /// The packet of one worker to another in a round.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Packet {
     /// Relations that have changed at the sender.
     changed: Vec<usize>,
     blocks: Vec<Block>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 enum Block {
     /// Bindings that continue at a probe.
     Bindings { at: PipelineAt, probe: usize, parcel: Parcel },
@@ -70,7 +70,7 @@ pub(crate) struct Rounds {
     derivations: Vec<Derivation>,
     awaited: Awaited,
     /// The first refusal that this worker met. It goes on nevertheless, because the others count on its packets.
-    pub(crate) refusal: Option<Refusal>,
+    refusal: Option<Refusal>,
 }
 
 /// The contents of the packets that a worker waits for.
@@ -110,6 +110,15 @@ impl Rounds {
         (self.level, self.derivations) = state.begin_level()?;
         let rounds = state.rounds_of_bindings(&self.derivations);
         Some(self.bindings(state, rounds))
+    }
+
+    /// A relation that has a row with too many derivations, if this worker met one.
+    pub(crate) fn too_many(&self) -> Option<RelationId> {
+        match self.refusal {
+            Some(Refusal::TooMany(relation)) => Some(relation),
+            // The errors of derived rows are counted over all workers.
+            Some(Refusal::Derived(_)) | None => None,
+        }
     }
 
     /// The next round, if bindings may move in this many more rounds.

@@ -126,7 +126,7 @@ impl Workers {
     ) -> Result<Result<Changed, Refusal>, Lost> {
         let changes = Arc::new(changes);
         self.others.tell(&Order::Run(Arc::clone(&changes), facts))?;
-        let mut refusal = run(state, self.others.as_mut(), &changes, facts)?;
+        let mut too_many = run(state, self.others.as_mut(), &changes, facts)?;
         let mut changed: BTreeMap<RelationId, (Delta, Option<Attributed>)> = BTreeMap::new();
         let mut own = state.take_changed();
         for answer in self.others.answers()? {
@@ -134,10 +134,10 @@ impl Workers {
             own.extend(ran.changed);
             state.errors.append(ran.errors);
             // Report the least error, so that it does not depend on the worker that met it.
-            refusal = [refusal, ran.too_many.map(Refusal::TooMany)].into_iter().flatten().min();
+            too_many = [too_many, ran.too_many].into_iter().flatten().min();
         }
-        if let Some(refusal) = refusal {
-            return Ok(Err(refusal));
+        if let Some(relation) = too_many {
+            return Ok(Err(Refusal::TooMany(relation)));
         }
         if let Err(refusal) = state.refusal() {
             return Ok(Err(refusal));
@@ -223,13 +223,13 @@ fn run(
     carrier: &mut dyn Carrier,
     changes: &[(RelationId, Delta)],
     facts: bool,
-) -> Result<Option<Refusal>, Lost> {
+) -> Result<Option<RelationId>, Lost> {
     let mut rounds = state.begin_rounds(changes, facts);
     let mut arrived = Vec::new();
     while let Some(out) = rounds.advance(state, arrived) {
         arrived = carrier.exchange(out)?;
     }
-    Ok(rounds.refusal)
+    Ok(rounds.too_many())
 }
 
 /// Executes the orders of worker 0 until they end. `between` is called after each transaction.
@@ -241,13 +241,9 @@ pub(crate) fn serve(
     while let Some(order) = superior.order()? {
         let answer = match order {
             Order::Run(changes, facts) => {
-                let refusal = run(state, superior, &changes, facts)?;
-                let errors = std::mem::take(&mut state.errors);
+                let too_many = run(state, superior, &changes, facts)?;
                 // Worker 0 chooses the error to report from the errors of all workers.
-                let too_many = refusal.and_then(|refusal| match refusal {
-                    Refusal::TooMany(relation) => Some(relation),
-                    Refusal::Derived(_) => None,
-                });
+                let errors = std::mem::take(&mut state.errors);
                 Answer::Ran(Box::new(Ran { changed: state.take_changed(), errors, too_many }))
             }
             Order::End(accepted) => {

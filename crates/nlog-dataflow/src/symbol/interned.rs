@@ -109,7 +109,7 @@ impl<T> Interned<T> {
 }
 
 /// A set of numbers.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Bits(Vec<u64>);
 
 impl Bits {
