@@ -3,7 +3,7 @@
 //! Each runs Weft and a baseline in turns, each run in a separate process, and prints medians, ranges and ratios. The first
 //! pair of runs does not count. Both sides of a comparison must compute the same result, or the run fails.
 //!
-//! In reading order: [`measure`], [`process`], [`report`] (the table), [`engine`], then a module for each comparison: [`figure6`] (a
+//! In reading order: [`measure`], [`process`], [`report`] (the table), [`engine`], [`inside`] (the engine inside timely), then a module for each comparison: [`figure6`] (a
 //! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
 //! (other engines), [`network`] (the network's own rules), [`first_packet`] (what ACLs cost a switch), [`daemon`] (memory of a whole controller), [`push`], [`hostile`] (a
 //! controller under attack), [`texts`], [`program`] and its generator [`nvp`].
@@ -14,6 +14,7 @@ mod engine;
 mod figure6;
 mod first_packet;
 mod hostile;
+mod inside;
 mod joins;
 mod layered;
 mod measure;
@@ -32,7 +33,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 
-use crate::engine::Engine;
 use crate::figure6::workload::Network;
 use crate::report::Line;
 
@@ -76,7 +76,7 @@ enum Bench {
     Engine,
     /// Figure 6 on nvp-eval: load, memory, ports moved and added; against the same written by hand
     Figure6,
-    /// Figure 6 with two workers against one
+    /// Figure 6, and the network's own rules on nvp-eval, with two workers against one
     Workers,
     /// Figure 6 through `weft eval`, JSON to JSON; against a program written by hand
     Json,
@@ -185,7 +185,7 @@ enum Bench {
     #[command(hide = true)]
     HostileAttack { attack: hostile::attack::Attack, socket: PathBuf },
     #[command(hide = true)]
-    LayeredRun { engine: Engine },
+    LayeredRun { side: layered::Side },
 }
 
 impl Arguments {
@@ -239,7 +239,7 @@ fn main() -> Result<()> {
         Bench::Daemon { hosts } => daemon::print(*hosts),
         Bench::HostileAttack { attack, socket } => hostile::attack::run(*attack, socket.clone()),
         Bench::DatalogRun { other, folder } => say(&datalog::run(*other, folder)?),
-        Bench::LayeredRun { engine } => say(&layered::run(*engine, arguments.layered())?),
+        Bench::LayeredRun { side } => say(&layered::run(*side, arguments.layered())?),
         Bench::Push => push::compare(arguments.flows, arguments.runs),
         Bench::Texts => {
             texts::growth(arguments.runs);
@@ -281,7 +281,11 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
     let runs = arguments.runs;
     match bench {
         Bench::Figure6 => figure6::compare::by_hand(runs, arguments.figure6()),
-        Bench::Workers => figure6::compare::workers(runs, arguments.figure6()),
+        Bench::Workers => {
+            let mut lines = figure6::compare::workers(runs, arguments.figure6())?;
+            lines.extend(network::lines_of_workers(runs, arguments.network())?);
+            Ok(lines)
+        }
         Bench::Json => figure6::json::lines(runs, arguments.divisor),
         Bench::Live => figure6::live::lines(runs, arguments.divisor),
         Bench::State => figure6::saved::lines(runs, arguments.divisor),

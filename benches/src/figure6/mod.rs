@@ -36,6 +36,10 @@ pub(crate) enum Side {
     WeftColumns,
     /// The same by rows, with a separate value in each cell.
     WeftRows,
+    /// Weft: rows in, rows out, unordered.
+    WeftRowsUnordered,
+    /// The same inside timely.
+    WeftInside,
     /// Handwritten: tuples of u32 in, tuples of u32 out, unordered.
     HandIds,
     /// Handwritten: a struct of strings and addresses for each row in; names mapped to numbers and back; structs out,
@@ -177,6 +181,8 @@ pub(crate) fn run(side: Side, run: Run) -> Result<Figures> {
         Side::WeftIds => weft::ids(&network, run),
         Side::WeftColumns => weft::by_columns(&network, run),
         Side::WeftRows => weft::by_rows(&network, run),
+        Side::WeftRowsUnordered => weft::by_rows_unordered(&network, run),
+        Side::WeftInside => weft::inside(&network, run),
         Side::HandIds => handwritten::ids(network, run),
         Side::HandValues => handwritten::values(network, run),
         #[cfg(feature = "datalog")]

@@ -7,12 +7,14 @@ use anyhow::{Context, Result, anyhow, bail};
 use hashbrown::HashMap;
 use nlog_data::{ColumnTransaction, Columns, Evaluator as _, Row, Schema, TableId, Transaction, Value};
 use nlog_dataflow::fused::Engine as Fused;
+use nlog_dataflow::{Dataflow, Options};
 use nlog_plan::Settings;
 
 use super::handwritten::{address, after_letter};
 use super::workload::{Change, Network, Rows};
 use super::{Figures, Outcome, Run, drive};
 use crate::engine::{self, Engine};
+use crate::inside::{Inside, Running};
 use crate::measure::Clock;
 
 /// Which form of the program.
@@ -82,16 +84,35 @@ pub(super) fn by_columns(network: &Network, run: Run) -> Result<Figures> {
 /// Rows in memory to rows in memory.
 pub(super) fn by_rows(network: &Network, run: Run) -> Result<Figures> {
     let program = Text::Verbatim.program()?;
+    let engine = Running::Outside(Engine::Fused.start(Arc::clone(&program), run.workers)?);
+    rows(network, run, &program, engine)
+}
+
+/// The same in no order.
+pub(super) fn by_rows_unordered(network: &Network, run: Run) -> Result<Figures> {
+    let program = Text::Verbatim.program()?;
+    let options = Options { ascending: false, ..Engine::Fused.options(run.workers, Settings::default()) };
+    let engine = Running::Outside(Dataflow::new(Arc::clone(&program), options)?);
+    rows(network, run, &program, engine)
+}
+
+/// The same by an operator of a timely dataflow, in no order.
+pub(super) fn inside(network: &Network, run: Run) -> Result<Figures> {
+    let program = Text::Verbatim.program()?;
+    let engine = Running::Inside(Box::new(Inside::new(Arc::clone(&program))?));
+    rows(network, run, &program, engine)
+}
+
+fn rows(network: &Network, run: Run, program: &nlog::Program, mut engine: Running) -> Result<Figures> {
     let tables = Tables::new(&program.schema, Text::Verbatim)?;
-    let mut engine = Engine::Fused.start(program, run.workers)?;
     drive(network, run.steps, |change| {
         let transaction =
             Transaction { insert: tables.rows(&change.insert), delete: tables.rows(&change.delete) };
         drop(change);
         let clock = Clock::start();
-        let committed = engine.commit(&transaction)?;
+        let delta = engine.commit(&transaction)?;
         let mut outcome = Outcome::after(&clock);
-        for (table, delta) in &committed.delta.tables {
+        for (table, delta) in &delta.tables {
             for (rows, came) in [(&delta.insert, true), (&delta.delete, false)] {
                 for row in rows {
                     let row = row.iter().map(number).collect::<Result<Vec<u32>>>()?;

@@ -15,7 +15,7 @@ mod world;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use controller::builtin;
 use nlog::{Program, Sources};
 use serde::de::DeserializeOwned;
@@ -50,8 +50,8 @@ impl Run {
         Run { divisor, steps, workers, reach: None, acls: None, invariants: false }
     }
 
-    /// The figures of several runs, each in a separate process.
-    fn children<T: DeserializeOwned>(self, runs: usize) -> Result<Vec<T>> {
+    /// The figures of a run in a separate process.
+    fn child<T: DeserializeOwned>(self) -> Result<T> {
         let [divisor, steps, workers] =
             [self.divisor, self.steps, self.workers].map(|number| number.to_string());
         let mut arguments =
@@ -59,8 +59,13 @@ impl Run {
         arguments.extend(self.reach.iter().flat_map(|reach| ["--reach", reach.name()]));
         arguments.extend(self.acls.iter().flat_map(|acls| ["--acls", acls.name()]));
         arguments.extend(self.invariants.then_some("--invariants"));
+        measure::child(&arguments)
+    }
+
+    /// The figures of several runs, each in a separate process.
+    fn children<T: DeserializeOwned>(self, runs: usize) -> Result<Vec<T>> {
         // The first touches memory for the first time.
-        let all: Result<Vec<T>> = (0..=runs).map(|_| measure::child(&arguments)).collect();
+        let all: Result<Vec<T>> = (0..=runs).map(|_| self.child()).collect();
         Ok(all?.split_off(1))
     }
 }
@@ -209,6 +214,30 @@ pub(crate) fn lines(runs: usize, run: Run) -> Result<Vec<Line>> {
         add("… buckets of a host, mean", 0, Aim::None, |load| load.buckets.mean),
     ]);
     Ok(lines)
+}
+
+/// Two workers of the engine against one.
+pub(crate) fn lines_of_workers(runs: usize, run: Run) -> Result<Vec<Line>> {
+    let child = |workers| -> Result<Figures> { Run { workers, ..run }.child() };
+    let same = |two: &Figures, one: &Figures| {
+        ensure!(
+            two.load.flows.all == one.load.flows.all,
+            "the number of flows depends on the number of workers: {}, {}",
+            two.load.flows.all,
+            one.load.flows.all
+        );
+        Ok(())
+    };
+    let (two, one) = measure::in_turns(runs, || child(2), || child(1), same)?;
+    let line = |what: &str, digits, aim, of: fn(&Figures) -> f64| {
+        let column = |side: &[Figures]| side.iter().map(of).collect::<Vec<_>>();
+        Line::compared(what, digits, column(&two), column(&one), aim)
+    };
+    Ok(vec![
+        line("network rules, 2 workers against 1: load, s", 2, Aim::Ratio(0.65), |run| run.load.time_s),
+        line("… peak memory, MiB", 0, Aim::Ratio(1.15), |run| run.load.peak_mib),
+        line("… 10 ports added, median ms", 2, Aim::Ratio(1.1), |run| run.ports_added.wall.median_ms),
+    ])
 }
 
 #[cfg(test)]

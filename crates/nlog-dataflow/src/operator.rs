@@ -1,12 +1,13 @@
 //! A program as one operator of a timely dataflow: collections of differential dataflow in, collections out.
 //!
-//! A program can thus be a part of a larger dataflow. This one counts the tunnels of each host with differential's own
-//! operators, from a table that rules derive from a collection:
+//! A program can thus be a part of a larger dataflow. This one counts the peers of each host with
+//! differential's own operators, from a table that rules derive from a collection:
 //!
 //! ```
 //! use differential_dataflow::input::Input;
 //! use nlog_data::Value;
 //! use nlog_dataflow::operator::Operator;
+//! use timely::dataflow::operators::Inspect as _;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let sources = nlog::Sources::from_texts([(
@@ -73,7 +74,7 @@ use nlog_data::{CommitError, Role, Row, TableId, Tables, Transaction};
 use nlog_plan::Settings;
 use timely::dataflow::channels::pact::Exchange;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
-use timely::dataflow::operators::vec::Map;
+use timely::dataflow::operators::vec::{Map, Partition};
 use timely::dataflow::operators::{Capability, Concatenate, ConnectLoop, Feedback, Leave};
 use timely::dataflow::{Scope, Stream};
 use timely::order::{Product, TotalOrder};
@@ -126,8 +127,11 @@ pub enum ConnectError {
     Start(#[from] StartError),
 }
 
+/// The rows of several tables.
+pub type Rows<'s, T> = VecCollection<'s, T, (TableId, Row), isize>;
+
 /// The change of a row's count at a time.
-type Update<I> = Local<(TableId, Row, I, isize)>;
+type Update<I> = Local<((TableId, Row), I, isize)>;
 
 /// What evaluates the rules at a worker.
 enum Evaluation {
@@ -181,31 +185,48 @@ impl Operator {
     ) -> Result<Connected<'s, T>, ConnectError> {
         let inputs: Vec<(TableId, VecCollection<'s, T, Row, isize>)> = inputs.into_iter().collect();
         self.check(inputs.iter().map(|(table, _)| *table))?;
-        self.shared.built.fetch_add(1, Ordering::AcqRel);
-        let observed = self.shared.observed();
-        let peers = scope.peers();
-        let (tables, refused) = if peers == 1 {
-            let alone = Evaluation::Alone(Box::new(Alone::new(&self.shared)?));
-            let updates = updates(scope, inputs);
-            let Wired { tables, refused, .. } = wire(scope, updates, &observed, alone, None);
-            (tables, refused)
-        } else {
-            let member = Member::new(Arc::clone(&self.shared), scope.index(), peers);
-            let member = Evaluation::Team(Box::new(member));
-            // The time counts the hops of messages: an edge that leads back must advance it.
-            scope.scoped::<Product<T, u64>, _, _>("nlog", |inner| {
-                let inputs = inputs.into_iter().map(|(table, rows)| (table, rows.enter(inner))).collect();
-                let updates = updates(inner, inputs);
-                let (handle, cycle) = inner.feedback(Product::new(T::Summary::default(), 1));
-                let wired = wire(inner, updates, &observed, member, Some(cycle));
-                if let Some(messages) = wired.messages {
-                    messages.connect_loop(handle);
-                }
-                let tables = wired.tables.into_iter().map(|rows| rows.leave(scope)).collect();
-                (tables, wired.refused.leave(scope))
-            })
+        let named = |(table, rows): (TableId, VecCollection<'s, T, Row, isize>)| {
+            rows.inner.map(move |(row, time, diff)| ((table, row), time, diff))
         };
-        Ok(Connected { tables: observed.into_iter().zip(tables).collect(), refused })
+        let rows = scope.concatenate(inputs.into_iter().map(named)).as_collection();
+        let (rows, refused) = self.connect_rows(scope, rows)?;
+        let observed = self.shared.observed();
+        let places: BTreeMap<TableId, u64> = observed.iter().copied().zip(0..).collect();
+        // Every row is of an observed table.
+        let place = move |table: TableId| places.get(&table).copied().unwrap_or_default();
+        let parts = rows.inner.partition(observed.len() as u64, move |((table, row), time, diff)| {
+            (place(table), (row, time, diff))
+        });
+        let tables = observed.into_iter().zip(parts.into_iter().map(AsCollection::as_collection));
+        Ok(Connected { tables: tables.collect(), refused })
+    }
+
+    /// Like [`Operator::connect`], with the rows of all tables in one collection, and those of all observed tables in
+    /// another. Each edge of a dataflow costs each transaction a little, so this is the form for many tables.
+    #[allow(clippy::type_complexity, reason = "a pair of which each part is named")]
+    pub fn connect_rows<'s, T: Timestamp + TotalOrder>(
+        &self,
+        scope: Scope<'s, T>,
+        rows: Rows<'s, T>,
+    ) -> Result<(Rows<'s, T>, Stream<'s, T, Vec<CommitError>>), ConnectError> {
+        self.shared.built.fetch_add(1, Ordering::AcqRel);
+        let peers = scope.peers();
+        if peers == 1 {
+            let alone = Evaluation::Alone(Box::new(Alone::new(&self.shared)?));
+            let Wired { rows, refused, .. } = wire(scope, rows, alone, None);
+            return Ok((rows, refused));
+        }
+        let member = Member::new(Arc::clone(&self.shared), scope.index(), peers);
+        let member = Evaluation::Team(Box::new(member));
+        // The time counts the hops of messages: an edge that leads back must advance it.
+        Ok(scope.scoped::<Product<T, u64>, _, _>("nlog", |inner| {
+            let (handle, cycle) = inner.feedback(Product::new(T::Summary::default(), 1));
+            let wired = wire(inner, rows.enter(inner), member, Some(cycle));
+            if let Some(messages) = wired.messages {
+                messages.connect_loop(handle);
+            }
+            (wired.rows.leave(scope), wired.refused.leave(scope))
+        }))
     }
 
     fn check(&self, inputs: impl Iterator<Item = TableId>) -> Result<(), ConnectError> {
@@ -250,21 +271,9 @@ impl Evaluation {
     }
 }
 
-/// The updates of all inputs in one stream.
-fn updates<'s, I: Timestamp>(
-    scope: Scope<'s, I>,
-    inputs: Vec<(TableId, VecCollection<'s, I, Row, isize>)>,
-) -> Stream<'s, I, Vec<Update<I>>> {
-    let each = |(table, rows): (TableId, VecCollection<'s, I, Row, isize>)| {
-        rows.inner.map(move |(row, time, diff)| Local((table, row, time, diff)))
-    };
-    scope.concatenate(inputs.into_iter().map(each))
-}
-
 /// The outputs of the operator itself.
 struct Wired<'s, I: Timestamp> {
-    /// In the order of the observed tables.
-    tables: Vec<VecCollection<'s, I, Row, isize>>,
+    rows: Rows<'s, I>,
     refused: Stream<'s, I, Vec<CommitError>>,
     messages: Option<Stream<'s, I, Vec<Local<Message>>>>,
 }
@@ -272,17 +281,17 @@ struct Wired<'s, I: Timestamp> {
 /// Builds the operator. `cycle` brings the messages of all members of a team.
 fn wire<'s, I: Timestamp>(
     scope: Scope<'s, I>,
-    updates: Stream<'s, I, Vec<Update<I>>>,
-    observed: &BTreeSet<TableId>,
+    rows: Rows<'s, I>,
     mut evaluation: Evaluation,
     cycle: Option<Stream<'s, I, Vec<Local<Message>>>>,
 ) -> Wired<'s, I> {
     let mut builder = OperatorBuilder::new("nlog".to_owned(), scope);
+    let updates = rows.inner.map(Local);
     let mut updates = builder.new_input(updates, Exchange::new(|_: &Update<I>| 0));
     let mut cycle = cycle.map(|messages| {
         builder.new_input(messages, Exchange::new(|message: &Local<Message>| message.0.to as u64))
     });
-    let (mut ports, tables, refused, messages) = Ports::new(&mut builder, observed, cycle.is_some());
+    let (mut ports, rows, refused, messages) = Ports::new(&mut builder, cycle.is_some());
     let is_first = scope.index() == 0;
     builder.build(move |capabilities| {
         let mut pending: BTreeMap<I, Pending<I>> = BTreeMap::new();
@@ -292,12 +301,12 @@ fn wire<'s, I: Timestamp>(
         }
         move |frontiers| {
             updates.for_each(|capability, data| {
-                for Local((table, row, time, diff)) in data.drain(..) {
+                for Local((row, time, diff)) in data.drain(..) {
                     let of_time = pending.entry(time).or_insert_with_key(|time| Pending {
                         capabilities: (0..ports.count()).map(|port| capability.delayed(time, port)).collect(),
                         updates: Vec::new(),
                     });
-                    of_time.updates.push(((table, row), diff));
+                    of_time.updates.push((row, diff));
                 }
             });
             if let (Some(cycle), Evaluation::Team(member)) = (&mut cycle, &mut evaluation) {
@@ -318,8 +327,7 @@ fn wire<'s, I: Timestamp>(
             }
         }
     });
-    let tables = tables.into_iter().map(AsCollection::as_collection).collect();
-    Wired { tables, refused, messages }
+    Wired { rows: rows.as_collection(), refused, messages }
 }
 
 /// The transaction with these updates.

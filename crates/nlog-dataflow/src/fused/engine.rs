@@ -434,10 +434,6 @@ impl State {
             if accepted { groups.trace.publish_if_touched() } else { groups.trace.discard() }
         }
         self.errors = Errors::default();
-        if self.placement.peers > 1 {
-            // The other workers do not learn of idle time.
-            self.merge();
-        }
     }
 
     /// Merges accepted changes with the rows before them. Meant for idle time.
@@ -482,8 +478,10 @@ impl State {
         load
     }
 
-    /// Marks every symbol in use here, and clears the caches of expressions.
+    /// Marks every symbol in use here, and clears the caches of expressions. Merges first: until then, rows that are
+    /// gone hold their symbols.
     pub(crate) fn mark(&mut self, marks: &mut Marks) {
+        self.merge();
         let symbols = Arc::clone(&self.symbols);
         for index in &self.indexes {
             index.mark(marks, &symbols);

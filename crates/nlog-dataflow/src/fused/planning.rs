@@ -89,6 +89,10 @@ impl Engine {
     pub fn idle(&mut self) -> Result<bool, CommitError> {
         self.guarded(|engine| {
             let differs = engine.plan_if_due(IDLE, None)?;
+            // The others merge while this worker does.
+            if engine.workers.as_mut().is_some_and(|workers| workers.merge().is_err()) {
+                return Err(engine.lost());
+            }
             engine.state.merge();
             engine.collect_symbols(COLLECT_IDLE)?;
             Ok(differs)

@@ -26,6 +26,8 @@ pub(crate) enum Order {
     Run(Arc<Vec<(RelationId, Delta)>>, bool),
     /// End the transaction: publish or drop its changes.
     End(bool),
+    /// Merge what transactions changed: no transaction waits.
+    Merge,
     /// Return the worker's rows of a relation.
     Rows(RelationId),
     /// Mark the symbols in use, in a table that all workers share.
@@ -168,6 +170,11 @@ impl Workers {
         self.others.tell(&Order::End(accepted))
     }
 
+    /// Merges accepted changes on the other workers.
+    pub(crate) fn merge(&mut self) -> Result<(), Lost> {
+        self.others.tell(&Order::Merge)
+    }
+
     /// Adds the rows of a relation that the other workers have.
     pub(crate) fn rows(&mut self, id: RelationId, into: &mut Delta) -> Result<(), Lost> {
         self.others.tell(&Order::Rows(id))?;
@@ -252,6 +259,10 @@ pub(crate) fn serve(
                 between(state);
                 continue;
             }
+            Order::Merge => {
+                state.merge();
+                continue;
+            }
             Order::Rows(id) => Answer::Rows(state.kept_rows(id, View::Before)),
             Order::Mark => {
                 let mut marks = Marks::default();
@@ -263,4 +274,54 @@ pub(crate) fn serve(
         superior.answer(answer)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use nlog_plan::Settings;
+
+    use super::*;
+    use crate::fused::rounds::Packet;
+
+    /// A superior with these orders, whose packets are empty.
+    struct Scripted(Vec<Order>);
+
+    impl Carrier for Scripted {
+        fn exchange(&mut self, out: Vec<Packet>) -> Result<Vec<Packet>, Lost> {
+            Ok(out.iter().map(|_| Packet::default()).collect())
+        }
+    }
+
+    impl Superior for Scripted {
+        fn order(&mut self) -> Result<Option<Order>, Lost> {
+            Ok((!self.0.is_empty()).then(|| self.0.remove(0)))
+        }
+
+        fn answer(&mut self, _: Answer) -> Result<(), Lost> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_worker_merges_when_it_is_told() {
+        let text = "input table a(x: int, y: int); output table b(x: int); b(x) :- a(x, y), a(y, x);";
+        let program = nlog::compile(&nlog::Sources::from_texts([("test.nlog", text)])).program;
+        let program = program.expect("it compiles");
+        let a = RelationId(program.schema.find("a").expect("the test declares it").0);
+        let wanted = program.schema.iter().map(|(id, _)| id).collect();
+        let plan = Arc::new(Plan::new(program, &wanted, &Settings::default()));
+        let run = |row: u32| {
+            let mut delta = Delta::new(2);
+            delta.push(&[row, row], 1);
+            [Order::Run(Arc::new(vec![(a, delta)]), false), Order::End(true)]
+        };
+        let recent = |orders: Vec<Order>| {
+            let mut state = part(&plan, &Arc::new(Symbols::new()), false, 1, 2);
+            serve(&mut state, &mut Scripted(orders), |_| {}).expect("nobody is lost");
+            state.indexes.iter().map(|index| index.trace.recent()).sum::<usize>()
+        };
+        let transactions: Vec<Order> = (1..4).flat_map(run).collect();
+        assert!(recent(transactions.clone()) > 0);
+        assert_eq!(recent([transactions, vec![Order::Merge]].concat()), 0);
+    }
 }

@@ -1,7 +1,5 @@
 //! The outputs of a program's operator.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use nlog_data::{CommitError, Row, TableDelta, TableId};
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Stream;
@@ -34,61 +32,64 @@ impl Effects {
 /// An output of data of one type.
 type Port<I, D> = OutputBuilder<I, CapacityContainerBuilder<Vec<D>>>;
 
-/// A stream of updates of rows.
-type Rows<'s, I> = Stream<'s, I, Vec<(Row, I, isize)>>;
+/// A row of a table.
+type Named = (TableId, Row);
 
-/// The outputs: the observed tables, then refusals, then messages.
+/// A stream of data.
+type Data<'s, I, D> = Stream<'s, I, Vec<D>>;
+
+/// The outputs: rows, refusals and messages, in this order.
 pub(super) struct Ports<I: Timestamp> {
-    tables: BTreeMap<TableId, (usize, Port<I, (Row, I, isize)>)>,
+    rows: Port<I, (Named, I, isize)>,
     refused: Port<I, CommitError>,
     messages: Option<Port<I, Local<Message>>>,
 }
 
+const ROWS: usize = 0;
+const REFUSED: usize = 1;
+const MESSAGES: usize = 2;
+
 impl<I: Timestamp> Ports<I> {
-    /// Adds the outputs to an operator. Returns their streams, those of tables in ascending order.
+    /// Adds the outputs to an operator. Returns their streams.
     #[allow(clippy::type_complexity, reason = "three streams, each named where it is bound")]
     pub(super) fn new<'s>(
         builder: &mut OperatorBuilder<'s, I>,
-        observed: &BTreeSet<TableId>,
         with_messages: bool,
-    ) -> (Self, Vec<Rows<'s, I>>, Stream<'s, I, Vec<CommitError>>, Option<Stream<'s, I, Vec<Local<Message>>>>)
+    ) -> (Self, Data<'s, I, (Named, I, isize)>, Data<'s, I, CommitError>, Option<Data<'s, I, Local<Message>>>)
     {
-        let (mut tables, mut streams) = (BTreeMap::new(), Vec::new());
-        for (port, table) in observed.iter().enumerate() {
-            let (output, stream) = builder.new_output();
-            tables.insert(*table, (port, OutputBuilder::from(output)));
-            streams.push(stream);
-        }
+        let (rows, of_rows) = builder.new_output();
         let (refused, of_refused) = builder.new_output();
         let (messages, of_messages) = with_messages.then(|| builder.new_output()).unzip();
         let messages = messages.map(OutputBuilder::from);
-        (Ports { tables, refused: OutputBuilder::from(refused), messages }, streams, of_refused, of_messages)
+        let ports =
+            Ports { rows: OutputBuilder::from(rows), refused: OutputBuilder::from(refused), messages };
+        (ports, of_rows, of_refused, of_messages)
     }
 
     pub(super) fn count(&self) -> usize {
-        self.tables.len() + 1 + usize::from(self.messages.is_some())
+        MESSAGES + usize::from(self.messages.is_some())
     }
 
     /// Sends effects at a time. `capability` gives the right to send at an output.
     pub(super) fn send(&mut self, time: &I, capability: &dyn Fn(usize) -> Capability<I>, effects: Effects) {
         let Effects { rows, refused, messages } = effects;
-        let after_tables = self.tables.len();
-        for (table, delta) in rows {
-            let Some((port, output)) = self.tables.get_mut(&table) else { continue };
-            let mut output = output.activate();
-            let right = capability(*port);
+        if !rows.is_empty() {
+            let mut output = self.rows.activate();
+            let right = capability(ROWS);
             let mut session = output.session(&right);
-            let changes = delta.insert.into_iter().map(|row| (row, 1));
-            for (row, diff) in changes.chain(delta.delete.into_iter().map(|row| (row, -1))) {
-                session.give((row, time.clone(), diff));
+            for (table, delta) in rows {
+                let inserted = delta.insert.into_iter().map(|row| (row, 1));
+                for (row, diff) in inserted.chain(delta.delete.into_iter().map(|row| (row, -1))) {
+                    session.give(((table, row), time.clone(), diff));
+                }
             }
         }
         if let Some(error) = refused {
-            self.refused.activate().session(&capability(after_tables)).give(error);
+            self.refused.activate().session(&capability(REFUSED)).give(error);
         }
         if let (Some(output), false) = (&mut self.messages, messages.is_empty()) {
             let mut output = output.activate();
-            let right = capability(after_tables + 1);
+            let right = capability(MESSAGES);
             output.session(&right).give_iterator(messages.into_iter().map(Local));
         }
     }

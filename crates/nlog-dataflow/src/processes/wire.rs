@@ -46,7 +46,7 @@ impl Message {
                 ran.errors.translate(each);
             }
             Message::Answer(Answer::Rows(rows)) => rows.symbols_mut(0).for_each(each),
-            Message::Order(Order::End(_) | Order::Rows(_) | Order::Mark | Order::Work)
+            Message::Order(Order::End(_) | Order::Merge | Order::Rows(_) | Order::Mark | Order::Work)
             | Message::Answer(Answer::Marks(_) | Answer::Work(_))
             | Message::Done
             | Message::Failed(_) => {}
