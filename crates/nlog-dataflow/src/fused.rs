@@ -1,4 +1,5 @@
 //! The fused engine: all rules in their static order over differential's traces, outside timely.
+//! [`operator`](crate::operator) runs it inside.
 //!
 //! A transaction costs only the rules that it touches, and an idle engine costs nothing. Differential provides the
 //! traces, batches, builders, cursors and merging. `docs/internals/rule-to-operators.md` explains the design and the
