@@ -55,7 +55,7 @@ impl Inside {
         let mut worker = Worker::new(WorkerConfig::default(), allocator, Some(Instant::now()));
         let operator = Operator::new(program);
         let (changes, refused): (Rc<RefCell<Delta>>, Rc<RefCell<Option<String>>>) = Default::default();
-        let mut probe = ProbeHandle::new();
+        let probe = ProbeHandle::new();
         let rows = worker.dataflow::<u64, _, _>(|scope| {
             let (session, rows) = scope.new_collection();
             let (rows, errors) = operator.connect_rows(scope, rows)?;
@@ -69,12 +69,12 @@ impl Inside {
                     }
                 });
             });
-            rows.probe_with(&mut probe);
+            rows.probe_with(&probe);
             let note = Rc::clone(&refused);
             errors.clone().sink(Pipeline, "Refused", move |(input, _)| {
                 input.for_each(|_, errors| *note.borrow_mut() = errors.first().map(ToString::to_string));
             });
-            errors.probe_with(&mut probe);
+            errors.probe_with(&probe);
             anyhow::Ok(session)
         })?;
         Ok(Inside { worker, rows, probe, changes, refused, time: 0 })
@@ -83,7 +83,9 @@ impl Inside {
     pub(crate) fn commit(&mut self, transaction: &Transaction) -> Result<Delta> {
         for (side, diff) in [(&transaction.delete, -1), (&transaction.insert, 1)] {
             for (table, rows) in side {
-                rows.iter().for_each(|row| self.rows.update((*table, row.clone()), diff));
+                for row in rows {
+                    self.rows.update((*table, row.clone()), diff);
+                }
             }
         }
         self.time += 1;

@@ -280,7 +280,7 @@ impl Engine {
         self.gone |= changes.tables.values().any(Delta::has_gone);
         self.phase = "deriving rows";
         let Ok(derived) = self.derive(&changes) else { return Err(self.lost()) };
-        let result = derived.map_err(|refusal| refusal.to_error(&self.state.plan));
+        let result = derived.map_err(|refusal| refusal.into_error(&self.state.plan));
         if self.end(result.is_ok()).is_err() {
             return Err(self.lost());
         }
@@ -448,7 +448,7 @@ impl Engine {
             return Ok(rows);
         }
         let rows = self.state.rows(RelationId(table.0), View::Before, &|table| inputs.rows(table));
-        let mut rows = rows.map_err(|refusal| refusal.to_error(&self.state.plan))?;
+        let mut rows = rows.map_err(|refusal| refusal.into_error(&self.state.plan))?;
         rows.make_set();
         Ok(rows)
     }

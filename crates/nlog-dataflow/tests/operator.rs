@@ -19,6 +19,15 @@ use crate::support::{compile, transaction};
 /// The changes of rows, or the refusal, of a transaction.
 type Answer = Result<BTreeMap<TableId, BTreeSet<(Row, isize)>>, CommitError>;
 
+/// The rows of a table before a transaction.
+type Present<'a> = dyn FnMut(TableId) -> Vec<Row> + 'a;
+
+/// A transaction that depends on the rows before it.
+type Next = Box<dyn Fn(&mut Present) -> Transaction>;
+
+/// The change of a row of a table at a time.
+type Change = (TableId, Row, u64, isize);
+
 fn answer(delta: &Delta) -> BTreeMap<TableId, BTreeSet<(Row, isize)>> {
     let rows = |rows: &[Row], diff: isize| rows.iter().map(|row| (row.clone(), diff)).collect::<Vec<_>>();
     let tables = delta.tables.iter().map(|(table, changes)| {
@@ -34,7 +43,7 @@ fn input_tables(program: &Program) -> Vec<TableId> {
 
 /// The transaction's inserted rows that are not there, and deleted ones that are. The updates of a collection say no
 /// more.
-fn net(transaction: &Transaction, present: &mut dyn FnMut(TableId) -> Vec<Row>) -> Transaction {
+fn net(transaction: &Transaction, present: &mut Present) -> Transaction {
     let mut net = Transaction::default();
     for table in transaction.delete.keys().chain(transaction.insert.keys()).copied().collect::<BTreeSet<_>>()
     {
@@ -56,7 +65,7 @@ fn net(transaction: &Transaction, present: &mut dyn FnMut(TableId) -> Vec<Row>) 
 fn history(
     program: &Arc<Program>,
     tables: &Tables,
-    transactions: impl Iterator<Item = Box<dyn Fn(&mut dyn FnMut(TableId) -> Vec<Row>) -> Transaction>>,
+    transactions: impl Iterator<Item = Next>,
 ) -> Vec<(Transaction, Answer)> {
     let mut reference = Reference::new(Arc::clone(program), tables.clone());
     let mut history = Vec::new();
@@ -90,7 +99,7 @@ fn run(program: &Arc<Program>, tables: &Tables, transactions: Vec<Transaction>, 
     let steps = transactions.len();
     let operator =
         Operator::planning_from(Arc::clone(program), tables.clone(), Settings::default(), way.plan_anew_from);
-    let rows: Arc<Mutex<Vec<(TableId, Row, u64, isize)>>> = Arc::default();
+    let rows: Arc<Mutex<Vec<Change>>> = Arc::default();
     let refused: Arc<Mutex<Vec<(u64, CommitError)>>> = Arc::default();
     let (all_rows, all_refused) = (Arc::clone(&rows), Arc::clone(&refused));
     let inputs = input_tables(program);
@@ -105,20 +114,20 @@ fn run(program: &Arc<Program>, tables: &Tables, transactions: Vec<Transaction>, 
                 collections.push((*table, rows));
             }
             let connected = operator.connect(scope, collections).expect("these are the inputs");
-            let mut probe = timely::dataflow::ProbeHandle::new();
+            let probe = timely::dataflow::ProbeHandle::new();
             for (table, rows) in connected.tables {
                 let all = Arc::clone(&all_rows);
                 let keep = move |(row, time, diff): &(Row, u64, isize)| {
                     let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                     all.push((table, row.clone(), *time, *diff));
                 };
-                rows.inspect(keep).probe_with(&mut probe);
+                rows.inspect(keep).probe_with(&probe);
             }
             let all = Arc::clone(&all_refused);
             let keep = move |time: &u64, error: &CommitError| {
                 all.lock().unwrap_or_else(PoisonError::into_inner).push((*time, error.clone()));
             };
-            connected.refused.inspect_time(keep).probe_with(&mut probe);
+            connected.refused.inspect_time(keep).probe_with(&probe);
             (sessions, probe)
         });
         for (step, transaction) in transactions.iter().enumerate() {
@@ -162,10 +171,9 @@ fn agrees(case: &Case, seed: u64) -> Result<(), String> {
     let tables = if seed.is_multiple_of(3) { Tables::All } else { Tables::Outputs };
     let steps = (0..case.steps()).map(|step| {
         let (case, program) = (case.clone(), Arc::clone(&program));
-        let transaction = move |present: &mut dyn FnMut(TableId) -> Vec<Row>| {
-            case.transaction(step, &program, &mut |table| present(table))
-        };
-        Box::new(transaction) as Box<dyn Fn(&mut dyn FnMut(TableId) -> Vec<Row>) -> Transaction>
+        let transaction =
+            move |present: &mut Present| case.transaction(step, &program, &mut |table| present(table));
+        Box::new(transaction) as Next
     });
     let history = history(&program, &tables, steps);
     if history.is_empty() {
@@ -203,15 +211,11 @@ const PEERS: &str = "input table on(port: string, hv: string) key(port); input t
     peer(a, b) :- on(p, a), on(q, b), a != b;";
 
 /// One step from a history given as text.
-fn steps(
-    program: &Arc<Program>,
-    texts: &'static [&'static str],
-) -> impl Iterator<Item = Box<dyn Fn(&mut dyn FnMut(TableId) -> Vec<Row>) -> Transaction>> {
+fn steps(program: &Arc<Program>, texts: &'static [&'static str]) -> impl Iterator<Item = Next> {
     let program = Arc::clone(program);
     texts.iter().map(move |text| {
         let program = Arc::clone(&program);
-        Box::new(move |_: &mut dyn FnMut(TableId) -> Vec<Row>| transaction(&program, text))
-            as Box<dyn Fn(&mut dyn FnMut(TableId) -> Vec<Row>) -> Transaction>
+        Box::new(move |_: &mut Present| transaction(&program, text)) as Next
     })
 }
 

@@ -48,7 +48,7 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// The public error.
-    pub(crate) fn to_error(self, plan: &Plan) -> CommitError {
+    pub(crate) fn into_error(self, plan: &Plan) -> CommitError {
         let error = match self {
             Refusal::Derived(error) => error,
             Refusal::TooMany(relation) => {

@@ -112,7 +112,7 @@ impl Engine {
                 Ok(((former, rest), outputs))
             }
             Err(refusal) => {
-                let error = refusal.to_error(&self.state.plan);
+                let error = refusal.into_error(&self.state.plan);
                 self.change_back(former, rest);
                 Err(error)
             }

@@ -43,17 +43,17 @@ fn run(workers: usize, fault: Option<Fault>) -> Outcome {
             let (session, collection) = scope.new_collection();
             let mut connected = operator.connect(scope, [(a, collection)]).expect("it is an input");
             let (rows, refused) = (Arc::clone(&all), Arc::clone(&all));
-            let mut probe = timely::dataflow::ProbeHandle::new();
+            let probe = timely::dataflow::ProbeHandle::new();
             let table = connected.tables.remove(&b).expect("outputs are observed");
             let count = move |_: &(Row, u64, isize)| {
                 rows.lock().unwrap_or_else(PoisonError::into_inner).changes += 1;
             };
-            table.inspect(count).probe_with(&mut probe);
+            table.inspect(count).probe_with(&probe);
             let note = move |time: &u64, error: &CommitError| {
                 let mut outcome = refused.lock().unwrap_or_else(PoisonError::into_inner);
                 outcome.refused.push((*time, error.clone()));
             };
-            connected.refused.inspect_time(note).probe_with(&mut probe);
+            connected.refused.inspect_time(note).probe_with(&probe);
             (session, probe)
         });
         for round in 0..ROUNDS {

@@ -56,7 +56,7 @@ enum Phase {
     /// For the marks of members.
     Marks {
         came: usize,
-        marks: Marks,
+        marks: Box<Marks>,
     },
 }
 
@@ -179,7 +179,7 @@ impl Lead {
         let refusal = refusal.or_else(|| all.errors.least(&state.plan, &state.symbols).map(Refusal::Derived));
         let end = End { accepted: refusal.is_none(), reported: matches!(pass, Pass::Transaction(_)) };
         if let (Some(refusal), true) = (refusal, end.reported) {
-            effects.refused = Some(refusal.to_error(&state.plan));
+            effects.refused = Some(refusal.into_error(&state.plan));
         }
         tell(peers, &Body::End(end), effects);
     }
@@ -199,7 +199,7 @@ impl Lead {
             Pass::Rows(_) => {}
         }
         if self.next.is_empty() && self.is_time_to_collect(shared) {
-            self.phase = Phase::Marks { came: 0, marks: Marks::default() };
+            self.phase = Phase::Marks { came: 0, marks: Box::default() };
             tell(peers, &Body::Mark, effects);
         } else {
             self.go_on(peers, effects);
