@@ -6,7 +6,7 @@ use std::sync::Arc;
 use openflow_rs::flow::{ALL_TABLES, ANY_GROUP};
 use openflow_rs::{Actions, FlowCommand, FlowEntry, FlowMod, GroupEntry, Match, PortNo};
 
-use crate::check::{There, check, check_match, groups_named};
+use crate::check::{There, check, check_match, check_protocol, groups_named};
 use crate::conntrack::Connections;
 use crate::conntrack::fragments::Held;
 use crate::extract::VlanLimit;
@@ -93,8 +93,8 @@ impl Bridge {
     /// Adds a flow, replacing one with the same table, match and priority.
     ///
     /// # Errors
-    /// The flow has an action that is not interpreted or names a missing group. Prerequisites of fields are not checked:
-    /// an action on a field that a packet does not have does nothing.
+    /// The flow has an action that is not interpreted, names a missing group, or is for IP packets while the match is not.
+    /// Prerequisites of fields are not checked: an action on a field that a packet does not have does nothing.
     pub fn add_flow(&mut self, flow: FlowEntry) -> Result<(), Refused> {
         self.add_shared(Arc::new(flow))
     }
@@ -105,6 +105,7 @@ impl Bridge {
     /// As [`Bridge::add_flow`].
     pub fn add_shared(&mut self, flow: Arc<FlowEntry>) -> Result<(), Refused> {
         check_match(&flow.matches)?;
+        check_protocol(&flow.matches, &flow.actions)?;
         self.check(&flow.actions, flow.table)?;
         self.put(flow);
         Ok(())
@@ -146,6 +147,9 @@ impl Bridge {
                 let covered = |old: &&Arc<FlowEntry>| covers(&entry.matches, &old.matches);
                 found.extend(table.entries().filter(concerned).filter(covered).cloned());
             }
+        }
+        if !deletes {
+            found.iter().try_for_each(|old| check_protocol(&old.matches, &entry.actions))?;
         }
         for old in found {
             if deletes {
@@ -326,6 +330,13 @@ mod tests {
         assert_eq!(bridge.add_flow(flow("table=3 actions=goto_table:3")), back);
         let port = flow("udp,ct_state=+trk-inv,ct_tp_dst=53 actions=2");
         assert_eq!(bridge.add_flow(port), Err(Refused::Ignored(openflow_rs::Field::CtTpDst)));
+        for actions in ["dec_ttl,output:2", "mod_nw_ttl:7,output:2", "ct(table=1)", "clone(dec_ttl,output:2)"]
+        {
+            for matches in ["", "arp,"] {
+                let refused = bridge.add_flow(flow(&format!("{matches}actions={actions}")));
+                assert!(matches!(refused, Err(Refused::NotIp(_))), "{matches}{actions}");
+            }
+        }
         assert!(bridge.flows().is_empty());
         let mut group = |text: &str| bridge.add_group(text.parse().unwrap());
         for actions in ["exit", "check_pkt_larger(100)->NXM_NX_REG0[0],output:2"] {

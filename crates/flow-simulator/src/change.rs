@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use openflow_rs::{Bucket, FlowEntry, GroupEntry, GroupKind, Match};
 
-use crate::check::{There, check};
+use crate::check::{There, check, check_protocol};
 use crate::group::check_group;
 use crate::{Bridge, Refused};
 
@@ -124,7 +124,10 @@ impl Bridge {
             let alone = GroupEntry { selection, ..GroupEntry::new(*group, kind, vec![bucket.clone()]) };
             check_group(&alone)?;
         }
-        change.flows.iter().try_for_each(|flow| check(&flow.actions, flow.table, there))
+        change.flows.iter().try_for_each(|flow| {
+            check_protocol(&flow.matches, &flow.actions)?;
+            check(&flow.actions, flow.table, there)
+        })
     }
 }
 

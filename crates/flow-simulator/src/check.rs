@@ -2,7 +2,7 @@
 
 use openflow_rs::action::Learn;
 use openflow_rs::flow::ALL_TABLES;
-use openflow_rs::{Action, Actions, Field, Match, PortNo};
+use openflow_rs::{Action, Actions, Field, Match, PortNo, Prerequisite};
 
 use crate::Refused;
 
@@ -32,6 +32,18 @@ pub(crate) fn check_match(matches: &Match) -> Result<(), Refused> {
         Some(port) => Err(Refused::Ignored(port)),
         None => Ok(()),
     }
+}
+
+/// Refuses an action for IP packets in a flow that does not match them, as a switch does (`OFPBAC_MATCH_INCONSISTENT`). A bucket has
+/// no match, and there a switch takes such actions.
+pub(crate) fn check_protocol(matches: &Match, actions: &Actions) -> Result<(), Refused> {
+    actions.0.iter().try_for_each(|action| match action {
+        Action::DecTtl(_) | Action::SetTtl(_) | Action::Ct(_) if !matches.meets(Prerequisite::Ip) => {
+            Err(Refused::NotIp(Box::new(action.clone())))
+        }
+        Action::CloneActions(clone) => check_protocol(matches, &clone.actions),
+        _ => Ok(()),
+    })
 }
 
 fn check_list(actions: &[Action], table: u8, there: There<'_>) -> Result<(), Refused> {

@@ -16,6 +16,9 @@ pub enum Refused {
     /// A match on a port of a connection without its protocol, which Open vSwitch takes for no match on a port.
     #[error("`{0}` is ignored by a switch: match ct_nw_proto too")]
     Ignored(Field),
+    /// An action for IP packets in a flow for others.
+    #[error("`{0}` needs a match on IP packets: match ip or ipv6 too")]
+    NotIp(Box<Action>),
     /// A flow refers to a missing group.
     #[error("there is no group {0}: add it before the flow or bucket that names it")]
     NoGroup(u32),

@@ -53,6 +53,10 @@ const ACTIONS: &str = r"
 Arguments are positional or named: `ct(commit, zone: 5)`. A parameter shown as *name: …* must be named. `?` marks optional parameters, and `…` parameters that
 may be repeated. The comment of an example shows the action as Open vSwitch prints it.
 
+Some actions are for packets of a protocol, which the flow's own match must select: `dec_ttl`, `mod_nw_ttl` and `ct` need `ip` or `ipv6`, and whatever reads or
+writes a field needs the keyword that the field requires. Otherwise Open vSwitch refuses the flow (`OFPBAC_MATCH_INCONSISTENT`). The compiler does not check it, because match
+and actions may come from different rules.
+
 ";
 
 fn kind(kind: Kind) -> &'static str {
@@ -179,6 +183,21 @@ fn signature(action: &ActionInfo) -> String {
     format!("{}({})", action.name, parameters.join(", "))
 }
 
+/// The keyword without which a switch refuses a flow with these actions.
+fn keyword(actions: &str) -> &'static str {
+    if actions.contains("arp_spa") {
+        "arp"
+    } else if actions.contains("copy(tcp_src") {
+        "tcp"
+    } else if actions.starts_with("ct(") && actions.contains("fd00::") {
+        "ipv6"
+    } else if ["dec_ttl", "mod_nw_ttl", "ct("].iter().any(|name| actions.starts_with(name)) {
+        "ip"
+    } else {
+        ""
+    }
+}
+
 fn actions(page: &mut String) {
     let mut last = "";
     for action in ActionInfo::all() {
@@ -201,7 +220,8 @@ fn actions(page: &mut String) {
         }
         page.push_str("```nlog fragment\n");
         for (written, printed) in action.examples {
-            let _ = writeln!(page, "example(match{{}}, actions[{written}]);   # {printed}");
+            let _ =
+                writeln!(page, "example(match{{{}}}, actions[{written}]);   # {printed}", keyword(written));
         }
         page.push_str("```\n\n");
     }

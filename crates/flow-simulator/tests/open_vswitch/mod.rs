@@ -10,6 +10,7 @@ mod directed;
 mod frames;
 mod learning;
 mod pipeline;
+mod refused;
 mod shrink;
 mod speakers;
 mod tables;
