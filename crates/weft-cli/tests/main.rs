@@ -29,6 +29,7 @@ mod pipeline;
 mod plan;
 mod profile;
 mod readme;
+mod refusals;
 mod routes;
 mod support;
 mod trace;

@@ -1,0 +1,77 @@
+//! What the built-in rules refuse of routers: each message names both objects that contradict each other.
+
+use crate::support::Folder;
+
+/// Two tenants, a switch of nobody, and a router of each sort; machine `vm` is on `blue` beside `ours-blue`.
+const NETWORK: &str = "
+{kind: switch, id: blue, tenant: acme}
+---
+{kind: switch, id: green, tenant: acme}
+---
+{kind: switch, id: red, tenant: umbra}
+---
+{kind: router, id: ours, tenant: acme}
+---
+{kind: router, id: shared}
+---
+{kind: switch_port, id: vm, switch: blue, addresses: [{mac: '02:00:00:00:00:01', ips: [10.0.1.1, 'fe80::ff:fe00:ff09']}]}
+---
+{kind: router_port, id: ours-blue, router: ours, switch: blue, mac: '02:00:00:00:ff:01', networks: [10.0.1.254/24, 'fd01::ff/64']}
+---
+{kind: router_port, id: shared-blue, router: shared, switch: blue, mac: '02:00:00:00:ff:02', networks: [10.0.1.253/24]}
+";
+
+/// What a user adds to the network, and all that is said about it.
+const CLASHES: [(&str, &str); 8] = [
+    (
+        "{kind: router_port, id: p, router: ours, switch: green, mac: '02:00:00:00:ff:03', networks: [10.0.1.3/25]}",
+        "router_port p: networks: 10.0.1.0/25 overlaps 10.0.1.0/24 of router_port ours-blue of the same router; give each port of a router networks of its own",
+    ),
+    (
+        "{kind: router_port, id: p, router: shared, switch: blue, mac: '02:00:00:00:00:01', networks: [10.0.2.3/24]}",
+        "router_port p: mac: 02:00:00:00:00:01 belongs to switch_port vm",
+    ),
+    (
+        "{kind: router_port, id: p, router: shared, switch: blue, mac: '02:00:00:00:ff:03', networks: [10.0.1.1/32]}",
+        "router_port p: networks: 10.0.1.1 belongs to switch_port vm",
+    ),
+    (
+        "{kind: router_port, id: p, router: shared, switch: blue, mac: '02:00:00:00:ff:09', networks: ['fd02::1/64']}",
+        "router_port p: mac: gives the port the link-local address fe80::ff:fe00:ff09, which belongs to switch_port vm",
+    ),
+    (
+        "{kind: switch_port, id: p, switch: blue, addresses: [{mac: '02:00:00:00:00:02', ips: ['fe80::ff:fe00:ff01']}]}",
+        "router_port ours-blue: mac: gives the port the link-local address fe80::ff:fe00:ff01, which belongs to switch_port p",
+    ),
+    (
+        "{kind: router_port, id: p, router: shared, switch: blue, mac: '02:00:00:00:ff:03', networks: ['fd01::ff/64']}",
+        "router_port p: networks: fd01::ff belongs to router_port ours-blue",
+    ),
+    (
+        "{kind: router_port, id: p, router: ours, switch: red, mac: '02:00:00:00:ff:03', networks: [10.0.3.1/24]}",
+        "router_port p: switch: red belongs to tenant umbra, but router ours to tenant acme",
+    ),
+    (
+        "{kind: router_port, id: p, router: shared, switch: red, mac: '02:00:00:00:ff:03', networks: [10.0.3.1/24]}",
+        "router_port p: switch: red belongs to tenant umbra, but router shared already joins switch blue of tenant acme by router_port shared-blue; a router joins switches of one tenant",
+    ),
+];
+
+#[test]
+fn what_contradicts_a_router_is_refused_with_both_names() {
+    let folder = Folder::new();
+    folder.write("network.yaml", NETWORK);
+    let mut arguments = vec!["eval".to_owned(), "builtin".to_owned(), "--objects".to_owned()];
+    arguments.push("network.yaml".to_owned());
+    for (at, (added, _)) in CLASHES.iter().enumerate() {
+        let file = format!("{at}.yaml");
+        folder.write(&file, added);
+        arguments.push(file);
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = folder.weft(&arguments);
+    let said = &outcome.has_status(1).stderr;
+    for (added, wanted) in &CLASHES {
+        assert!(said.contains(wanted), "{added}\nis not refused with\n{wanted}\nbut\n{said}");
+    }
+}
