@@ -8,7 +8,7 @@ mod numbered;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use conformance::world::Change;
+use conformance::world::{Change, routed};
 use conformance::{Place, Simulation, Size, Step, World, history, program};
 use flow_simulator::{Bridge, Host, Packet, Tunnel};
 use frame_builder::{Encapsulation, Wrapped, unwrap};
@@ -20,6 +20,8 @@ use test_random::Random;
 const NETWORKS: u64 = 12;
 const ROUTED: u64 = 8;
 const FILTERED: u64 = 12;
+/// Seeds of networks with relays.
+const RELAYED: [u64; 4] = [13, 20, 54, 75];
 /// Frames for each.
 const FRAMES: usize = 120;
 /// A port that no flow knows.
@@ -43,6 +45,17 @@ fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
 fn hosts_with_routers_do_in_open_vswitch_what_they_do_here() {
     let seeds = test_random::seeds!("hosts_with_routers_do_in_open_vswitch_what_they_do_here", ROUTED);
     tally(seeds, Size::routed()).check(ROUTED);
+}
+
+/// One network in eight has a relay that any frame meets, so these are chosen: on the largest host of the first two, frames come to a
+/// relay, and on that of the others they leave for one.
+#[test]
+fn relays_do_in_open_vswitch_what_they_do_here() {
+    let tally = tally(RELAYED, Size::routed());
+    assert!(
+        tally.to_relays >= 20 && tally.by_relays >= 4,
+        "too few frames met a relay; look for other seeds: {tally:?}"
+    );
 }
 
 #[test]
@@ -88,6 +101,8 @@ fn tally(seeds: impl IntoIterator<Item = u64>, size: Size) -> Tally {
             .map(|node| node.ip)
             .filter(|ip| *ip != host.address() && ip.is_ipv4() == host.address().is_ipv4())
             .collect();
+        let keys = world.routing.ports.values().map(|port| world.labels.port(&routed(&port.switch)));
+        let relayed: BTreeSet<u32> = keys.collect();
         let mut switch = start(&host, &peers);
         for _ in 0..FRAMES {
             if frames.is_empty() {
@@ -103,7 +118,7 @@ fn tally(seeds: impl IntoIterator<Item = u64>, size: Size) -> Tally {
             }
             let way = Way::any(&mut random, &host, &peers, port.filter(|_| from_own));
             match same(&way, &mut switch, &mut host, &bytes) {
-                Ok(out) => tally.add(&out),
+                Ok(out) => tally.add(&way, &out, &relayed),
                 Err(difference) => {
                     panic!("seed {seed}\n{difference}\n{world}")
                 }
@@ -138,10 +153,19 @@ struct Tally {
     by_ports: usize,
     /// Frames of which some copy left in a tunnel.
     in_tunnels: usize,
+    /// Frames that left for a relay.
+    to_relays: usize,
+    /// Frames that came to the host as a relay and left it.
+    by_relays: usize,
 }
 
 impl Tally {
-    fn add(&mut self, out: &[Out]) {
+    /// Counts a frame that came this way; `relayed` are the tunnel keys of frames for relays.
+    fn add(&mut self, way: &Way, out: &[Out], relayed: &BTreeSet<u32>) {
+        let to_relay = |out: &Out| matches!(out, Out::Tunnel(wrapped) if relayed.contains(&wrapped.key));
+        let came = matches!(way, Way::Tunnel(_, wrapped) if relayed.contains(&wrapped.key));
+        self.to_relays += usize::from(out.iter().any(to_relay));
+        self.by_relays += usize::from(came && !out.is_empty());
         let in_tunnel = |out: &Out| matches!(out, Out::Tunnel(_));
         self.sent += 1;
         self.forwarded += usize::from(!out.is_empty());
