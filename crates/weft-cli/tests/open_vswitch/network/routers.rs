@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use frame_builder::{Endpoints, IPV4, IPV6, Ipv4, Ipv6, Mac, UDP, ethernet};
-use lab::{Lab, Migration, Order, PingOptions, Reach, Taps, VmSpec};
+use lab::{Host, Lab, Migration, Order, PingOptions, Reach, Taps, VmSpec};
 use testbed::{DEADLINE, Settings, Testbed};
 
 use super::support::{bring_up, mtu_of, settings, wait_for};
@@ -126,6 +126,53 @@ fn relays_carry_what_stacks_send() {
         }
     }
     a_machine_moves(&testbed);
+}
+
+/// The hosts to which flows of a host send packets by tunnels.
+fn sends_to(lab: &Lab, from: &str) -> BTreeSet<String> {
+    let from = lab.host(from).unwrap();
+    let flows = from.ofctl(&["-O", "OpenFlow15", "dump-flows", &from.bridge_endpoint("br-int")]).unwrap();
+    let gets = |host: &Host| flows.contains(&format!("set_field:{}->tun_dst", host.ip));
+    lab.hosts().unwrap().into_iter().filter(gets).map(|host| host.name.clone()).collect()
+}
+
+/// Host hv2 sends all packets for switch a by one relay, hv1 or hv3. The switch of that host dies: the other one relays, and passes on
+/// what is for its own machine, until the first is back.
+#[test]
+fn a_relay_that_dies_is_replaced() {
+    let testbed = Testbed::start(Settings { hosts: 3, ..settings("dead-relay") }).unwrap();
+    let [one, two, _, far, _] = RED;
+    let ports = [one, two, far];
+    let hosts = ["hv1", "hv3", "hv2"];
+    let machines: Vec<VmSpec> =
+        ports.iter().zip(hosts).map(|(port, host)| machine("red", *port, host)).collect();
+    bring_up(&testbed, &chain("red", &ports, "relay"), &machines);
+    let lab = testbed.lab().unwrap();
+    let of = |n| IpAddr::V4(addresses("a", n).0);
+    for n in [1, 2] {
+        lab.wait_ping("red-far", of(n), DEADLINE).unwrap();
+    }
+
+    let relays = sends_to(lab, "hv2");
+    let relay = relays.first().unwrap().clone();
+    let (dead, other, living) = if relay == "hv1" { ("hv1", "hv3", of(2)) } else { ("hv3", "hv1", of(1)) };
+    let only = |name: &str| BTreeSet::from([name.to_owned()]);
+    assert_eq!(relays, only(dead));
+    let ping = lab.spawn_ping("red-far", living, Duration::from_millis(10)).unwrap();
+    ping.wait_received(20, DEADLINE).unwrap();
+    let host = lab.host(dead).unwrap();
+    host.kill_vswitchd().unwrap();
+    wait_for("another relay", || (sends_to(lab, "hv2") == only(other)).then_some(()));
+    ping.wait_received(50, DEADLINE).unwrap();
+    let result = ping.stop().unwrap();
+    println!("the relay dies: {} of {} lost, dark for {:?}", result.lost(), result.sent, result.longest_gap);
+
+    host.start_vswitchd().unwrap();
+    testbed.wait_in_sync().unwrap();
+    wait_for("the first relay again", || (sends_to(lab, "hv2") == only(dead)).then_some(()));
+    for n in [1, 2] {
+        lab.wait_ping("red-far", of(n), DEADLINE).unwrap();
+    }
 }
 
 const MACHINES: [&str; 7] =
