@@ -167,9 +167,9 @@ impl Member {
         effects
     }
 
-    /// Ends the evaluation: the state is unknown.
+    /// Ends the evaluation: the state is unknown. The lead reports that, even if the changes of this time have left already.
     fn break_off(&mut self, why: String, effects: &mut Effects) {
-        if self.is_busy() {
+        if self.lead.is_some() {
             effects.refused = Effects::engine_failed(why.clone()).refused;
         }
         (self.state, self.former, self.running) = (None, None, None);

@@ -97,7 +97,7 @@ fn workers_give_symbols_back_that_nothing_holds() {
 
 #[test]
 fn a_worker_that_panics_ends_the_work_of_all_and_not_the_dataflow() {
-    for fault in [Fault::Deriving, Fault::Ending, Fault::WorkerEnding, Fault::Symbols] {
+    for fault in [Fault::Deriving, Fault::Ending, Fault::WorkerEnding, Fault::Output, Fault::Symbols] {
         let Outcome { refused, .. } = run(2, Some(fault));
         let injected = format!("injected at {fault:?}");
         let says = |error: &CommitError| matches!(error, CommitError::Engine(why) if why.contains(&injected));

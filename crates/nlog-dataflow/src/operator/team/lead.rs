@@ -208,6 +208,7 @@ impl Lead {
 
     /// Reports the changes of input tables that are observed.
     fn report(&self, changes: Changes, shared: &Shared, effects: &mut Effects) {
+        inject(Fault::Output);
         let Some(plan) = &self.plan else { return };
         for (table, delta) in changes.tables {
             if plan.relations[table.0 as usize].wanted {
