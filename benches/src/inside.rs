@@ -30,6 +30,14 @@ pub(crate) enum Running {
 }
 
 impl Running {
+    /// Lets the engine do its maintenance. An operator is never told that nothing waits.
+    pub(crate) fn idle(&mut self) -> Result<()> {
+        match self {
+            Running::Outside(engine) => Ok(engine.idle()?),
+            Running::Inside(_) => Ok(()),
+        }
+    }
+
     pub(crate) fn commit(&mut self, transaction: &Transaction) -> Result<Delta> {
         Ok(match self {
             Running::Outside(engine) => engine.commit(transaction).map(|Committed { delta, .. }| delta)?,

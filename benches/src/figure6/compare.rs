@@ -41,6 +41,19 @@ pub(crate) fn by_hand(runs: usize, run: Run) -> Result<Vec<Line>> {
     add("… 10 ports added, p99 ms", 3, Aim::Ratio(0.8), |run| run.added.p99_ms);
     add("… 10 ports removed, median ms", 3, Aim::None, |run| run.removed.median_ms);
     add("… 10 ports removed, p99 ms", 3, Aim::None, |run| run.removed.p99_ms);
+    let after = |of: fn(&Figures) -> f64| ids.0.iter().map(of).collect::<Vec<_>>();
+    lines.push(Line::alone(
+        "… idle work after 10 ports moved, median ms",
+        3,
+        after(|run| run.idle.median_ms),
+        Aim::None,
+    ));
+    lines.push(Line::alone(
+        "… idle work after 10 ports moved, p99 ms",
+        3,
+        after(|run| run.idle.p99_ms),
+        Aim::None,
+    ));
     let columns = in_turns(runs, (Side::WeftColumns, run), (Side::HandValues, run))?;
     let rows = in_turns(runs, (Side::WeftRows, run), (Side::HandValues, run))?;
     for (name, pairs) in [("by columns", columns), ("by rows", rows)] {

@@ -14,7 +14,7 @@ mod tests;
 mod weft;
 pub(crate) mod workload;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -80,6 +80,8 @@ pub(crate) struct Figures {
     pub(crate) rest_mib: f64,
     /// Transactions that move ports, in milliseconds.
     pub(crate) moved: Latency,
+    /// What the engine does after each transaction that moves ports, while no transaction waits.
+    pub(crate) idle: Latency,
     /// Transactions that add ports.
     pub(crate) added: Latency,
     /// Those that take them back.
@@ -119,6 +121,8 @@ pub(crate) struct Outcome {
     took: Duration,
     /// Processor time of all threads in between.
     cpu: Duration,
+    /// What the engine then does while no transaction waits.
+    idle: Duration,
     /// OVSDB tunnels inserted (true) and deleted.
     tunnels: Vec<([u32; 2], bool)>,
     /// The number of flows inserted, less those deleted.
@@ -146,6 +150,14 @@ impl Outcome {
     pub(crate) fn tunnel(&mut self, from: u32, to: u32, came: bool) {
         self.tunnels.push(([from, to], came));
         self.count(hash([2, from, to, 0]), came);
+    }
+
+    /// Lets the engine do its maintenance, and times it.
+    fn rest(&mut self, idle: impl FnOnce() -> Result<()>) -> Result<()> {
+        let start = Instant::now();
+        idle()?;
+        self.idle = start.elapsed();
+        Ok(())
     }
 
     fn count(&mut self, hash: u64, came: bool) {
@@ -193,7 +205,8 @@ pub(crate) fn run(side: Side, run: Run) -> Result<Figures> {
 /// Loads the network, moves ports, adds and removes some.
 ///
 /// The load includes the tunnels' port numbers, as after a restart. Each later transaction is followed by a second one
-/// that inserts the numbers of new tunnels and deletes those of removed ones; both are timed.
+/// that inserts the numbers of new tunnels and deletes those of removed ones; both are timed. Weft's engine is idle after
+/// each, as in a controller, and that time is a figure of its own.
 pub(crate) fn drive(
     network: &Network,
     steps: usize,
@@ -209,25 +222,27 @@ pub(crate) fn drive(
     drop(loaded);
     let rest_mib = measure::resident_mib();
 
-    let mut step = |change: Change| -> Result<Duration> {
+    let mut step = |change: Change| -> Result<[Duration; 2]> {
         let first = commit(change)?;
         let second = commit(first.answer())?;
         output.add(&first);
         output.add(&second);
-        Ok(first.took + second.took)
+        Ok([first.took + second.took, first.idle + second.idle])
     };
-    let mut moved = Vec::new();
+    let (mut moved, mut idle) = (Vec::new(), Vec::new());
     for change in network.moves(steps, PORTS) {
-        moved.push(step(change)?);
+        let [took, after] = step(change)?;
+        moved.push(took);
+        idle.push(after);
     }
     let (mut added, mut removed) = (Vec::new(), Vec::new());
     for change in network.additions(steps, PORTS) {
         let inverse = change.inverse();
-        added.push(step(change)?);
-        removed.push(step(inverse)?);
+        added.push(step(change)?[0]);
+        removed.push(step(inverse)?[0]);
     }
-    let [moved, added, removed] = [moved, added, removed].map(Latency::new);
-    Ok(Figures { load_s, load_cpu_s, peak_mib, rest_mib, moved, added, removed, output })
+    let [moved, idle, added, removed] = [moved, idle, added, removed].map(Latency::new);
+    Ok(Figures { load_s, load_cpu_s, peak_mib, rest_mib, moved, idle, added, removed, output })
 }
 
 impl Output {

@@ -53,6 +53,7 @@ pub(super) fn ids(network: &Network, run: Run) -> Result<Figures> {
                 tables.report(&mut outcome, table.table, row.into_iter(), came);
             }
         }
+        outcome.rest(|| Ok(engine.idle().map(drop)?))?;
         Ok(outcome)
     })
 }
@@ -77,6 +78,7 @@ pub(super) fn by_columns(network: &Network, run: Run) -> Result<Figures> {
                 }
             }
         }
+        outcome.rest(|| Ok(engine.idle()?))?;
         Ok(outcome)
     })
 }
@@ -120,6 +122,7 @@ fn rows(network: &Network, run: Run, program: &nlog::Program, mut engine: Runnin
                 }
             }
         }
+        outcome.rest(|| engine.idle())?;
         Ok(outcome)
     })
 }

@@ -166,20 +166,13 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
     /// Publishes the staged changes.
     pub(crate) fn publish(&mut self) {
         self.recent.append(&mut self.staged);
-        if self.recent.len() > MOST_RECENT {
-            self.merge();
-        }
+        // One at a time: all of them at once would make one transaction in five slow.
+        self.insert_recent(self.recent.len().saturating_sub(MOST_RECENT));
     }
 
     /// Inserts the recent batches into the spine, which merges batches of similar size.
     pub(crate) fn merge(&mut self) {
-        if self.recent.is_empty() {
-            return;
-        }
-        self.insert_recent();
-        if self.clock > CLOCK_LIMIT {
-            self.rewrite();
-        }
+        self.insert_recent(self.recent.len());
     }
 
     /// The number of recent batches.
@@ -188,10 +181,21 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         self.recent.len()
     }
 
-    /// Moves recent batches into the spine, and allows everything before the clock to be compacted.
-    fn insert_recent(&mut self) {
+    /// Moves the oldest recent batches into the spine, so many of them.
+    fn insert_recent(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        self.insert_into_spine(count);
+        if self.clock > CLOCK_LIMIT {
+            self.rewrite();
+        }
+    }
+
+    /// Moves batches into the spine, and allows everything before the clock to be compacted.
+    fn insert_into_spine(&mut self, count: usize) {
         let mut known = std::mem::take(&mut self.batches);
-        for batch in self.recent.drain(..) {
+        for batch in self.recent.drain(..count) {
             self.clock += 1;
             self.spine.insert(Rc::clone(&batch.batch));
             known.push(batch);
@@ -222,12 +226,13 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         }
         self.spine = new_spine();
         self.batches.clear();
+        self.recent.clear();
         self.clock = 0;
         // The changes are already accepted, so their sums are in range.
         let staged = self.stage(updates);
         debug_assert!(staged.is_ok());
         self.recent.append(&mut self.staged);
-        self.insert_recent();
+        self.insert_into_spine(self.recent.len());
     }
 
     /// The non-empty batches of a view.
