@@ -205,7 +205,7 @@ impl State {
 
     /// Fails with the least error of the transaction, if there is one.
     pub(crate) fn refusal(&self) -> Result<(), Refusal> {
-        self.errors.least(&self.plan, &self.symbols).map_or(Ok(()), |error| Err(Refusal::Derived(error)))
+        self.errors.refusal(&self.plan, &self.symbols).map_or(Ok(()), Err)
     }
 
     /// Turns derived rows into a set, and notes those that their table forbids.

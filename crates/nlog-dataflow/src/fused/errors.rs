@@ -21,6 +21,8 @@ pub(crate) struct Errors {
     failures: BTreeMap<(u32, Symbol), Diff>,
     pub(crate) conflicts: Vec<Conflict>,
     pub(crate) forbidden: Vec<Forbidden>,
+    /// The least relation that has a row with too many derivations.
+    too_many: Option<RelationId>,
 }
 
 /// The rows at a worker of a relation that forbids them.
@@ -100,10 +102,25 @@ impl Errors {
         }
         self.conflicts.extend(other.conflicts);
         self.forbidden.extend(other.forbidden);
+        self.too_many = [self.too_many, other.too_many].into_iter().flatten().min();
     }
 
-    /// The error to report, if any.
-    pub(crate) fn least(&self, plan: &Plan, symbols: &Symbols) -> Option<DerivedError> {
+    /// Notes a refusal that one of several workers has met: it goes on, because the others count on its packets.
+    pub(crate) fn note(&mut self, refusal: &Refusal) {
+        // Errors of derived rows are counted here already.
+        if let Refusal::TooMany(relation) = refusal {
+            self.too_many = Some(self.too_many.map_or(*relation, |known| known.min(*relation)));
+        }
+    }
+
+    /// Why the transaction is refused, if it is. Does not depend on the worker that met an error.
+    pub(crate) fn refusal(&self, plan: &Plan, symbols: &Symbols) -> Option<Refusal> {
+        let too_many = self.too_many.map(Refusal::TooMany);
+        too_many.or_else(|| self.least(plan, symbols).map(Refusal::Derived))
+    }
+
+    /// The least error among derived rows, if any.
+    fn least(&self, plan: &Plan, symbols: &Symbols) -> Option<DerivedError> {
         let program = &plan.program;
         let failures =
             self.failures.iter().filter(|(_, count)| **count > 0).map(|((rule, failure), _)| DerivedError {

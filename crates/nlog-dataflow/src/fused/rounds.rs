@@ -69,8 +69,6 @@ pub(crate) struct Rounds {
     /// The relations of the level.
     derivations: Vec<Derivation>,
     awaited: Awaited,
-    /// The first refusal that this worker met. It goes on nevertheless, because the others count on its packets.
-    refusal: Option<Refusal>,
 }
 
 /// The contents of the packets that a worker waits for.
@@ -102,23 +100,14 @@ impl Rounds {
                 return Some(self.settle(state));
             }
             Awaited::Indexes { changed, received } => {
-                if let Err(error) = state.receive_at_indexes(&changed, received, arrived) {
-                    self.refusal.get_or_insert(error);
+                if let Err(refusal) = state.receive_at_indexes(&changed, received, arrived) {
+                    state.errors.note(&refusal);
                 }
             }
         }
         (self.level, self.derivations) = state.begin_level()?;
         let rounds = state.rounds_of_bindings(&self.derivations);
         Some(self.bindings(state, rounds))
-    }
-
-    /// A relation that has a row with too many derivations, if this worker met one.
-    pub(crate) fn too_many(&self) -> Option<RelationId> {
-        match self.refusal {
-            Some(Refusal::TooMany(relation)) => Some(relation),
-            // The errors of derived rows are counted over all workers.
-            Some(Refusal::Derived(_)) | None => None,
-        }
     }
 
     /// The next round, if bindings may move in this many more rounds.
@@ -137,8 +126,8 @@ impl Rounds {
     /// Turns the results of the level into sets, and sends their changes to indexes.
     fn settle(&mut self, state: &mut State) -> Vec<Packet> {
         for mut derivation in std::mem::take(&mut self.derivations) {
-            if let Err(error) = state.settle_own(&mut derivation) {
-                self.refusal.get_or_insert(error);
+            if let Err(refusal) = state.settle_own(&mut derivation) {
+                state.errors.note(&refusal);
             }
         }
         let (out, changed, received) = state.send_to_indexes(self.level);
@@ -153,13 +142,12 @@ impl State {
         if facts {
             self.state_facts();
         }
-        let mut rounds = Rounds::default();
         for (id, delta) in changes {
-            if let Err(error) = self.change(*id, delta.clone()) {
-                rounds.refusal.get_or_insert(error);
+            if let Err(refusal) = self.change(*id, delta.clone()) {
+                self.errors.note(&refusal);
             }
         }
-        rounds
+        Rounds::default()
     }
 
     /// Runs the pipelines of the least level on the agenda; `None` if the agenda is empty.

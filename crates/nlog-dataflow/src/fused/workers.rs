@@ -55,8 +55,6 @@ pub(crate) enum Answer {
 pub(crate) struct Ran {
     pub(crate) changed: Changed,
     pub(crate) errors: Errors,
-    /// A relation that has a row with too many derivations.
-    pub(crate) too_many: Option<RelationId>,
 }
 
 /// The work of a worker since the engine was started.
@@ -128,18 +126,13 @@ impl Workers {
     ) -> Result<Result<Changed, Refusal>, Lost> {
         let changes = Arc::new(changes);
         self.others.tell(&Order::Run(Arc::clone(&changes), facts))?;
-        let mut too_many = run(state, self.others.as_mut(), &changes, facts)?;
+        run(state, self.others.as_mut(), &changes, facts)?;
         let mut changed: BTreeMap<RelationId, (Delta, Option<Attributed>)> = BTreeMap::new();
         let mut own = state.take_changed();
         for answer in self.others.answers()? {
             let Answer::Ran(ran) = answer else { return Err(Lost) };
             own.extend(ran.changed);
             state.errors.append(ran.errors);
-            // Report the least error, so that it does not depend on the worker that met it.
-            too_many = [too_many, ran.too_many].into_iter().flatten().min();
-        }
-        if let Some(relation) = too_many {
-            return Ok(Err(Refusal::TooMany(relation)));
         }
         if let Err(refusal) = state.refusal() {
             return Ok(Err(refusal));
@@ -230,13 +223,13 @@ fn run(
     carrier: &mut dyn Carrier,
     changes: &[(RelationId, Delta)],
     facts: bool,
-) -> Result<Option<RelationId>, Lost> {
+) -> Result<(), Lost> {
     let mut rounds = state.begin_rounds(changes, facts);
     let mut arrived = Vec::new();
     while let Some(out) = rounds.advance(state, arrived) {
         arrived = carrier.exchange(out)?;
     }
-    Ok(rounds.too_many())
+    Ok(())
 }
 
 /// Executes the orders of worker 0 until they end. `between` is called after each transaction.
@@ -248,10 +241,10 @@ pub(crate) fn serve(
     while let Some(order) = superior.order()? {
         let answer = match order {
             Order::Run(changes, facts) => {
-                let too_many = run(state, superior, &changes, facts)?;
+                run(state, superior, &changes, facts)?;
                 // Worker 0 chooses the error to report from the errors of all workers.
                 let errors = std::mem::take(&mut state.errors);
-                Answer::Ran(Box::new(Ran { changed: state.take_changed(), errors, too_many }))
+                Answer::Ran(Box::new(Ran { changed: state.take_changed(), errors }))
             }
             Order::End(accepted) => {
                 inject(Fault::WorkerEnding);

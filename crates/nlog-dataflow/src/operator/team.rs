@@ -63,8 +63,8 @@ enum Body {
     Run(Arc<Vec<(RelationId, Delta)>>, bool),
     /// A member's packet in a round.
     Packet(Round, Packet),
-    /// A member has run the changes.
-    Ran(Box<Ran>),
+    /// A member has run the changes, with these errors.
+    Ran(Box<Errors>),
     /// The transaction ends.
     End(End),
     /// Mark the symbols in use.
@@ -72,14 +72,6 @@ enum Body {
     Marks(Box<Marks>),
     /// A member panicked.
     Broken(String),
-}
-
-/// The result of changes at a member.
-#[derive(Debug, Clone, Default)]
-struct Ran {
-    errors: Errors,
-    /// A relation that has a row with too many derivations.
-    too_many: Option<RelationId>,
 }
 
 /// The end of a transaction.
@@ -202,9 +194,9 @@ impl Member {
                 self.state.iter_mut().chain(&mut self.former).for_each(|state| state.mark(&mut marks));
                 self.send(LEAD, Body::Marks(Box::new(marks)), effects);
             }
-            Body::Ran(ran) => {
+            Body::Ran(errors) => {
                 if let (Some(lead), Some(state)) = (&mut self.lead, &self.state) {
-                    lead.has_run(*ran, state, self.peers, effects);
+                    lead.has_run(*errors, state, self.peers, effects);
                 }
             }
             Body::Marks(marks) => {
@@ -242,11 +234,10 @@ impl Member {
             }
             return;
         }
-        let too_many = rounds.too_many();
         self.changed = state.take_changed();
-        let ran = Ran { errors: std::mem::take(&mut state.errors), too_many };
+        let errors = std::mem::take(&mut state.errors);
         self.running = None;
-        self.send(LEAD, Body::Ran(Box::new(ran)), effects);
+        self.send(LEAD, Body::Ran(Box::new(errors)), effects);
     }
 
     fn end(&mut self, end: End, effects: &mut Effects) {

@@ -10,11 +10,11 @@ use nlog_plan::query::{Plan, RelationId};
 
 use super::super::Shared;
 use super::super::ports::Effects;
-use super::{Body, End, LEAD, Message, Ran};
+use super::{Body, End, LEAD, Message};
 use crate::fused::NEW_SYMBOLS;
 use crate::fused::delta::Delta;
 use crate::fused::engine::State;
-use crate::fused::errors::Refusal;
+use crate::fused::errors::Errors;
 use crate::fused::fault::{Fault, inject};
 use crate::fused::inputs::{Changes, Inputs};
 use crate::fused::output::Output;
@@ -51,7 +51,7 @@ enum Phase {
     Pass {
         pass: Pass,
         ran: usize,
-        all: Ran,
+        errors: Errors,
     },
     /// For the marks of members.
     Marks {
@@ -162,21 +162,18 @@ impl Lead {
             }
         };
         tell(peers, &Body::Run(Arc::new(changes), facts), effects);
-        self.phase = Phase::Pass { pass, ran: 0, all: Ran::default() };
+        self.phase = Phase::Pass { pass, ran: 0, errors: Errors::default() };
     }
 
-    /// Takes the result of a member. Decides how the pass ends once all have come.
-    pub(super) fn has_run(&mut self, ran: Ran, state: &State, peers: usize, effects: &mut Effects) {
-        let Phase::Pass { pass, ran: count, all } = &mut self.phase else { return };
-        all.errors.append(ran.errors);
-        all.too_many = [all.too_many, ran.too_many].into_iter().flatten().min();
-        *count += 1;
-        if *count < peers {
+    /// Takes the errors of a member. Decides how the pass ends once all have come.
+    pub(super) fn has_run(&mut self, of_member: Errors, state: &State, peers: usize, effects: &mut Effects) {
+        let Phase::Pass { pass, ran, errors } = &mut self.phase else { return };
+        errors.append(of_member);
+        *ran += 1;
+        if *ran < peers {
             return;
         }
-        // The least of all errors, so that it does not depend on the member that met it.
-        let refusal = all.too_many.map(Refusal::TooMany);
-        let refusal = refusal.or_else(|| all.errors.least(&state.plan, &state.symbols).map(Refusal::Derived));
+        let refusal = errors.refusal(&state.plan, &state.symbols);
         let end = End { accepted: refusal.is_none(), reported: matches!(pass, Pass::Transaction(_)) };
         if let (Some(refusal), true) = (refusal, end.reported) {
             effects.refused = Some(refusal.into_error(&state.plan));

@@ -136,8 +136,8 @@ fn sends_to(lab: &Lab, from: &str) -> BTreeSet<String> {
     lab.hosts().unwrap().into_iter().filter(gets).map(|host| host.name.clone()).collect()
 }
 
-/// Host hv2 sends all packets for switch a by one relay, hv1 or hv3. The switch of that host dies: the other one relays, and passes on
-/// what is for its own machine, until the first is back.
+/// Host hv2 sends all packets for switch a to one relay, hv1 or hv3. When the switch of that host dies, the other host takes over as
+/// the relay until the first host is back. Its own machine stays reachable.
 #[test]
 fn a_relay_that_dies_is_replaced() {
     let testbed = Testbed::start(Settings { hosts: 3, ..settings("dead-relay") }).unwrap();
