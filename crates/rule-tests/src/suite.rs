@@ -1,6 +1,7 @@
 //! The unit tests of a folder, with one file replaced by another text.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -36,12 +37,23 @@ pub struct Suite<'a> {
     rules: Option<Workspace>,
     /// For each file of tests its program, compiled when it is first needed.
     tests: BTreeMap<&'a str, Workspace>,
+    /// By file of rules: the tests that noticed a change of it, each once, the last one last.
+    noticed: HashMap<String, Vec<Noticed>>,
+}
+
+/// A test that noticed a change of rules.
+#[derive(PartialEq, Eq)]
+struct Noticed {
+    /// The file of tests.
+    file: String,
+    /// The test's name.
+    test: String,
 }
 
 impl<'a> Suite<'a> {
     /// The tests of a folder, none of them compiled yet.
     pub fn new(folder: &'a Folder) -> Suite<'a> {
-        Suite { folder, rules: None, tests: BTreeMap::new() }
+        Suite { folder, rules: None, tests: BTreeMap::new(), noticed: HashMap::new() }
     }
 
     /// The rules without tests, with this text for a file; none if they do not compile.
@@ -52,9 +64,20 @@ impl<'a> Suite<'a> {
     }
 
     /// The verdict of the tests that a file can affect on this text of it, in the reference evaluator alone. The first
-    /// failing test ends the run; a test that panics fails.
+    /// failing test ends the run; a test that panics fails. Tests that noticed an earlier text of the file run first, the last
+    /// one before the others: rules of one file are often needed by the same test.
     pub fn verdict(&mut self, file: &str, text: &str) -> Verdict {
-        self.verdict_of(self.folder.tests_of(file), file, text, Evaluators::Reference)
+        let mut tests = self.folder.tests_of(file);
+        let noticed = self.noticed.get(file).map_or(&[][..], Vec::as_slice);
+        tests.sort_by_key(|name| Reverse(noticed.iter().rposition(|noticed| noticed.file == *name)));
+        let verdict = self.verdict_of(tests, file, text, Evaluators::Reference);
+        if let Verdict::Failed { file: tests, test } = &verdict {
+            let of_file = self.noticed.entry(file.to_owned()).or_default();
+            let last = Noticed { file: tests.clone(), test: test.clone() };
+            of_file.retain(|noticed| *noticed != last);
+            of_file.push(last);
+        }
+        verdict
     }
 
     /// The verdict of all tests on the files as they are.
@@ -79,7 +102,10 @@ impl<'a> Suite<'a> {
             let Some(program) = compile(workspace, folder, file, text) else {
                 return Verdict::Rejected { file: name.to_owned() };
             };
-            let own = program.tests.iter().filter(|test| *test.place.file == *name);
+            let mut own: Vec<_> = program.tests.iter().filter(|test| *test.place.file == *name).collect();
+            let noticed = self.noticed.get(file).map_or(&[][..], Vec::as_slice);
+            let is = |noticed: &Noticed, test: &str| noticed.file == *name && noticed.test == *test;
+            own.sort_by_key(|test| Reverse(noticed.iter().rposition(|noticed| is(noticed, &test.name))));
             for test in own {
                 let passed = catch_unwind(AssertUnwindSafe(|| passes(&program, test, evaluators)));
                 if !passed.unwrap_or(false) {
@@ -99,4 +125,37 @@ fn compile(workspace: &mut Workspace, folder: &Folder, file: &str, text: &str) -
     let program = workspace.compilation().program.clone();
     workspace.set_text(file, own).ok()?;
     program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_noticed_a_change_runs_before_the_others() {
+        let rules = |first: &str, second: &str| {
+            format!(
+                "input table a(n: int) key(n);\noutput table b(n: int);\noutput table c(n: int);\n\
+                 b(n) :- a(n){first};\nc(n) :- a(n){second};\n"
+            )
+        };
+        let test = |name: &str, table: &str| {
+            format!("test \"{name}\" {{\n    given {{ a(1); }}\n    expect {table}(1);\n}}\n")
+        };
+        let import = "import \"a.nlog\";\n".to_owned();
+        let folder = Folder::from_texts([
+            ("a.nlog", rules("", "")),
+            ("a.test.nlog", import.clone() + &test("of b", "b") + &test("of c", "c")),
+            ("z.test.nlog", import + &test("of both", "b")),
+        ]);
+        let mut suite = Suite::new(&folder);
+        let failed = |file: &str, test: &str| Verdict::Failed { file: file.into(), test: test.into() };
+        assert_eq!(suite.verdict("a.nlog", &rules("", "")), Verdict::Passed);
+        let (no_b, no_c, neither) = (rules(", n > 1", ""), rules("", ", n > 1"), rules(", n > 1", ", n > 1"));
+        assert_eq!(suite.verdict("a.nlog", &neither), failed("a.test.nlog", "of b"));
+        assert_eq!(suite.verdict("a.nlog", &no_c), failed("a.test.nlog", "of c"));
+        assert_eq!(suite.verdict("a.nlog", &neither), failed("a.test.nlog", "of c"));
+        assert_eq!(suite.verdict("a.nlog", &no_b), failed("a.test.nlog", "of b"));
+        assert_eq!(suite.verdict("a.nlog", &neither), failed("a.test.nlog", "of b"));
+    }
 }
