@@ -270,7 +270,7 @@ impl pb::controller_server::Controller for Api {
         let counting = self.engine.counting(of).await.map_err(stopping)?;
         let planned = tokio::task::spawn_blocking(move || counting.plan());
         let plan = planned.await.map_err(|error| Status::internal(error.to_string()))?;
-        let asked = self.engine.flow_counts(plan.keys()).await.map_err(stopping)?;
+        let asked = self.engine.counts(plan.to_read()).await.map_err(stopping)?;
         drop(turn);
         let (sender, parts) = parts(account);
         tokio::spawn(plan.send(asked, self.surveys.clone(), sender));

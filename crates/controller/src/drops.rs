@@ -1,5 +1,5 @@
-//! Why packets are dropped. The rules say which flows drop them for which cause ([`DropCauses`]); whose flows these are follows from
-//! the universal flows ([`Scope`]). The switches are asked for the counters when somebody wants to know ([`crate::flow_counts`]).
+//! Why packets are dropped. The rules say which flows and meters count which cause ([`DropCauses`]); whose flows these are follows from
+//! the universal flows ([`Scope`]), and meters are of whole hosts. The switches are asked for the counters when somebody wants to know ([`crate::flow_counts`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,6 +23,21 @@ pub(crate) struct DropCauses {
     texts: BTreeMap<Arc<str>, Arc<str>>,
     /// By table and first priority: the last priority, and the cause.
     flows: BTreeMap<(u8, u16), (u16, Arc<str>)>,
+    /// By number of a meter, the cause.
+    meters: BTreeMap<u32, Arc<str>>,
+}
+
+/// The flows and the meters of a host that count what is dropped.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Counters {
+    pub(crate) flows: BTreeSet<FlowKey>,
+    pub(crate) meters: BTreeSet<u32>,
+}
+
+impl Counters {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flows.is_empty() && self.meters.is_empty()
+    }
 }
 
 impl DropCauses {
@@ -43,6 +58,13 @@ impl DropCauses {
             }
             causes.flows.extend(delta.insert.iter().filter_map(dropping_flow));
         }
+        if let Some(delta) = delta(rules.dropping_meters) {
+            let causes = Arc::make_mut(causes);
+            for (meter, _) in delta.delete.iter().filter_map(dropping_meter) {
+                causes.meters.remove(&meter);
+            }
+            causes.meters.extend(delta.insert.iter().filter_map(dropping_meter));
+        }
     }
 
     /// The causes and their sentences.
@@ -56,9 +78,20 @@ impl DropCauses {
         (place.0 == table && priority <= *last).then_some(cause)
     }
 
+    /// Why what comes to a meter is dropped, given its number.
+    pub(crate) fn cause_of_meter(&self, meter: u32) -> Option<&Arc<str>> {
+        self.meters.get(&meter)
+    }
+
+    /// What counts the drops of a host.
+    fn of_host(&self, desired: &Desired) -> Counters {
+        let meters = self.meters.keys().filter(|meter| desired.meters.contains_key(meter)).copied();
+        Counters { flows: self.flows_of_host(desired), meters: meters.collect() }
+    }
+
     /// The flows of a host that drop packets.
-    fn of_host(&self, desired: &Desired) -> Vec<FlowKey> {
-        let mut found = Vec::new();
+    fn flows_of_host(&self, desired: &Desired) -> BTreeSet<FlowKey> {
+        let mut found = BTreeSet::new();
         for ((table, first), (last, _)) in &self.flows {
             let after = last.checked_add(1).map(|priority| FlowKey::before(*table, priority));
             let from = desired.flows.range(FlowKey::before(*table, *first)..);
@@ -88,6 +121,14 @@ fn dropping_flow(row: &Row) -> Option<(Place, (u16, Arc<str>))> {
     };
     let place = (u8::try_from(*table).ok()?, u16::try_from(*first).ok()?);
     Some((place, (u16::try_from(*last).ok()?, cause.clone())))
+}
+
+/// A row; `None` if no switch can have such a meter.
+fn dropping_meter(row: &Row) -> Option<(u32, Arc<str>)> {
+    match row.as_slice() {
+        [Value::String(cause), Value::Int(meter)] => Some((u32::try_from(*meter).ok()?, cause.clone())),
+        _ => None,
+    }
 }
 
 /// Of what drops are counted.
@@ -148,17 +189,17 @@ impl Scope {
         Scope::Object(OfObject { owners, port: Some(own), datapaths: around })
     }
 
-    /// The flows that drop packets of it, by host; `None` if none are named.
-    pub(crate) fn flows(
+    /// What counts the packets of it that are dropped, by host; `None` if the rules name nothing.
+    pub(crate) fn counters(
         &self,
         causes: &DropCauses,
         desired: &BTreeMap<String, Arc<Desired>>,
         provenance: &Provenance,
         rules: &Rules,
-    ) -> Option<BTreeMap<String, Vec<FlowKey>>> {
+    ) -> Option<BTreeMap<String, Counters>> {
         let of_host = |(node, desired): (&String, &Arc<Desired>)| (node.clone(), causes.of_host(desired));
         match self {
-            _ if causes.flows.is_empty() => None,
+            _ if causes.flows.is_empty() && causes.meters.is_empty() => None,
             Scope::Nothing => None,
             Scope::Network => Some(desired.iter().map(of_host).collect()),
             Scope::Host(node) => Some(desired.get_key_value(node).into_iter().map(of_host).collect()),
@@ -168,8 +209,8 @@ impl Scope {
                     desired.flows.get(key).is_some_and(ovs_driver::Flow::drops)
                 };
                 let here = |(node, desired): (&String, &Arc<Desired>)| {
-                    let here = keys.iter().filter(|key| drops(desired, key)).cloned().collect();
-                    (node.clone(), here)
+                    let flows = keys.iter().filter(|key| drops(desired, key)).cloned().collect();
+                    (node.clone(), Counters { flows, ..Counters::default() })
                 };
                 (!keys.is_empty()).then(|| desired.iter().map(here).collect())
             }
@@ -235,6 +276,7 @@ mod tests {
         DropCauses {
             texts: BTreeMap::new(),
             flows: [flow(1, 10, 20, "low"), flow(1, u16::MAX, u16::MAX, "high")].into(),
+            meters: [(7, "low".into()), (9, "high".into())].into(),
         }
     }
 
@@ -271,7 +313,17 @@ mod tests {
             "table=2,priority=0,actions=drop",
         ]);
         let found: Vec<(u8, u16)> =
-            causes().of_host(&desired).iter().map(|key| (key.table(), key.priority())).collect();
+            causes().of_host(&desired).flows.iter().map(|key| (key.table(), key.priority())).collect();
         assert_eq!(found, [(1, 10), (1, 20), (1, u16::MAX)]);
+    }
+
+    #[test]
+    fn of_a_host_those_meters_count_that_it_has() {
+        let meter = ovs_driver::Meter { rate: 1, burst: 1 };
+        let desired = Desired { meters: [(7, meter), (8, meter)].into(), ..Desired::default() };
+        let counters = causes().of_host(&desired);
+        assert_eq!(counters, Counters { flows: BTreeSet::new(), meters: [7].into() });
+        assert_eq!(causes().cause_of_meter(7).map(|cause| &**cause), Some("low"));
+        assert_eq!(causes().cause_of_meter(8), None);
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use network::{Batch, Object, ObjectKey, Outcome};
 use nlog_data::CommitError;
-use ovs_driver::{Desired, FlowCount, FlowKey};
+use ovs_driver::{Desired, FlowKey};
 use serde_json::{Map, Value as Json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
@@ -25,7 +25,7 @@ use crate::core::{
 };
 use crate::fleet::{Asking, Fleet, FleetEvent, Learned};
 use crate::flood_drops::{FloodSurvey, Metered};
-use crate::flow_counts::{Counted, Counting};
+use crate::flow_counts::{Counted, Counting, Counts, ToRead};
 use crate::journal::{Journal, JournalError};
 use crate::learned::Survey;
 use crate::logical_flows::LogicalFlows;
@@ -124,7 +124,7 @@ enum Change {
 type Answer<T> = oneshot::Sender<T>;
 
 /// What flows of switches have counted, not asked yet, by transport node.
-pub(crate) type Countings = Vec<(String, Asking<Vec<FlowCount>>)>;
+pub(crate) type Countings = Vec<(String, Asking<Counts>)>;
 
 /// A selection of the objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,8 +167,8 @@ pub(crate) enum Query {
         of: Counted,
         answer: Answer<Counting>,
     },
-    FlowCounts {
-        keys: BTreeMap<String, Vec<FlowKey>>,
+    Counts {
+        to_read: BTreeMap<String, ToRead>,
         answer: Answer<Countings>,
     },
     TableFlows {
@@ -288,12 +288,9 @@ impl Engine {
         self.ask(|answer| Query::Counting { of, answer }).await
     }
 
-    /// The question what these flows of switches have counted, to be asked by whoever wants to know.
-    pub(crate) async fn flow_counts(
-        &self,
-        keys: BTreeMap<String, Vec<FlowKey>>,
-    ) -> Result<Countings, Stopping> {
-        self.ask(|answer| Query::FlowCounts { keys, answer }).await
+    /// The question what these flows and meters of switches have counted, to be asked by whoever wants to know.
+    pub(crate) async fn counts(&self, to_read: BTreeMap<String, ToRead>) -> Result<Countings, Stopping> {
+        self.ask(|answer| Query::Counts { to_read, answer }).await
     }
 
     /// The network around objects with these ids. If a change is to be tried out, `without` is what it deletes.
@@ -659,12 +656,12 @@ impl Worker {
             Query::Counting { of, answer } => {
                 let _ = answer.send(Counting::of(core, &of));
             }
-            Query::FlowCounts { keys, answer } => {
-                let count = |(node, keys): (String, Vec<FlowKey>)| {
-                    let counting = self.fleet.flow_counts(&node, keys);
-                    (node, counting)
+            Query::Counts { to_read, answer } => {
+                let read = |(node, to_read): (String, ToRead)| {
+                    let counts = to_read.read(&self.fleet, &node);
+                    (node, counts)
                 };
-                drop(answer.send(keys.into_iter().map(count).collect()));
+                drop(answer.send(to_read.into_iter().map(read).collect()));
             }
             Query::TableFlows { tables, answer } => {
                 let read = |(node, tables): (String, BTreeSet<u8>)| {

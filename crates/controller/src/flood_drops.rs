@@ -143,7 +143,7 @@ mod tests {
     fn each_meter_is_told_with_its_port_and_others_are_left_out() {
         let meter = |port: &str, limit| FloodMeter { port: port.into(), limit };
         let meters = BTreeMap::from([(1, meter("b1", 100)), (2, meter("b2", 5))]);
-        let count = |meter, packets, dropped| MeterCount { meter, packets, dropped };
+        let count = |meter, packets, dropped| MeterCount { meter, packets, bytes: 0, dropped };
         let answer = message("hv1", Ok(vec![count(9, 3, 3), count(1, 1000, 890)]), &meters);
         let drops = |port: &str, limit, frames, dropped| pb::FloodDrops {
             node: "hv1".to_owned(),

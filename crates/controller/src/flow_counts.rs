@@ -1,4 +1,4 @@
-//! The packets that flows have counted for objects, and those that flows drop. The rules say which flows are whose
+//! The packets that flows have counted for objects, and those that are dropped. The rules say which flows are whose
 //! ([`CountedFlows`], [`DropCauses`]); the switches are asked for their counters ([`Plan`]) when somebody wants to know. Nothing is kept.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use nlog_data::{Canonical, Committed, Row, Value};
 use openflow_rs::Match;
-use ovs_driver::{Desired, FlowCount, FlowKey, ReadError};
+use ovs_driver::{Desired, FlowCount, FlowKey, MeterCount, ReadError};
 
 use crate::answers::PartSender;
 use crate::core::Core;
-use crate::drops::{DropCauses, Scope};
-use crate::fleet::Asking;
+use crate::drops::{Counters, DropCauses, Scope};
+use crate::fleet::{Asking, Fleet};
 use crate::learned::{Surveys, ask_all, unread};
 use crate::pb;
 use crate::provenance::Provenance;
@@ -92,14 +92,45 @@ pub(crate) struct Counting {
     rules: Arc<Rules>,
 }
 
-/// The flows of a host that answer a question.
+/// The flows and the meters of a host that answer a question.
 #[derive(Debug, Default)]
 struct OfHost {
     counted: BTreeSet<FlowKey>,
-    dropping: BTreeSet<FlowKey>,
+    dropping: Counters,
 }
 
-/// The flows that answer a question, by host.
+/// The flows to read on a host, and whether to read its meters.
+pub(crate) struct ToRead {
+    flows: Vec<FlowKey>,
+    meters: bool,
+}
+
+/// What they have counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    flows: Vec<FlowCount>,
+    meters: Vec<MeterCount>,
+}
+
+impl ToRead {
+    /// Reads them from the switch of a transport node.
+    pub(crate) fn read(self, fleet: &Fleet, node: &str) -> Asking<Counts> {
+        let flows = (!self.flows.is_empty()).then(|| fleet.flow_counts(node, self.flows));
+        let meters = self.meters.then(|| fleet.meter_counts(node));
+        Box::pin(async move {
+            let mut counts = Counts::default();
+            if let Some(flows) = flows {
+                counts.flows = flows.await?;
+            }
+            if let Some(meters) = meters {
+                counts.meters = meters.await?;
+            }
+            Ok(counts)
+        })
+    }
+}
+
+/// The flows and the meters that answer a question, by host.
 pub(crate) struct Plan {
     /// How many flows the rules name for the object.
     flows: usize,
@@ -125,11 +156,11 @@ impl Counting {
     /// Looks for the flows. Takes a while in a large network.
     pub(crate) fn plan(self) -> Plan {
         let Counting { counted, scope, causes, desired, provenance, rules } = self;
-        let dropping = scope.flows(&causes, &desired, &provenance, &rules);
+        let dropping = scope.counters(&causes, &desired, &provenance, &rules);
         let mut hosts: BTreeMap<String, OfHost> = BTreeMap::new();
         let drops = dropping.is_some();
-        for (node, keys) in dropping.into_iter().flatten().filter(|(_, keys)| !keys.is_empty()) {
-            hosts.entry(node).or_default().dropping.extend(keys);
+        for (node, dropping) in dropping.into_iter().flatten().filter(|(_, counters)| !counters.is_empty()) {
+            hosts.entry(node).or_default().dropping = dropping;
         }
         for (node, desired) in desired.iter().filter(|_| !counted.is_empty()) {
             let here: BTreeSet<FlowKey> =
@@ -143,16 +174,19 @@ impl Counting {
 }
 
 impl Plan {
-    /// The flows to read, by host.
-    pub(crate) fn keys(&self) -> BTreeMap<String, Vec<FlowKey>> {
-        let keys = |of: &OfHost| of.counted.union(&of.dropping).cloned().collect();
-        self.hosts.iter().map(|(node, of)| (node.clone(), keys(of))).collect()
+    /// What to read, by host.
+    pub(crate) fn to_read(&self) -> BTreeMap<String, ToRead> {
+        let to_read = |of: &OfHost| ToRead {
+            flows: of.counted.union(&of.dropping.flows).cloned().collect(),
+            meters: !of.dropping.meters.is_empty(),
+        };
+        self.hosts.iter().map(|(node, of)| (node.clone(), to_read(of))).collect()
     }
 
     /// Asks the switches, and sends the answer of each as it comes.
     pub(crate) async fn send(
         self,
-        asked: Vec<(String, Asking<Vec<FlowCount>>)>,
+        asked: Vec<(String, Asking<Counts>)>,
         surveys: Surveys,
         sender: PartSender<pb::CountFlowsResponse>,
     ) {
@@ -180,7 +214,7 @@ impl Plan {
 /// The answer of one host.
 fn message(
     node: &str,
-    counts: Result<Vec<FlowCount>, ReadError>,
+    counts: Result<Counts, ReadError>,
     of: &OfHost,
     causes: &DropCauses,
 ) -> pb::CountFlowsResponse {
@@ -190,19 +224,29 @@ fn message(
             return pb::CountFlowsResponse { unread: vec![unread(node, &error)], ..Default::default() };
         }
     };
-    // A flow that the switch does not have yet has counted nothing.
     let (mut all, mut drops) =
         (pb::FlowCounts { node: node.to_owned(), ..Default::default() }, BTreeMap::new());
-    for FlowCount { key, packets, bytes } in &counts {
+    let mut add = |cause, packets: u64, bytes: u64| {
+        let Some(cause) = cause else { return };
+        if packets > 0 {
+            let dropped: &mut pb::DropCount = drops.entry(cause).or_default();
+            dropped.packets = dropped.packets.saturating_add(packets);
+            dropped.bytes = dropped.bytes.saturating_add(bytes);
+        }
+    };
+    // A flow or a meter that the switch does not have yet has counted nothing.
+    for FlowCount { key, packets, bytes } in &counts.flows {
         if of.counted.contains(key) {
             all.packets = all.packets.saturating_add(*packets);
             all.bytes = all.bytes.saturating_add(*bytes);
         }
-        let cause = causes.cause_of(key.table(), key.priority());
-        if let Some(cause) = cause.filter(|_| *packets > 0 && of.dropping.contains(key)) {
-            let dropped: &mut pb::DropCount = drops.entry(cause).or_default();
-            dropped.packets = dropped.packets.saturating_add(*packets);
-            dropped.bytes = dropped.bytes.saturating_add(*bytes);
+        if of.dropping.flows.contains(key) {
+            add(causes.cause_of(key.table(), key.priority()), *packets, *bytes);
+        }
+    }
+    for MeterCount { meter, packets, bytes, .. } in &counts.meters {
+        if of.dropping.meters.contains(meter) {
+            add(causes.cause_of_meter(*meter), *packets, *bytes);
         }
     }
     let named = drops.into_iter().map(|(cause, count)| pb::DropCount { cause: cause.to_string(), ..count });

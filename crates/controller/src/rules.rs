@@ -15,8 +15,8 @@ use pipeline::Names;
 use switch_tables::{
     ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, CANDIDATES, COLLECTOR_SETS, CONNECTION_METERS,
     CONNTRACK_LIMITS, CONNTRACK_ZONES, COUNTED_FLOWS, DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS,
-    EFFECTIVE_ROUTES, FLOOD_METERS, FLOWS, GROUPS, LEARNED_ADDRESSES, LEARNING_HOSTS, METERS, PATCHES,
-    PORT_HOMES, PROBLEMS, TUNNELS,
+    DROPPING_METERS, EFFECTIVE_ROUTES, FLOOD_METERS, FLOWS, GROUPS, LEARNED_ADDRESSES, LEARNING_HOSTS,
+    METERS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
 };
 use tracing::warn;
 
@@ -58,6 +58,7 @@ pub struct Rules {
     pub(crate) counted_flows: Option<TableId>,
     pub(crate) drop_causes: Option<TableId>,
     pub(crate) dropping_flows: Option<TableId>,
+    pub(crate) dropping_meters: Option<TableId>,
     pub(crate) effective_routes: Option<TableId>,
     /// The kind of objects that are routers.
     pub(crate) router_kind: Option<String>,
@@ -204,10 +205,10 @@ impl Rules {
         let [zones, limits, counted_flows, connection_meters] =
             [CONNTRACK_ZONES, CONNTRACK_LIMITS, COUNTED_FLOWS, CONNECTION_METERS]
                 .map(|table| interface.table(&table));
-        let [effective_routes, collectors, drop_causes, dropping_flows] =
-            [EFFECTIVE_ROUTES, COLLECTOR_SETS, DROP_CAUSES, DROPPING_FLOWS]
-                .map(|table| interface.table(&table));
-        let [groups, candidates] = [GROUPS, CANDIDATES].map(|table| interface.table(&table));
+        let [drop_causes, dropping_flows, dropping_meters] =
+            [DROP_CAUSES, DROPPING_FLOWS, DROPPING_METERS].map(|table| interface.table(&table));
+        let [groups, candidates, collectors, effective_routes] =
+            [GROUPS, CANDIDATES, COLLECTOR_SETS, EFFECTIVE_ROUTES].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
@@ -261,6 +262,7 @@ impl Rules {
             counted_flows,
             drop_causes,
             dropping_flows,
+            dropping_meters,
             effective_routes,
             router_kind,
             universal,
@@ -311,7 +313,7 @@ impl Rules {
         let learned = [self.learned_addresses, self.learning_hosts, self.flood_meters, self.counted_flows];
         let places = [self.awaited_flows, self.announcements, self.homes];
         let others = [self.addresses, self.problems, self.datapath_labels, self.effective_routes];
-        let drops = [self.drop_causes, self.dropping_flows];
+        let drops = [self.drop_causes, self.dropping_flows, self.dropping_meters];
         let states = self.states.iter().map(|state| state.table);
         let single = of_switches
             .into_iter()

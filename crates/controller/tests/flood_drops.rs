@@ -46,7 +46,7 @@ async fn the_hosts_are_given_meters_and_asked_what_they_have_dropped() {
     assert_eq!(second.values().collect::<Vec<_>>(), [&Meter { rate: 2000, burst: 200 }]);
 
     let meter = *first.keys().next().unwrap();
-    running.switches.count("hv1", vec![MeterCount { meter, packets: 1000, dropped: 890 }]);
+    running.switches.count("hv1", vec![MeterCount { meter, packets: 1000, bytes: 64_000, dropped: 890 }]);
     let found = client.flood_drops(None).await.unwrap();
     let rows: Vec<_> =
         found.drops.iter().map(|row| (&*row.node, &*row.port, row.limit, row.frames, row.dropped)).collect();
@@ -92,7 +92,7 @@ async fn the_hosts_are_asked_which_connections_they_have_dropped() {
     assert_eq!(meters.values().collect::<Vec<_>>(), [&Meter { rate: 50, burst: 50 }]);
     assert_eq!(limits.values().map(|limits| limits.established).collect::<Vec<_>>(), [600]);
     let meter = *meters.keys().next().unwrap();
-    running.switches.count("hv1", vec![MeterCount { meter, packets: 1000, dropped: 890 }]);
+    running.switches.count("hv1", vec![MeterCount { meter, packets: 1000, bytes: 64_000, dropped: 890 }]);
     let found = client.connection_drops(Some("busy-1")).await.unwrap();
     let rows: Vec<_> =
         found.drops.iter().map(|row| (&*row.port, row.limit, row.frames, row.dropped)).collect();

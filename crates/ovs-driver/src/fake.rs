@@ -296,7 +296,7 @@ impl FakeSwitch {
         });
     }
 
-    /// From now on, the counters of a meter say that so many packets came, and that so many of them were dropped.
+    /// From now on, the counters of a meter say that so many packets of 100 bytes came, and that so many of them were dropped.
     pub fn count(&self, meter: u32, packets: u64, dropped: u64) {
         self.shared.lock().metered.insert(meter, (packets, dropped));
     }

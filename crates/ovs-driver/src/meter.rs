@@ -35,6 +35,8 @@ pub struct MeterCount {
     pub meter: u32,
     /// Packets that came to it.
     pub packets: u64,
+    /// Their bytes, without the checksum of frames.
+    pub bytes: u64,
     /// Those of them that it dropped.
     pub dropped: u64,
 }
@@ -42,7 +44,7 @@ pub struct MeterCount {
 impl MeterCount {
     pub(crate) fn new(stats: &MeterStats) -> MeterCount {
         let dropped = stats.bands.iter().map(|(packets, _)| packets).sum();
-        MeterCount { meter: stats.id, packets: stats.packets, dropped }
+        MeterCount { meter: stats.id, packets: stats.packets, bytes: stats.bytes, dropped }
     }
 }
 

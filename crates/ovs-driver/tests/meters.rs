@@ -155,6 +155,6 @@ async fn counters_are_read_when_somebody_asks() {
     driven.handle.set_desired(Arc::new(limited(&[(7, 100), (8, 5)])));
     driven.synced().await;
     setting.fake.count(7, 1000, 890);
-    let count = |meter, packets, dropped| MeterCount { meter, packets, dropped };
+    let count = |meter, packets, dropped| MeterCount { meter, packets, bytes: packets * 100, dropped };
     assert_eq!(driven.handle.meter_counts().await, Ok(vec![count(7, 1000, 890), count(8, 0, 0)]));
 }

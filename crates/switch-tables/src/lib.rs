@@ -154,6 +154,8 @@ tables! {
     DROP_CAUSES = Output "drop_cause" ["cause": STRING, "text": STRING];
     /// The flows that drop packets, and why.
     DROPPING_FLOWS = Output "dropping_flow" ["cause": STRING, "table_id": INT, "first": INT, "last": INT];
+    /// The meters of what is dropped, and why.
+    DROPPING_METERS = Output "dropping_meter" ["cause": STRING, "meter": INT];
 
     /// Routes of routers as they take effect. The kind that the first column refers to is that of routers.
     EFFECTIVE_ROUTES = Output "effective_route"
@@ -208,6 +210,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     COUNTED_FLOWS,
     DROP_CAUSES,
     DROPPING_FLOWS,
+    DROPPING_METERS,
     EFFECTIVE_ROUTES,
 ];
 

@@ -366,7 +366,8 @@ impl Connection {
             let counted = |id: &u32| {
                 let (packets, dropped) = state.metered.get(id).copied().unwrap_or_default();
                 let bands = vec![(dropped, 0)];
-                MeterStats { id: *id, flows: 0, packets, bytes: 0, duration: Duration::ZERO, bands }
+                let bytes = packets * 100;
+                MeterStats { id: *id, flows: 0, packets, bytes, duration: Duration::ZERO, bands }
             };
             state.table.meters.keys().map(counted).collect()
         };

@@ -72,7 +72,7 @@ async fn meters_are_added_changed_and_removed_and_survive_a_restart_and_others()
     driven.confirmed(7).await;
     assert_eq!(meters(&ovs), [printed(METER_MAX, 5), printed(7, 200)]);
     assert_eq!(ovs.flows().len(), 2);
-    let count = |meter| MeterCount { meter, packets: 0, dropped: 0 };
+    let count = |meter| MeterCount { meter, packets: 0, bytes: 0, dropped: 0 };
     let mut counts = driven.handle.meter_counts().await.unwrap();
     counts.sort_by_key(|count| count.meter);
     assert_eq!(counts, [count(7), count(METER_MAX)]);
