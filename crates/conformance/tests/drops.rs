@@ -10,13 +10,12 @@ use conformance::{Simulation, Size, Step, World, history, program};
 use flow_simulator::trace::{Step as Traced, What};
 use nlog::Program;
 use nlog_data::Value;
+use openflow_rs::{Action, FlowEntry};
 use pipeline::Pipeline;
 use test_random::Random;
 
 /// What ends copies of packets that go elsewhere, or what no network can do anything about, by stage and priority: no cause counts it.
-const NO_DROPS: [(&str, &str); 4] = [
-    // Open vSwitch credits both outcomes of a comparison of sizes, so no counter says it.
-    ("R_LEAVE", "TOO_LARGE"),
+const NO_DROPS: [(&str, &str); 3] = [
     // The sender's own copy of what it floods.
     ("OUT_PORT", "OWN_FRAME"),
     // The home of the port has a copy too.
@@ -34,11 +33,22 @@ const UNCOUNTED: [&str; 7] =
 const SUBROUTINES: [&str; 8] =
     ["LEARN", "CONNECTION_METER", "ANNOUNCED", "IDENTITY", "FDB", "NEIGHBOUR", "RELOCATE", "ACL"];
 
-/// The flows that drop packets.
+/// The flows that drop packets, and the meters of those that have one.
 struct Causes {
     /// By table and first priority.
     flows: BTreeMap<(u8, u16), (u16, String)>,
+    /// By number.
+    meters: BTreeMap<u32, String>,
     pipeline: Pipeline,
+}
+
+/// Whether a packet ends at a flow. What passes a meter goes nowhere either if nothing follows, except from a subroutine.
+fn ends(stage: &str, entry: &FlowEntry) -> bool {
+    match &entry.actions.0[..] {
+        [] => true,
+        [Action::Meter(_)] => !SUBROUTINES.contains(&stage),
+        _ => false,
+    }
 }
 
 impl Causes {
@@ -61,19 +71,29 @@ impl Causes {
             ((*table as u8, *first as u16), (*last as u16, cause.to_string()))
         };
         let flows: BTreeMap<_, _> = contents["dropping_flow"].iter().map(row).collect();
-        let named: BTreeSet<String> = flows.values().map(|(_, cause)| cause.clone()).collect();
+        let meter = |row: &nlog_data::Row| {
+            let [Value::String(cause), Value::Int(meter)] = &row[..] else { panic!("{row:?}") };
+            (*meter as u32, cause.to_string())
+        };
+        let meters: BTreeMap<_, _> = contents["dropping_meter"].iter().map(meter).collect();
+        let named = flows.values().map(|(_, cause)| cause).chain(meters.values()).cloned();
+        let named: BTreeSet<String> = named.collect();
         let said = contents["drop_cause"].iter().map(|row| match &row[0] {
             Value::String(cause) => cause.to_string(),
             other => panic!("{other:?}"),
         });
         assert!(!named.is_empty(), "no facts");
-        assert_eq!(named, said.collect(), "each cause has a sentence and a flow");
-        Causes { flows, pipeline: Pipeline::new(rules) }
+        assert_eq!(named, said.collect(), "each cause has a sentence and a flow or a meter");
+        Causes { flows, meters, pipeline: Pipeline::new(rules) }
     }
 
-    fn cause(&self, table: u8, priority: u16) -> Option<&str> {
-        let ((at, _), (last, cause)) = self.flows.range(..=(table, priority)).next_back()?;
-        (*at == table && priority <= *last).then_some(cause)
+    /// Why a flow at which a packet ends drops it.
+    fn cause(&self, table: u8, entry: &FlowEntry) -> Option<&str> {
+        if let [Action::Meter(meter)] = &entry.actions.0[..] {
+            return self.meters.get(&meter.id).map(String::as_str);
+        }
+        let ((at, _), (last, cause)) = self.flows.range(..=(table, entry.priority)).next_back()?;
+        (*at == table && entry.priority <= *last).then_some(cause)
     }
 
     /// Adds the causes of the ends of a packet on a host, and says what is wrong with one.
@@ -83,9 +103,9 @@ impl Causes {
                 let names = self.pipeline.names();
                 let stage = names.stage_name(*table).unwrap_or_default();
                 match entry {
-                    Some(entry) if entry.actions.0.is_empty() => {
+                    Some(entry) if ends(stage, entry) => {
                         let priority = names.priority_name(*table, entry.priority).unwrap_or_default();
-                        match self.cause(*table, entry.priority) {
+                        match self.cause(*table, entry) {
                             Some(cause) => met.push(cause.to_owned()),
                             None if NO_DROPS.contains(&(stage, priority)) => {}
                             None => {
@@ -112,7 +132,13 @@ const PAGE: &str = include_str!("../../../docs/reference/drops.md");
 fn the_page_of_drops_has_each_cause() {
     let rules = program::rules();
     let causes = Causes::of(&rules);
-    let codes: BTreeSet<&str> = causes.flows.values().map(|(_, cause)| cause.as_str()).collect();
+    let codes: BTreeSet<&str> = causes
+        .flows
+        .values()
+        .map(|(_, cause)| cause)
+        .chain(causes.meters.values())
+        .map(String::as_str)
+        .collect();
     let table = PAGE.split_once("## The causes").and_then(|(_, rest)| rest.split_once("\n## ")).unwrap().0;
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let said: BTreeSet<&str> = rows.map(|(code, _)| code).collect();

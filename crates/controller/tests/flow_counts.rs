@@ -1,7 +1,7 @@
 //! What the flows of an object have counted, asked over the socket of a controller.
 
 use network::ObjectKey;
-use ovs_driver::{FlowCount, FlowKey};
+use ovs_driver::{FlowCount, FlowKey, MeterCount};
 
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start_with};
@@ -68,14 +68,20 @@ async fn the_counters_of_an_object_are_read_from_the_hosts_that_have_its_flows()
     running.stop().await;
 }
 
-/// Flows that drop packets: of each port, of each switch, and one of each host. One of each port forwards, at a priority of a cause.
+/// Flows that drop packets: of each port, of each switch, and one of each host. One of each port forwards, at a priority of a cause. Of
+/// the two meters of each host, what comes to one is dropped.
 const DROPS: &str = r#"
 output table drop_cause(cause: string, text: string) key(cause);
 output table dropping_flow(cause: string, table_id: int, first: int, last: int) key(table_id, first);
+output table dropping_meter(cause: string, meter: int) key(meter);
 drop_cause("refused", "nobody may send it");
 drop_cause("lost", "nobody has it");
 dropping_flow("refused", 5, 10, 20);
 dropping_flow("lost", 6, 0, 0);
+output table of_meter(hv: string, meter: int, rate: int, burst: int) key(hv, meter);
+dropping_meter("lost", 3);
+of_meter(hv, meter, 1, 1) :- transport_node(id: hv, ..), dropping_meter(_, meter);
+of_meter(hv, 4, 1, 1) :- transport_node(id: hv, ..);
 table logical_port_flow(port: string, table_id: int, priority: int, match: match, actions: actions);
 table logical_flow(switch: string, table_id: int, priority: int, match: match, actions: actions);
 logical_port_flow(port, 5, 15, match_reg1(label), actions[]) :- port_label(port, label);
@@ -106,13 +112,19 @@ async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
     for host in ["hv1", "hv2"] {
         running.switches.connect(host, report(&[], &[])).await;
     }
-    // Each flow has counted one packet, on hv2 two.
+    // Each flow and each meter has counted one packet, on hv2 two.
     for (host, packets) in [("hv1", 1), ("hv2", 2)] {
         let keys: Vec<FlowKey> = running.switches.look(host, |switch| {
             switch.desired.as_ref().expect("a desired state").flows.keys().cloned().collect()
         });
         let counted = |key: FlowKey| FlowCount { key, packets, bytes: packets * 100 };
         running.switches.pass(host, keys.into_iter().map(counted).collect());
+        let meters: Vec<u32> = running.switches.look(host, |switch| {
+            switch.desired.as_ref().expect("a desired state").meters.keys().copied().collect()
+        });
+        assert_eq!(meters, [3, 4]);
+        let counted = |meter| MeterCount { meter, packets, bytes: packets * 100, dropped: 0 };
+        running.switches.count(host, meters.into_iter().map(counted).collect());
     }
     let by_cause = |found: &controller::client::FlowCounts| -> Vec<(String, (u64, u64))> {
         let drops = found.drops.as_ref().expect("drops are counted");
@@ -129,12 +141,12 @@ async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
     // Its two ports count too.
     let switch = client.flow_counts("switch", "blue").await.unwrap();
     assert_eq!(by_cause(&switch), [lost(3), refused(6)]);
-    // The ports and switches of both, and the flow of the host.
+    // The ports and switches of both, and the flow and the meter of the host.
     let host = client.flow_counts("transport_node", "hv1").await.unwrap();
-    assert_eq!((host.hosts, by_cause(&host)), (1, vec![lost(2), refused(4)]));
+    assert_eq!((host.hosts, by_cause(&host)), (1, vec![lost(3), refused(4)]));
     let before = running.switches.look("hv1", |switch| switch.asked.len());
     let network = client.drops_everywhere().await.unwrap();
-    assert_eq!((network.hosts, by_cause(&network)), (2, vec![lost(6), refused(12)]));
+    assert_eq!((network.hosts, by_cause(&network)), (2, vec![lost(9), refused(12)]));
     // Only flows without actions drop.
     let asked = running.switches.look("hv1", |switch| switch.asked[before..].to_vec());
     let with_actions = asked.iter().filter(|key| (key.table(), key.priority()) == (5, 16)).count();

@@ -53,8 +53,10 @@ const IP_B: Ipv4Addr = Ipv4Addr::new(10, 40, 0, 2);
 const IP_C: Ipv4Addr = Ipv4Addr::new(10, 41, 0, 1);
 const ECHO_PORT: u16 = 7;
 const TELNET: u16 = 23;
-/// The bytes of the data in each datagram.
+/// The bytes of the data in a datagram.
 const DATA: usize = 8;
+/// The same of one that no switch carries.
+const TOO_MUCH: usize = 1600;
 
 /// Of a port: the interface that carries it.
 fn interface(port: &str) -> String {
@@ -86,7 +88,12 @@ fn send(host: &Host, from: u16, frame: &[u8]) {
 /// A frame with UDP.
 fn datagram(to: Mac, from: Mac, mut ip: Ipv4, ttl: u8, port: u16) -> Vec<u8> {
     ip.ttl = ttl;
-    let payload = udp(ECHO_PORT, port, &[0; DATA], Endpoints::V4(ip.src, ip.dst));
+    with_data(to, from, &ip, port, DATA)
+}
+
+/// A frame with UDP and so many bytes of data.
+fn with_data(to: Mac, from: Mac, ip: &Ipv4, port: u16, data: usize) -> Vec<u8> {
+    let payload = udp(ECHO_PORT, port, &vec![0; data], Endpoints::V4(ip.src, ip.dst));
     ethernet(to, from, IPV4, &ip.packet(&payload))
 }
 
@@ -110,6 +117,8 @@ fn of_network(testbed: &Testbed) -> BTreeMap<String, u64> {
 
 /// What is sent, why it is dropped, and the objects besides the host whose counters say so.
 struct Case {
+    /// Frames that take the same way and arrive.
+    arriving: Vec<Vec<u8>>,
     frame: Vec<u8>,
     from: &'static str,
     cause: &'static str,
@@ -119,7 +128,7 @@ struct Case {
 fn cases() -> Vec<Case> {
     let ip = |src, dst| Ipv4::new(src, dst, UDP);
     let to = |dst: [u8; 4]| datagram(ROUTER, A, ip(IP_A, dst.into()), 64, ECHO_PORT);
-    let case = |cause, from, frame, objects| Case { frame, from, cause, objects };
+    let case = |cause, from, frame, objects| Case { arriving: Vec::new(), frame, from, cause, objects };
     // Said by a machine that is no router.
     let advertisement = {
         let link_local = "fe80::ff:fe00:4002".parse().unwrap();
@@ -169,6 +178,11 @@ fn cases() -> Vec<Case> {
         case("policy", "a", to([198, 51, 100, 1]), &[("router", "edge")]),
         case("dead-route", "a", to([192, 0, 2, 1]), &[("router", "edge")]),
         case("no-route", "a", to([203, 0, 113, 1]), &[("router", "edge")]),
+        // Both flows behind the comparison of sizes count each packet.
+        Case {
+            arriving: vec![to([10, 41, 0, 1]); 3],
+            ..case("too-large", "a", with_data(ROUTER, A, &ip(IP_A, IP_C), ECHO_PORT, TOO_MUCH), &[])
+        },
         case("unresolved", "a", to([10, 41, 0, 99]), &[]),
     ]
 }
@@ -205,8 +219,10 @@ fn each_cause_has_a_counter_of_its_own() {
         WATCHED.into_iter().map(|(kind, id)| ((kind, id), of_object(&testbed, kind, id))).collect()
     };
     let (mut seen, mut everywhere) = (look(), of_network(&testbed));
-    for Case { frame, from, cause, objects } in cases() {
-        send(&hv1, ports[from], &frame);
+    for Case { arriving, frame, from, cause, objects } in cases() {
+        for frame in arriving.iter().chain([&frame]) {
+            send(&hv1, ports[from], frame);
+        }
         let more = |counts: &BTreeMap<String, u64>| {
             let mut counts = counts.clone();
             *counts.entry(cause.to_owned()).or_default() += 1;
