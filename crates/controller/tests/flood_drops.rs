@@ -1,10 +1,11 @@
 //! What ports with a limit of floods have lost, asked over the socket of a controller with the built-in rules.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use controller::Rules;
-use ovs_driver::{Meter, MeterCount};
+use ovs_driver::{Desired, METER_MAX, Meter, MeterCount};
 
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start_with};
@@ -19,6 +20,13 @@ const PORTS: &str = "
 ---
 {kind: switch_port, id: loud-3, switch: loud}
 ";
+
+/// The meters of a host that are for one port. It has one more, for a common flow.
+fn meters_of_ports(desired: &Desired) -> BTreeMap<u32, Meter> {
+    let mut meters = desired.meters.clone();
+    assert!(meters.remove(&METER_MAX).is_some(), "{meters:?}");
+    meters
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hosts_are_given_meters_and_asked_what_they_have_dropped() {
@@ -38,10 +46,9 @@ async fn the_hosts_are_given_meters_and_asked_what_they_have_dropped() {
         }
     };
     tokio::time::timeout(Duration::from_mins(1), wanted).await.unwrap();
-    let meters = |host: &str| {
-        running.switches.look(host, |switch| switch.desired.as_ref().expect("a desired state").meters.clone())
-    };
-    let (first, second) = (meters("hv1"), meters("hv2"));
+    let desired =
+        |host| running.switches.look(host, |switch| switch.desired.clone().expect("a desired state"));
+    let (first, second) = (meters_of_ports(&desired("hv1")), meters_of_ports(&desired("hv2")));
     assert_eq!(first.values().collect::<Vec<_>>(), [&Meter { rate: 100, burst: 10 }]);
     assert_eq!(second.values().collect::<Vec<_>>(), [&Meter { rate: 2000, burst: 200 }]);
 
@@ -87,7 +94,7 @@ async fn the_hosts_are_asked_which_connections_they_have_dropped() {
     tokio::time::timeout(Duration::from_mins(1), wanted).await.unwrap();
     let (meters, limits) = running.switches.look("hv1", |switch| {
         let desired = switch.desired.as_ref().expect("a desired state");
-        (desired.meters.clone(), desired.limits.clone())
+        (meters_of_ports(desired), desired.limits.clone())
     });
     assert_eq!(meters.values().collect::<Vec<_>>(), [&Meter { rate: 50, burst: 50 }]);
     assert_eq!(limits.values().map(|limits| limits.established).collect::<Vec<_>>(), [600]);
