@@ -1,5 +1,9 @@
 //! The rules against the specification and real Open vSwitch.
 
+/// That of the daemon: a tenth less processor time than with that of the C library.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod acls;
 mod drops;
 mod filtering;

@@ -1,5 +1,9 @@
 //! The engines against the reference evaluator.
 
+/// That of the daemon: a tenth less processor time than with that of the C library.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod counts;
 mod engine;
 mod figure6;

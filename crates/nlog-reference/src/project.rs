@@ -20,7 +20,7 @@ type Combination = (Values, Option<Failure>);
 /// The rows of the atoms of a binding so far, each with the place of its atom in the body, in this order.
 pub(crate) type Rows<'a> = Vec<(usize, TableId, &'a Row)>;
 
-/// Combinations, each with the first bodies that lead to it.
+/// Combinations, each with the first bodies that lead to it, in order.
 type Combinations<'a> = HashMap<Combination, Vec<Rows<'a>>>;
 
 /// What is done with a combination: the values of the head's variables, the failure and the bodies.
@@ -85,18 +85,25 @@ struct Extended<'a> {
 }
 
 impl<'a> Extended<'a> {
+    /// Adds a combination with these bodies, which are in order.
     fn keep(&mut self, binding: &Binding, bodies: impl Iterator<Item = Rows<'a>>) {
         let mut values = binding.values.clone();
         for variable in &self.step.dead {
             values[variable.0 as usize] = None;
         }
         let kept = self.combinations.entry((values, binding.failures.iter().min().cloned())).or_default();
-        if self.most > 0 {
-            kept.extend(bodies);
-            if kept.len() > self.most {
-                kept.sort_unstable();
-                kept.truncate(self.most);
+        let before = kept.len();
+        for body in bodies {
+            // Nor do those after it belong to the first ones.
+            if before == self.most && before.checked_sub(1).is_none_or(|last| kept[last] <= body) {
+                break;
             }
+            kept.push(body);
+        }
+        if kept.len() > before {
+            // Two lists in order: this sort only merges them.
+            kept.sort();
+            kept.truncate(self.most);
         }
     }
 }
