@@ -95,7 +95,7 @@ impl<'a> Extended<'a> {
         let before = kept.len();
         for body in bodies {
             // Nor do those after it belong to the first ones.
-            if before == self.most && before.checked_sub(1).is_none_or(|last| kept[last] <= body) {
+            if before == self.most && kept[..before].last().is_none_or(|last| *last <= body) {
                 break;
             }
             kept.push(body);
