@@ -183,6 +183,8 @@ fn of_a_row_with_ten_thousand_million_ways_some_are_counted() {
     let object: Value = serde_json::from_str(&group.has_status(0).stdout).unwrap();
     assert_eq!(object["rows"][0]["row"], json!([100]));
     assert_eq!(object["rows"][0]["more"], true);
+    // The first 1,000 ways in order have the first row of a, of b and of c, ten of d and all of e; 20 rows are told.
+    assert_eq!(object["rows"][0]["more_rows"], 1 + 1 + 1 + 10 + 100 - 20);
 }
 
 #[test]
