@@ -23,6 +23,7 @@ pub mod report;
 pub mod rows;
 pub mod run;
 pub mod shrink;
+mod silence;
 pub mod simulation;
 pub mod world;
 

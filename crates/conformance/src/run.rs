@@ -14,6 +14,7 @@ use test_random::Random;
 use crate::generate::{History, Place, Step};
 use crate::oracle;
 use crate::rehearsal::Filtered;
+use crate::silence::silence;
 use crate::simulation::{Hosts, Out, Passage, Simulation};
 use crate::world::{Change, World};
 
@@ -137,6 +138,8 @@ pub struct Count {
     pub routed: u64,
     /// Those of them that arrived.
     pub routed_out: u64,
+    /// Those that arrived while a relay was silent.
+    pub past_silent: u64,
     /// Frames of which routers dropped a packet.
     pub undeliverable: u64,
     /// What ACLs have done with frames.
@@ -156,6 +159,7 @@ impl std::ops::AddAssign for Count {
         self.meanwhile += other.meanwhile;
         self.routed += other.routed;
         self.routed_out += other.routed_out;
+        self.past_silent += other.past_silent;
         self.undeliverable += other.undeliverable;
         self.filtered += other.filtered;
     }
@@ -356,6 +360,7 @@ impl Life {
         if !self.exists(place) || (self.world.filtering.is_used() && is_to_itself(bytes)) {
             return Ok(());
         }
+        let silent = silence(simulation.hosts_mut(), count.sent);
         let outcomes = self.outcomes(place, bytes);
         let Passage { out: rules, copies } = simulation.pass(place, bytes).map_err(Difference::Lost)?;
         count.sent += 1;
@@ -368,6 +373,7 @@ impl Life {
         let Some(model) = seen.first() else { return Err(Difference::Frames { model: first, rules }) };
         count.routed += u64::from(model.routed() > 0);
         count.routed_out += u64::from(model.routed() > 0 && !rules.is_empty());
+        count.past_silent += u64::from(silent && model.routed() > 0 && !rules.is_empty());
         count.undeliverable += u64::from(!model.dropped().is_empty());
         count.filtered += Filtered { out: u64::from(!rules.is_empty()), ..Filtered::of(model) };
         // Who relays what routers send is for the rules to choose.

@@ -6,7 +6,7 @@ use std::fmt;
 use nlog_data::{Canonical, Committed, ErrorCode, Row, TableDelta, TransactionError, Value};
 use openflow_rs::{Actions, Match};
 use ovs_driver::{
-    BUCKET_MAX, Bucket, Changes, CollectorSet, Flow, FlowError, FlowKey, GROUP_MAX, METER_MAX, Meter, Patch,
+    BUCKET_MAX, BfdSession, Bucket, Changes, CollectorSet, Flow, FlowError, FlowKey, GROUP_MAX, METER_MAX, Meter, Patch,
     Pool, RemoteError, Tunnel, UnknownEncap, ZONE_TABLE, ZoneLimits, ZoneOwner,
 };
 
@@ -78,6 +78,9 @@ pub(crate) fn split_by_node(
     }
     if let Some(table) = rules.tunnels {
         split(delta(table), &mut changes, tunnel, |to| (&mut to.tunnels_delete, &mut to.tunnels_add))?;
+    }
+    if let Some(table) = rules.bfd_sessions {
+        split(delta(table), &mut changes, bfd_session, |to| (&mut to.bfd_delete, &mut to.bfd_add))?;
     }
     if let Some(table) = rules.patches {
         split(delta(table), &mut changes, patch, |to| (&mut to.patches_delete, &mut to.patches_add))?;
@@ -307,6 +310,21 @@ fn collectors(row: &Row) -> Result<(String, u32, CollectorSet), TransactionError
     };
     let number = u32::try_from(*number).map_err(|_| fault("number", number, u32::MAX))?;
     Ok((node.to_string(), number, set))
+}
+
+/// A row of `bfd_session`.
+fn bfd_session(row: &Row) -> Result<(String, String, BfdSession), TransactionError> {
+    let [Value::String(node), Value::String(tunnel), Value::Int(interval)] = row.as_slice() else {
+        return Err(misfit("bfd_session", row));
+    };
+    let fault = || {
+        let last = u16::MAX;
+        range(format!(
+            "bfd_session: {node}: {tunnel} has interval {interval}, which is out of range; it is from 1 to {last}"
+        ))
+    };
+    let interval = u16::try_from(*interval).ok().filter(|interval| *interval > 0).ok_or_else(fault)?;
+    Ok((node.to_string(), tunnel.to_string(), BfdSession { interval }))
 }
 
 /// A row of `ovsdb_patch`.

@@ -13,7 +13,7 @@ use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
 use switch_tables::{
-    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BUCKETS, CANDIDATES, COLLECTOR_SETS, CONNECTION_METERS,
+    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BFD_SESSIONS, BUCKETS, CANDIDATES, COLLECTOR_SETS, CONNECTION_METERS,
     CONNTRACK_LIMITS, CONNTRACK_ZONES, COUNTED_FLOWS, DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS,
     DROPPING_METERS, EFFECTIVE_ROUTES, FLOOD_METERS, FLOWS, GROUPS, LEARNED_ADDRESSES, LEARNING_HOSTS,
     METERS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
@@ -43,6 +43,7 @@ pub struct Rules {
     pub(crate) zones: Option<TableId>,
     pub(crate) limits: Option<TableId>,
     pub(crate) collectors: Option<TableId>,
+    pub(crate) bfd_sessions: Option<TableId>,
     pub(crate) tunnels: Option<TableId>,
     pub(crate) patches: Option<TableId>,
     pub(crate) awaited_flows: Option<TableId>,
@@ -207,8 +208,8 @@ impl Rules {
                 .map(|table| interface.table(&table));
         let [drop_causes, dropping_flows, dropping_meters] =
             [DROP_CAUSES, DROPPING_FLOWS, DROPPING_METERS].map(|table| interface.table(&table));
-        let [groups, candidates, collectors, effective_routes] =
-            [GROUPS, CANDIDATES, COLLECTOR_SETS, EFFECTIVE_ROUTES].map(|table| interface.table(&table));
+        let [groups, candidates, collectors, bfd_sessions, effective_routes] =
+            [GROUPS, CANDIDATES, COLLECTOR_SETS, BFD_SESSIONS, EFFECTIVE_ROUTES].map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
@@ -247,6 +248,7 @@ impl Rules {
             zones,
             limits,
             collectors,
+            bfd_sessions,
             tunnels,
             patches,
             awaited_flows,
@@ -322,7 +324,7 @@ impl Rules {
             .chain(learned)
             .chain(places)
             .chain(drops)
-            .chain([self.collectors])
+            .chain([self.collectors, self.bfd_sessions])
             .flatten()
             .chain(states);
         let universal = self.universal.iter().map(|universal| universal.table);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::support::*;
 use controller::core::{Core, CoreError, Refusal};
 use nlog_data::ErrorCode;
-use ovs_driver::{CollectorSet, ZoneLimits, ZoneOwner};
+use ovs_driver::{BfdSession, CollectorSet, ZoneLimits, ZoneOwner};
 
 /// The zone of a port is the number of its interface.
 const ZONES: &str = r#"
@@ -136,6 +136,31 @@ collector_set("hv1", 9, {"10.0.0.9:4739"}, 70000, 0) :- logical_switch(_, "far")
         Err(CoreError::Refused(Refusal::Rules(error))) if error.code == ErrorCode::Range => assert_eq!(
             error.message,
             "collector_set: hv1: active_timeout 70000 is out of range; it is from 0 to 65535"
+        ),
+        other => panic!("not refused: {:?}", other.map(drop)),
+    }
+}
+
+#[test]
+fn bfd_sessions_go_to_switches() {
+    let sessions = r#"
+output table bfd_session(hv: string, tunnel: string, interval: int) key(hv, tunnel);
+bfd_session(hv, "geneve-" ++ to_string(ofport), ofport) :- vif(hv, _, ofport, _, _);
+bfd_session("hv1", "geneve-9", 0) :- logical_switch(_, "far");
+"#;
+    let rules = rules(&format!("{RULES}{ZONES}{sessions}"));
+    let (mut core, _) = core(&rules, &[]);
+    apply(&mut core, NETWORK).journalled();
+    let applied = core.report("hv1", &report(&[("blue-1", 500)], &[]), now()).unwrap().unwrap();
+    let wanted = BTreeMap::from([("geneve-500".to_owned(), BfdSession { interval: 500 })]);
+    assert_eq!(applied.changes["hv1"].bfd_add, wanted);
+    applied.journalled();
+    assert_eq!(core.desired("hv1").bfd, wanted);
+
+    match core.apply(batch("{kind: switch, id: green, tenant: far}"), "test", now()) {
+        Err(CoreError::Refused(Refusal::Rules(error))) if error.code == ErrorCode::Range => assert_eq!(
+            error.message,
+            "bfd_session: hv1: geneve-9 has interval 0, which is out of range; it is from 1 to 65535"
         ),
         other => panic!("not refused: {:?}", other.map(drop)),
     }

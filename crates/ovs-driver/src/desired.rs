@@ -1,5 +1,5 @@
 //! The desired state of a switch (flows, groups, meters, conntrack zones and their limits, sets of collectors, tunnel and patch
-//! ports), and changes of it.
+//! ports, BFD sessions), and changes of it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tunnel_encap::Encap;
 
+use crate::bfd::BfdSession;
 use crate::collectors::CollectorSet;
 use crate::flow::{Flow, FlowKey};
 use crate::group::{Bucket, Choice};
@@ -41,6 +42,8 @@ pub struct Desired {
     pub collectors: BTreeMap<u32, CollectorSet>,
     /// The tunnel ports, by port name.
     pub tunnels: BTreeMap<String, Tunnel>,
+    /// The BFD sessions of tunnel ports, by port name.
+    pub bfd: BTreeMap<String, BfdSession>,
     /// The patch ports, by the name of the end on the integration bridge. Tunnel and patch ports share one space of
     /// names.
     pub patches: BTreeMap<String, Patch>,
@@ -90,6 +93,10 @@ pub struct Changes {
     pub tunnels_add: BTreeMap<String, Tunnel>,
     /// Tunnel ports to remove.
     pub tunnels_delete: BTreeSet<String>,
+    /// BFD sessions of tunnel ports to begin, or to change.
+    pub bfd_add: BTreeMap<String, BfdSession>,
+    /// BFD sessions of tunnel ports to end.
+    pub bfd_delete: BTreeSet<String>,
     /// Patch ports to create, or to change.
     pub patches_add: BTreeMap<String, Patch>,
     /// Patch ports to remove.
@@ -131,13 +138,15 @@ impl Changes {
         buckets.map(|(group, _)| group).chain(choices).copied().collect()
     }
 
-    /// Whether the switch's database changes: any tunnel or patch port, the limits of any zone, or any set of collectors.
+    /// Whether the switch's database changes: any tunnel or patch port, any BFD session, the limits of any zone, or any
+    /// set of collectors.
     pub fn touches_database(&self) -> bool {
         let tunnels = !self.tunnels_add.is_empty() || !self.tunnels_delete.is_empty();
         let patches = !self.patches_add.is_empty() || !self.patches_delete.is_empty();
         let limits = !self.limits_add.is_empty() || !self.limits_delete.is_empty();
         let collectors = !self.collectors_add.is_empty() || !self.collectors_delete.is_empty();
-        tunnels || patches || limits || collectors
+        let bfd = !self.bfd_add.is_empty() || !self.bfd_delete.is_empty();
+        tunnels || patches || bfd || limits || collectors
     }
 }
 
@@ -184,6 +193,10 @@ impl Desired {
             self.tunnels.remove(name);
         }
         self.tunnels.extend(changes.tunnels_add.iter().map(|(name, tunnel)| (name.clone(), tunnel.clone())));
+        for name in &changes.bfd_delete {
+            self.bfd.remove(name);
+        }
+        self.bfd.extend(changes.bfd_add.iter().map(|(name, session)| (name.clone(), *session)));
         for source in &changes.awaited_delete {
             self.awaited.remove(source);
         }

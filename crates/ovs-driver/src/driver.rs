@@ -1,8 +1,8 @@
 //! The driver's task: keeps one switch in sync with its desired state.
 //!
-//! One procedure compares and corrects. It creates missing tunnel and patch ports, sets the limits of conntrack zones and the sets of
-//! collectors, and waits until they are in force, then sends all changes of groups and flows in one bundle (and of meters around it), then removes unwanted ports. It runs after every connection
-//! and whenever the desired state or the database changes, and it sends nothing to a switch that is in sync. While one
+//! One procedure compares and corrects. It creates missing tunnel and patch ports, sets the limits of conntrack zones, the sets of
+//! collectors and the BFD sessions, and waits until they are in force, then sends all changes of groups and flows in one bundle (and of
+//! meters around it), then removes unwanted ports. It runs after every connection and whenever the desired state or the database changes, and it sends nothing to a switch that is in sync. While one
 //! of the two connections is down it does what the other allows, except that it removes no port that flows may still
 //! output to.
 
@@ -233,8 +233,9 @@ impl Driver {
         }
     }
 
-    /// Creates the missing ports, gives conntrack zones their limits, creates sets of collectors, and waits until all are in force.
-    /// Returns whether there are others to remove. Does nothing while the database is disconnected. An error may be temporary.
+    /// Creates the missing ports, gives conntrack zones their limits, creates sets of collectors, begins BFD sessions, and waits
+    /// until all are in force. Returns whether there are others to remove. Does nothing while the database is disconnected. An
+    /// error may be temporary.
     async fn add_to_database(&mut self, database: Status, want: &InDatabase) -> Result<bool, String> {
         if !database.ready {
             return Ok(false);
@@ -243,6 +244,10 @@ impl Driver {
         let unwanted = self.add_ports(database, &view, &want.ports).await?;
         self.database.put_in_force(view.zones.additions(&want.limits)).await?;
         self.database.put_in_force(view.collectors.additions(&want.collectors)).await?;
+        if !want.bfd.is_empty() {
+            // Of new ports too, which are in the database by now.
+            self.database.put_in_force(self.database.view().bfd.additions(&want.bfd)).await?;
+        }
         Ok(unwanted || !removals(&view, want).is_empty())
     }
 
@@ -351,7 +356,7 @@ impl Driver {
         }
     }
 
-    /// Removes the ports, limits and sets of collectors that are still unwanted. Returns whether none is left.
+    /// Removes the ports, BFD sessions, limits and sets of collectors that are still unwanted. Returns whether none is left.
     async fn remove_from_database(&mut self) -> Result<bool, String> {
         let want = self.intent.lock().database.clone();
         let view = self.database.view();
@@ -515,10 +520,11 @@ impl Driver {
     }
 }
 
-/// The operations that remove unwanted limits and sets of collectors.
+/// The operations that remove unwanted limits, sets of collectors and BFD sessions.
 fn removals(view: &View, want: &InDatabase) -> Vec<Operation> {
     let mut operations = view.zones.removals(&want.limits);
     operations.extend(view.collectors.removals(&want.collectors));
+    operations.extend(view.bfd.removals(&want.bfd));
     operations
 }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::awaited::Awaited;
+use crate::bfd::Sessions;
 use crate::collectors::Collectors;
 use crate::desired::{Changes, Desired, Frame, Ports};
 use crate::event::Channel;
@@ -78,6 +79,8 @@ pub(crate) struct InDatabase {
     pub(crate) limits: Limits,
     /// Sets of IPFIX collectors.
     pub(crate) collectors: Collectors,
+    /// BFD sessions of tunnel ports.
+    pub(crate) bfd: Sessions,
 }
 
 #[derive(Debug, Default)]
@@ -150,6 +153,7 @@ impl Intent {
             ports: desired.ports(),
             limits: Arc::new(desired.limits.clone()),
             collectors: Arc::new(desired.collectors.clone()),
+            bfd: Arc::new(desired.bfd.clone()),
         };
         self.awaited.set(&desired.awaited, self.version);
         self.frames.clear();
@@ -178,6 +182,11 @@ impl Intent {
             let collectors = Arc::make_mut(&mut self.database.collectors);
             collectors.retain(|id, _| !changes.collectors_delete.contains(id));
             collectors.extend(changes.collectors_add.iter().map(|(id, set)| (*id, set.clone())));
+        }
+        if !changes.bfd_add.is_empty() || !changes.bfd_delete.is_empty() {
+            let bfd = Arc::make_mut(&mut self.database.bfd);
+            bfd.retain(|name, _| !changes.bfd_delete.contains(name));
+            bfd.extend(changes.bfd_add.iter().map(|(name, session)| (name.clone(), *session)));
         }
         let flows_up = self.up.contains(&Channel::OpenFlow);
         if changes.touches_database() {

@@ -75,13 +75,13 @@
 //!
 //! A conntrack zone is flushed before it gets another owner, also if that happened while the driver was away (`zone`).
 //! What bounds its connections is in the database before the flows that use it (`limits`), and so are the sets of IPFIX
-//! collectors that actions `sample` name (`collectors`).
+//! collectors that actions `sample` name (`collectors`) and the BFD sessions of tunnel ports (`bfd`).
 //!
 //! Nothing but an empty bridge is sent before both endpoints are known to lead to the same bridge (`identity`). The
 //! tasks of a driver are supervised (`supervisor`).
 //!
-//! Out of scope: rules and networks (this crate knows OpenFlow and OVSDB only),
-//! BFD, and foreign flows in the tables that the switch fills. TLS is not supported yet.
+//! Out of scope: rules and networks (this crate knows OpenFlow and OVSDB only), and foreign flows in the tables that the switch fills.
+//! TLS is not supported yet.
 #![forbid(unsafe_code)]
 // Bytes from outside must not end the process.
 #![cfg_attr(
@@ -96,6 +96,7 @@
 )]
 
 mod awaited;
+mod bfd;
 mod collectors;
 mod config;
 mod database;
@@ -122,6 +123,7 @@ mod supervisor;
 mod view;
 mod zone;
 
+pub use bfd::BfdSession;
 pub use collectors::CollectorSet;
 pub use config::{Config, Timing};
 pub use desired::{Changes, Desired, Frame, Patch, Remote, RemoteError, Tunnel};

@@ -9,6 +9,7 @@ use ovsdb_client::{Client, ColumnError, MonitorSpec, Replica, Row};
 use tunnel_encap::Encap;
 use uuid::Uuid;
 
+use crate::bfd::{self, SessionView};
 use crate::collectors::{self, CollectorView};
 use crate::config::Config;
 use crate::desired::{Patch, Port as Wanted, Ports, Remote, Tunnel};
@@ -34,7 +35,7 @@ const OFPORT_MAX: u32 = 65279;
 pub(crate) fn monitor() -> MonitorSpec {
     let bridge: Vec<&str> = Bridge::COLUMNS.iter().copied().chain(["controller"]).collect();
     let spec = open_vswitch::monitor().table(Bridge::TABLE, &bridge).table(CONTROLLER, &["target"]);
-    collectors::monitor(limits::monitor(spec))
+    bfd::monitor(collectors::monitor(limits::monitor(spec)))
 }
 
 /// What the database of the switch can say.
@@ -68,6 +69,8 @@ pub(crate) struct View {
     pub(crate) zones: ZoneView,
     /// The sets of IPFIX collectors.
     pub(crate) collectors: CollectorView,
+    /// The BFD sessions of the driver's tunnel ports.
+    pub(crate) bfd: SessionView,
     /// The names of all bridges.
     bridges: BTreeSet<String>,
     /// Rows that violate the schema's documentation; the view omits them.
@@ -106,6 +109,8 @@ impl View {
         if let Some(bridge) = &view.bridge {
             view.zones = ZoneView::read(replica, support.limits, normal_datapath(&bridge.datapath_type));
             view.collectors = CollectorView::read(replica, support.collectors, bridge.uuid);
+            let own = view.interfaces.values().filter(|interface| mark(interface) == Some(OWNER.1));
+            view.bfd = SessionView::read(replica, own);
             for (number, uuid) in &bridge.flow_tables {
                 match replica.row(FlowTable::TABLE, *uuid).map(FlowTable::from_row) {
                     Some(Ok(settings)) => drop(view.flow_tables.insert(*number, settings)),
@@ -274,7 +279,7 @@ impl View {
 
     /// The attached interfaces and ports, and their problems.
     pub(crate) fn report(&self, config: &Config, want: &InDatabase) -> Report {
-        let InDatabase { ports: want, limits, collectors } = want;
+        let InDatabase { ports: want, limits, collectors, .. } = want;
         let mut report = Report::default();
         report.problems.extend(self.unreadable.iter().map(|error| problem(&error.table, error.to_string())));
         report.problems.extend(self.other_datapath(config));

@@ -120,6 +120,8 @@ tables! {
         ["hv": STRING, "number": INT, "targets": TEXTS, "active_timeout": INT, "flows_max": INT];
     /// Tunnel ports that are wanted.
     TUNNELS = Output "ovsdb_tunnel" ["hv": STRING, "tunnel": STRING, "encap": ENCAP, "remote": STRING];
+    /// BFD sessions of tunnel ports.
+    BFD_SESSIONS = Output "bfd_session" ["hv": STRING, "tunnel": STRING, "interval": INT];
     /// Patch ports that are wanted.
     PATCHES = Output "ovsdb_patch" ["hv": STRING, "patch": STRING, "bridge": STRING, "peer": STRING];
     /// Flows that switches learn, and the interfaces that announce themselves by them.
@@ -196,6 +198,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     CONNTRACK_ZONES,
     CONNTRACK_LIMITS,
     COLLECTOR_SETS,
+    BFD_SESSIONS,
     TUNNELS,
     PATCHES,
     AWAITED_FLOWS,

@@ -1,6 +1,7 @@
 //! The driver against real Open vSwitch.
 
 mod announcements;
+mod bfd;
 mod choices;
 mod end_points;
 mod flow_counts;
