@@ -34,7 +34,8 @@ fn watched(bridge: &Bridge) -> Vec<Vec<PortNo>> {
 /// One of the first ports of groups, or none, in turn. No group is left without a port.
 fn one_of(watched: &[Vec<PortNo>], turn: u64) -> Option<PortNo> {
     let spared = |port: &PortNo| watched.iter().all(|ports| ports.iter().any(|other| other != port));
-    let firsts: BTreeSet<PortNo> = watched.iter().filter_map(|ports| ports.first().copied()).filter(spared).collect();
+    let firsts: BTreeSet<PortNo> =
+        watched.iter().filter_map(|ports| ports.first().copied()).filter(spared).collect();
     let place = turn % (firsts.len() as u64 + 1);
     firsts.into_iter().nth(place as usize)
 }

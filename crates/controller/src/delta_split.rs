@@ -6,8 +6,8 @@ use std::fmt;
 use nlog_data::{Canonical, Committed, ErrorCode, Row, TableDelta, TransactionError, Value};
 use openflow_rs::{Actions, Match};
 use ovs_driver::{
-    BUCKET_MAX, BfdSession, Bucket, Changes, CollectorSet, Flow, FlowError, FlowKey, GROUP_MAX, METER_MAX, Meter, Patch,
-    Pool, RemoteError, Tunnel, UnknownEncap, ZONE_TABLE, ZoneLimits, ZoneOwner,
+    BUCKET_MAX, BfdSession, Bucket, Changes, CollectorSet, Flow, FlowError, FlowKey, GROUP_MAX, METER_MAX,
+    Meter, Patch, Pool, RemoteError, Tunnel, UnknownEncap, ZONE_TABLE, ZoneLimits, ZoneOwner,
 };
 
 use crate::choices;

@@ -13,10 +13,10 @@ use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
 use switch_tables::{
-    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BFD_SESSIONS, BUCKETS, CANDIDATES, COLLECTOR_SETS, CONNECTION_METERS,
-    CONNTRACK_LIMITS, CONNTRACK_ZONES, COUNTED_FLOWS, DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS,
-    DROPPING_METERS, EFFECTIVE_ROUTES, FLOOD_METERS, FLOWS, GROUPS, LEARNED_ADDRESSES, LEARNING_HOSTS,
-    METERS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
+    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BFD_SESSIONS, BUCKETS, CANDIDATES, COLLECTOR_SETS,
+    CONNECTION_METERS, CONNTRACK_LIMITS, CONNTRACK_ZONES, COUNTED_FLOWS, DATAPATH_LABELS, DROP_CAUSES,
+    DROPPING_FLOWS, DROPPING_METERS, EFFECTIVE_ROUTES, FLOOD_METERS, FLOWS, GROUPS, LEARNED_ADDRESSES,
+    LEARNING_HOSTS, METERS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
 };
 use tracing::warn;
 
@@ -209,7 +209,8 @@ impl Rules {
         let [drop_causes, dropping_flows, dropping_meters] =
             [DROP_CAUSES, DROPPING_FLOWS, DROPPING_METERS].map(|table| interface.table(&table));
         let [groups, candidates, collectors, bfd_sessions, effective_routes] =
-            [GROUPS, CANDIDATES, COLLECTOR_SETS, BFD_SESSIONS, EFFECTIVE_ROUTES].map(|table| interface.table(&table));
+            [GROUPS, CANDIDATES, COLLECTOR_SETS, BFD_SESSIONS, EFFECTIVE_ROUTES]
+                .map(|table| interface.table(&table));
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }

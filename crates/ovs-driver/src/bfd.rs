@@ -23,8 +23,7 @@ impl BfdSession {
     /// The contents of the column.
     fn settings(self) -> BTreeMap<String, String> {
         let interval = self.interval.to_string();
-        let settings =
-            [("enable", "true".to_owned()), ("min_rx", interval.clone()), ("min_tx", interval)];
+        let settings = [("enable", "true".to_owned()), ("min_rx", interval.clone()), ("min_tx", interval)];
         settings.map(|(key, value)| (key.to_owned(), value)).into()
     }
 }

@@ -59,8 +59,7 @@ async fn a_session_begins_with_its_port_and_decides_whether_it_is_live() {
 #[tokio::test]
 async fn sessions_are_corrected_like_ports() {
     let ovs = Switch::start();
-    let desired =
-        Desired { tunnels: [to_nobody()].into(), bfd: [every(200)].into(), ..Desired::default() };
+    let desired = Desired { tunnels: [to_nobody()].into(), bfd: [every(200)].into(), ..Desired::default() };
     let desired = Arc::new(desired);
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(desired.clone());

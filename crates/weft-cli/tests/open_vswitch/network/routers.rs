@@ -136,26 +136,40 @@ fn sends_to(lab: &Lab, from: &str) -> BTreeSet<String> {
     lab.hosts().unwrap().into_iter().filter(gets).map(|host| host.name.clone()).collect()
 }
 
-/// Host hv2 sends all packets for switch a to one relay, hv1 or hv3. When the switch of that host dies, the other host takes over as
-/// the relay until the first host is back. Its own machine stays reachable.
-#[test]
-fn a_relay_that_dies_is_replaced() {
-    let testbed = Testbed::start(Settings { hosts: 3, ..settings("dead-relay") }).unwrap();
+/// A chain for tenant red in which host hv2 sends all packets for switch a to one relay, hv1 or hv3. Machine `red-far` on hv2 reaches
+/// the machines of both.
+fn with_two_relays(testbed: &Testbed) {
     let [one, two, _, far, _] = RED;
     let ports = [one, two, far];
     let hosts = ["hv1", "hv3", "hv2"];
     let machines: Vec<VmSpec> =
         ports.iter().zip(hosts).map(|(port, host)| machine("red", *port, host)).collect();
-    bring_up(&testbed, &chain("red", &ports, "relay"), &machines);
-    let lab = testbed.lab().unwrap();
-    let of = |n| IpAddr::V4(addresses("a", n).0);
-    for n in [1, 2] {
-        lab.wait_ping("red-far", of(n), DEADLINE).unwrap();
-    }
+    bring_up(testbed, &chain("red", &ports, "relay"), &machines);
+    both_answer(testbed.lab().unwrap());
+}
 
+/// Machine `red-far` reaches those of switch a.
+fn both_answer(lab: &Lab) {
+    for n in [1, 2] {
+        lab.wait_ping("red-far", addresses("a", n).0.into(), DEADLINE).unwrap();
+    }
+}
+
+/// The other host of switch a, and the address of its machine.
+fn other_than(relay: &str) -> (&'static str, IpAddr) {
+    let (other, n) = if relay == "hv1" { ("hv3", 2) } else { ("hv1", 1) };
+    (other, addresses("a", n).0.into())
+}
+
+/// When the switch of the relay dies, the other host takes over until the first one is back. Its own machine stays reachable.
+#[test]
+fn a_relay_that_dies_is_replaced() {
+    let testbed = Testbed::start(Settings { hosts: 3, ..settings("dead-relay") }).unwrap();
+    with_two_relays(&testbed);
+    let lab = testbed.lab().unwrap();
     let relays = sends_to(lab, "hv2");
-    let relay = relays.first().unwrap().clone();
-    let (dead, other, living) = if relay == "hv1" { ("hv1", "hv3", of(2)) } else { ("hv3", "hv1", of(1)) };
+    let dead = relays.first().unwrap();
+    let (other, living) = other_than(dead);
     let only = |name: &str| BTreeSet::from([name.to_owned()]);
     assert_eq!(relays, only(dead));
     let ping = lab.spawn_ping("red-far", living, Duration::from_millis(10)).unwrap();
@@ -163,16 +177,70 @@ fn a_relay_that_dies_is_replaced() {
     let host = lab.host(dead).unwrap();
     host.kill_vswitchd().unwrap();
     wait_for("another relay", || (sends_to(lab, "hv2") == only(other)).then_some(()));
-    ping.wait_received(50, DEADLINE).unwrap();
+    ping.wait_received(ping.received() + 30, DEADLINE).unwrap();
     let result = ping.stop().unwrap();
     println!("the relay dies: {} of {} lost, dark for {:?}", result.lost(), result.sent, result.longest_gap);
 
     host.start_vswitchd().unwrap();
     testbed.wait_in_sync().unwrap();
     wait_for("the first relay again", || (sends_to(lab, "hv2") == only(dead)).then_some(()));
-    for n in [1, 2] {
-        lab.wait_ping("red-far", of(n), DEADLINE).unwrap();
-    }
+    both_answer(lab);
+}
+
+/// Where each host has a tunnel port to each other, the switch of the sender notices that the relay is silent and takes the other one.
+/// No controller runs.
+#[test]
+fn a_silent_relay_is_replaced_without_a_controller() {
+    let mut testbed = Testbed::start(Settings { hosts: 3, ..settings("silent-relay") }).unwrap();
+    let nodes = testbed.hosts_as_objects().unwrap().replace("\nip:", "\ntransport_zone: rack\nip:");
+    let zone = "{kind: transport_zone, id: rack, tunnels: port}\n";
+    testbed.apply("zone.yaml", &format!("{zone}{nodes}")).unwrap();
+    with_two_relays(&testbed);
+    let lab = testbed.lab().unwrap();
+    wait_for("sessions with both relays", || {
+        let sender = lab.host("hv2").unwrap();
+        let states = sender.vsctl(&["--bare", "--columns=bfd_status", "find", "Interface", "type=geneve"]);
+        (states.unwrap().matches(" state=up").count() == 2).then_some(())
+    });
+    testbed.kill_controller().unwrap();
+
+    let lab = testbed.lab().unwrap();
+    let dead = first_relay(lab, "hv2");
+    let (_, living) = other_than(&dead);
+    let ping = lab.spawn_ping("red-far", living, Duration::from_millis(10)).unwrap();
+    ping.wait_received(20, DEADLINE).unwrap();
+    lab.host(&dead).unwrap().kill_vswitchd().unwrap();
+    let before = ping.received();
+    ping.wait_received(before + 100, DEADLINE).unwrap();
+    let result = ping.stop().unwrap();
+    assert!(result.lost() > 0, "the relay that died was not the one in use: {result:?}");
+    println!(
+        "a relay is silent: {} of {} lost, dark for {:?}",
+        result.lost(),
+        result.sent,
+        result.longest_gap
+    );
+
+    lab.host(&dead).unwrap().start_vswitchd().unwrap();
+    testbed.start_controller().unwrap();
+    testbed.wait_in_sync().unwrap();
+    both_answer(testbed.lab().unwrap());
+}
+
+/// The host that the first bucket of a host's only failover group sends to.
+fn first_relay(lab: &Lab, of: &str) -> String {
+    let host = lab.host(of).unwrap();
+    let groups = host.ofctl(&["-O", "OpenFlow15", "dump-groups", &host.bridge_endpoint("br-int")]).unwrap();
+    let failover: Vec<&str> = groups.lines().filter(|line| line.contains("type=ff")).collect();
+    let [group] = failover[..] else { panic!("not one failover group:\n{groups}") };
+    let bucket = group.split("bucket=").nth(1).unwrap();
+    let port = bucket.split("watch_port:").nth(1).unwrap();
+    let port: String = port.chars().take_while(|c| !",)".contains(*c)).collect();
+    let port = host.vsctl(&["--bare", "--columns=options", "find", "Interface", &format!("ofport={port}")]);
+    let options = port.unwrap();
+    let leads =
+        |other: &Host| options.split_whitespace().any(|option| option == format!("remote_ip={}", other.ip));
+    lab.hosts().unwrap().into_iter().find(|other| leads(other)).unwrap().name.clone()
 }
 
 const MACHINES: [&str; 7] =
