@@ -12,7 +12,7 @@ mod traffic;
 use flow_simulator::Tunnelled;
 use test_random::Random;
 
-use crate::world::{Change, World};
+use crate::world::{Change, Form, World, Zone};
 
 pub use simulated_hosts::Place;
 
@@ -136,6 +136,8 @@ struct Style {
     /// Whether packets to switches that their sender's host has no port of may go over other hosts. Then all hosts have tunnels
     /// to each other: the model knows one way from host to host, and by which hosts packets go is for the rules to choose.
     relayed: bool,
+    /// Whether these are tunnels of a port for each pair of hosts.
+    paired: bool,
     /// The percentages of frames that are for routers, and of steps before which something about routers changes.
     to_routers: u64,
     rerouting: u64,
@@ -186,6 +188,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let filtered = acls.chance(size.filtered);
     let routed = routes.chance(size.routed);
     let relayed = routed && routes.chance(35);
+    let paired = relayed && Random::new(limits.clone().below(u64::MAX) ^ 4).chance(60);
     let scattered = random.chance(50);
     let style = Style {
         size,
@@ -206,6 +209,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         flooding: *floods.pick(&[0, 0, 20, 60]),
         routed,
         relayed,
+        paired,
         to_routers: *routes.pick(&[50, 70, 85]),
         rerouting: *routes.pick(&[0, 5, 12, 30]),
         filtered,
@@ -261,6 +265,8 @@ impl Generator<'_> {
             for zone in ["", "z1"] {
                 changes.push(self.zone(zone));
             }
+        } else if self.style.paired {
+            changes.push(Change::Zone(String::new(), Zone { form: Form::Port, ..Zone::DEFAULT }));
         }
         for _ in 0..=self.random.below(self.style.size.hosts) {
             let name = self.new_name("h");

@@ -13,6 +13,7 @@ pub(super) const NETWORKS: [(&str, &str); 2] = [("net1", "br-one"), ("net2", "br
 impl Generator<'_> {
     pub(super) fn zone(&mut self, name: &str) -> Change {
         let form = *self.random.pick(&[Form::Flow, Form::Port]);
+        let form = if self.style.paired { Form::Port } else { form };
         let mtu = *self.random.pick(&[1500, 1280, 9000]);
         let check_sources = self.random.chance(80);
         Change::Zone(name.to_owned(), Zone { form, mtu, check_sources })
