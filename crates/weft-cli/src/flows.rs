@@ -40,7 +40,11 @@ pub(crate) fn to_text(flows: &Flows) -> String {
         let _ = writeln!(text, " actions={}", bucket.actions);
     }
     for tunnel in &flows.tunnels {
-        let _ = writeln!(text, "tunnel port {}: {}, remote {}", tunnel.name, tunnel.encap, tunnel.remote);
+        let _ = write!(text, "tunnel port {}: {}, remote {}", tunnel.name, tunnel.encap, tunnel.remote);
+        if tunnel.bfd_interval != 0 {
+            let _ = write!(text, ", BFD each {} ms", tunnel.bfd_interval);
+        }
+        text.push('\n');
     }
     for patch in &flows.patches {
         let _ = writeln!(text, "patch port {}: to {} of {}", patch.name, patch.peer, patch.bridge);
@@ -94,8 +98,11 @@ pub(crate) fn to_json(flows: &Flows) -> String {
         let _ = writeln!(text, "{object}");
     }
     for tunnel in &flows.tunnels {
-        let object =
+        let mut object =
             serde_json::json!({"tunnel": tunnel.name, "encap": tunnel.encap, "remote": tunnel.remote});
+        if tunnel.bfd_interval != 0 {
+            object["bfd_interval"] = tunnel.bfd_interval.into();
+        }
         let _ = writeln!(text, "{object}");
     }
     text
@@ -142,6 +149,12 @@ mod tests {
             watch_port: 9,
             ..bucket(9, 1, 2)
         };
+        let tunnel = |name: &str, remote: &str, bfd_interval| Tunnel {
+            name: name.into(),
+            encap: "geneve".into(),
+            remote: remote.into(),
+            bfd_interval,
+        };
         Flows {
             flows: vec![Flow {
                 table_id: 20,
@@ -151,7 +164,7 @@ mod tests {
                 ..Flow::default()
             }],
             buckets: vec![bucket(7, 0, 2), bucket(7, 3, 2), bucket(8, 1, 3), chosen],
-            tunnels: vec![Tunnel { name: "g".into(), encap: "geneve".into(), remote: "flow".into() }],
+            tunnels: vec![tunnel("g", "flow", 0), tunnel("h", "172.16.0.2", 500)],
             patches: vec![Patch { name: "p".into(), bridge: "br-phys".into(), peer: "q".into() }],
             rules: vec![rule(1, 10), rule(2, 20)],
         }
@@ -171,6 +184,7 @@ mod tests {
              group 9, select by ip_src, tcp_dst: rules/physical/replication.nlog:20\n    \
              bucket=1,weight=2,watch_port=9 actions=resubmit(,40)\n\
              tunnel port g: geneve, remote flow\n\
+             tunnel port h: geneve, remote 172.16.0.2, BFD each 500 ms\n\
              patch port p: to q of br-phys\n"
         );
     }
@@ -180,7 +194,7 @@ mod tests {
         let text = to_json(&listing());
         let lines: Vec<serde_json::Value> =
             text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        assert_eq!(lines.len(), 7);
+        assert_eq!(lines.len(), 8);
         assert_eq!(
             lines[1],
             serde_json::json!({
@@ -196,5 +210,10 @@ mod tests {
             })
         );
         assert_eq!(lines[5], serde_json::json!({"patch": "p", "bridge": "br-phys", "peer": "q"}));
+        assert_eq!(lines[6], serde_json::json!({"tunnel": "g", "encap": "geneve", "remote": "flow"}));
+        assert_eq!(
+            lines[7],
+            serde_json::json!({"tunnel": "h", "encap": "geneve", "remote": "172.16.0.2", "bfd_interval": 500})
+        );
     }
 }

@@ -98,6 +98,7 @@ pub(super) fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> 
         name: name.clone(),
         encap: tunnel.encap.to_string(),
         remote: tunnel.remote.to_string(),
+        bfd_interval: listing.desired.bfd.get(name).map_or(0, |session| session.interval.into()),
     };
     let patch = |(name, patch): (&String, &ovs_driver::Patch)| pb::Patch {
         name: name.clone(),
