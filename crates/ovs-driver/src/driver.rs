@@ -1,10 +1,11 @@
 //! The driver's task: keeps one switch in sync with its desired state.
 //!
-//! One procedure compares and corrects. It creates missing tunnel and patch ports, sets the limits of conntrack zones, the sets of
-//! collectors and the BFD sessions, and waits until they are in force, then sends all changes of groups and flows in one bundle (and of
-//! meters around it), then removes unwanted ports. It runs after every connection and whenever the desired state or the database changes, and it sends nothing to a switch that is in sync. While one
-//! of the two connections is down it does what the other allows, except that it removes no port that flows may still
-//! output to.
+//! One procedure compares and corrects. It creates missing tunnel and patch ports, sets the limits of conntrack
+//! zones, the sets of collectors and the BFD sessions, and waits until they are in force, then sends all changes of
+//! groups and flows in one bundle (and of meters around it), then removes unwanted ports. It runs after every
+//! connection and whenever the desired state or the database changes, and it sends nothing to a switch that is in
+//! sync. While one of the two connections is down it does what the other allows, except that it removes no port that
+//! flows may still output to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
