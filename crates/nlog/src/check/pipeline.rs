@@ -51,8 +51,9 @@ impl<'a> Fields<'a> {
                 reports.push(report.label(earlier, "declared here"));
                 continue;
             }
+            // Not `bits_named`, whose error looks for a name like this one, for each declaration of each program.
             let taken = literal::field_names().any(|known| known.name == name.name)
-                || literal::bits_named(&name.name, None).is_ok();
+                || openflow_rs::Field::from_name(&name.name).is_some();
             if taken {
                 let message = format!("`{}` is a field of Open vSwitch", name.name);
                 let help = "give this field a name of its own";
