@@ -12,7 +12,7 @@
 //!   `probe` (key lookup in batches), `delta` (inserted and deleted rows), `sorted` (rows in order), `index`.
 //! - Rules: `pipeline` (from changed rows of one atom to rows of the head) with `probe_batch` (bindings that wait for a probe),
 //!   `keys` (the sort keys of a batch), `replaced` (rows that run together) and `pipeline_end`; `groups` (aggregates), `relation` (from rows to sets), `rule`,
-//!   `errors`, `fault` (failures that tests inject).
+//!   `watch` and `watched` (sets that need no counts so far), `errors`, `fault` (failures that tests inject).
 //! - Transactions: `engine` (one transaction), `reading` (rows of relations), `inputs` (checks of transactions),
 //!   `merged` (several transactions in one pass), `output` and `raw_delta` (from symbols to values), `profile`,
 //!   `planning` (re-planning for the rows present).
@@ -51,6 +51,8 @@ mod rule;
 mod sorted;
 mod threads;
 mod trace;
+mod watch;
+mod watched;
 pub(crate) mod workers;
 
 use std::collections::{BTreeSet, HashSet};
@@ -279,7 +281,11 @@ impl Engine {
         self.gone |= self.workers.as_ref().is_some_and(Workers::have_own_symbols);
         self.gone |= changes.tables.values().any(Delta::has_gone);
         self.phase = "deriving rows";
-        let Ok(derived) = self.derive(&changes) else { return Err(self.lost()) };
+        let derived = loop {
+            let Ok(derived) = self.derive(&changes) else { return Err(self.lost()) };
+            let Err(Refusal::Uncounted(relation)) = derived else { break derived };
+            self.count_again(relation, &changes)?;
+        };
         let result = derived.map_err(|refusal| refusal.into_error(&self.state.plan));
         if self.end(result.is_ok()).is_err() {
             return Err(self.lost());
@@ -296,6 +302,20 @@ impl Engine {
                 Err(error)
             }
         }
+    }
+
+    /// Drops the running transaction and counts the rows of a relation that were watched, so that the transaction can run again.
+    fn count_again(&mut self, relation: RelationId, changes: &Changes) -> Result<(), CommitError> {
+        self.state.end(false);
+        self.phase = "counting rows";
+        // The rows are those before the transaction.
+        self.inputs.undo(changes);
+        let inputs = &self.inputs;
+        let counted = self.state.count_again(relation, &|table| inputs.rows(table));
+        self.inputs.redo(changes);
+        counted.map_err(|refusal| refusal.into_error(&self.state.plan))?;
+        self.phase = "deriving rows";
+        Ok(())
     }
 
     /// The changes to report for derived tables.

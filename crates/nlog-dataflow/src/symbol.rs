@@ -229,6 +229,14 @@ impl Symbols {
         Reader { values: std::array::from_fn(|shard| read(&self.values[shard])) }
     }
 
+    /// Locks all values, for hashing many rows.
+    pub(crate) fn hashes(&self) -> Hashes<'_> {
+        Hashes {
+            seed: self.hasher.hash_one(FIRST),
+            values: std::array::from_fn(|shard| read(&self.values[shard])),
+        }
+    }
+
     /// The symbol of a failure.
     pub(crate) fn fail(&self, failure: Failure) -> Symbol {
         let hash = self.hasher.hash_one(&failure);
@@ -349,6 +357,31 @@ impl Reader<'_> {
             Some(value) => value,
             None => self.values[(symbol % SHARDS) as usize].thing(symbol / SHARDS - FIRST).clone(),
         }
+    }
+}
+
+/// The table of values, locked for hashing rows by their values. The hash of a row stays the same when its values were forgotten
+/// and have other symbols since. In release builds it differs from run to run, so that no row from outside can be made to
+/// have the hash of another.
+pub(crate) struct Hashes<'a> {
+    seed: u64,
+    values: [RwLockReadGuard<'a, Interned<Value>>; SHARDS as usize],
+}
+
+impl Hashes<'_> {
+    /// The hash of some columns of a row.
+    #[inline]
+    pub(crate) fn of(&self, columns: impl Iterator<Item = Symbol>) -> u64 {
+        columns.fold(self.seed, |hash, symbol| {
+            let column = if symbol & INTEGER != 0 || symbol <= TRUE {
+                u64::from(symbol)
+            } else {
+                self.values[(symbol % SHARDS) as usize].hash(symbol / SHARDS - FIRST)
+            };
+            // The folded product of 128 bits mixes all bits of both.
+            let product = u128::from(hash ^ column) * u128::from(self.seed | 1);
+            (product >> u64::BITS) as u64 ^ (product as u64).rotate_left(23)
+        })
     }
 }
 

@@ -20,4 +20,5 @@ mod replaced;
 mod rules;
 mod soak;
 mod support;
+mod watched;
 mod work;

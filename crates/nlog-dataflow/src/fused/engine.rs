@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use nlog_data::Role;
+use nlog_data::{Role, TableId};
 use nlog_plan::query::{Plan, RelationId};
 
 use super::delta::{Delta, TooMany};
@@ -19,7 +19,7 @@ use super::groups::Groups;
 use super::index::Index;
 use super::pipeline::{Context, Pipeline};
 use super::placement::Placement;
-use super::relation::{Attributed, Relation};
+use super::relation::{Attributed, Relation, Unsettled};
 use super::rule::{Numbers, PipelineAt, Rule, finish};
 use super::workers::{Changed, Load};
 use crate::symbol::{Marks, Symbols};
@@ -98,7 +98,7 @@ impl State {
     ) -> Self {
         let relations: Vec<Relation> = (0..plan.relations.len() as u32)
             .map(RelationId)
-            .map(|id| Relation::new(&plan, id, attribute && is_attributed(&plan, id)))
+            .map(|id| Relation::new(&plan, id, attribute && is_attributed(&plan, id), placement.peers == 1))
             .collect();
         let indexes: Vec<Index> = (plan.indexes.iter())
             .map(|index| Index::new(index, relations[index.relation.0 as usize].columns, &symbols))
@@ -212,9 +212,12 @@ impl State {
     pub(crate) fn settle_rows(&mut self, relation: usize, derived: Delta) -> Result<(), Refusal> {
         let (symbols, numbers) = (&self.symbols, &self.numbers);
         let conflicts = &mut self.errors.conflicts;
-        let settled = self.relations[relation].settle(derived, symbols, numbers, conflicts);
-        settled.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))?;
         let id = RelationId(relation as u32);
+        let settled = self.relations[relation].settle(derived, symbols, numbers, conflicts);
+        settled.map_err(|unsettled| match unsettled {
+            Unsettled::TooMany => Refusal::TooMany(id),
+            Unsettled::Uncounted => Refusal::Uncounted(id),
+        })?;
         if self.plan.forbids(id) {
             // It is empty before a transaction, so its rows afterwards are those inserted.
             self.errors.forbid(id, &self.relations[relation].delta, &self.symbols);
@@ -436,10 +439,24 @@ impl State {
         self.errors = Errors::default();
     }
 
+    /// Counts the rows of a watched relation from now on, between two transactions. Derives them again, which takes as long as it
+    /// took to derive them first. `inputs` returns the rows of input tables.
+    pub(crate) fn count_again(
+        &mut self,
+        id: RelationId,
+        inputs: &dyn Fn(TableId) -> Delta,
+    ) -> Result<(), Refusal> {
+        let at = id.0 as usize;
+        let derived = self.derived_rows(at, self.relations[at].split.attributed, inputs)?;
+        let counted = self.relations[at].count_again(derived, &self.symbols, &self.numbers);
+        counted.map_err(|_| Refusal::TooMany(id))
+    }
+
     /// Merges accepted changes with the rows before them. Meant for idle time.
     pub(crate) fn merge(&mut self) {
         for at in std::mem::take(&mut self.unmerged) {
             self.relations[at].counts.merge();
+            self.relations[at].watch_counted(&self.symbols);
             self.indexed[at].iter().for_each(|index| self.indexes[*index].trace.merge());
         }
         for rule in std::mem::take(&mut self.unmerged_groups) {

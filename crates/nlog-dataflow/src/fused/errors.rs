@@ -46,6 +46,9 @@ pub(crate) enum Refusal {
     Derived(DerivedError),
     /// A row of the relation has too many derivations.
     TooMany(RelationId),
+    /// The rows of the relation were watched and may need counts. No answer to a caller: once they are counted, the
+    /// transaction runs again.
+    Uncounted(RelationId),
 }
 
 impl Refusal {
@@ -55,6 +58,10 @@ impl Refusal {
             Refusal::Derived(error) => error,
             Refusal::TooMany(relation) => {
                 DerivedError { table: plan.table_of(relation), cause: DerivedCause::TooManyWays }
+            }
+            Refusal::Uncounted(relation) => {
+                let name = &plan.relations[relation.0 as usize].name;
+                return CommitError::Engine(format!("the rows of {name} were not counted"));
             }
         };
         error.to_transaction_error(&plan.program.schema).into()

@@ -213,25 +213,12 @@ impl<'a> Transition<'a> {
     /// Counts the rows of a relation that was not counted, or was counted in another form.
     fn count(&mut self, new: &mut State, at: usize, before: usize) -> Result<(), Refusal> {
         let attributed = new.relations[at].split.attributed;
-        let mut derived = Delta::new(new.relations[at].derived_width());
-        for rule in 0..self.old.rules.len() {
-            if self.old.rules[rule].head.0 as usize == before {
-                let mut rows = Delta::new(self.old.relations[before].columns);
-                self.old.rows_of_rule(rule, View::Before, self.inputs, &mut rows)?;
-                let number = self.old.rules[rule].number;
-                for (row, diff) in rows.rows() {
-                    let suffix = if attributed { &[number][..] } else { &[] };
-                    derived.push_words(row.iter().chain(suffix).copied(), diff);
-                }
-            }
-        }
+        let derived = self.old.derived_rows(before, attributed, self.inputs)?;
         let symbols = Arc::clone(&new.symbols);
         let numbers = self.old.numbers.clone();
         let relation = &mut new.relations[at];
-        // Accepted rows have no conflicts. If a key is newly checked, the edit's own pass finds its conflicts.
-        let counted = relation.settle(derived, &symbols, &numbers, &mut Vec::new());
+        let counted = relation.count_first(derived, &symbols, &numbers);
         counted.map_err(|_| Refusal::TooMany(RelationId(at as u32)))?;
-        relation.end(true);
         if !self.old.relations[before].keeps_rows() {
             // Readers have seen each row as many times as rules derive it; from now on they see it once.
             let mut surplus = self.old.rows(RelationId(before as u32), View::Before, self.inputs)?;

@@ -62,8 +62,10 @@ pub struct RelationProfile {
     pub name: String,
     /// Rows inserted or deleted, over all accepted and refused transactions.
     pub changes: u64,
-    /// Counted rows, and changes not yet merged with them; 0 if the plan needs no counts.
+    /// Counted rows, and changes not yet merged with them; 0 if the plan needs no counts, or if rows are watched.
     pub counted: usize,
+    /// Watched rows: each was derived once so far, so that a hash stands for it instead of a count.
+    pub watched: usize,
     /// Their size in bytes.
     pub bytes: usize,
 }
@@ -117,7 +119,8 @@ impl State {
         let relations = needed.map(|relation| RelationProfile {
             name: name(relation.id.0),
             changes: relation.changes,
-            counted: relation.counts.updates(),
+            counted: if relation.is_watched() { 0 } else { relation.counts.updates() },
+            watched: if relation.is_watched() { relation.counts.updates() } else { 0 },
             bytes: relation.counts.bytes(),
         });
         let indexes = self.indexes.iter().zip(&plan.indexes).map(|(index, of_plan)| {

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{ColumnDelta, CommitError, Evaluator as _, Role, Schema, TableId};
-use nlog_plan::query::Plan;
+use nlog_plan::query::{Plan, RelationId};
 
 use super::delta::Delta;
 use super::engine::State;
+use super::errors::Refusal;
 use super::fault::{Fault, inject};
 use super::inputs::Inputs;
 use super::output::Output;
@@ -55,6 +56,13 @@ pub enum ChangeError {
     Commit(#[from] CommitError),
 }
 
+/// Why a change of rules did not take place.
+enum NotChanged {
+    /// This relation was watched and needs counts first.
+    Uncounted(String),
+    Commit(CommitError),
+}
+
 impl Engine {
     /// Derives the effect of changing to another program, without making the change permanent. Rules and tables may be
     /// added, removed or changed.
@@ -68,16 +76,24 @@ impl Engine {
             return Err(ChangeError::Workers);
         }
         self.check_inputs(&program.schema)?;
-        let (former, outputs) = self.guarded(|engine| engine.change(program, options))?;
+        let (former, outputs) = self.guarded(|engine| {
+            loop {
+                match engine.change(&program, options) {
+                    Err(NotChanged::Uncounted(name)) => engine.count_by_name(&name)?,
+                    Err(NotChanged::Commit(error)) => return Err(error),
+                    Ok(changed) => return Ok(changed),
+                }
+            }
+        })?;
         Ok(Proposal { engine: self, former: Some(former), outputs, options: options.clone() })
     }
 
     /// Switches to another program. The caller then accepts the change or takes it back.
     fn change(
         &mut self,
-        program: Arc<Program>,
+        program: &Arc<Program>,
         options: &Options,
-    ) -> Result<((live::Former, Inputs), Vec<Output>), CommitError> {
+    ) -> Result<((live::Former, Inputs), Vec<Output>), NotChanged> {
         self.phase = "changing rules";
         let ids = program.schema.iter().map(|(id, _)| id);
         let wanted: BTreeSet<TableId> =
@@ -85,7 +101,7 @@ impl Engine {
         let mut planning = options.planning.clone();
         // Reuse the learned statistics, so that unchanged rules keep their plans.
         planning.statistics = planning.statistics.or_else(|| self.planning.learned.clone());
-        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, &planning));
+        let plan = Arc::new(Plan::new(Arc::clone(program), &wanted, &planning));
         let inputs = std::mem::replace(&mut self.inputs, Inputs::new(Arc::clone(&program.schema)));
         let former_schema = Arc::clone(&self.state.plan.program.schema);
         let rest = self.inputs.take_over(inputs);
@@ -112,11 +128,30 @@ impl Engine {
                 Ok(((former, rest), outputs))
             }
             Err(refusal) => {
-                let error = refusal.into_error(&self.state.plan);
+                let plan = &self.state.plan;
+                let why = match refusal {
+                    Refusal::Uncounted(id) => {
+                        NotChanged::Uncounted(plan.relations[id.0 as usize].name.clone())
+                    }
+                    refusal => NotChanged::Commit(refusal.into_error(plan)),
+                };
                 self.change_back(former, rest);
-                Err(error)
+                Err(why)
             }
         }
+    }
+
+    /// Counts the rows of a relation that the edit needs counts of. Both programs call it by the same name.
+    fn count_by_name(&mut self, name: &str) -> Result<(), CommitError> {
+        let relations = self.state.relations.iter().zip(&self.state.plan.relations);
+        let watched = relations.filter(|(relation, plan)| plan.name == name && relation.is_watched());
+        let ids: Vec<RelationId> = watched.map(|(relation, _)| relation.id).collect();
+        let [id] = ids[..] else {
+            return Err(CommitError::Engine(format!("the rows of {name} were not counted")));
+        };
+        let inputs = &self.inputs;
+        let counted = self.state.count_again(id, &|table| inputs.rows(table));
+        counted.map_err(|refusal| refusal.into_error(&self.state.plan))
     }
 
     /// Returns to the previous program and gives its input tables their rows back.

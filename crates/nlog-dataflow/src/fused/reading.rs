@@ -65,6 +65,29 @@ impl State {
         found.map_or_else(|| self.rows(id, view, inputs), Ok)
     }
 
+    /// The rows that the rules of a relation have derived before the transaction, once for each derivation. If `attributed`, each
+    /// with the number of its rule.
+    pub(crate) fn derived_rows(
+        &self,
+        relation: usize,
+        attributed: bool,
+        inputs: &dyn Fn(TableId) -> Delta,
+    ) -> Result<Delta, Refusal> {
+        let columns = self.relations[relation].columns;
+        let mut derived = Delta::new(columns + usize::from(attributed));
+        for (at, rule) in self.rules.iter().enumerate() {
+            if rule.head.0 as usize == relation {
+                let mut rows = Delta::new(columns);
+                self.rows_of_rule(at, View::Before, inputs, &mut rows)?;
+                let suffix = if attributed { &[rule.number][..] } else { &[] };
+                rows.into_rows(|row, diff| {
+                    derived.push_words(row.iter().chain(suffix).copied(), diff);
+                });
+            }
+        }
+        Ok(derived)
+    }
+
     /// The rows that a rule derives, with their counts.
     pub(crate) fn rows_of_rule(
         &self,

@@ -2,7 +2,8 @@
 //!
 //! Several rules, or several bindings of one rule, can derive the same row. A relation therefore counts the derivations
 //! of each row in a trace, and a row is present while its count is positive. A relation needs no counts if the plan
-//! proves that no row is derived twice, its key needs no check, and its rows are not attributed.
+//! proves that no row is derived twice, its key needs no check, and its rows are not attributed; or as long as no row has been
+//! derived twice and no key has two rows ([`watch`](super::watch)).
 
 use nlog_plan::Keep;
 use nlog_plan::NARROW;
@@ -17,6 +18,8 @@ use super::probe::AHEAD;
 use super::rule::Numbers;
 use super::sorted::{Entry, MOST_COLUMNS, Packed as _, Sorted, Use, sort};
 use super::trace::{self, Count as _, Trace, Update, View, Ways};
+use super::watch::{WATCH_FROM, Watch, hash_of};
+use super::watched::WatchedRows;
 use crate::row::{Empty, Narrow, Row, Wide};
 use crate::symbol::{Marks, Symbol, Symbols};
 
@@ -35,6 +38,8 @@ pub(crate) struct Split {
 pub(crate) enum Counts {
     /// None: derived rows are a set already.
     None,
+    /// The hashes of keys: derived rows have been a set so far.
+    Watched(Watch),
     /// Whole rows as keys, without values.
     NarrowRows(Trace<Narrow, Empty, Ways>),
     WideRows(Trace<Wide, Empty, Ways>),
@@ -43,11 +48,12 @@ pub(crate) enum Counts {
     WidePairs(Trace<Wide, Wide, Ways>),
 }
 
-/// Evaluates the same expression for counts of any form, or another one if there are no counts.
+/// Evaluates the same expression for counts of any form, one for watched rows, or another one if there are neither.
 macro_rules! each_counts {
-    ($counts:expr, $trace:ident => $what:expr, $nothing:expr) => {
+    ($counts:expr, $trace:ident => $what:expr, $watch:ident => $watched:expr, $nothing:expr) => {
         match $counts {
             Counts::None => $nothing,
+            Counts::Watched($watch) => $watched,
             Counts::NarrowRows($trace) => $what,
             Counts::WideRows($trace) => $what,
             Counts::NarrowPairs($trace) => $what,
@@ -68,6 +74,25 @@ pub(crate) struct Relation {
     pub(crate) changes: u64,
     /// The reported changes, if rows are attributed.
     pub(crate) report: Attributed,
+    /// Whether its rows may be watched instead of counted.
+    may_be_watched: bool,
+    /// The number of counted rows when it was last known that they need counts, or may.
+    looked_at: usize,
+}
+
+/// Why derived rows could not be turned into a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unsettled {
+    /// A count exceeds its range.
+    TooMany,
+    /// The rows were watched and may need counts now.
+    Uncounted,
+}
+
+impl From<TooMany> for Unsettled {
+    fn from(TooMany: TooMany) -> Self {
+        Unsettled::TooMany
+    }
 }
 
 /// Changes of attributed rows; the rule is the last column.
@@ -170,42 +195,49 @@ impl Counts {
         }
     }
 
+    /// Whether rows are counted and there are none, before the transaction and after it.
+    fn is_empty(&self) -> bool {
+        each_counts!(self, trace => trace.is_empty(View::After), _watch => false, false)
+    }
+
     pub(crate) fn publish(&mut self) {
-        each_counts!(self, trace => if trace.is_touched() { trace.publish() }, ());
+        each_counts!(self, trace => if trace.is_touched() { trace.publish() }, watch => watch.publish(), ());
     }
 
     /// The number of published batches that are not merged yet.
     #[cfg(test)]
     pub(crate) fn recent(&self) -> usize {
-        each_counts!(self, trace => trace.recent(), 0)
+        each_counts!(self, trace => trace.recent(), _watch => 0, 0)
     }
 
     /// Merges published changes with those before.
     pub(crate) fn merge(&mut self) {
-        each_counts!(self, trace => trace.merge(), ());
+        each_counts!(self, trace => trace.merge(), _watch => (), ());
     }
 
     pub(crate) fn discard(&mut self) {
-        each_counts!(self, trace => trace.discard(), ());
+        each_counts!(self, trace => trace.discard(), watch => watch.discard(), ());
     }
 
     pub(crate) fn updates(&self) -> usize {
-        each_counts!(self, trace => trace.updates(), 0)
+        each_counts!(self, trace => trace.updates(), watch => watch.len(), 0)
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        each_counts!(self, trace => trace.bytes(), 0)
+        each_counts!(self, trace => trace.bytes(), watch => watch.bytes(), 0)
     }
 }
 
 impl Relation {
-    pub(crate) fn new(plan: &Plan, id: RelationId, attributed: bool) -> Self {
+    /// An empty relation. `may_be_watched` only if its rows can be derived again, which takes all rows that its rules read.
+    pub(crate) fn new(plan: &Plan, id: RelationId, attributed: bool, may_be_watched: bool) -> Self {
         let columns = plan.relations[id.0 as usize].columns.len();
         let split = Split::new(plan, id, attributed);
         let keeps = attributed || plan.relations[id.0 as usize].keep != Keep::AsIs;
         let counts = if keeps { Counts::new(&split) } else { Counts::None };
         let delta = Delta::new(columns);
-        Relation { id, columns, split, counts, delta, changes: 0, report: Attributed::new(columns) }
+        let report = Attributed::new(columns);
+        Relation { id, columns, split, counts, delta, changes: 0, report, may_be_watched, looked_at: 0 }
     }
 
     /// Counts rows even if the plan does not require it.
@@ -220,9 +252,65 @@ impl Relation {
         self.columns + usize::from(self.split.attributed)
     }
 
-    /// Whether rows are counted.
+    /// Whether rows are counted or watched, so that readers see each row once, however many derivations it has.
     pub(crate) fn keeps_rows(&self) -> bool {
         !matches!(self.counts, Counts::None)
+    }
+
+    /// Whether rows are watched, and may come to need counts.
+    pub(crate) fn is_watched(&self) -> bool {
+        matches!(self.counts, Counts::Watched(_))
+    }
+
+    /// Counts the rows of a watched relation from now on. `derived` has its rows as they were derived.
+    pub(crate) fn count_again(
+        &mut self,
+        derived: Delta,
+        symbols: &Symbols,
+        numbers: &Numbers,
+    ) -> Result<(), Unsettled> {
+        self.counts = Counts::new(&self.split);
+        self.count_first(derived, symbols, numbers)
+    }
+
+    /// Counts the rows of a relation that has none, whether or not they could be watched.
+    pub(crate) fn count_first(
+        &mut self,
+        derived: Delta,
+        symbols: &Symbols,
+        numbers: &Numbers,
+    ) -> Result<(), Unsettled> {
+        let may_be_watched = std::mem::take(&mut self.may_be_watched);
+        // Accepted rows have no conflicts. If a key is newly checked, the edit's own pass finds its conflicts.
+        self.settle(derived, symbols, numbers, &mut Vec::new())?;
+        self.end(true);
+        self.may_be_watched = may_be_watched;
+        self.looked_at = self.counts.updates();
+        Ok(())
+    }
+
+    /// Watches rows that were counted so far, if each was derived once and no two have one key. Takes time for all rows, so it
+    /// looks only when there are twice as many as last time.
+    pub(crate) fn watch_counted(&mut self, symbols: &Symbols) {
+        let rows = self.counts.updates();
+        if !self.may_be_watched || self.is_watched() || rows < WATCH_FROM.max(2 * self.looked_at) {
+            return;
+        }
+        self.looked_at = rows;
+        let (hashes, mut parts) = (symbols.hashes(), Vec::new());
+        let (mut is_once, columns) = (true, self.split.key.len());
+        let watch = each_counts!(&self.counts, trace => Watch::of(|each| {
+            trace.for_each(View::Before, |key, _, count| {
+                is_once &= count == 1;
+                parts.clear();
+                key.unpack(columns, symbols, &mut parts);
+                each(hash_of(parts.iter().copied(), &hashes));
+            });
+        }), _watch => None, None);
+        if let Some(mut watch) = watch.filter(|_| is_once) {
+            watch.publish();
+            self.counts = Counts::Watched(watch);
+        }
     }
 
     /// Takes derived rows and stores the resulting change of the set in [`Relation::delta`]. Without counts, `derived`
@@ -233,7 +321,15 @@ impl Relation {
         symbols: &Symbols,
         numbers: &Numbers,
         conflicts: &mut Vec<Conflict>,
-    ) -> Result<(), TooMany> {
+    ) -> Result<(), Unsettled> {
+        if self.may_be_watched && derived.len() >= WATCH_FROM && self.counts.is_empty() {
+            let mut rows = WatchedRows::new(&self.split, symbols, numbers, &mut self.delta, &mut self.report);
+            if let Some(watch) = rows.watch(&derived) {
+                rows.pass_on(derived);
+                self.counts = Counts::Watched(watch);
+                return Ok(());
+            }
+        }
         let mut settling = Settling {
             relation: self.id,
             split: &self.split,
@@ -246,13 +342,18 @@ impl Relation {
         match &mut self.counts {
             Counts::None => {
                 self.delta = derived;
-                Ok(())
             }
-            Counts::NarrowRows(trace) => settling.settle(derived, trace),
-            Counts::WideRows(trace) => settling.settle(derived, trace),
-            Counts::NarrowPairs(trace) => settling.settle(derived, trace),
-            Counts::WidePairs(trace) => settling.settle(derived, trace),
+            Counts::Watched(watch) => {
+                let mut rows =
+                    WatchedRows::new(&self.split, symbols, numbers, &mut self.delta, &mut self.report);
+                rows.settle(&derived, watch)?;
+            }
+            Counts::NarrowRows(trace) => settling.settle(derived, trace)?,
+            Counts::WideRows(trace) => settling.settle(derived, trace)?,
+            Counts::NarrowPairs(trace) => settling.settle(derived, trace)?,
+            Counts::WidePairs(trace) => settling.settle(derived, trace)?,
         }
+        Ok(())
     }
 
     /// All rows, if they are stored.
@@ -264,7 +365,7 @@ impl Relation {
                 self.split.row(key, value, symbols, &mut parts);
                 rows.push(&parts.row, 1);
             }
-        }), return None);
+        }), _watch => return None, return None);
         if self.split.attributed {
             // Several rules can derive a row.
             rows.consolidate().ok()?;
@@ -276,13 +377,15 @@ impl Relation {
     /// Marks every symbol in the stored rows.
     pub(crate) fn mark(&self, marks: &mut Marks, symbols: &Symbols) {
         let (key, values) = (self.split.key.len(), self.split.values());
-        each_counts!(&self.counts, trace => trace.mark(key, values, marks, symbols), ());
+        each_counts!(&self.counts, trace => trace.mark(key, values, marks, symbols), _watch => (), ());
     }
 
     /// Ends a transaction: publishes or drops its staged changes.
     pub(crate) fn end(&mut self, accepted: bool) {
         if accepted {
             self.counts.publish();
+        } else if matches!(&self.counts, Counts::Watched(watch) if watch.is_new()) {
+            self.counts = Counts::new(&self.split);
         } else {
             self.counts.discard();
         }

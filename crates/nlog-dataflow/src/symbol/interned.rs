@@ -25,6 +25,8 @@ fn place(hash: u32) -> u64 {
 #[derive(Debug)]
 pub(super) struct Interned<T> {
     things: Vec<Option<T>>,
+    /// By number, the hash of the item.
+    hashes: Vec<u64>,
     numbers: HashTable<Numbered>,
     /// The numbers of forgotten items, which can be reused.
     free: Vec<u32>,
@@ -35,7 +37,13 @@ pub(super) struct Interned<T> {
 
 impl<T> Default for Interned<T> {
     fn default() -> Self {
-        Interned { things: Vec::new(), numbers: HashTable::new(), free: Vec::new(), resting: Vec::new() }
+        Interned {
+            things: Vec::new(),
+            hashes: Vec::new(),
+            numbers: HashTable::new(),
+            free: Vec::new(),
+            resting: Vec::new(),
+        }
     }
 }
 
@@ -61,6 +69,12 @@ impl<T> Interned<T> {
             .expect("a symbol that is held is marked, so that it is not swept")
     }
 
+    /// The hash of the item of a number in use.
+    #[inline]
+    pub(super) fn hash(&self, number: u32) -> u64 {
+        self.hashes[number as usize]
+    }
+
     /// Inserts an absent item and returns its number.
     ///
     /// # Panics
@@ -70,8 +84,10 @@ impl<T> Interned<T> {
         assert!(number < limit, "the symbol table is full");
         if number as usize == self.things.len() {
             self.things.push(Some(thing));
+            self.hashes.push(hash);
         } else {
             self.things[number as usize] = Some(thing);
+            self.hashes[number as usize] = hash;
         }
         let numbered = Numbered { hash: hash as u32, number };
         self.numbers.insert_unique(numbered.place(), numbered, |other| other.place());
@@ -80,7 +96,7 @@ impl<T> Interned<T> {
 
     /// Forgets the unmarked items.
     pub(super) fn sweep(&mut self, marks: &Bits) {
-        let Interned { things, numbers, free, resting } = self;
+        let Interned { things, numbers, free, resting, .. } = self;
         free.append(resting);
         let forgotten = if cfg!(debug_assertions) { resting } else { &mut *free };
         numbers.retain(|numbered| {

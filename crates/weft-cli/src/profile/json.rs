@@ -66,7 +66,13 @@ fn pipeline(pipeline: &PipelineProfile) -> Json {
 }
 
 fn table(table: &RelationProfile) -> Json {
-    json!({"table": table.name, "changes": table.changes, "counted": table.counted, "bytes": table.bytes})
+    json!({
+        "table": table.name,
+        "changes": table.changes,
+        "counted": table.counted,
+        "watched": table.watched,
+        "bytes": table.bytes,
+    })
 }
 
 fn index(index: &IndexProfile) -> Json {

@@ -62,10 +62,11 @@ fn work(work: &Work, all: u64) -> impl Iterator<Item = String> {
 }
 
 fn tables(account: &Account<'_>, shown: usize) -> Table {
-    let mut table = Table::new(&["bytes", "rows counted", "changes"], &["table"]);
+    let mut table = Table::new(&["bytes", "rows counted", "rows watched", "changes"], &["table"]);
     for relation in account.figures.relations.iter().take(shown) {
-        let counts = [relation.bytes.to_string(), relation.counted.to_string(), relation.changes.to_string()];
-        table.row(counts.into_iter().chain([relation.name.clone()]));
+        let numbers = [relation.bytes, relation.counted, relation.watched].map(|number| number.to_string());
+        let changes = relation.changes.to_string();
+        table.row(numbers.into_iter().chain([changes, relation.name.clone()]));
     }
     table
 }
