@@ -13,6 +13,7 @@
 //! ([`Hashes`](crate::symbol::Hashes)).
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::{Entry, OccupiedEntry};
 
 use crate::symbol::{Hashes, Symbol};
 
@@ -62,24 +63,20 @@ impl Watch {
         Some(watch)
     }
 
-    /// Adds a hash. Returns whether it was absent.
-    pub(crate) fn insert(&mut self, hash: u64) -> bool {
-        let is_new = insert(&mut self.parts[part(hash)], hash);
-        if is_new {
-            self.len += 1;
-            self.staged.push((hash, true));
-        }
-        is_new
+    /// Adds a hash that is absent.
+    pub(crate) fn insert(&mut self, hash: u64) {
+        let was_absent = insert(&mut self.parts[part(hash)], hash);
+        debug_assert!(was_absent);
+        self.len += 1;
+        self.staged.push((hash, true));
     }
 
-    /// Removes a hash. Returns whether it was present.
-    pub(crate) fn remove(&mut self, hash: u64) -> bool {
-        let was_there = remove(&mut self.parts[part(hash)], hash);
-        if was_there {
-            self.len -= 1;
-            self.staged.push((hash, false));
-        }
-        was_there
+    /// Removes a hash that is present.
+    pub(crate) fn remove(&mut self, hash: u64) {
+        let was_present = remove(&mut self.parts[part(hash)], hash);
+        debug_assert!(was_present);
+        self.len -= 1;
+        self.staged.push((hash, false));
     }
 
     pub(crate) fn has(&self, hash: u64) -> bool {
@@ -132,8 +129,8 @@ fn part(hash: u64) -> usize {
 fn insert(table: &mut HashTable<u64>, hash: u64) -> bool {
     let entry = table.entry(hash, |other| *other == hash, |other| *other);
     match entry {
-        hashbrown::hash_table::Entry::Occupied(_) => false,
-        hashbrown::hash_table::Entry::Vacant(vacant) => {
+        Entry::Occupied(_) => false,
+        Entry::Vacant(vacant) => {
             vacant.insert(hash);
             true
         }
@@ -141,5 +138,54 @@ fn insert(table: &mut HashTable<u64>, hash: u64) -> bool {
 }
 
 fn remove(table: &mut HashTable<u64>, hash: u64) -> bool {
-    table.find_entry(hash, |other| *other == hash).map(|found| found.remove()).is_ok()
+    table.find_entry(hash, |other| *other == hash).map(OccupiedEntry::remove).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use test_random::Random;
+
+    use super::*;
+
+    fn hash(random: &mut Random) -> u64 {
+        random.below(400).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    #[test]
+    fn a_watch_is_a_set_whose_changes_can_be_taken_back() {
+        let mut random = Random::new(1);
+        let mut known: BTreeSet<u64> = (0..200).map(|_| hash(&mut random)).collect();
+        let mut watch = Watch::of(|each| known.iter().for_each(|hash| each(*hash))).expect("all differ");
+        for _ in 0..300 {
+            let mut after = known.clone();
+            for _ in 0..random.below(40) {
+                let hash = hash(&mut random);
+                assert_eq!(watch.has(hash), after.contains(&hash));
+                if after.remove(&hash) {
+                    watch.remove(hash);
+                } else {
+                    after.insert(hash);
+                    watch.insert(hash);
+                }
+            }
+            if random.chance(50) {
+                watch.publish();
+                known = after;
+            } else {
+                watch.discard();
+            }
+            assert_eq!(watch.len(), known.len());
+        }
+        assert!((0..400_u64).all(|number| {
+            let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            watch.has(hash) == known.contains(&hash)
+        }));
+    }
+
+    #[test]
+    fn equal_hashes_are_not_watched() {
+        assert!(Watch::of(|each| [1, 2 << 40, 3, 2 << 40].into_iter().for_each(each)).is_none());
+    }
 }

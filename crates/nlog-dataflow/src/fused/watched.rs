@@ -15,6 +15,16 @@ pub(crate) struct WatchedRows<'a> {
     report: &'a mut Attributed,
 }
 
+/// A derived row of a transaction.
+struct Change {
+    /// The hash of its key.
+    hash: u64,
+    /// Its position among the derived rows.
+    at: u32,
+    /// Whether the hash was there before the transaction.
+    is_known: bool,
+}
+
 impl<'a> WatchedRows<'a> {
     pub(crate) fn new(
         split: &'a Split,
@@ -55,32 +65,45 @@ impl<'a> WatchedRows<'a> {
     /// Turns derived rows into a change of the set. Fails if the set may not be one any more.
     pub(crate) fn settle(&mut self, derived: &Delta, watch: &mut Watch) -> Result<(), Unsettled> {
         let hashes = self.symbols.hashes();
-        let mut order: Vec<(u64, u32)> =
-            (derived.rows().zip(0..)).map(|((row, _), at)| (self.hash(row, &hashes), at)).collect();
+        let mut order: Vec<Change> = (derived.rows().zip(0..))
+            .map(|((row, _), at)| Change { hash: self.hash(row, &hashes), at, is_known: false })
+            .collect();
         drop(hashes);
         // Rows with one key become neighbours: what replaces a row comes with it.
-        order.sort_unstable();
+        order.sort_unstable_by_key(|change| (change.hash, change.at));
+        // Each look-up misses the processor's caches. Apart from all other work, several wait for memory at a time.
+        for change in &mut order {
+            change.is_known = watch.has(change.hash);
+        }
         let mut of_key = Vec::new();
-        for group in order.chunk_by(|one, other| one.0 == other.0) {
-            let change = |at: u32| (derived.row(at as usize), derived.diff(at as usize));
-            if let [(hash, at)] = group {
-                let (row, diff) = change(*at);
-                self.only(row, diff, *hash, watch)?;
+        for group in order.chunk_by(|one, other| one.hash == other.hash) {
+            let first = &group[0];
+            let change =
+                |change: &Change| (derived.row(change.at as usize), derived.diff(change.at as usize));
+            if group.len() == 1 {
+                let (row, diff) = change(first);
+                self.only(row, diff, first, watch)?;
                 continue;
             }
             of_key.clear();
-            of_key.extend(group.iter().map(|(_, at)| change(*at)));
-            self.several(&mut of_key, group[0].0, watch)?;
+            of_key.extend(group.iter().map(change));
+            self.several(&mut of_key, first, watch)?;
         }
         Ok(())
     }
 
     /// The only change under a key.
-    fn only(&mut self, row: &[Symbol], diff: Diff, hash: u64, watch: &mut Watch) -> Result<(), Unsettled> {
-        match diff {
-            0 => {}
-            1 if watch.insert(hash) => self.appear(row),
-            -1 if watch.remove(hash) => self.disappear(row),
+    fn only(&mut self, row: &[Symbol], diff: Diff, key: &Change, watch: &mut Watch) -> Result<(), Unsettled> {
+        match (diff, key.is_known) {
+            (0, _) => {}
+            (1, false) => {
+                watch.insert(key.hash);
+                self.appear(row);
+            }
+            (-1, true) => {
+                watch.remove(key.hash);
+                self.disappear(row);
+            }
             _ => return Err(Unsettled::Uncounted),
         }
         Ok(())
@@ -90,7 +113,7 @@ impl<'a> WatchedRows<'a> {
     fn several(
         &mut self,
         changes: &mut Vec<(&[Symbol], Diff)>,
-        hash: u64,
+        key: &Change,
         watch: &mut Watch,
     ) -> Result<(), Unsettled> {
         changes.sort_unstable();
@@ -104,31 +127,28 @@ impl<'a> WatchedRows<'a> {
         });
         changes.retain(|(_, sum)| *sum != 0);
         match changes[..] {
-            [] => Ok(()),
-            [(row, sum)] => self.only(row, sum, hash, watch),
-            [(one, 1), (other, -1)] => self.replace(other, one, hash, watch),
-            [(one, -1), (other, 1)] => self.replace(one, other, hash, watch),
-            _ => Err(Unsettled::Uncounted),
+            [] => {}
+            [(row, sum)] => self.only(row, sum, key, watch)?,
+            // The new row was not there, even if only the hashes of the keys are equal: no two keys of a watch have one hash.
+            [(one, 1), (other, -1)] if key.is_known => self.replace(other, one),
+            [(one, -1), (other, 1)] if key.is_known => self.replace(one, other),
+            _ => return Err(Unsettled::Uncounted),
         }
+        Ok(())
     }
 
-    /// A row that takes the place of another one with its key, or is the same row, derived by another rule.
-    fn replace(&mut self, old: &[Symbol], new: &[Symbol], hash: u64, watch: &Watch) -> Result<(), Unsettled> {
-        // The new row was not there, even if only the hashes of the keys are equal: no two keys of a watch have one hash.
-        if !watch.has(hash) {
-            return Err(Unsettled::Uncounted);
-        }
+    /// A row that takes the place of another one, or is the same row, derived by another rule.
+    fn replace(&mut self, old: &[Symbol], new: &[Symbol]) {
         let columns = self.delta.width();
-        if old[..columns] != new[..columns] {
-            self.disappear(old);
-            self.appear(new);
-        } else {
+        if old[..columns] == new[..columns] {
             let ((before, _), (after, rule)) = (self.rank(old), self.rank(new));
             if before != after {
                 self.report.reattributed.push_words(new[..columns].iter().copied().chain([rule.0]), 1);
             }
+        } else {
+            self.disappear(old);
+            self.appear(new);
         }
-        Ok(())
     }
 
     /// The rank and the id of the rule that an attributed row carries.
