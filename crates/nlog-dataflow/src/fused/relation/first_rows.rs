@@ -1,0 +1,108 @@
+//! The first rows of a relation that is counted: sorted once, for its changes and for its counts.
+
+use nlog_data::RuleId;
+
+use super::{Conflict, Settling};
+use crate::fused::delta::TooMany;
+use crate::fused::sorted::{Entry, Packed as _, Sorted, Use};
+use crate::fused::trace::{Trace, Ways};
+use crate::row::Row;
+use crate::symbol::Symbol;
+
+/// Settles sorted rows of an empty relation.
+pub(super) struct First<'a, 'b, K: Row, V: Row> {
+    pub(super) settling: &'a mut Settling<'b>,
+    pub(super) trace: &'a mut Trace<K, V, Ways>,
+}
+
+impl<K: Row, V: Row> Use for First<'_, '_, K, V> {
+    type Done = Result<(), TooMany>;
+
+    fn rows<E: Entry>(self, rows: &Sorted<E>) -> Self::Done {
+        let split = self.settling.split;
+        let (keys, values) = (split.key.len(), split.values());
+        let mut place = vec![0; keys + split.rest.len()];
+        for (at, column) in split.key.iter().chain(&split.rest).enumerate() {
+            place[*column] = at;
+        }
+        let first = FirstRows { rows, keys, place };
+        if split.checked {
+            first.find_conflicts(self.settling)?;
+        }
+        if split.attributed {
+            first.pass_on_with_rules(self.settling)?;
+        } else {
+            first.pass_on(self.settling)?;
+        }
+        self.trace.stage_rows(rows, keys, values)
+    }
+}
+
+/// The first rows of a relation, sorted: key, rest, and the rule if they are attributed.
+struct FirstRows<'a, E> {
+    rows: &'a Sorted<E>,
+    /// The number of columns of the key.
+    keys: usize,
+    /// By column, its place in a sorted row.
+    place: Vec<usize>,
+}
+
+impl<E: Entry> FirstRows<'_, E> {
+    fn words(&self, row: E::Row) -> impl Iterator<Item = Symbol> + use<'_, E> {
+        self.place.iter().map(move |at| row.word(*at))
+    }
+
+    /// Whether two rows agree on their first columns, in the order of sorting.
+    fn agree(one: E::Row, other: E::Row, columns: usize) -> bool {
+        (0..columns).all(|at| one.word(at) == other.word(at))
+    }
+
+    /// Notes different rows that share a key.
+    fn find_conflicts(&self, settling: &mut Settling<'_>) -> Result<(), TooMany> {
+        let (relation, width) = (settling.relation, self.place.len());
+        let words = |row| self.words(row).collect::<Vec<Symbol>>();
+        let mut last: Option<E::Row> = None;
+        for sum in self.rows.sums() {
+            let (row, _) = sum?;
+            let clashes =
+                |last: &E::Row| Self::agree(*last, row, self.keys) && !Self::agree(*last, row, width);
+            if let Some(last) = last.filter(clashes) {
+                let known = settling.conflicts.last_mut();
+                match known.filter(|known| known.rows.last() == Some(&words(last))) {
+                    Some(known) if known.relation == relation => known.rows.push(words(row)),
+                    _ => settling.conflicts.push(Conflict { relation, rows: vec![words(last), words(row)] }),
+                }
+            }
+            last = Some(row);
+        }
+        Ok(())
+    }
+
+    fn pass_on(&self, settling: &mut Settling<'_>) -> Result<(), TooMany> {
+        for sum in self.rows.sums() {
+            let (row, _) = sum?;
+            settling.delta.push_words(self.words(row), 1);
+        }
+        Ok(())
+    }
+
+    /// Passes on each row once, with the least of its rules.
+    fn pass_on_with_rules(&self, settling: &mut Settling<'_>) -> Result<(), TooMany> {
+        let width = self.place.len();
+        let mut pass_on = |(row, (_, rule)): (E::Row, (u64, RuleId))| {
+            settling.delta.push_words(self.words(row), 1);
+            settling.report.inserted.push_words(self.words(row).chain([rule.0]), 1);
+        };
+        let mut open: Option<(E::Row, (u64, RuleId))> = None;
+        for sum in self.rows.sums() {
+            let (row, _) = sum?;
+            let rule = settling.numbers.order(row.word(width));
+            match &mut open {
+                Some((last, least)) if Self::agree(*last, row, width) => *least = rule.min(*least),
+                _ => open.replace((row, rule)).into_iter().for_each(&mut pass_on),
+            }
+        }
+        open.into_iter().for_each(pass_on);
+        Ok(())
+    }
+}
