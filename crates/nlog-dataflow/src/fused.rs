@@ -307,15 +307,20 @@ impl Engine {
     /// Drops the running transaction and counts the rows of a relation that were watched, so that the transaction can run again.
     fn count_again(&mut self, relation: RelationId, changes: &Changes) -> Result<(), CommitError> {
         self.state.end(false);
-        self.phase = "counting rows";
         // The rows are those before the transaction.
         self.inputs.undo(changes);
-        let inputs = &self.inputs;
-        let counted = self.state.count_again(relation, &|table| inputs.rows(table));
+        self.count_rows(relation)?;
         self.inputs.redo(changes);
-        counted.map_err(|refusal| refusal.into_error(&self.state.plan))?;
         self.phase = "deriving rows";
         Ok(())
+    }
+
+    /// Counts the rows of a relation that were watched. A failure breaks the engine.
+    fn count_rows(&mut self, relation: RelationId) -> Result<(), CommitError> {
+        self.phase = "counting rows";
+        let inputs = &self.inputs;
+        let counted = self.state.count_again(relation, &|table| inputs.rows(table));
+        counted.map_err(|refusal| refusal.into_error(&self.state.plan))
     }
 
     /// The changes to report for derived tables.

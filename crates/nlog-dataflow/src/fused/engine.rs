@@ -440,16 +440,18 @@ impl State {
     }
 
     /// Counts the rows of a watched relation from now on, between two transactions. Derives them again, which takes as long as it
-    /// took to derive them first. `inputs` returns the rows of input tables.
+    /// took to derive them first. `inputs` returns the rows of input tables. No accepted rows have too many derivations, so a
+    /// failure is one of the engine.
     pub(crate) fn count_again(
         &mut self,
         id: RelationId,
         inputs: &dyn Fn(TableId) -> Delta,
     ) -> Result<(), Refusal> {
         let at = id.0 as usize;
-        let derived = self.derived_rows(at, self.relations[at].split.attributed, inputs)?;
-        let counted = self.relations[at].count_again(derived, &self.symbols, &self.numbers);
-        counted.map_err(|_| Refusal::TooMany(id))
+        let attributed = self.relations[at].split.attributed;
+        let failed = Refusal::Uncounted(id);
+        let derived = self.derived_rows(at, attributed, |_| true, inputs).map_err(|_| failed.clone())?;
+        self.relations[at].count_again(derived, &self.symbols, &self.numbers).map_err(|_| failed)
     }
 
     /// Merges accepted changes with the rows before them. Meant for idle time.

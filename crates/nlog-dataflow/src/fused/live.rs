@@ -138,20 +138,10 @@ impl<'a> Transition<'a> {
         for (at, before) in self.from.iter().enumerate() {
             let Some(before) = *before else { continue };
             let attributed = new.relations[at].split.attributed;
-            let width = new.relations[at].derived_width();
-            let mut gone = Delta::new(width);
-            for rule in 0..self.old.rules.len() {
-                if self.old.rules[rule].head.0 as usize == before && !stay.contains(&rule) {
-                    let mut rows = Delta::new(self.old.relations[before].columns);
-                    self.old.rows_of_rule(rule, View::Before, self.inputs, &mut rows)?;
-                    let number = self.old.rules[rule].number;
-                    for (row, diff) in rows.rows() {
-                        let suffix = if attributed { &[number][..] } else { &[] };
-                        gone.push_words(row.iter().chain(suffix).copied(), -diff);
-                    }
-                }
-            }
+            let is_removed = |rule: usize| !stay.contains(&rule);
+            let mut gone = self.old.derived_rows(before, attributed, is_removed, self.inputs)?;
             if !gone.is_empty() {
+                gone.negate();
                 self.gone.push((RelationId(at as u32), gone));
             }
         }
@@ -213,7 +203,7 @@ impl<'a> Transition<'a> {
     /// Counts the rows of a relation that was not counted, or was counted in another form.
     fn count(&mut self, new: &mut State, at: usize, before: usize) -> Result<(), Refusal> {
         let attributed = new.relations[at].split.attributed;
-        let derived = self.old.derived_rows(before, attributed, self.inputs)?;
+        let derived = self.old.derived_rows(before, attributed, |_| true, self.inputs)?;
         let symbols = Arc::clone(&new.symbols);
         let numbers = self.old.numbers.clone();
         let relation = &mut new.relations[at];

@@ -149,9 +149,7 @@ impl Engine {
         let [id] = ids[..] else {
             return Err(CommitError::Engine(format!("the rows of {name} were not counted")));
         };
-        let inputs = &self.inputs;
-        let counted = self.state.count_again(id, &|table| inputs.rows(table));
-        counted.map_err(|refusal| refusal.into_error(&self.state.plan))
+        self.count_rows(id)
     }
 
     /// Returns to the previous program and gives its input tables their rows back.

@@ -65,18 +65,19 @@ impl State {
         found.map_or_else(|| self.rows(id, view, inputs), Ok)
     }
 
-    /// The rows that the rules of a relation have derived before the transaction, once for each derivation. If `attributed`, each
-    /// with the number of its rule.
+    /// The rows that those rules of a relation which `is_wanted` names have derived before the transaction, once for each
+    /// derivation. If `attributed`, each with the number of its rule.
     pub(crate) fn derived_rows(
         &self,
         relation: usize,
         attributed: bool,
+        is_wanted: impl Fn(usize) -> bool,
         inputs: &dyn Fn(TableId) -> Delta,
     ) -> Result<Delta, Refusal> {
         let columns = self.relations[relation].columns;
         let mut derived = Delta::new(columns + usize::from(attributed));
         for (at, rule) in self.rules.iter().enumerate() {
-            if rule.head.0 as usize == relation {
+            if rule.head.0 as usize == relation && is_wanted(at) {
                 let mut rows = Delta::new(columns);
                 self.rows_of_rule(at, View::Before, inputs, &mut rows)?;
                 let suffix = if attributed { &[rule.number][..] } else { &[] };

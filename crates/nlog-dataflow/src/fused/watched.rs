@@ -3,6 +3,7 @@
 use super::delta::{Delta, Diff};
 use super::relation::{Attributed, Split, Unsettled};
 use super::rule::Numbers;
+use super::trace::sum_equal;
 use super::watch::{Watch, hash_of};
 use crate::symbol::{Hashes, Symbol, Symbols};
 
@@ -52,13 +53,11 @@ impl<'a> WatchedRows<'a> {
     }
 
     /// Passes on the first rows of a relation.
-    pub(crate) fn pass_on(&mut self, derived: Delta) {
+    pub(crate) fn pass_on(&mut self, mut derived: Delta) {
         if self.split.attributed {
             derived.into_rows(|row, _| self.appear(row));
-        } else if self.delta.is_empty() {
-            *self.delta = derived;
         } else {
-            self.delta.append(&mut { derived });
+            self.delta.append(&mut derived);
         }
     }
 
@@ -116,16 +115,11 @@ impl<'a> WatchedRows<'a> {
         key: &Change,
         watch: &mut Watch,
     ) -> Result<(), Unsettled> {
-        changes.sort_unstable();
-        changes.dedup_by(|next, first| {
-            let is_same = next.0 == first.0;
-            if is_same {
-                // Sums of a watched relation are 1 at most; anything else is found below.
-                first.1 = first.1.saturating_add(next.1);
-            }
-            is_same
-        });
-        changes.retain(|(_, sum)| *sum != 0);
+        // A row with so many derivations may need counts, and the sum of several such numbers may not fit.
+        if changes.iter().any(|(_, ways)| i32::try_from(*ways).is_err()) {
+            return Err(Unsettled::Uncounted);
+        }
+        sum_equal(changes);
         match changes[..] {
             [] => {}
             [(row, sum)] => self.only(row, sum, key, watch)?,
