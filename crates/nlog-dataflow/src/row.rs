@@ -113,19 +113,6 @@ row! {
     /// A row of up to eight columns.
     Wide, 8
 }
-row! {
-    /// A row without columns: the value of a key that is a whole row.
-    Empty, 0
-}
-
-/// A row of this word and zeros.
-#[cfg(test)]
-pub(crate) fn narrow(word: Symbol) -> Narrow {
-    let mut row = Narrow::default();
-    row.words_mut()[0] = word;
-    row
-}
-
 /// Mixes words into one, as multiplicative hashing does.
 #[inline]
 pub(crate) fn mix(words: &[Symbol]) -> u64 {

@@ -287,15 +287,13 @@ impl Symbols {
         values + read(&self.tuples).len()
     }
 
-    /// Forgets every unmarked value and tuple, and all failures. Only between transactions: no unmarked symbol may be
-    /// in use.
+    /// Forgets every unmarked value, and all failures. Only between transactions: no unmarked symbol may be in use. Tuples
+    /// stay, since only the composed engine has any, and it forgets nothing.
     pub(crate) fn sweep(&self, marks: &Marks) {
         for (shard, marked) in self.values.iter().zip(&marks.values) {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
             shard.sweep(marked);
         }
-        let mut tuples = self.tuples.write().unwrap_or_else(PoisonError::into_inner);
-        tuples.sweep(&marks.tuples);
         let mut failures = self.failures.write().unwrap_or_else(PoisonError::into_inner);
         failures.sweep(&Bits::default());
         // Their numbers will be reused for other values.
@@ -309,14 +307,12 @@ impl Symbols {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Marks {
     values: [Bits; SHARDS as usize],
-    tuples: Bits,
 }
 
 impl Marks {
     /// Adds the marks of another worker.
     pub(crate) fn append(&mut self, other: &Marks) {
-        let pairs = self.values.iter_mut().chain([&mut self.tuples]);
-        for (mine, theirs) in pairs.zip(other.values.iter().chain([&other.tuples])) {
+        for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
             mine.append(theirs);
         }
     }
@@ -326,20 +322,6 @@ impl Marks {
     pub(crate) fn symbol(&mut self, symbol: Symbol) {
         if symbol & (INTEGER | FAILURE) == 0 && symbol >= FIRST * SHARDS {
             self.values[(symbol % SHARDS) as usize].set(symbol / SHARDS - FIRST);
-        }
-    }
-
-    /// Marks the words of a row with this many columns, and the tuple that the last one may represent.
-    #[inline]
-    pub(crate) fn row<R: crate::row::Row>(&mut self, row: &R, columns: usize, symbols: &Symbols) {
-        let words = row.words();
-        if columns <= R::WIDTH {
-            words[..columns].iter().for_each(|word| self.symbol(*word));
-        } else {
-            words[..R::WIDTH - 1].iter().for_each(|word| self.symbol(*word));
-            let tuple = words[R::WIDTH - 1];
-            self.tuples.set(tuple);
-            symbols.with_tuple(tuple, |columns| columns.iter().for_each(|word| self.symbol(*word)));
         }
     }
 }
@@ -475,19 +457,17 @@ mod tests {
         let symbols = Symbols::new();
         let text = |number: u32| Value::String(format!("name {number}").into());
         let kept: Vec<Symbol> = (0..100).map(|number| symbols.intern(&text(number))).collect();
-        let tuple = symbols.tuple(&kept[..3]);
         for round in 1..50 {
             for number in 0..1000 {
                 let fresh = round * 1000 + number;
-                symbols.tuple(&[symbols.intern(&text(fresh)), kept[0]]);
+                symbols.intern(&text(fresh));
             }
             let mut marks = Marks::default();
-            kept[3..].iter().for_each(|symbol| marks.symbol(*symbol));
-            let mut wide = crate::row::Wide::default();
-            crate::row::Row::words_mut(&mut wide)[7] = tuple;
-            marks.row(&wide, 10, &symbols);
+            for symbol in &kept {
+                marks.symbol(*symbol);
+            }
             symbols.sweep(&marks);
-            assert_eq!(symbols.len(), 101);
+            assert_eq!(symbols.len(), 100);
         }
         let places: usize = symbols.values.iter().map(|shard| read(shard).places()).sum();
         // In debug builds, the numbers of the last round are not reusable yet.
@@ -496,7 +476,6 @@ mod tests {
             assert_eq!(symbols.value(*symbol), text(number));
             assert_eq!(symbols.intern(&text(number)), *symbol);
         }
-        assert_eq!(symbols.tuple(&kept[..3]), tuple);
     }
 
     #[test]

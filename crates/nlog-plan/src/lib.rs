@@ -71,6 +71,6 @@ mod text;
 mod unfold;
 
 pub use pinned::{Pinned, PinnedJoins, PinnedRule, PinnedStage};
-pub use plan::{AggregatePlan, GroupColumn, Keep, NARROW, Operand, Scalar, Selection, Slot};
+pub use plan::{AggregatePlan, GroupColumn, Keep, Operand, Scalar, Selection, Slot};
 pub use program::Settings;
 pub use statistics::{Counter, FREQUENT, JointColumns, SAMPLED, Sample, Statistics, TableStatistics};

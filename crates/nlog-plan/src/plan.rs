@@ -5,9 +5,6 @@ use std::sync::Arc;
 use nlog::program::Aggregate;
 use nlog_data::{Function, Value};
 
-/// The maximum number of columns of a narrow key, value or row: four words.
-pub const NARROW: usize = 4;
-
 /// A place in a binding: a pipeline's start fills the first slots, and each [`Step`](crate::query::Step) that
 /// computes a value adds a slot.
 pub type Slot = usize;

@@ -1,71 +1,379 @@
-//! Batches of a trace, filled directly.
+//! Batches: pairs of key and value in ascending order, each with its count.
 //!
-//! Differential's builder takes updates in any form: it groups and sums the times of each pair, and copies each update
-//! several times. The pairs of a transaction come in order, each once and all at one time, so that their batch is a
-//! few vectors to append to. That takes a third of the builder's time, which was a tenth of a load.
+//! A batch is a few vectors. Keys and values have a fixed number of words, their [`Stride`], and are stored one after the other. What
+//! is the same for all pairs takes no memory: counts if each is 1, and the ends of keys if each key has one value, as in an
+//! index by a declared key.
+//!
+//! Batches are differential's [`Batch`](differential_dataflow::trace::Batch), so differential's spine decides when to merge which
+//! of them. They store no times: a trace is read in its state before the running transaction or after it, and each of
+//! its batches is either staged or from before.
 
-use differential_dataflow::trace::Description;
-use differential_dataflow::trace::implementations::Vector;
-use differential_dataflow::trace::implementations::ord_neu::val_batch::OrdValStorage;
-use differential_dataflow::trace::implementations::ord_neu::{OrdValBatch, Upds, Vals};
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use differential_dataflow::trace::{BatchReader, Description, Merger};
 use timely::progress::Antichain;
+use timely::progress::frontier::AntichainRef;
 
-use super::trace::{Count, Time};
-use crate::row::Row;
+use super::trace::{Time, Ways};
+use crate::symbol::Symbol;
 
-type Layout<K, V, C> = Vector<((K, V), Time, C)>;
-pub(crate) type Batch<K, V, C> = OrdValBatch<Layout<K, V, C>>;
-
-/// A batch of changes at one time, while it is filled.
-pub(super) struct Filling<K: Row, V: Row, C: Count> {
-    storage: OrdValStorage<Layout<K, V, C>>,
-    now: Time,
+/// The numbers of words of a key and of a value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Stride {
+    pub(crate) key: usize,
+    pub(crate) value: usize,
 }
 
-impl<K: Row, V: Row, C: Count> Filling<K, V, C> {
-    /// Begins a batch with room for this many keys and values.
-    pub(super) fn new(keys: usize, values: usize, now: Time) -> Self {
-        let storage = OrdValStorage {
-            keys: Vec::with_capacity(keys),
-            vals: Vals::with_capacity(keys + 1, values),
-            upds: Upds::with_capacity(values + 1, 1),
-        };
-        Filling { storage, now }
+/// Pairs of key and value with their counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Batch {
+    stride: Stride,
+    /// The words of each key.
+    keys: Vec<Symbol>,
+    /// By key, the number of pairs up to its last value; empty if each key has one value.
+    ends: Vec<u32>,
+    /// The words of each value.
+    values: Vec<Symbol>,
+    /// The count of each pair; empty if each is 1.
+    counts: Vec<Ways>,
+    /// The number of pairs.
+    len: usize,
+    description: Description<Time>,
+}
+
+/// Values under one key, ascending, with their counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Values<'a> {
+    words: &'a [Symbol],
+    /// Empty if each count is 1.
+    counts: &'a [Ways],
+    width: usize,
+    len: usize,
+}
+
+impl<'a> Values<'a> {
+    /// Values of this width, with a count for each.
+    pub(super) fn new(words: &'a [Symbol], counts: &'a [Ways], width: usize) -> Self {
+        Values { words, counts, width, len: counts.len() }
     }
 
-    /// Adds the change of a pair, which comes after all pairs before it.
+    /// No values.
+    pub(super) fn none(width: usize) -> Self {
+        Values { words: &[], counts: &[], width, len: 0 }
+    }
+
+    /// The value at a position, and its count.
     #[inline]
-    pub(super) fn push(&mut self, key: K, value: V, count: C) {
-        let OrdValStorage { keys, vals, upds } = &mut self.storage;
+    fn at(&self, at: usize) -> (&'a [Symbol], Ways) {
+        (&self.words[at * self.width..][..self.width], self.counts.get(at).copied().unwrap_or(1))
+    }
+
+    #[inline]
+    pub(crate) fn iter(self) -> impl Iterator<Item = (&'a [Symbol], Ways)> {
+        (0..self.len).map(move |at| self.at(at))
+    }
+
+    /// Passes on these values and others, with the sums of their counts. Zero sums disappear.
+    pub(super) fn merge(self, other: Values<'_>, mut each: impl FnMut(&[Symbol], Ways)) {
+        let (mut one, mut two) = (0, 0);
+        while one < self.len && two < other.len {
+            let ((value, count), (others, more)) = (self.at(one), other.at(two));
+            match value.cmp(others) {
+                Ordering::Less => each(value, count),
+                Ordering::Greater => each(others, more),
+                // The sum of all counts of a value is in range, but that of some of them may not be.
+                Ordering::Equal => match count.wrapping_add(more) {
+                    0 => {}
+                    sum => each(value, sum),
+                },
+            }
+            one += usize::from(value <= others);
+            two += usize::from(others <= value);
+        }
+        (one..self.len).map(|at| self.at(at)).for_each(|(value, count)| each(value, count));
+        (two..other.len).map(|at| other.at(at)).for_each(|(value, count)| each(value, count));
+    }
+}
+
+impl Batch {
+    /// An empty batch with room for this many keys and pairs.
+    pub(super) fn with_capacity(stride: Stride, keys: usize, pairs: usize) -> Self {
+        Batch {
+            stride,
+            keys: Vec::with_capacity(keys * stride.key),
+            ends: Vec::with_capacity(if keys < pairs { keys } else { 0 }),
+            values: Vec::with_capacity(pairs * stride.value),
+            counts: Vec::new(),
+            len: 0,
+            description: description(0),
+        }
+    }
+
+    /// Adds a pair, which comes after all pairs before it.
+    #[inline]
+    pub(super) fn push(&mut self, key: &[Symbol], value: &[Symbol], count: Ways) {
+        let Stride { key: words, .. } = self.stride;
+        debug_assert_eq!((key.len(), value.len()), (words, self.stride.value));
+        let is_new = self.len == 0 || !same(&self.keys[self.keys.len() - words..], key);
         debug_assert!(
-            keys.last().is_none_or(|last| *last < key || *last == key && vals.vals.last() < Some(&value)),
+            self.len == 0
+                || if is_new {
+                    self.keys[self.keys.len() - words..] < *key
+                } else {
+                    self.values[self.values.len() - value.len()..] < *value
+                },
             "pairs come in ascending order"
         );
-        if keys.last() != Some(&key) {
-            if !keys.is_empty() {
-                vals.offs.push(vals.vals.len());
-            }
-            keys.push(key);
+        if is_new {
+            self.keys.extend_from_slice(key);
+        } else if self.ends.is_empty() {
+            self.spell_ends_out();
         }
-        vals.vals.push(value);
-        // An empty list of updates means the update before it (`Upds`), which nearly all pairs share.
-        if upds.diffs.last() != Some(&count) {
-            upds.times.push(self.now);
-            upds.diffs.push(count);
+        self.values.extend_from_slice(value);
+        if count != 1 || !self.counts.is_empty() {
+            self.counts.resize(self.len, 1);
+            self.counts.push(count);
         }
-        upds.offs.push(upds.diffs.len());
+        self.len += 1;
+        match self.ends.last_mut() {
+            Some(_) if is_new => self.ends.push(self.len as u32),
+            Some(end) => *end = self.len as u32,
+            None => {}
+        }
     }
 
-    /// The batch; none if nothing was added.
-    pub(super) fn finish(self) -> Option<Batch<K, V, C>> {
-        let Filling { mut storage, now } = self;
-        let updates = storage.vals.vals.len();
-        if updates == 0 {
+    /// Adds some keys of another batch with their values, all of which come after those before. Returns the number of pairs.
+    fn extend(&mut self, source: &Batch, keys: Range<usize>) -> usize {
+        let pairs = source.first_pair(keys.start)..source.first_pair(keys.end);
+        let of = |range: &Range<usize>, stride: usize| range.start * stride..range.end * stride;
+        self.keys.extend_from_slice(&source.keys[of(&keys, self.stride.key)]);
+        self.values.extend_from_slice(&source.values[of(&pairs, self.stride.value)]);
+        if !(self.counts.is_empty() && source.counts.is_empty()) {
+            self.counts.resize(self.len, 1);
+            match source.counts.get(pairs.clone()) {
+                Some(counts) => self.counts.extend_from_slice(counts),
+                None => self.counts.resize(self.len + pairs.len(), 1),
+            }
+        }
+        if !self.ends.is_empty() || pairs.len() != keys.len() {
+            if self.ends.is_empty() {
+                self.spell_ends_out();
+            }
+            let len = self.len;
+            self.ends.extend(keys.map(|at| (source.first_pair(at + 1) - pairs.start + len) as u32));
+        }
+        self.len += pairs.len();
+        pairs.len()
+    }
+
+    /// Stores the end of each key, each of which has one value so far.
+    fn spell_ends_out(&mut self) {
+        self.ends.extend(1..=self.len as u32);
+    }
+
+    /// The batch of the time `now`; `None` if it has no pairs.
+    pub(super) fn finish(mut self, now: Time) -> Option<Self> {
+        if self.len == 0 {
             return None;
         }
-        storage.vals.offs.push(updates);
-        let [lower, upper, since] = [now, now + 1, 0].map(Antichain::from_elem);
-        Some(OrdValBatch { storage, description: Description::new(lower, upper, since), updates })
+        self.description = description(now);
+        self.forget_ones();
+        Some(self)
+    }
+
+    /// Stores no counts if each is 1.
+    fn forget_ones(&mut self) {
+        if self.counts.iter().all(|count| *count == 1) {
+            self.counts = Vec::new();
+        }
+        self.counts.shrink_to_fit();
+    }
+
+    /// The pairs of two batches, with the sums of their counts.
+    pub(super) fn merged(&self, other: &Batch) -> Batch {
+        let mut merging = Merging::begin(self, other);
+        merging.work(self, other, &mut isize::MAX.clone());
+        merging.done()
+    }
+
+    /// The words of all keys, one key after the other.
+    #[inline]
+    pub(super) fn keys(&self) -> &[Symbol] {
+        &self.keys
+    }
+
+    /// The words of all values.
+    pub(super) fn value_words(&self) -> &[Symbol] {
+        &self.values
+    }
+
+    /// The number of keys.
+    #[inline]
+    pub(super) fn key_count(&self) -> usize {
+        if self.ends.is_empty() { self.len } else { self.ends.len() }
+    }
+
+    /// The number of pairs.
+    #[inline]
+    pub(super) fn pairs(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(super) fn stride(&self) -> Stride {
+        self.stride
+    }
+
+    /// The size in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.keys[..])
+            + size_of_val(&self.ends[..])
+            + size_of_val(&self.values[..])
+            + size_of_val(&self.counts[..])
+    }
+
+    #[inline]
+    pub(super) fn key(&self, at: usize) -> &[Symbol] {
+        &self.keys[at * self.stride.key..][..self.stride.key]
+    }
+
+    /// The number of pairs before those of a key.
+    #[inline]
+    fn first_pair(&self, key: usize) -> usize {
+        if self.ends.is_empty() || key == 0 { key } else { self.ends[key - 1] as usize }
+    }
+
+    /// The values of the key at a position.
+    #[inline]
+    pub(super) fn values(&self, at: usize) -> Values<'_> {
+        let (first, end) = (self.first_pair(at), self.first_pair(at + 1));
+        let width = self.stride.value;
+        Values {
+            words: &self.values[first * width..end * width],
+            counts: self.counts.get(first..end).unwrap_or(&[]),
+            width,
+            len: end - first,
+        }
+    }
+
+    /// The position of the first key from `from` on that is not less than `key`. Takes time for the logarithm of the distance.
+    fn seek(&self, from: usize, key: &[Symbol]) -> usize {
+        let is_less = |at: usize| at < self.key_count() && self.key(at) < key;
+        let (mut begin, mut step) = (from, 1);
+        while is_less(begin + step) {
+            begin += step;
+            step *= 2;
+        }
+        let mut end = begin + step;
+        // The first key is less, or nobody would ask; the one at `end` is not.
+        while begin < end {
+            let middle = begin.midpoint(end);
+            if is_less(middle) {
+                begin = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        begin
+    }
+}
+
+/// Whether two rows of one width are equal. For a few words, this is faster than comparing slices by a call.
+#[inline]
+pub(super) fn same(one: &[Symbol], other: &[Symbol]) -> bool {
+    one.iter().zip(other).all(|(one, other)| one == other)
+}
+
+/// The description of a batch at one time.
+fn description(now: Time) -> Description<Time> {
+    let [lower, upper, since] = [now, now + 1, 0].map(Antichain::from_elem);
+    Description::new(lower, upper, since)
+}
+
+impl BatchReader for Batch {
+    type Time = Time;
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn description(&self) -> &Description<Time> {
+        &self.description
+    }
+}
+
+impl differential_dataflow::trace::Batch for Batch {
+    type Merger = Merging;
+
+    fn empty(lower: Antichain<Time>, upper: Antichain<Time>) -> Self {
+        let description = Description::new(lower, upper, Antichain::from_elem(0));
+        Batch { description, ..Batch::with_capacity(Stride::default(), 0, 0) }
+    }
+}
+
+/// A merge of two batches, while it lasts.
+#[derive(Debug)]
+pub(crate) struct Merging {
+    merged: Batch,
+    /// The number of keys that are done in each batch.
+    done: [usize; 2],
+}
+
+impl Merging {
+    fn begin(one: &Batch, other: &Batch) -> Self {
+        let stride = if one.len == 0 { other.stride } else { one.stride };
+        let (keys, pairs) = (one.key_count() + other.key_count(), one.len + other.len);
+        let mut merged = Batch::with_capacity(stride, keys, pairs);
+        if !(one.counts.is_empty() && other.counts.is_empty()) {
+            merged.counts.reserve_exact(pairs);
+        }
+        Merging { merged, done: [0, 0] }
+    }
+}
+
+impl Merger<Batch> for Merging {
+    fn new(one: &Batch, other: &Batch, compacted: AntichainRef<'_, Time>) -> Self {
+        let mut merging = Merging::begin(one, other);
+        let [lower, upper] = [one.lower().clone(), other.upper().clone()];
+        merging.merged.description = Description::new(lower, upper, compacted.to_owned());
+        merging
+    }
+
+    fn work(&mut self, one: &Batch, other: &Batch, fuel: &mut isize) {
+        let sources = [one, other];
+        let counts = sources.map(Batch::key_count);
+        while *fuel > 0 {
+            let [at, of_other] = self.done;
+            let (source, end) = match [at < counts[0], of_other < counts[1]] {
+                [false, false] => return,
+                [true, false] => (0, counts[0]),
+                [false, true] => (1, counts[1]),
+                [true, true] => {
+                    let (key, others) = (one.key(at), other.key(of_other));
+                    match key.cmp(others) {
+                        Ordering::Less => (0, one.seek(at, others)),
+                        Ordering::Greater => (1, other.seek(of_other, key)),
+                        Ordering::Equal => {
+                            let (values, more) = (one.values(at), other.values(of_other));
+                            values.merge(more, |value, count| self.merged.push(key, value, count));
+                            self.done = [at + 1, of_other + 1];
+                            *fuel -= (values.len + more.len) as isize;
+                            continue;
+                        }
+                    }
+                }
+            };
+            let begin = self.done[source];
+            let end = end.min(begin.saturating_add(*fuel as usize));
+            *fuel -= self.merged.extend(sources[source], begin..end) as isize;
+            self.done[source] = end;
+        }
+    }
+
+    fn done(mut self) -> Batch {
+        self.merged.forget_ones();
+        self.merged
     }
 }
 
@@ -73,53 +381,78 @@ impl<K: Row, V: Row, C: Count> Filling<K, V, C> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use differential_dataflow::trace::Builder as _;
-    use differential_dataflow::trace::implementations::ord_neu::OrdValBuilder;
+    use test_random::Random;
 
-    use super::super::trace::Rows;
     use super::*;
-    use crate::row::{Narrow, narrow as row};
 
-    type Update = ((Narrow, Narrow), Time, Rows);
+    type Pairs = BTreeMap<(Vec<Symbol>, Vec<Symbol>), Ways>;
 
-    /// The batch that differential's builder makes.
-    fn built(updates: &[Update], now: Time) -> Batch<Narrow, Narrow, Rows> {
-        let mut builder = OrdValBuilder::<Layout<Narrow, Narrow, Rows>, Vec<Update>>::with_capacity(1, 1, 1);
-        builder.push(&mut updates.to_vec());
-        let [lower, upper, since] = [now, now + 1, 0].map(Antichain::from_elem);
-        builder.done(Description::new(lower, upper, since))
+    /// Random pairs of a stride, whose counts are all 1 half of the time.
+    fn pairs(stride: Stride, random: &mut Random) -> Pairs {
+        let counts: &[Ways] = if random.chance(50) { &[1] } else { &[1, 1, -1, 2] };
+        let mut row = |words: usize, most: u64| -> Vec<Symbol> {
+            (0..words).map(|_| random.below(most) as Symbol).collect()
+        };
+        let rows: Vec<_> = (0..40).map(|_| (row(stride.key, 6), row(stride.value, 3))).collect();
+        let count = random.below(40) as usize;
+        rows.into_iter()
+            .take(count)
+            .map(|row| (row, counts[random.below(counts.len() as u64) as usize]))
+            .collect()
+    }
+
+    fn batch(stride: Stride, pairs: &Pairs) -> Batch {
+        let mut batch = Batch::with_capacity(stride, 0, 0);
+        for ((key, value), count) in pairs {
+            batch.push(key, value, *count);
+        }
+        batch.forget_ones();
+        batch
+    }
+
+    fn contents(batch: &Batch) -> Pairs {
+        let mut found = Pairs::new();
+        for at in 0..batch.key_count() {
+            for (value, count) in batch.values(at).iter() {
+                assert!(found.insert((batch.key(at).to_vec(), value.to_vec()), count).is_none());
+            }
+        }
+        assert_eq!(found.len(), batch.pairs());
+        found
     }
 
     #[test]
-    fn a_batch_is_the_one_that_differentials_builder_makes() {
-        for seed in test_random::seeds!("a_batch_is_the_one_that_differentials_builder_makes", 200) {
-            let mut random = test_random::Random::new(seed);
-            let pairs = 1 + random.below(60);
-            let pairs: BTreeMap<(u32, u32), Rows> = (0..pairs)
-                .map(|_| {
-                    (
-                        (random.below(20) as u32, random.below(9) as u32),
-                        [1, 1, 1, -1, 2][random.below(5) as usize],
-                    )
-                })
-                .collect();
-            let now = random.below(9) as Time;
-            let updates: Vec<Update> =
-                pairs.iter().map(|((key, value), count)| ((row(*key), row(*value)), now, *count)).collect();
-            let mut filling = Filling::new(0, 0, now);
-            for ((key, value), _, count) in &updates {
-                filling.push(*key, *value, *count);
+    fn merged_batches_have_the_sums_however_little_work_is_done_at_once() {
+        for seed in
+            test_random::seeds!("merged_batches_have_the_sums_however_little_work_is_done_at_once", 400)
+        {
+            let mut random = Random::new(seed);
+            let stride = Stride { key: random.below(4) as usize, value: random.below(3) as usize };
+            let (one, other) = (pairs(stride, &mut random), pairs(stride, &mut random));
+            let mut wanted = one.clone();
+            for (pair, count) in &other {
+                *wanted.entry(pair.clone()).or_default() += count;
             }
-            let (mine, theirs) = (filling.finish().expect("some pairs"), built(&updates, now));
-            // All of a batch: keys, values, updates and its times.
-            let text =
-                |batch: &Batch<Narrow, Narrow, Rows>| serde_json::to_string(batch).expect("it is data");
-            assert_eq!(text(&mine), text(&theirs));
+            wanted.retain(|_, count| *count != 0);
+            let batches = [batch(stride, &one), batch(stride, &other)];
+            assert_eq!([contents(&batches[0]), contents(&batches[1])], [one, other]);
+            let mut merging = Merging::new(&batches[0], &batches[1], Antichain::from_elem(0).borrow());
+            let step = 1 + random.below(20) as isize;
+            loop {
+                let mut fuel = step;
+                merging.work(&batches[0], &batches[1], &mut fuel);
+                if fuel > 0 {
+                    break;
+                }
+            }
+            let merged = merging.done();
+            assert_eq!(contents(&merged), wanted);
+            assert_eq!(merged.counts.is_empty(), wanted.values().all(|count| *count == 1));
         }
     }
 
     #[test]
     fn a_batch_without_pairs_is_none() {
-        assert!(Filling::<Narrow, Narrow, Rows>::new(0, 0, 3).finish().is_none());
+        assert!(Batch::with_capacity(Stride { key: 1, value: 1 }, 0, 0).finish(3).is_none());
     }
 }

@@ -216,37 +216,10 @@ impl Delta {
             }
             return Ok(());
         }
-        match self.width {
-            0 => {
-                let sum = sum((0..self.len()).map(|at| self.diff(at)))?;
-                *self = Delta::new(0);
-                if sum != 0 {
-                    self.push(&[], sum);
-                }
-                Ok(())
-            }
-            1..=8 => {
-                let columns: Vec<usize> = (0..self.width).collect();
-                let width = self.width;
-                let rows = std::mem::replace(self, Delta::new(width));
-                *self = sort(rows, &Fit::default(), &columns, Sums { width })?;
-                Ok(())
-            }
-            _ => self.consolidate_any(),
-        }
-    }
-
-    fn consolidate_any(&mut self) -> Result<(), TooMany> {
-        let mut order: Vec<u32> = (0..self.len() as u32).collect();
-        order.sort_unstable_by(|a, b| self.row(*a as usize).cmp(self.row(*b as usize)));
-        let mut net = Delta::new(self.width);
-        for equal in order.chunk_by(|a, b| self.row(*a as usize) == self.row(*b as usize)) {
-            let sum = sum(equal.iter().map(|at| self.diff(*at as usize)))?;
-            if sum != 0 {
-                net.push(self.row(equal[0] as usize), sum);
-            }
-        }
-        *self = net;
+        let columns: Vec<usize> = (0..self.width).collect();
+        let width = self.width;
+        let rows = std::mem::replace(self, Delta::new(width));
+        *self = sort(rows, &Fit::default(), &columns, Sums { width })?;
         Ok(())
     }
 }
@@ -269,11 +242,6 @@ impl Use for Sums {
         }
         Ok(net)
     }
-}
-
-fn sum(diffs: impl Iterator<Item = Diff>) -> Result<Diff, TooMany> {
-    // Partial sums may exceed 64 bits.
-    Diff::try_from(diffs.map(i128::from).sum::<i128>()).map_err(|_| TooMany)
 }
 
 #[cfg(test)]

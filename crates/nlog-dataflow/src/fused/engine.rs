@@ -108,7 +108,7 @@ impl State {
             indexed[index.relation.0 as usize].push(at);
         }
         let rules: Vec<Rule> =
-            (plan.rules.iter()).map(|rule| Rule::new(rule, &placement, &indexes, &symbols)).collect();
+            (plan.rules.iter()).map(|rule| Rule::new(rule, &placement, &symbols)).collect();
         let mut state = State {
             indexed,
             uses: vec![Vec::new(); relations.len()],
@@ -256,7 +256,7 @@ impl State {
             return Ok(());
         }
         for index in &self.indexed[relation] {
-            let staged = self.indexes[*index].stage(delta, &self.symbols);
+            let staged = self.indexes[*index].stage(delta);
             staged.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))?;
         }
         // During an edit, changes also retract counts that readers have seen in excess.
@@ -285,9 +285,7 @@ impl State {
         let mut at_home = self.indexed[relation].iter().filter(|index| self.placement.at_home[**index]);
         if !is_set {
             self.twice = Some(format!("a row of {name} comes or goes twice at once"));
-        } else if delta.len() <= MOST_CHECKED
-            && at_home.any(|index| !self.indexes[*index].has_once(delta, &self.symbols))
-        {
+        } else if delta.len() <= MOST_CHECKED && at_home.any(|index| !self.indexes[*index].has_once(delta)) {
             self.twice = Some(format!("a row of {name} is there twice"));
         }
     }
@@ -501,17 +499,16 @@ impl State {
     /// gone hold their symbols.
     pub(crate) fn mark(&mut self, marks: &mut Marks) {
         self.merge();
-        let symbols = Arc::clone(&self.symbols);
         for index in &self.indexes {
-            index.mark(marks, &symbols);
+            index.mark(marks);
         }
         for relation in &self.relations {
-            relation.mark(marks, &symbols);
+            relation.mark(marks);
         }
         for rule in &mut self.rules {
             if let Some(groups) = &mut rule.groups {
                 groups.forget();
-                groups.mark(marks, &symbols);
+                groups.mark(marks);
             }
             for pipeline in rule.parts.iter_mut().flat_map(|part| &mut part.pipelines) {
                 pipeline.forget();

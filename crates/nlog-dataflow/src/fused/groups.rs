@@ -4,15 +4,16 @@
 //! and its new tuples, which retracts the old row of the head and derives the new one. An aggregate sees each tuple
 //! once, however many ways derive it. The cost of a change is therefore proportional to the size of its group.
 
+use nlog_plan::GroupColumn;
 use nlog_plan::query::Output;
-use nlog_plan::{GroupColumn, NARROW};
 
+use super::batch::Values;
 use super::delta::{Delta, Diff, TooMany};
-use super::index::{AnyTrace, each_width};
-use super::trace::{Count as _, Trace, Update, View, Ways, sort};
+use super::index::Fit;
+use super::sorted::sort;
+use super::trace::{Trace, View, ways};
 use crate::aggregate::compute;
 use crate::expression::Expression;
-use crate::row::Row;
 use crate::symbol::{Marks, NONE, Symbol, Symbols, is_failure};
 use nlog::program::Aggregate;
 
@@ -22,7 +23,7 @@ pub(crate) struct Groups {
     tuple: usize,
     aggregates: Vec<(Aggregate, Vec<Expression>)>,
     columns: Vec<GroupColumn>,
-    pub(crate) trace: AnyTrace<Ways>,
+    pub(crate) trace: Trace,
 }
 
 impl Groups {
@@ -37,11 +38,7 @@ impl Groups {
             tuple: *tuple,
             aggregates: aggregates.iter().map(|plan| (plan.aggregate, expressions(plan))).collect(),
             columns: columns.clone(),
-            trace: if (*group).max(*tuple) <= NARROW {
-                AnyTrace::new(*group, *tuple)
-            } else {
-                AnyTrace::new(NARROW + 1, NARROW + 1)
-            },
+            trace: Trace::new(*group, *tuple),
         })
     }
 
@@ -68,10 +65,7 @@ impl Groups {
             frame: Vec::new(),
             values: Vec::new(),
         };
-        match &mut self.trace {
-            AnyTrace::Narrow(trace) => computing.settle(trace, changes, out, suffix, failures),
-            AnyTrace::Wide(trace) => computing.settle(trace, changes, out, suffix, failures),
-        }
+        computing.settle(&mut self.trace, changes, out, suffix, failures)
     }
 
     /// The rows of all groups.
@@ -86,10 +80,7 @@ impl Groups {
             frame: Vec::new(),
             values: Vec::new(),
         };
-        match &self.trace {
-            AnyTrace::Narrow(trace) => computing.all(trace, view, out),
-            AnyTrace::Wide(trace) => computing.all(trace, view, out),
-        }
+        computing.all(&self.trace, view, out);
     }
 
     pub(crate) fn forget(&mut self) {
@@ -97,11 +88,11 @@ impl Groups {
     }
 
     /// Marks every symbol in the groups' tuples and expressions.
-    pub(crate) fn mark(&self, marks: &mut Marks, symbols: &Symbols) {
+    pub(crate) fn mark(&self, marks: &mut Marks) {
         for argument in self.aggregates.iter().flat_map(|(_, arguments)| arguments) {
             argument.constants(&mut |symbol| marks.symbol(symbol));
         }
-        each_width!(&self.trace, trace => trace.mark(self.group, self.tuple, marks, symbols));
+        self.trace.mark(marks);
     }
 }
 
@@ -119,36 +110,29 @@ struct Computing<'a> {
 }
 
 impl Computing<'_> {
-    fn settle<P: Row>(
+    fn settle(
         &mut self,
-        trace: &mut Trace<P, P, Ways>,
+        trace: &mut Trace,
         changes: &Delta,
         out: &mut Delta,
         suffix: &[Symbol],
         failures: &mut Vec<(Symbol, Diff)>,
     ) -> Result<(), TooMany> {
-        let mut updates: Vec<Update<P, P, Ways>> = Vec::with_capacity(changes.len());
-        for (words, diff) in changes.rows() {
-            let key = P::pack(words[..self.group].iter().copied(), self.symbols);
-            let value = P::pack(words[self.group..].iter().copied(), self.symbols);
-            updates.push(((key, value), Ways::of(diff)?));
-        }
-        sort(&mut updates);
-        let mut groups: Vec<P> = updates.iter().map(|update| update.0.0).collect();
+        let columns: Vec<usize> = (0..self.group + self.tuple).collect();
+        sort(changes, &Fit::default(), &columns, &mut *trace)?;
+        let mut groups: Vec<&[Symbol]> = changes.rows().map(|(words, _)| &words[..self.group]).collect();
+        groups.sort_unstable();
         groups.dedup();
-        trace.stage(updates)?;
         let (mut before, mut after) = (trace.probe(View::Before), trace.probe(View::After));
-        for group in &groups {
+        for group in groups {
             for (found, diff) in [(before.find(group), -1), (after.find(group), 1)] {
                 // The old count and its change are each in range, but their sum may not be.
-                found.iter().try_for_each(|(_, count)| Ways::of(*count).map(drop))?;
+                found.iter().try_for_each(|(_, count)| ways(count).map(drop))?;
                 debug_assert!(
-                    found.iter().all(|(_, count)| *count > 0),
+                    found.iter().all(|(_, count)| count > 0),
                     "a tuple is derived less often than never"
                 );
-                let tuples: Vec<&P> =
-                    found.iter().filter(|(_, count)| *count > 0).map(|(tuple, _)| tuple).collect();
-                match self.aggregate(group, &tuples) {
+                match self.aggregate(group, found) {
                     Ok(true) => self.emit(out, suffix, diff),
                     Ok(false) => {}
                     Err(failure) if diff > 0 => failures.push((failure, 1)),
@@ -159,36 +143,30 @@ impl Computing<'_> {
         Ok(())
     }
 
-    fn all<P: Row>(&mut self, trace: &Trace<P, P, Ways>, view: View, out: &mut Delta) {
-        let mut pairs = Vec::new();
-        trace.for_each(view, |group, tuple, count| {
-            if count > 0 {
-                pairs.push((*group, *tuple));
-            }
-        });
-        pairs.sort_unstable();
-        for of_group in pairs.chunk_by(|a, b| a.0 == b.0) {
-            let tuples: Vec<&P> = of_group.iter().map(|(_, tuple)| tuple).collect();
-            if self.aggregate(&of_group[0].0, &tuples) == Ok(true) {
+    fn all(&mut self, trace: &Trace, view: View, out: &mut Delta) {
+        trace.for_each_key(view, |group, tuples| {
+            if self.aggregate(group, tuples) == Ok(true) {
                 self.emit(out, &[], 1);
             }
-        }
+        });
     }
 
     /// Computes a group's values. Returns whether the group has tuples, or the least failure of its aggregates.
-    fn aggregate<P: Row>(&mut self, group: &P, tuples: &[&P]) -> Result<bool, Symbol> {
+    fn aggregate(&mut self, group: &[Symbol], tuples: Values<'_>) -> Result<bool, Symbol> {
+        let tuples: Vec<&[Symbol]> =
+            tuples.iter().filter(|(_, count)| *count > 0).map(|(tuple, _)| tuple).collect();
         if tuples.is_empty() {
             return Ok(false);
         }
         self.frame.clear();
-        group.unpack(self.group, self.symbols, &mut self.frame);
+        self.frame.extend_from_slice(group);
         self.values.clear();
         let mut failed: Option<Symbol> = None;
         for (aggregate, arguments) in &mut *self.aggregates {
             let mut of_tuples = Vec::with_capacity(tuples.len());
-            for tuple in tuples {
+            for tuple in &tuples {
                 self.frame.truncate(self.group);
-                tuple.unpack(self.tuple, self.symbols, &mut self.frame);
+                self.frame.extend_from_slice(tuple);
                 let words = arguments.iter_mut().map(|argument| argument.evaluate(&self.frame, self.symbols));
                 of_tuples.push(words.collect::<Vec<Symbol>>());
             }

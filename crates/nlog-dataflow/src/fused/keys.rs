@@ -3,11 +3,15 @@
 //! Sorting is most of a probe's cost, and numbers sort fast. A key of up to three words is therefore packed into one
 //! number with its position.
 
-use crate::row::{Row, Wide};
-use crate::symbol::{Symbol, Symbols};
+use smallvec::SmallVec;
+
+use crate::symbol::Symbol;
+
+/// A key of any length, of which most are short.
+type Key = SmallVec<[Symbol; 8]>;
 
 /// A key and the position of its binding. Positions of equal keys ascend.
-pub(crate) trait Place: Copy + Ord {
+pub(crate) trait Place: Ord {
     fn at(&self) -> usize;
 
     /// The same key for a binding at another position.
@@ -15,8 +19,8 @@ pub(crate) trait Place: Copy + Ord {
 
     fn has_same_key(&self, other: &Self) -> bool;
 
-    /// The key, of this many words, in the index's form.
-    fn key<P: Row>(&self, words: usize) -> P;
+    /// Appends the words of the key, so many.
+    fn put_key(&self, words: usize, into: &mut Vec<Symbol>);
 }
 
 /// The keys of a batch.
@@ -25,8 +29,8 @@ pub(crate) enum Keys {
     One(Vec<u64>),
     /// Keys of up to three words.
     Three(Vec<u128>),
-    /// Longer keys. Beyond eight words, the last word represents all remaining ones.
-    More(Vec<(Wide, u32)>),
+    /// Longer keys.
+    More(Vec<(Key, u32)>),
 }
 
 impl Keys {
@@ -40,19 +44,14 @@ impl Keys {
     }
 
     #[inline]
-    pub(crate) fn push(
-        &mut self,
-        words: impl ExactSizeIterator<Item = Symbol>,
-        at: usize,
-        symbols: &Symbols,
-    ) {
+    pub(crate) fn push(&mut self, words: impl Iterator<Item = Symbol>, at: usize) {
         match self {
             Keys::One(keys) => keys.push(words.fold(0, |_, word| u64::from(word)) << 32 | at as u64),
             Keys::Three(keys) => {
                 let key = words.fold(0, |key: u128, word| key << 32 | u128::from(word));
                 keys.push(key << 32 | at as u128);
             }
-            Keys::More(keys) => keys.push((Wide::pack(words, symbols), at as u32)),
+            Keys::More(keys) => keys.push((words.collect(), at as u32)),
         }
     }
 
@@ -91,12 +90,10 @@ impl Place for u64 {
     }
 
     #[inline]
-    fn key<P: Row>(&self, words: usize) -> P {
-        let mut key = P::default();
+    fn put_key(&self, words: usize, into: &mut Vec<Symbol>) {
         if words > 0 {
-            key.words_mut()[0] = (self >> 32) as Symbol;
+            into.push((self >> 32) as Symbol);
         }
-        key
     }
 }
 
@@ -117,16 +114,12 @@ impl Place for u128 {
     }
 
     #[inline]
-    fn key<P: Row>(&self, words: usize) -> P {
-        let mut key = P::default();
-        for (at, word) in key.words_mut()[..words].iter_mut().enumerate() {
-            *word = (self >> (32 * (words - at))) as Symbol;
-        }
-        key
+    fn put_key(&self, words: usize, into: &mut Vec<Symbol>) {
+        into.extend((0..words).map(|at| (self >> (32 * (words - at))) as Symbol));
     }
 }
 
-impl Place for (Wide, u32) {
+impl Place for (Key, u32) {
     #[inline]
     fn at(&self) -> usize {
         self.1 as usize
@@ -134,7 +127,7 @@ impl Place for (Wide, u32) {
 
     #[inline]
     fn moved(&self, at: usize) -> Self {
-        (self.0, at as u32)
+        (self.0.clone(), at as u32)
     }
 
     #[inline]
@@ -143,11 +136,7 @@ impl Place for (Wide, u32) {
     }
 
     #[inline]
-    fn key<P: Row>(&self, _: usize) -> P {
-        let mut key = P::default();
-        for (word, own) in key.words_mut().iter_mut().zip(self.0.words()) {
-            *word = *own;
-        }
-        key
+    fn put_key(&self, _: usize, into: &mut Vec<Symbol>) {
+        into.extend_from_slice(&self.0);
     }
 }

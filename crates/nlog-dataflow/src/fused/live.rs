@@ -170,7 +170,7 @@ impl<'a> Transition<'a> {
             let (id, fit) = (RelationId(before as u32), &new.indexes[at].fit);
             let rows = self.old.rows_that_fit(id, View::Before, fit, self.inputs)?;
             let too_many = |_| Refusal::TooMany(RelationId(relation as u32));
-            new.indexes[at].stage(&rows, &new.symbols).map_err(too_many)?;
+            new.indexes[at].stage(&rows).map_err(too_many)?;
             new.indexes[at].trace.publish_if_touched();
         }
         for at in 0..new.relations.len() {

@@ -10,16 +10,15 @@ use nlog_plan::query::{IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, St
 use serde::{Deserialize, Serialize};
 
 use super::delta::{Delta, Diff};
-use super::index::{Fit, Index, each_width};
+use super::index::{Fit, Index};
 use super::keys::{Keys, Place};
 use super::pipeline_end::PipelineEnd;
 use super::placement::{Move, Moves, owner};
 use super::probe::{AHEAD, Probe as Finder};
 use super::probe_batch::{Bindings, ProbeBatch};
 use super::replaced::Replaced;
-use super::trace::{Rows, View};
+use super::trace::View;
 use crate::expression::{Binding, Expression};
-use crate::row::Row;
 use crate::steps::{Comparison, Steps};
 use crate::symbol::{NO_FAILURE, Symbol, Symbols};
 
@@ -90,8 +89,6 @@ struct Probe {
     key: Vec<usize>,
     keep: Vec<usize>,
     take: Vec<usize>,
-    /// The number of columns of the index's values.
-    values: usize,
     steps: Steps,
     /// The steps after the probe, if they only compare slots.
     comparisons: Option<Vec<Comparison>>,
@@ -119,7 +116,6 @@ impl Pipeline {
         plan: &PipelinePlan,
         is_before: impl Fn(usize) -> bool,
         moves: Moves,
-        indexes: &[Index],
         symbols: &Symbols,
     ) -> Self {
         let mut movements = moves.probes.into_iter();
@@ -133,7 +129,7 @@ impl Pipeline {
             Step::Probe(probe) => {
                 let view = if is_before(probe.atom) { View::After } else { View::Before };
                 let movement = movements.next().unwrap_or(Move::Stay);
-                Some(Probe::new(probe, view, movement, &plan.steps[at + 1..], indexes, symbols))
+                Some(Probe::new(probe, view, movement, &plan.steps[at + 1..], symbols))
             }
             _ => None,
         });
@@ -185,7 +181,7 @@ impl Pipeline {
 
     /// Continues with bindings that another worker sent to a probe. Returns the number of bindings found.
     pub(crate) fn receive(&mut self, probe: usize, parcel: &Parcel, context: &mut Context<'_>) -> u64 {
-        self.probes[probe].receive(parcel, context.symbols);
+        self.probes[probe].receive(parcel);
         let mut flow = Flow {
             end: &mut self.end,
             end_move: &self.end_move,
@@ -288,15 +284,7 @@ impl Pipeline {
 }
 
 impl Probe {
-    fn new(
-        plan: &ProbePlan,
-        view: View,
-        movement: Move,
-        later: &[Step],
-        indexes: &[Index],
-        symbols: &Symbols,
-    ) -> Self {
-        let index = &indexes[plan.index.0 as usize];
+    fn new(plan: &ProbePlan, view: View, movement: Move, later: &[Step], symbols: &Symbols) -> Self {
         let steps = Steps::before_probe(later, symbols);
         Probe {
             index: plan.index,
@@ -306,7 +294,6 @@ impl Probe {
             key: plan.key.clone(),
             keep: plan.keep.clone(),
             take: plan.take.clone(),
-            values: index.values(),
             comparisons: steps.comparisons(),
             steps,
             batch: ProbeBatch::new(plan.key.len(), plan.repeats),
@@ -330,12 +317,12 @@ impl Probe {
     }
 
     /// Adds the bindings of another worker to the batch.
-    fn receive(&mut self, parcel: &Parcel, symbols: &Symbols) {
+    fn receive(&mut self, parcel: &Parcel) {
         let (keys, width) = (self.key.len(), self.key.len() + self.keep.len());
         for at in 0..parcel.diffs.len() {
             let (key, kept) = parcel.words[at * width..(at + 1) * width].split_at(keys);
             let ProbeBatch { keys: places, bindings, .. } = &mut self.batch;
-            places.push(key.iter().copied(), bindings.diffs.len(), symbols);
+            places.push(key.iter().copied(), bindings.diffs.len());
             bindings.kept.extend_from_slice(kept);
             bindings.diffs.push(parcel.diffs[at]);
             bindings.failures.extend(parcel.failures.get(at));
@@ -344,9 +331,9 @@ impl Probe {
 
     /// Adds a binding to the batch. Returns whether the batch is full.
     #[inline]
-    fn wait(&mut self, binding: &impl Slots, diff: Diff, failure: Option<Symbol>, symbols: &Symbols) -> bool {
+    fn wait(&mut self, binding: &impl Slots, diff: Diff, failure: Option<Symbol>) -> bool {
         let ProbeBatch { keys, bindings, .. } = &mut self.batch;
-        keys.push(self.key.iter().map(|slot| binding.slot(*slot)), bindings.diffs.len(), symbols);
+        keys.push(self.key.iter().map(|slot| binding.slot(*slot)), bindings.diffs.len());
         bindings.kept.extend(self.keep.iter().map(|slot| binding.slot(*slot)));
         bindings.diffs.push(diff);
         bindings.failures.extend(failure);
@@ -489,7 +476,7 @@ impl Flow<'_> {
             Move::Own(slots) | Move::Send(slots) => owner(slots),
         };
         if to == context.me {
-            if next.wait(binding, diff, failure, context.symbols) && next.batch.is_due(next.keep.len()) {
+            if next.wait(binding, diff, failure) && next.batch.is_due(next.keep.len()) {
                 self.work_off(probes, context);
             }
         } else if matches!(next.movement, Move::Send(_)) {
@@ -505,54 +492,49 @@ impl Flow<'_> {
             return;
         }
         let indexes = context.indexes;
+        let finder = indexes[probe.index.0 as usize].trace.probe(probe.view);
         // The batch is taken out and put back, so that its memory is reused.
         let mut batch = std::mem::take(&mut probe.batch);
-        each_width!(&indexes[probe.index.0 as usize].trace, trace => {
-            let ProbeBatch { keys, bindings, .. } = &batch;
-            match keys {
-                Keys::One(keys) => self.probe(keys, bindings, trace.probe(probe.view), probe, later, context),
-                Keys::Three(keys) => self.probe(keys, bindings, trace.probe(probe.view), probe, later, context),
-                Keys::More(keys) => self.probe(keys, bindings, trace.probe(probe.view), probe, later, context),
-            }
-        });
+        let ProbeBatch { keys, bindings, .. } = &batch;
+        match keys {
+            Keys::One(keys) => self.probe(keys, bindings, finder, probe, later, context),
+            Keys::Three(keys) => self.probe(keys, bindings, finder, probe, later, context),
+            Keys::More(keys) => self.probe(keys, bindings, finder, probe, later, context),
+        }
         batch.clear();
         probe.batch = batch;
     }
 
-    fn probe<P: Row, K: Place>(
+    fn probe<K: Place>(
         &mut self,
         keys: &[K],
         batch: &Bindings,
-        mut finder: Finder<'_, P, P, Rows>,
+        mut finder: Finder<'_>,
         probe: &mut Probe,
         later: &mut [Probe],
         context: &mut Context<'_>,
     ) {
         let (symbols, width) = (context.symbols, probe.keep.len());
         let mut binding = Binding::default();
-        let mut whole = Vec::new();
+        let (words, mut key) = (probe.key.len(), Vec::with_capacity(probe.key.len()));
         let is_sparse = finder.is_sparse(keys.len());
         for (number, place) in keys.iter().enumerate() {
             if is_sparse && number.is_multiple_of(AHEAD) {
-                finder.expect(keys[number..].iter().take(AHEAD).map(|place| place.key(probe.key.len())));
+                let ahead = keys[number..].iter().take(AHEAD);
+                finder.expect(|into| ahead.for_each(|place| place.put_key(words, into)));
             }
             let at = place.at();
-            for (value, count) in finder.find(&place.key(probe.key.len())) {
+            key.clear();
+            place.put_key(words, &mut key);
+            for (row, count) in finder.find(&key).iter() {
                 // Most rows have the count 1.
                 let product =
-                    if *count == 1 { Some(batch.diffs[at]) } else { batch.diffs[at].checked_mul(*count) };
+                    if count == 1 { Some(batch.diffs[at]) } else { batch.diffs[at].checked_mul(count) };
                 let Some(diff) = product else {
                     *context.too_many = true;
                     continue;
                 };
                 self.bindings += 1;
-                let row = if probe.values <= P::WIDTH {
-                    value.words()
-                } else {
-                    whole.clear();
-                    value.unpack(probe.values, symbols, &mut whole);
-                    &whole
-                };
                 let kept = &batch.kept[at * width..(at + 1) * width];
                 let found = Found { kept, row, take: &probe.take };
                 if let Some(comparisons) = probe.comparisons.as_deref().filter(|_| !self.may_fail)

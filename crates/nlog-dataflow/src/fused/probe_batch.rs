@@ -140,12 +140,11 @@ fn sort<K: Place>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::symbol::Symbols;
 
     /// Fills a batch with bindings: key, kept slot and count.
-    fn fill(batch: &mut ProbeBatch, key: usize, bindings: &[(Symbol, Symbol, Diff)], symbols: &Symbols) {
+    fn fill(batch: &mut ProbeBatch, key: usize, bindings: &[(Symbol, Symbol, Diff)]) {
         for (word, kept, diff) in bindings {
-            batch.keys.push(std::iter::repeat_n(*word, key), batch.bindings.diffs.len(), symbols);
+            batch.keys.push(std::iter::repeat_n(*word, key), batch.bindings.diffs.len());
             batch.bindings.kept.push(*kept);
             batch.bindings.diffs.push(*diff);
         }
@@ -153,12 +152,11 @@ mod tests {
 
     #[test]
     fn equal_bindings_become_one_whatever_the_width_of_their_key() {
-        let symbols = Symbols::new();
         for key in [0, 1, 2, 3, 5] {
             let mut batch = ProbeBatch::new(key, true);
             let bindings =
                 [(2, 7, 1), (1, 7, Diff::MAX), (2, 6, 4), (1, 7, 1), (2, 7, 2), (1, 7, -1), (1, 6, 0)];
-            fill(&mut batch, key, &bindings, &symbols);
+            fill(&mut batch, key, &bindings);
             if key == 0 {
                 // All bindings have the one key without words.
                 assert_eq!(batch.sort(1), Err(TooMany));
@@ -171,17 +169,16 @@ mod tests {
 
     #[test]
     fn a_lot_waits_for_equal_bindings_but_not_for_ever() {
-        let symbols = Symbols::new();
         let (mut equal, mut different) = (ProbeBatch::new(1, true), ProbeBatch::new(1, true));
         for at in 0..20 * BATCH as Symbol {
-            fill(&mut equal, 1, &[(at % 100, at % 90, 1)], &symbols);
+            fill(&mut equal, 1, &[(at % 100, at % 90, 1)]);
             assert!(!(equal.is_full() && equal.is_due(1)), "there are 900 different ones");
         }
         equal.sort(1).expect("small numbers");
         assert_eq!(equal.bindings.diffs.len(), 900);
         assert_eq!(equal.bindings.diffs.iter().sum::<Diff>(), 20 * BATCH as Diff);
         let due = (0..20 * BATCH as Symbol).find(|at| {
-            fill(&mut different, 1, &[(*at, 0, 1)], &symbols);
+            fill(&mut different, 1, &[(*at, 0, 1)]);
             different.is_full() && different.is_due(1)
         });
         assert_eq!(due, Some(MOST as Symbol - 1));

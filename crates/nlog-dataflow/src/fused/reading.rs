@@ -19,7 +19,7 @@ impl State {
     /// The rows of a relation that are stored here.
     pub(crate) fn kept_rows(&self, id: RelationId, view: View) -> Delta {
         let relation = &self.relations[id.0 as usize];
-        relation.rows(view, &self.symbols).unwrap_or_else(|| Delta::new(relation.columns))
+        relation.rows(view).unwrap_or_else(|| Delta::new(relation.columns))
     }
 
     /// All rows of a relation, with the counts that its readers see. `inputs` returns the rows of input tables.
@@ -35,11 +35,11 @@ impl State {
         {
             return Ok(inputs(table));
         }
-        if let Some(rows) = self.relations[at].rows(view, &self.symbols) {
+        if let Some(rows) = self.relations[at].rows(view) {
             return Ok(rows);
         }
         let mut indexes = self.indexed[at].iter().map(|index| &self.indexes[*index]);
-        if let Some(rows) = indexes.find_map(|index| index.rows(view, &self.symbols)) {
+        if let Some(rows) = indexes.find_map(|index| index.rows(view)) {
             return Ok(rows);
         }
         let mut rows = Delta::new(self.relations[at].columns);
@@ -61,7 +61,7 @@ impl State {
         inputs: &dyn Fn(TableId) -> Delta,
     ) -> Result<Delta, Refusal> {
         let mut indexes = self.indexed[id.0 as usize].iter().map(|index| &self.indexes[*index]);
-        let found = indexes.find_map(|index| index.rows_that_fit(view, fit, &self.symbols));
+        let found = indexes.find_map(|index| index.rows_that_fit(view, fit));
         found.map_or_else(|| self.rows(id, view, inputs), Ok)
     }
 
@@ -120,7 +120,7 @@ impl State {
         let joins = if part == 0 { &plan.body } else { &plan.failures[part - 1] };
         let is_after = view == View::After;
         let full = &joins.pipelines[joins.full];
-        let mut pipeline = Pipeline::new(full, |_| is_after, Moves::none(full), &self.indexes, &self.symbols);
+        let mut pipeline = Pipeline::new(full, |_| is_after, Moves::none(full), &self.symbols);
         let rows = match pipeline.atom {
             Some(atom) => self.rows_that_fit(joins.atoms[atom], view, &pipeline.fit, inputs)?,
             None => one_row(),

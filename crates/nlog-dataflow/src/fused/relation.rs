@@ -6,24 +6,19 @@
 //! derived twice and no key has two rows ([`watch`](super::watch)).
 
 mod first_rows;
+mod settling;
 
 use nlog_plan::Keep;
-use nlog_plan::NARROW;
 use nlog_plan::query::{Plan, RelationId};
 
-use nlog_data::RuleId;
 use serde::{Deserialize, Serialize};
 
-use self::first_rows::First;
-use super::delta::{Delta, Diff, TooMany};
-use super::index::Fit;
-use super::probe::AHEAD;
+use self::settling::Settling;
+use super::delta::{Delta, TooMany};
 use super::rule::Numbers;
-use super::sorted::{MOST_COLUMNS, sort};
-use super::trace::{self, Count as _, Trace, Update, View, Ways};
+use super::trace::{Trace, View};
 use super::watch::{WATCH_FROM, Watch, hash_of};
 use super::watched::WatchedRows;
-use crate::row::{Empty, Narrow, Row, Wide};
 use crate::symbol::{Marks, Symbol, Symbols};
 
 /// The division of a relation's columns into the key and the rest.
@@ -37,32 +32,14 @@ pub(crate) struct Split {
     pub(crate) attributed: bool,
 }
 
-/// The counts of derivations, in the smallest form that fits the relation's rows.
+/// The counts of derivations.
 pub(crate) enum Counts {
     /// None: derived rows are a set already.
     None,
     /// The hashes of keys: derived rows have been a set so far.
     Watched(Watch),
-    /// Whole rows as keys, without values.
-    NarrowRows(Trace<Narrow, Empty, Ways>),
-    WideRows(Trace<Wide, Empty, Ways>),
-    /// Keys and the rest of the rows.
-    NarrowPairs(Trace<Narrow, Narrow, Ways>),
-    WidePairs(Trace<Wide, Wide, Ways>),
-}
-
-/// Evaluates the same expression for counts of any form, one for watched rows, or another one if there are neither.
-macro_rules! each_counts {
-    ($counts:expr, $trace:ident => $what:expr, $watch:ident => $watched:expr, $nothing:expr) => {
-        match $counts {
-            Counts::None => $nothing,
-            Counts::Watched($watch) => $watched,
-            Counts::NarrowRows($trace) => $what,
-            Counts::WideRows($trace) => $what,
-            Counts::NarrowPairs($trace) => $what,
-            Counts::WidePairs($trace) => $what,
-        }
-    };
+    /// The rows, as keys and the rest of the columns.
+    Counted(Box<Trace>),
 }
 
 /// A relation, and its changes in the running transaction.
@@ -123,13 +100,6 @@ impl Attributed {
     }
 }
 
-/// A row that is assembled from key and value. The memory serves for many rows.
-#[derive(Debug, Default)]
-struct RowParts {
-    parts: Vec<Symbol>,
-    row: Vec<Symbol>,
-}
-
 impl Split {
     pub(crate) fn new(plan: &Plan, id: RelationId, attributed: bool) -> Self {
         let relation = &plan.relations[id.0 as usize];
@@ -147,87 +117,82 @@ impl Split {
         self.rest.len() + usize::from(self.attributed)
     }
 
-    /// Key and value of a derived row.
-    #[inline]
-    fn pair<K: Row, V: Row>(&self, row: &[Symbol], symbols: &Symbols) -> (K, V) {
-        let rule = if self.attributed { &row[row.len() - 1..] } else { &[] };
-        let value = self.rest.iter().map(|column| row[*column]).chain(rule.iter().copied());
-        let key = K::pack(self.key.iter().map(|column| row[*column]), symbols);
-        if V::WIDTH == 0 {
-            return (key, V::default());
-        }
-        // Packing needs an exact length, which chained iterators do not have.
-        let mut words = [0; 16];
-        let value = if self.values() <= words.len() {
-            for (word, part) in words.iter_mut().zip(value) {
-                *word = part;
-            }
-            V::pack(words[..self.values()].iter().copied(), symbols)
-        } else {
-            let words: Vec<Symbol> = value.collect();
-            V::pack(words.iter().copied(), symbols)
-        };
-        (key, value)
+    /// The columns of a derived row in the order of a trace: the key, the rest, and the rule if rows are attributed.
+    fn places(&self) -> Vec<usize> {
+        let columns = self.key.len() + self.rest.len();
+        self.key.iter().chain(&self.rest).copied().chain(self.attributed.then_some(columns)).collect()
     }
 
-    /// The row of a pair, and its rule if rows are attributed.
-    fn row<K: Row, V: Row>(&self, key: &K, value: &V, symbols: &Symbols, into: &mut RowParts) -> Symbol {
-        let RowParts { parts, row } = into;
-        parts.clear();
-        key.unpack(self.key.len(), symbols, parts);
-        if V::WIDTH > 0 {
-            value.unpack(self.values(), symbols, parts);
-        }
+    /// Assembles the row of a key and a value. Returns its rule if rows are attributed.
+    fn row(&self, key: &[Symbol], value: &[Symbol], row: &mut Vec<Symbol>) -> Symbol {
         row.clear();
         row.resize(self.key.len() + self.rest.len(), 0);
-        for (column, word) in self.key.iter().chain(&self.rest).zip(&*parts) {
+        for (column, word) in self.key.iter().chain(&self.rest).zip(key.iter().chain(value)) {
             row[*column] = *word;
         }
-        if self.attributed { parts.pop().unwrap_or_default() } else { 0 }
+        if self.attributed { value.last().copied().unwrap_or_default() } else { 0 }
     }
 }
 
 impl Counts {
     fn new(split: &Split) -> Self {
-        let (key, values) = (split.key.len(), split.values());
-        match (key.max(values) <= NARROW, values) {
-            (true, 0) => Counts::NarrowRows(Trace::new()),
-            (false, 0) => Counts::WideRows(Trace::new()),
-            (true, _) => Counts::NarrowPairs(Trace::new()),
-            (false, _) => Counts::WidePairs(Trace::new()),
-        }
+        Counts::Counted(Box::new(Trace::new(split.key.len(), split.values())))
+    }
+
+    fn counted(&self) -> Option<&Trace> {
+        if let Counts::Counted(trace) = self { Some(trace) } else { None }
     }
 
     /// Whether rows are counted and there are none, before the transaction and after it.
     fn is_empty(&self) -> bool {
-        each_counts!(self, trace => trace.is_empty(View::After), _watch => false, false)
+        self.counted().is_some_and(|trace| trace.is_empty(View::After))
     }
 
     pub(crate) fn publish(&mut self) {
-        each_counts!(self, trace => if trace.is_touched() { trace.publish() }, watch => watch.publish(), ());
+        match self {
+            Counts::None => {}
+            Counts::Watched(watch) => watch.publish(),
+            Counts::Counted(trace) => trace.publish_if_touched(),
+        }
     }
 
     /// The number of published batches that are not merged yet.
     #[cfg(test)]
     pub(crate) fn recent(&self) -> usize {
-        each_counts!(self, trace => trace.recent(), _watch => 0, 0)
+        self.counted().map_or(0, Trace::recent)
     }
 
     /// Merges published changes with those before.
     pub(crate) fn merge(&mut self) {
-        each_counts!(self, trace => trace.merge(), _watch => (), ());
+        if let Counts::Counted(trace) = self {
+            trace.merge();
+        }
     }
 
     pub(crate) fn discard(&mut self) {
-        each_counts!(self, trace => trace.discard(), watch => watch.discard(), ());
+        match self {
+            Counts::None => {}
+            Counts::Watched(watch) => watch.discard(),
+            Counts::Counted(trace) => trace.discard(),
+        }
     }
 
+    /// The number of rows that are counted or watched, or somewhat more.
     pub(crate) fn updates(&self) -> usize {
-        each_counts!(self, trace => trace.updates(), watch => watch.len(), 0)
+        match self {
+            Counts::None => 0,
+            Counts::Watched(watch) => watch.len(),
+            Counts::Counted(trace) => trace.updates(),
+        }
     }
 
+    /// The approximate size in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        each_counts!(self, trace => trace.bytes(), watch => watch.bytes(), 0)
+        match self {
+            Counts::None => 0,
+            Counts::Watched(watch) => watch.bytes(),
+            Counts::Counted(trace) => trace.bytes(),
+        }
     }
 }
 
@@ -300,16 +265,14 @@ impl Relation {
             return;
         }
         self.looked_at = rows;
-        let (hashes, mut parts) = (symbols.hashes(), Vec::new());
-        let (mut is_once, columns) = (true, self.split.key.len());
-        let watch = each_counts!(&self.counts, trace => Watch::of(|each| {
+        let Counts::Counted(trace) = &self.counts else { return };
+        let (hashes, mut is_once) = (symbols.hashes(), true);
+        let watch = Watch::of(|each| {
             trace.for_each(View::Before, |key, _, count| {
                 is_once &= count == 1;
-                parts.clear();
-                key.unpack(columns, symbols, &mut parts);
-                each(hash_of(parts.iter().copied(), &hashes));
+                each(hash_of(key.iter().copied(), &hashes));
             });
-        }), _watch => None, None);
+        });
         if let Some(mut watch) = watch.filter(|_| is_once) {
             watch.publish();
             self.counts = Counts::Watched(watch);
@@ -333,10 +296,9 @@ impl Relation {
                 return Ok(());
             }
         }
-        let mut settling = Settling {
+        let settling = Settling {
             relation: self.id,
             split: &self.split,
-            symbols,
             numbers,
             delta: &mut self.delta,
             report: &mut self.report,
@@ -351,24 +313,21 @@ impl Relation {
                     WatchedRows::new(&self.split, symbols, numbers, &mut self.delta, &mut self.report);
                 rows.settle(&derived, watch)?;
             }
-            Counts::NarrowRows(trace) => settling.settle(derived, trace)?,
-            Counts::WideRows(trace) => settling.settle(derived, trace)?,
-            Counts::NarrowPairs(trace) => settling.settle(derived, trace)?,
-            Counts::WidePairs(trace) => settling.settle(derived, trace)?,
+            Counts::Counted(trace) => settling.settle(derived, trace)?,
         }
         Ok(())
     }
 
     /// All rows, if they are stored.
-    pub(crate) fn rows(&self, view: View, symbols: &Symbols) -> Option<Delta> {
+    pub(crate) fn rows(&self, view: View) -> Option<Delta> {
         let mut rows = Delta::new(self.columns);
-        let mut parts = RowParts::default();
-        each_counts!(&self.counts, trace => trace.for_each(view, |key, value, count| {
+        let mut words = Vec::new();
+        self.counts.counted()?.for_each(view, |key, value, count| {
             if count > 0 {
-                self.split.row(key, value, symbols, &mut parts);
-                rows.push(&parts.row, 1);
+                self.split.row(key, value, &mut words);
+                rows.push(&words, 1);
             }
-        }), _watch => return None, return None);
+        });
         if self.split.attributed {
             // Several rules can derive a row.
             rows.consolidate().ok()?;
@@ -378,9 +337,10 @@ impl Relation {
     }
 
     /// Marks every symbol in the stored rows.
-    pub(crate) fn mark(&self, marks: &mut Marks, symbols: &Symbols) {
-        let (key, values) = (self.split.key.len(), self.split.values());
-        each_counts!(&self.counts, trace => trace.mark(key, values, marks, symbols), _watch => (), ());
+    pub(crate) fn mark(&self, marks: &mut Marks) {
+        if let Some(trace) = self.counts.counted() {
+            trace.mark(marks);
+        }
     }
 
     /// Ends a transaction: publishes or drops its staged changes.
@@ -395,177 +355,5 @@ impl Relation {
         self.delta.clear();
         self.report.inserted.clear();
         self.report.reattributed.clear();
-    }
-}
-
-/// The processing of one relation's derived rows.
-struct Settling<'a> {
-    relation: RelationId,
-    split: &'a Split,
-    symbols: &'a Symbols,
-    numbers: &'a Numbers,
-    delta: &'a mut Delta,
-    report: &'a mut Attributed,
-    conflicts: &'a mut Vec<Conflict>,
-}
-
-/// A row, a rule, and whether the rule derived the row before the transaction and derives it after.
-type OfRule = (Vec<Symbol>, (u64, RuleId), bool, bool);
-
-/// A value under a key, with its count before and after the transaction.
-struct Presence<V> {
-    value: V,
-    before: Ways,
-    after: Ways,
-}
-
-impl Settling<'_> {
-    fn settle<K: Row, V: Row>(
-        &mut self,
-        derived: Delta,
-        trace: &mut Trace<K, V, Ways>,
-    ) -> Result<(), TooMany> {
-        let width = self.split.key.len() + self.split.values();
-        let is_plain = derived.is_once() && width <= MOST_COLUMNS;
-        if is_plain && trace.is_empty(View::Before) {
-            return self.settle_first(derived, trace);
-        }
-        let mut updates: Vec<Update<K, V, Ways>> = Vec::with_capacity(derived.len());
-        for (row, diff) in derived.rows() {
-            updates.push((self.split.pair(row, self.symbols), Ways::of(diff)?));
-        }
-        drop(derived);
-        trace::sort(&mut updates);
-        let mut probe = trace.probe(View::Before);
-        let (mut presences, mut parts) = (Vec::new(), RowParts::default());
-        let (is_sparse, mut done, mut expected) = (probe.is_sparse(updates.len()), 0, 0);
-        for of_key in updates.chunk_by(|a, b| a.0.0 == b.0.0) {
-            if is_sparse && done >= expected {
-                probe.expect(updates[done..].iter().take(AHEAD).map(|((key, _), _)| *key));
-                expected = done + AHEAD;
-            }
-            done += of_key.len();
-            let key = of_key[0].0.0;
-            presences.clear();
-            merge(probe.find(&key), of_key, &mut presences)?;
-            self.key(&key, &presences, &mut parts);
-        }
-        drop(probe);
-        trace.stage(updates)
-    }
-
-    /// Settles the first rows of a relation. All distinct rows are new.
-    fn settle_first<K: Row, V: Row>(
-        &mut self,
-        derived: Delta,
-        trace: &mut Trace<K, V, Ways>,
-    ) -> Result<(), TooMany> {
-        // The rule is the last column.
-        let rule = self.split.attributed.then(|| derived.width() - 1);
-        let columns: Vec<usize> =
-            self.split.key.iter().chain(&self.split.rest).copied().chain(rule).collect();
-        sort(derived, &Fit::default(), &columns, First { settling: self, trace })
-    }
-
-    /// Computes the changes under one key.
-    fn key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>], parts: &mut RowParts) {
-        match presences {
-            [only] if self.split.attributed => self.attributed_row(key, only, parts),
-            _ if self.split.attributed => self.attributed_key(key, presences, parts),
-            _ => {
-                for presence in presences {
-                    let change = Diff::from(presence.after > 0) - Diff::from(presence.before > 0);
-                    if change == 0 {
-                        continue;
-                    }
-                    // If the key is the whole row, its words need no unpacking.
-                    if V::WIDTH == 0 && self.split.key.len() <= K::WIDTH {
-                        self.delta.push(&key.words()[..self.split.key.len()], change);
-                    } else {
-                        self.split.row(key, &presence.value, self.symbols, parts);
-                        self.delta.push(&parts.row, change);
-                    }
-                }
-            }
-        }
-        if self.split.checked && presences.iter().filter(|presence| presence.after > 0).count() > 1 {
-            let mut rows = Vec::new();
-            for presence in presences.iter().filter(|presence| presence.after > 0) {
-                self.split.row(key, &presence.value, self.symbols, parts);
-                rows.push(parts.row.clone());
-            }
-            rows.sort_unstable();
-            rows.dedup();
-            if rows.len() > 1 {
-                self.conflicts.push(Conflict { relation: self.relation, rows });
-            }
-        }
-    }
-
-    /// A key with one row, which one rule derives, as nearly all keys have.
-    fn attributed_row<K: Row, V: Row>(&mut self, key: &K, only: &Presence<V>, parts: &mut RowParts) {
-        let change = Diff::from(only.after > 0) - Diff::from(only.before > 0);
-        if change == 0 {
-            return;
-        }
-        let rule = self.split.row(key, &only.value, self.symbols, parts);
-        self.delta.push(&parts.row, change);
-        if change > 0 {
-            let (_, rule) = self.numbers.order(rule);
-            self.report.inserted.push_words(parts.row.iter().copied().chain([rule.0]), 1);
-        }
-    }
-
-    /// Treats rows that differ only in their rule as one row, attributed to the least rule.
-    fn attributed_key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>], parts: &mut RowParts) {
-        let mut of_rules: Vec<OfRule> = presences
-            .iter()
-            .map(|presence| {
-                let rule = self.split.row(key, &presence.value, self.symbols, parts);
-                (parts.row.clone(), self.numbers.order(rule), presence.before > 0, presence.after > 0)
-            })
-            .collect();
-        of_rules.sort_unstable();
-        for of_row in of_rules.chunk_by(|a, b| a.0 == b.0) {
-            let row = &of_row[0].0;
-            let before = of_row.iter().find(|of_rule| of_rule.2).map(|of_rule| of_rule.1);
-            let after = of_row.iter().find(|of_rule| of_rule.3).map(|of_rule| of_rule.1);
-            let with = |rule: (u64, RuleId)| row.iter().copied().chain([rule.1.0]);
-            match (before, after) {
-                (None, Some(rule)) => {
-                    self.delta.push(row, 1);
-                    self.report.inserted.push_words(with(rule), 1);
-                }
-                (Some(_), None) => self.delta.push(row, -1),
-                (Some(old), Some(new)) if old.0 != new.0 => self.report.reattributed.push_words(with(new), 1),
-                _ => {}
-            }
-        }
-    }
-}
-
-/// Merges the values under a key with their changes; both ascend by value.
-fn merge<K: Row, V: Row>(
-    old: &[(V, Ways)],
-    changes: &[Update<K, V, Ways>],
-    into: &mut Vec<Presence<V>>,
-) -> Result<(), TooMany> {
-    let (mut old, mut changes) = (old.iter().peekable(), changes.iter().peekable());
-    loop {
-        let value = match (old.peek(), changes.peek()) {
-            (None, None) => return Ok(()),
-            (Some((value, _)), None) => *value,
-            (None, Some(((_, value), _))) => *value,
-            (Some((a, _)), Some(((_, b), _))) => *a.min(b),
-        };
-        let before = old.next_if(|(found, _)| *found == value).map_or(0, |(_, count)| *count);
-        // Partial sums may exceed 64 bits.
-        let mut after = i128::from(before);
-        while let Some((_, change)) = changes.next_if(|((_, changed), _)| *changed == value) {
-            after += i128::from(*change);
-        }
-        let after = Ways::of(Diff::try_from(after).map_err(|_| TooMany)?)?;
-        debug_assert!(after >= 0, "a row is derived less often than never");
-        into.push(Presence { value, before, after });
     }
 }

@@ -299,11 +299,10 @@ impl State {
     }
 
     fn stage_received(&mut self, changed: &[usize], received: &[(usize, Delta)]) -> Result<(), Refusal> {
-        let symbols = std::sync::Arc::clone(&self.symbols);
         for relation in changed {
             for index in &self.indexed[*relation] {
                 if self.placement.at_home[*index] {
-                    let staged = self.indexes[*index].stage(&self.relations[*relation].delta, &symbols);
+                    let staged = self.indexes[*index].stage(&self.relations[*relation].delta);
                     staged.map_err(|_| Refusal::TooMany(RelationId(*relation as u32)))?;
                 }
             }
@@ -313,7 +312,7 @@ impl State {
         }
         for (index, rows) in received {
             let relation = self.indexes[*index].relation;
-            self.indexes[*index].stage(rows, &symbols).map_err(|_| Refusal::TooMany(relation))?;
+            self.indexes[*index].stage(rows).map_err(|_| Refusal::TooMany(relation))?;
             self.reached.push(relation.0 as usize);
         }
         Ok(())

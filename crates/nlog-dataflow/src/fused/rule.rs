@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::delta::{Delta, Diff, TooMany};
 use super::groups::Groups;
-use super::index::Index;
 use super::pipeline::Pipeline;
 use super::placement::Placement;
 use crate::symbol::{Symbol, Symbols};
@@ -57,7 +56,7 @@ pub(crate) struct PipelineAt {
 }
 
 impl Rule {
-    pub(crate) fn new(plan: &RulePlan, placement: &Placement, indexes: &[Index], symbols: &Symbols) -> Self {
+    pub(crate) fn new(plan: &RulePlan, placement: &Placement, symbols: &Symbols) -> Self {
         let parts = std::iter::once(&plan.body).chain(&plan.failures);
         let part = |joins: &Joins| {
             // If all atoms change at once, as in a load, only the last pipeline finds rows of the other atoms, because
@@ -65,7 +64,7 @@ impl Rule {
             let rank = |atom: usize| (atom == joins.full, atom);
             let pipelines = joins.pipelines.iter().enumerate().map(|(own, pipeline)| {
                 let moves = placement.moves(plan, joins, pipeline);
-                Pipeline::new(pipeline, |atom| rank(atom) < rank(own), moves, indexes, symbols)
+                Pipeline::new(pipeline, |atom| rank(atom) < rank(own), moves, symbols)
             });
             Part { atoms: joins.atoms.clone(), pipelines: pipelines.collect() }
         };

@@ -1,67 +1,62 @@
 //! Sorted rows, from which the batches of indexes and counts are built.
 //!
 //! Sorting is a large part of a load's cost, and numbers sort twice as fast as arrays of words. Up to four words are
-//! packed into one number, the first word in its highest bits, so that numbers have the order of rows.
+//! packed into one number, the first word in its highest bits, so that numbers have the order of rows. Up to eight words are
+//! an array, and wider rows are sorted as slices.
 
 use super::delta::{Delta, Diff, TooMany};
 use super::index::Fit;
 use crate::row::{Row, Wide};
 use crate::symbol::Symbol;
 
-/// The maximum number of columns of rows that can be sorted here.
-pub(crate) const MOST_COLUMNS: usize = <Wide as Packed>::WIDTH;
-
-/// A row that sorts fast. Only rows with the same number of words may be compared.
+/// A row that can be sorted. Only rows with the same number of words may be compared.
 pub(crate) trait Packed: Copy + Ord {
-    /// The maximum number of words of a row.
-    const WIDTH: usize;
-
-    fn pack(words: impl Iterator<Item = Symbol>) -> Self;
-
     /// The word at a position.
     fn word(&self, at: usize) -> Symbol;
 }
 
 macro_rules! packed {
-    ($number:ty) => {
+    ($number:ty, $pack:ident) => {
         impl Packed for $number {
-            const WIDTH: usize = size_of::<$number>() / size_of::<Symbol>();
-
-            #[inline]
-            fn pack(words: impl Iterator<Item = Symbol>) -> Self {
-                let mut shift = <$number>::BITS;
-                words.fold(0, |row, word| {
-                    shift -= Symbol::BITS;
-                    row | <$number>::from(word) << shift
-                })
-            }
-
             #[inline]
             fn word(&self, at: usize) -> Symbol {
                 (self >> (<$number>::BITS - (at as u32 + 1) * Symbol::BITS)) as Symbol
             }
         }
+
+        #[inline]
+        fn $pack(words: impl Iterator<Item = Symbol>) -> $number {
+            let mut shift = <$number>::BITS;
+            words.fold(0, |row, word| {
+                shift -= Symbol::BITS;
+                row | <$number>::from(word) << shift
+            })
+        }
     };
 }
 
-packed!(u64);
-packed!(u128);
+packed!(u64, two);
+packed!(u128, four);
 
 impl Packed for Wide {
-    const WIDTH: usize = <Wide as Row>::WIDTH;
-
-    #[inline]
-    fn pack(words: impl Iterator<Item = Symbol>) -> Self {
-        let mut row = Wide::default();
-        for (to, word) in row.words_mut().iter_mut().zip(words) {
-            *to = word;
-        }
-        row
-    }
-
     #[inline]
     fn word(&self, at: usize) -> Symbol {
         self.words()[at]
+    }
+}
+
+/// Packs up to eight words.
+#[inline]
+fn eight(words: impl Iterator<Item = Symbol>) -> Wide {
+    let mut row = Wide::default();
+    row.words_mut().iter_mut().zip(words).for_each(|(to, word)| *to = word);
+    row
+}
+
+impl Packed for &[Symbol] {
+    #[inline]
+    fn word(&self, at: usize) -> Symbol {
+        self[at]
     }
 }
 
@@ -117,6 +112,16 @@ impl<E: Entry> Sorted<E> {
         Sorted(entries)
     }
 
+    /// The number of rows, of which some may be equal.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The rows from a position on.
+    pub(crate) fn from(&self, at: usize) -> impl Iterator<Item = E::Row> {
+        self.0[at.min(self.len())..].iter().map(Entry::row)
+    }
+
     /// Each row with the sum of its counts, which may be zero.
     #[inline]
     pub(crate) fn sums(&self) -> impl Iterator<Item = Result<(E::Row, Diff), TooMany>> {
@@ -169,19 +174,34 @@ impl Rows for Delta {
     }
 }
 
-/// Sorts the given columns of the rows that satisfy the conditions, and passes them to `user`. There may be at most
-/// [`MOST_COLUMNS`] columns.
+/// Sorts the given columns of the rows that satisfy the conditions, and passes them to `user`.
 pub(crate) fn sort<U: Use>(delta: impl Rows, fit: &Fit, columns: &[usize], user: U) -> U::Done {
     match columns.len() {
-        0..=2 => sort_as::<u64, U>(delta, fit, columns, user),
-        3..=4 => sort_as::<u128, U>(delta, fit, columns, user),
-        _ => sort_as::<Wide, U>(delta, fit, columns, user),
+        0..=2 => sort_as(delta, fit, |row| two(columns.iter().map(|column| row[*column])), user),
+        3..=4 => sort_as(delta, fit, |row| four(columns.iter().map(|column| row[*column])), user),
+        5..=8 => sort_as(delta, fit, |row| eight(columns.iter().map(|column| row[*column])), user),
+        width => {
+            let rows = delta.look().len();
+            let (mut all, mut diffs) = (Vec::with_capacity(rows * width), Vec::with_capacity(rows));
+            delta.each(|row, diff| {
+                if fit.fits(row) {
+                    all.extend(columns.iter().map(|column| row[*column]));
+                    diffs.push(diff);
+                }
+            });
+            let entries: Vec<(&[Symbol], Diff)> = all.chunks_exact(width).zip(diffs).collect();
+            user.rows(&Sorted::new(entries))
+        }
     }
 }
 
-fn sort_as<P: Packed, U: Use>(delta: impl Rows, fit: &Fit, columns: &[usize], user: U) -> U::Done {
-    debug_assert!(columns.len() <= P::WIDTH);
-    let pack = |row: &[Symbol]| P::pack(columns.iter().map(|column| row[*column]));
+/// Sorts rows of at most eight columns.
+fn sort_as<P: Packed, U: Use>(
+    delta: impl Rows,
+    fit: &Fit,
+    pack: impl Fn(&[Symbol]) -> P,
+    user: U,
+) -> U::Done {
     let rows = delta.look().len();
     if delta.look().is_once() {
         let mut entries = Vec::with_capacity(rows);

@@ -3,7 +3,6 @@
 use super::delta::{Delta, Diff};
 use super::relation::{Attributed, Split, Unsettled};
 use super::rule::Numbers;
-use super::trace::sum_equal;
 use super::watch::{Watch, hash_of};
 use crate::symbol::{Hashes, Symbol, Symbols};
 
@@ -163,4 +162,17 @@ impl<'a> WatchedRows<'a> {
         let columns = self.delta.width();
         self.delta.push(&row[..columns], -1);
     }
+}
+
+/// Sorts rows and sums the ways of equal ones, each of which is a small number. Rows with a zero sum disappear.
+fn sum_equal(ways: &mut Vec<(&[Symbol], Diff)>) {
+    ways.sort_unstable();
+    ways.dedup_by(|next, first| {
+        let is_same = next.0 == first.0;
+        if is_same {
+            first.1 += next.1;
+        }
+        is_same
+    });
+    ways.retain(|(_, sum)| *sum != 0);
 }

@@ -2,40 +2,24 @@
 
 use nlog_data::RuleId;
 
-use super::{Conflict, Settling};
+use super::Conflict;
+use super::settling::Settling;
 use crate::fused::delta::TooMany;
-use crate::fused::sorted::{Entry, Packed as _, Sorted, Use};
-use crate::fused::trace::{Trace, Ways};
-use crate::row::Row;
+use crate::fused::sorted::{Entry, Packed as _, Sorted};
 use crate::symbol::Symbol;
 
-/// Settles sorted rows of an empty relation.
-pub(super) struct First<'a, 'b, K: Row, V: Row> {
-    pub(super) settling: &'a mut Settling<'b>,
-    pub(super) trace: &'a mut Trace<K, V, Ways>,
-}
-
-impl<K: Row, V: Row> Use for First<'_, '_, K, V> {
-    type Done = Result<(), TooMany>;
-
-    fn rows<E: Entry>(self, rows: &Sorted<E>) -> Self::Done {
-        let split = self.settling.split;
-        let (keys, values) = (split.key.len(), split.values());
-        let mut place = vec![0; keys + split.rest.len()];
-        for (at, column) in split.key.iter().chain(&split.rest).enumerate() {
-            place[*column] = at;
-        }
-        let first = FirstRows { rows, keys, place };
-        if split.checked {
-            first.find_conflicts(self.settling)?;
-        }
-        if split.attributed {
-            first.pass_on_with_rules(self.settling)?;
-        } else {
-            first.pass_on(self.settling)?;
-        }
-        self.trace.stage_rows(rows, keys, values)
+/// Settles sorted rows of an empty relation, of which all that differ are new.
+pub(super) fn settle_first<E: Entry>(settling: &mut Settling<'_>, rows: &Sorted<E>) -> Result<(), TooMany> {
+    let split = settling.split;
+    let mut place = vec![0; split.key.len() + split.rest.len()];
+    for (at, column) in split.key.iter().chain(&split.rest).enumerate() {
+        place[*column] = at;
     }
+    let first = FirstRows { rows, keys: split.key.len(), place };
+    if split.checked {
+        first.find_conflicts(settling)?;
+    }
+    if split.attributed { first.pass_on_with_rules(settling) } else { first.pass_on(settling) }
 }
 
 /// The first rows of a relation, sorted: key, rest, and the rule if they are attributed.
