@@ -126,11 +126,11 @@ impl Batch {
             "pairs come in ascending order"
         );
         if is_new {
-            self.keys.extend_from_slice(key);
+            append(key, &mut self.keys);
         } else if self.ends.is_empty() {
             self.spell_ends_out();
         }
-        self.values.extend_from_slice(value);
+        append(value, &mut self.values);
         if count != 1 || !self.counts.is_empty() {
             self.counts.resize(self.len, 1);
             self.counts.push(count);
@@ -279,10 +279,25 @@ impl Batch {
     }
 }
 
-/// Whether two rows of one width are equal. For a few words, this is faster than comparing slices by a call.
+/// Whether two rows are equal. Most have few words, for which a call of `memcmp` takes longer than all else.
 #[inline]
 pub(super) fn same(one: &[Symbol], other: &[Symbol]) -> bool {
-    one.iter().zip(other).all(|(one, other)| one == other)
+    match (one, other) {
+        ([one], [other]) => one == other,
+        ([one, two], [other, others]) => one == other && two == others,
+        _ => one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one == other),
+    }
+}
+
+/// Appends the words of a row, of which most have a word or two.
+#[inline]
+pub(super) fn append(words: &[Symbol], into: &mut Vec<Symbol>) {
+    match *words {
+        [] => {}
+        [word] => into.push(word),
+        [one, two] => into.extend([one, two]),
+        _ => into.extend_from_slice(words),
+    }
 }
 
 /// The description of a batch at one time.

@@ -11,7 +11,7 @@
 
 use std::rc::Rc;
 
-use super::batch::{Batch, Stride, Values, same};
+use super::batch::{Batch, Stride, Values, append, same};
 use super::trace::Ways;
 use crate::row::mix;
 use crate::symbol::Symbol;
@@ -99,12 +99,28 @@ impl Sampled {
     #[inline]
     fn seek(&self, from: usize, is_near: bool, key: &[Symbol], may_have: impl FnOnce() -> bool) -> usize {
         let pair = |one: Symbol, two: Symbol| u64::from(one) << 32 | u64::from(two);
-        // Most keys have one word or two.
+        // Nearly all keys have at most four words.
         match *key {
             [word] => self.seek_by(from, is_near, |keys, at| keys[at] < word, may_have),
             [one, two] => {
                 let key = pair(one, two);
                 let is_less = |keys: &[Symbol], at: usize| pair(keys[2 * at], keys[2 * at + 1]) < key;
+                self.seek_by(from, is_near, is_less, may_have)
+            }
+            [one, two, three] => {
+                let key = (pair(one, two), three);
+                let is_less = |keys: &[Symbol], at: usize| {
+                    let other = &keys[3 * at..][..3];
+                    (pair(other[0], other[1]), other[2]) < key
+                };
+                self.seek_by(from, is_near, is_less, may_have)
+            }
+            [one, two, three, four] => {
+                let key = (pair(one, two), pair(three, four));
+                let is_less = |keys: &[Symbol], at: usize| {
+                    let other = &keys[4 * at..][..4];
+                    (pair(other[0], other[1]), pair(other[2], other[3])) < key
+                };
                 self.seek_by(from, is_near, is_less, may_have)
             }
             _ => {
@@ -194,7 +210,7 @@ impl Merged {
         self.words.clear();
         self.counts.clear();
         one.merge(other, |value, count| {
-            self.words.extend_from_slice(value);
+            append(value, &mut self.words);
             self.counts.push(count);
         });
     }
@@ -257,7 +273,7 @@ impl<'a> Probe<'a> {
         if !self.key.as_deref().is_some_and(|last| same(last, key)) {
             let last = self.key.get_or_insert_default();
             last.clear();
-            last.extend_from_slice(key);
+            append(key, last);
             self.look_up(key);
         }
         self.of_one.unwrap_or_else(|| self.of_several.values(self.stride.value))

@@ -5,7 +5,7 @@ use nlog_plan::query::RelationId;
 
 use super::first_rows::settle_first;
 use super::{Attributed, Conflict, Split};
-use crate::fused::batch::{Values, same};
+use crate::fused::batch::{Values, append, same};
 use crate::fused::delta::{Delta, Diff, TooMany};
 use crate::fused::index::Fit;
 use crate::fused::probe::AHEAD;
@@ -52,7 +52,7 @@ impl Presences {
             let sum = i128::from(before) + i128::from(change);
             let after = ways(Diff::try_from(sum).map_err(|_| TooMany)?)?;
             debug_assert!(after >= 0, "a row is derived less often than never");
-            self.words.extend_from_slice(value);
+            append(value, &mut self.words);
             self.counts.push([before, after]);
         }
     }
