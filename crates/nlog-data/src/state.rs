@@ -20,6 +20,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Derived rows
+//!
+//! A state may be followed by derived rows, in a form that belongs to the engine ([`Evaluator::save_derived`](crate::Evaluator::save_derived)), and by a
+//! [`Trailer`], which says where they begin. [`read`] ignores them.
+//!
 //! # Format
 //!
 //! The bytes `weft-st` and a line feed; the version as four bytes; the body; the CRC-32 of all that. Numbers of four
@@ -98,6 +103,34 @@ impl Kind {
         Kind::Interface6,
         Kind::PacketFilter,
     ];
+}
+
+/// The end of a file with derived rows: the length of the state before them in eight bytes, little-endian, and a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trailer {
+    /// The length of the state in bytes.
+    pub state: u64,
+}
+
+impl Trailer {
+    /// The length of a trailer in bytes.
+    pub const LENGTH: usize = 16;
+
+    const TEXT: [u8; 8] = *b"weft-dr\n";
+
+    /// The bytes of the trailer.
+    pub fn bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = [0; Self::LENGTH];
+        bytes[..8].copy_from_slice(&self.state.to_le_bytes());
+        bytes[8..].copy_from_slice(&Self::TEXT);
+        bytes
+    }
+
+    /// The trailer at the end of a file's last bytes. `None` if the file ends with the state itself.
+    pub fn of(last: &[u8]) -> Option<Self> {
+        let (state, text) = last.last_chunk::<{ Self::LENGTH }>()?.split_first_chunk::<8>()?;
+        (text == Self::TEXT).then_some(Trailer { state: u64::from_le_bytes(*state) })
+    }
 }
 
 /// The contents of a state.

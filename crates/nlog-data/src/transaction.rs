@@ -1,6 +1,7 @@
 //! Transactions, deltas, errors, and the interface of evaluators.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io::{Read, Take, Write};
 
 use crate::merge;
 use crate::quotation::{grouped, quote_row, quote_text};
@@ -423,6 +424,23 @@ pub trait Evaluator {
         memories.keys().next().map_or(Ok(()), |table| Err(no_memory(table)))
     }
 
+    /// Writes the rows of all tables, derived ones too, in a form that only the same program in the same release can restore.
+    ///
+    /// # Errors
+    /// In plain words, why that is not possible.
+    fn save_derived(&mut self, _to: &mut dyn Write) -> Result<(), String> {
+        Err("only the fused engine saves derived rows".to_owned())
+    }
+
+    /// Goes on from rows that [`Evaluator::save_derived`] has written. This evaluator has run nothing yet, and got the
+    /// memories that belong to the rows by [`Evaluator::restore`]. `from` knows how many bytes are left.
+    ///
+    /// # Errors
+    /// In plain words, why the rows cannot be used. The evaluator is as if it had just been started, and has its memories.
+    fn restore_derived(&mut self, _from: &mut Take<&mut dyn Read>) -> Result<(), String> {
+        Err("only the fused engine restores derived rows".to_owned())
+    }
+
     /// Keeps what [`Evaluator::undo`] needs for the transactions from here on, and drops it for those before.
     fn checkpoint(&mut self) {}
 
@@ -492,6 +510,14 @@ impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
 
     fn restore(&mut self, memories: &Memories) -> Result<(), TransactionError> {
         (**self).restore(memories)
+    }
+
+    fn save_derived(&mut self, to: &mut dyn Write) -> Result<(), String> {
+        (**self).save_derived(to)
+    }
+
+    fn restore_derived(&mut self, from: &mut Take<&mut dyn Read>) -> Result<(), String> {
+        (**self).restore_derived(from)
     }
 
     fn checkpoint(&mut self) {

@@ -1,6 +1,7 @@
 //! The public interface of the engine: transactions in, deltas out.
 
 use std::collections::{BTreeSet, HashSet};
+use std::io::{Read, Take, Write};
 use std::sync::Arc;
 
 use nlog::Program;
@@ -200,6 +201,14 @@ impl Evaluator for Dataflow {
 
     fn idle(&mut self) -> Result<(), CommitError> {
         self.evaluator().idle()
+    }
+
+    fn save_derived(&mut self, to: &mut dyn Write) -> Result<(), String> {
+        self.evaluator().save_derived(to)
+    }
+
+    fn restore_derived(&mut self, from: &mut Take<&mut dyn Read>) -> Result<(), String> {
+        self.evaluator().restore_derived(from)
     }
 
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {

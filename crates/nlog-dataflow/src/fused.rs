@@ -48,6 +48,7 @@ pub(crate) mod relation;
 mod replaced;
 pub(crate) mod rounds;
 mod rule;
+mod saved;
 mod sorted;
 mod threads;
 mod trace;
@@ -56,6 +57,7 @@ mod watched;
 pub(crate) mod workers;
 
 use std::collections::{BTreeSet, HashSet};
+use std::io::{Read, Take, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -88,6 +90,7 @@ pub(crate) use planning::WORTH_PLANNING;
 pub use profile::{IndexProfile, PipelineProfile, Profile, RelationProfile, RuleProfile};
 pub use proposal::{ChangeError, Proposal};
 pub use raw_delta::{RawDelta, RawTableDelta};
+pub use saved::SavedError;
 pub use workers::Load;
 
 /// Collect unused symbols only after at least this many new ones.
@@ -375,6 +378,11 @@ impl Engine {
             self.symbols_left = symbols;
             return Ok(());
         }
+        self.sweep()
+    }
+
+    /// Forgets the symbols that are not in use.
+    fn sweep(&mut self) -> Result<(), CommitError> {
         self.phase = "collecting symbols";
         let mut marks = Marks::default();
         self.inputs.symbols(&mut |symbol| marks.symbol(symbol));
@@ -577,6 +585,14 @@ impl Evaluator for Engine {
 
     fn idle(&mut self) -> Result<(), CommitError> {
         Engine::idle(self).map(drop)
+    }
+
+    fn save_derived(&mut self, to: &mut dyn Write) -> Result<(), String> {
+        self.save(to).map_err(|error| error.to_string())
+    }
+
+    fn restore_derived(&mut self, from: &mut Take<&mut dyn Read>) -> Result<(), String> {
+        self.restore(from).map_err(|error| error.to_string())
     }
 
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {

@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod aggregate;
+mod checked_bytes;
 mod composed;
 pub mod dataflow;
 mod expression;

@@ -45,7 +45,7 @@
 //! Out of scope: several workers in each process (start more processes), and edits of rules in a running engine of
 //! several processes.
 
-mod handshake;
+pub(crate) mod handshake;
 mod mesh;
 mod socket;
 mod wire;

@@ -10,7 +10,9 @@
 //! takes time proportional to the state, and runs only after the number of symbols has doubled, in idle time after half of
 //! that growth. The composed engine cannot look into its operators and keeps all symbols.
 
+mod hashing;
 mod interned;
+mod saved;
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;
@@ -19,19 +21,10 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use nlog_data::state::write_value;
 use nlog_data::{Failure, Value};
 
+pub(crate) use self::hashing::HashBuilder;
 use self::interned::{Bits, Interned};
-
-/// Builds the hashers of the engine's hash tables.
-///
-/// Results never depend on a hash, but the numbers of symbols do, and so does the order of the work. Debug builds have
-/// fixed seeds, so that a failing test of an engine with one worker replays exactly. Release builds have random seeds,
-/// because values come from outside.
-#[cfg(debug_assertions)]
-pub(crate) type HashBuilder = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
-
-/// Builds the hashers of the engine's hash tables, with random seeds; debug builds have fixed ones.
-#[cfg(not(debug_assertions))]
-pub(crate) type HashBuilder = hashbrown::DefaultHashBuilder;
+pub(crate) use self::saved::SavedSymbols;
+use self::saved::{Shard, Stored};
 
 /// A value, a failure, or no value.
 pub(crate) type Symbol = u32;
@@ -69,7 +62,7 @@ pub(crate) fn is_failure(symbol: Symbol) -> bool {
 #[derive(Debug)]
 pub(crate) struct Symbols {
     hasher: HashBuilder,
-    values: [RwLock<Interned<Value>>; SHARDS as usize],
+    values: [RwLock<Shard>; SHARDS as usize],
     failures: RwLock<Interned<Failure>>,
     tuples: RwLock<Interned<Tuple>>,
     /// By shard and number, a hash that is the same in all processes, or 0 until it is first needed. Present only if
@@ -163,7 +156,7 @@ impl Symbols {
             return home;
         }
         let mut bytes = Vec::new();
-        write_value(read(&self.values[shard]).thing(number as u32), &mut bytes);
+        write_value(&read(&self.values[shard]).value(number as u32), &mut bytes);
         let home = fold(digest(&bytes)).max(1);
         let mut homes = homes[shard].write().unwrap_or_else(PoisonError::into_inner);
         if homes.len() <= number {
@@ -192,7 +185,8 @@ impl Symbols {
 
     fn find_large(&self, value: &Value) -> Option<Symbol> {
         let (hash, shard) = self.shard_of(value);
-        let number = read(&self.values[shard as usize]).find(hash, |other| other == value)?;
+        let table = read(&self.values[shard as usize]);
+        let number = table.table.find(hash, |other| table.is(other, value))?;
         Some((number + FIRST) * SHARDS + shard)
     }
 
@@ -206,22 +200,33 @@ impl Symbols {
     fn intern_large(&self, value: Cow<'_, Value>) -> Symbol {
         let (hash, shard) = self.shard_of(&value);
         let lock = &self.values[shard as usize];
-        let found = read(lock).find(hash, |other| *other == *value);
-        let number = found.unwrap_or_else(|| {
-            let mut table = lock.write().unwrap_or_else(PoisonError::into_inner);
-            let found = table.find(hash, |other| *other == *value);
-            found.unwrap_or_else(|| table.insert(value.into_owned(), hash, SHARD_LIMIT - FIRST))
-        });
+        let find = |table: &Shard| {
+            let found = table.table.find(hash, |other| table.is(other, &value))?;
+            (!table.is_saved(found)).then_some(found)
+        };
+        let found = find(&read(lock));
+        let number =
+            found.unwrap_or_else(|| lock.write().unwrap_or_else(PoisonError::into_inner).intern(value, hash));
         (number + FIRST) * SHARDS + shard
     }
 
     /// The value of a symbol.
     #[inline]
     pub(crate) fn value(&self, symbol: Symbol) -> Value {
-        match inline(symbol) {
-            Some(value) => value,
-            None => read(&self.values[(symbol % SHARDS) as usize]).thing(symbol / SHARDS - FIRST).clone(),
+        if let Some(value) = inline(symbol) {
+            return value;
         }
+        let (lock, number) = (&self.values[(symbol % SHARDS) as usize], symbol / SHARDS - FIRST);
+        let shard = read(lock);
+        let value = shard.value(number);
+        if shard.is_saved(number) {
+            drop(shard);
+            // Not if somebody reads the table, who may be this thread.
+            if let Ok(mut shard) = lock.try_write() {
+                shard.table.replace(number, Stored::Here(value.clone()));
+            }
+        }
+        value
     }
 
     /// Locks all values, for reading many.
@@ -283,7 +288,7 @@ impl Symbols {
 
     /// The number of interned values and tuples.
     pub(crate) fn len(&self) -> usize {
-        let values: usize = self.values.iter().map(|shard| read(shard).len()).sum();
+        let values: usize = self.values.iter().map(|shard| read(shard).table.len()).sum();
         values + read(&self.tuples).len()
     }
 
@@ -292,7 +297,7 @@ impl Symbols {
     pub(crate) fn sweep(&self, marks: &Marks) {
         for (shard, marked) in self.values.iter().zip(&marks.values) {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
-            shard.sweep(marked);
+            shard.table.sweep(marked);
         }
         let mut failures = self.failures.write().unwrap_or_else(PoisonError::into_inner);
         failures.sweep(&Bits::default());
@@ -328,7 +333,7 @@ impl Marks {
 
 /// The table of values, locked for reading.
 pub(crate) struct Reader<'a> {
-    values: [RwLockReadGuard<'a, Interned<Value>>; SHARDS as usize],
+    values: [RwLockReadGuard<'a, Shard>; SHARDS as usize],
 }
 
 impl Reader<'_> {
@@ -337,7 +342,7 @@ impl Reader<'_> {
     pub(crate) fn value(&self, symbol: Symbol) -> Value {
         match inline(symbol) {
             Some(value) => value,
-            None => self.values[(symbol % SHARDS) as usize].thing(symbol / SHARDS - FIRST).clone(),
+            None => self.values[(symbol % SHARDS) as usize].value(symbol / SHARDS - FIRST),
         }
     }
 }
@@ -347,7 +352,7 @@ impl Reader<'_> {
 /// have the hash of another.
 pub(crate) struct Hashes<'a> {
     seed: u64,
-    values: [RwLockReadGuard<'a, Interned<Value>>; SHARDS as usize],
+    values: [RwLockReadGuard<'a, Shard>; SHARDS as usize],
 }
 
 impl Hashes<'_> {
@@ -358,7 +363,7 @@ impl Hashes<'_> {
             let column = if symbol & INTEGER != 0 || symbol <= TRUE {
                 u64::from(symbol)
             } else {
-                self.values[(symbol % SHARDS) as usize].hash(symbol / SHARDS - FIRST)
+                self.values[(symbol % SHARDS) as usize].table.hash(symbol / SHARDS - FIRST)
             };
             // The folded product of 128 bits mixes all bits of both.
             let product = u128::from(hash ^ column) * u128::from(self.seed | 1);
@@ -469,7 +474,7 @@ mod tests {
             symbols.sweep(&marks);
             assert_eq!(symbols.len(), 100);
         }
-        let places: usize = symbols.values.iter().map(|shard| read(shard).places()).sum();
+        let places: usize = symbols.values.iter().map(|shard| read(shard).table.places()).sum();
         // In debug builds, the numbers of the last round are not reusable yet.
         assert!(places <= 1100 * 3, "places are used again: {places}");
         for (number, symbol) in (0..).zip(&kept) {

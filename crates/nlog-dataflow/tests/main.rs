@@ -18,6 +18,7 @@ mod processes;
 mod random;
 mod replaced;
 mod rules;
+mod saved;
 mod soak;
 mod support;
 mod watched;

@@ -146,6 +146,9 @@ fn setups(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> 
         setups.push(Setup { replans, plans_anew: true, columns, ..Setup::new(Kind::Fused, workers) });
     }
     setups.push(Setup { reloads: true, ..Setup::new(either(&mut random), 1) });
+    let (planned, planning) = plannings[seed as usize % plannings.len()].clone();
+    let plans_anew = random.chance(50);
+    setups.push(Setup { restores: true, planned, planning, plans_anew, ..Setup::new(Kind::Fused, 1) });
     Ok(setups)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::io::{Read, Take, Write};
 use std::sync::Arc;
 
 use nlog::Program;
@@ -60,10 +61,8 @@ impl<E: Evaluator> Hooked<E> {
     ) -> Result<Self, String> {
         let make: Make<E> = Box::new(make);
         let wired = Wired::new(program);
-        let stages = wired.wires.iter().map(|wire| wire.stage + 1).max().unwrap_or(0);
-        let stages = (0..stages).map(|stage| Stage::start(&wired, stage, &make));
         Ok(Hooked {
-            stages: stages.collect::<Result<_, _>>()?,
+            stages: start_stages(&wired, &make)?,
             wired,
             evaluator,
             make,
@@ -111,11 +110,7 @@ impl<E: Evaluator> Hooked<E> {
         }
         let mut memories = std::mem::take(&mut self.restoring);
         self.check_targets(transaction)?;
-        let mut now = self.now;
-        // The clock is common to all hooks.
-        for memory in memories.values_mut().filter_map(|memory| memory.as_object_mut()) {
-            now = now.max(memory.remove(NOW).and_then(|now| now.as_u64()));
-        }
+        let now = self.now.max(take_now(&mut memories));
         let mut targets = Transaction::default();
         let result = self.attempt(transaction, tick, &memories, &mut targets, commit);
         let failed = match &result {
@@ -181,6 +176,30 @@ impl<E: Evaluator> Hooked<E> {
         self.evaluator.commit(&inverse)
     }
 
+    /// Goes on from derived rows: the stages, then the whole program.
+    fn resume(&mut self, mut memories: Memories, from: &mut Take<&mut dyn Read>) -> Result<(), String> {
+        let now = take_now(&mut memories);
+        let mut targets = Vec::new();
+        for stage in &mut self.stages {
+            stage.resume(&memories, from, &mut targets)?;
+        }
+        self.evaluator.restore_derived(from)?;
+        for (table, rows) in targets {
+            let saved = self.evaluator.contents(table).map_err(|error| error.to_string())?;
+            if saved != rows {
+                let name = self.wired.name(table);
+                let why = format!(
+                    "the saved rows of table {name} are not those that its hook derives from its memory"
+                );
+                self.broken = Some(why.clone());
+                return Err(why);
+            }
+        }
+        self.now = now;
+        self.restoring.clear();
+        Ok(())
+    }
+
     /// Checks that the transaction does not change the hooks' targets.
     fn check_targets(&mut self, transaction: &impl Form) -> Result<(), TransactionError> {
         let Some(wiring) = self.wired.intruded(transaction) else { return Ok(()) };
@@ -197,6 +216,17 @@ impl<E: Evaluator> Hooked<E> {
         );
         Err(TransactionError::new(ErrorCode::NotAnInput, message))
     }
+}
+
+fn start_stages<E: Evaluator>(wired: &Wired, make: &Make<E>) -> Result<Vec<Stage<E>>, String> {
+    let stages = wired.wires.iter().map(|wire| wire.stage + 1).max().unwrap_or(0);
+    (0..stages).map(|stage| Stage::start(wired, stage, make)).collect()
+}
+
+/// Takes the last tick, which is common to all hooks, out of their memories.
+fn take_now(memories: &mut Memories) -> Option<u64> {
+    let objects = memories.values_mut().filter_map(|memory| memory.as_object_mut());
+    objects.filter_map(|memory| memory.remove(NOW)?.as_u64()).max()
 }
 
 /// Starts an evaluator of a program with its hooks, if it has any. `make` makes evaluators of the program and of the parts
@@ -294,6 +324,19 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
         }
         self.restoring.extend(memories.clone());
         Ok(())
+    }
+
+    fn save_derived(&mut self, to: &mut dyn Write) -> Result<(), String> {
+        self.stages.iter_mut().try_for_each(|stage| stage.save(to))?;
+        self.evaluator.save_derived(to)
+    }
+
+    fn restore_derived(&mut self, from: &mut Take<&mut dyn Read>) -> Result<(), String> {
+        let resumed = self.resume(self.restoring.clone(), from);
+        if resumed.is_err() {
+            self.stages = start_stages(&self.wired, &self.make)?;
+        }
+        resumed
     }
 
     fn checkpoint(&mut self) {

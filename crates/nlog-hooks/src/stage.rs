@@ -1,12 +1,13 @@
 //! Stages: independent hooks, and the evaluator that computes their sources before the program runs.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Take, Write};
 use std::sync::Arc;
 
 use nlog::Program;
 use nlog::hook::Wiring;
 use nlog_data::{
-    CommitError, Delta, ErrorCode, Evaluator, Memories, Role, RuleId, TableDelta, TableId, Tables,
+    CommitError, Delta, ErrorCode, Evaluator, Memories, Role, Row, RuleId, TableDelta, TableId, Tables,
     Transaction, TransactionError,
 };
 
@@ -158,6 +159,37 @@ impl<E: Evaluator> Stage<E> {
             changed.delete.sort_unstable();
         }
         Ok(delta)
+    }
+
+    /// Writes the derived rows of the evaluator.
+    pub(crate) fn save(&mut self, to: &mut dyn Write) -> Result<(), String> {
+        self.evaluator.save_derived(to)
+    }
+
+    /// Goes on from derived rows. Adds the rows of the targets, which follow from those of the sources and the memories.
+    pub(crate) fn resume(
+        &mut self,
+        memories: &Memories,
+        from: &mut Take<&mut dyn Read>,
+        targets: &mut Vec<(TableId, Vec<Row>)>,
+    ) -> Result<(), String> {
+        self.evaluator.restore_derived(from)?;
+        self.settled = true;
+        let mut sources = Delta::default();
+        for (wiring, _) in &self.hooks {
+            let insert = self.evaluator.contents(wiring.from).map_err(|error| error.to_string())?;
+            sources.tables.insert(wiring.from, TableDelta { insert, ..TableDelta::default() });
+        }
+        let mut changes = Transaction::default();
+        self.update(&sources, None, memories, &mut changes).map_err(|error| error.to_string())?;
+        self.done = Done::default();
+        self.settle();
+        targets.extend(
+            self.hooks
+                .iter()
+                .map(|(wiring, _)| (wiring.to, changes.insert.remove(&wiring.to).unwrap_or_default())),
+        );
+        Ok(())
     }
 
     fn in_whole_program(&self, error: TransactionError) -> TransactionError {

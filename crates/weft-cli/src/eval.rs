@@ -82,6 +82,10 @@ pub(crate) struct Eval {
     /// Save the state after the last transaction: the rows of the input tables, the memories of hooks, and statistics of all tables
     #[arg(long, value_name = "FILE")]
     save_state: Option<PathBuf>,
+    /// Also save the derived rows: the file is larger, and a run of the same program with the same `--tables` starts from it without deriving
+    /// anything
+    #[arg(long, requires = "save_state", conflicts_with_all = ["reference", "processes"])]
+    save_derived: bool,
     /// Use the join orders in FILE, written by `weft plan --save`, for the rules that it lists
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
@@ -102,6 +106,10 @@ impl Eval {
         if let Some(file) = &self.save_state {
             state::check_target(file)?;
         }
+        if self.save_derived && (self.given.workers > 1 || self.engine == Engine::Composed) {
+            let why = "--save-derived needs one worker of the fused engine: leave out --workers and --engine";
+            return Err(Failure::Usage(why.to_owned()));
+        }
         let sources = load(&self.given.programs)?;
         let program = compile_sources(&sources)?;
         let tables = chosen_tables(&self.given.tables, &program.schema)?;
@@ -117,7 +125,7 @@ impl Eval {
         run.rules = Some(Rules::new(sources, self.given.tables.clone()));
         if let Some(begin) = begin {
             run.progress = begin.progress;
-            begin.load(running.evaluator())?;
+            begin.resume(running.evaluator())?;
         }
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
         let shown = (!self.final_contents).then_some(&mut out);
@@ -130,7 +138,7 @@ impl Eval {
         }
         out.flush().map_err(Failure::output)?;
         if let Some(file) = &self.save_state {
-            state::save(file, running.evaluator(), run.program(), &tables, run.progress)?;
+            state::save(file, running.evaluator(), run.program(), &tables, run.progress, self.save_derived)?;
         }
         run.finish()
     }

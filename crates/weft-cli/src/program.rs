@@ -1,8 +1,8 @@
 //! Reads programs for the commands that take one.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, IsTerminal as _};
+use std::fs::{self, File};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,6 +28,13 @@ pub(crate) fn load(paths: &[PathBuf]) -> Result<Sources, Failure> {
 
 /// Reads a whole file. Opening a pipe would wait for its writer, and a device may never end.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_file(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a regular file. Reading anything else might not end.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     let metadata = fs::metadata(path)?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -35,7 +42,7 @@ pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     if !metadata.is_file() {
         return Err(io::Error::other("it is a pipe, a socket or a device, not a regular file"));
     }
-    fs::read(path)
+    File::open(path)
 }
 
 /// Converts a load error to a failure of the command.

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use openflow_rs::MacAddr;
 
 use super::encode::cell_bytes;
-use super::{Kind, MAGIC, SavedState, StateError, VERSION, signature};
+use super::{Kind, MAGIC, SavedState, StateError, Trailer, VERSION, signature};
 use crate::{Columns, InterfaceAddress, Role, Schema, Table, TableId, Type, Value};
 
 /// The size of the checksum in bytes.
@@ -16,8 +16,10 @@ const SUM: usize = 4;
 /// The maximum nesting of values of unknown type.
 const MAX_DEPTH: u8 = 100;
 
-/// Reads a state of a program with these tables.
+/// Reads a state of a program with these tables. Ignores derived rows after it.
 pub fn read(bytes: &[u8], schema: &Schema) -> Result<SavedState, StateError> {
+    let state = Trailer::of(bytes).and_then(|trailer| bytes.get(..usize::try_from(trailer.state).ok()?));
+    let bytes = state.unwrap_or(bytes);
     let rest = bytes.strip_prefix(MAGIC.as_slice()).ok_or(StateError::NoState)?;
     let (version, _) = rest.split_first_chunk().ok_or(damaged("the header is incomplete"))?;
     let found = u32::from_le_bytes(*version);

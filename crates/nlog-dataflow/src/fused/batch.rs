@@ -9,6 +9,7 @@
 //! its batches is either staged or from before.
 
 use std::cmp::Ordering;
+use std::io;
 use std::ops::Range;
 
 use differential_dataflow::trace::{BatchReader, Description, Merger};
@@ -16,6 +17,7 @@ use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
 
 use super::trace::{Time, Ways};
+use crate::checked_bytes::{Broken, In, Out};
 use crate::symbol::Symbol;
 
 /// The numbers of words of a key and of a value.
@@ -195,6 +197,33 @@ impl Batch {
         let mut merging = Merging::begin(self, other);
         merging.work(self, other, &mut isize::MAX.clone());
         merging.done()
+    }
+
+    /// Writes the pairs.
+    pub(super) fn save(&self, out: &mut Out<'_>) -> io::Result<()> {
+        out.number(self.len as u64)?;
+        out.all(&self.keys)?;
+        out.all(&self.ends)?;
+        out.all(&self.values)?;
+        out.all(&self.counts)
+    }
+
+    /// Reads the pairs of a batch of this stride.
+    pub(super) fn read(stride: Stride, from: &mut In<'_, '_>) -> Result<Self, Broken> {
+        let len = from.number()? as usize;
+        let (keys, ends, values, counts) = (from.all()?, from.all()?, from.all()?, from.all()?);
+        let batch = Batch { stride, keys, ends, values, counts, len, description: description(0) };
+        let fits = |words: &[Symbol], rows: usize, width: usize| Some(words.len()) == rows.checked_mul(width);
+        if fits(&batch.keys, batch.key_count(), stride.key)
+            && fits(&batch.values, len, stride.value)
+            && (batch.counts.is_empty() || batch.counts.len() == len)
+            && batch.ends.is_sorted()
+            && batch.ends.last().map_or(stride.key > 0 || len <= 1, |end| *end as usize == len)
+        {
+            Ok(batch)
+        } else {
+            Err(Broken::Damaged)
+        }
     }
 
     /// The words of all keys, one key after the other.

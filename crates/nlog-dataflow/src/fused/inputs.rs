@@ -4,6 +4,7 @@
 //! a transaction here before its rules run, and undoes it if they refuse it.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
@@ -11,6 +12,7 @@ use hashbrown::hash_table::{Entry, HashTable};
 use nlog_data::{Role, Row as ValueRow, Schema, TableId, Transaction, TransactionError, inputs};
 
 use super::delta::{Delta, Diff};
+use crate::checked_bytes::{Broken, In, Out};
 use crate::row::mix;
 use crate::symbol::{HashBuilder, Symbol, Symbols};
 
@@ -53,6 +55,11 @@ impl Inputs {
         });
         let tables = tables.collect();
         Inputs { schema, tables }
+    }
+
+    /// Empty tables of the same schema.
+    pub(crate) fn like(&self) -> Self {
+        Inputs::new(Arc::clone(&self.schema))
     }
 
     /// Applies all changes of a transaction, or none of them if a row is refused; see [`nlog_data::Inputs::apply`].
@@ -213,6 +220,45 @@ impl Inputs {
             }
         }
         rows
+    }
+
+    /// Writes the rows of all tables.
+    pub(crate) fn save(&self, out: &mut Out<'_>) -> io::Result<()> {
+        for table in &self.tables {
+            out.number(table.places.len() as u64)?;
+            let mut words = Vec::with_capacity(table.places.len() * table.width);
+            // In the order of memory, which is that in which rows came.
+            let mut places: Vec<u32> = table.places.iter().copied().collect();
+            places.sort_unstable();
+            for place in places {
+                words.extend_from_slice(table.row(place));
+            }
+            out.all(&words)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the rows of these tables, which are empty.
+    pub(crate) fn read(&self, from: &mut In<'_, '_>) -> Result<Vec<Delta>, Broken> {
+        let tables = self.tables.iter().map(|table| {
+            let (count, words): (u64, Vec<Symbol>) = (from.number()?, from.all()?);
+            let mut rows = Delta::new(table.width);
+            if table.width == 0 {
+                (0..count.min(1)).for_each(|_| rows.push(&[], 1));
+            } else {
+                words.chunks_exact(table.width).for_each(|row| rows.push(row, 1));
+            }
+            if rows.len() as u64 == count { Ok(rows) } else { Err(Broken::Damaged) }
+        });
+        tables.collect()
+    }
+
+    /// Takes over the rows of tables that were saved. These are empty.
+    pub(crate) fn restore(&mut self, tables: &[Delta]) {
+        for (table, rows) in self.tables.iter_mut().zip(tables) {
+            table.reserve(rows.len());
+            table.redo(rows);
+        }
     }
 
     /// The number of rows of a table.

@@ -8,17 +8,21 @@
 mod first_rows;
 mod settling;
 
+use std::io;
+
 use nlog_plan::Keep;
 use nlog_plan::query::{Plan, RelationId};
 
 use serde::{Deserialize, Serialize};
 
 use self::settling::Settling;
+use super::batch::{Batch, Stride};
 use super::delta::{Delta, TooMany};
 use super::rule::Numbers;
 use super::trace::{Trace, View};
 use super::watch::{WATCH_FROM, Watch, hash_of};
 use super::watched::WatchedRows;
+use crate::checked_bytes::{Broken, In, Out};
 use crate::symbol::{Marks, Symbol, Symbols};
 
 /// The division of a relation's columns into the key and the rest.
@@ -58,6 +62,18 @@ pub(crate) struct Relation {
     may_be_watched: bool,
     /// The number of counted rows when it was last known that they need counts, or may.
     looked_at: usize,
+}
+
+/// What was saved of a relation.
+pub(crate) struct SavedRelation {
+    looked_at: usize,
+    counts: SavedCounts,
+}
+
+enum SavedCounts {
+    None,
+    Watched(Vec<u64>),
+    Counted(Batch),
 }
 
 /// Why derived rows could not be turned into a set.
@@ -315,6 +331,55 @@ impl Relation {
             }
             Counts::Counted(trace) => settling.settle(derived, trace)?,
         }
+        Ok(())
+    }
+
+    /// Writes what is kept of its rows.
+    pub(crate) fn save(&self, out: &mut Out<'_>) -> io::Result<()> {
+        out.number(self.looked_at as u64)?;
+        match &self.counts {
+            Counts::None => out.number(0),
+            Counts::Watched(watch) => {
+                out.number(1)?;
+                out.all(&watch.hashes().collect::<Vec<u64>>())
+            }
+            Counts::Counted(trace) => {
+                out.number(2)?;
+                trace.save(out)
+            }
+        }
+    }
+
+    /// Reads what another engine has kept of the rows of this relation.
+    pub(crate) fn read(&self, from: &mut In<'_, '_>) -> Result<SavedRelation, Broken> {
+        let looked_at = from.number()? as usize;
+        let stride = Stride { key: self.split.key.len(), value: self.split.values() };
+        let counts = match from.number()? {
+            0 => SavedCounts::None,
+            1 if self.may_be_watched => SavedCounts::Watched(from.all()?),
+            2 => SavedCounts::Counted(Batch::read(stride, from)?),
+            _ => return Err(Broken::Damaged),
+        };
+        Ok(SavedRelation { looked_at, counts })
+    }
+
+    /// Takes over what was kept of the rows. The relation is empty.
+    pub(crate) fn restore(&mut self, saved: SavedRelation) -> Result<(), Broken> {
+        self.looked_at = saved.looked_at;
+        self.counts = match saved.counts {
+            SavedCounts::None => Counts::None,
+            SavedCounts::Watched(hashes) => {
+                let watch = Watch::of(|each| hashes.iter().for_each(|hash| each(*hash)));
+                let mut watch = watch.ok_or(Broken::Damaged)?;
+                watch.publish();
+                Counts::Watched(watch)
+            }
+            SavedCounts::Counted(batch) => {
+                let mut trace = Trace::new(self.split.key.len(), self.split.values());
+                trace.restore(batch);
+                Counts::Counted(Box::new(trace))
+            }
+        };
         Ok(())
     }
 

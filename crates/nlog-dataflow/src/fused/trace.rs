@@ -8,6 +8,7 @@
 //! Each trace has its own clock, which advances by one for each batch. Readers never look at times. The clock exists
 //! because spines order batches by it and compact everything before it.
 
+use std::io;
 use std::rc::Rc;
 
 use differential_dataflow::trace::implementations::spine_fueled::Spine;
@@ -20,6 +21,7 @@ use super::batch::{Batch, Stride, Values};
 use super::delta::{Diff, TooMany};
 use super::probe::{Probe, Sampled};
 use super::sorted::{Entry, Packed as _, Sorted, Use};
+use crate::checked_bytes::{Broken, In, Out};
 use crate::symbol::{Marks, Symbol};
 
 /// A trace's clock.
@@ -216,6 +218,25 @@ impl Trace {
         for batch in self.batches(View::After) {
             batch.batch.keys().iter().chain(batch.batch.value_words()).for_each(|word| marks.symbol(*word));
         }
+    }
+
+    /// Writes the accepted pairs.
+    pub(crate) fn save(&self, out: &mut Out<'_>) -> io::Result<()> {
+        match self.all(View::Before) {
+            Some(all) => all.save(out),
+            None => Batch::with_capacity(self.stride, 0, 0).save(out),
+        }
+    }
+
+    /// Reads pairs that another trace of this stride has written.
+    pub(crate) fn read(&self, from: &mut In<'_, '_>) -> Result<Batch, Broken> {
+        Batch::read(self.stride, from)
+    }
+
+    /// Takes over the pairs of a trace that was saved. This one is empty.
+    pub(crate) fn restore(&mut self, batch: Batch) {
+        self.recent.extend(batch.finish(self.clock).map(|batch| Sampled::new(Rc::new(batch))));
+        self.merge();
     }
 
     /// Visits every key of a view with its values, in order.

@@ -110,6 +110,11 @@ impl Watch {
         }
     }
 
+    /// The hashes, in no order.
+    pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> {
+        self.parts.iter().flatten().copied()
+    }
+
     /// The number of hashes.
     pub(crate) fn len(&self) -> usize {
         self.len

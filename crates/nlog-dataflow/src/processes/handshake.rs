@@ -129,7 +129,7 @@ impl Fingerprint {
 }
 
 /// A digest of everything that processes must agree on when they evaluate a plan.
-fn digest_of_plan(plan: &Plan) -> u64 {
+pub(crate) fn digest_of_plan(plan: &Plan) -> u64 {
     digest(format!("{:?}\n{:?}\n{:?}", plan.relations, plan.indexes, plan.rules).as_bytes())
 }
 

@@ -94,6 +94,36 @@ impl<T> Interned<T> {
         number
     }
 
+    /// The items by number.
+    pub(super) fn things(&self) -> &[Option<T>] {
+        &self.things
+    }
+
+    /// The hashes of items by number; any number where there is no item.
+    pub(super) fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// A table of these items, with their hashes.
+    pub(super) fn restore(things: Vec<Option<T>>, hashes: Vec<u64>) -> Self {
+        let free = things.iter().zip(0..).filter(|(thing, _)| thing.is_none()).map(|(_, number)| number);
+        let free: Vec<u32> = free.collect();
+        let mut numbers = HashTable::with_capacity(things.len() - free.len());
+        for (number, (_, hash)) in
+            (0..).zip(things.iter().zip(&hashes)).filter(|(_, (thing, _))| thing.is_some())
+        {
+            let numbered = Numbered { hash: *hash as u32, number };
+            numbers.insert_unique(numbered.place(), numbered, |other| other.place());
+        }
+        // The least number is used first.
+        Interned { things, hashes, numbers, free: free.into_iter().rev().collect(), resting: Vec::new() }
+    }
+
+    /// Replaces an item by an equal one.
+    pub(super) fn replace(&mut self, number: u32, thing: T) {
+        self.things[number as usize] = Some(thing);
+    }
+
     /// Forgets the unmarked items.
     pub(super) fn sweep(&mut self, marks: &Bits) {
         let Interned { things, numbers, free, resting, .. } = self;

@@ -1,6 +1,7 @@
 //! Setups: the engine that runs a program, the processes that share the work, and the source of the plan.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::sync::Arc;
 
 use nlog::Program;
@@ -29,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) plans_anew: bool,
     /// Whether the state is sometimes saved, and loaded into a new engine.
     pub(crate) reloads: bool,
+    /// Whether all that the engine holds is sometimes saved, and restored in a new engine.
+    pub(crate) restores: bool,
     /// Settings with which the engine re-plans at random moments.
     pub(crate) replans: Vec<Settings>,
     /// Whether transactions and deltas are passed as columns.
@@ -48,6 +51,7 @@ impl Setup {
             planning: Settings::default(),
             plans_anew: false,
             reloads: false,
+            restores: false,
             replans: Vec::new(),
             columns: false,
             program: None,
@@ -56,10 +60,14 @@ impl Setup {
 
     /// The name of the setup in messages.
     pub(crate) fn name(&self) -> String {
-        let Setup { engine, workers, processes, planned, reloads, replans, columns, program, .. } = self;
+        let Setup { engine, workers, processes, planned, replans, columns, program, .. } = self;
         let shared = processes.as_ref().map(|(count, _)| format!(" {count} processes,")).unwrap_or_default();
         let replans = if replans.is_empty() { "" } else { ", replanned at random" };
-        let reloads = if *reloads { ", reloaded" } else { "" };
+        let reloads = match (self.reloads, self.restores) {
+            (true, _) => ", reloaded",
+            (_, true) => ", restored",
+            _ => "",
+        };
         let columns = if *columns { ", by columns" } else { "" };
         let written = if program.is_some() { ", in another order" } else { "" };
         format!("{engine:?}, {workers} workers,{shared} {planned}{reloads}{replans}{columns}{written}")
@@ -83,8 +91,11 @@ impl Setup {
         }
         let processes = self.processes.clone();
         let start = move || begin(&program, &options, processes.as_ref());
-        let engine: Box<dyn Evaluator> =
-            if self.reloads { Box::new(Turns(Reloaded::new(Box::new(start)))) } else { start() };
+        let engine: Box<dyn Evaluator> = if self.reloads || self.restores {
+            Box::new(Turns(Reloaded::new(Box::new(start), self.restores)))
+        } else {
+            start()
+        };
         if self.columns { Box::new(ByColumns(engine)) } else { engine }
     }
 }
@@ -229,12 +240,23 @@ struct Reloaded {
     age: u64,
     /// Whether any transaction has been accepted.
     facts: bool,
+    /// Whether derived rows are saved too.
+    derived: bool,
 }
 
 impl Reloaded {
-    fn new(start: Box<dyn Fn() -> Box<dyn Evaluator>>) -> Self {
+    fn new(start: Box<dyn Fn() -> Box<dyn Evaluator>>, derived: bool) -> Self {
         let engine = start();
-        Reloaded { start, engine, age: 0, facts: false }
+        Reloaded { start, engine, age: 0, facts: false, derived }
+    }
+
+    fn restore(&mut self) -> Result<(), String> {
+        let mut bytes = Vec::new();
+        self.engine.save_derived(&mut bytes)?;
+        self.engine = (self.start)();
+        let mut rest = &bytes[..];
+        self.engine.restore_derived(&mut (&mut rest as &mut dyn Read).take(bytes.len() as u64))?;
+        if rest.is_empty() { Ok(()) } else { Err("not all of it was read".to_owned()) }
     }
 
     fn reload(&mut self) -> Result<(), String> {
@@ -264,7 +286,8 @@ impl Turn for Reloaded {
     fn turn(&mut self) -> Result<(), CommitError> {
         self.age += 1;
         if self.facts && self.age.is_multiple_of(LIFE) {
-            self.reload().map_err(|error| CommitError::Engine(format!("the saved state: {error}")))?;
+            let again = if self.derived { self.restore() } else { self.reload() };
+            again.map_err(|error| CommitError::Engine(format!("the saved state: {error}")))?;
         }
         Ok(())
     }

@@ -1,19 +1,20 @@
 //! Saved states of `weft eval`: loading at the start of a run, saving at its end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use nlog::Program;
-use nlog_data::state::{self, SavedState};
+use nlog_data::state::{self, SavedState, Trailer};
 use nlog_data::{ColumnTransaction, Columns, CommitError, Evaluator, Memories, Role, Row, TableId};
 use nlog_plan::{Counter, Statistics};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Failure;
-use crate::program::read_file;
+use crate::exit::{Failure, say};
+use crate::program::open_file;
 use crate::replacement::{self, Replacement};
 
 /// The section with the statistics of all available tables, as JSON.
@@ -35,9 +36,18 @@ pub(crate) struct Progress {
     pub(crate) accepted: u64,
 }
 
+/// Derived rows in the file of a state.
+struct Derived {
+    file: File,
+    begin: u64,
+    /// Their length in bytes.
+    length: u64,
+}
+
 /// The initial state of a run.
 pub(crate) struct Begin {
     file: PathBuf,
+    derived: Option<Derived>,
     inputs: ColumnTransaction,
     /// The rows that hooks have put into input tables.
     filled: BTreeMap<TableId, Columns>,
@@ -53,7 +63,7 @@ pub(crate) struct Begin {
 impl Begin {
     /// Reads a saved state.
     pub(crate) fn read(file: &Path, program: &Program) -> Result<Self, Failure> {
-        let bytes = read_file(file)
+        let (bytes, derived) = read_parts(file)
             .map_err(|error| Failure::outside(format!("cannot read the state {}", file.display()), error))?;
         let rejected = |why: &dyn std::fmt::Display| {
             Failure::Rejected(format!("the state {} cannot be used: {why}", file.display()))
@@ -75,6 +85,7 @@ impl Begin {
         }
         Ok(Begin {
             file: file.to_owned(),
+            derived,
             inputs: ColumnTransaction { insert: tables, ..ColumnTransaction::default() },
             filled,
             accepted_by,
@@ -89,6 +100,24 @@ impl Begin {
         let tables = self.inputs.insert.iter().chain(&self.filled);
         let rows = tables.flat_map(|(table, rows)| rows.to_rows().into_iter().map(|row| (*table, row)));
         (self.progress.accepted > 0 && self.accepted_by == Some(identity(program))).then_some(rows)
+    }
+
+    /// Takes over the derived rows, if the file has rows that this evaluator can use. Otherwise [loads](Begin::load) the inputs.
+    pub(crate) fn resume(mut self, evaluator: &mut dyn Evaluator) -> Result<(), Failure> {
+        let Some(mut derived) = self.derived.take().filter(|_| self.progress.accepted > 0) else {
+            return self.load(evaluator);
+        };
+        // If the memories do not fit, loading says so.
+        let restored = match evaluator.restore(&self.memories) {
+            Ok(()) => derived.restore(evaluator),
+            Err(error) => Err(error.to_string()),
+        };
+        let Err(why) = restored else { return Ok(()) };
+        say(format_args!(
+            "the derived rows in {} are not used, all rows are derived again: {why}",
+            self.file.display()
+        ));
+        self.load(evaluator)
     }
 
     /// Inserts the rows in one transaction. Hooks fill their tables again.
@@ -108,6 +137,33 @@ impl Begin {
             Err(error @ CommitError::Engine(_)) => Err(Failure::Outside(error.to_string())),
         }
     }
+}
+
+impl Derived {
+    fn restore(&mut self, evaluator: &mut dyn Evaluator) -> Result<(), String> {
+        self.file.seek(SeekFrom::Start(self.begin)).map_err(|error| error.to_string())?;
+        // The engine reads large vectors, for which a buffer in between would be a copy more.
+        evaluator.restore_derived(&mut (&mut self.file as &mut dyn Read).take(self.length))
+    }
+}
+
+/// Reads a state, and finds the derived rows after it.
+fn read_parts(path: &Path) -> io::Result<(Vec<u8>, Option<Derived>)> {
+    let mut file = open_file(path)?;
+    let all = file.metadata()?.len();
+    let mut last = [0; Trailer::LENGTH];
+    let rest = all.saturating_sub(last.len() as u64);
+    file.seek(SeekFrom::Start(rest))?;
+    file.read_exact(&mut last[..(all - rest) as usize])?;
+    file.rewind()?;
+    let trailer = Trailer::of(&last).filter(|trailer| trailer.state <= rest);
+    let mut bytes = Vec::new();
+    let Some(Trailer { state }) = trailer else {
+        file.read_to_end(&mut bytes)?;
+        return Ok((bytes, None));
+    };
+    (&mut file).take(state).read_to_end(&mut bytes)?;
+    Ok((bytes, Some(Derived { file, begin: state, length: rest - state })))
 }
 
 /// A number that another program has not: one with other rules, functions, constants, kinds or hooks, or that another release of Weft runs.
@@ -139,16 +195,17 @@ pub(crate) fn check_target(file: &Path) -> Result<(), Failure> {
     replacement::check(file).map(drop).map_err(|error| cannot_write(file, error))
 }
 
-/// Saves the inputs of the evaluator's program, the statistics of these tables, and the progress of the run. An
-/// existing file is replaced atomically.
+/// Saves the inputs of the evaluator's program, the statistics of these tables, and the progress of the run, also
+/// `with_derived` rows. An existing file is replaced atomically.
 pub(crate) fn save(
     file: &Path,
     evaluator: &mut dyn Evaluator,
     program: &Program,
     known: &BTreeSet<TableId>,
     progress: Progress,
+    with_derived: bool,
 ) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| cannot_write(file, error);
+    let failed = |error: io::Error| cannot_write(file, error);
     let schema = &program.schema;
     let new = Replacement::of(file).map_err(failed)?;
     let out = BufWriter::with_capacity(1 << 20, new.file());
@@ -177,11 +234,17 @@ pub(crate) fn save(
     ]);
     let mut out = writer.finish(&sections).map_err(failed)?;
     out.flush().map_err(failed)?;
+    if with_derived {
+        let state = new.file().stream_position().map_err(failed)?;
+        evaluator.save_derived(&mut out).map_err(|why| failed(io::Error::other(why)))?;
+        out.write_all(&Trailer { state }.bytes()).map_err(failed)?;
+        out.flush().map_err(failed)?;
+    }
     drop(out);
     new.finish().map_err(failed)
 }
 
-fn cannot_write(file: &Path, error: std::io::Error) -> Failure {
+fn cannot_write(file: &Path, error: io::Error) -> Failure {
     Failure::outside(format!("cannot write the state {}", file.display()), error)
 }
 
@@ -221,7 +284,7 @@ mod tests {
         let insert = BTreeMap::from([(port, vec![vec!["p1".into()], vec!["p2".into()]])]);
         evaluator.commit(&Transaction { insert, ..Transaction::default() }).unwrap();
         let progress = Progress { last_number: 1, accepted: 1 };
-        save(&file, evaluator.as_mut(), &saved, &BTreeSet::new(), progress).unwrap();
+        save(&file, evaluator.as_mut(), &saved, &BTreeSet::new(), progress, false).unwrap();
         let rows = |program: &Program| -> Option<BTreeSet<(TableId, Row)>> {
             Some(Begin::read(&file, program).unwrap().rows_of(program)?.collect())
         };

@@ -1,0 +1,236 @@
+//! A saved engine: everything that it holds between two transactions, so that another engine goes on from there without deriving it.
+//!
+//! Saved are the symbols with their values, the rows of the inputs, the counts and hashes of relations, the indexes and
+//! the tuples of groups; each trace is one batch. A restored engine has the same plan: the settings that lead to it
+//! are saved, and its digest, which differs if the program, the planner or the observed tables do. Another release of Weft
+//! refuses the file.
+//!
+//! Restoring does all or nothing: an engine that cannot use the bytes is as before.
+
+use std::io::{self, Read, Take, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use nlog_plan::query::Plan;
+use nlog_plan::{Pinned, Settings, Statistics};
+use serde::{Deserialize, Serialize};
+
+use super::batch::Batch;
+use super::delta::Delta;
+use super::engine::State;
+use super::inputs::Inputs;
+use super::relation::SavedRelation;
+use super::{Engine, wanted};
+use crate::checked_bytes::{Broken, In, Out};
+use crate::processes::handshake::digest_of_plan;
+use crate::symbol::SavedSymbols;
+
+/// The first number. Machines with another order of bytes read another one.
+const MARK: u64 = 0x7765_6674_2d64_7631;
+
+/// Why an engine cannot be saved, or not be restored.
+#[derive(Debug, thiserror::Error)]
+pub enum SavedError {
+    /// The bytes cannot be read or written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// They were damaged, or end too early.
+    #[error("they are damaged or truncated")]
+    Damaged,
+    /// Another program, another plan, or another release of Weft has derived the rows.
+    #[error("{0}")]
+    Other(&'static str),
+    /// The engine has several workers, or has run transactions already.
+    #[error("{0}")]
+    Engine(&'static str),
+    /// The engine is broken.
+    #[error("{0}")]
+    Broken(String),
+}
+
+impl From<Broken> for SavedError {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Io(error) => SavedError::Io(error),
+            Broken::Damaged => SavedError::Damaged,
+        }
+    }
+}
+
+/// What leads to the plan of a saved engine, and what it did so far.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    version: String,
+    /// Whether rows name their rules.
+    attribute: bool,
+    statistics: Option<Statistics>,
+    pinned: Option<Pinned>,
+    without_stages: bool,
+    without_inlining: bool,
+    /// The digest of the plan.
+    plan: u64,
+    /// Whether the statistics are those of the engine itself.
+    learned: bool,
+    /// Whether the facts have been derived.
+    facts: bool,
+    transactions: u64,
+}
+
+/// Everything after the header.
+struct Contents {
+    symbols: SavedSymbols,
+    inputs: Vec<Delta>,
+    relations: Vec<SavedRelation>,
+    indexes: Vec<Batch>,
+    groups: Vec<Batch>,
+}
+
+impl Engine {
+    /// Writes everything that the engine holds, so that [`Engine::restore`] can go on from here.
+    ///
+    /// # Errors
+    /// The engine has several workers or is broken, or writing fails.
+    pub fn save(&mut self, to: &mut dyn Write) -> Result<(), SavedError> {
+        self.is_sound().map_err(|error| SavedError::Broken(error.to_string()))?;
+        if self.workers.is_some() {
+            return Err(SavedError::Engine("an engine with several workers cannot save derived rows"));
+        }
+        self.state.merge();
+        // What is not in use is not saved.
+        self.sweep().map_err(|error| SavedError::Broken(error.to_string()))?;
+        let mut out = Out::new(to);
+        out.number(MARK)?;
+        out.all(&serde_json::to_vec(&self.header()).map_err(io::Error::from)?)?;
+        out.check()?;
+        self.state.symbols.save(&mut out)?;
+        self.inputs.save(&mut out)?;
+        self.state.save(&mut out)?;
+        out.check()?;
+        Ok(())
+    }
+
+    fn header(&self) -> Header {
+        let planning = &self.options.planning;
+        let learned = self.planning.learned.as_ref();
+        Header {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            attribute: self.options.attribute,
+            statistics: learned.or(planning.statistics.as_ref()).cloned(),
+            pinned: planning.pinned.clone(),
+            without_stages: planning.without_stages,
+            without_inlining: planning.without_inlining,
+            plan: digest_of_plan(&self.state.plan),
+            learned: learned.is_some(),
+            facts: self.facts,
+            transactions: self.transactions,
+        }
+    }
+
+    /// Takes over everything that another engine of this program has saved. This engine has one worker and has run nothing yet. `from`
+    /// knows how many bytes are left.
+    ///
+    /// # Errors
+    /// The bytes cannot be used. The engine is as before.
+    pub fn restore(&mut self, from: &mut Take<&mut dyn Read>) -> Result<(), SavedError> {
+        self.is_sound().map_err(|error| SavedError::Broken(error.to_string()))?;
+        if self.workers.is_some() {
+            return Err(SavedError::Engine("an engine with several workers cannot restore derived rows"));
+        }
+        if self.facts || self.transactions > 0 || self.inputs.total() > 0 {
+            return Err(SavedError::Engine(
+                "an engine that has run transactions cannot restore derived rows",
+            ));
+        }
+        let restored = catch_unwind(AssertUnwindSafe(|| self.restore_checked(from)));
+        restored.unwrap_or(Err(SavedError::Damaged))
+    }
+
+    fn restore_checked(&mut self, from: &mut Take<&mut dyn Read>) -> Result<(), SavedError> {
+        let mut from = In::new(from);
+        if from.number()? != MARK {
+            return Err(SavedError::Damaged);
+        }
+        let header: Vec<u8> = from.all()?;
+        from.check()?;
+        let header: Header = serde_json::from_slice(&header).map_err(|_| SavedError::Damaged)?;
+        let plan = self.plan_of(&header)?;
+        let empty = State::new(plan, Arc::clone(&self.state.symbols), self.options.attribute);
+        let contents = Contents::read(&empty, &self.inputs, &mut from)?;
+        let (state, inputs) = contents.restore(&empty.plan, &self.inputs, self.options.attribute)?;
+        (self.state, self.inputs) = (state, inputs);
+        self.facts = header.facts;
+        self.transactions = header.transactions;
+        self.symbols_left = self.state.symbols.len();
+        self.planning.learned = header.statistics.filter(|_| header.learned);
+        Ok(())
+    }
+
+    /// The plan of a saved engine.
+    fn plan_of(&self, header: &Header) -> Result<Arc<Plan>, SavedError> {
+        if header.version != env!("CARGO_PKG_VERSION") {
+            return Err(SavedError::Other("another release of weft has derived them"));
+        }
+        if header.attribute != self.options.attribute {
+            return Err(SavedError::Other("they do not say which rule derived which row"));
+        }
+        let settings = Settings {
+            statistics: header.statistics.clone(),
+            pinned: header.pinned.clone(),
+            without_stages: header.without_stages,
+            without_inlining: header.without_inlining,
+        };
+        let program = Arc::clone(self.program());
+        let wanted = wanted(&program, &self.options);
+        let plan = Arc::new(Plan::new(program, &wanted, &settings));
+        if digest_of_plan(&plan) == header.plan {
+            return Ok(plan);
+        }
+        Err(SavedError::Other("another program has derived them, or a run that observed other tables"))
+    }
+}
+
+impl State {
+    /// Writes all derived rows that are kept.
+    fn save(&self, out: &mut Out<'_>) -> io::Result<()> {
+        self.relations.iter().try_for_each(|relation| relation.save(out))?;
+        self.indexes.iter().try_for_each(|index| index.trace.save(out))?;
+        let mut groups = self.rules.iter().filter_map(|rule| rule.groups.as_ref());
+        groups.try_for_each(|groups| groups.trace.save(out))
+    }
+}
+
+impl Contents {
+    /// Reads what an engine with this state and these inputs, both empty, has saved.
+    fn read(state: &State, inputs: &Inputs, from: &mut In<'_, '_>) -> Result<Self, Broken> {
+        let symbols = SavedSymbols::read(from)?;
+        let inputs = inputs.read(from)?;
+        let relations = state.relations.iter().map(|relation| relation.read(from));
+        let relations = relations.collect::<Result<_, _>>()?;
+        let indexes = state.indexes.iter().map(|index| index.trace.read(from));
+        let indexes = indexes.collect::<Result<_, _>>()?;
+        let groups = state.rules.iter().filter_map(|rule| rule.groups.as_ref());
+        let groups = groups.map(|groups| groups.trace.read(from)).collect::<Result<_, _>>()?;
+        from.check()?;
+        Ok(Contents { symbols, inputs, relations, indexes, groups })
+    }
+
+    /// The state and the inputs that were saved.
+    fn restore(self, plan: &Arc<Plan>, empty: &Inputs, attribute: bool) -> Result<(State, Inputs), Broken> {
+        let symbols = Arc::new(self.symbols.restore()?);
+        let mut inputs = empty.like();
+        inputs.restore(&self.inputs);
+        // Only now do its constants have their symbols.
+        let mut state = State::new(Arc::clone(plan), symbols, attribute);
+        for (relation, saved) in state.relations.iter_mut().zip(self.relations) {
+            relation.restore(saved)?;
+        }
+        for (index, saved) in state.indexes.iter_mut().zip(self.indexes) {
+            index.trace.restore(saved);
+        }
+        let groups = state.rules.iter_mut().filter_map(|rule| rule.groups.as_mut());
+        for (groups, saved) in groups.zip(self.groups) {
+            groups.trace.restore(saved);
+        }
+        Ok((state, inputs))
+    }
+}
