@@ -113,6 +113,11 @@ enum Bench {
         #[arg(long, requires = "reach")]
         invariants: bool,
     },
+    /// The network's own rules on nvp-eval: a restart from saved derived rows; with --reach, with routers
+    Restart {
+        #[arg(long)]
+        reach: Option<network::Reach>,
+    },
     /// `weft trace` on a saved state of nvp-eval with routers and ACLs
     Trace,
     /// `weft trace` and `weft explain` on a running controller with the same network. It takes some 10 GiB
@@ -171,6 +176,16 @@ enum Bench {
         acls: Option<network::Acls>,
         #[arg(long, requires_all = ["reach", "acls"])]
         invariants: bool,
+    },
+    #[command(hide = true)]
+    RestartRun {
+        file: PathBuf,
+        memories: PathBuf,
+        #[arg(long)]
+        reach: Option<network::Reach>,
+        /// Load a network and save its rows
+        #[arg(long)]
+        save: bool,
     },
     #[command(hide = true)]
     TracedRun {
@@ -233,6 +248,14 @@ fn main() -> Result<()> {
                 (None, None) => say(&network::run(run)?),
             }
         }
+        Bench::RestartRun { file, memories, reach, save } => {
+            let run = network::Run { reach: *reach, ..arguments.network() };
+            if *save {
+                say(&network::restart::save(run, file)?)
+            } else {
+                say(&network::restart::run(run, file, memories)?)
+            }
+        }
         Bench::TracedRun { file, packet, at } => say(&network::traced::run(file, *packet, *at)?),
         Bench::FirstPacket => first_packet::print(arguments.runs),
         Bench::Growth => network::growth::print(),
@@ -291,6 +314,9 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::State => figure6::saved::lines(runs, arguments.divisor),
         Bench::Network => network::lines(runs, arguments.network()),
         Bench::Routers { reach } => network::routed::lines(runs, arguments.network(), *reach),
+        Bench::Restart { reach } => {
+            network::restart::lines(runs, network::Run { reach: *reach, ..arguments.network() })
+        }
         Bench::Acls { acls, reach, invariants } => {
             let (reach, acls, invariants) = (*reach, Some(*acls), *invariants);
             network::filtered::lines(runs, network::Run { reach, acls, invariants, ..arguments.network() })
@@ -306,6 +332,7 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
             let parts = [
                 Bench::Figure6,
                 Bench::Workers,
+                Bench::Restart { reach: None },
                 Bench::Json,
                 Bench::State,
                 Bench::Live,

@@ -84,9 +84,9 @@ fn most_flows_of_a_host(delta: &Delta, schema: &Schema) -> usize {
 
 /// The rules with a network that has been loaded.
 pub(super) struct Driver {
-    engine: Hooked<Fused>,
-    schema: Schema,
-    store: ObjectStore,
+    pub(super) engine: Hooked<Fused>,
+    pub(super) schema: Schema,
+    pub(super) store: ObjectStore,
     pub(super) world: World,
     pub(super) random: Random,
     pub(super) loaded: Loaded,
@@ -210,7 +210,7 @@ pub(super) fn start(run: Run) -> Result<Hooked<Fused>> {
 }
 
 /// No objects, of the kinds that the rules declare.
-fn store() -> Result<ObjectStore> {
+pub(super) fn store() -> Result<ObjectStore> {
     Ok(ObjectStore::new(&Kinds::new(super::program()?.objects.clone())))
 }
 

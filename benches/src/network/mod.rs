@@ -3,11 +3,12 @@
 //!
 //! Each port has a MAC address and an IPv4 address, and port security. [`world`] makes the objects, [`drive`] loads them
 //! and then changes some, [`routed`] does so with routers, [`filtered`] with ACLs, [`growth`] counts flows of networks of several shapes,
-//! [`traced`] traces packets.
+//! [`traced`] traces packets, [`restart`] starts again from saved rows.
 
 mod drive;
 pub(crate) mod filtered;
 pub(crate) mod growth;
+pub(crate) mod restart;
 pub(crate) mod routed;
 pub(crate) mod traced;
 mod world;
