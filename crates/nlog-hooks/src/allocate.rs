@@ -2,9 +2,9 @@
 
 mod saved;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use nlog_data::quotation::{quote, quote_row};
 use nlog_data::{Row, Table, TableDelta, Value};
 use serde_json::Value as Json;
@@ -117,14 +117,17 @@ impl Allocate {
         source: &TableDelta,
         done: &mut Pending,
     ) -> Result<TableDelta, String> {
-        let gone: BTreeSet<&Row> = source.delete.iter().collect();
-        let mut owners: BTreeSet<&Row> = before.given.keys().filter(|owner| !gone.contains(owner)).collect();
+        let gone: HashSet<&Row> = source.delete.iter().collect();
+        let mut owners: HashSet<&Row> = before.given.keys().filter(|owner| !gone.contains(owner)).collect();
         owners.extend(&source.insert);
         let given = &self.numbers.given;
-        let excess: BTreeSet<Row> = given.keys().filter(|owner| !owners.contains(owner)).cloned().collect();
-        let new = owners.into_iter().filter(|owner| !given.contains_key(*owner)).cloned().collect();
+        let mut delete: Vec<Row> = given.keys().filter(|owner| !owners.contains(owner)).cloned().collect();
+        let mut new: Vec<Row> =
+            owners.into_iter().filter(|owner| !given.contains_key(*owner)).cloned().collect();
+        // The order of the owners decides who gets which number.
+        delete.sort_unstable();
+        new.sort_unstable();
         self.work += (before.given.len() + given.len()) as u64;
-        let delete = excess.into_iter().collect();
         self.change(&TableDelta { insert: new, delete, ..TableDelta::default() }, done)?;
         Ok(TableDelta {
             insert: self.numbers.rows_beside(before),

@@ -184,7 +184,8 @@ impl<E: Evaluator> Hooked<E> {
             stage.resume(&memories, from, &mut targets)?;
         }
         self.evaluator.restore_derived(from)?;
-        for (table, rows) in targets {
+        // Checksums cover both, so a difference would be a mistake of a hook.
+        for (table, rows) in targets.into_iter().filter(|_| cfg!(debug_assertions)) {
             let saved = self.evaluator.contents(table).map_err(|error| error.to_string())?;
             if saved != rows {
                 let name = self.wired.name(table);

@@ -180,8 +180,10 @@ impl Counts {
 
     /// Merges published changes with those before.
     pub(crate) fn merge(&mut self) {
-        if let Counts::Counted(trace) = self {
-            trace.merge();
+        match self {
+            Counts::None => {}
+            Counts::Watched(watch) => watch.merge(),
+            Counts::Counted(trace) => trace.merge(),
         }
     }
 
@@ -341,7 +343,7 @@ impl Relation {
             Counts::None => out.number(0),
             Counts::Watched(watch) => {
                 out.number(1)?;
-                out.all(&watch.hashes().collect::<Vec<u64>>())
+                out.all(&watch.hashes())
             }
             Counts::Counted(trace) => {
                 out.number(2)?;
@@ -368,12 +370,7 @@ impl Relation {
         self.looked_at = saved.looked_at;
         self.counts = match saved.counts {
             SavedCounts::None => Counts::None,
-            SavedCounts::Watched(hashes) => {
-                let watch = Watch::of(|each| hashes.iter().for_each(|hash| each(*hash)));
-                let mut watch = watch.ok_or(Broken::Damaged)?;
-                watch.publish();
-                Counts::Watched(watch)
-            }
+            SavedCounts::Watched(hashes) => Counts::Watched(Watch::restore(&hashes).ok_or(Broken::Damaged)?),
             SavedCounts::Counted(batch) => {
                 let mut trace = Trace::new(self.split.key.len(), self.split.values());
                 trace.restore(batch);

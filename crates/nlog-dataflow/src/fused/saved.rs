@@ -16,14 +16,13 @@ use nlog_plan::{Pinned, Settings, Statistics};
 use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
-use super::delta::Delta;
 use super::engine::State;
 use super::inputs::Inputs;
 use super::relation::SavedRelation;
 use super::{Engine, wanted};
 use crate::checked_bytes::{Broken, In, Out};
 use crate::processes::handshake::digest_of_plan;
-use crate::symbol::SavedSymbols;
+use crate::symbol::{SavedSymbols, Symbols};
 
 /// The first number. Machines with another order of bytes read another one.
 const MARK: u64 = 0x7765_6674_2d64_7631;
@@ -76,10 +75,8 @@ struct Header {
     transactions: u64,
 }
 
-/// Everything after the header.
-struct Contents {
-    symbols: SavedSymbols,
-    inputs: Vec<Delta>,
+/// The derived rows that are kept.
+struct Rows {
     relations: Vec<SavedRelation>,
     indexes: Vec<Batch>,
     groups: Vec<Batch>,
@@ -104,6 +101,7 @@ impl Engine {
         out.check()?;
         self.state.symbols.save(&mut out)?;
         self.inputs.save(&mut out)?;
+        out.check()?;
         self.state.save(&mut out)?;
         out.check()?;
         Ok(())
@@ -153,10 +151,30 @@ impl Engine {
         let header: Vec<u8> = from.all()?;
         from.check()?;
         let header: Header = serde_json::from_slice(&header).map_err(|_| SavedError::Damaged)?;
-        let plan = self.plan_of(&header)?;
-        let empty = State::new(plan, Arc::clone(&self.state.symbols), self.options.attribute);
-        let contents = Contents::read(&empty, &self.inputs, &mut from)?;
-        let (state, inputs) = contents.restore(&empty.plan, &self.inputs, self.options.attribute)?;
+        self.check_header(&header)?;
+        let program = Arc::clone(self.program());
+        let wanted = wanted(&program, &self.options);
+        let settings = header.settings();
+        // Planning takes about as long as reading the values.
+        let (plan, values) = std::thread::scope(|scope| {
+            let plan = scope.spawn(|| {
+                let plan = Plan::new(program, &wanted, &settings);
+                let digest = digest_of_plan(&plan);
+                (Arc::new(plan), digest)
+            });
+            let values = read_values(&self.inputs, &mut from);
+            (plan.join(), values)
+        });
+        let (plan, digest) = plan.map_err(|_| SavedError::Damaged)?;
+        if digest != header.plan {
+            return Err(SavedError::Other(
+                "another program has derived them, or a run that observed other tables",
+            ));
+        }
+        let (symbols, inputs) = values?;
+        let mut state = State::new(plan, Arc::new(symbols), self.options.attribute);
+        let rows = Rows::read(&state, &mut from)?;
+        rows.restore(&mut state)?;
         (self.state, self.inputs) = (state, inputs);
         self.facts = header.facts;
         self.transactions = header.transactions;
@@ -165,28 +183,37 @@ impl Engine {
         Ok(())
     }
 
-    /// The plan of a saved engine.
-    fn plan_of(&self, header: &Header) -> Result<Arc<Plan>, SavedError> {
+    fn check_header(&self, header: &Header) -> Result<(), SavedError> {
         if header.version != env!("CARGO_PKG_VERSION") {
             return Err(SavedError::Other("another release of weft has derived them"));
         }
         if header.attribute != self.options.attribute {
             return Err(SavedError::Other("they do not say which rule derived which row"));
         }
-        let settings = Settings {
-            statistics: header.statistics.clone(),
-            pinned: header.pinned.clone(),
-            without_stages: header.without_stages,
-            without_inlining: header.without_inlining,
-        };
-        let program = Arc::clone(self.program());
-        let wanted = wanted(&program, &self.options);
-        let plan = Arc::new(Plan::new(program, &wanted, &settings));
-        if digest_of_plan(&plan) == header.plan {
-            return Ok(plan);
-        }
-        Err(SavedError::Other("another program has derived them, or a run that observed other tables"))
+        Ok(())
     }
+}
+
+impl Header {
+    /// The settings of the planner that lead to the plan.
+    fn settings(&self) -> Settings {
+        Settings {
+            statistics: self.statistics.clone(),
+            pinned: self.pinned.clone(),
+            without_stages: self.without_stages,
+            without_inlining: self.without_inlining,
+        }
+    }
+}
+
+/// Reads the symbols and the rows of the inputs.
+fn read_values(empty: &Inputs, from: &mut In<'_, '_>) -> Result<(Symbols, Inputs), Broken> {
+    let symbols = SavedSymbols::read(from)?;
+    let tables = empty.read(from)?;
+    from.check()?;
+    let mut inputs = empty.like();
+    inputs.restore(&tables);
+    Ok((symbols.restore()?, inputs))
 }
 
 impl State {
@@ -199,11 +226,9 @@ impl State {
     }
 }
 
-impl Contents {
-    /// Reads what an engine with this state and these inputs, both empty, has saved.
-    fn read(state: &State, inputs: &Inputs, from: &mut In<'_, '_>) -> Result<Self, Broken> {
-        let symbols = SavedSymbols::read(from)?;
-        let inputs = inputs.read(from)?;
+impl Rows {
+    /// Reads what an engine with this plan has saved. The state is empty.
+    fn read(state: &State, from: &mut In<'_, '_>) -> Result<Self, Broken> {
         let relations = state.relations.iter().map(|relation| relation.read(from));
         let relations = relations.collect::<Result<_, _>>()?;
         let indexes = state.indexes.iter().map(|index| index.trace.read(from));
@@ -211,16 +236,10 @@ impl Contents {
         let groups = state.rules.iter().filter_map(|rule| rule.groups.as_ref());
         let groups = groups.map(|groups| groups.trace.read(from)).collect::<Result<_, _>>()?;
         from.check()?;
-        Ok(Contents { symbols, inputs, relations, indexes, groups })
+        Ok(Rows { relations, indexes, groups })
     }
 
-    /// The state and the inputs that were saved.
-    fn restore(self, plan: &Arc<Plan>, empty: &Inputs, attribute: bool) -> Result<(State, Inputs), Broken> {
-        let symbols = Arc::new(self.symbols.restore()?);
-        let mut inputs = empty.like();
-        inputs.restore(&self.inputs);
-        // Only now do its constants have their symbols.
-        let mut state = State::new(Arc::clone(plan), symbols, attribute);
+    fn restore(self, state: &mut State) -> Result<(), Broken> {
         for (relation, saved) in state.relations.iter_mut().zip(self.relations) {
             relation.restore(saved)?;
         }
@@ -231,6 +250,6 @@ impl Contents {
         for (groups, saved) in groups.zip(self.groups) {
             groups.trace.restore(saved);
         }
-        Ok((state, inputs))
+        Ok(())
     }
 }

@@ -29,13 +29,26 @@ const HASHES: u64 = if cfg!(debug_assertions) { (1 << 24) - 1 } else { u64::MAX 
 /// A set of hashes, and its changes in the running transaction.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    parts: Vec<HashTable<u64>>,
+    parts: Vec<Part>,
     len: usize,
     /// Whether the running transaction has begun it.
     is_new: bool,
     /// The hashes that the running transaction has inserted and, marked with `false`, removed, in this order.
     staged: Vec<(u64, bool)>,
 }
+
+/// A part of a set. What was restored stays as it is until there is time to move it, since that takes as long as all the rest of a restart.
+#[derive(Debug, Default)]
+struct Part {
+    table: HashTable<u64>,
+    /// Ascending hashes that were restored and are not in the table.
+    restored: Vec<u64>,
+    /// Those of them that were removed since.
+    removed: HashTable<u64>,
+}
+
+/// The most parts that move into tables in idle time at once.
+const MOVED: usize = 16;
 
 /// The hash of a key.
 #[inline]
@@ -58,14 +71,33 @@ impl Watch {
                 }
             }
             watch.len += hashes.len();
-            watch.parts.push(table);
+            watch.parts.push(Part { table, ..Part::default() });
         }
         Some(watch)
     }
 
+    /// A set of hashes that [`Watch::hashes`] returned; `None` if it cannot have returned them.
+    pub(crate) fn restore(hashes: &[u64]) -> Option<Self> {
+        let place = |hash: &u64| (part(*hash), *hash);
+        if !hashes.is_sorted_by(|one, other| place(one) < place(other)) {
+            return None;
+        }
+        let mut parts: Vec<Part> = (0..PARTS).map(|_| Part::default()).collect();
+        for of_part in hashes.chunk_by(|one, other| part(*one) == part(*other)) {
+            parts[part(of_part[0])].restored = of_part.to_vec();
+        }
+        Some(Watch { parts, len: hashes.len(), is_new: false, staged: Vec::new() })
+    }
+
+    /// Moves some of what was restored into tables, which are faster. Meant for idle time.
+    pub(crate) fn merge(&mut self) {
+        let restored = self.parts.iter_mut().filter(|part| !part.restored.is_empty());
+        restored.take(MOVED).for_each(Part::settle);
+    }
+
     /// Adds a hash that is absent.
     pub(crate) fn insert(&mut self, hash: u64) {
-        let was_absent = insert(&mut self.parts[part(hash)], hash);
+        let was_absent = self.parts[part(hash)].insert(hash);
         debug_assert!(was_absent);
         self.len += 1;
         self.staged.push((hash, true));
@@ -73,14 +105,14 @@ impl Watch {
 
     /// Removes a hash that is present.
     pub(crate) fn remove(&mut self, hash: u64) {
-        let was_present = remove(&mut self.parts[part(hash)], hash);
+        let was_present = self.parts[part(hash)].remove(hash);
         debug_assert!(was_present);
         self.len -= 1;
         self.staged.push((hash, false));
     }
 
     pub(crate) fn has(&self, hash: u64) -> bool {
-        self.parts[part(hash)].find(hash, |other| *other == hash).is_some()
+        self.parts[part(hash)].has(hash)
     }
 
     /// Whether the running transaction has begun it, so that it ends with the transaction if that is refused.
@@ -99,20 +131,26 @@ impl Watch {
     /// Takes the changes of the running transaction back.
     pub(crate) fn discard(&mut self) {
         for (hash, is_inserted) in std::mem::take(&mut self.staged).into_iter().rev() {
-            let table = &mut self.parts[part(hash)];
+            let part = &mut self.parts[part(hash)];
             if is_inserted {
-                remove(table, hash);
+                part.remove(hash);
                 self.len -= 1;
             } else {
-                insert(table, hash);
+                part.insert(hash);
                 self.len += 1;
             }
         }
     }
 
-    /// The hashes, in no order.
-    pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> {
-        self.parts.iter().flatten().copied()
+    /// The hashes, those of a part ascending.
+    pub(crate) fn hashes(&self) -> Vec<u64> {
+        let mut hashes = Vec::with_capacity(self.len);
+        for part in &self.parts {
+            let begin = hashes.len();
+            hashes.extend(part.table.iter().copied().chain(part.left()));
+            hashes[begin..].sort_unstable();
+        }
+        hashes
     }
 
     /// The number of hashes.
@@ -122,13 +160,58 @@ impl Watch {
 
     /// The size of the set in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.parts.iter().map(HashTable::allocation_size).sum()
+        self.parts.iter().map(Part::bytes).sum()
+    }
+}
+
+impl Part {
+    fn has(&self, hash: u64) -> bool {
+        is_in(&self.table, hash) || (self.is_restored(hash) && !is_in(&self.removed, hash))
+    }
+
+    #[inline]
+    fn is_restored(&self, hash: u64) -> bool {
+        !self.restored.is_empty() && self.restored.binary_search(&hash).is_ok()
+    }
+
+    /// Adds a hash. Returns whether it was absent.
+    fn insert(&mut self, hash: u64) -> bool {
+        if self.is_restored(hash) { remove(&mut self.removed, hash) } else { insert(&mut self.table, hash) }
+    }
+
+    /// Removes a hash. Returns whether it was present.
+    fn remove(&mut self, hash: u64) -> bool {
+        if self.is_restored(hash) { insert(&mut self.removed, hash) } else { remove(&mut self.table, hash) }
+    }
+
+    /// The restored hashes that were not removed.
+    fn left(&self) -> impl Iterator<Item = u64> {
+        self.restored.iter().copied().filter(|hash| !is_in(&self.removed, *hash))
+    }
+
+    /// Moves what was restored into the table.
+    fn settle(&mut self) {
+        let left: Vec<u64> = self.left().collect();
+        (self.restored, self.removed) = (Vec::new(), HashTable::new());
+        self.table.reserve(left.len(), |other| *other);
+        for hash in left {
+            insert(&mut self.table, hash);
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.allocation_size() + self.removed.allocation_size() + size_of_val(&self.restored[..])
     }
 }
 
 /// The part of a hash. Tables use its lowest and its highest bits, so that a part must be chosen by others.
 fn part(hash: u64) -> usize {
     (hash >> 32) as usize % PARTS
+}
+
+#[inline]
+fn is_in(table: &HashTable<u64>, hash: u64) -> bool {
+    table.find(hash, |other| *other == hash).is_some()
 }
 
 fn insert(table: &mut HashTable<u64>, hash: u64) -> bool {
@@ -163,7 +246,7 @@ mod tests {
         let mut random = Random::new(1);
         let mut known: BTreeSet<u64> = (0..200).map(|_| hash(&mut random)).collect();
         let mut watch = Watch::of(|each| known.iter().for_each(|hash| each(*hash))).expect("all differ");
-        for _ in 0..300 {
+        for _ in 0..600 {
             let mut after = known.clone();
             for _ in 0..random.below(40) {
                 let hash = hash(&mut random);
@@ -182,6 +265,11 @@ mod tests {
                 watch.discard();
             }
             assert_eq!(watch.len(), known.len());
+            match random.below(10) {
+                0 => watch = Watch::restore(&watch.hashes()).expect("they are in order"),
+                1 => watch.merge(),
+                _ => {}
+            }
         }
         assert!((0..400_u64).all(|number| {
             let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
