@@ -1,21 +1,21 @@
 //! The fused engine: all rules in their static order over differential's traces, outside timely.
 //! [`operator`](crate::operator) runs it inside.
 //!
-//! A transaction costs only the rules that it touches, and an idle engine costs nothing. Differential provides the
-//! traces, batches, builders, cursors and merging. `docs/internals/rule-to-operators.md` explains the design and the
+//! A transaction costs only the rules that it touches, and an idle engine costs nothing. Differential's spine decides which batches
+//! of a trace are merged and when. `docs/internals/rule-to-operators.md` explains the design and the
 //! measurements behind it. The ideas come from delta joins (`half_join` in differential-dogs3) and from shared
 //! arrangements ("Shared Arrangements", VLDB 2020).
 //!
 //! The modules, in reading order:
 //!
-//! - Storage: `trace` (pairs with counts, and the staged changes of a transaction), `batch` (how its batches are filled),
+//! - Storage: `trace` (pairs with counts, and the staged changes of a transaction), `batch` (the pairs, and how they are merged),
 //!   `probe` (key lookup in batches), `delta` (inserted and deleted rows), `sorted` (rows in order), `index`.
 //! - Rules: `pipeline` (from changed rows of one atom to rows of the head) with `probe_batch` (bindings that wait for a probe),
 //!   `keys` (the sort keys of a batch), `replaced` (rows that run together) and `pipeline_end`; `groups` (aggregates), `relation` (from rows to sets), `rule`,
 //!   `watch` and `watched` (sets that need no counts so far), `errors`, `fault` (failures that tests inject).
 //! - Transactions: `engine` (one transaction), `reading` (rows of relations), `inputs` (checks of transactions),
 //!   `merged` (several transactions in one pass), `output` and `raw_delta` (from symbols to values), `profile`,
-//!   `planning` (re-planning for the rows present).
+//!   `planning` (re-planning for the rows present), `saved` (an engine as bytes, and back).
 //! - Edits of rules: `edit` (the transaction), `live` (moving state from one program to the next), `proposal` (the
 //!   interface).
 //! - Several workers: `placement` (the worker of each row), `rounds` (a transaction on several workers), `workers`

@@ -53,20 +53,31 @@ fn a_run_in_parts_prints_what_one_run_prints() {
         // The first part of the first history is empty: facts then come with the second.
         let cuts = [random.below(15) * u64::from(seed > 0), 15 + random.below(15)].map(|cut| cut as usize);
         let parts = [&history[..cuts[0]], &history[cuts[0]..cuts[1]], &history[cuts[1]..]];
-        for way in WAYS {
+        // One worker of the engine can save derived rows too.
+        for (way, derived) in WAYS.into_iter().map(|way| (way, false)).chain([(&[][..], true)]) {
+            let save: &[&str] = if derived {
+                &["--save-state", "state", "--save-derived"]
+            } else {
+                &["--save-state", "state"]
+            };
             let run = |lines: &[String], more: &[&str]| {
                 let input = lines.join("\n");
                 folder.weft_reading(input, &[&["eval", "p.nlog", "-i", "-"], way, more].concat())
             };
             let whole = run(&history, &[]);
-            let mut printed = run(parts[0], &["--save-state", "state"]).stdout;
-            printed += &run(parts[1], &["--state", "state", "--save-state", "state"]).stdout;
-            printed += &run(parts[2], &["--state", "state"]).stdout;
+            let mut printed = run(parts[0], save).stdout;
+            let second = run(parts[1], &[&["--state", "state"], save].concat());
+            let third = run(parts[2], &["--state", "state"]);
+            for outcome in [&second, &third] {
+                assert!(!outcome.stderr.contains("derived again"), "{}", outcome.stderr);
+                printed += &outcome.stdout;
+            }
             assert_eq!(whole.stdout.lines().count(), 30, "{}", whole.stderr);
             assert_eq!(whole.stdout, printed, "{way:?}, parts of {cuts:?}");
             let contents = |lines: &[String], more: &[&str]| {
                 run(lines, &[&["--final", "--tables", "all"], more].concat()).stdout
             };
+            // With other tables, saved derived rows are not used.
             assert_eq!(
                 contents(&history, &[]),
                 contents(parts[2], &["--state", "state"]),
@@ -112,6 +123,57 @@ fn a_state_is_for_programs_with_its_input_tables() {
         "{}",
         refused.stderr
     );
+}
+
+#[test]
+fn derived_rows_that_cannot_be_used_are_derived_again() {
+    let folder = Folder::new();
+    let rows = r#"{"insert":{"a":[["k",1]],"b":[[1,null,"stt"],[2,"10.0.0.1","geneve"]]}}"#;
+    folder.write("p.nlog", PROGRAM).write("t.jsonl", rows);
+    let save = ["eval", "p.nlog", "-i", "t.jsonl", "--save-state", "state"];
+    folder.weft(&save).has_status(0);
+    let plain = fs::read(folder.path("state")).unwrap();
+    folder.weft(&[&save[..], &["--save-derived"]].concat()).has_status(0);
+    let state = fs::read(folder.path("state")).unwrap();
+    assert_eq!(state[..plain.len()], plain, "derived rows follow the state");
+    let next = r#"{"delete":{"a":[["k",1]]}}"#;
+    let wanted = "{\"txn\":2,\"insert\":{},\"delete\":{\"y\":[[1,1]],\"z\":[[\"k\",1]]}}\n";
+    let go_on = |program: &str, bytes: &[u8]| {
+        folder.write("p.nlog", program).write("state", bytes);
+        folder.weft_reading(next, &["eval", "p.nlog", "-i", "-", "--state", "state"])
+    };
+    assert_eq!(go_on(PROGRAM, &state).has_status(0).stdout, wanted);
+    assert_eq!(go_on(PROGRAM, &state).stderr, "");
+    let other = PROGRAM.replace("z(k, v) :- a(k, v), b(v, _, _);", "z(k, v) :- b(v, _, _), a(k, v), v < 9;");
+    let mut damaged = state.clone();
+    damaged[plain.len() + 1000] ^= 1;
+    for (program, bytes, why) in [
+        (&other[..], &state, "another program has derived them, or a run that observed other tables"),
+        (PROGRAM, &damaged, "they are damaged or truncated"),
+    ] {
+        let outcome = go_on(program, bytes);
+        assert_eq!(outcome.has_status(0).stdout, wanted, "{why}");
+        let told = format!("the derived rows in state are not used, all rows are derived again: {why}\n");
+        assert_eq!(outcome.stderr, told);
+    }
+    // Without its end, the file is no state.
+    go_on(PROGRAM, &state[..state.len() - 1]).has_status(1);
+    // Commands that need the inputs alone read them.
+    folder.write("p.nlog", PROGRAM).write("state", &state);
+    folder.weft(&["plan", "p.nlog", "--stats", "state"]).has_status(0);
+    folder.weft(&["profile", "p.nlog", "-i", "t.jsonl", "--state", "state"]).has_status(0);
+}
+
+#[test]
+fn derived_rows_are_saved_by_one_worker_of_the_engine() {
+    let folder = Folder::new();
+    folder.write("p.nlog", PROGRAM).write("t.jsonl", "");
+    let save = ["eval", "p.nlog", "-i", "t.jsonl", "--save-state", "state", "--save-derived"];
+    for way in [&["--workers", "2"][..], &["--engine", "composed"], &["--processes", "2"], &["--reference"]] {
+        folder.weft(&[&save[..], way].concat()).has_status(2);
+    }
+    folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--save-derived"]).has_status(2);
+    assert!(!folder.path("state").exists(), "nothing was run");
 }
 
 #[test]
