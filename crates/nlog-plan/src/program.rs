@@ -47,7 +47,7 @@ impl Plan {
         planner.split();
         let (relations, rules, indexes) = planner.lower();
         let Planner { inlined, warnings, .. } = planner;
-        Plan { program, relations, indexes, rules, inlined, warnings }
+        Plan { program, settings: settings.clone(), relations, indexes, rules, inlined, warnings }
     }
 
     /// The table of a relation. For a stage, the table of the first rule that uses it.

@@ -15,6 +15,7 @@ use nlog::Program;
 use nlog_data::{Function, RuleId, TableId};
 use serde::{Deserialize, Serialize};
 
+use crate::Settings;
 use crate::plan::{AggregatePlan, GroupColumn, Keep, Scalar, Selection, Slot};
 
 /// The plan of a program.
@@ -22,6 +23,8 @@ use crate::plan::{AggregatePlan, GroupColumn, Keep, Scalar, Selection, Slot};
 pub struct Plan {
     /// The program.
     pub program: Arc<Program>,
+    /// The settings that led to the plan: the same ones lead to it again.
+    pub settings: Settings,
     /// The program's tables, by number, then the planner's stages.
     pub relations: Vec<Relation>,
     /// All indexes that pipelines probe. Rules share equal indexes.

@@ -108,17 +108,17 @@ impl Engine {
     }
 
     fn header(&self) -> Header {
-        let planning = &self.options.planning;
-        let learned = self.planning.learned.as_ref();
+        let Settings { statistics, pinned, without_stages, without_inlining } =
+            self.state.plan.settings.clone();
         Header {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             attribute: self.options.attribute,
-            statistics: learned.or(planning.statistics.as_ref()).cloned(),
-            pinned: planning.pinned.clone(),
-            without_stages: planning.without_stages,
-            without_inlining: planning.without_inlining,
+            statistics,
+            pinned,
+            without_stages,
+            without_inlining,
             plan: digest_of_plan(&self.state.plan),
-            learned: learned.is_some(),
+            learned: self.planning.learned.is_some(),
             facts: self.facts,
             transactions: self.transactions,
         }
