@@ -74,7 +74,8 @@ fn ratios(cases: &[Case], arrival: Arrival, seed: u64) -> Result<Vec<Ratios>> {
         let program = engine::compile("join.nlog", &case.text())?;
         let transactions = transactions(case, &program, arrival, seed)?;
         let options = |planning| Engine::Fused.options(1, planning);
-        let informed = Settings { statistics: Some(statistics(case, &program)?), ..Settings::default() };
+        let informed =
+            Settings { statistics: Some(statistics(case, &program)?.into()), ..Settings::default() };
         let informed = touched(&program, options(informed), &transactions, true)?;
         let by = |options: Options, idle: bool| -> Result<f64> {
             let here = touched(&program, options, &transactions, idle)?;

@@ -76,7 +76,8 @@ fn ratios(cases: &[Case]) -> Result<Vec<Ratios>> {
             program.schema.iter().find(|(_, table)| table.role == Role::Output).context("no head")?;
         let wanted = BTreeSet::from([head]);
         let plan = |settings: &Settings| Plan::new(program.clone(), &wanted, settings);
-        let informed = Settings { statistics: Some(statistics(case, &program)?), ..Settings::default() };
+        let informed =
+            Settings { statistics: Some(statistics(case, &program)?.into()), ..Settings::default() };
         let (with_statistics, without) = (plan(&informed), plan(&Settings::default()));
         let pinned = Settings { pinned: Some(best_pinned(&without, case, &sizes)), ..Settings::default() };
         let best_plan = plan(&pinned);

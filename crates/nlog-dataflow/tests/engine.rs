@@ -321,7 +321,8 @@ fn a_failure_that_comes_and_goes_is_counted_alike_by_all_workers() {
         let tables = [("i", of_i), ("j", of_j)]
             .map(|(name, rows)| (name.to_owned(), TableStatistics { rows, ..TableStatistics::default() }));
         let statistics = Some(Statistics { tables: tables.into() });
-        let planning = Settings { statistics, without_stages: true, ..Settings::default() };
+        let planning =
+            Settings { statistics: statistics.map(Arc::new), without_stages: true, ..Settings::default() };
         let mut runs = Runs::alone(&program, &Tables::All, false);
         for workers in [1, 2, 3, 4] {
             runs.add(Setup { planning: planning.clone(), ..Setup::new(Kind::Fused, workers) });

@@ -85,7 +85,10 @@ fn plannings(
     random: &mut Random,
 ) -> [(&'static str, Settings); 7] {
     let nonsense = Some(statistics::nonsense(random, program));
-    let figures = |statistics| Settings { statistics, ..Settings::default() };
+    let figures = |statistics: Option<Statistics>| Settings {
+        statistics: statistics.map(Arc::new),
+        ..Settings::default()
+    };
     let misled = plan(program, &figures(nonsense.clone()));
     let nonsense = figures(nonsense);
     [

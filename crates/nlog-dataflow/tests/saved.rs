@@ -12,8 +12,9 @@ use nlog_plan::Settings;
 
 const TEXT: &str = "
     input table a(x: int, name: string); input table b(x: int, y: int);
+    function twice(y: int) -> int = y * 2;
     output table out(x: int, name: string, y: int); output table size(name: string, n: int);
-    out(x, name, y) :- a(x, name), b(x, y);
+    out(x, name, twice(y)) :- a(x, name), b(x, y);
     size(name, count(x)) :- a(x, name);";
 
 const LOAD: &str = r#"{"insert": {"a": [[1,"one"],[2,"two"],[3,"two"]], "b": [[1,10],[2,20],[2,30]]}}"#;
@@ -83,6 +84,7 @@ fn another_program_or_another_kind_of_run_refuses_the_bytes() {
     let options = Options::default();
     let mut engines = [
         ("another program", engine(&other, options.clone())),
+        ("another program", engine(&compile(&TEXT.replace("y * 2", "y * 3")), options.clone())),
         ("observed other tables", engine(&program, Options { observe: Tables::All, ..options.clone() })),
         ("which rule", engine(&program, Options { attribute: true, ..options.clone() })),
         ("several workers", engine(&program, Options { workers: 2, ..options.clone() })),
@@ -93,7 +95,7 @@ fn another_program_or_another_kind_of_run_refuses_the_bytes() {
     }
     let error = restore(&mut used, &bytes).expect_err("it has rows").to_string();
     assert!(error.contains("has run transactions"), "{error}");
-    let error = engines[3].1.save(&mut Vec::new()).expect_err("it has workers").to_string();
+    let error = engines[4].1.save(&mut Vec::new()).expect_err("it has workers").to_string();
     assert!(error.contains("several workers"), "{error}");
 }
 

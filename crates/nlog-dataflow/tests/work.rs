@@ -347,7 +347,7 @@ fn plans_follow_the_rows_that_arrive() {
     let program = compile(SKEWED);
     for (name, rows) in [("many last", many_last()), ("few last", few_last())] {
         let transactions = arriving(&program, &rows);
-        let statistics = Some(statistics(&program, &transactions));
+        let statistics = Some(Arc::new(statistics(&program, &transactions)));
         for workers in [1, 2] {
             let options = || Options { workers, ..Options::default() };
             let last = |options, idle| touched_last(&program, &transactions, options, idle);

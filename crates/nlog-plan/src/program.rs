@@ -29,7 +29,7 @@ const STAGES: usize = 3;
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// The statistics of the tables.
-    pub statistics: Option<Statistics>,
+    pub statistics: Option<Arc<Statistics>>,
     /// Choices to repeat from an earlier plan.
     pub pinned: Option<Pinned>,
     /// Whether to create no stages, except those that bound the number of derivations of a row.
@@ -130,7 +130,7 @@ impl<'a> Planner<'a> {
 
     /// Estimates all tables.
     fn estimate(&mut self) {
-        let statistics = self.settings.statistics.as_ref();
+        let statistics = self.settings.statistics.as_deref();
         let tables = self.program.schema.iter();
         self.estimates = tables.map(|(_, table)| Estimate::of_input(table, statistics)).collect();
         for table in &self.program.order {

@@ -160,7 +160,7 @@ fn planned(atoms: &[Atom], told: Told) -> Vec<usize> {
     text += &format!("joined({}) :- {};\n", head.join(", "), body.join(", "));
     let program = nlog::compile(&nlog::Sources::from_texts([("p.nlog", text)])).program.expect("it compiles");
     let wanted: BTreeSet<TableId> = program.schema.find("joined").into_iter().collect();
-    let statistics = (told != Told::Nothing).then(|| statistics(atoms, &program, told));
+    let statistics = (told != Told::Nothing).then(|| statistics(atoms, &program, told).into());
     let settings = Settings { statistics, ..Settings::default() };
     let plan = Plan::new(program, &wanted, &settings);
     let body = &plan.rules[0].body;

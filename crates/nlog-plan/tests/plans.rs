@@ -200,7 +200,7 @@ const FIGURE_6: &[(&str, u64, &[u64])] = &[
 
 #[test]
 fn figure_6_with_statistics_explained() {
-    let settings = Settings { statistics: Some(statistics(FIGURE_6)), ..Settings::default() };
+    let settings = Settings { statistics: Some(statistics(FIGURE_6).into()), ..Settings::default() };
     let plan = plan_with(FIGURE, &settings);
     check("figure_6_with_statistics_explained", FIGURE, &plan.describe().explained().to_string());
 }

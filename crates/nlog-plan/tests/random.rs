@@ -46,7 +46,7 @@ fn planned(program: &Arc<Program>, wanted: &BTreeSet<TableId>, seed: u64) -> Res
             let known = TableStatistics { rows, distinct, samples, ..TableStatistics::default() };
             statistics.tables.insert(name, known);
         }
-        settings.statistics = Some(statistics);
+        settings.statistics = Some(Arc::new(statistics));
     }
     let plan = Plan::new(Arc::clone(program), wanted, &settings);
     if random.chance(60) {

@@ -40,7 +40,8 @@ fn without_samples(mut statistics: Statistics) -> Statistics {
 
 fn plan(program: &Arc<Program>, statistics: Statistics) -> Plan {
     let wanted = program.schema.find("joined").into_iter().collect();
-    let settings = Settings { statistics: Some(statistics), without_stages: true, ..Settings::default() };
+    let settings =
+        Settings { statistics: Some(statistics.into()), without_stages: true, ..Settings::default() };
     Plan::new(Arc::clone(program), &wanted, &settings)
 }
 

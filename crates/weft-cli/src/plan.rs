@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use nlog::Program;
@@ -92,7 +93,7 @@ impl PlanCommand {
 }
 
 /// Reads table statistics from JSON or a state.
-fn read_statistics(file: &Path, program: &Program) -> Result<Statistics, Failure> {
+fn read_statistics(file: &Path, program: &Program) -> Result<Arc<Statistics>, Failure> {
     let bytes = read_file(file).map_err(|error| Failure::outside(file.display(), error))?;
     if without_mark(&bytes).starts_with(b"{") {
         return read(

@@ -74,7 +74,7 @@ const MISJUDGED: f64 = 4.0;
 #[derive(Debug, Default)]
 pub(super) struct Planning {
     /// The statistics behind the current plan, if the engine collected them itself.
-    pub(super) learned: Option<Statistics>,
+    pub(super) learned: Option<Arc<Statistics>>,
     /// Skip the check of the plan while the touched rows are fewer than the required fraction of this cost.
     look_at: u64,
     /// The number of consecutive re-plans that produced the same plan. Each one doubles the cost of the next.
@@ -211,7 +211,9 @@ impl Engine {
     }
 
     fn replan_by(&mut self, statistics: Statistics) -> Result<bool, CommitError> {
-        let settings = Settings { statistics: Some(statistics.clone()), ..self.options.planning.clone() };
+        let statistics = Arc::new(statistics);
+        let settings =
+            Settings { statistics: Some(Arc::clone(&statistics)), ..self.options.planning.clone() };
         let differs = self.replan(&settings)?;
         self.planning.learned = Some(statistics);
         self.planning.look_at = 0;

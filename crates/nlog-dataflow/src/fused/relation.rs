@@ -143,8 +143,10 @@ impl Split {
     fn row(&self, key: &[Symbol], value: &[Symbol], row: &mut Vec<Symbol>) -> Symbol {
         row.clear();
         row.resize(self.key.len() + self.rest.len(), 0);
-        for (column, word) in self.key.iter().chain(&self.rest).zip(key.iter().chain(value)) {
-            row[*column] = *word;
+        for (columns, words) in [(&self.key, key), (&self.rest, value)] {
+            for (column, word) in columns.iter().zip(words) {
+                row[*column] = *word;
+            }
         }
         if self.attributed { value.last().copied().unwrap_or_default() } else { 0 }
     }

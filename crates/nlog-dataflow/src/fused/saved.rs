@@ -22,7 +22,7 @@ use super::relation::SavedRelation;
 use super::{Engine, wanted};
 use crate::checked_bytes::{Broken, In, Out};
 use crate::processes::handshake::digest_of_plan;
-use crate::symbol::{SavedSymbols, Symbols};
+use crate::symbol::{SavedSymbols, Symbols, digest};
 
 /// The first number. Machines with another order of bytes read another one.
 const MARK: u64 = 0x7765_6674_2d64_7631;
@@ -62,11 +62,11 @@ struct Header {
     version: String,
     /// Whether rows name their rules.
     attribute: bool,
-    statistics: Option<Statistics>,
+    statistics: Option<Arc<Statistics>>,
     pinned: Option<Pinned>,
     without_stages: bool,
     without_inlining: bool,
-    /// The digest of the plan.
+    /// The digest of the plan and of the program.
     plan: u64,
     /// Whether the statistics are those of the engine itself.
     learned: bool,
@@ -117,7 +117,7 @@ impl Engine {
             pinned,
             without_stages,
             without_inlining,
-            plan: digest_of_plan(&self.state.plan),
+            plan: digest_of(&self.state.plan),
             learned: self.planning.learned.is_some(),
             facts: self.facts,
             transactions: self.transactions,
@@ -159,7 +159,7 @@ impl Engine {
         let (plan, values) = std::thread::scope(|scope| {
             let plan = scope.spawn(|| {
                 let plan = Plan::new(program, &wanted, &settings);
-                let digest = digest_of_plan(&plan);
+                let digest = digest_of(&plan);
                 (Arc::new(plan), digest)
             });
             let values = read_values(&self.inputs, &mut from);
@@ -204,6 +204,14 @@ impl Header {
             without_inlining: self.without_inlining,
         }
     }
+}
+
+/// A digest of all that decides which rows are derived. A plan names functions; what they compute is in the program.
+fn digest_of(plan: &Plan) -> u64 {
+    let program = &plan.program;
+    let rules: Vec<u64> = program.rules.iter().map(|rule| rule.fingerprint).collect();
+    let texts = format!("{:?}\n{rules:?}\n{:?}", digest_of_plan(plan), program.functions);
+    digest(texts.as_bytes())
 }
 
 /// Reads the symbols and the rows of the inputs.

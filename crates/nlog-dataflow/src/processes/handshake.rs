@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nlog::Program;
@@ -69,7 +70,7 @@ struct Welcome {
     processes: usize,
     wanted: BTreeSet<u32>,
     attribute: bool,
-    statistics: Option<Statistics>,
+    statistics: Option<Arc<Statistics>>,
     pinned: Option<Pinned>,
     without_stages: bool,
     without_inlining: bool,

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::state::{self, SavedState, Trailer};
@@ -55,7 +56,7 @@ pub(crate) struct Begin {
     accepted_by: Option<u64>,
     memories: Memories,
     /// The statistics of the tables.
-    pub(crate) statistics: Statistics,
+    pub(crate) statistics: Arc<Statistics>,
     /// The progress of the earlier run.
     pub(crate) progress: Progress,
 }
@@ -72,7 +73,7 @@ impl Begin {
             state::read(&bytes, &program.schema).map_err(|error| rejected(&error))?;
         let (filled, tables) = tables.into_iter().partition(|(table, _)| program.hook_of(*table).is_some());
         let accepted_by = section(&sections, PROGRAM).map_err(|error| rejected(&error))?;
-        let statistics = section(&sections, STATISTICS).map_err(|error| rejected(&error))?;
+        let statistics: Arc<Statistics> = section(&sections, STATISTICS).map_err(|error| rejected(&error))?;
         let progress: Progress = section(&sections, PROGRESS).map_err(|error| rejected(&error))?;
         let memories: Memories = section(&sections, MEMORIES).map_err(|error| rejected(&error))?;
         let remembering = program.hooks.iter().filter(|wiring| wiring.hook.has_memory());

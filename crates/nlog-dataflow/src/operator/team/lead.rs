@@ -111,7 +111,7 @@ impl Lead {
         let chooses = planning.statistics.is_none() && planning.pinned.is_none();
         if chooses && inserted >= shared.plan_anew_from && is_most_of_all(inserted, before) {
             let figures = statistics(&shared.program, &self.inputs, &shared.symbols);
-            let settings = Settings { statistics: Some(figures), ..planning.clone() };
+            let settings = Settings { statistics: Some(figures.into()), ..planning.clone() };
             let is_new = self.plan_by(&settings, shared, peers, effects);
             if is_new && self.facts {
                 self.inputs.undo(&changes);
