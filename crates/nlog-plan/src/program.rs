@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{Role, RuleId, TableId};
+use serde::{Deserialize, Serialize};
 
 use crate::body::Body;
 use crate::cost::{Cost, Duplicates, estimate};
@@ -26,7 +27,7 @@ use crate::unfold::{Place, Reader, Unfolding};
 const STAGES: usize = 3;
 
 /// The settings of a planner.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Settings {
     /// The statistics of the tables.
     pub statistics: Option<Arc<Statistics>>,

@@ -11,8 +11,8 @@ use std::io::{self, Read, Take, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use nlog_plan::Settings;
 use nlog_plan::query::Plan;
-use nlog_plan::{Pinned, Settings, Statistics};
 use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
@@ -26,6 +26,9 @@ use crate::symbol::{SavedSymbols, Symbols, digest};
 
 /// The first number. Machines with another order of bytes read another one.
 const MARK: u64 = 0x7765_6674_2d64_7631;
+
+/// The release, each of which may derive other rows and save them in another form.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Why an engine cannot be saved, or not be restored.
 #[derive(Debug, thiserror::Error)]
@@ -59,13 +62,9 @@ impl From<Broken> for SavedError {
 /// What leads to the plan of a saved engine, and what it did so far.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
-    version: String,
     /// Whether rows name their rules.
     attribute: bool,
-    statistics: Option<Arc<Statistics>>,
-    pinned: Option<Pinned>,
-    without_stages: bool,
-    without_inlining: bool,
+    settings: Settings,
     /// The digest of the plan and of the program.
     plan: u64,
     /// Whether the statistics are those of the engine itself.
@@ -97,6 +96,7 @@ impl Engine {
         self.sweep().map_err(|error| SavedError::Broken(error.to_string()))?;
         let mut out = Out::new(to);
         out.number(MARK)?;
+        out.all(VERSION.as_bytes())?;
         out.all(&serde_json::to_vec(&self.header()).map_err(io::Error::from)?)?;
         out.check()?;
         self.state.symbols.save(&mut out)?;
@@ -108,15 +108,9 @@ impl Engine {
     }
 
     fn header(&self) -> Header {
-        let Settings { statistics, pinned, without_stages, without_inlining } =
-            self.state.plan.settings.clone();
         Header {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
             attribute: self.options.attribute,
-            statistics,
-            pinned,
-            without_stages,
-            without_inlining,
+            settings: self.state.plan.settings.clone(),
             plan: digest_of(&self.state.plan),
             learned: self.planning.learned.is_some(),
             facts: self.facts,
@@ -148,17 +142,22 @@ impl Engine {
         if from.number()? != MARK {
             return Err(SavedError::Damaged);
         }
-        let header: Vec<u8> = from.all()?;
+        let (version, header): (Vec<u8>, Vec<u8>) = (from.all()?, from.all()?);
         from.check()?;
+        if version != VERSION.as_bytes() {
+            return Err(SavedError::Other("another release of weft has derived them"));
+        }
         let header: Header = serde_json::from_slice(&header).map_err(|_| SavedError::Damaged)?;
-        self.check_header(&header)?;
+        if header.attribute != self.options.attribute {
+            return Err(SavedError::Other("they do not say which rule derived which row"));
+        }
         let program = Arc::clone(self.program());
         let wanted = wanted(&program, &self.options);
-        let settings = header.settings();
+        let settings = &header.settings;
         // Planning takes about as long as reading the values.
         let (plan, values) = std::thread::scope(|scope| {
             let plan = scope.spawn(|| {
-                let plan = Plan::new(program, &wanted, &settings);
+                let plan = Plan::new(program, &wanted, settings);
                 let digest = digest_of(&plan);
                 (Arc::new(plan), digest)
             });
@@ -179,30 +178,8 @@ impl Engine {
         self.facts = header.facts;
         self.transactions = header.transactions;
         self.symbols_left = self.state.symbols.len();
-        self.planning.learned = header.statistics.filter(|_| header.learned);
+        self.planning.learned = header.settings.statistics.filter(|_| header.learned);
         Ok(())
-    }
-
-    fn check_header(&self, header: &Header) -> Result<(), SavedError> {
-        if header.version != env!("CARGO_PKG_VERSION") {
-            return Err(SavedError::Other("another release of weft has derived them"));
-        }
-        if header.attribute != self.options.attribute {
-            return Err(SavedError::Other("they do not say which rule derived which row"));
-        }
-        Ok(())
-    }
-}
-
-impl Header {
-    /// The settings of the planner that lead to the plan.
-    fn settings(&self) -> Settings {
-        Settings {
-            statistics: self.statistics.clone(),
-            pinned: self.pinned.clone(),
-            without_stages: self.without_stages,
-            without_inlining: self.without_inlining,
-        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! more. No answer depends on a hash: a row that goes has been there, so its hash is there, and it is the hash of no
 //! other key.
 //!
-//! A hash takes 9 to 18 bytes, where a counted row takes 50 and more. Rows that are not stored hold no symbols, so their
+//! A hash takes 9 to 18 bytes, where a counted row takes 4 for each column. Rows that are not stored hold no symbols, so their
 //! values may be interned anew under other numbers; hashes are therefore those of values
 //! ([`Hashes`](crate::symbol::Hashes)).
 

@@ -8,14 +8,13 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nlog::Program;
 use nlog_data::TableId;
 use nlog_data::state::signature;
+use nlog_plan::Settings;
 use nlog_plan::query::Plan;
-use nlog_plan::{Pinned, Settings, Statistics};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +23,7 @@ use crate::dataflow::Options;
 use crate::symbol::digest;
 
 /// The version of the protocol. Any change of the messages between processes must change it.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 /// The maximum length of a message from a known process, in bytes. Statistics and pinned orders of a large program take
 /// some megabytes.
 const MAX_TEXT: u32 = 1 << 28;
@@ -70,10 +69,7 @@ struct Welcome {
     processes: usize,
     wanted: BTreeSet<u32>,
     attribute: bool,
-    statistics: Option<Arc<Statistics>>,
-    pinned: Option<Pinned>,
-    without_stages: bool,
-    without_inlining: bool,
+    settings: Settings,
     /// The digest of the plan.
     plan: u64,
 }
@@ -151,10 +147,7 @@ pub(super) fn gather(
         processes,
         wanted,
         attribute: options.attribute,
-        statistics: options.planning.statistics.clone(),
-        pinned: options.planning.pinned.clone(),
-        without_stages: options.planning.without_stages,
-        without_inlining: options.planning.without_inlining,
+        settings: options.planning.clone(),
         plan: digest_of_plan(plan),
     };
     let deadline = Instant::now() + patience;
@@ -249,18 +242,12 @@ pub(super) fn join(
 
 /// Plans the program with the settings of process 0, and checks that the plan is the same.
 fn plan_as_told(program: std::sync::Arc<Program>, told: Welcome) -> Result<Plan, String> {
-    let settings = Settings {
-        statistics: told.statistics,
-        pinned: told.pinned,
-        without_stages: told.without_stages,
-        without_inlining: told.without_inlining,
-    };
     let tables = program.schema.iter().map(|(id, _)| id).collect::<BTreeSet<TableId>>();
     let wanted: BTreeSet<TableId> = told.wanted.into_iter().map(TableId).collect();
     if !wanted.is_subset(&tables) || told.me == 0 || told.me >= told.processes {
         return Err("process 0 requested an unknown table".to_owned());
     }
-    let plan = Plan::new(program, &wanted, &settings);
+    let plan = Plan::new(program, &wanted, &told.settings);
     if digest_of_plan(&plan) == told.plan {
         Ok(plan)
     } else {
