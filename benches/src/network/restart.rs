@@ -4,7 +4,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::fs::File;
 use std::hash::{Hash as _, Hasher as _};
-use std::io::{BufWriter, Read, Write as _};
+use std::io::{BufReader, BufWriter, Read, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
@@ -98,8 +98,10 @@ pub(crate) fn run(run: Run, file: &Path, memories: &Path) -> Result<Restarted> {
     let memories: Memories = serde_json::from_slice(&std::fs::read(memories)?)?;
     let mut engine = start(run)?;
     engine.restore(&memories)?;
-    let mut rows = File::open(file)?;
+    let rows = File::open(file)?;
     let length = rows.metadata()?.len();
+    // As `weft eval` reads them.
+    let mut rows = BufReader::new(rows);
     engine
         .restore_derived(&mut (&mut rows as &mut dyn Read).take(length))
         .map_err(anyhow::Error::msg)

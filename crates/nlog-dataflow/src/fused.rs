@@ -1,4 +1,4 @@
-//! The fused engine: all rules in their static order over differential's traces, outside timely.
+//! The fused engine: all rules in their static order over traces in differential's spines, outside timely.
 //! [`operator`](crate::operator) runs it inside.
 //!
 //! A transaction costs only the rules that it touches, and an idle engine costs nothing. Differential's spine decides which batches

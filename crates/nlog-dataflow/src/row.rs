@@ -1,8 +1,7 @@
-//! Rows as the engines store them: a fixed number of inline words.
+//! Rows as the composed engine stores them: a fixed number of inline words. The fused engine only sorts rows of up to eight columns in
+//! this form.
 //!
-//! There are two widths. Nearly all indexes have keys and values of at most four columns. Measured on the paper's
-//! Figure 6, rows of four words load a third faster than rows of eight, and take half the memory of heap rows. Wider
-//! rows have eight words. If eight are too few, the last word represents a tuple of the remaining columns, interned by
+//! There are two widths, four words and eight: nearly all rows have at most four columns. If eight are too few, the last word represents a tuple of the remaining columns, interned by
 //! [`Symbols::tuple`](crate::symbol::Symbols::tuple). That is slow and rare, and it is correct because equal tuples
 //! have one symbol. A third width would add another third to the compile time, for programs that do not exist yet.
 

@@ -16,7 +16,7 @@ use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
 
 use self::settling::Settling;
-use super::batch::{Batch, Stride};
+use super::batch::Batch;
 use super::delta::{Delta, TooMany};
 use super::rule::Numbers;
 use super::trace::{Trace, View};
@@ -133,6 +133,11 @@ impl Split {
         self.rest.len() + usize::from(self.attributed)
     }
 
+    /// An empty trace of derived rows.
+    fn trace(&self) -> Trace {
+        Trace::new(self.key.len(), self.values())
+    }
+
     /// The columns of a derived row in the order of a trace: the key, the rest, and the rule if rows are attributed.
     fn places(&self) -> Vec<usize> {
         let columns = self.key.len() + self.rest.len();
@@ -154,7 +159,7 @@ impl Split {
 
 impl Counts {
     fn new(split: &Split) -> Self {
-        Counts::Counted(Box::new(Trace::new(split.key.len(), split.values())))
+        Counts::Counted(Box::new(split.trace()))
     }
 
     fn counted(&self) -> Option<&Trace> {
@@ -357,11 +362,10 @@ impl Relation {
     /// Reads what another engine has kept of the rows of this relation.
     pub(crate) fn read(&self, from: &mut In<'_, '_>) -> Result<SavedRelation, Broken> {
         let looked_at = from.number()? as usize;
-        let stride = Stride { key: self.split.key.len(), value: self.split.values() };
         let counts = match from.number()? {
             0 => SavedCounts::None,
             1 if self.may_be_watched => SavedCounts::Watched(from.all()?),
-            2 => SavedCounts::Counted(Batch::read(stride, from)?),
+            2 => SavedCounts::Counted(self.split.trace().read(from)?),
             _ => return Err(Broken::Damaged),
         };
         Ok(SavedRelation { looked_at, counts })
@@ -374,7 +378,7 @@ impl Relation {
             SavedCounts::None => Counts::None,
             SavedCounts::Watched(hashes) => Counts::Watched(Watch::restore(&hashes).ok_or(Broken::Damaged)?),
             SavedCounts::Counted(batch) => {
-                let mut trace = Trace::new(self.split.key.len(), self.split.values());
+                let mut trace = self.split.trace();
                 trace.restore(batch);
                 Counts::Counted(Box::new(trace))
             }

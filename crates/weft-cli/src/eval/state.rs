@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -143,8 +143,9 @@ impl Begin {
 impl Derived {
     fn restore(&mut self, evaluator: &mut dyn Evaluator) -> Result<(), String> {
         self.file.seek(SeekFrom::Start(self.begin)).map_err(|error| error.to_string())?;
-        // The engine reads large vectors, for which a buffer in between would be a copy more.
-        evaluator.restore_derived(&mut (&mut self.file as &mut dyn Read).take(self.length))
+        // Large vectors pass by the buffer, and the many small ones need no call of the system each.
+        let mut file = BufReader::new(&self.file);
+        evaluator.restore_derived(&mut (&mut file as &mut dyn Read).take(self.length))
     }
 }
 
