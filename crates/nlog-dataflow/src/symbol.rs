@@ -10,6 +10,7 @@
 //! takes time proportional to the state, and runs only after the number of symbols has doubled, in idle time after half of
 //! that growth. The composed engine cannot look into its operators and keeps all symbols.
 
+mod hashes;
 mod hashing;
 mod interned;
 mod saved;
@@ -21,6 +22,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use nlog_data::state::write_value;
 use nlog_data::{Failure, Value};
 
+use self::hashes::ValueHashes;
 pub(crate) use self::hashing::HashBuilder;
 use self::interned::{Bits, Interned};
 pub(crate) use self::saved::SavedSymbols;
@@ -65,9 +67,18 @@ pub(crate) struct Symbols {
     values: [RwLock<Shard>; SHARDS as usize],
     failures: RwLock<Interned<Failure>>,
     tuples: RwLock<Interned<Tuple>>,
-    /// By shard and number, a hash that is the same in all processes, or 0 until it is first needed. Present only if
-    /// other processes have their own symbols.
-    homes: Option<[RwLock<Vec<u32>>; SHARDS as usize]>,
+    /// By shard, the hashes of the values.
+    hashes: [ValueHashes; SHARDS as usize],
+    homes: Homes,
+}
+
+/// The hash of a value that determines the home of a row.
+#[derive(Debug)]
+enum Homes {
+    /// That of the table: all workers share it. A row that is not stored can come back with another symbol, and has its home where it had it.
+    Shared,
+    /// By shard and number, one that is the same in all processes, or 0 until it is first needed.
+    OfProcesses([RwLock<Vec<u32>>; SHARDS as usize]),
 }
 
 /// What a word means to another process.
@@ -124,29 +135,27 @@ impl Symbols {
             values: std::array::from_fn(|_| RwLock::default()),
             failures: RwLock::default(),
             tuples: RwLock::default(),
-            homes: None,
+            hashes: Default::default(),
+            homes: Homes::Shared,
         }
     }
 
     /// The symbols of one of several processes, each of which has its own.
     pub(crate) fn of_one_process() -> Self {
-        Symbols { homes: Some(std::array::from_fn(|_| RwLock::default())), ..Symbols::new() }
+        Symbols { homes: Homes::OfProcesses(std::array::from_fn(|_| RwLock::default())), ..Symbols::new() }
     }
 
-    /// The hash that determines the home of a row: the symbol itself if workers share a table, otherwise a hash of the
-    /// value that is the same in all processes.
+    /// The hash that determines the home of a row. Equal values have the same one, whatever their symbols were and are.
     #[inline]
     pub(crate) fn home(&self, symbol: Symbol) -> u32 {
-        match &self.homes {
-            None => symbol,
-            Some(homes) => match meaning(symbol) {
-                Meaning::Same => symbol,
-                Meaning::Value => self.home_of_value(homes, symbol),
-                Meaning::Failure => {
-                    let Failure { code, message } = self.failure(symbol);
-                    fold(digest(message.as_bytes())) ^ code as u32
-                }
-            },
+        match (meaning(symbol), &self.homes) {
+            (Meaning::Same, _) | (Meaning::Failure, Homes::Shared) => symbol,
+            (Meaning::Value, Homes::Shared) => fold(hash_of_value(&self.hashes, symbol)),
+            (Meaning::Value, Homes::OfProcesses(homes)) => self.home_of_value(homes, symbol),
+            (Meaning::Failure, Homes::OfProcesses(_)) => {
+                let Failure { code, message } = self.failure(symbol);
+                fold(digest(message.as_bytes())) ^ code as u32
+            }
         }
     }
 
@@ -205,8 +214,13 @@ impl Symbols {
             (!table.is_saved(found)).then_some(found)
         };
         let found = find(&read(lock));
-        let number =
-            found.unwrap_or_else(|| lock.write().unwrap_or_else(PoisonError::into_inner).intern(value, hash));
+        let number = found.unwrap_or_else(|| {
+            let mut table = lock.write().unwrap_or_else(PoisonError::into_inner);
+            let number = table.intern(value, hash);
+            // Before the lock is released, and with it the number.
+            self.hashes[shard as usize].set(number, hash);
+            number
+        });
         (number + FIRST) * SHARDS + shard
     }
 
@@ -234,12 +248,9 @@ impl Symbols {
         Reader { values: std::array::from_fn(|shard| read(&self.values[shard])) }
     }
 
-    /// Locks all values, for hashing many rows.
+    /// The hashes of values, for hashing rows.
     pub(crate) fn hashes(&self) -> Hashes<'_> {
-        Hashes {
-            seed: self.hasher.hash_one(FIRST),
-            values: std::array::from_fn(|shard| read(&self.values[shard])),
-        }
+        Hashes { seed: self.hasher.hash_one(FIRST), values: &self.hashes }
     }
 
     /// The symbol of a failure.
@@ -302,8 +313,8 @@ impl Symbols {
         let mut failures = self.failures.write().unwrap_or_else(PoisonError::into_inner);
         failures.sweep(&Bits::default());
         // Their numbers will be reused for other values.
-        for homes in self.homes.iter().flatten() {
-            homes.write().unwrap_or_else(PoisonError::into_inner).clear();
+        if let Homes::OfProcesses(homes) = &self.homes {
+            homes.iter().for_each(|homes| homes.write().unwrap_or_else(PoisonError::into_inner).clear());
         }
     }
 }
@@ -347,12 +358,18 @@ impl Reader<'_> {
     }
 }
 
-/// The table of values, locked for hashing rows by their values. The hash of a row stays the same when its values were forgotten
+/// Hashes rows by their values. The hash of a row stays the same when its values were forgotten
 /// and have other symbols since. In release builds it differs from run to run, so that no row from outside can be made to
 /// have the hash of another.
 pub(crate) struct Hashes<'a> {
     seed: u64,
-    values: [RwLockReadGuard<'a, Shard>; SHARDS as usize],
+    values: &'a [ValueHashes; SHARDS as usize],
+}
+
+/// The hash of a value that has a number.
+#[inline]
+fn hash_of_value(hashes: &[ValueHashes; SHARDS as usize], symbol: Symbol) -> u64 {
+    hashes[(symbol % SHARDS) as usize].get(symbol / SHARDS - FIRST)
 }
 
 impl Hashes<'_> {
@@ -363,7 +380,7 @@ impl Hashes<'_> {
             let column = if symbol & INTEGER != 0 || symbol <= TRUE {
                 u64::from(symbol)
             } else {
-                self.values[(symbol % SHARDS) as usize].table.hash(symbol / SHARDS - FIRST)
+                hash_of_value(self.values, symbol)
             };
             // The folded product of 128 bits mixes all bits of both.
             let product = u128::from(hash ^ column) * u128::from(self.seed | 1);
@@ -505,6 +522,20 @@ mod tests {
             let text = Value::String(format!("name {number}").into());
             assert_eq!(one.intern(&text), other.intern(&text));
         }
+    }
+
+    #[test]
+    fn a_value_that_was_forgotten_has_the_same_home_when_it_comes_back() {
+        let symbols = Symbols::new();
+        let text = |number: u32| Value::String(format!("name {number}").into());
+        let before: Vec<Symbol> = (0..100).map(|number| symbols.intern(&text(number))).collect();
+        let homes: Vec<u32> = before.iter().map(|symbol| symbols.home(*symbol)).collect();
+        symbols.sweep(&Marks::default());
+        symbols.sweep(&Marks::default());
+        let mut after: Vec<Symbol> = (0..100).rev().map(|number| symbols.intern(&text(number))).collect();
+        after.reverse();
+        assert_ne!(before, after);
+        assert_eq!(homes, after.iter().map(|symbol| symbols.home(*symbol)).collect::<Vec<u32>>());
     }
 
     #[test]

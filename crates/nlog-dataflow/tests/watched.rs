@@ -33,7 +33,11 @@ fn rows(range: impl Iterator<Item = i64>, y: i64) -> String {
 }
 
 fn engine(program: &Arc<Program>, attribute: bool) -> Engine {
-    let options = Options { observe: Tables::All, attribute, ..Options::default() };
+    engine_with(program, attribute, 1)
+}
+
+fn engine_with(program: &Arc<Program>, attribute: bool, workers: usize) -> Engine {
+    let options = Options { observe: Tables::All, attribute, workers, ..Options::default() };
     Engine::new(Arc::clone(program), &options).expect("it starts")
 }
 
@@ -138,6 +142,40 @@ fn a_table_that_grows_is_watched_from_some_idle_time_on() {
     engine.commit(&transaction(&program, &more)).expect("nothing is wrong with it");
     engine.idle().expect("it works");
     assert_eq!(kept(&mut engine, "of"), (0, 2 * all.len()));
+}
+
+/// The numbers of counted and of watched rows are those of the first worker.
+#[test]
+fn every_thread_watches_its_part_until_one_meets_a_second_derivation() {
+    let program = compile(TEXT);
+    for workers in [2, 3] {
+        let mut engine = engine_with(&program, true, workers);
+        let second = r#"{"insert": {"b": [[7,1]]}}"#;
+        let steps = keeps(
+            &mut engine,
+            &[&load(), r#"{"delete": {"a": [[3,1]]}}"#, second, r#"{"insert": {"a": [[3,1]]}}"#],
+        );
+        let all = ROWS.count();
+        for watched in &steps[..2] {
+            let (counted, watched) = watched.as_ref().expect("nothing is wrong with it");
+            assert!(*counted == 0 && *watched > 0 && *watched < all, "{steps:?}");
+        }
+        for counted in &steps[2..] {
+            assert!(matches!(counted, Ok((counted, 0)) if *counted > 0 && *counted < all), "{steps:?}");
+        }
+        let flow = kept(&mut engine, "flow");
+        assert!(flow.1 == 0, "the same row came a second time here: {flow:?}");
+        // Rows that are stored at no worker can be read all the same, and the next transaction changes them.
+        let of = |name| program.schema.find(name).expect("the test declares it");
+        let mut rows = || engine.contents(of("out")).expect("it works");
+        let before = rows();
+        assert_eq!((before.len(), rows().len()), (all, all));
+        assert_eq!(engine.contents(of("of")).as_ref(), Ok(&before));
+        engine
+            .commit(&transaction(&program, r#"{"delete": {"a": [[4,1]]}}"#))
+            .expect("nothing is wrong with it");
+        assert_eq!(engine.contents(of("out")).expect("it works").len(), all - 1);
+    }
 }
 
 /// Derivations that come, go and change their rule, in all engines.

@@ -19,7 +19,7 @@ use super::groups::Groups;
 use super::index::Index;
 use super::pipeline::{Context, Pipeline};
 use super::placement::Placement;
-use super::relation::{Attributed, Relation, Unsettled};
+use super::relation::{Attributed, Relation, Unsettled, Watching};
 use super::rule::{Numbers, PipelineAt, Rule, finish};
 use super::workers::{Changed, Load};
 use crate::symbol::{Marks, Symbols};
@@ -86,7 +86,7 @@ impl State {
     /// An empty state. With `attribute`, each row of a wanted table names the rule that derives it.
     pub(crate) fn new(plan: Arc<Plan>, symbols: Arc<Symbols>, attribute: bool) -> Self {
         let placement = Placement::alone(&plan);
-        State::placed(plan, symbols, attribute, placement)
+        State::placed(plan, symbols, attribute, placement, &Watching::all())
     }
 
     /// One worker's part of an empty state.
@@ -95,10 +95,14 @@ impl State {
         symbols: Arc<Symbols>,
         attribute: bool,
         placement: Placement,
+        watching: &Watching,
     ) -> Self {
         let relations: Vec<Relation> = (0..plan.relations.len() as u32)
             .map(RelationId)
-            .map(|id| Relation::new(&plan, id, attribute && is_attributed(&plan, id), placement.peers == 1))
+            .map(|id| {
+                let may_be_watched = watching.includes(&plan.relations[id.0 as usize].name);
+                Relation::new(&plan, id, attribute && is_attributed(&plan, id), may_be_watched)
+            })
             .collect();
         let indexes: Vec<Index> = (plan.indexes.iter())
             .map(|index| Index::new(index, relations[index.relation.0 as usize].columns, &symbols))

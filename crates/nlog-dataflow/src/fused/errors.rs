@@ -23,6 +23,8 @@ pub(crate) struct Errors {
     pub(crate) forbidden: Vec<Forbidden>,
     /// The least relation that has a row with too many derivations.
     too_many: Option<RelationId>,
+    /// The least relation whose rows were watched and may need counts. Then the other errors say nothing.
+    uncounted: Option<RelationId>,
 }
 
 /// The rows at a worker of a relation that forbids them.
@@ -110,20 +112,25 @@ impl Errors {
         self.conflicts.extend(other.conflicts);
         self.forbidden.extend(other.forbidden);
         self.too_many = [self.too_many, other.too_many].into_iter().flatten().min();
+        self.uncounted = [self.uncounted, other.uncounted].into_iter().flatten().min();
     }
 
     /// Notes a refusal that one of several workers has met: it goes on, because the others count on its packets.
     pub(crate) fn note(&mut self, refusal: &Refusal) {
-        // Errors of derived rows are counted here already.
-        if let Refusal::TooMany(relation) = refusal {
-            self.too_many = Some(self.too_many.map_or(*relation, |known| known.min(*relation)));
-        }
+        let (noted, relation) = match refusal {
+            // Errors of derived rows are counted here already.
+            Refusal::Derived(_) => return,
+            Refusal::TooMany(relation) => (&mut self.too_many, *relation),
+            Refusal::Uncounted(relation) => (&mut self.uncounted, *relation),
+        };
+        *noted = Some(noted.map_or(relation, |known| known.min(relation)));
     }
 
     /// Why the transaction is refused, if it is. Does not depend on the worker that met an error.
     pub(crate) fn refusal(&self, plan: &Plan, symbols: &Symbols) -> Option<Refusal> {
+        let uncounted = self.uncounted.map(Refusal::Uncounted);
         let too_many = self.too_many.map(Refusal::TooMany);
-        too_many.or_else(|| self.least(plan, symbols).map(Refusal::Derived))
+        uncounted.or(too_many).or_else(|| self.least(plan, symbols).map(Refusal::Derived))
     }
 
     /// The least error among derived rows, if any.

@@ -8,6 +8,7 @@
 mod first_rows;
 mod settling;
 
+use std::collections::BTreeSet;
 use std::io;
 
 use nlog_plan::Keep;
@@ -44,6 +45,24 @@ pub(crate) enum Counts {
     Watched(Watch),
     /// The rows, as keys and the rest of the columns.
     Counted(Box<Trace>),
+}
+
+/// The relations whose rows may be watched instead of counted. They can be derived again, once that ends.
+#[derive(Debug, Clone)]
+pub(crate) enum Watching {
+    None,
+    /// All but these, by name.
+    AllBut(BTreeSet<String>),
+}
+
+impl Watching {
+    pub(crate) fn all() -> Self {
+        Watching::AllBut(BTreeSet::new())
+    }
+
+    pub(crate) fn includes(&self, relation: &str) -> bool {
+        matches!(self, Watching::AllBut(others) if !others.contains(relation))
+    }
 }
 
 /// A relation, and its changes in the running transaction.
@@ -222,7 +241,7 @@ impl Counts {
 }
 
 impl Relation {
-    /// An empty relation. `may_be_watched` only if its rows can be derived again, which takes all rows that its rules read.
+    /// An empty relation. `may_be_watched` only if its rows can be derived again.
     pub(crate) fn new(plan: &Plan, id: RelationId, attributed: bool, may_be_watched: bool) -> Self {
         let columns = plan.relations[id.0 as usize].columns.len();
         let split = Split::new(plan, id, attributed);

@@ -3,15 +3,18 @@
 //! A worker that panics closes its channels, and every worker waiting for it gets an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use nlog_plan::query::Plan;
 
 use super::engine::State;
+use super::placement::Placement;
+use super::relation::Watching;
 use super::rounds::{Carrier, Lost, Packet};
-use super::workers::{Answer, Order, Others, Superior, Workers, part, serve};
+use super::workers::{Answer, Order, Others, Superior, Workers, serve};
 use crate::panic::message;
 use crate::symbol::Symbols;
 
@@ -48,10 +51,30 @@ impl Carrier for Channels {
         }
         let receive = |from: &Option<Receiver<Packet>>| match from {
             None => Ok(Packet::default()),
-            Some(from) => from.recv().map_err(|_| Lost),
+            Some(from) => receive(from),
         };
         debug_assert!(self.from[self.me].is_none());
         self.from.iter().map(receive).collect()
+    }
+}
+
+/// How long a thread that waits for another one stays awake. A round of a small transaction takes a few microseconds, and it takes
+/// tens of them to wake a thread that sleeps.
+const AWAKE: Duration = Duration::from_micros(100);
+
+/// Waits for what another thread sends during a transaction. Gives the processor to other threads first, then sleeps.
+fn receive<T>(from: &Receiver<T>) -> Result<T, Lost> {
+    let mut since = None;
+    loop {
+        match from.try_recv() {
+            Ok(received) => return Ok(received),
+            Err(TryRecvError::Disconnected) => return Err(Lost),
+            Err(TryRecvError::Empty) => {}
+        }
+        if since.get_or_insert_with(Instant::now).elapsed() > AWAKE {
+            return from.recv().map_err(|_| Lost);
+        }
+        std::thread::yield_now();
     }
 }
 
@@ -81,7 +104,15 @@ pub(crate) fn start(
     symbols: &Arc<Symbols>,
     attribute: bool,
     peers: usize,
+    watching: &Watching,
 ) -> Result<(State, Workers), String> {
+    let part = |me: usize| {
+        let (plan, symbols, watching) = (Arc::clone(plan), Arc::clone(symbols), watching.clone());
+        move || {
+            let placement = Placement::new(&plan, me, peers);
+            State::placed(plan, symbols, attribute, placement, &watching)
+        }
+    };
     let mut carriers = Channels::between(peers).into_iter().enumerate();
     let Some((_, carrier)) = carriers.next() else { return Err("there is no worker".to_owned()) };
     let (mut orders, mut answers, mut threads) = (Vec::new(), Vec::new(), Vec::new());
@@ -89,9 +120,9 @@ pub(crate) fn start(
     for (me, carrier) in carriers {
         let (order, to_do) = channel();
         let (answer, done) = channel();
-        let (plan, symbols) = (Arc::clone(plan), Arc::clone(symbols));
+        let part = part(me);
         let work = move || {
-            let mut state = part(&plan, &symbols, attribute, me, peers);
+            let mut state = part();
             let mut caller = Caller { carrier, orders: to_do, answers: answer };
             // An error means that a worker was lost, which worker 0 notices too.
             let _ = serve(&mut state, &mut caller, |_| {});
@@ -109,9 +140,8 @@ pub(crate) fn start(
         orders.push(order);
         answers.push(done);
     }
-    let state = part(plan, symbols, attribute, 0, peers);
     let helpers = Helpers { carrier, orders, answers, threads, last_words };
-    Ok((state, Workers::new(Box::new(helpers))))
+    Ok((part(0)(), Workers::new(Box::new(helpers))))
 }
 
 impl Helpers {
@@ -143,7 +173,7 @@ impl Others for Helpers {
     }
 
     fn answers(&mut self) -> Result<Vec<Answer>, Lost> {
-        self.answers.iter().map(|answer| answer.recv().map_err(|_| Lost)).collect()
+        self.answers.iter().map(receive).collect()
     }
 
     fn have_own_symbols(&self) -> bool {

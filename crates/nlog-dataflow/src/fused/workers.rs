@@ -14,7 +14,7 @@ use super::engine::State;
 use super::errors::{Errors, Refusal};
 use super::fault::{Fault, inject};
 use super::placement::Placement;
-use super::relation::Attributed;
+use super::relation::{Attributed, Watching};
 use super::rounds::{Carrier, Lost};
 use super::trace::View;
 use crate::symbol::{Marks, Symbols};
@@ -204,8 +204,8 @@ impl Workers {
     }
 }
 
-/// A worker's part of the initial state.
-pub(crate) fn part(
+/// The initial part of a process, which cannot derive its rows again, and so keeps those that it may be asked for.
+pub(crate) fn part_of_process(
     plan: &Arc<Plan>,
     symbols: &Arc<Symbols>,
     attribute: bool,
@@ -213,7 +213,8 @@ pub(crate) fn part(
     peers: usize,
 ) -> State {
     let placement = Placement::new(plan, me, peers);
-    let mut state = State::placed(Arc::clone(plan), Arc::clone(symbols), attribute, placement);
+    let mut state =
+        State::placed(Arc::clone(plan), Arc::clone(symbols), attribute, placement, &Watching::None);
     state.keep_wanted();
     state
 }
@@ -271,6 +272,7 @@ pub(crate) fn serve(
 
 #[cfg(test)]
 mod tests {
+    use nlog_data::Value;
     use nlog_plan::Settings;
 
     use super::*;
@@ -303,13 +305,14 @@ mod tests {
         let a = RelationId(program.schema.find("a").expect("the test declares it").0);
         let wanted = program.schema.iter().map(|(id, _)| id).collect();
         let plan = Arc::new(Plan::new(program, &wanted, &Settings::default()));
-        let run = |row: u32| {
+        let run = |row: i64| {
             let mut delta = Delta::new(2);
+            let row = Symbols::new().intern(&Value::Int(row));
             delta.push(&[row, row], 1);
             [Order::Run(Arc::new(vec![(a, delta)]), false), Order::End(true)]
         };
         let recent = |orders: Vec<Order>| {
-            let mut state = part(&plan, &Arc::new(Symbols::new()), false, 1, 2);
+            let mut state = part_of_process(&plan, &Arc::new(Symbols::new()), false, 1, 2);
             serve(&mut state, &mut Scripted(orders), |_| {}).expect("nobody is lost");
             state.indexes.iter().map(|index| index.trace.recent()).sum::<usize>()
         };

@@ -25,8 +25,6 @@ fn place(hash: u32) -> u64 {
 #[derive(Debug)]
 pub(super) struct Interned<T> {
     things: Vec<Option<T>>,
-    /// By number, the hash of the item.
-    hashes: Vec<u64>,
     numbers: HashTable<Numbered>,
     /// The numbers of forgotten items, which can be reused.
     free: Vec<u32>,
@@ -37,13 +35,7 @@ pub(super) struct Interned<T> {
 
 impl<T> Default for Interned<T> {
     fn default() -> Self {
-        Interned {
-            things: Vec::new(),
-            hashes: Vec::new(),
-            numbers: HashTable::new(),
-            free: Vec::new(),
-            resting: Vec::new(),
-        }
+        Interned { things: Vec::new(), numbers: HashTable::new(), free: Vec::new(), resting: Vec::new() }
     }
 }
 
@@ -69,12 +61,6 @@ impl<T> Interned<T> {
             .expect("a symbol that is held is marked, so that it is not swept")
     }
 
-    /// The hash of the item of a number in use.
-    #[inline]
-    pub(super) fn hash(&self, number: u32) -> u64 {
-        self.hashes[number as usize]
-    }
-
     /// Inserts an absent item and returns its number.
     ///
     /// # Panics
@@ -84,10 +70,8 @@ impl<T> Interned<T> {
         assert!(number < limit, "the symbol table is full");
         if number as usize == self.things.len() {
             self.things.push(Some(thing));
-            self.hashes.push(hash);
         } else {
             self.things[number as usize] = Some(thing);
-            self.hashes[number as usize] = hash;
         }
         let numbered = Numbered { hash: hash as u32, number };
         self.numbers.insert_unique(numbered.place(), numbered, |other| other.place());
@@ -99,24 +83,19 @@ impl<T> Interned<T> {
         &self.things
     }
 
-    /// The hashes of items by number; any number where there is no item.
-    pub(super) fn hashes(&self) -> &[u64] {
-        &self.hashes
-    }
-
     /// A table of these items, with their hashes.
-    pub(super) fn restore(things: Vec<Option<T>>, hashes: Vec<u64>) -> Self {
+    pub(super) fn restore(things: Vec<Option<T>>, hashes: &[u64]) -> Self {
         let free = things.iter().zip(0..).filter(|(thing, _)| thing.is_none()).map(|(_, number)| number);
         let free: Vec<u32> = free.collect();
         let mut numbers = HashTable::with_capacity(things.len() - free.len());
         for (number, (_, hash)) in
-            (0..).zip(things.iter().zip(&hashes)).filter(|(_, (thing, _))| thing.is_some())
+            (0..).zip(things.iter().zip(hashes)).filter(|(_, (thing, _))| thing.is_some())
         {
             let numbered = Numbered { hash: *hash as u32, number };
             numbers.insert_unique(numbered.place(), numbered, |other| other.place());
         }
         // The least number is used first.
-        Interned { things, hashes, numbers, free: free.into_iter().rev().collect(), resting: Vec::new() }
+        Interned { things, numbers, free: free.into_iter().rev().collect(), resting: Vec::new() }
     }
 
     /// Replaces an item by an equal one.

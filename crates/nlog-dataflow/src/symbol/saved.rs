@@ -11,6 +11,7 @@ use std::io;
 use nlog_data::Value;
 use nlog_data::state::{read_value, write_value};
 
+use super::hashes::ValueHashes;
 use super::interned::Interned;
 use super::{FIRST, HashBuilder, SHARD_LIMIT, SHARDS, Symbols, read};
 use crate::checked_bytes::{Broken, In, Out};
@@ -77,7 +78,7 @@ impl Shard {
         read_value(&mut &self.saved[at as usize..]).expect("saved values can be read")
     }
 
-    fn save(&self, out: &mut Out<'_>) -> io::Result<()> {
+    fn save(&self, hashes: &ValueHashes, out: &mut Out<'_>) -> io::Result<()> {
         let (mut places, mut values) = (Vec::new(), Vec::new());
         for stored in self.table.things() {
             places.push(match stored {
@@ -93,7 +94,7 @@ impl Shard {
             }
         }
         out.all(&places)?;
-        out.all(self.table.hashes())?;
+        out.all(&(0..places.len() as u32).map(|number| hashes.get(number)).collect::<Vec<u64>>())?;
         out.all(&values)
     }
 }
@@ -128,7 +129,7 @@ impl SavedSymbols {
         if symbols.hasher.hash_one(known_value()) != self.known_hash {
             return Err(Broken::Damaged);
         }
-        for (shard, saved) in symbols.values.iter_mut().zip(self.shards) {
+        for ((shard, known), saved) in symbols.values.iter_mut().zip(&symbols.hashes).zip(self.shards) {
             let SavedShard { places, hashes, values } = saved;
             let fits = |at: &u32| *at == FREE || (*at as usize) < values.len();
             if places.len() != hashes.len() || places.len() > SHARD_LIMIT as usize || !places.iter().all(fits)
@@ -136,7 +137,8 @@ impl SavedSymbols {
                 return Err(Broken::Damaged);
             }
             let things = places.into_iter().map(|at| (at != FREE).then_some(Stored::Saved(at)));
-            let table = Interned::restore(things.collect(), hashes);
+            (0..).zip(&hashes).for_each(|(number, hash)| known.set(number, *hash));
+            let table = Interned::restore(things.collect(), &hashes);
             *shard = Shard { table, saved: values }.into();
         }
         Ok(symbols)
@@ -148,7 +150,7 @@ impl Symbols {
     pub(crate) fn save(&self, out: &mut Out<'_>) -> io::Result<()> {
         out.number(self.hasher.seed())?;
         out.number(self.hasher.hash_one(known_value()))?;
-        self.values.iter().try_for_each(|shard| read(shard).save(out))
+        self.values.iter().zip(&self.hashes).try_for_each(|(shard, hashes)| read(shard).save(hashes, out))
     }
 }
 
