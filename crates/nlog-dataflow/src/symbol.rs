@@ -75,10 +75,10 @@ pub(crate) struct Symbols {
 /// The hash of a value that determines the home of a row.
 #[derive(Debug)]
 enum Homes {
-    /// That of the table: all workers share it. A row that is not stored can come back with another symbol, and has its home where it had it.
+    /// That of the table, which all workers share. A row that comes back with other symbols has the home that it had.
     Shared,
     /// By shard and number, one that is the same in all processes, or 0 until it is first needed.
-    OfProcesses([RwLock<Vec<u32>>; SHARDS as usize]),
+    OfProcesses(Box<[RwLock<Vec<u32>>; SHARDS as usize]>),
 }
 
 /// What a word means to another process.
@@ -142,7 +142,8 @@ impl Symbols {
 
     /// The symbols of one of several processes, each of which has its own.
     pub(crate) fn of_one_process() -> Self {
-        Symbols { homes: Homes::OfProcesses(std::array::from_fn(|_| RwLock::default())), ..Symbols::new() }
+        let homes = Box::new(std::array::from_fn(|_| RwLock::default()));
+        Symbols { homes: Homes::OfProcesses(homes), ..Symbols::new() }
     }
 
     /// The hash that determines the home of a row. Equal values have the same one, whatever their symbols were and are.

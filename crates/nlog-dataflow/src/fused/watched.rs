@@ -66,7 +66,6 @@ impl<'a> WatchedRows<'a> {
         let mut order: Vec<Change> = (derived.rows().zip(0..))
             .map(|((row, _), at)| Change { hash: self.hash(row, &hashes), at, is_known: false })
             .collect();
-        drop(hashes);
         // Rows with one key become neighbours: what replaces a row comes with it.
         order.sort_unstable_by_key(|change| (change.hash, change.at));
         // Each look-up misses the processor's caches. Apart from all other work, several wait for memory at a time.

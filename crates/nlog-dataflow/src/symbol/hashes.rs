@@ -68,7 +68,9 @@ mod tests {
     fn a_number_has_the_hash_that_was_stored_last() {
         let hashes = ValueHashes::default();
         let numbers = [0, 1, FIRST_PART - 1, FIRST_PART, 3 * FIRST_PART - 1, 3 * FIRST_PART];
-        numbers.iter().for_each(|number| hashes.set(*number, u64::from(*number) + 7));
+        for number in numbers {
+            hashes.set(number, u64::from(number) + 7);
+        }
         hashes.set(1, 5);
         let found = numbers.map(|number| hashes.get(number));
         assert_eq!(found, numbers.map(|number| if number == 1 { 5 } else { u64::from(number) + 7 }));
