@@ -15,12 +15,13 @@
 //!   `watch` and `watched` (sets that need no counts so far), `errors`, `fault` (failures that tests inject).
 //! - Transactions: `engine` (one transaction), `reading` (rows of relations), `inputs` (checks of transactions),
 //!   `merged` (several transactions in one pass), `output` and `raw_delta` (from symbols to values), `profile`,
-//!   `planning` (re-planning for the rows present), `loaded` (a second set of threads), `saved` (an engine as bytes, and back).
+//!   `planning` (re-planning for the rows present), `saved` (an engine as bytes, and back).
 //! - Edits of rules: `edit` (the transaction), `live` (moving state from one program to the next), `proposal` (the
 //!   interface).
-//! - Several workers: `placement` (the worker of each row), `rounds` (a transaction on several workers), `workers`
-//!   (their protocol), `threads`. Processes are in [`processes`](crate::processes).
+//! - Several workers: `placement` (the worker of each row), `rounds` (a transaction on several workers), `again` (rows that are
+//!   derived once more), `workers` (their protocol), `threads`. Processes are in [`processes`](crate::processes).
 
+mod again;
 mod batch;
 pub(crate) mod delta;
 mod edit;
@@ -32,7 +33,6 @@ mod index;
 pub(crate) mod inputs;
 mod keys;
 mod live;
-mod loaded;
 mod merged;
 pub(crate) mod output;
 mod pipeline;
@@ -82,7 +82,6 @@ use inputs::{Changes, Inputs};
 use merged::Reaches;
 use output::Output;
 use planning::Planning;
-use relation::Watching;
 use rounds::Lost;
 use trace::View;
 use workers::{Changed, Workers};
@@ -119,10 +118,6 @@ pub struct Engine {
     symbols_left: usize,
     /// Whether symbols may have become unused since the last collection, because rows were deleted or refused.
     gone: bool,
-    /// With several threads, the relations that need no counts so far.
-    watching: Watching,
-    /// With several threads, the rows of all observed tables, once somebody has read one since the last transaction.
-    read: Option<Vec<(RelationId, Delta)>>,
     /// The number of transactions run.
     transactions: u64,
     /// The possible effects of changes under a plan. Computed when transactions are first merged.
@@ -136,8 +131,7 @@ pub struct Engine {
 impl Engine {
     /// Plans the program and starts its workers.
     pub fn new(program: Arc<Program>, options: &Options) -> Result<Self, StartError> {
-        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted(&program, options), &options.planning));
-        let (state, workers) = start(plan, Arc::new(Symbols::new()), options, &Watching::all())?;
+        let (state, workers) = start(program, Arc::new(Symbols::new()), options)?;
         Ok(Engine::with(state, workers, options))
     }
 
@@ -163,8 +157,6 @@ impl Engine {
             facts: false,
             symbols_left: 0,
             gone: false,
-            watching: Watching::all(),
-            read: None,
             transactions: 0,
             reaches: None,
             phase: "starting",
@@ -286,7 +278,6 @@ impl Engine {
         if changes.tables.is_empty() && self.facts {
             return Ok((Vec::new(), changes));
         }
-        self.read = None;
         self.plan_if_due(planning::BUSY, Some(&changes))?;
         self.transactions += 1;
         self.state.touched += changes.tables.values().map(|delta| delta.len() as u64).sum::<u64>();
@@ -333,10 +324,15 @@ impl Engine {
     /// Counts the rows of a relation that were watched. A failure breaks the engine.
     fn count_rows(&mut self, relation: RelationId) -> Result<(), CommitError> {
         self.phase = "counting rows";
-        if self.workers.is_some() {
-            return self.count_rows_of_threads(relation);
-        }
         let inputs = &self.inputs;
+        if let Some(workers) = &mut self.workers {
+            let again = self.state.again(relation, true, &|table| inputs.rows(table));
+            return match workers.derive_again(&mut self.state, again) {
+                Ok(Some(_)) => Ok(()),
+                Ok(None) => Err(Refusal::Uncounted(relation).into_error(&self.state.plan)),
+                Err(Lost) => Err(self.lost()),
+            };
+        }
         let counted = self.state.count_again(relation, &|table| inputs.rows(table));
         counted.map_err(|refusal| refusal.into_error(&self.state.plan))
     }
@@ -399,7 +395,6 @@ impl Engine {
     /// Forgets the symbols that are not in use.
     fn sweep(&mut self) -> Result<(), CommitError> {
         self.phase = "collecting symbols";
-        self.read = None;
         let mut marks = Marks::default();
         self.inputs.symbols(&mut |symbol| marks.symbol(symbol));
         self.state.mark(&mut marks);
@@ -490,14 +485,17 @@ impl Engine {
         if let (Some(workers), Role::Internal | Role::Hidden | Role::Output | Role::Forbid) =
             (&mut self.workers, schema.table(table).role)
         {
-            if !workers.have_own_symbols() {
-                return self.rows_of_threads(RelationId(table.0));
-            }
-            let mut rows = self.state.kept_rows(RelationId(table.0), View::Before);
-            if workers.rows(RelationId(table.0), &mut rows).is_err() {
-                return Err(self.lost());
-            }
-            return Ok(rows);
+            let again = self.state.again(RelationId(table.0), false, &|table| inputs.rows(table));
+            // Values that it computes are in use nowhere.
+            self.gone = true;
+            return match workers.derive_again(&mut self.state, again) {
+                Ok(Some(mut rows)) => {
+                    rows.make_set();
+                    Ok(rows)
+                }
+                Ok(None) => Err(Refusal::TooMany(RelationId(table.0)).into_error(&self.state.plan)),
+                Err(Lost) => Err(self.lost()),
+            };
         }
         let rows = self.state.rows(RelationId(table.0), View::Before, &|table| inputs.rows(table));
         let mut rows = rows.map_err(|refusal| refusal.into_error(&self.state.plan))?;
@@ -512,18 +510,27 @@ fn wanted(program: &Program, options: &Options) -> BTreeSet<TableId> {
     ids.filter(|id| options.observe.include(&program.schema, *id)).collect()
 }
 
-/// Starts an engine for a plan in this process.
+/// Plans a program and starts an engine for it in this process.
 fn start(
+    program: Arc<Program>,
+    symbols: Arc<Symbols>,
+    options: &Options,
+) -> Result<(State, Option<Workers>), StartError> {
+    let wanted = wanted(&program, options);
+    start_plan(Arc::new(Plan::new(program, &wanted, &options.planning)), symbols, options)
+}
+
+/// Starts an engine for a plan in this process.
+fn start_plan(
     plan: Arc<Plan>,
     symbols: Arc<Symbols>,
     options: &Options,
-    watching: &Watching,
 ) -> Result<(State, Option<Workers>), StartError> {
     match options.workers {
         0 => Err(StartError::NoWorkers),
         1 => Ok((State::new(plan, symbols, options.attribute), None)),
         count => {
-            let started = threads::start(&plan, &symbols, options.attribute, count, watching);
+            let started = threads::start(&plan, &symbols, options.attribute, count);
             let (state, workers) = started.map_err(StartError::Workers)?;
             Ok((state, Some(workers)))
         }

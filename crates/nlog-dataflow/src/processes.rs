@@ -61,7 +61,7 @@ use nlog_plan::query::Plan;
 use crate::dataflow::Options;
 use crate::fused::NEW_SYMBOLS;
 use crate::fused::engine::State;
-use crate::fused::workers::{self, Workers, part_of_process};
+use crate::fused::workers::{self, Workers, part};
 use crate::panic::message;
 use crate::symbol::{Marks, Symbols};
 use mesh::Mesh;
@@ -178,7 +178,7 @@ impl Meeting {
         let Meeting { listener, secret, processes, patience, .. } = self;
         let connections = handshake::gather(&listener, &secret, processes, patience, plan, options)?;
         let symbols = Arc::new(Symbols::of_one_process());
-        let state = part_of_process(plan, &symbols, options.attribute, 0, processes);
+        let state = part(plan, &symbols, options.attribute, 0, processes);
         let mesh = mesh(0, connections, &symbols)?;
         Ok((state, Workers::new(Box::new(mesh))))
     }
@@ -205,7 +205,7 @@ pub fn serve(program: Arc<Program>, process_0: impl ToSocketAddrs, secret: &str)
     let handshake::Joined { me, plan, attribute, connections } =
         handshake::join(program, &addresses, secret, PATIENCE)?;
     let symbols = Arc::new(Symbols::of_one_process());
-    let mut state = part_of_process(&Arc::new(plan), &symbols, attribute, me, connections.len());
+    let mut state = part(&Arc::new(plan), &symbols, attribute, me, connections.len());
     let mut mesh = mesh(me, connections, &symbols)?;
     let mut limit = NEW_SYMBOLS;
     let served = catch_unwind(AssertUnwindSafe(|| {
@@ -247,7 +247,7 @@ mod tests {
         let program = nlog::compile(&nlog::Sources::from_texts([("test.nlog", text)])).program;
         let plan = Arc::new(Plan::for_outputs(program.expect("it compiles")));
         let symbols = Arc::new(Symbols::of_one_process());
-        let mut state = part_of_process(&plan, &symbols, false, 1, 2);
+        let mut state = part(&plan, &symbols, false, 1, 2);
         let constants = symbols.len();
         let mut limit = NEW_SYMBOLS;
         for number in 0..10 * NEW_SYMBOLS {

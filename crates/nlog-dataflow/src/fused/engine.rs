@@ -19,7 +19,7 @@ use super::groups::Groups;
 use super::index::Index;
 use super::pipeline::{Context, Pipeline};
 use super::placement::Placement;
-use super::relation::{Attributed, Relation, Unsettled, Watching};
+use super::relation::{Attributed, Relation, Unsettled};
 use super::rule::{Numbers, PipelineAt, Rule, finish};
 use super::workers::{Changed, Load};
 use crate::symbol::{Marks, Symbols};
@@ -86,23 +86,20 @@ impl State {
     /// An empty state. With `attribute`, each row of a wanted table names the rule that derives it.
     pub(crate) fn new(plan: Arc<Plan>, symbols: Arc<Symbols>, attribute: bool) -> Self {
         let placement = Placement::alone(&plan);
-        State::placed(plan, symbols, attribute, placement, &Watching::all())
+        State::placed(plan, symbols, attribute, placement, true)
     }
 
-    /// One worker's part of an empty state.
+    /// One worker's part of an empty state. `may_watch` if it can derive rows again.
     pub(crate) fn placed(
         plan: Arc<Plan>,
         symbols: Arc<Symbols>,
         attribute: bool,
         placement: Placement,
-        watching: &Watching,
+        may_watch: bool,
     ) -> Self {
         let relations: Vec<Relation> = (0..plan.relations.len() as u32)
             .map(RelationId)
-            .map(|id| {
-                let may_be_watched = watching.includes(&plan.relations[id.0 as usize].name);
-                Relation::new(&plan, id, attribute && is_attributed(&plan, id), may_be_watched)
-            })
+            .map(|id| Relation::new(&plan, id, attribute && is_attributed(&plan, id), may_watch))
             .collect();
         let indexes: Vec<Index> = (plan.indexes.iter())
             .map(|index| Index::new(index, relations[index.relation.0 as usize].columns, &symbols))
@@ -466,16 +463,6 @@ impl State {
         for rule in std::mem::take(&mut self.unmerged_groups) {
             if let Some(groups) = &mut self.rules[rule].groups {
                 groups.trace.merge();
-            }
-        }
-    }
-
-    /// Stores the rows of wanted relations, so that each worker can return its part.
-    pub(crate) fn keep_wanted(&mut self) {
-        let plan = Arc::clone(&self.plan);
-        for (relation, of_plan) in self.relations.iter_mut().zip(&plan.relations) {
-            if of_plan.wanted && of_plan.level > 0 {
-                relation.keep_counts();
             }
         }
     }

@@ -88,7 +88,7 @@ impl Index {
     }
 
     /// Whether the index has all rows of its relation, with all their columns.
-    fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         let mut places = self.places.clone();
         places.sort_unstable();
         self.fit.is_empty() && places.into_iter().eq(0..self.columns)

@@ -15,26 +15,28 @@
 //!
 //! To re-plan, the engine counts its input tables, including the changes of the transaction, and makes a plan from
 //! these statistics. It switches to the plan as it switches to edited rules (`live`), and keeps every trace that both
-//! plans have. With several threads, it loads all inputs into a second set of workers instead (`loaded`). Processes keep the plan
+//! plans have. With several threads, it loads all inputs into a second set of workers instead. Processes keep the plan
 //! with which they started.
 //!
 //! All decisions depend on counts and never on time, so a replay that is idle between the same transactions re-plans
 //! at the same ones. Results never depend on the plan.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{ColumnTransaction, Columns, CommitError, Role, Row, Schema, TableId, Transaction};
-use nlog_plan::query::{Pipeline as PipelinePlan, Plan, RulePlan, Step};
+use nlog_plan::query::{Pipeline as PipelinePlan, Plan, RelationId, RulePlan, Step};
 use nlog_plan::{Counter, Settings, Statistics, TableStatistics};
 
+use super::delta::Delta;
 use super::engine::State;
 use super::fault::{Fault, inject};
 use super::inputs::{Changes, Inputs};
 use super::pipeline::Work;
 use super::workers::{Load, Workers};
-use super::{COLLECT_IDLE, Engine, live, output, wanted};
+use super::{COLLECT_IDLE, Engine, live, output, start_plan, wanted};
 use crate::symbol::Symbols;
 
 /// Plan before running a transaction of at least this many rows. Below it, any plan is fast enough.
@@ -119,22 +121,19 @@ impl Engine {
             self.state.begin_measuring();
             return Ok(false);
         }
-        if self.workers.is_some() || !self.facts {
-            return self.go_over_by_loading(&plan);
-        }
         let loads = self.loads()?;
-        let gone_over = self.go_over_to(&plan);
+        // Loading into a separate state leaves the current one intact: a failure only costs the new plan.
+        let gone_over = if self.workers.is_some() || !self.facts {
+            catch_unwind(AssertUnwindSafe(|| self.load_into(&plan))).unwrap_or(false)
+        } else {
+            self.go_over_to(&plan)
+        };
         if gone_over {
-            self.adopt(loads)?;
+            self.gone = true;
+            self.state.begin_measuring();
+            self.keep_loads(loads)?;
         }
         Ok(gone_over)
-    }
-
-    /// Begins to measure the work of a plan to which the engine went over. `loads` is the work before.
-    pub(super) fn adopt(&mut self, loads: Vec<Load>) -> Result<(), CommitError> {
-        self.gone = true;
-        self.state.begin_measuring();
-        self.keep_loads(loads)
     }
 
     /// Switches to another plan of the same program in place. Returns whether that succeeded.
@@ -155,7 +154,34 @@ impl Engine {
         is_same
     }
 
-    pub(super) fn schema_inputs(&self) -> Vec<TableId> {
+    /// Switches to another plan by loading all inputs into new workers. Returns whether that succeeded.
+    fn load_into(&mut self, plan: &Arc<Plan>) -> bool {
+        let symbols = Arc::clone(&self.state.symbols);
+        let Ok((mut state, mut workers)) = start_plan(Arc::clone(plan), symbols, &self.options) else {
+            return false;
+        };
+        if self.facts {
+            let inputs = self.schema_inputs();
+            let needed = inputs.into_iter().filter(|table| plan.relations[table.0 as usize].needed);
+            let rows = needed.map(|table| (RelationId(table.0), self.inputs.rows(table)));
+            let rows: Vec<(RelationId, Delta)> = rows.filter(|(_, rows)| !rows.is_empty()).collect();
+            let ran = match &mut workers {
+                None => Ok(state.run(rows, true)),
+                Some(workers) => workers.run(&mut state, rows, true),
+            };
+            if !matches!(ran, Ok(Ok(_))) {
+                return false;
+            }
+            state.end(true);
+            if workers.as_mut().is_some_and(|workers| workers.end(true).is_err()) {
+                return false;
+            }
+        }
+        (self.state, self.workers) = (state, workers);
+        true
+    }
+
+    fn schema_inputs(&self) -> Vec<TableId> {
         let schema = &self.state.plan.program.schema;
         schema.iter().filter(|(_, table)| table.role == Role::Input).map(|(id, _)| id).collect()
     }

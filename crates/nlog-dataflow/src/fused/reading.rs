@@ -16,12 +16,6 @@ use super::trace::View;
 use crate::symbol::Symbol;
 
 impl State {
-    /// The rows of a relation that are stored here.
-    pub(crate) fn kept_rows(&self, id: RelationId, view: View) -> Delta {
-        let relation = &self.relations[id.0 as usize];
-        relation.rows(view).unwrap_or_else(|| Delta::new(relation.columns))
-    }
-
     /// All rows of a relation, with the counts that its readers see. `inputs` returns the rows of input tables.
     pub(crate) fn rows(
         &self,

@@ -8,7 +8,6 @@
 mod first_rows;
 mod settling;
 
-use std::collections::BTreeSet;
 use std::io;
 
 use nlog_plan::Keep;
@@ -45,24 +44,6 @@ pub(crate) enum Counts {
     Watched(Watch),
     /// The rows, as keys and the rest of the columns.
     Counted(Box<Trace>),
-}
-
-/// The relations whose rows may be watched instead of counted. They can be derived again, once that ends.
-#[derive(Debug, Clone)]
-pub(crate) enum Watching {
-    None,
-    /// All but these, by name.
-    AllBut(BTreeSet<String>),
-}
-
-impl Watching {
-    pub(crate) fn all() -> Self {
-        Watching::AllBut(BTreeSet::new())
-    }
-
-    pub(crate) fn includes(&self, relation: &str) -> bool {
-        matches!(self, Watching::AllBut(others) if !others.contains(relation))
-    }
 }
 
 /// A relation, and its changes in the running transaction.

@@ -69,6 +69,16 @@ pub(crate) struct Rounds {
     /// The relations of the level.
     derivations: Vec<Derivation>,
     awaited: Awaited,
+    purpose: Purpose,
+}
+
+/// The purpose of the rounds.
+#[derive(Debug, Clone, Copy, Default)]
+enum Purpose {
+    #[default]
+    Transaction,
+    /// To derive relations again, and count the rows of one of them if it is named.
+    Again(Option<RelationId>),
 }
 
 /// The contents of the packets that a worker waits for.
@@ -86,6 +96,11 @@ enum Awaited {
 }
 
 impl Rounds {
+    /// A course that derives relations again ([`Again`](super::again::Again)).
+    pub(crate) fn again(counted: Option<RelationId>) -> Self {
+        Rounds { purpose: Purpose::Again(counted), ..Rounds::default() }
+    }
+
     /// Continues with the packets of a round, one from each worker, or none at first. Returns the packets of the next
     /// round, one for each worker, or `None` if the transaction has no further rounds.
     pub(crate) fn advance(&mut self, state: &mut State, arrived: Vec<Packet>) -> Option<Vec<Packet>> {
@@ -93,11 +108,11 @@ impl Rounds {
             Awaited::Nothing => {}
             Awaited::Bindings(rounds) => {
                 state.receive_bindings(&mut self.derivations, arrived);
-                return Some(self.bindings(state, rounds));
+                return self.bindings(state, rounds);
             }
             Awaited::Ends => {
                 receive_ends(&mut self.derivations, arrived);
-                return Some(self.settle(state));
+                return self.settle(state);
             }
             Awaited::Indexes { changed, received } => {
                 if let Err(refusal) = state.receive_at_indexes(&changed, received, arrived) {
@@ -105,34 +120,45 @@ impl Rounds {
                 }
             }
         }
+        self.begin_level(state)
+    }
+
+    fn begin_level(&mut self, state: &mut State) -> Option<Vec<Packet>> {
         (self.level, self.derivations) = state.begin_level()?;
         let rounds = state.rounds_of_bindings(&self.derivations);
-        Some(self.bindings(state, rounds))
+        self.bindings(state, rounds)
     }
 
     /// The next round, if bindings may move in this many more rounds.
-    fn bindings(&mut self, state: &mut State, rounds: usize) -> Vec<Packet> {
+    fn bindings(&mut self, state: &mut State, rounds: usize) -> Option<Vec<Packet>> {
         if rounds > 0 {
             self.awaited = Awaited::Bindings(rounds - 1);
-            return state.send_bindings(&self.derivations);
+            return Some(state.send_bindings(&self.derivations));
         }
         if let Some(out) = state.send_ends(&mut self.derivations) {
             self.awaited = Awaited::Ends;
-            return out;
+            return Some(out);
         }
         self.settle(state)
     }
 
-    /// Turns the results of the level into sets, and sends their changes to indexes.
-    fn settle(&mut self, state: &mut State) -> Vec<Packet> {
+    /// Turns the results of the level into sets, and sends their changes to indexes. What is derived again changes no index.
+    fn settle(&mut self, state: &mut State) -> Option<Vec<Packet>> {
         for mut derivation in std::mem::take(&mut self.derivations) {
-            if let Err(refusal) = state.settle_own(&mut derivation) {
+            let settled = match self.purpose {
+                Purpose::Transaction => state.settle_own(&mut derivation),
+                Purpose::Again(counted) => state.settle_again(&mut derivation, counted),
+            };
+            if let Err(refusal) = settled {
                 state.errors.note(&refusal);
             }
         }
+        if let Purpose::Again(_) = self.purpose {
+            return self.begin_level(state);
+        }
         let (out, changed, received) = state.send_to_indexes(self.level);
         self.awaited = Awaited::Indexes { changed, received };
-        out
+        Some(out)
     }
 }
 

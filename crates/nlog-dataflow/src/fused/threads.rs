@@ -11,10 +11,8 @@ use std::time::{Duration, Instant};
 use nlog_plan::query::Plan;
 
 use super::engine::State;
-use super::placement::Placement;
-use super::relation::Watching;
 use super::rounds::{Carrier, Lost, Packet};
-use super::workers::{Answer, Order, Others, Superior, Workers, serve};
+use super::workers::{Answer, Order, Others, Superior, Workers, part, serve};
 use crate::panic::message;
 use crate::symbol::Symbols;
 
@@ -104,15 +102,7 @@ pub(crate) fn start(
     symbols: &Arc<Symbols>,
     attribute: bool,
     peers: usize,
-    watching: &Watching,
 ) -> Result<(State, Workers), String> {
-    let part = |me: usize| {
-        let (plan, symbols, watching) = (Arc::clone(plan), Arc::clone(symbols), watching.clone());
-        move || {
-            let placement = Placement::new(&plan, me, peers);
-            State::placed(plan, symbols, attribute, placement, &watching)
-        }
-    };
     let mut carriers = Channels::between(peers).into_iter().enumerate();
     let Some((_, carrier)) = carriers.next() else { return Err("there is no worker".to_owned()) };
     let (mut orders, mut answers, mut threads) = (Vec::new(), Vec::new(), Vec::new());
@@ -120,9 +110,9 @@ pub(crate) fn start(
     for (me, carrier) in carriers {
         let (order, to_do) = channel();
         let (answer, done) = channel();
-        let part = part(me);
+        let (plan, symbols) = (Arc::clone(plan), Arc::clone(symbols));
         let work = move || {
-            let mut state = part();
+            let mut state = part(&plan, &symbols, attribute, me, peers);
             let mut caller = Caller { carrier, orders: to_do, answers: answer };
             // An error means that a worker was lost, which worker 0 notices too.
             let _ = serve(&mut state, &mut caller, |_| {});
@@ -140,8 +130,9 @@ pub(crate) fn start(
         orders.push(order);
         answers.push(done);
     }
+    let state = part(plan, symbols, attribute, 0, peers);
     let helpers = Helpers { carrier, orders, answers, threads, last_words };
-    Ok((part(0)(), Workers::new(Box::new(helpers))))
+    Ok((state, Workers::new(Box::new(helpers))))
 }
 
 impl Helpers {

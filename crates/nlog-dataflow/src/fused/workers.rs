@@ -9,14 +9,14 @@ use std::sync::Arc;
 use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
 
+use super::again::Again;
 use super::delta::Delta;
 use super::engine::State;
 use super::errors::{Errors, Refusal};
 use super::fault::{Fault, inject};
 use super::placement::Placement;
-use super::relation::{Attributed, Watching};
+use super::relation::Attributed;
 use super::rounds::{Carrier, Lost};
-use super::trace::View;
 use crate::symbol::{Marks, Symbols};
 
 /// An order to a worker.
@@ -28,8 +28,8 @@ pub(crate) enum Order {
     End(bool),
     /// Merge what transactions changed: no transaction waits.
     Merge,
-    /// Return the worker's rows of a relation.
-    Rows(RelationId),
+    /// Derive a relation again, and return the worker's rows or count them.
+    Again(Arc<Again>),
     /// Mark the symbols in use, in a table that all workers share.
     Mark,
     /// Return the worker's work so far.
@@ -43,7 +43,8 @@ pub(crate) type Changed = Vec<(RelationId, Delta, Option<Attributed>)>;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Ran(Box<Ran>),
-    Rows(Delta),
+    /// `None` if a row has too many derivations.
+    Again(Option<Delta>),
     Work(Load),
     // Must be the last variant: serde counts skipped variants when it writes, but not when it reads.
     #[serde(skip)]
@@ -168,14 +169,20 @@ impl Workers {
         self.others.tell(&Order::Merge)
     }
 
-    /// Adds the rows of a relation that the other workers have.
-    pub(crate) fn rows(&mut self, id: RelationId, into: &mut Delta) -> Result<(), Lost> {
-        self.others.tell(&Order::Rows(id))?;
+    /// Derives a relation again on all workers. Returns its rows, which are none if they are counted, or `None` if a row has too
+    /// many derivations.
+    pub(crate) fn derive_again(&mut self, state: &mut State, again: Again) -> Result<Option<Delta>, Lost> {
+        let again = Arc::new(again);
+        self.others.tell(&Order::Again(Arc::clone(&again)))?;
+        let mut all = state.derive_again(&again, self.others.as_mut())?;
         for answer in self.others.answers()? {
-            let Answer::Rows(mut rows) = answer else { return Err(Lost) };
-            into.append(&mut rows);
+            let Answer::Again(rows) = answer else { return Err(Lost) };
+            all = all.zip(rows).map(|(mut all, mut rows)| {
+                all.append(&mut rows);
+                all
+            });
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Marks the symbols used by the other workers, if they share the table.
@@ -204,8 +211,8 @@ impl Workers {
     }
 }
 
-/// The initial part of a process, which cannot derive its rows again, and so keeps those that it may be asked for.
-pub(crate) fn part_of_process(
+/// A worker's part of the initial state.
+pub(crate) fn part(
     plan: &Arc<Plan>,
     symbols: &Arc<Symbols>,
     attribute: bool,
@@ -213,10 +220,7 @@ pub(crate) fn part_of_process(
     peers: usize,
 ) -> State {
     let placement = Placement::new(plan, me, peers);
-    let mut state =
-        State::placed(Arc::clone(plan), Arc::clone(symbols), attribute, placement, &Watching::None);
-    state.keep_wanted();
-    state
+    State::placed(Arc::clone(plan), Arc::clone(symbols), attribute, placement, true)
 }
 
 fn run(
@@ -257,7 +261,7 @@ pub(crate) fn serve(
                 state.merge();
                 continue;
             }
-            Order::Rows(id) => Answer::Rows(state.kept_rows(id, View::Before)),
+            Order::Again(again) => Answer::Again(state.derive_again(&again, superior)?),
             Order::Mark => {
                 let mut marks = Marks::default();
                 state.mark(&mut marks);
@@ -312,7 +316,7 @@ mod tests {
             [Order::Run(Arc::new(vec![(a, delta)]), false), Order::End(true)]
         };
         let recent = |orders: Vec<Order>| {
-            let mut state = part_of_process(&plan, &Arc::new(Symbols::new()), false, 1, 2);
+            let mut state = part(&plan, &Arc::new(Symbols::new()), false, 1, 2);
             serve(&mut state, &mut Scripted(orders), |_| {}).expect("nobody is lost");
             state.indexes.iter().map(|index| index.trace.recent()).sum::<usize>()
         };

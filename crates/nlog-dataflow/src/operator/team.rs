@@ -31,7 +31,6 @@ use crate::fused::errors::Errors;
 use crate::fused::fault::{Fault, inject};
 use crate::fused::output::Output;
 use crate::fused::placement::Placement;
-use crate::fused::relation::Watching;
 use crate::fused::rounds::{Packet, Rounds};
 use crate::fused::workers::Changed;
 use crate::panic::message as message_of;
@@ -174,8 +173,7 @@ impl Member {
         match message.body {
             Body::Plan(plan) => {
                 let placement = Placement::new(&plan, self.me, self.peers);
-                let state =
-                    State::placed(plan, Arc::clone(&self.shared.symbols), false, placement, &Watching::None);
+                let state = State::placed(plan, Arc::clone(&self.shared.symbols), false, placement, false);
                 self.former = self.state.replace(state);
             }
             Body::Run(changes, facts) => {

@@ -45,9 +45,13 @@ impl Message {
                 }
                 ran.errors.translate(each);
             }
-            Message::Answer(Answer::Rows(rows)) => rows.symbols_mut(0).for_each(each),
-            Message::Order(Order::End(_) | Order::Merge | Order::Rows(_) | Order::Mark | Order::Work)
-            | Message::Answer(Answer::Marks(_) | Answer::Work(_))
+            Message::Order(Order::Again(again)) => {
+                let inputs = Arc::make_mut(again).inputs.iter_mut();
+                inputs.flat_map(|(_, rows)| rows.symbols_mut(0)).for_each(each);
+            }
+            Message::Answer(Answer::Again(Some(rows))) => rows.symbols_mut(0).for_each(each),
+            Message::Order(Order::End(_) | Order::Merge | Order::Mark | Order::Work)
+            | Message::Answer(Answer::Again(None) | Answer::Marks(_) | Answer::Work(_))
             | Message::Done
             | Message::Failed(_) => {}
         }
