@@ -59,6 +59,8 @@ pub(crate) struct State {
     /// The work since the plan was made, in rows: changed input rows, rows that pipelines started with, and bindings
     /// that probes found.
     pub(crate) touched: u64,
+    /// With several workers: by relation, whether it has ever changed at any of them.
+    pub(crate) had_rows: Vec<bool>,
 }
 
 /// The rows that a relation's rules have derived so far in a transaction.
@@ -128,6 +130,7 @@ impl State {
             errors: Errors::default(),
             twice: None,
             touched: 0,
+            had_rows: vec![false; relations.len()],
             plan,
             symbols,
             placement,
@@ -311,7 +314,7 @@ impl State {
             for at in of_rule {
                 let part = &mut rule.parts[at.part];
                 let pipeline = &mut part.pipelines[at.pipeline];
-                if pipeline.is_idle(&self.indexes) {
+                if pipeline.is_idle(&self.indexes, &self.had_rows) {
                     continue;
                 }
                 let once;

@@ -57,8 +57,8 @@ pub(crate) struct Pipeline {
     may_fail: bool,
     /// The move of results to their worker, by columns of the result.
     end_move: Move,
-    /// Whether every worker has all bindings at the end.
-    by_all: bool,
+    /// If every worker has all rows to begin with: the columns that select the worker that runs a row.
+    divide: Option<Vec<usize>>,
     pub(crate) work: Work,
     /// The work at the time when the engine adopted the plan. Later work is compared with the plan's estimates.
     pub(crate) measured_from: Work,
@@ -136,7 +136,6 @@ impl Pipeline {
         let steps = Steps::before_probe(&plan.steps, symbols);
         Pipeline {
             fit,
-            columns,
             atom,
             replaced: Replaced::new(plan),
             comparisons: steps.comparisons(),
@@ -145,17 +144,22 @@ impl Pipeline {
             end: PipelineEnd::new(&plan.end, symbols),
             may_fail: plan.may_fail,
             end_move: moves.end,
-            by_all: moves.by_all,
+            divide: moves.divide.map(|slots| slots.iter().map(|slot| columns[*slot]).collect()),
+            columns,
             work: Work::default(),
             measured_from: Work::default(),
         }
     }
 
-    /// Whether some probed index is empty, so that no row yields anything. Checks only probes before the first one at
-    /// another worker, whose indexes are unknown here.
-    pub(crate) fn is_idle(&self, indexes: &[Index]) -> bool {
-        let local = self.probes.iter().take_while(|probe| !matches!(probe.movement, Move::Send(_)));
-        local.into_iter().any(|probe| indexes[probe.index.0 as usize].trace.is_empty(probe.view))
+    /// Whether some probed index is empty, so that no row yields anything. Of the indexes after a move to another worker, only those
+    /// of relations that have never had a row are known to be empty. `had_rows`: by relation, whether it had any.
+    pub(crate) fn is_idle(&self, indexes: &[Index], had_rows: &[bool]) -> bool {
+        let mut is_local = true;
+        self.probes.iter().any(|probe| {
+            is_local &= !matches!(probe.movement, Move::Send(_));
+            let index = &indexes[probe.index.0 as usize];
+            if is_local { index.trace.is_empty(probe.view) } else { !had_rows[index.relation.0 as usize] }
+        })
     }
 
     /// The number of times that a binding can be sent to another worker on its way to the end.
@@ -184,8 +188,6 @@ impl Pipeline {
         self.probes[probe].receive(parcel);
         let mut flow = Flow {
             end: &mut self.end,
-            end_move: &self.end_move,
-            by_all: self.by_all,
             may_fail: self.may_fail,
             bindings: 0,
         };
@@ -212,18 +214,22 @@ impl Pipeline {
         let (start, derived) = (std::time::Instant::now(), context.out.len());
         let mut flow = Flow {
             end: &mut self.end,
-            end_move: &self.end_move,
-            by_all: self.by_all,
             may_fail: self.may_fail,
             bindings: 0,
         };
-        let pairs =
+        let (me, peers, symbols) = (context.me, context.peers, context.symbols);
+        let divide = self.divide.as_deref();
+        let is_own = |row: &[Symbol]| {
+            divide.is_none_or(|columns| owner(columns.iter().map(|column| row[*column]), peers, symbols) == me)
+        };
+        let mut pairs =
             self.replaced.as_ref().map(|replaced| replaced.pairs(rows, &self.fit)).unwrap_or_default();
+        pairs.retain(|pair| pair.iter().all(|at| is_own(rows.row(*at))));
         let (columns, steps, probes) = (&self.columns, &mut self.steps, &mut self.probes);
         let done = flow.run_pairs(pairs, rows, columns, steps, probes, context);
         let mut binding = Binding::default();
         for (at, (row, diff)) in rows.rows().enumerate() {
-            if !self.fit.fits(row) || (!done.is_empty() && done.contains(&at)) {
+            if !self.fit.fits(row) || (!done.is_empty() && done.contains(&at)) || !is_own(row) {
                 continue;
             }
             if let Some(comparisons) = self.comparisons.as_deref().filter(|_| !flow.may_fail) {
@@ -235,7 +241,7 @@ impl Pipeline {
             binding.slots.clear();
             binding.slots.extend(self.columns.iter().map(|column| row[*column]));
             binding.failure = NO_FAILURE;
-            let (probes, symbols) = (&mut self.probes[..], context.symbols);
+            let probes = &mut self.probes[..];
             self.steps.run(&mut binding, symbols, &mut |binding| {
                 flow.pass_on(binding, diff, probes, context);
             });
@@ -386,8 +392,6 @@ impl Slots for Found<'_> {
 /// The state of one run.
 struct Flow<'a> {
     end: &'a mut PipelineEnd,
-    end_move: &'a Move,
-    by_all: bool,
     may_fail: bool,
     bindings: u64,
 }
@@ -425,9 +429,8 @@ impl Flow<'_> {
     #[inline]
     fn pass_on(&mut self, binding: &Binding, diff: Diff, probes: &mut [Probe], context: &mut Context<'_>) {
         if probes.is_empty() {
-            let failure = self.end.take(binding, diff, self.may_fail, self.end_move, context);
-            // If every worker meets the failure, worker 0 counts it.
-            if failure != NO_FAILURE && (!self.by_all || context.me == 0) {
+            let failure = self.end.take(binding, diff, self.may_fail, context);
+            if failure != NO_FAILURE {
                 context.failures.push((failure, diff));
             }
         } else {
@@ -452,7 +455,7 @@ impl Flow<'_> {
             return true;
         }
         if probes.is_empty() {
-            return self.end.take_slots(binding, diff, self.end_move, context);
+            return self.end.take_slots(binding, diff, context);
         }
         self.wait_for_probe(binding, diff, None, probes, context);
         true
@@ -469,18 +472,14 @@ impl Flow<'_> {
         context: &mut Context<'_>,
     ) {
         let next = &mut probes[0];
-        let (peers, symbols) = (context.peers, context.symbols);
-        let owner = |slots: &[usize]| owner(slots.iter().map(|slot| binding.slot(*slot)), peers, symbols);
-        let to = match &next.movement {
-            Move::Stay => context.me,
-            Move::Own(slots) | Move::Send(slots) => owner(slots),
-        };
-        if to == context.me {
-            if next.wait(binding, diff, failure) && next.batch.is_due(next.keep.len()) {
-                self.work_off(probes, context);
+        if let Move::Send(slots) = &next.movement {
+            let to = owner(slots.iter().map(|slot| binding.slot(*slot)), context.peers, context.symbols);
+            if to != context.me {
+                return next.send(to, binding, diff, failure, context);
             }
-        } else if matches!(next.movement, Move::Send(_)) {
-            next.send(to, binding, diff, failure, context);
+        }
+        if next.wait(binding, diff, failure) && next.batch.is_due(next.keep.len()) {
+            self.work_off(probes, context);
         }
     }
 

@@ -7,7 +7,6 @@ use nlog_plan::query::End;
 
 use super::delta::Diff;
 use super::pipeline::{Context, Slots};
-use super::placement::{Move, owner};
 use crate::expression::{Binding, Expression};
 use crate::symbol::{NO_FAILURE, NONE, Symbol, Symbols, is_failure};
 
@@ -52,10 +51,9 @@ impl PipelineEnd {
         &self,
         binding: &impl Slots,
         diff: Diff,
-        end_move: &Move,
         context: &mut Context<'_>,
     ) -> bool {
-        let (PipelineEnd::Slots(slots), Move::Stay | Move::Send(_)) = (self, end_move) else { return false };
+        let PipelineEnd::Slots(slots) = self else { return false };
         context.out.push_words(slots.iter().map(|slot| binding.slot(*slot)), diff);
         true
     }
@@ -67,7 +65,6 @@ impl PipelineEnd {
         binding: &Binding,
         diff: Diff,
         may_fail: bool,
-        end_move: &Move,
         context: &mut Context<'_>,
     ) -> Symbol {
         let symbols = context.symbols;
@@ -100,12 +97,7 @@ impl PipelineEnd {
             }
             PipelineEnd::Failure => true,
         };
-        let mut is_row = has_values && failure == NO_FAILURE && !matches!(self, PipelineEnd::Failure);
-        if let (true, Move::Own(columns)) = (is_row, end_move) {
-            let row = &context.out.words_mut()[begun..];
-            let home = owner(columns.iter().map(|column| row[*column]), context.peers, symbols);
-            is_row = home == context.me;
-        }
+        let is_row = has_values && failure == NO_FAILURE && !matches!(self, PipelineEnd::Failure);
         context.out.end(begun, is_row.then_some(diff));
         if has_values { failure } else { NO_FAILURE }
     }

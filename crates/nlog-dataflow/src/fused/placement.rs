@@ -4,7 +4,11 @@
 //! columns. The plan determines the home columns: from the outputs down, a relation is partitioned by the same column
 //! as its readers. Rows of the physical layer are therefore partitioned by host, rows of the logical layer by datapath,
 //! and most pipelines never leave their worker. The key of a probed index determines where a binding must be. If the
-//! binding is already there, nothing moves. If every worker has it, all but one drop it. Otherwise it is sent.
+//! binding is already there, nothing moves. Otherwise it is sent.
+//!
+//! A pipeline that begins with an input divides its rows among the workers before it evaluates anything: by the columns that
+//! select the worker of the first probe at one worker, or of the result, if the row has these columns. Then nothing
+//! moves until there. Otherwise it divides them by the columns that it reads, and sends bindings or results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +35,6 @@ pub(crate) enum Place {
 pub(crate) enum Move {
     /// No move: it is at the right worker.
     Stay,
-    /// Every worker has it, and the worker selected by these slots continues with it.
-    Own(Vec<usize>),
     /// It is sent to the worker selected by these slots.
     Send(Vec<usize>),
 }
@@ -53,20 +55,17 @@ pub(crate) struct Placement {
 /// The moves in a pipeline.
 #[derive(Debug, Clone)]
 pub(crate) struct Moves {
+    /// If every worker has all rows that the pipeline begins with: the slots of such a row that select the worker that runs it.
+    pub(crate) divide: Option<Vec<usize>>,
     /// Before each probe.
     pub(crate) probes: Vec<Move>,
     /// The move at the end, by columns of the result.
     pub(crate) end: Move,
-    /// Whether every worker has each binding up to the end. Then only worker 0 counts failures: if all workers did, an
-    /// insertion in this pipeline could not cancel a deletion in another pipeline of the rule, whose bindings only one
-    /// worker has.
-    pub(crate) by_all: bool,
 }
 
-/// The workers that have the bindings of a pipeline.
+/// The worker that has the bindings of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Whereabouts {
-    Everywhere,
     At(Vec<usize>),
     Unknown,
 }
@@ -114,21 +113,22 @@ impl Placement {
         if self.peers == 1 {
             return Moves::none(pipeline);
         }
-        let probes = || pipeline.steps.iter().filter(|step| matches!(step, Step::Probe(_)));
+        let mut divide = None;
         let mut at = match &pipeline.start {
-            Start::Once => Whereabouts::Everywhere,
+            // It runs at one worker.
+            Start::Once => Whereabouts::At(divide.insert(Vec::new()).clone()),
             Start::Row { atom, columns, .. } => match &self.relations[joins.atoms[*atom].0 as usize] {
-                Place::Everywhere => Whereabouts::Everywhere,
+                Place::Everywhere => {
+                    Whereabouts::At(divide.insert(self.division(rule, pipeline, columns.len())).clone())
+                }
                 Place::At(home) => {
                     Whereabouts::of(home.iter().map(|column| columns.iter().position(|c| c == column)))
                 }
             },
         };
         let mut moves = Vec::new();
-        for step in probes() {
-            let Step::Probe(probe) = step else { continue };
-            if let Place::At(parts) = &self.indexes[probe.index.0 as usize] {
-                let slots: Vec<usize> = parts.iter().map(|part| probe.key[*part]).collect();
+        for probe in probes(pipeline) {
+            if let Some(slots) = self.slots_of(probe) {
                 moves.push(at.go_to(&slots));
                 at = Whereabouts::At(slots);
             } else {
@@ -139,15 +139,30 @@ impl Placement {
                     Whereabouts::of(slots.iter().map(|slot| probe.keep.iter().position(|kept| kept == slot)));
             }
         }
-        let end = self.end(rule, pipeline, &at);
-        let mut moves = Moves { probes: moves, end, by_all: at == Whereabouts::Everywhere };
-        moves.own_early(pipeline);
-        moves.by_all &= moves.probes.iter().all(|step| *step == Move::Stay);
-        moves
+        let end = match self.home_of_result(rule, pipeline) {
+            None => Move::Stay,
+            Some((_, Some(slots))) if at == Whereabouts::At(slots.clone()) => Move::Stay,
+            Some((columns, _)) => Move::Send(columns),
+        };
+        Moves { divide, probes: moves, end }
     }
 
-    fn end(&self, rule: &RulePlan, pipeline: &PipelinePlan, at: &Whereabouts) -> Move {
-        let Place::At(home) = &self.relations[rule.head.0 as usize] else { return Move::Stay };
+    /// The slots before a probe that select the worker of what it looks up; `None` if every worker has that.
+    fn slots_of(&self, probe: &Probe) -> Option<Vec<usize>> {
+        match &self.indexes[probe.index.0 as usize] {
+            Place::Everywhere => None,
+            Place::At(parts) => Some(parts.iter().map(|part| probe.key[*part]).collect()),
+        }
+    }
+
+    /// The columns of a pipeline's results that select their worker, and the slots from which they are copied, if all of them are.
+    /// `None` if the results can be anywhere.
+    fn home_of_result(
+        &self,
+        rule: &RulePlan,
+        pipeline: &PipelinePlan,
+    ) -> Option<(Vec<usize>, Option<Vec<usize>>)> {
+        let Place::At(home) = &self.relations[rule.head.0 as usize] else { return None };
         let (columns, scalars): (Vec<usize>, Vec<&Scalar>) = match (&pipeline.end, &rule.output) {
             (End::Row(scalars), _) => (home.clone(), home.iter().map(|column| &scalars[*column]).collect()),
             (End::Group { group, .. }, Output::Groups { columns, .. }) => {
@@ -156,74 +171,39 @@ impl Placement {
                 (parts, scalars)
             }
             // Only the number of failures matters, not the worker that counts them.
-            _ => return Move::Stay,
+            _ => return None,
         };
-        let slots: Option<Vec<usize>> = scalars
-            .iter()
-            .map(|scalar| if let Scalar::Slot(slot) = scalar { Some(*slot) } else { None })
-            .collect();
-        match (at, slots) {
-            (Whereabouts::Everywhere, _) => Move::Own(columns),
-            (Whereabouts::At(at), Some(slots)) if *at == slots => Move::Stay,
-            _ => Move::Send(columns),
+        let slot = |scalar: &&Scalar| if let Scalar::Slot(slot) = scalar { Some(*slot) } else { None };
+        let slots = scalars.iter().map(slot).collect();
+        Some((columns, slots))
+    }
+
+    /// The slots by which a pipeline divides the rows of an input, out of the first `begun`, which it takes from the row.
+    fn division(&self, rule: &RulePlan, pipeline: &PipelinePlan, begun: usize) -> Vec<usize> {
+        let all: Vec<&Probe> = probes(pipeline).collect();
+        let first = all.iter().enumerate().find_map(|(at, probe)| Some((at, self.slots_of(probe)?)));
+        let at_end = || Some((all.len(), self.home_of_result(rule, pipeline)?.1?));
+        let known = first.or_else(at_end).and_then(|(at, slots)| {
+            let before = |slots: Vec<usize>, probe: &&Probe| -> Option<Vec<usize>> {
+                slots.iter().map(|slot| probe.keep.get(*slot).copied()).collect()
+            };
+            all[..at].iter().rev().try_fold(slots, before)
+        });
+        if let Some(slots) = known.filter(|slots| slots.iter().all(|slot| *slot < begun)) {
+            return slots;
         }
+        // A row and the one that replaces it differ only in columns that are read no more after the first probe, and so stay
+        // together.
+        let kept = all.first().into_iter().flat_map(|probe| probe.key.iter().chain(&probe.keep));
+        let kept: BTreeSet<usize> = kept.copied().filter(|slot| *slot < begun).collect();
+        if kept.is_empty() { (0..begun).collect() } else { kept.into_iter().collect() }
     }
 }
 
 impl Moves {
     /// No moves.
     pub(crate) fn none(pipeline: &PipelinePlan) -> Self {
-        let probes = pipeline.steps.iter().filter(|step| matches!(step, Step::Probe(_)));
-        Moves { probes: probes.map(|_| Move::Stay).collect(), end: Move::Stay, by_all: false }
-    }
-}
-
-impl Moves {
-    /// If every worker has a binding, its owner should be chosen as early as possible; otherwise all workers do
-    /// lookups that only one of them needs.
-    fn own_early(&mut self, pipeline: &PipelinePlan) {
-        let probes: Vec<&Probe> = (pipeline.steps.iter())
-            .filter_map(|step| if let Step::Probe(probe) = step { Some(probe) } else { None })
-            .collect();
-        let first = self.probes.iter().position(|step| matches!(step, Move::Own(_)));
-        let (mut at, mut slots) = match (first, &self.end, &pipeline.end) {
-            (Some(first), ..) => {
-                let Move::Own(slots) = std::mem::replace(&mut self.probes[first], Move::Stay) else { return };
-                (first, slots)
-            }
-            (None, Move::Own(columns), End::Row(scalars)) => {
-                let slot = |column: &usize| match scalars[*column] {
-                    Scalar::Slot(slot) => Some(slot),
-                    _ => None,
-                };
-                let Some(slots) = columns.iter().map(slot).collect::<Option<Vec<usize>>>() else { return };
-                if probes.is_empty() {
-                    return;
-                }
-                self.end = Move::Stay;
-                (probes.len(), slots)
-            }
-            _ => return,
-        };
-        while at > 0 {
-            let keep = &probes[at - 1].keep;
-            let Some(before) = slots.iter().map(|slot| keep.get(*slot).copied()).collect() else { break };
-            (at, slots) = (at - 1, before);
-        }
-        match self.probes.get_mut(at) {
-            Some(step) => *step = Move::Own(slots),
-            // The last probe binds the required columns.
-            None => self.end = Self::end_own(pipeline, &slots),
-        }
-    }
-
-    /// The move at the end, by the columns that have these slots.
-    fn end_own(pipeline: &PipelinePlan, slots: &[usize]) -> Move {
-        let End::Row(scalars) = &pipeline.end else { return Move::Stay };
-        let column = |slot: &usize| {
-            scalars.iter().position(|scalar| matches!(scalar, Scalar::Slot(other) if other == slot))
-        };
-        slots.iter().map(column).collect::<Option<Vec<usize>>>().map_or(Move::Stay, Move::Own)
+        Moves { divide: None, probes: probes(pipeline).map(|_| Move::Stay).collect(), end: Move::Stay }
     }
 }
 
@@ -234,11 +214,14 @@ impl Whereabouts {
 
     fn go_to(&self, slots: &[usize]) -> Move {
         match self {
-            Whereabouts::Everywhere => Move::Own(slots.to_vec()),
             Whereabouts::At(at) if at == slots => Move::Stay,
             Whereabouts::At(_) | Whereabouts::Unknown => Move::Send(slots.to_vec()),
         }
     }
+}
+
+fn probes(pipeline: &PipelinePlan) -> impl Iterator<Item = &Probe> {
+    pipeline.steps.iter().filter_map(|step| if let Step::Probe(probe) = step { Some(probe) } else { None })
 }
 
 /// The worker, out of `peers`, that the words select. All workers select the same one for the same values.

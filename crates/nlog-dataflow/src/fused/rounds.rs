@@ -169,6 +169,7 @@ impl State {
             self.state_facts();
         }
         for (id, delta) in changes {
+            self.had_rows[id.0 as usize] |= !delta.is_empty();
             if let Err(refusal) = self.change(*id, delta.clone()) {
                 self.errors.note(&refusal);
             }
@@ -317,6 +318,7 @@ impl State {
         }
         let result = self.stage_received(changed, &received);
         for relation in agreed {
+            self.had_rows[relation] = true;
             for at in 0..self.uses[relation].len() {
                 self.schedule(self.uses[relation][at]);
             }
