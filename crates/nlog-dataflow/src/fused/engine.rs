@@ -20,6 +20,7 @@ use super::index::Index;
 use super::pipeline::{Context, Pipeline};
 use super::placement::Placement;
 use super::relation::{Attributed, Relation, Unsettled};
+use super::rounds::Filled;
 use super::rule::{Numbers, PipelineAt, Rule, finish};
 use super::workers::{Changed, Load};
 use crate::symbol::{Marks, Symbols};
@@ -59,8 +60,8 @@ pub(crate) struct State {
     /// The work since the plan was made, in rows: changed input rows, rows that pipelines started with, and bindings
     /// that probes found.
     pub(crate) touched: u64,
-    /// With several workers: by relation, whether it has ever changed at any of them.
-    pub(crate) had_rows: Vec<bool>,
+    /// With several workers, the indexes that have had rows.
+    pub(crate) filled: Filled,
 }
 
 /// The rows that a relation's rules have derived so far in a transaction.
@@ -130,7 +131,7 @@ impl State {
             errors: Errors::default(),
             twice: None,
             touched: 0,
-            had_rows: vec![false; relations.len()],
+            filled: Filled::none(indexes.len()),
             plan,
             symbols,
             placement,
@@ -314,7 +315,7 @@ impl State {
             for at in of_rule {
                 let part = &mut rule.parts[at.part];
                 let pipeline = &mut part.pipelines[at.pipeline];
-                if pipeline.is_idle(&self.indexes, &self.had_rows) {
+                if pipeline.is_idle(&self.indexes, &self.filled) {
                     continue;
                 }
                 let once;
@@ -422,6 +423,7 @@ impl State {
             let parts = self.rules.iter_mut().flat_map(|rule| &mut rule.parts);
             parts.flat_map(|part| &mut part.pipelines).for_each(Pipeline::drop_parcels);
         }
+        self.filled.end();
         if accepted {
             self.unmerged.extend(&self.reached);
             self.unmerged_groups.extend(&self.grouped);

@@ -17,6 +17,7 @@ use super::placement::{Move, Moves, owner};
 use super::probe::{AHEAD, Probe as Finder};
 use super::probe_batch::{Bindings, ProbeBatch};
 use super::replaced::Replaced;
+use super::rounds::Filled;
 use super::trace::View;
 use crate::expression::{Binding, Expression};
 use crate::steps::{Comparison, Steps};
@@ -152,13 +153,13 @@ impl Pipeline {
     }
 
     /// Whether some probed index is empty, so that no row yields anything. Of the indexes after a move to another worker, only those
-    /// of relations that have never had a row are known to be empty. `had_rows`: by relation, whether it had any.
-    pub(crate) fn is_idle(&self, indexes: &[Index], had_rows: &[bool]) -> bool {
+    /// that have never had a row are known to be empty.
+    pub(crate) fn is_idle(&self, indexes: &[Index], filled: &Filled) -> bool {
         let mut is_local = true;
         self.probes.iter().any(|probe| {
             is_local &= !matches!(probe.movement, Move::Send(_));
-            let index = &indexes[probe.index.0 as usize];
-            if is_local { index.trace.is_empty(probe.view) } else { !had_rows[index.relation.0 as usize] }
+            let at = probe.index.0 as usize;
+            if is_local { indexes[at].trace.is_empty(probe.view) } else { !filled.is_filled(at, probe.view) }
         })
     }
 
@@ -185,12 +186,8 @@ impl Pipeline {
 
     /// Continues with bindings that another worker sent to a probe. Returns the number of bindings found.
     pub(crate) fn receive(&mut self, probe: usize, parcel: &Parcel, context: &mut Context<'_>) -> u64 {
-        self.probes[probe].receive(parcel);
-        let mut flow = Flow {
-            end: &mut self.end,
-            may_fail: self.may_fail,
-            bindings: 0,
-        };
+        let mut flow = Flow { end: &mut self.end, may_fail: self.may_fail, bindings: 0 };
+        flow.receive(parcel, &mut self.probes[probe..], context);
         for at in probe..self.probes.len() {
             flow.work_off(&mut self.probes[at..], context);
             self.probes[at].batch.shrink();
@@ -212,15 +209,12 @@ impl Pipeline {
     /// Returns the number of rows touched: starting rows, and bindings that probes found.
     pub(crate) fn run(&mut self, rows: &Delta, context: &mut Context<'_>) -> u64 {
         let (start, derived) = (std::time::Instant::now(), context.out.len());
-        let mut flow = Flow {
-            end: &mut self.end,
-            may_fail: self.may_fail,
-            bindings: 0,
-        };
+        let mut flow = Flow { end: &mut self.end, may_fail: self.may_fail, bindings: 0 };
         let (me, peers, symbols) = (context.me, context.peers, context.symbols);
         let divide = self.divide.as_deref();
         let is_own = |row: &[Symbol]| {
-            divide.is_none_or(|columns| owner(columns.iter().map(|column| row[*column]), peers, symbols) == me)
+            divide
+                .is_none_or(|columns| owner(columns.iter().map(|column| row[*column]), peers, symbols) == me)
         };
         let mut pairs =
             self.replaced.as_ref().map(|replaced| replaced.pairs(rows, &self.fit)).unwrap_or_default();
@@ -228,8 +222,13 @@ impl Pipeline {
         let (columns, steps, probes) = (&self.columns, &mut self.steps, &mut self.probes);
         let done = flow.run_pairs(pairs, rows, columns, steps, probes, context);
         let mut binding = Binding::default();
+        let mut of_others = 0;
         for (at, (row, diff)) in rows.rows().enumerate() {
-            if !self.fit.fits(row) || (!done.is_empty() && done.contains(&at)) || !is_own(row) {
+            if !self.fit.fits(row) || (!done.is_empty() && done.contains(&at)) {
+                continue;
+            }
+            if !is_own(row) {
+                of_others += 1;
                 continue;
             }
             if let Some(comparisons) = self.comparisons.as_deref().filter(|_| !flow.may_fail) {
@@ -253,11 +252,12 @@ impl Pipeline {
         let found = flow.bindings;
         let work = &mut self.work;
         work.runs += 1;
-        work.rows += rows.len() as u64;
+        let begun = (rows.len() - of_others) as u64;
+        work.rows += begun;
         work.bindings += found;
         work.derived += (context.out.len() - derived) as u64;
         work.nanos += start.elapsed().as_nanos() as u64;
-        let touched = rows.len() as u64 + found;
+        let touched = begun + found;
         self.forget_after(touched);
         touched
     }
@@ -320,19 +320,6 @@ impl Probe {
         parcel.words.extend(self.key.iter().chain(&self.keep).map(|slot| binding.slot(*slot)));
         parcel.diffs.push(diff);
         parcel.failures.extend(failure);
-    }
-
-    /// Adds the bindings of another worker to the batch.
-    fn receive(&mut self, parcel: &Parcel) {
-        let (keys, width) = (self.key.len(), self.key.len() + self.keep.len());
-        for at in 0..parcel.diffs.len() {
-            let (key, kept) = parcel.words[at * width..(at + 1) * width].split_at(keys);
-            let ProbeBatch { keys: places, bindings, .. } = &mut self.batch;
-            places.push(key.iter().copied(), bindings.diffs.len());
-            bindings.kept.extend_from_slice(kept);
-            bindings.diffs.push(parcel.diffs[at]);
-            bindings.failures.extend(parcel.failures.get(at));
-        }
     }
 
     /// Adds a binding to the batch. Returns whether the batch is full.
@@ -480,6 +467,22 @@ impl Flow<'_> {
         }
         if next.wait(binding, diff, failure) && next.batch.is_due(next.keep.len()) {
             self.work_off(probes, context);
+        }
+    }
+
+    /// Adds the bindings that another worker sent to the first probe's batch.
+    fn receive(&mut self, parcel: &Parcel, probes: &mut [Probe], context: &mut Context<'_>) {
+        let (keys, kept) = (probes[0].key.len(), probes[0].keep.len());
+        for (at, diff) in parcel.diffs.iter().enumerate() {
+            let (key, slots) = parcel.words[at * (keys + kept)..(at + 1) * (keys + kept)].split_at(keys);
+            let ProbeBatch { keys: places, bindings, .. } = &mut probes[0].batch;
+            places.push(key.iter().copied(), bindings.diffs.len());
+            bindings.kept.extend_from_slice(slots);
+            bindings.diffs.push(*diff);
+            bindings.failures.extend(parcel.failures.get(at));
+            if probes[0].batch.is_full() && probes[0].batch.is_due(kept) {
+                self.work_off(probes, context);
+            }
         }
     }
 

@@ -47,12 +47,7 @@ impl PipelineEnd {
 
     /// Converts a binding that needs no evaluation and cannot fail. Returns whether that was possible.
     #[inline]
-    pub(crate) fn take_slots(
-        &self,
-        binding: &impl Slots,
-        diff: Diff,
-        context: &mut Context<'_>,
-    ) -> bool {
+    pub(crate) fn take_slots(&self, binding: &impl Slots, diff: Diff, context: &mut Context<'_>) -> bool {
         let PipelineEnd::Slots(slots) = self else { return false };
         context.out.push_words(slots.iter().map(|slot| binding.slot(*slot)), diff);
         true

@@ -14,6 +14,7 @@ use super::errors::Refusal;
 use super::pipeline::{Context, Parcel};
 use super::placement::{Move, Place, Placement, owner};
 use super::rule::PipelineAt;
+use super::trace::View;
 use crate::symbol::{Symbol, Symbols};
 use nlog_plan::query::RelationId;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Packet {
     /// Relations that have changed at the sender.
     changed: Vec<usize>,
+    /// Indexes of which the sender has the first rows.
+    filled: Vec<usize>,
     blocks: Vec<Block>,
 }
 
@@ -162,6 +165,38 @@ impl Rounds {
     }
 }
 
+/// The indexes that have ever had a row at any worker: before a transaction, and in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Filled {
+    before: Vec<bool>,
+    after: Vec<bool>,
+}
+
+impl Filled {
+    pub(crate) fn none(indexes: usize) -> Self {
+        Filled { before: vec![false; indexes], after: vec![false; indexes] }
+    }
+
+    /// Whether an index may have rows.
+    pub(crate) fn is_filled(&self, index: usize, view: View) -> bool {
+        match view {
+            View::Before => self.before[index],
+            View::After => self.after[index],
+        }
+    }
+
+    fn add(&mut self, indexes: &[usize]) {
+        for index in indexes {
+            self.after[*index] = true;
+        }
+    }
+
+    /// Ends a transaction.
+    pub(crate) fn end(&mut self) {
+        self.before.clone_from(&self.after);
+    }
+}
+
 impl State {
     /// Begins a transaction: takes changes of inputs, which are the same at all workers.
     pub(crate) fn begin_rounds(&mut self, changes: &[(RelationId, Delta)], facts: bool) -> Rounds {
@@ -169,7 +204,8 @@ impl State {
             self.state_facts();
         }
         for (id, delta) in changes {
-            self.had_rows[id.0 as usize] |= !delta.is_empty();
+            let first = self.first_rows(id.0 as usize, delta);
+            self.filled.add(&first);
             if let Err(refusal) = self.change(*id, delta.clone()) {
                 self.errors.note(&refusal);
             }
@@ -293,8 +329,12 @@ impl State {
                 own.push((index, rows));
             }
         }
+        let first = changed.iter().flat_map(|at| self.first_rows(*at, &self.relations[*at].delta));
+        let filled: Vec<usize> = first.collect();
+        self.filled.add(&filled);
         for packet in &mut out {
             packet.changed.clone_from(&changed);
+            packet.filled.clone_from(&filled);
         }
         (out, changed, own)
     }
@@ -309,6 +349,7 @@ impl State {
     ) -> Result<(), Refusal> {
         let mut agreed: BTreeSet<usize> = changed.iter().copied().collect();
         for packet in arrived {
+            self.filled.add(&packet.filled);
             agreed.extend(packet.changed);
             for block in packet.blocks {
                 if let Block::Index { index, rows } = block {
@@ -318,12 +359,18 @@ impl State {
         }
         let result = self.stage_received(changed, &received);
         for relation in agreed {
-            self.had_rows[relation] = true;
             for at in 0..self.uses[relation].len() {
                 self.schedule(self.uses[relation][at]);
             }
         }
         result
+    }
+
+    /// The indexes of a relation that had no rows at any worker so far as known, and get some of these.
+    fn first_rows(&self, relation: usize, rows: &Delta) -> Vec<usize> {
+        let indexes = self.indexed[relation].iter().copied();
+        let empty = indexes.filter(|index| !self.filled.is_filled(*index, View::After));
+        empty.filter(|index| rows.rows().any(|(row, _)| self.indexes[*index].fit.fits(row))).collect()
     }
 
     fn stage_received(&mut self, changed: &[usize], received: &[(usize, Delta)]) -> Result<(), Refusal> {
