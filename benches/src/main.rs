@@ -3,7 +3,7 @@
 //! Each runs Weft and a baseline in turns, each run in a separate process, and prints medians, ranges and ratios. The first
 //! pair of runs does not count. Both sides of a comparison must compute the same result, or the run fails.
 //!
-//! In reading order: [`measure`], [`process`], [`report`] (the table), [`engine`], [`inside`] (the engine inside timely), then a module for each comparison: [`figure6`] (a
+//! In reading order: [`measure`], [`meter`], [`process`], [`report`] (the table), [`engine`], [`inside`] (the engine inside timely), then a module for each comparison: [`figure6`] (a
 //! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
 //! (other engines), [`network`] (the network's own rules), [`first_packet`] (what ACLs cost a switch), [`daemon`] (memory of a whole controller), [`push`], [`hostile`] (a
 //! controller under attack), [`texts`], [`program`] and its generator [`nvp`].
@@ -18,6 +18,7 @@ mod inside;
 mod joins;
 mod layered;
 mod measure;
+mod meter;
 mod network;
 mod nvp;
 mod process;
@@ -68,6 +69,9 @@ struct Arguments {
     /// Flows to push in one bundle
     #[arg(long, default_value_t = 100_000, global = true)]
     flows: usize,
+    /// The program of benches/dbsp, which `cargo xtask bench` builds; without it, dbsp is left out
+    #[arg(long, global = true)]
+    dbsp: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Clone)]
@@ -91,7 +95,7 @@ enum Bench {
     /// The same joins with rows that come in small transactions to an engine that starts empty; against the plan made
     /// from the final statistics
     Arrival,
-    /// Figure 6 in other Datalogs: ascent, gringo, and Soufflé where it is installed
+    /// Figure 6 in other engines: dbsp, ascent, gringo, and Soufflé where it is installed
     Datalog,
     /// The network's own rules on nvp-eval: from objects to deltas, changes after it, flows of a host
     Network,
@@ -327,7 +331,7 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::Layered => layered::lines(runs, arguments.layered()),
         Bench::Joins => joins::lines(arguments.seed),
         Bench::Arrival => joins::lines_of_arrival(arguments.seed),
-        Bench::Datalog => datalog::lines(runs, arguments.divisor),
+        Bench::Datalog => datalog::lines(runs, arguments.figure6(), arguments.dbsp.as_deref()),
         _ => {
             let parts = [
                 Bench::Figure6,

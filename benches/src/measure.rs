@@ -1,57 +1,12 @@
 //! Measures processes, runs both sides in turns, and summarises the runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::de::DeserializeOwned;
 
-/// The peak memory of this process, in mebibytes (`VmHWM` of proc(5)); 0 if the kernel does not report it.
-pub(crate) fn peak_mib() -> f64 {
-    status_mib("VmHWM:")
-}
-
-/// The current memory of this process, in mebibytes (`VmRSS` of proc(5)); 0 if the kernel does not report it.
-pub(crate) fn resident_mib() -> f64 {
-    status_mib("VmRSS:")
-}
-
-fn status_mib(field: &str) -> f64 {
-    std::fs::read_to_string("/proc/self/status")
-        .ok()
-        .and_then(|status| {
-            let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-            line.split_whitespace().next()?.parse::<f64>().ok()
-        })
-        .map_or(0.0, |kib| kib / 1024.0)
-}
-
-/// Processor time of this process, all threads together.
-pub(crate) fn cpu() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
-
-/// A clock for a section of work: wall time and processor time.
-pub(crate) struct Clock {
-    wall: Instant,
-    cpu: Duration,
-}
-
-impl Clock {
-    /// Now.
-    pub(crate) fn start() -> Clock {
-        let cpu = cpu();
-        Clock { wall: Instant::now(), cpu }
-    }
-
-    /// Time since then, and processor time.
-    pub(crate) fn stop(&self) -> (Duration, Duration) {
-        let wall = self.wall.elapsed();
-        (wall, cpu().saturating_sub(self.cpu))
-    }
-}
+pub(crate) use crate::meter::{Clock, cpu, peak_mib, resident_mib};
 
 /// The peak memory of any ended child of this process, in mebibytes.
 pub(crate) fn peak_of_children_mib() -> Result<f64> {
@@ -61,10 +16,14 @@ pub(crate) fn peak_of_children_mib() -> Result<f64> {
 
 /// Runs this program again with these arguments, and reads the one JSON value that it prints.
 pub(crate) fn child<T: DeserializeOwned>(arguments: &[&str]) -> Result<T> {
-    let program = std::env::current_exe().context("cannot find this program's file")?;
+    child_of(&std::env::current_exe().context("cannot find this program's file")?, arguments)
+}
+
+/// Runs a program with these arguments, and reads the one JSON value that it prints.
+pub(crate) fn child_of<T: DeserializeOwned>(program: &Path, arguments: &[&str]) -> Result<T> {
     let output = Command::new(program).args(arguments).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
-        bail!("`{}` failed ({})", arguments.join(" "), output.status);
+        bail!("`{} {}` failed ({})", program.display(), arguments.join(" "), output.status);
     }
     serde_json::from_slice(&output.stdout).context("a run printed something that is no result")
 }

@@ -1,4 +1,8 @@
-//! Figure 6 in other Datalogs, cold: the same rules, in the order in which the paper has them, and the same rows.
+//! Figure 6 in other engines.
+//!
+//! `dbsp` is incremental, as Weft is: a circuit written by hand loads the same rows and runs the same transactions ([`dbsp`]).
+//! The others are Datalogs that support no incremental changes, so only their load is compared, cold: the same rules, in the
+//! order in which the paper has them, and the same rows.
 //!
 //! - `ascent` compiles rules into Rust: it reads no text at run time and plans nothing. It is compared with Weft from
 //!   numbers in memory to numbers in memory. Compiling and planning are not timed on either side.
@@ -6,11 +10,10 @@
 //!   Whole processes from files to files are compared with `weft eval`. Each reads facts in its own format: gringo as
 //!   terms, Soufflé as tab-separated columns, Weft as JSON. Weft makes real matches and actions and writes rows in
 //!   order. An engine that is not installed is skipped, with a note.
-//!
-//! None of them supports incremental changes, so only the load is compared.
 
 #[cfg(feature = "datalog")]
 pub(crate) mod compiled;
+mod dbsp;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,6 +24,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
+use crate::figure6;
 use crate::figure6::json::{self, Figures, Sum};
 use crate::figure6::workload::{Network, Rows};
 use crate::measure;
@@ -166,9 +170,16 @@ pub(crate) fn run(other: Other, folder: &Path) -> Result<Figures> {
     Ok(Figures { wall_s, peak_mib, output: other.output(folder)? })
 }
 
-/// All that are there.
-pub(crate) fn lines(runs: usize, divisor: usize) -> Result<Vec<Line>> {
-    let mut lines = Vec::new();
+/// All that are there. `dbsp` is the program of `benches/dbsp`.
+pub(crate) fn lines(runs: usize, run: figure6::Run, dbsp: Option<&Path>) -> Result<Vec<Line>> {
+    let divisor = run.divisor;
+    let mut lines = match dbsp {
+        Some(program) => dbsp::lines(runs, run, program)?,
+        None => {
+            eprintln!("dbsp was not built and is left out");
+            Vec::new()
+        }
+    };
     #[cfg(feature = "datalog")]
     lines.extend(compiled::lines(runs, divisor)?);
     let folder = tempfile::tempdir().context("cannot make a folder for facts")?;

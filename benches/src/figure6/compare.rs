@@ -110,3 +110,24 @@ pub(crate) fn against(runs: usize, run: Run, side: Side, name: &str) -> Result<V
         line("… peak memory, MiB", 0, &pairs, Aim::None, |run| run.peak_mib),
     ])
 }
+
+/// Compares the load, and transactions after it, with those of another program, whose runs `theirs` makes.
+pub(crate) fn beside(
+    runs: usize,
+    run: Run,
+    name: &str,
+    theirs: impl FnMut() -> Result<Figures>,
+) -> Result<Vec<Line>> {
+    let agree = |ours: &Figures, theirs: &Figures| super::agree(&ours.output, &theirs.output);
+    let pairs = measure::in_turns(runs, || child(Side::WeftIds, run), theirs, agree)?;
+    let mut lines = Vec::new();
+    let mut add = |what: &str, digits, aim, of| lines.push(line(what, digits, &pairs, aim, of));
+    add(&format!("{name}, s"), 3, Aim::Ratio(1.0), |run| run.load_s);
+    add("… processor time, s", 3, Aim::None, |run| run.load_cpu_s);
+    add("… peak memory, MiB", 0, Aim::None, |run| run.peak_mib);
+    add("… 10 ports moved, median ms", 3, Aim::None, |run| run.moved.median_ms);
+    add("… 10 ports moved, p99 ms", 3, Aim::None, |run| run.moved.p99_ms);
+    add("… 10 ports added, median ms", 3, Aim::None, |run| run.added.median_ms);
+    add("… 10 ports added, p99 ms", 3, Aim::None, |run| run.added.p99_ms);
+    Ok(lines)
+}

@@ -127,6 +127,20 @@ impl Dataflow {
         worker.step_while(|| self.probe.less_than(&self.time));
         (net(&self.flows), net(&self.tunnels))
     }
+
+    /// Runs a transaction and times it.
+    fn timed(&mut self, worker: &mut Worker, change: &Change) -> Outcome {
+        let clock = Clock::start();
+        let (flows, tunnels) = self.commit(worker, change);
+        let mut outcome = Outcome::after(&clock);
+        for ((host, stage, port), _, difference) in flows {
+            outcome.flow(host, stage, port, difference > 0);
+        }
+        for ((from, _, to), _, difference) in tunnels {
+            outcome.tunnel(from, to, difference > 0);
+        }
+        outcome
+    }
 }
 
 /// Rows with +1 or -1. The time, which is the same for all, stays in the tuples, because removing it would move all
@@ -146,18 +160,21 @@ fn net<T: Ord>(changes: &Changes<T>) -> Deltas<T> {
 pub(super) fn ids(network: Network, run: Run) -> Result<Figures> {
     timely::execute_directly(move |worker| {
         let mut dataflow = Dataflow::new(worker);
+        drive(&network, run.steps, |change| Ok(dataflow.timed(worker, &change)))
+    })
+}
+
+/// All transactions of a run, in order, with the answers of Open vSwitch.
+pub(super) fn transactions(network: Network, run: Run) -> Result<Vec<Change>> {
+    timely::execute_directly(move |worker| {
+        let mut dataflow = Dataflow::new(worker);
+        let mut transactions = Vec::new();
         drive(&network, run.steps, |change| {
-            let clock = Clock::start();
-            let (flows, tunnels) = dataflow.commit(worker, &change);
-            let mut outcome = Outcome::after(&clock);
-            for ((host, stage, port), _, difference) in flows {
-                outcome.flow(host, stage, port, difference > 0);
-            }
-            for ((from, _, to), _, difference) in tunnels {
-                outcome.tunnel(from, to, difference > 0);
-            }
+            let outcome = dataflow.timed(worker, &change);
+            transactions.push(change);
             Ok(outcome)
-        })
+        })?;
+        Ok(transactions)
     })
 }
 

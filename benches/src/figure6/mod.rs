@@ -1,26 +1,30 @@
 //! Figure 6 of the NVP paper (NSDI 2014) on `nvp-eval`: Weft's engine compared with the same dataflow written by hand.
 //!
 //! Both sides run the same transactions and report their output; only their own work is timed. In reading order:
-//! [`workload`], [`handwritten`] (the baseline), [`weft`] (ours), this file (one run), [`compare`] (many), [`json`]
-//! (whole processes), [`saved`] (saved states), [`live`] (rules added and removed).
+//! [`workload`], [`figures`] (what a run measures), [`handwritten`] (the baseline), [`weft`] (ours), this file (one run),
+//! [`compare`] (many), [`transactions`] (a file of them, for programs outside of this one), [`json`] (whole processes),
+//! [`saved`] (saved states), [`live`] (rules added and removed).
 
 pub(crate) mod compare;
+mod figures;
 mod handwritten;
 pub(crate) mod json;
 pub(crate) mod live;
 pub(crate) mod saved;
 #[cfg(test)]
 mod tests;
+pub(crate) mod transactions;
 mod weft;
 pub(crate) mod workload;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 
 use crate::measure::{self, Clock};
+pub(crate) use figures::{Figures, Latency, Output};
 pub(crate) use handwritten::address;
 use workload::{Change, Network, tunnel_port};
 
@@ -67,53 +71,6 @@ pub(crate) struct Run {
     pub(crate) steps: usize,
 }
 
-/// The measurements of one run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Figures {
-    /// From the first row in hand to the last delta in hand, in seconds.
-    pub(crate) load_s: f64,
-    /// Processor time of all threads for it, in seconds.
-    pub(crate) load_cpu_s: f64,
-    /// The peak memory of the process until the end of the load, including rows and deltas, in mebibytes.
-    pub(crate) peak_mib: f64,
-    /// Its memory after the load's rows and deltas were dropped, in mebibytes.
-    pub(crate) rest_mib: f64,
-    /// Transactions that move ports, in milliseconds.
-    pub(crate) moved: Latency,
-    /// What the engine does after each transaction that moves ports, while no transaction waits.
-    pub(crate) idle: Latency,
-    /// Transactions that add ports.
-    pub(crate) added: Latency,
-    /// Those that take them back.
-    pub(crate) removed: Latency,
-    /// The output, which must be the same for both sides.
-    pub(crate) output: Output,
-}
-
-/// Durations of many transactions, in milliseconds.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Latency {
-    /// Half took less.
-    pub(crate) median_ms: f64,
-    /// 99 in 100 took less.
-    pub(crate) p99_ms: f64,
-}
-
-/// The output of all transactions together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Output {
-    /// Flows after the load.
-    pub(crate) loaded: i64,
-    /// Flows in the end.
-    pub(crate) flows: i64,
-    /// OVSDB tunnels in the end.
-    pub(crate) tunnels: i64,
-    /// Rows inserted or deleted.
-    pub(crate) changes: u64,
-    /// The sum of the hashes of all rows inserted, less that of rows deleted.
-    pub(crate) checksum: u64,
-}
-
 /// The result of one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
@@ -125,12 +82,8 @@ pub(crate) struct Outcome {
     idle: Duration,
     /// OVSDB tunnels inserted (true) and deleted.
     tunnels: Vec<([u32; 2], bool)>,
-    /// The number of flows inserted, less those deleted.
-    flows: i64,
-    /// Rows inserted or deleted.
-    changes: u64,
-    /// Their hashes.
-    checksum: u64,
+    /// All rows inserted and deleted.
+    output: Output,
 }
 
 impl Outcome {
@@ -142,14 +95,13 @@ impl Outcome {
 
     /// A flow that came or went.
     pub(crate) fn flow(&mut self, host: u32, stage: u32, port: u32, came: bool) {
-        self.flows += if came { 1 } else { -1 };
-        self.count(hash([1, host, stage, port]), came);
+        self.output.flow(host, stage, port, came);
     }
 
     /// A tunnel that came or went.
     pub(crate) fn tunnel(&mut self, from: u32, to: u32, came: bool) {
         self.tunnels.push(([from, to], came));
-        self.count(hash([2, from, to, 0]), came);
+        self.output.tunnel(from, to, came);
     }
 
     /// Lets the engine do its maintenance, and times it.
@@ -158,12 +110,6 @@ impl Outcome {
         idle()?;
         self.idle = start.elapsed();
         Ok(())
-    }
-
-    fn count(&mut self, hash: u64, came: bool) {
-        self.changes += 1;
-        self.checksum =
-            if came { self.checksum.wrapping_add(hash) } else { self.checksum.wrapping_sub(hash) };
     }
 
     /// The answer of Open vSwitch: port numbers for new tunnels, none for removed ones.
@@ -175,15 +121,6 @@ impl Outcome {
         }
         change
     }
-}
-
-/// Mixes words into one; the sum over a set of rows serves as its checksum.
-fn hash(words: [u32; 4]) -> u64 {
-    words.into_iter().fold(0, |hash: u64, word| {
-        let mixed = (hash ^ u64::from(word)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        mixed ^ (mixed >> 32)
-    })
 }
 
 /// Makes a run in this process, which ends after it.
@@ -202,6 +139,13 @@ pub(crate) fn run(side: Side, run: Run) -> Result<Figures> {
     }
 }
 
+/// Writes all transactions of a run, with the answers of Open vSwitch, into a file.
+pub(crate) fn write(run: Run, file: &Path) -> Result<()> {
+    let transactions = handwritten::transactions(Network::nvp_eval(run.divisor), run)?;
+    std::fs::write(file, transactions::write(run.steps, &transactions))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
 /// Loads the network, moves ports, adds and removes some.
 ///
 /// The load includes the tunnels' port numbers, as after a restart. Each later transaction is followed by a second one
@@ -216,17 +160,17 @@ pub(crate) fn drive(
     let loaded = commit(load)?;
     let load_cpu_s = loaded.cpu.as_secs_f64();
     let peak_mib = measure::peak_mib();
-    let mut output = Output { loaded: loaded.flows, ..Output::default() };
+    let mut output = Output { loaded: loaded.output.flows, ..Output::default() };
     let load_s = loaded.took.as_secs_f64();
-    output.add(&loaded);
+    output.add(&loaded.output);
     drop(loaded);
     let rest_mib = measure::resident_mib();
 
     let mut step = |change: Change| -> Result<[Duration; 2]> {
         let first = commit(change)?;
         let second = commit(first.answer())?;
-        output.add(&first);
-        output.add(&second);
+        output.add(&first.output);
+        output.add(&second.output);
         Ok([first.took + second.took, first.idle + second.idle])
     };
     let (mut moved, mut idle) = (Vec::new(), Vec::new());
@@ -243,25 +187,4 @@ pub(crate) fn drive(
     }
     let [moved, idle, added, removed] = [moved, idle, added, removed].map(Latency::new);
     Ok(Figures { load_s, load_cpu_s, peak_mib, rest_mib, moved, idle, added, removed, output })
-}
-
-impl Output {
-    fn add(&mut self, outcome: &Outcome) {
-        self.flows += outcome.flows;
-        self.tunnels += outcome.tunnels.iter().map(|(_, came)| if *came { 1 } else { -1 }).sum::<i64>();
-        self.changes += outcome.changes;
-        self.checksum = self.checksum.wrapping_add(outcome.checksum);
-    }
-}
-
-impl Latency {
-    /// Of these durations.
-    pub(crate) fn new(mut durations: Vec<Duration>) -> Latency {
-        durations.sort();
-        let at = |part: f64| {
-            let index = ((durations.len().saturating_sub(1)) as f64 * part).round() as usize;
-            durations.get(index).map_or(0.0, |duration| duration.as_secs_f64() * 1e3)
-        };
-        Latency { median_ms: at(0.5), p99_ms: at(0.99) }
-    }
 }

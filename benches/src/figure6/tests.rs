@@ -21,11 +21,11 @@ fn all_sides_have_the_same_output() {
 #[test]
 fn the_checksum_tells_outputs_apart() {
     let count = |rows: &[[u32; 3]]| {
-        let mut outcome = Outcome::default();
+        let mut output = Output::default();
         for [host, stage, port] in rows {
-            outcome.flow(*host, *stage, *port, true);
+            output.flow(*host, *stage, *port, true);
         }
-        outcome.checksum
+        output.checksum
     };
     assert_eq!(count(&[[1, 2, 3], [4, 5, 6]]), count(&[[4, 5, 6], [1, 2, 3]]));
     assert_ne!(count(&[[1, 2, 3], [4, 5, 6]]), count(&[[1, 2, 6], [4, 5, 3]]));
