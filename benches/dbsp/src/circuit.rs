@@ -5,12 +5,13 @@
 //! are not made distinct, because no two ports share a stage number.
 
 use anyhow::{Result, anyhow};
+use dbsp::BatchReader as _;
 use dbsp::circuit::CircuitConfig;
-use dbsp::typed_batch::{IndexedZSetReader as _, SpineSnapshot};
+use dbsp::dynamic::DowncastTrait as _;
+use dbsp::trace::{BatchReader as _, Cursor as _};
+use dbsp::typed_batch::SpineSnapshot;
 use dbsp::utils::{Tup2, Tup3};
-use dbsp::{
-    DBSPHandle, DBData, IndexedZSetHandle, OrdZSet, OutputHandle, RootCircuit, Runtime, ZWeight,
-};
+use dbsp::{DBData, DBSPHandle, IndexedZSetHandle, OrdZSet, OutputHandle, RootCircuit, Runtime, ZWeight};
 
 use crate::workload::{self, Change};
 
@@ -47,9 +48,7 @@ fn pairs(rows: &workload::Rows) -> [&[[u32; 2]]; 5] {
 }
 
 fn weighted<R, K>(delete: &[R], insert: &[R], split: impl Fn(&R) -> (K, u32)) -> Weighted<K> {
-    let with = |weight| {
-        move |(key, value)| Tup2(key, Tup2(value, weight))
-    };
+    let with = |weight| move |(key, value)| Tup2(key, Tup2(value, weight));
     delete.iter().map(&split).map(with(-1)).chain(insert.iter().map(&split).map(with(1))).collect()
 }
 
@@ -77,22 +76,18 @@ impl Handles {
         let (locator, locator_in) = circuit.add_input_indexed_zset::<u32, u32>();
         let (stage, stage_in) = circuit.add_input_indexed_zset::<u32, u32>();
         let (tunnel_port, tunnel_port_in) = circuit.add_input_indexed_zset::<Tunnel, u32>();
-        let placed =
-            port.join_index(&presence, |port, switch, host| Some((*port, Tup2(*switch, *host))));
+        let placed = port.join_index(&presence, |port, switch, host| Some((*port, Tup2(*switch, *host))));
         let sources = placed.map_index(|(_, Tup2(switch, host))| (*switch, *host));
-        let sources = if std::env::var("HASHD").is_ok() { sources.hash_distinct() } else {sources.distinct()}
-            .join_index(&encap, |switch, host, encap| Some((*switch, Tup2(*host, *encap))));
+        let sources =
+            sources.distinct().join_index(&encap, |switch, host, encap| Some((*switch, Tup2(*host, *encap))));
         let destinations = placed
             .join_index(&stage, |_, Tup2(switch, host), stage| Some((*host, Tup2(*switch, *stage))))
-            .join_index(&locator, |host, Tup2(switch, stage), ip| {
-                Some((*switch, Tup3(*host, *ip, *stage)))
-            });
+            .join_index(&locator, |host, Tup2(switch, stage), ip| Some((*switch, Tup3(*host, *ip, *stage))));
         let tunnel = sources.join_index(&destinations, |_, Tup2(from, encap), Tup3(to, ip, stage)| {
             (from != to).then_some((Tup3(*from, *encap, *ip), *stage))
         });
         let flows = tunnel.join(&tunnel_port, |Tup3(from, _, _), stage, number| Tup3(*from, *stage, *number));
-        let tunnels = tunnel.map(|(tunnel, _)| *tunnel);
-        let tunnels = if std::env::var("HASHD").is_ok() { tunnels.hash_distinct() } else {tunnels.distinct()};
+        let tunnels = tunnel.map(|(tunnel, _)| *tunnel).distinct();
         Handles {
             pairs: [port_in, presence_in, encap_in, locator_in, stage_in],
             tunnel_port: tunnel_port_in,
@@ -137,10 +132,18 @@ fn append<K: DBData>(input: &IndexedZSetHandle<K, u32>, rows: &mut Weighted<K>) 
     }
 }
 
-/// The net changes of the last transaction. The iterator merges the batches that the steps of the transaction made.
-fn net<T: DBData>(output: &Out<T>) -> Vec<(T, ZWeight)> {
-    if std::env::var("CONS").is_ok() {
-    return output.concat().consolidate().iter().map(|(row, (), weight)| (row, weight)).collect()
+/// The net changes of the last transaction. The cursor merges the batches that the steps of the transaction made. dbsp's
+/// iterators take longer, because they box each row.
+fn net<T: DBData + Copy>(output: &Out<T>) -> Vec<(T, ZWeight)> {
+    let batch = output.concat();
+    let mut changes = Vec::with_capacity(batch.inner().len());
+    let mut cursor = batch.inner().cursor();
+    while cursor.key_valid() {
+        if cursor.val_valid() {
+            let weight = **cursor.weight();
+            changes.push((*cursor.key().downcast_checked::<T>(), weight));
+        }
+        cursor.step_key();
     }
-    output.concat().iter().map(|(row, (), weight)| (row, weight)).collect()
+    changes
 }
