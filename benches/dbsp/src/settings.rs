@@ -4,9 +4,9 @@
 //! steps that pass on at most 10,000 rows at a time (microsteps).
 //!
 //! `best` passes on all rows of a transaction in one step (`StepSize::FullSteps`). Microsteps bound the memory between
-//! operators and let workers overlap, but each leaves a batch of 10,000 rows in every trace, which the thread beside the
-//! worker then merges, and which a join meanwhile looks into one by one. In one step, the load leaves one batch. Its time
-//! was 0.82 of that by default, its processor time half; moves took the same time.
+//! operators, but each leaves a batch of at most 10,000 rows in every trace, which the thread beside the worker then merges.
+//! In one step, the load leaves one batch. Its time was 0.82 of that by default, its processor time half; moves took the
+//! same time.
 //!
 //! All else stays as it is by default, since nothing else was better (nvp-eval, medians of three runs each; a load, a move):
 //!
