@@ -173,13 +173,12 @@ pub(crate) fn run(other: Other, folder: &Path) -> Result<Figures> {
 /// All that are there. `dbsp` is the program of `benches/dbsp`.
 pub(crate) fn lines(runs: usize, run: figure6::Run, dbsp: Option<&Path>) -> Result<Vec<Line>> {
     let divisor = run.divisor;
-    let mut lines = match dbsp {
-        Some(program) => dbsp::lines(runs, run, program)?,
-        None => {
-            eprintln!("dbsp was not built and is left out");
-            Vec::new()
-        }
-    };
+    let mut lines = Vec::new();
+    if let Some(program) = dbsp {
+        lines.extend(dbsp::lines(runs, run, program)?);
+    } else {
+        eprintln!("dbsp was not built and is left out");
+    }
     #[cfg(feature = "datalog")]
     lines.extend(compiled::lines(runs, divisor)?);
     let folder = tempfile::tempdir().context("cannot make a folder for facts")?;
