@@ -69,9 +69,6 @@ struct Arguments {
     /// Flows to push in one bundle
     #[arg(long, default_value_t = 100_000, global = true)]
     flows: usize,
-    /// The program of benches/dbsp, which `cargo xtask bench` builds; without it, dbsp is left out
-    #[arg(long, global = true)]
-    dbsp: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Clone)]
@@ -331,7 +328,7 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::Layered => layered::lines(runs, arguments.layered()),
         Bench::Joins => joins::lines(arguments.seed),
         Bench::Arrival => joins::lines_of_arrival(arguments.seed),
-        Bench::Datalog => datalog::lines(runs, arguments.figure6(), arguments.dbsp.as_deref()),
+        Bench::Datalog => datalog::lines(runs, arguments.figure6()),
         _ => {
             let parts = [
                 Bench::Figure6,

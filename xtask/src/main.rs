@@ -109,16 +109,9 @@ fn bench(arguments: &[String]) -> Result<()> {
         ],
         None,
     )?;
-    let mut arguments = arguments.to_vec();
-    if beside_others(&arguments) {
-        match dbsp() {
-            Ok(program) => arguments.extend(["--dbsp".to_owned(), program.to_string_lossy().into_owned()]),
-            Err(why) => eprintln!("dbsp: not built: {why:#}"),
-        }
-    }
     let benches = release("weft-bench")?;
     let status = Command::new(&benches)
-        .args(&arguments)
+        .args(arguments)
         .env("PATH", with_system_folders())
         .status()
         .with_context(|| format!("cannot start {}", benches.display()))?;
@@ -128,40 +121,11 @@ fn bench(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the benchmark that is named, or that which runs without a name, compares other engines. Every argument before the
-/// name belongs to an option: the option itself, or its value.
-fn beside_others(arguments: &[String]) -> bool {
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        if !argument.starts_with('-') {
-            return ["engine", "datalog", "all"].contains(&argument.as_str());
-        }
-        if !argument.contains('=') {
-            arguments.next();
-        }
-    }
-    true
-}
-
-/// Builds the program that runs dbsp, which is no part of the workspace, in a target folder of its own.
-fn dbsp() -> Result<PathBuf> {
-    let folder = target()?.join("dbsp");
-    let into = folder.to_string_lossy();
-    let manifest = "benches/dbsp/Cargo.toml";
-    cargo(&["build", "--release", "--locked", "--manifest-path", manifest, "--target-dir", &into], None)?;
-    Ok(folder.join("release").join("weft-bench-dbsp"))
-}
-
 /// A program of the release build.
 fn release(name: &str) -> Result<PathBuf> {
-    Ok(target()?.join("release").join(name))
-}
-
-/// The target folder.
-fn target() -> Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find this program's file")?;
     let target = own.parent().and_then(Path::parent).context("this program is not in a target folder")?;
-    Ok(target.to_owned())
+    Ok(target.join("release").join(name))
 }
 
 /// `PATH` with the folders of daemons, which the `PATH` of ordinary users lacks.

@@ -4,9 +4,10 @@
 //! starts; the handwritten dataflow ran them and wrote them there, with the answers of Open vSwitch. It runs twice: with
 //! the settings that dbsp has by default, and with those that are best for this work, which the program explains.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::figure6::{self, Run, compare};
 use crate::measure;
@@ -14,6 +15,19 @@ use crate::report::Line;
 
 /// The release of `dbsp` in the lock file of `benches/dbsp`.
 const VERSION: &str = "0.349.0";
+
+/// Builds the program in a target folder of its own, beside that of this program, and returns its file.
+pub(super) fn build() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find this program's file")?;
+    let folder = own.ancestors().nth(2).context("this program is not in a target folder")?.join("dbsp");
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/dbsp/Cargo.toml");
+    eprintln!("building dbsp, which takes some ten minutes the first time");
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--locked", "--quiet", "--manifest-path", manifest, "--target-dir"]);
+    let status = cargo.arg(&folder).status().context("cannot start cargo")?;
+    ensure!(status.success(), "cargo failed ({status})");
+    Ok(folder.join("release").join("weft-bench-dbsp"))
+}
 
 /// Many runs of both.
 pub(super) fn lines(runs: usize, run: Run, program: &Path) -> Result<Vec<Line>> {

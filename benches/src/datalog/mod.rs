@@ -170,14 +170,13 @@ pub(crate) fn run(other: Other, folder: &Path) -> Result<Figures> {
     Ok(Figures { wall_s, peak_mib, output: other.output(folder)? })
 }
 
-/// All that are there. `dbsp` is the program of `benches/dbsp`.
-pub(crate) fn lines(runs: usize, run: figure6::Run, dbsp: Option<&Path>) -> Result<Vec<Line>> {
+/// All that are there.
+pub(crate) fn lines(runs: usize, run: figure6::Run) -> Result<Vec<Line>> {
     let divisor = run.divisor;
     let mut lines = Vec::new();
-    if let Some(program) = dbsp {
-        lines.extend(dbsp::lines(runs, run, program)?);
-    } else {
-        eprintln!("dbsp was not built and is left out");
+    match dbsp::build() {
+        Ok(program) => lines.extend(dbsp::lines(runs, run, &program)?),
+        Err(why) => eprintln!("dbsp: not built: {why:#}"),
     }
     #[cfg(feature = "datalog")]
     lines.extend(compiled::lines(runs, divisor)?);

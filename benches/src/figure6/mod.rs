@@ -13,6 +13,7 @@ pub(crate) mod live;
 pub(crate) mod saved;
 #[cfg(test)]
 mod tests;
+#[cfg_attr(not(test), allow(dead_code, reason = "`benches/dbsp` reads what this program writes"))]
 pub(crate) mod transactions;
 mod weft;
 pub(crate) mod workload;
