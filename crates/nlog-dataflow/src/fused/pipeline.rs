@@ -163,6 +163,11 @@ impl Pipeline {
         })
     }
 
+    /// Whether all probed indexes have had rows, at some worker.
+    pub(crate) fn may_find(&self, filled: &Filled) -> bool {
+        self.probes.iter().all(|probe| filled.is_filled(probe.index.0 as usize, probe.view))
+    }
+
     /// The number of times that a binding can be sent to another worker on its way to the end.
     pub(crate) fn sends(&self) -> usize {
         self.probes.iter().filter(|probe| matches!(probe.movement, Move::Send(_))).count()

@@ -127,9 +127,14 @@ impl Rounds {
     }
 
     fn begin_level(&mut self, state: &mut State) -> Option<Vec<Packet>> {
-        (self.level, self.derivations) = state.begin_level()?;
-        let rounds = state.rounds_of_bindings(&self.derivations);
-        self.bindings(state, rounds)
+        loop {
+            (self.level, self.derivations) = state.begin_level()?;
+            match (state.rounds_of_bindings(&self.derivations), self.purpose) {
+                (None, Purpose::Transaction) => {}
+                // Rows that are derived again come from groups too.
+                (rounds, _) => return self.bindings(state, rounds.unwrap_or(0)),
+            }
+        }
     }
 
     /// The next round, if bindings may move in this many more rounds.
@@ -229,9 +234,19 @@ impl State {
         (0..self.placement.peers).map(|_| Packet::default()).collect()
     }
 
-    /// The number of rounds after which no binding is in transit.
-    fn rounds_of_bindings(&mut self, derivations: &[Derivation]) -> usize {
-        pending(derivations).into_iter().map(|at| self.pipeline(at).sends()).max().unwrap_or(0)
+    /// The number of rounds after which no binding is in transit. `None` if no worker derives anything.
+    fn rounds_of_bindings(&mut self, derivations: &[Derivation]) -> Option<usize> {
+        self.busy(derivations).into_iter().map(|at| self.pipeline(at).sends()).max()
+    }
+
+    /// The pipelines of a level that may find something at some worker. All workers agree on them.
+    fn busy(&mut self, derivations: &[Derivation]) -> Vec<PipelineAt> {
+        let mut busy = pending(derivations);
+        busy.retain(|at| {
+            let pipeline = &self.rules[at.rule].parts[at.part].pipelines[at.pipeline];
+            pipeline.may_find(&self.filled)
+        });
+        busy
     }
 
     fn send_bindings(&mut self, derivations: &[Derivation]) -> Vec<Packet> {
@@ -282,7 +297,7 @@ impl State {
     /// Takes the results of pipelines that belong to other workers. `None` if no pipeline can have such results.
     fn send_ends(&mut self, derivations: &mut [Derivation]) -> Option<Vec<Packet>> {
         let mut sent = Vec::new();
-        for at in pending(derivations) {
+        for at in self.busy(derivations) {
             if let Move::Send(columns) = self.pipeline(at).end_move() {
                 sent.push((at.rule, columns.clone()));
             }
