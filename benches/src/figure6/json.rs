@@ -167,8 +167,8 @@ pub(crate) fn lines(runs: usize, divisor: usize) -> Result<Vec<Line>> {
         Line::compared(what, digits, column(&pairs.0), column(&pairs.1), aim)
     };
     Ok(vec![
-        line("Figure 6 through weft eval, JSON to JSON, s", 2, Aim::AtMost(4.0), |run| run.wall_s),
-        line("… peak memory, MiB", 0, Aim::AtMost(800.0), |run| run.peak_mib),
+        line("Figure 6 through weft eval, JSON to JSON, s", 2, Aim::AtMost(1.0), |run| run.wall_s),
+        line("… peak memory, MiB", 0, Aim::AtMost(305.0), |run| run.peak_mib),
     ])
 }
 
