@@ -131,7 +131,8 @@ pub struct Engine {
 impl Engine {
     /// Plans the program and starts its workers.
     pub fn new(program: Arc<Program>, options: &Options) -> Result<Self, StartError> {
-        let (state, workers) = start(program, Arc::new(Symbols::new()), options)?;
+        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted(&program, options), &options.planning));
+        let (state, workers) = start(plan, Arc::new(Symbols::new()), options.attribute, options.workers)?;
         Ok(Engine::with(state, workers, options))
     }
 
@@ -510,27 +511,18 @@ fn wanted(program: &Program, options: &Options) -> BTreeSet<TableId> {
     ids.filter(|id| options.observe.include(&program.schema, *id)).collect()
 }
 
-/// Plans a program and starts an engine for it in this process.
+/// Starts workers for a plan in this process.
 fn start(
-    program: Arc<Program>,
-    symbols: Arc<Symbols>,
-    options: &Options,
-) -> Result<(State, Option<Workers>), StartError> {
-    let wanted = wanted(&program, options);
-    start_plan(Arc::new(Plan::new(program, &wanted, &options.planning)), symbols, options)
-}
-
-/// Starts an engine for a plan in this process.
-fn start_plan(
     plan: Arc<Plan>,
     symbols: Arc<Symbols>,
-    options: &Options,
+    attribute: bool,
+    workers: usize,
 ) -> Result<(State, Option<Workers>), StartError> {
-    match options.workers {
+    match workers {
         0 => Err(StartError::NoWorkers),
-        1 => Ok((State::new(plan, symbols, options.attribute), None)),
+        1 => Ok((State::new(plan, symbols, attribute), None)),
         count => {
-            let started = threads::start(&plan, &symbols, options.attribute, count);
+            let started = threads::start(&plan, &symbols, attribute, count);
             let (state, workers) = started.map_err(StartError::Workers)?;
             Ok((state, Some(workers)))
         }

@@ -15,9 +15,20 @@ use nlog_dataflow::{Kind, Options};
 use nlog_reference::Reference;
 
 fn options(attribute: bool) -> Options {
+    options_of(attribute, 1)
+}
+
+fn options_of(attribute: bool, workers: usize) -> Options {
     // Combine attribution with re-planning, so that both are tested.
     let plan_anew_from = if attribute { 1 } else { usize::MAX };
-    Options { engine: Kind::Fused, observe: Tables::All, attribute, plan_anew_from, ..Options::default() }
+    Options {
+        engine: Kind::Fused,
+        observe: Tables::All,
+        attribute,
+        plan_anew_from,
+        workers,
+        ..Options::default()
+    }
 }
 
 /// The same program with only some of its rules.
@@ -100,10 +111,18 @@ fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
     let Some(whole) = case.compile() else { return Ok(()) };
     let mut random = Random::new(seed);
     let attribute = seed.is_multiple_of(2);
-    let options = options(attribute);
+    // Threads go over to one worker for an edit, and back in idle time.
+    let options = options_of(attribute, [1, 1, 2, 3][seed as usize / 2 % 4]);
     let mut engine = Engine::new(some_rules(&whole, &mut random), &options).expect("it starts");
     let mut begun = false;
     for step in 0..case.steps() {
+        if random.chance(50) {
+            engine.idle().expect("it works");
+            let workers = engine.loads().expect("it works").len();
+            if workers != options.workers {
+                return Err(format!("step {step}: {workers} workers, not {}", options.workers));
+            }
+        }
         let program = Arc::clone(engine.program());
         let transaction = case.transaction(step, &program, &mut |table: TableId| {
             engine.contents(table).expect("inputs are always there")

@@ -18,13 +18,14 @@ reach(port, ip) :-
     on(port, hv), at(hv, ip);
 ";
 
-/// Runs lines in the engine and in the reference, which must print the same.
+/// Runs lines in the engine, with one thread and with two, and in the reference, which must all print the same.
 #[track_caller]
 fn both(folder: &Folder, lines: &str, more: &[&str]) -> Outcome {
     let run =
         |way: &[&str]| folder.weft_reading(lines, &[&["eval", "p.nlog", "-i", "-"][..], way, more].concat());
     let (engine, reference) = (run(&[]), run(&["--reference"]));
     assert_eq!(engine, reference, "for\n{lines}");
+    assert_eq!(engine, run(&["--workers", "2"]), "with two threads, for\n{lines}");
     engine
 }
 
@@ -220,7 +221,7 @@ fn what_takes_no_edits_says_so() {
     let lines = [ROWS, edit, "{}"].join("\n");
     for (way, why) in [
         (&["--engine", "composed"][..], "the composed engine cannot change its rules while it runs"),
-        (&["--engine", "fused", "--workers", "2"], "rules can only be changed with one worker"),
+        (&["--processes", "2"], "rules cannot be changed while several processes share the work"),
     ] {
         let outcome = folder.weft_reading(&lines, &[&["eval", "p.nlog", "-i", "-"], way].concat());
         let refused: Vec<&str> =

@@ -36,7 +36,7 @@ use super::fault::{Fault, inject};
 use super::inputs::{Changes, Inputs};
 use super::pipeline::Work;
 use super::workers::{Load, Workers};
-use super::{COLLECT_IDLE, Engine, live, output, start_plan, wanted};
+use super::{COLLECT_IDLE, Engine, live, output, start, wanted};
 use crate::symbol::Symbols;
 
 /// Plan before running a transaction of at least this many rows. Below it, any plan is fast enough.
@@ -89,6 +89,7 @@ impl Engine {
     pub fn idle(&mut self) -> Result<bool, CommitError> {
         self.guarded(|engine| {
             let differs = engine.plan_if_due(IDLE, None)?;
+            engine.share_work_again()?;
             // The others merge while this worker does.
             if engine.workers.as_mut().is_some_and(|workers| workers.merge().is_err()) {
                 return Err(engine.lost());
@@ -121,19 +122,52 @@ impl Engine {
             self.state.begin_measuring();
             return Ok(false);
         }
+        if self.workers.is_some() || !self.facts {
+            return self.load_anew(&plan, self.options.workers);
+        }
         let loads = self.loads()?;
-        // Loading into a separate state leaves the current one intact: a failure only costs the new plan.
-        let gone_over = if self.workers.is_some() || !self.facts {
-            catch_unwind(AssertUnwindSafe(|| self.load_into(&plan))).unwrap_or(false)
-        } else {
-            self.go_over_to(&plan)
-        };
+        let gone_over = self.go_over_to(&plan);
         if gone_over {
-            self.gone = true;
-            self.state.begin_measuring();
-            self.keep_loads(loads)?;
+            self.adopt(loads)?;
         }
         Ok(gone_over)
+    }
+
+    /// Goes over to one worker, since an edit of rules takes the state of one.
+    pub(super) fn work_alone(&mut self) -> Result<(), CommitError> {
+        self.phase = "loading all rows into one worker";
+        let plan = Arc::clone(&self.state.plan);
+        if self.workers.is_some() && !self.load_anew(&plan, 1)? {
+            return Err(CommitError::Engine("all rows could not be loaded into one worker".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Goes back to several threads after edits of rules.
+    fn share_work_again(&mut self) -> Result<(), CommitError> {
+        if self.workers.is_none() && self.options.workers > 1 {
+            self.phase = "loading all rows into several workers";
+            let plan = Arc::clone(&self.state.plan);
+            self.load_anew(&plan, self.options.workers)?;
+        }
+        Ok(())
+    }
+
+    /// Loads all inputs into new workers with this plan. Returns whether that succeeded; if not, nothing changed.
+    fn load_anew(&mut self, plan: &Arc<Plan>, workers: usize) -> Result<bool, CommitError> {
+        let loads = self.loads()?;
+        let loaded = catch_unwind(AssertUnwindSafe(|| self.load_into(plan, workers))).unwrap_or(false);
+        if loaded {
+            self.adopt(loads)?;
+        }
+        Ok(loaded)
+    }
+
+    /// Begins to measure the work of new pipelines. `loads` is the work of all before.
+    fn adopt(&mut self, loads: Vec<Load>) -> Result<(), CommitError> {
+        self.gone = true;
+        self.state.begin_measuring();
+        self.keep_loads(loads)
     }
 
     /// Switches to another plan of the same program in place. Returns whether that succeeded.
@@ -154,10 +188,11 @@ impl Engine {
         is_same
     }
 
-    /// Switches to another plan by loading all inputs into new workers. Returns whether that succeeded.
-    fn load_into(&mut self, plan: &Arc<Plan>) -> bool {
+    /// Loads all inputs into new workers, which replace those of now once they have done so. Returns whether that succeeded.
+    fn load_into(&mut self, plan: &Arc<Plan>, workers: usize) -> bool {
         let symbols = Arc::clone(&self.state.symbols);
-        let Ok((mut state, mut workers)) = start_plan(Arc::clone(plan), symbols, &self.options) else {
+        let Ok((mut state, mut workers)) = start(Arc::clone(plan), symbols, self.options.attribute, workers)
+        else {
             return false;
         };
         if self.facts {
@@ -190,11 +225,15 @@ impl Engine {
     fn keep_loads(&mut self, before: Vec<Load>) -> Result<(), CommitError> {
         self.planning.done.clear();
         let now = self.loads()?;
-        let rest = before.into_iter().zip(now).map(|(before, now)| Load {
-            rows: before.rows.saturating_sub(now.rows),
-            bindings: before.bindings.saturating_sub(now.bindings),
-            derived: before.derived.saturating_sub(now.derived),
-            nanos: before.nanos.saturating_sub(now.nanos),
+        let rest = before.into_iter().enumerate().map(|(worker, before)| {
+            // Workers that are no longer there may come back.
+            let now = now.get(worker).copied().unwrap_or_default();
+            Load {
+                rows: before.rows.saturating_sub(now.rows),
+                bindings: before.bindings.saturating_sub(now.bindings),
+                derived: before.derived.saturating_sub(now.derived),
+                nanos: before.nanos.saturating_sub(now.nanos),
+            }
         });
         self.planning.done = rest.collect();
         Ok(())

@@ -17,6 +17,7 @@ use super::fault::{Fault, inject};
 use super::inputs::Inputs;
 use super::output::Output;
 use super::raw_delta::RawDelta;
+use super::workers::Workers;
 use super::{Engine, live};
 use crate::dataflow::Options;
 
@@ -42,12 +43,12 @@ pub enum ChangeError {
         /// The number of its rows.
         rows: usize,
     },
-    /// The engine has several workers.
+    /// Several processes share the engine's work.
     #[error(
-        "rules can only be changed with one worker; start the engine with one worker, or restart it with \
+        "rules cannot be changed while several processes share the work; start with one process, or restart with \
         the new program"
     )]
-    Workers,
+    Processes,
     /// The engine is the composed one.
     #[error("the composed engine cannot change its rules while it runs; use the fused engine, or restart")]
     Composed,
@@ -70,13 +71,16 @@ impl Engine {
     /// Input tables keep their rows by name. Accepting the proposal deletes the rows of input tables that the new
     /// program lacks. Only the effects of the edit are computed, from the existing traces. The delta covers the new
     /// program's tables that `options` observe. It reports all rows of a new table as inserted.
+    ///
+    /// Several threads first load all rows into one worker. They share the work again after idle time.
     pub fn propose(&mut self, program: Arc<Program>, options: &Options) -> Result<Proposal<'_>, ChangeError> {
         self.is_sound()?;
-        if self.workers.is_some() {
-            return Err(ChangeError::Workers);
+        if self.workers.as_ref().is_some_and(Workers::have_own_symbols) {
+            return Err(ChangeError::Processes);
         }
         self.check_inputs(&program.schema)?;
         let (former, outputs) = self.guarded(|engine| {
+            engine.work_alone()?;
             loop {
                 match engine.change(&program, options) {
                     Err(NotChanged::Uncounted(name)) => engine.count_by_name(&name)?,
