@@ -60,11 +60,7 @@ impl State {
         carrier: &mut dyn Carrier,
     ) -> Result<Option<Delta>, Lost> {
         self.begin_again(again);
-        let mut rounds = Rounds::again(again.count.then_some(again.relation));
-        let mut arrived = Vec::new();
-        while let Some(out) = rounds.advance(self, arrived) {
-            arrived = carrier.exchange(out)?;
-        }
+        Rounds::again(again.count.then_some(again.relation)).run(self, carrier)?;
         let relation = &mut self.relations[again.relation.0 as usize];
         let rows = std::mem::replace(&mut relation.delta, Delta::new(relation.columns));
         let refusal = self.refusal();

@@ -423,7 +423,9 @@ impl State {
             let parts = self.rules.iter_mut().flat_map(|rule| &mut rule.parts);
             parts.flat_map(|part| &mut part.pipelines).for_each(Pipeline::drop_parcels);
         }
-        self.filled.end();
+        if self.placement.peers > 1 {
+            self.filled.end();
+        }
         if accepted {
             self.unmerged.extend(&self.reached);
             self.unmerged_groups.extend(&self.grouped);

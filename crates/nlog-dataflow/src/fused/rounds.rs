@@ -104,6 +104,15 @@ impl Rounds {
         Rounds { purpose: Purpose::Again(counted), ..Rounds::default() }
     }
 
+    /// Runs all rounds, with a carrier that waits for packets.
+    pub(crate) fn run(mut self, state: &mut State, carrier: &mut dyn Carrier) -> Result<(), Lost> {
+        let mut arrived = Vec::new();
+        while let Some(out) = self.advance(state, arrived) {
+            arrived = carrier.exchange(out)?;
+        }
+        Ok(())
+    }
+
     /// Continues with the packets of a round, one from each worker, or none at first. Returns the packets of the next
     /// round, one for each worker, or `None` if the transaction has no further rounds.
     pub(crate) fn advance(&mut self, state: &mut State, arrived: Vec<Packet>) -> Option<Vec<Packet>> {
@@ -225,7 +234,10 @@ impl State {
         while let Some((_, relation)) = self.agenda.relations.first().copied().filter(|(l, _)| *l == level) {
             self.agenda.relations.pop_first();
             self.reached.push(relation);
-            derivations.push(self.begin(relation));
+            let mut derivation = self.begin(relation);
+            // All workers agree on those that may find something at some worker.
+            derivation.pending.retain(|at| self.pipeline(*at).may_find(&self.filled));
+            derivations.push(derivation);
         }
         Some((level, derivations))
     }
@@ -235,25 +247,16 @@ impl State {
     }
 
     /// The number of rounds after which no binding is in transit. `None` if no worker derives anything.
-    fn rounds_of_bindings(&mut self, derivations: &[Derivation]) -> Option<usize> {
-        self.busy(derivations).into_iter().map(|at| self.pipeline(at).sends()).max()
-    }
-
-    /// The pipelines of a level that may find something at some worker. All workers agree on them.
-    fn busy(&mut self, derivations: &[Derivation]) -> Vec<PipelineAt> {
-        let mut busy = pending(derivations);
-        busy.retain(|at| {
-            let pipeline = &self.rules[at.rule].parts[at.part].pipelines[at.pipeline];
-            pipeline.may_find(&self.filled)
-        });
-        busy
+    fn rounds_of_bindings(&self, derivations: &[Derivation]) -> Option<usize> {
+        pending(derivations).into_iter().map(|at| self.pipeline(at).sends()).max()
     }
 
     fn send_bindings(&mut self, derivations: &[Derivation]) -> Vec<Packet> {
         let mut out = self.packets();
         for at in pending(derivations) {
             for (peer, packet) in out.iter_mut().enumerate() {
-                for (probe, parcel) in self.pipeline(at).parcels_for(peer) {
+                let pipeline = &mut self.rules[at.rule].parts[at.part].pipelines[at.pipeline];
+                for (probe, parcel) in pipeline.parcels_for(peer) {
                     packet.blocks.push(Block::Bindings { at, probe, parcel });
                 }
             }
@@ -269,8 +272,8 @@ impl State {
         }
     }
 
-    fn pipeline(&mut self, at: PipelineAt) -> &mut super::pipeline::Pipeline {
-        &mut self.rules[at.rule].parts[at.part].pipelines[at.pipeline]
+    fn pipeline(&self, at: PipelineAt) -> &super::pipeline::Pipeline {
+        &self.rules[at.rule].parts[at.part].pipelines[at.pipeline]
     }
 
     fn receive(&mut self, derivations: &mut [Derivation], at: PipelineAt, probe: usize, parcel: &Parcel) {
@@ -297,7 +300,7 @@ impl State {
     /// Takes the results of pipelines that belong to other workers. `None` if no pipeline can have such results.
     fn send_ends(&mut self, derivations: &mut [Derivation]) -> Option<Vec<Packet>> {
         let mut sent = Vec::new();
-        for at in self.busy(derivations) {
+        for at in pending(derivations) {
             if let Move::Send(columns) = self.pipeline(at).end_move() {
                 sent.push((at.rule, columns.clone()));
             }

@@ -229,12 +229,7 @@ fn run(
     changes: &[(RelationId, Delta)],
     facts: bool,
 ) -> Result<(), Lost> {
-    let mut rounds = state.begin_rounds(changes, facts);
-    let mut arrived = Vec::new();
-    while let Some(out) = rounds.advance(state, arrived) {
-        arrived = carrier.exchange(out)?;
-    }
-    Ok(())
+    state.begin_rounds(changes, facts).run(state, carrier)
 }
 
 /// Executes the orders of worker 0 until they end. `between` is called after each transaction.
