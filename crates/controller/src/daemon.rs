@@ -3,7 +3,6 @@
 //! The order matters. The steps that can fail because of the configuration come first (rules, address, state folder),
 //! then the journal. The controller touches a switch only after it has restored its whole state.
 
-use std::fs;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,8 +20,8 @@ use crate::config::{Listen, SocketMode};
 use crate::core::{Core, History, ProblemChanges, RestoreError};
 use crate::engine::{Engine, EngineError, Turn, Worker, log_problems};
 use crate::fleet::{Drivers, Fleet};
-use crate::journal::{Journal, JournalError, Replay};
-use crate::listener::Listener;
+use crate::journal::{Journal, JournalError, Lock, Replay};
+use crate::listener::{Listener, SocketFile};
 use crate::pb::controller_server::ControllerServer;
 use crate::requests::{MESSAGE_BYTES_MAX, WholeRequests};
 use crate::rules::{Rules, RulesError};
@@ -135,6 +134,9 @@ impl DaemonError {
 pub struct Daemon {
     engine: Engine,
     listen: Listen,
+    socket: Option<SocketFile>,
+    /// The lock of the state folder. A successor that holds it may use the socket's path, so it is released last of all.
+    _lock: Arc<Lock>,
     thread: oneshot::Receiver<Result<(), EngineError>>,
     server: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
     stop_server: oneshot::Sender<()>,
@@ -146,8 +148,9 @@ impl Daemon {
         let Parts { state, listen, socket_mode, probe, rules, evaluator, drivers } = parts;
         // The lock comes first: it proves that no process uses a socket left behind.
         let replay = Replay::open(&state)?;
+        let lock = replay.lock();
         let listener = Listener::bind(listen, socket_mode).await?;
-        let listen = listener.listen.clone();
+        let (listen, socket) = (listener.listen.clone(), listener.socket.clone());
         raise_descriptor_limit();
         if listen.is_open() {
             warn!(%listen, "insecure: other machines can connect and change the network, without encryption or authentication");
@@ -200,7 +203,7 @@ impl Daemon {
         let (stop_server, stopped) = oneshot::channel();
         let server = tokio::spawn(serve(listener, api, probe, stopped));
         info!(%listen, state = %state.display(), rules = packages, "controller started");
-        Ok(Daemon { engine, listen, thread: thread_end, server, stop_server })
+        Ok(Daemon { engine, listen, socket, _lock: lock, thread: thread_end, server, stop_server })
     }
 
     /// The address; if the configured port was 0, the assigned one.
@@ -236,10 +239,8 @@ impl Daemon {
             None => tokio::time::timeout(CALLS_GRACE, &mut self.server).await.ok(),
         };
         self.server.abort();
-        if let Listen::Unix(path) = &self.listen
-            && let Err(error) = fs::remove_file(path)
-        {
-            warn!(socket = %path.display(), %error, "cannot remove the socket");
+        if let Some(socket) = &self.socket {
+            socket.remove();
         }
         match engine_result {
             Some(Ok(result)) => result?,

@@ -22,11 +22,12 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use self::acknowledged::{Acknowledged, Position};
-use self::files::Lock;
+pub use self::files::Lock;
 pub use self::origins::add_calls;
 pub(crate) use self::origins::add_origins;
 pub use self::replay::Replay;
@@ -44,7 +45,7 @@ pub struct Journal<F = File> {
     /// The end of the journal. All records up to it are complete and on disk.
     end: Position,
     acknowledged: Acknowledged,
-    _lock: Lock,
+    _lock: Arc<Lock>,
 }
 
 /// The file operations that a journal needs. Tests substitute a file on a full disk.

@@ -9,9 +9,9 @@ use std::fs::{self, File};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -50,6 +50,42 @@ pub(crate) struct Listener {
     accept: Accept,
     /// The address; if the configured port was 0, the assigned one.
     pub(crate) listen: Listen,
+    /// The file of a unix socket.
+    pub(crate) socket: Option<SocketFile>,
+}
+
+/// The file of a unix socket that this process has bound.
+#[derive(Debug, Clone)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode, which another file at the path does not have.
+    inode: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> io::Result<SocketFile> {
+        Ok(SocketFile { path: path.to_owned(), inode: inode(path)? })
+    }
+
+    /// Removes the file, unless another one has taken its place.
+    pub(crate) fn remove(&self) {
+        let removed = match inode(&self.path) {
+            Ok(inode) if inode == self.inode => fs::remove_file(&self.path),
+            Ok(_) => {
+                debug!(socket = %self.path.display(), "another process has replaced the socket, which stays");
+                return;
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = removed {
+            warn!(socket = %self.path.display(), %error, "cannot remove the socket");
+        }
+    }
+}
+
+/// Device and inode of a file, which is not followed if it is a link.
+fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
 enum Accept {
@@ -83,10 +119,12 @@ impl Listener {
         let bound = match &listen {
             Listen::Tcp(address) => TcpListener::bind(address).await.and_then(|listener| {
                 let listen = Listen::Tcp(listener.local_addr()?);
-                Ok(Listener { accept: Accept::Tcp(listener), listen })
+                Ok(Listener { accept: Accept::Tcp(listener), listen, socket: None })
             }),
-            Listen::Unix(path) => bind_unix(path, socket_mode)
-                .map(|listener| Listener { accept: Accept::Unix(listener), listen: listen.clone() }),
+            Listen::Unix(path) => bind_unix(path, socket_mode).and_then(|listener| {
+                let socket = Some(SocketFile::of(path)?);
+                Ok(Listener { accept: Accept::Unix(listener), listen: listen.clone(), socket })
+            }),
         };
         bound.map_err(|error| {
             error!(%listen, %error, "cannot listen");
@@ -357,7 +395,7 @@ mod tests {
     async fn without_descriptors_there_are_pauses() {
         let attempts = Arc::new(AtomicUsize::new(0));
         let (accept, listen) = (Accept::Exhausted(attempts.clone()), Listen::default());
-        let incoming = Listener { accept, listen }.incoming();
+        let incoming = Listener { accept, listen, socket: None }.incoming();
         tokio::time::sleep(Duration::from_mins(1)).await;
         let attempts = attempts.load(Ordering::SeqCst);
         assert!((60..180).contains(&attempts), "{attempts} in a minute");

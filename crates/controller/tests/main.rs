@@ -21,6 +21,7 @@ mod numbers;
 mod other_rules;
 mod refused_state;
 mod routes;
+mod shutdown;
 mod support;
 mod trace;
 mod zones;

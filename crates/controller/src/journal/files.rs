@@ -80,9 +80,9 @@ pub(super) fn close_to_others(path: &Path, file: &File) -> Result<(), JournalErr
     Ok(())
 }
 
-/// The lock of a state folder. The system releases it when the process ends for any reason.
+/// The lock of a state folder. The system releases it when the last owner drops it, or when the process ends for any reason.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub struct Lock {
     _file: File,
     /// Whether the folder has been used before.
     pub(super) existed: bool,

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tracing::{error, warn};
 
@@ -39,7 +40,7 @@ pub struct Replay {
     known: Option<Position>,
     tail: Tail,
     done: bool,
-    lock: Lock,
+    lock: Arc<Lock>,
 }
 
 /// The part after the last complete record.
@@ -57,7 +58,7 @@ impl Replay {
     /// Opens the journal in a folder. Creates both if they do not exist.
     pub fn open(folder: &Path) -> Result<Replay, JournalError> {
         files::make_folder(folder)?;
-        let lock = files::lock(folder)?;
+        let lock = Arc::new(files::lock(folder)?);
         let path = folder.join(FILE);
         let known = acknowledged::read(folder)?;
         let there = files::is_there(&path)?;
@@ -105,6 +106,12 @@ impl Replay {
     /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The lock of the folder. Whoever holds it keeps other controllers away from the folder, and from what belongs to its
+    /// owner elsewhere.
+    pub fn lock(&self) -> Arc<Lock> {
+        self.lock.clone()
     }
 
     /// The number of records read.
