@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::open_vswitch::switch::Switch;
 use crate::support::driven::Driven;
 use crate::support::flows::{buckets, flows};
-use ovs_driver::{Changes, Channel, Config, Desired, Event, Patch};
+use ovs_driver::{Changes, Channel, Config, Desired, Event, Patch, Tunnel};
 
 fn standing(event: &Event) -> Option<usize> {
     match event {
@@ -290,4 +290,46 @@ async fn patch_ports_are_made_at_both_ends_once_the_bridge_is_there_and_go_toget
     let ports =
         |bridge: &str| ovs.vsctl(&["list-ports", bridge]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!((ports("br-int").as_str(), ports("br-phys").as_str()), ("mine p3", "mine-r p3-r"));
+}
+
+/// Two networks exchange their bridges, and one port becomes another kind, so names are free only while the change is made.
+#[tokio::test]
+async fn d9_patch_ports_that_move_to_other_bridges_are_never_refused() {
+    let ovs = Switch::start();
+    for bridge in ["br-a", "br-b"] {
+        ovs.vsctl(&["add-br", bridge, "--", "set", "bridge", bridge, "datapath_type=netdev"]);
+    }
+    let geneve = || Tunnel { encap: "geneve".parse().unwrap(), remote: "flow".parse().unwrap() };
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(Desired {
+        patches: patches(&[("phy-a", "br-a", "int-a"), ("phy-b", "br-b", "int-b")]),
+        tunnels: [("changing".to_owned(), geneve())].into(),
+        ..Desired::default()
+    }));
+    driven.synced().await;
+    driven.handle.push(
+        1,
+        Changes {
+            patches_add: patches(&[
+                ("phy-a", "br-b", "int-a"),
+                ("phy-b", "br-a", "int-b"),
+                ("changing", "br-a", "changing-r"),
+            ]),
+            tunnels_delete: ["changing".to_owned()].into(),
+            ..Changes::default()
+        },
+    );
+    driven.confirmed(1).await;
+    let refused: Vec<&Event> =
+        driven.seen.iter().filter(|event| matches!(event, Event::Refused { .. })).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    let ports =
+        |bridge: &str| ovs.vsctl(&["list-ports", bridge]).lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(ports("br-a"), ["changing-r", "int-b"]);
+    assert_eq!(ports("br-b"), ["int-a"]);
+    assert_eq!(ports("br-int"), ["changing", "phy-a", "phy-b"]);
+    for port in ["changing", "changing-r", "int-a", "int-b", "phy-a", "phy-b"] {
+        let ofport = ovs.vsctl(&["get", "interface", port, "ofport"]);
+        assert!(ofport.trim().parse::<u16>().is_ok(), "{port}: {ofport}");
+    }
 }

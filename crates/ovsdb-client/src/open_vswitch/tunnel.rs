@@ -93,7 +93,8 @@ pub struct TunnelOutcome {
 /// change. With a `patience`, waits until the change is in force and each port has its number.
 ///
 /// An existing tunnel port with this name on the right bridge is adopted, no matter who created it. An existing patch
-/// port is adopted only if it has the external ids. A port of another kind or on another bridge causes
+/// port is adopted only if it has the external ids. A tunnel or patch port of another kind or on another bridge is replaced in
+/// the same transaction if it has external ids with the same keys, which mark its owner. Any other port of this name causes
 /// [`Error::NameTaken`], and nothing is changed.
 pub async fn ensure_tunnels(
     client: &Client,
@@ -229,27 +230,50 @@ impl State {
         self.bridges.get(name).ok_or_else(|| Error::NoBridge { bridge: name.to_owned() })
     }
 
-    /// The interface with the spec's name, if it may be changed; `None` if the name is free.
-    fn tunnel(&self, bridge: &Bridge, spec: &TunnelSpec) -> Result<Option<&Interface>, Error> {
+    /// What has the spec's name.
+    fn namesake(&self, bridge: &Bridge, spec: &TunnelSpec) -> Result<Namesake<'_>, Error> {
         let name = &spec.name;
         let taken = |by: &str| Err(Error::NameTaken { name: name.clone(), by: by.to_owned() });
-        match (self.ports.get(name), self.interfaces.get(name)) {
-            (None, None) => Ok(None),
-            (Some(port), _) if !bridge.ports.contains(&port.uuid) => taken("a port of another bridge has it"),
-            (Some(port), Some(interface)) if port.interfaces == [interface.uuid].into() => {
-                let kind = interface.interface_type.as_str();
-                let mut ids = spec.external_ids.iter();
-                let marked = ids.all(|(key, value)| interface.external_ids.get(key) == Some(value));
-                match spec.tunnel_type.as_str() {
-                    PATCH if kind == PATCH && marked => Ok(Some(interface)),
-                    PATCH => taken("a port that is not ours has it"),
-                    _ if TUNNEL_TYPES.contains(&kind) => Ok(Some(interface)),
-                    _ => taken("a port that is no tunnel has it"),
-                }
+        let (port, interface) = match (self.ports.get(name), self.interfaces.get(name)) {
+            (None, None) => return Ok(Namesake::None),
+            (Some(port), Some(interface)) if port.interfaces == [interface.uuid].into() => (port, interface),
+            (Some(port), _) if !bridge.ports.contains(&port.uuid) => {
+                return taken("a port of another bridge has it");
             }
-            _ => taken("a bond or a part of one has it"),
+            _ => return taken("a bond or a part of one has it"),
+        };
+        let is_here = bridge.ports.contains(&port.uuid);
+        let is_patch = interface.interface_type == PATCH;
+        let has_mark = |(key, value): (&String, &String)| interface.external_ids.get(key) == Some(value);
+        if is_here && spec.tunnel_type == PATCH && is_patch && spec.external_ids.iter().all(has_mark) {
+            return Ok(Namesake::Kept(interface));
+        }
+        let is_tunnel = TUNNEL_TYPES.contains(&interface.interface_type.as_str());
+        if is_here && spec.tunnel_type != PATCH && is_tunnel {
+            return Ok(Namesake::Kept(interface));
+        }
+        let keys = spec.external_ids.keys();
+        let is_own =
+            !spec.external_ids.is_empty() && keys.clone().all(|key| interface.external_ids.contains_key(key));
+        let owner = self.bridges.values().find(|bridge| bridge.ports.contains(&port.uuid));
+        match owner {
+            Some(owner) if is_own && (is_patch || is_tunnel) => Ok(Namesake::Replaced(owner, port)),
+            _ if !is_here => taken("a port of another bridge has it"),
+            _ if spec.tunnel_type == PATCH => taken("a port that is not ours has it"),
+            _ => taken("a port that is no tunnel has it"),
         }
     }
+}
+
+/// What has the name of a spec.
+enum Namesake<'a> {
+    /// Nothing.
+    None,
+    /// An interface that becomes the desired one.
+    Kept(&'a Interface),
+    /// A port of the same owner on this bridge. It is of another kind or on another bridge, so it makes way in the transaction
+    /// that creates the desired one.
+    Replaced(&'a Bridge, &'a Port),
 }
 
 type Planned = Vec<(Ensured, PortStatus)>;
@@ -258,17 +282,23 @@ fn plan(bridge: &str, specs: &[TunnelSpec], found: &Outcomes) -> Result<Plan<Pla
     let state = State::read(found)?;
     // The bridge of the call is guarded even if only ports of other bridges change.
     let mut attached: BTreeMap<&str, Vec<crate::Atom>> = [(bridge, Vec::new())].into();
+    let mut detached = Vec::new();
     let mut operations = Vec::new();
     let mut planned = Vec::new();
     for (index, spec) in specs.iter().enumerate() {
         let bridge = spec.bridge.as_deref().unwrap_or(bridge);
-        match state.tunnel(state.bridge(bridge)?, spec)? {
-            None => {
+        match state.namesake(state.bridge(bridge)?, spec)? {
+            namesake @ (Namesake::None | Namesake::Replaced(..)) => {
+                if let Namesake::Replaced(owner, port) = namesake {
+                    attached.entry(&owner.name).or_default();
+                    let delete = Mutation::new("ports", Mutator::Delete, Datum::set([port.uuid]));
+                    detached.push(mutate(owner, delete));
+                }
                 operations.extend(creation(spec, index));
                 attached.entry(bridge).or_default().push(crate::Atom::NamedUuid(format!("port{index}")));
                 planned.push((Ensured::Created, PortStatus::Pending));
             }
-            Some(interface) => {
+            Namesake::Kept(interface) => {
                 let corrections = corrections(spec, interface);
                 let ensured = if corrections.is_empty() { Ensured::Unchanged } else { Ensured::Updated };
                 if ensured == Ensured::Updated {
@@ -292,6 +322,7 @@ fn plan(bridge: &str, specs: &[TunnelSpec], found: &Outcomes) -> Result<Plan<Pla
             operations.push(mutate(bridge, Mutation::new("ports", Mutator::Insert, Datum::set(ports))));
         }
     }
+    guarded.append(&mut detached);
     guarded.append(&mut operations);
     Ok(Plan::Send(guarded, planned))
 }
