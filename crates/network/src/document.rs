@@ -11,12 +11,9 @@ use serde_json::value::RawValue;
 use crate::field::{Fault, form};
 use crate::read::{Given, ID, KIND, name, read};
 use crate::tree::{Cancel, Items, Tree};
+use crate::yaml::Documents;
 use crate::{FaultCode, Kinds, Object, ObjectError, ObjectKey, Place};
 
-/// The size limit of one object's YAML, and the limit of its brackets. The parser takes quadratic time for nested
-/// brackets. Both limits are far beyond any real object.
-const YAML_BYTES_MAX: usize = 1 << 20;
-const YAML_BRACKETS_MAX: usize = 10_000;
 /// The most objects of a batch. More of them take too much memory, and the network too long for one transaction.
 const OBJECTS_MAX: usize = 1 << 20;
 /// The most faults that are listed. A user with more faults corrects these first.
@@ -155,34 +152,22 @@ impl Batch {
     }
 
     fn add_yaml(&mut self, name: &str, text: &str) {
-        let text = without_mark(text);
-        let readable = readable_yaml(text);
-        let name: Arc<str> = name.into();
-        for (document, number) in serde_norway::Deserializer::from_str(&text[..readable.bytes]).zip(1..) {
+        let (name, cancel): (Arc<str>, _) = (name.into(), self.cancel.clone());
+        for (number, document) in Documents::new(without_mark(text), &cancel) {
             if self.is_at_end() {
                 return;
             }
             let place = Place { document: name.clone(), unit: "document", number };
-            match Tree::new(&self.cancel).deserialize(document) {
+            match document {
                 Ok(Json::Null) => {}
                 Ok(value) => self.add(place, &value),
-                Err(error) => {
-                    self.unreadable(place, format!("not valid YAML: {}", cut(&error.to_string())));
-                    return;
-                }
+                Err(why) => self.unreadable(place, why),
             }
-        }
-        if let Some((number, why)) = readable.fault {
-            let place = Place { document: name, unit: "document", number };
-            self.unreadable(place, why);
         }
     }
 
     fn is_yaml(&self, text: &str) -> bool {
-        let text = without_mark(text);
-        let mut documents = serde_norway::Deserializer::from_str(text);
-        readable_yaml(text).fault.is_none()
-            && documents.all(|document| Tree::new(&self.cancel).deserialize(document).is_ok())
+        Documents::new(without_mark(text), &self.cancel).all(|(_, document)| document.is_ok())
     }
 
     /// Whether to stop reading: the reading is cancelled, or there are too many objects, or too many faults to list.
@@ -304,42 +289,6 @@ fn moved(error: &serde_json::Error, text: &str, part: &str) -> String {
     let shift =
         if error.line() > 1 { 0 } else { before.len() - before.rfind('\n').map_or(0, |feed| feed + 1) };
     format!("{message} at line {line} column {}", error.column() + shift)
-}
-
-/// The part of a YAML text that can be parsed in a short time.
-struct ReadableYaml {
-    /// The number of bytes from the beginning, in complete documents.
-    bytes: usize,
-    /// The number of the next document, and why it cannot be parsed.
-    fault: Option<(u32, String)>,
-}
-
-/// Finds documents that are too long or have too many brackets. A line that starts with `---` begins a document in
-/// any context.
-fn readable_yaml(text: &str) -> ReadableYaml {
-    let (mut number, mut begin, mut brackets, mut begun) = (1, 0, 0, false);
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        let is_mark = line
-            .strip_prefix("---")
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_whitespace()));
-        if is_mark && begun {
-            (number, begin, brackets) = (number + 1, offset, 0);
-        }
-        // A document marker before any content except comments does not end a document.
-        begun |= is_mark || !matches!(line.trim_start().bytes().next(), None | Some(b'#' | b'%'));
-        offset += line.len();
-        brackets += line.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
-        let why = if offset - begin > YAML_BYTES_MAX {
-            format!("is longer than {} MiB, the limit of one object", YAML_BYTES_MAX >> 20)
-        } else if brackets > YAML_BRACKETS_MAX {
-            format!("has more than {YAML_BRACKETS_MAX} opening brackets, the limit of one object")
-        } else {
-            continue;
-        };
-        return ReadableYaml { bytes: begin, fault: Some((number, why)) };
-    }
-    ReadableYaml { bytes: text.len(), fault: None }
 }
 
 #[cfg(test)]

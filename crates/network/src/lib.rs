@@ -77,6 +77,7 @@ pub mod store;
 mod tree;
 mod value;
 mod walk;
+mod yaml;
 
 pub use document::{Batch, Entry};
 pub use error::{FaultCode, ObjectError, Place};

@@ -1,4 +1,4 @@
-//! JSON values, read from YAML or JSON in bounded memory.
+//! JSON values, read from JSON in bounded memory, and the count of values that bounds an object of either format.
 
 use std::cell::Cell;
 use std::fmt;
@@ -30,30 +30,36 @@ impl Cancel {
     }
 }
 
-/// Reads one value. Keys of mappings must be texts and unique.
-pub(crate) struct Tree<'a> {
+/// Counts the values of one object, while it is read.
+pub(crate) struct Count<'a> {
     cancel: &'a Cancel,
     /// The number of further values allowed.
     left: Cell<usize>,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> Count<'a> {
     pub(crate) fn new(cancel: &'a Cancel) -> Self {
-        Tree { cancel, left: Cell::new(VALUES_MAX) }
+        Count { cancel, left: Cell::new(VALUES_MAX) }
     }
 
-    /// Counts a value.
-    fn count<E: de::Error>(&self) -> Result<(), E> {
+    /// Counts a value. The error says why it is one too many.
+    pub(crate) fn one(&self) -> Result<(), String> {
         if self.cancel.is_cancelled() {
-            return Err(E::custom("cancelled"));
+            return Err("cancelled".to_owned());
         }
-        let Some(left) = self.left.get().checked_sub(1) else {
-            return Err(E::custom(format_args!(
-                "has more than {VALUES_MAX} values, the limit of one object"
-            )));
-        };
-        self.left.set(left);
+        let left = self.left.get().checked_sub(1);
+        self.left
+            .set(left.ok_or_else(|| format!("has more than {VALUES_MAX} values, the limit of one object"))?);
         Ok(())
+    }
+}
+
+/// Reads one value. Keys of mappings must be texts and unique.
+pub(crate) struct Tree<'a>(Count<'a>);
+
+impl<'a> Tree<'a> {
+    pub(crate) fn new(cancel: &'a Cancel) -> Self {
+        Tree(Count::new(cancel))
     }
 }
 
@@ -69,7 +75,7 @@ impl<'de> DeserializeSeed<'de> for &Tree<'_> {
     type Value = Json;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
-        self.count()?;
+        self.0.one().map_err(de::Error::custom)?;
         deserializer.deserialize_any(self)
     }
 }

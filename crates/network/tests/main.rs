@@ -3,6 +3,7 @@
 mod derived;
 mod faults;
 mod kinds;
+mod memory;
 mod random;
 mod store;
 mod support;
