@@ -29,7 +29,7 @@ pub(crate) fn compare(flows: usize, runs: usize) -> Result<()> {
     let (mut ours, mut baseline) = (Vec::new(), Vec::new());
     for number in 0..=runs {
         empty(&host)?;
-        let pushed = runtime.block_on(push_bundle(&Sockets, &endpoint, &typed))?;
+        let pushed = runtime.block_on(push_bundle(&Sockets::default(), &endpoint, &typed))?;
         check(&host, flows)?;
         empty(&host)?;
         let start = Instant::now();

@@ -79,6 +79,10 @@ keys! {
     /// The most addresses that a host learns, on all ports of all switches. Above, the switch with the most loses the one that
     /// would age out first, so that one tenant does not push out the addresses of another.
     learned_addresses: NonZeroU32 = default_learned(), Some("65536"), "a number from 1";
+    /// The memory that all hosts together may make the controller hold beyond what is expected of each, in MiB. When it is used
+    /// up, the host that holds the most is disconnected, and tried again after half a minute. What is expected of a host is what it
+    /// should have, and 1 MiB for each of its two connections: about 150 interfaces.
+    switch_memory: NonZeroU32 = default_memory(), Some("128"), "a number from 1";
     /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or levels by module, such as
     /// `info,ovs_driver=debug`. The log goes to standard error.
     log: String = "info".to_owned(), Some("\"info\""), "a level, or a list of `MODULE=LEVEL`";
@@ -87,6 +91,11 @@ keys! {
 /// The most addresses that a host learns, unless configured: as many as 16 ports at their default limit.
 fn default_learned() -> NonZeroU32 {
     NonZeroU32::new(65_536).unwrap_or(NonZeroU32::MAX)
+}
+
+/// The memory of hosts, unless configured, in MiB: the flows of a host that has 400,000 of another controller.
+fn default_memory() -> NonZeroU32 {
+    NonZeroU32::new(128).unwrap_or(NonZeroU32::MAX)
 }
 
 /// A number of threads that evaluate rules.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nlog_data::{Evaluator, Tables};
 use nlog_dataflow::{Dataflow, Options};
+use ovs_driver::Peers;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -25,6 +26,10 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
     start_log(config)?;
     let rules = Arc::new(Rules::load(config.rules.paths())?);
+    let threads = std::thread::available_parallelism().map_or(2, |cores| (cores.get() / 2).max(2));
+    let memory = (config.switch_memory.get() as usize) << 20;
+    let peers = Peers::start(threads, memory, before_sleep)
+        .map_err(|error| DaemonError::Thread(format!("cannot start the threads of switches: {error}")))?;
     let parts = Parts {
         state: config.state.clone(),
         listen: config.listen.clone(),
@@ -32,7 +37,7 @@ pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         probe: PROBE,
         evaluator: dataflow(&rules, config.workers.get()),
         rules,
-        drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses }),
+        drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_keep_alive(IDLE_MAX)

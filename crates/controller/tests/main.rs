@@ -17,6 +17,7 @@ mod interface;
 mod learned;
 mod load;
 mod logical_flows;
+mod lying_hosts;
 mod numbers;
 mod other_rules;
 mod refused_state;

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Failure> {
     let flows =
         text.lines().filter(|line| !line.trim().is_empty()).map(read).collect::<Result<Vec<_>, _>>()?;
     let read = began.elapsed();
-    let pushed = ovs_driver::push_bundle(&Sockets, &endpoint, &flows).await?;
+    let pushed = ovs_driver::push_bundle(&Sockets::default(), &endpoint, &flows).await?;
     println!(
         "{} flows: read in {read:.3?}, connected in {:.3?}, in force after {:.3?}",
         flows.len(),

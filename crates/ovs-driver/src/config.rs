@@ -58,8 +58,11 @@ pub struct Timing {
     /// a switch has to take sent bytes and to complete a message. A switch that commits a large bundle answers
     /// nothing meanwhile: 0.5 s for 300,000 flows on an idle machine.
     pub stall_max: Duration,
-    /// The time allowed for a request that makes no progress while the switch answers echo requests.
+    /// The time allowed for a request that makes no progress while the switch answers echo requests. A request that makes
+    /// progress has ten times as long.
     pub request_max: Duration,
+    /// The least delay before the next attempt after the peer has broken a limit of size or memory.
+    pub limits_pause: Duration,
     /// The time allowed for ovs-vswitchd to put a change of its database in force.
     pub in_force_max: Duration,
     /// The interval at which groups are compared with the desired state. No switch reports changes of groups.
@@ -87,6 +90,7 @@ impl Default for Timing {
             probe_after: Duration::from_secs(5),
             stall_max: Duration::from_secs(10),
             request_max: Duration::from_secs(30),
+            limits_pause: Duration::from_secs(30),
             in_force_max: Duration::from_secs(5),
             compare_every: Duration::from_secs(30),
             repair_min: Duration::from_millis(100),

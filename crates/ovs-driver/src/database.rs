@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ovsdb_client::open_vswitch::{self, DATABASE, PortStatus};
 use ovsdb_client::{Client, Event as ClientEvent, Operation, Options, TransactError};
-use peer_connection::Dial;
+use peer_connection::{Dial, PeerMemory};
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::config::{Config, Timing};
@@ -41,12 +41,15 @@ pub(crate) fn connection(
     config: &Config,
     timing: &Timing,
     dialler: Arc<dyn Dial>,
+    memory: PeerMemory,
 ) -> Connection<impl Future<Output = ()> + Send + 'static> {
     let options = Options {
         probe_interval: timing.probe_after,
         probe_timeout: timing.probe_timeout(),
         backoff_min: timing.backoff_min,
         backoff_max: timing.backoff_max,
+        limits_pause: timing.limits_pause,
+        memory,
         ..Options::default()
     };
     let (client, events, session) =

@@ -14,6 +14,7 @@ use std::time::Instant;
 use openflow_rs::message::TlvMapping;
 use ovsdb_client::Operation;
 use ovsdb_client::open_vswitch::Interface;
+use peer_connection::PeerMemory;
 
 use crate::config::{Config, Timing};
 use crate::database::{Database, Status};
@@ -64,6 +65,7 @@ struct Basis {
 
 pub(crate) struct Driver {
     name: String,
+    memory: PeerMemory,
     timing: Timing,
     tunnel_option: Option<TlvMapping>,
     identity: Arc<Identity>,
@@ -116,7 +118,7 @@ enum Pass {
 impl Driver {
     pub(crate) fn new(
         config: &Config,
-        timing: &Timing,
+        (timing, memory): (&Timing, PeerMemory),
         identity: Arc<Identity>,
         intent: &Arc<Shared>,
         outbox: &Arc<Outbox>,
@@ -125,6 +127,7 @@ impl Driver {
     ) -> Self {
         Driver {
             name: config.name.clone(),
+            memory,
             timing: timing.clone(),
             tunnel_option: config.tunnel_option,
             identity,
@@ -192,6 +195,7 @@ impl Driver {
             if !intent.given {
                 return Pass::Done;
             }
+            self.memory.expect(intent.forwarding.expected_bytes());
             (intent.version(), intent.database.clone())
         };
         let added = self.add_to_database(database, &want).await;

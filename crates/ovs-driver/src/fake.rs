@@ -108,6 +108,13 @@ pub enum Fault {
     StallMidMessage,
     /// The fake ignores the message and goes on.
     Ignore,
+    /// The fake answers a request for groups, meters or flows with parts that describe nothing and are never the last, one every
+    /// four seconds.
+    EmptyParts,
+    /// The same with one group or flow in each part.
+    Trickle,
+    /// The fake answers a request for groups or flows with parts that describe ever more of them and are never the last.
+    Endless,
 }
 
 impl Fault {

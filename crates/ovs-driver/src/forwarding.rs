@@ -355,6 +355,18 @@ impl Forwarding {
         !no_group && !no_meter
     }
 
+    /// About the memory that the desired contents of the switch take while they are read, in bytes.
+    pub(crate) fn expected_bytes(&self) -> usize {
+        const OBJECT_BYTES: usize = 800;
+        let buckets: usize = self.wanted.values().map(|wanted| wanted.buckets.len()).sum();
+        OBJECT_BYTES * (self.flows.desired().len() + self.meters.desired().len() + buckets)
+    }
+
+    /// The number of objects of the switch that differ from the desired ones.
+    pub(crate) fn differing(&self) -> usize {
+        self.groups.differing() + self.flows.differing() + self.meters.differing()
+    }
+
     /// The number of groups, flows and meters that the switch refuses.
     pub(crate) fn refused(&self) -> usize {
         self.groups.refused() + self.flows.refused() + self.meters.refused()

@@ -29,8 +29,9 @@ pub const BUCKET_MAX: u32 = 0xffff_feff;
 
 /// The size limit of a part, in bytes of buckets.
 pub(crate) const PART_BYTES_MAX: usize = 60_000;
-/// The most parts of a group. A packet exceeds the number of copies that a switch makes long before.
-const PARTS_MAX: u32 = 32;
+/// The most parts of a group. A packet exceeds the number of copies that a switch makes long before. The parts of a larger group
+/// are too large, and are refused before they are sent.
+pub(crate) const PARTS_MAX: u32 = 32;
 /// The bucket that passes packets to the next part.
 const NEXT: u32 = 0xffff_ff00;
 /// The most bytes that the buckets of a group take that gives a packet to one of them.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_rs::Match;
-use peer_connection::{Dial, Sockets};
+use peer_connection::{Dial, MemoryBudget, PeerMemory, Sockets};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -97,7 +97,7 @@ impl Drop for Handle {
 
 /// Starts the driver of a switch, with the default limits. Must be called within a tokio runtime.
 pub fn spawn(config: Config, events: mpsc::Sender<(String, Event)>) -> Handle {
-    spawn_with(config, Timing::default(), Arc::new(Sockets), events)
+    spawn_with(config, Timing::default(), Arc::new(Sockets::default()), events)
 }
 
 /// Starts the driver of a switch with these limits; `dialler` makes its connections. Must be called within a tokio
@@ -106,6 +106,18 @@ pub fn spawn_with(
     config: Config,
     timing: Timing,
     dialler: Arc<dyn Dial>,
+    events: mpsc::Sender<(String, Event)>,
+) -> Handle {
+    let memory = MemoryBudget::default().peer(config.name.as_str());
+    spawn_within(config, timing, dialler, memory, events)
+}
+
+/// The same with a share of a budget.
+pub(crate) fn spawn_within(
+    config: Config,
+    timing: Timing,
+    dialler: Arc<dyn Dial>,
+    memory: PeerMemory,
     events: mpsc::Sender<(String, Event)>,
 ) -> Handle {
     let config = Arc::new(config);
@@ -117,7 +129,7 @@ pub fn spawn_with(
     let start = {
         let (config, intent, outbox) = (config.clone(), intent.clone(), outbox.clone());
         let readers = readers.clone();
-        move || start(&config, &timing, &dialler, &intent, (&outbox, &events), &readers)
+        move || start(&config, &timing, (&dialler, &memory), &intent, (&outbox, &events), &readers)
     };
     let failed = {
         let intent = intent.clone();
@@ -131,26 +143,26 @@ pub fn spawn_with(
 fn start(
     config: &Arc<Config>,
     timing: &Timing,
-    dialler: &Arc<dyn Dial>,
+    (dialler, memory): (&Arc<dyn Dial>, &PeerMemory),
     intent: &Arc<Shared>,
     (outbox, events): (&Arc<Outbox>, &mpsc::Sender<(String, Event)>),
     readers: &Readers,
 ) -> Tasks {
     let identity = Arc::new(Identity::new(config.datapath_id));
-    let connection = database::connection(config, timing, dialler.clone());
+    let connection = database::connection(config, timing, dialler.clone(), memory.clone());
     let (database, watch_database) =
         Database::new(connection.client, connection.events, config, timing, &identity, intent, outbox);
     let (openflow, keep_connected) = OpenFlow::new(
         config.clone(),
         timing,
-        dialler.clone(),
+        (dialler.clone(), memory.clone()),
         identity.clone(),
         intent.clone(),
         outbox.clone(),
     );
     readers.set(openflow.reader());
     let send_frames = openflow.reader().send_frames(intent.clone());
-    let driver = Driver::new(config, timing, identity, intent, outbox, database, openflow);
+    let driver = Driver::new(config, (timing, memory.clone()), identity, intent, outbox, database, openflow);
     let mut tasks = Tasks::default();
     tasks.spawn("that corrects the switch", driver.run());
     tasks.spawn("that watches the database", watch_database);

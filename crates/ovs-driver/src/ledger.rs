@@ -177,6 +177,11 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         self.in_flight.iter().flat_map(|changes| changes.iter().map(|change| &change.key))
     }
 
+    /// The number of objects whose value on the switch differs from the desired one.
+    pub(crate) fn differing(&self) -> usize {
+        self.outstanding.len() + self.refused.len() + self.in_flight()
+    }
+
     /// The number of desired changes that the switch refuses.
     pub(crate) fn refused(&self) -> usize {
         self.refused.len()

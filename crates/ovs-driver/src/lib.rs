@@ -77,6 +77,9 @@
 //! What bounds its connections is in the database before the flows that use it (`limits`), and so are the sets of IPFIX
 //! collectors that actions `sample` name (`collectors`) and the BFD sessions of tunnel ports (`bfd`).
 //!
+//! The drivers of a process share threads, the way to dial, and the memory that switches may take ([`Peers`]). What a switch or its
+//! database may make a driver hold is bounded, and charged to one budget.
+//!
 //! Nothing but an empty bridge is sent before both endpoints are known to lead to the same bridge (`identity`). The
 //! tasks of a driver are supervised (`supervisor`).
 //!
@@ -118,6 +121,7 @@ mod limits;
 mod meter;
 mod openflow;
 mod outbox;
+mod peers;
 mod pool;
 mod supervisor;
 mod view;
@@ -137,7 +141,8 @@ pub use meter::{METER_MAX, Meter, MeterCount};
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use openflow_rs::message::TlvMapping;
 pub use ovsdb_client::open_vswitch::FlowTable;
-pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, Sockets};
+pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, MemoryBudget, Resolver, Sockets};
+pub use peers::Peers;
 pub use pool::Pool;
 pub use tunnel_encap::{Encap, UnknownEncap};
 pub use zone::{ZONE_TABLE, ZoneOwner};

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_rs::message::FlowDescRequest;
-use peer_connection::{Dial, Endpoint, Reconnect};
+use peer_connection::{Dial, Endpoint, PeerMemory, Reconnect};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -174,7 +174,7 @@ impl OpenFlow {
     pub(crate) fn new(
         config: Arc<Config>,
         timing: &Timing,
-        dialler: Arc<dyn Dial>,
+        (dialler, memory): (Arc<dyn Dial>, PeerMemory),
         identity: Arc<Identity>,
         intent: Arc<Shared>,
         outbox: Arc<Outbox>,
@@ -187,6 +187,7 @@ impl OpenFlow {
             config,
             timing,
             dialler,
+            memory,
             identity,
             intent,
             outbox,
@@ -234,7 +235,7 @@ impl OpenFlow {
 pub(crate) fn messages(batch: &Batch) -> Vec<(usize, Vec<u8>)> {
     let message = |step: &steps::Step| {
         let mut bytes = bytes::BytesMut::new();
-        wire::put_step(&mut bytes, 1, batch, *step);
+        wire::put_step(&mut bytes, 1, batch, *step).expect("short");
         (step.place(batch), bytes.to_vec())
     };
     let (first, last) = (steps::meters_first(batch), steps::meters_last(batch));
@@ -247,6 +248,7 @@ struct Keeper {
     config: Arc<Config>,
     timing: Timing,
     dialler: Arc<dyn Dial>,
+    memory: PeerMemory,
     identity: Arc<Identity>,
     intent: Arc<Shared>,
     outbox: Arc<Outbox>,
@@ -260,7 +262,8 @@ impl Keeper {
     async fn run(mut self) {
         let mut reconnect = Reconnect::new(self.timing.backoff_min, self.timing.backoff_max);
         loop {
-            let error = match connect(&*self.dialler, &self.config.openflow, &self.timing).await {
+            let error = match connect(&*self.dialler, &self.config.openflow, &self.timing, &self.memory).await
+            {
                 Ok(mut session) => self.use_session(&mut session, &mut reconnect).await,
                 Err(error) => {
                     self.identity.openflow_is_silent();
@@ -269,7 +272,10 @@ impl Keeper {
             };
             self.intent.lock().disconnected(Channel::OpenFlow);
             let why = format!("{}: {error}", self.config.openflow);
-            let retry = reconnect.failed(&why);
+            let mut retry = reconnect.failed(&why);
+            if error.breaks_limits() {
+                retry.delay = retry.delay.max(self.timing.limits_pause);
+            }
             if retry.report {
                 tracing::debug!(switch = self.config.name, why, "openflow not connected");
                 self.tell_disconnected(why);
@@ -369,7 +375,13 @@ impl Keeper {
                     let _ = reply.send(());
                 }),
                 Some(Request { what: What::Apply(batch, reply), .. }) => {
-                    session.apply(&batch).await.map(|applied| drop(reply.send(applied)))
+                    let applied = session.apply(&batch).await;
+                    // What was refused is held on; the next comparison counts it exactly.
+                    let settled = applied.and_then(|applied| {
+                        session.settle(applied.refused.len())?;
+                        Ok(applied)
+                    });
+                    settled.map(|applied| drop(reply.send(applied)))
                 }
                 // Whoever asked has gone: the time was over while others were served.
                 Some(Request { what: What::Learned(_, reply), .. }) if reply.is_closed() => Ok(()),
@@ -391,6 +403,7 @@ impl Keeper {
                 Some(Request { what: What::Send(frames), .. }) => session.send_frames(&frames).await,
                 None => std::future::pending().await,
             };
+            session.release();
             if let Err(error) = result {
                 return error;
             }
@@ -403,7 +416,12 @@ impl Keeper {
         // The monitor starts before the flows are read, so that no change falls between the two.
         self.monitored = session.monitor(&self.config, &self.intent, &self.outbox).await?;
         let installed = session.read(&self.config).await?;
-        self.intent.lock().forwarding.read(&installed);
+        let differing = {
+            let mut intent = self.intent.lock();
+            intent.forwarding.read(&installed);
+            intent.forwarding.differing()
+        };
+        session.settle(differing)?;
         self.read_watched(installed.watched);
         Ok(installed.option_fault)
     }
@@ -418,7 +436,7 @@ impl Keeper {
             self.intent.lock().forwarding.compare(&groups, &meters, Some(&flows));
             self.read_watched(watched);
         }
-        Ok(())
+        session.settle(self.intent.lock().forwarding.differing())
     }
 
     /// Takes over the learned flows of watched tables, and reports those that are new.
@@ -437,8 +455,13 @@ impl Keeper {
 }
 
 /// Connects, and exchanges hello and features.
-async fn connect(dialler: &dyn Dial, endpoint: &Endpoint, timing: &Timing) -> Result<Session, SessionError> {
-    let connection = OpenFlowConnection::open(dialler, endpoint, timing).await?;
+async fn connect(
+    dialler: &dyn Dial,
+    endpoint: &Endpoint,
+    timing: &Timing,
+    memory: &PeerMemory,
+) -> Result<Session, SessionError> {
+    let connection = OpenFlowConnection::open(dialler, endpoint, timing, memory).await?;
     let limit = timing.handshake_max;
     let deadline = peer_connection::after(Instant::now(), limit);
     peer_connection::within(deadline, Session::greet(connection))

@@ -79,7 +79,9 @@ async fn whatever_fails_at_whatever_stage_is_reported_and_healed() {
                 let says: &[&str] = match fault {
                     Fault::Garbage => &["not OpenFlow 1.5: a message of version 0x48"],
                     Fault::Close => &["closed the connection"],
-                    Fault::Stall | Fault::Ignore => &[""],
+                    Fault::Stall | Fault::Ignore | Fault::EmptyParts | Fault::Trickle | Fault::Endless => {
+                        &[""]
+                    }
                     Fault::StallMidMessage => &["in the middle of a message (12 bytes of it received)"],
                 };
                 // In the greeting it is the limit for the greeting as a whole that is hit.

@@ -6,6 +6,7 @@ mod fake;
 mod fake_database;
 mod flow_counts;
 mod foreign_changes;
+mod hostile;
 mod limits;
 mod meters;
 mod mutated;

@@ -298,7 +298,7 @@ impl FakeDatabase {
         let notation: Vec<Value> = operations.iter().map(Operation::to_json).collect();
         let mut result = Value::Null;
         self.shared.transact(&notation, false, |value| result = value);
-        outcomes(operations, &result, &self.shared.lock().tables.schema)
+        outcomes(operations, &result.to_string(), &self.shared.lock().tables.schema)
     }
 
     /// Creates a bridge with its local port, as `ovs-vsctl add-br` does.

@@ -1,17 +1,19 @@
 //! The JSON codec: JSON objects back to back on a byte stream, without separators (RFC 7047, section 4.1).
 //!
 //! Invariant: the scanner that finds the end of a message visits each byte once, no matter how the stream is split
-//! into reads, so a snapshot of many megabytes takes linear time. The JSON parser sees complete messages only.
+//! into reads, so a snapshot of many megabytes takes linear time. The JSON parser sees complete messages only. A client keeps
+//! a message as text ([`JsonCodec::next_text`]), because a tree of its values takes many times its length.
 
 use std::io;
 
-use bytes::{Buf, BufMut, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use peer_connection::ConnectionError;
 use serde_json::Value;
 use tokio_util::codec::{Decoder, Encoder};
 
-/// The default limit on one message, in bytes. A snapshot of a database is one message.
-pub const MESSAGE_SIZE_MAX: usize = 64 << 20;
+/// The default limit on one message, in bytes. A snapshot of a database is one message: that of a host with 20,000 interfaces
+/// takes 20 MB.
+pub const MESSAGE_SIZE_MAX: usize = 32 << 20;
 
 /// The deepest nesting accepted. OVSDB's own messages stay below 12, and the JSON parser's limit is 128.
 const DEPTH_MAX: usize = 100;
@@ -44,6 +46,8 @@ pub struct JsonCodec {
     scanned: usize,
     /// The stream's position of the current message.
     position: u64,
+    /// The position of the last whole message.
+    last: u64,
     /// The open brackets of the current message, by the byte that must close each.
     open: Vec<u8>,
     string: StringState,
@@ -87,11 +91,27 @@ impl Encoder<Value> for JsonCodec {
 impl JsonCodec {
     /// A codec that refuses to decode messages of more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        JsonCodec { scanned: 0, position: 0, open: Vec::new(), string: StringState::Outside, limit }
+        JsonCodec { scanned: 0, position: 0, last: 0, open: Vec::new(), string: StringState::Outside, limit }
+    }
+
+    /// The stream's position of the last whole message.
+    pub(crate) fn last_position(&self) -> u64 {
+        self.last
+    }
+
+    /// From now on messages of more than `limit` bytes are refused.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
     }
 
     /// Removes the next whole message from `bytes`, or returns `None` if there is none yet.
     fn next_message(&mut self, bytes: &mut BytesMut) -> Result<Option<Value>, FramingError> {
+        self.next_text(bytes)?.map(|text| parse(&text, self.last)).transpose()
+    }
+
+    /// Removes the text of the next whole message from `bytes`, or returns `None` if there is none yet. Its brackets match; it
+    /// is not parsed.
+    pub fn next_text(&mut self, bytes: &mut BytesMut) -> Result<Option<Bytes>, FramingError> {
         while let Some(&byte) = bytes.get(self.scanned) {
             if self.open.is_empty() && byte.is_ascii_whitespace() {
                 bytes.advance(1);
@@ -104,7 +124,8 @@ impl JsonCodec {
                 return Err(FramingError::TooLarge { position: self.position, limit: self.limit });
             }
             if ended {
-                let message = self.parse(&bytes.split_to(self.scanned))?;
+                let message = bytes.split_to(self.scanned).freeze();
+                self.last = self.position;
                 self.position += self.scanned as u64;
                 self.scanned = 0;
                 return Ok(Some(message));
@@ -148,16 +169,24 @@ impl JsonCodec {
         Ok(())
     }
 
-    fn parse(&self, message: &[u8]) -> Result<Value, FramingError> {
-        serde_json::from_slice(message).map_err(|error| {
-            let offset = byte_offset(message, error.line(), error.column());
-            FramingError::Malformed { position: self.position + offset as u64, problem: error.to_string() }
-        })
-    }
-
     fn malformed(&self, problem: &str) -> FramingError {
         FramingError::Malformed { position: self.position + self.scanned as u64, problem: problem.to_owned() }
     }
+}
+
+/// Parses the message that begins at this position of the stream.
+pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(
+    message: &'a [u8],
+    position: u64,
+) -> Result<T, FramingError> {
+    let text = std::str::from_utf8(message).map_err(|error| FramingError::Malformed {
+        position: position + error.valid_up_to() as u64,
+        problem: error.to_string(),
+    })?;
+    serde_json::from_str(text).map_err(|error| {
+        let offset = byte_offset(message, error.line(), error.column());
+        FramingError::Malformed { position: position + offset as u64, problem: error.to_string() }
+    })
 }
 
 /// Converts the parser's line and column (both from 1, columns in bytes) to an offset.

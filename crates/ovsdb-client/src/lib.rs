@@ -24,8 +24,8 @@
 //! # drop(print_interfaces(endpoint));
 //! ```
 //!
-//! In reading order: [`value`] (atoms and data), [`schema`] (column types), [`row`]; [`framing`] (bytes to JSON),
-//! `connection` (JSON-RPC); [`transact`] (operations and their results), [`replica`]
+//! In reading order: `text` (JSON, part by part), [`value`] (atoms and data), [`schema`] (column types), [`row`]; [`framing`]
+//! (bytes to messages), `connection` (JSON-RPC); [`transact`] (operations and their results), [`replica`]
 //! (monitored rows and their changes), [`events`] (reports), [`session`] (the task that stays connected); on top of
 //! these [`open_vswitch`], a typed view of the `Open_vSwitch` schema; and [`fake`], the test double of a server.
 //!
@@ -48,11 +48,13 @@ pub mod connection;
 pub mod events;
 pub mod fake;
 pub mod framing;
+mod known;
 pub mod open_vswitch;
 pub mod replica;
 pub mod row;
 pub mod schema;
 pub mod session;
+mod text;
 pub mod transact;
 pub mod value;
 

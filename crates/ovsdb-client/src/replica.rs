@@ -5,12 +5,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use peer_connection::{Charge, OverBudget};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::row::{ColumnError, Row};
-use crate::schema::{ColumnType, Schema};
+use crate::known::Known;
+use crate::row::{COLUMNS_MAX, ColumnError, ROW_BYTES_MAX, Row};
+use crate::schema::{AtomType, ColumnType, Schema};
+use crate::text::{PartsError, member, members};
 use crate::value::{ValueError, shorten};
+
+/// The most rows of one update. A bridge has at most 65,279 ports, with two rows each.
+pub const ROWS_MAX: usize = 200_000;
+/// The longest row that refers to others, in bytes: 65,279 references of 48 bytes, and some more.
+pub const REFERRING_ROW_BYTES_MAX: usize = 4 << 20;
 
 /// The tables and columns to monitor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,6 +90,21 @@ pub enum ReplicaError {
         /// `modified` or `deleted`.
         how: &'static str,
     },
+    /// An update is larger than any that an Open vSwitch makes.
+    #[error(
+        "{place}: {what}, and at most {max} are read: something fills the database, or another program answers in its place"
+    )]
+    TooLarge {
+        /// The table or row.
+        place: String,
+        /// What is too large.
+        what: &'static str,
+        /// The limit.
+        max: usize,
+    },
+    /// The peer makes its owner hold too much memory.
+    #[error(transparent)]
+    OverBudget(#[from] OverBudget),
     /// The update does not have the form of RFC 7047 or `ovsdb-server(7)`.
     #[error("an update has the wrong form: wanted {wanted}, got {got}")]
     Form {
@@ -105,7 +128,15 @@ pub(crate) enum Format {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Layout(BTreeMap<Arc<str>, BTreeMap<Arc<str>, ColumnType>>);
 
+/// The layouts in use.
+static LAYOUTS: Known<Layout> = Known::new();
+
 impl Layout {
+    /// The equal layout that another connection uses, or else this one.
+    pub(crate) fn shared(self) -> Arc<Layout> {
+        LAYOUTS.share(self)
+    }
+
     pub(crate) fn resolve(spec: &MonitorSpec, schema: &Schema) -> Result<Self, ReplicaError> {
         let missing = |what| ReplicaError::NotInSchema { version: schema.version.clone(), what };
         let mut layout: BTreeMap<Arc<str>, BTreeMap<Arc<str>, ColumnType>> = BTreeMap::new();
@@ -137,6 +168,13 @@ impl Layout {
     /// Whether a column is monitored.
     pub(crate) fn has(&self, table: &str, column: &str) -> bool {
         self.0.get(table).is_some_and(|columns| columns.contains_key(column))
+    }
+
+    /// The longest row of a table, in bytes. Rows that refer to others, as a bridge to its ports, may refer to many.
+    fn row_bytes_max(columns: &BTreeMap<Arc<str>, ColumnType>) -> usize {
+        let refers = |kind: &ColumnType| [Some(kind.key), kind.value].contains(&Some(AtomType::Uuid));
+        let long = columns.values().any(|kind| kind.is_composite() && refers(kind));
+        if long { REFERRING_ROW_BYTES_MAX } else { ROW_BYTES_MAX }
     }
 
     /// The `<monitor-requests>` object.
@@ -196,27 +234,46 @@ impl Replica {
         changes
     }
 
-    /// The changes that an update makes. Does not apply them.
+    /// About the memory that it takes, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.tables.values().flat_map(BTreeMap::values).map(Row::memory).sum()
+    }
+
+    /// The changes that an update makes. Does not apply them. The new rows are charged to `memory`.
     pub(crate) fn decode(
         &self,
         layout: &Layout,
-        updates: &Value,
+        updates: &str,
         format: Format,
+        memory: &mut Charge,
     ) -> Result<Vec<Change>, ReplicaError> {
         let mut changes = Vec::new();
-        for (table, rows) in object(updates)? {
+        let mut left = ROWS_MAX;
+        for (table, rows) in object("an update", updates, COLUMNS_MAX)? {
             let (table, columns) = layout.0.get_key_value(table.as_str()).ok_or_else(|| {
-                let problem = ValueError::new("a monitored table", rows);
-                ColumnError::new(table, "(row)", problem)
+                let problem = ValueError::of_text("a monitored table", rows);
+                ColumnError::new(&table, "(row)", problem)
             })?;
-            for (uuid, update) in object(rows)? {
-                let uuid: Uuid = uuid.parse().map_err(|_| form("a uuid", uuid))?;
+            let row_bytes_max = Layout::row_bytes_max(columns);
+            let rows = object(table, rows, left)?;
+            left -= rows.len();
+            for (uuid, update) in rows {
+                let uuid: Uuid = uuid.parse().map_err(|_| form("a uuid", &uuid))?;
+                if update.len() > row_bytes_max {
+                    let place = format!("{table}: row {uuid}");
+                    return Err(ReplicaError::TooLarge {
+                        place,
+                        what: "it has more bytes",
+                        max: row_bytes_max,
+                    });
+                }
                 let old = self.row(table, uuid).cloned();
                 let reader = RowReader { table, columns, uuid };
                 let new = match format {
                     Format::Update1 => reader.update1(update)?,
                     Format::Update2 => reader.update2(old.as_ref(), update)?,
                 };
+                memory.add(new.as_ref().map_or(0, Row::memory))?;
                 if old != new {
                     changes.push(Change { table: table.clone(), uuid, old, new });
                 }
@@ -245,79 +302,83 @@ struct RowReader<'a> {
 }
 
 impl RowReader<'_> {
-    fn update1(&self, update: &Value) -> Result<Option<Row>, ReplicaError> {
-        match object(update)?.get("new") {
-            None | Some(Value::Null) => Ok(None),
-            Some(new) => self.whole(new).map(Some),
+    fn update1(&self, update: &str) -> Result<Option<Row>, ReplicaError> {
+        match member(&object(self.table, update, COLUMNS_MAX)?, "new") {
+            "null" => Ok(None),
+            new => self.whole(new).map(Some),
         }
     }
 
-    fn update2(&self, old: Option<&Row>, update: &Value) -> Result<Option<Row>, ReplicaError> {
+    fn update2(&self, old: Option<&Row>, update: &str) -> Result<Option<Row>, ReplicaError> {
         let unknown = |how| ReplicaError::UnknownRow { table: self.table.to_string(), uuid: self.uuid, how };
-        let update_object = object(update)?;
-        let Some((kind, columns)) = update_object.iter().next().filter(|_| update_object.len() == 1) else {
-            return Err(form("one of initial, insert, modify, delete", &update.to_string()));
+        let parts = object(self.table, update, COLUMNS_MAX)?;
+        let [(kind, columns)] = parts.as_slice() else {
+            return Err(form("one of initial, insert, modify, delete", update));
         };
         match kind.as_str() {
             "initial" | "insert" => self.whole(columns).map(Some),
             "modify" => self.modified(old.ok_or_else(|| unknown("modified"))?, columns).map(Some),
             "delete" => old.map(|_| None).ok_or_else(|| unknown("deleted")),
-            _ => Err(form("one of initial, insert, modify, delete", &update.to_string())),
+            _ => Err(form("one of initial, insert, modify, delete", update)),
         }
     }
 
     /// A whole row. Columns that the update omits have their defaults.
-    fn whole(&self, columns: &Value) -> Result<Row, ReplicaError> {
+    fn whole(&self, columns: &str) -> Result<Row, ReplicaError> {
         let mut row = Row::new(self.table.clone());
         for (column, column_type) in self.columns {
             row.set(column.clone(), column_type.default_datum());
         }
-        for (column, notation) in object(columns)? {
-            let (name, column_type) = self.column(column, notation)?;
-            row.set(name, self.decode(column, column_type, notation)?);
+        for (column, notation) in object(self.table, columns, COLUMNS_MAX)? {
+            let (name, column_type) = self.column(&column, notation)?;
+            row.set(name, self.decode(&column, column_type, notation)?);
         }
         Ok(row)
     }
 
-    fn modified(&self, old: &Row, columns: &Value) -> Result<Row, ReplicaError> {
+    fn modified(&self, old: &Row, columns: &str) -> Result<Row, ReplicaError> {
         let mut row = old.clone();
-        for (column, notation) in object(columns)? {
-            let (name, column_type) = self.column(column, notation)?;
+        for (column, notation) in object(self.table, columns, COLUMNS_MAX)? {
+            let (name, column_type) = self.column(&column, notation)?;
             if column_type.is_composite() {
                 // A difference may have up to twice the elements that the column may have.
                 let difference = ColumnType { max: usize::MAX, ..column_type };
-                let difference = self.decode(column, difference, notation)?;
-                let mut datum = old.datum(column).cloned().unwrap_or_else(|| column_type.default_datum());
+                let difference = self.decode(&column, difference, notation)?;
+                let mut datum = old.datum(&column).cloned().unwrap_or_else(|| column_type.default_datum());
                 datum.apply_difference(difference);
                 row.set(name, datum);
             } else {
-                row.set(name, self.decode(column, column_type, notation)?);
+                row.set(name, self.decode(&column, column_type, notation)?);
             }
         }
         Ok(row)
     }
 
-    fn column(&self, column: &str, notation: &Value) -> Result<(Arc<str>, ColumnType), ColumnError> {
-        match self.columns.get_key_value(column) {
-            Some((name, column_type)) => Ok((name.clone(), *column_type)),
-            None => {
-                Err(ColumnError::new(self.table, column, ValueError::new("a monitored column", notation)))
-            }
-        }
+    fn column(&self, column: &str, notation: &str) -> Result<(Arc<str>, ColumnType), ColumnError> {
+        let found = self.columns.get_key_value(column);
+        found.map(|(name, column_type)| (name.clone(), *column_type)).ok_or_else(|| {
+            ColumnError::new(self.table, column, ValueError::of_text("a monitored column", notation))
+        })
     }
 
     fn decode(
         &self,
         column: &str,
         column_type: ColumnType,
-        notation: &Value,
+        notation: &str,
     ) -> Result<crate::Datum, ColumnError> {
-        column_type.decode(notation).map_err(|problem| ColumnError::new(self.table, column, problem))
+        column_type.decode_text(notation).map_err(|problem| ColumnError::new(self.table, column, problem))
     }
 }
 
-fn object(value: &Value) -> Result<&serde_json::Map<String, Value>, ReplicaError> {
-    value.as_object().ok_or_else(|| form("an object", &value.to_string()))
+/// The members of an object. `place` names it where there are too many.
+fn object<'a>(place: &str, text: &'a str, max: usize) -> Result<Vec<(String, &'a str)>, ReplicaError> {
+    members(text, max).map_err(|problem| match problem {
+        PartsError::Form => form("an object", text),
+        PartsError::TooMany(max) => {
+            ReplicaError::TooLarge { place: place.to_owned(), what: "it has more members", max }
+        }
+    })
 }
 
 fn form(wanted: &'static str, got: &str) -> ReplicaError {
@@ -328,6 +389,7 @@ fn form(wanted: &'static str, got: &str) -> ReplicaError {
 mod tests {
     use super::*;
     use crate::Datum;
+    use peer_connection::PeerMemory;
     use serde_json::json;
 
     const ID: &str = "550e8400-e29b-41d4-a716-446655440000";
@@ -346,8 +408,13 @@ mod tests {
         Layout::resolve(&spec, &schema).expect("in the schema")
     }
 
+    fn decode(replica: &Replica, updates: &Value, format: Format) -> Result<Vec<Change>, ReplicaError> {
+        let mut memory = PeerMemory::default().account().charge();
+        replica.decode(&layout(), &updates.to_string(), format, &mut memory)
+    }
+
     fn update(replica: &mut Replica, kind: &str, row: &Value) -> Result<Vec<Change>, ReplicaError> {
-        let changes = replica.decode(&layout(), &json!({"T": {ID: {kind: row}}}), Format::Update2)?;
+        let changes = decode(replica, &json!({"T": {ID: {kind: row}}}), Format::Update2)?;
         replica.apply(&changes);
         Ok(changes)
     }
@@ -399,7 +466,7 @@ mod tests {
             (json!({"T": {ID: {}}}), "wanted one of initial"),
             (json!({"T": []}), "wanted an object"),
         ] {
-            let error = replica.decode(&layout(), &updates, Format::Update2).expect_err(says).to_string();
+            let error = decode(&replica, &updates, Format::Update2).expect_err(says).to_string();
             assert!(error.contains(says), "{error} / {says}");
         }
         assert_eq!(replica, before);
@@ -413,7 +480,7 @@ mod tests {
             (json!({"T": {ID: {"old": {"few": ["set", ["a", "b"]]}, "new": {"name": "x", "few": "c"}}}}), 1),
             (json!({"T": {ID: {"old": {"name": "x", "few": "c"}}}}), 0),
         ] {
-            let changes = replica.decode(&layout(), &update, Format::Update1).expect("fits");
+            let changes = decode(&replica, &update, Format::Update1).expect("fits");
             replica.apply(&changes);
             assert_eq!(replica.rows("T").count(), rows);
             if update["T"][ID]["old"].is_object() && rows == 1 {

@@ -8,7 +8,13 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::schema::Schema;
+use crate::text::members;
 use crate::value::{Datum, FromDatum, ValueError, shorten};
+
+/// The longest text of a row, in bytes. That of an interface has about 700.
+pub const ROW_BYTES_MAX: usize = 64 << 10;
+/// The most columns of a row.
+pub(crate) const COLUMNS_MAX: usize = 1000;
 
 /// A row of a table, or some of its columns. Clones are cheap, since they share the columns.
 #[derive(Clone, PartialEq, Eq)]
@@ -105,19 +111,27 @@ impl Row {
         )
     }
 
+    /// About the memory that it takes, in bytes, if nobody shares it.
+    pub(crate) fn memory(&self) -> usize {
+        const COLUMN: usize = 80;
+        self.columns.values().map(|datum| COLUMN + datum.memory()).sum::<usize>() + 2 * COLUMN
+    }
+
     /// Parses a row in the result of a select.
-    pub(crate) fn from_json(table: &str, value: &Value, schema: &Schema) -> Result<Self, ColumnError> {
-        let object = value
-            .as_object()
-            .ok_or_else(|| ColumnError::new(table, "(row)", ValueError::new("an object", value)))?;
+    pub(crate) fn from_text(table: &str, text: &str, schema: &Schema) -> Result<Self, ColumnError> {
+        let wrong = |wanted: &str| ColumnError::new(table, "(row)", ValueError::of_text(wanted, text));
+        if text.len() > ROW_BYTES_MAX {
+            return Err(wrong(&format!("at most {ROW_BYTES_MAX} bytes")));
+        }
         let mut row = Row::new(table);
-        for (column, notation) in object {
-            let column_type = schema.column(table, column).ok_or_else(|| {
-                ColumnError::new(table, column, ValueError::new("a column of the schema", notation))
+        for (column, notation) in members(text, COLUMNS_MAX).map_err(|_| wrong("an object"))? {
+            let column_type = schema.column(table, &column).ok_or_else(|| {
+                ColumnError::new(table, &column, ValueError::of_text("a column of the schema", notation))
             })?;
-            let datum =
-                column_type.decode(notation).map_err(|problem| ColumnError::new(table, column, problem))?;
-            row.set(Arc::from(column.as_str()), datum);
+            let datum = column_type
+                .decode_text(notation)
+                .map_err(|problem| ColumnError::new(table, &column, problem))?;
+            row.set(Arc::from(column), datum);
         }
         Ok(row)
     }

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::known::Known;
+use crate::text::{PartsError, member, members, tree};
 use crate::value::{Atom, Datum, ValueError};
 
 /// A database's tables and their columns.
@@ -64,32 +66,43 @@ pub struct SchemaError {
     pub problem: ValueError,
 }
 
+/// The schemas in use.
+static KNOWN: Known<Schema> = Known::new();
+
 impl Schema {
-    /// Parses the result of `get_schema` or the contents of an `.ovsschema` file.
+    /// The equal schema that another connection uses, or else this one.
+    pub(crate) fn shared(self) -> Arc<Schema> {
+        KNOWN.share(self)
+    }
+
+    /// Parses the contents of an `.ovsschema` file.
     pub fn from_json(value: &Value) -> Result<Self, SchemaError> {
-        let fail = |place: &str, wanted: &str, value: &Value| SchemaError {
-            place: place.to_owned(),
-            problem: ValueError::new(wanted, value),
+        Schema::from_text(&value.to_string())
+    }
+
+    /// Parses the result of `get_schema`, one column at a time.
+    pub fn from_text(text: &str) -> Result<Self, SchemaError> {
+        let whole = object("the whole", "an object", text)?;
+        let string = |name: &str| {
+            let text = member(&whole, name);
+            let value = tree(text).and_then(|value| value.as_str().map(str::to_owned));
+            value.ok_or_else(|| fault(name, "a string", text))
         };
-        let text = |name: &str| {
-            let text = member(value, name);
-            text.as_str().map(str::to_owned).ok_or_else(|| fail(name, "a string", text))
-        };
-        let (name, version) = (text("name")?, text("version")?);
-        let tables = member(value, "tables");
-        let tables = tables.as_object().ok_or_else(|| fail("tables", "an object", tables))?;
-        let mut schema = Schema { name, version, tables: BTreeMap::new() };
-        for (table, definition) in tables {
-            let columns = member(definition, "columns")
-                .as_object()
-                .ok_or_else(|| fail(table, "an object with columns", definition))?;
+        let mut schema =
+            Schema { name: string("name")?, version: string("version")?, tables: BTreeMap::new() };
+        for (table, definition) in object("tables", "an object", member(&whole, "tables"))? {
+            let wanted = "an object with columns";
+            let parts = object(&table, wanted, definition)?;
             let mut types = TableSchema::new();
-            for (column, definition) in columns {
-                let column_type = ColumnType::from_json(member(definition, "type"))
-                    .map_err(|problem| SchemaError { place: format!("{table}.{column}"), problem })?;
-                types.insert(Arc::from(column.as_str()), column_type);
+            for (column, definition) in object(&table, wanted, member(&parts, "columns"))? {
+                let place = format!("{table}.{column}");
+                let definition =
+                    tree(definition).ok_or_else(|| fault(&place, "a short definition", definition))?;
+                let column_type = ColumnType::from_json(json_member(&definition, "type"))
+                    .map_err(|problem| SchemaError { place, problem })?;
+                types.insert(Arc::from(column), column_type);
             }
-            schema.tables.insert(Arc::from(table.as_str()), types);
+            schema.tables.insert(Arc::from(table), types);
         }
         Ok(schema)
     }
@@ -103,15 +116,29 @@ impl Schema {
     }
 }
 
+/// The most tables of a database, and the most columns of a table.
+const PARTS_MAX: usize = 1000;
+
+fn object<'a>(place: &str, wanted: &str, text: &'a str) -> Result<Vec<(String, &'a str)>, SchemaError> {
+    members(text, PARTS_MAX).map_err(|problem| match problem {
+        PartsError::TooMany(max) => fault(place, &format!("at most {max} members"), text),
+        PartsError::Form => fault(place, wanted, text),
+    })
+}
+
+fn fault(place: &str, wanted: &str, text: &str) -> SchemaError {
+    SchemaError { place: place.to_owned(), problem: ValueError::of_text(wanted, text) }
+}
+
 /// A member of an object; `null` if it is missing.
-fn member<'a>(value: &'a Value, name: &str) -> &'a Value {
+fn json_member<'a>(value: &'a Value, name: &str) -> &'a Value {
     value.get(name).unwrap_or(&Value::Null)
 }
 
 impl AtomType {
     fn from_json(value: &Value) -> Result<Self, ValueError> {
         // A base type is a name, or an object with a name and constraints.
-        let name = if value.is_object() { member(value, "type") } else { value };
+        let name = if value.is_object() { json_member(value, "type") } else { value };
         match name.as_str() {
             Some("integer") => Ok(AtomType::Integer),
             Some("real") => Ok(AtomType::Real),
@@ -175,7 +202,7 @@ impl ColumnType {
                 .ok_or_else(|| ValueError::new("a number of elements", number)),
         };
         Ok(ColumnType {
-            key: AtomType::from_json(member(value, "key"))?,
+            key: AtomType::from_json(json_member(value, "key"))?,
             value: members.get("value").map(AtomType::from_json).transpose()?,
             min: count("min")?,
             max: count("max")?,
@@ -199,9 +226,18 @@ impl ColumnType {
 
     /// Parses a value that a server sent for this column.
     pub fn decode(self, notation: &Value) -> Result<Datum, ValueError> {
-        let datum = Datum::from_json(notation)?;
+        self.check(Datum::from_json(notation)?, || notation.to_string())
+    }
+
+    /// The same of text.
+    pub(crate) fn decode_text(self, notation: &str) -> Result<Datum, ValueError> {
+        self.check(Datum::from_text(notation)?, || notation.to_owned())
+    }
+
+    fn check(self, datum: Datum, notation: impl Fn() -> String) -> Result<Datum, ValueError> {
+        let fail = |wanted: &str| ValueError::of_text(wanted, &notation());
         if datum.len() > self.max {
-            return Err(ValueError::new(format!("at most {} elements", self.max), notation));
+            return Err(fail(&format!("at most {} elements", self.max)));
         }
         match (datum, self.value) {
             (Datum::Set(set), None) => {
@@ -212,8 +248,8 @@ impl ColumnType {
                 .map(|(k, v)| Ok((self.key.coerce(k)?, value.coerce(v)?)))
                 .collect::<Result<_, _>>()
                 .map(Datum::Map),
-            (Datum::Set(_), Some(_)) => Err(ValueError::new("a map", notation)),
-            (Datum::Map(_), None) => Err(ValueError::new("a set", notation)),
+            (Datum::Set(_), Some(_)) => Err(fail("a map")),
+            (Datum::Map(_), None) => Err(fail("a set")),
         }
     }
 }

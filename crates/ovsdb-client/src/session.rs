@@ -8,16 +8,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use peer_connection::{Dial, Endpoint, Reconnect, Sockets, after, within};
+use peer_connection::{Account, Charge, Dial, Endpoint, Reconnect, Sockets, after, within};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::connection::{Incoming, Options, RpcConnection, SessionError, unexpected_reply, violation};
+use crate::connection::{
+    Incoming, Options, RpcConnection, RpcMessage, SessionError, unexpected_reply, violation,
+};
 use crate::events::{Event, Outbox};
-use crate::replica::{Change, Format, Layout, MonitorSpec, Replica};
+use crate::replica::{Change, Format, Layout, MonitorSpec, Replica, ReplicaError};
+use crate::row::Row;
 use crate::schema::Schema;
+use crate::text::elements;
 use crate::transact::{self, Operation, Outcomes, TransactError, error_parts};
 use crate::value::shorten;
 
@@ -27,7 +31,7 @@ pub struct Client {
     database: Arc<str>,
     commands: mpsc::Sender<Command>,
     replica: Arc<RwLock<Replica>>,
-    layout: Arc<RwLock<Layout>>,
+    layout: Arc<RwLock<Arc<Layout>>>,
     version: watch::Receiver<u64>,
 }
 
@@ -47,6 +51,21 @@ enum Caller {
 }
 
 impl Caller {
+    /// How long the server may wait before it answers; none if it may wait for ever.
+    fn waits(&self) -> Option<Duration> {
+        match self {
+            Caller::Transaction(operations, _) => transact::waits(operations),
+            Caller::Call(_) => Some(Duration::ZERO),
+        }
+    }
+
+    fn method(&self) -> &'static str {
+        match self {
+            Caller::Transaction(..) => "a transaction",
+            Caller::Call(_) => "a call",
+        }
+    }
+
     fn fail(self, error: TransactError) {
         match self {
             Caller::Transaction(_, sender) => drop(sender.send(Err(error))),
@@ -56,16 +75,19 @@ impl Caller {
 
     /// Checks a reply and passes it on. A malformed reply also ends the session, because the server is broken or its
     /// schema has changed.
-    fn answer(self, result: Value, error: &Value, schema: &Schema) -> Result<(), SessionError> {
-        if !error.is_null() {
+    fn answer(self, message: &RpcMessage, schema: &Schema) -> Result<(), SessionError> {
+        if let Some(error) = message.error() {
             let (error, details) = error_parts(error);
             self.fail(TransactError::Request { error, details });
             return Ok(());
         }
         match self {
-            Caller::Call(sender) => drop(sender.send(Ok(result))),
+            Caller::Call(sender) => {
+                let problem = || TransactError::Reply { problem: "it is too long".to_owned() };
+                drop(sender.send(crate::text::tree(message.result()).ok_or_else(problem)));
+            }
             Caller::Transaction(operations, sender) => {
-                let outcomes = transact::outcomes(&operations, &result, schema);
+                let outcomes = transact::outcomes(&operations, message.result(), schema);
                 let problem = match &outcomes {
                     Err(error @ TransactError::Reply { .. }) => Some(error.to_string()),
                     _ => None,
@@ -95,7 +117,7 @@ impl Client {
         monitor: MonitorSpec,
         options: Options,
     ) -> (Client, mpsc::Receiver<Event>) {
-        Client::spawn_with(Arc::new(Sockets), endpoint, database, monitor, options)
+        Client::spawn_with(Arc::new(Sockets::default()), endpoint, database, monitor, options)
     }
 
     /// Like [`spawn`](Client::spawn), with a dialler.
@@ -125,7 +147,8 @@ impl Client {
         let (events, event_receiver) = mpsc::channel(options.events_max.max(1));
         let (version_sender, version) = watch::channel(0);
         let replica = Arc::new(RwLock::new(Replica::default()));
-        let layout = Arc::new(RwLock::new(Layout::default()));
+        let layout = Arc::new(RwLock::new(Arc::default()));
+        let held = options.memory.account().charge();
         let session = Session {
             dialler,
             endpoint,
@@ -138,6 +161,7 @@ impl Client {
             layout: layout.clone(),
             version: version_sender,
             last: None,
+            held,
         };
         (Client { database, commands, replica, layout, version }, event_receiver, session.run())
     }
@@ -207,18 +231,33 @@ struct Session {
     commands: mpsc::Receiver<Command>,
     outbox: Outbox,
     replica: Arc<RwLock<Replica>>,
-    layout: Arc<RwLock<Layout>>,
+    layout: Arc<RwLock<Arc<Layout>>>,
     version: watch::Sender<u64>,
     /// The last transaction seen, and the schema at that time. A clustered database can resume from it.
     last: Option<(Uuid, Arc<Schema>)>,
+    /// The rows of the replica, charged to the account of the current connection, or of the last one.
+    held: Charge,
 }
 
 /// A connection whose handshake is complete.
 struct Served {
     connection: RpcConnection,
     schema: Arc<Schema>,
-    layout: Layout,
-    pending: HashMap<u64, Caller>,
+    layout: Arc<Layout>,
+    /// The requests without an answer, and until when the server has time for it.
+    pending: HashMap<u64, (Caller, Option<Instant>)>,
+}
+
+impl Served {
+    /// The first time at which an answer is late.
+    fn deadline(&self) -> Option<Instant> {
+        self.pending.values().filter_map(|(_, deadline)| *deadline).min()
+    }
+
+    fn late(&self, now: Instant) -> Option<&'static str> {
+        let is_late = |deadline: &Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        self.pending.values().find(|(_, deadline)| is_late(deadline)).map(|(caller, _)| caller.method())
+    }
 }
 
 /// Every handle was dropped.
@@ -235,9 +274,17 @@ impl Session {
                     let Ok(why) = self.serve(served).await else { return };
                     why
                 }
-                Err(error) => error.to_string(),
+                Err(error) => error,
             };
-            let retry = reconnect.failed(&why);
+            if why.is_over_budget() {
+                self.forget();
+            }
+            let breaks_limits = why.breaks_limits();
+            let why = why.to_string();
+            let mut retry = reconnect.failed(&why);
+            if breaks_limits {
+                retry.delay = retry.delay.max(self.options.limits_pause);
+            }
             if retry.report {
                 tracing::debug!(endpoint = %self.endpoint, why, "not connected");
                 self.outbox.push(Event::Disconnected { why: why.clone() });
@@ -260,11 +307,15 @@ impl Session {
     async fn connect(&mut self, deadline: Instant) -> Result<Served, SessionError> {
         let mut connection =
             RpcConnection::open(&*self.dialler, &self.endpoint, deadline, &self.options).await?;
-        let schema = match connection.call("get_schema", json!([*self.database])).await? {
-            (schema, Value::Null) => Arc::new(Schema::from_json(&schema)?),
-            (_, error) => return Err(refused("get_schema", &error)),
+        let reply = connection.call("get_schema", json!([*self.database])).await?;
+        let schema = match reply.error() {
+            None => Schema::from_text(reply.result())?.shared(),
+            Some(error) => return Err(refused("get_schema", error)),
         };
-        let layout = Layout::resolve(&self.monitor, &schema)?;
+        drop(reply);
+        let layout = Layout::resolve(&self.monitor, &schema)?.shared();
+        connection.expect_rows();
+        self.hold(connection.account())?;
         let changes = if self.monitor.is_empty() {
             Vec::new()
         } else {
@@ -272,7 +323,7 @@ impl Session {
         };
         self.layout.write().unwrap_or_else(PoisonError::into_inner).clone_from(&layout);
         self.outbox.push(Event::Connected);
-        self.apply(changes);
+        self.apply(changes)?;
         Ok(Served { connection, schema, layout, pending: HashMap::new() })
     }
 
@@ -287,32 +338,35 @@ impl Session {
         let since = self.last.take().filter(|(_, seen)| seen == schema).map_or(Uuid::nil(), |(id, _)| id);
         let requests = layout.to_json();
         let params = json!([*self.database, MONITOR_ID, requests, since.to_string()]);
-        let (result, error) = connection.call("monitor_cond_since", params).await?;
-        if error.is_null() {
-            let Some([Value::Bool(found), last, rows]) = result.as_array().map(Vec::as_slice) else {
-                let reply = shorten(&result.to_string());
+        let reply = connection.call("monitor_cond_since", params).await?;
+        let Some(error) = reply.error() else {
+            let result = reply.result();
+            let parts = elements(result, 3).unwrap_or_default();
+            let [found @ ("true" | "false"), last, rows] = parts.as_slice() else {
                 return Err(violation(format!(
-                    "the reply to monitor_cond_since is not [found, last transaction, rows] but {reply}"
+                    "the reply to monitor_cond_since is not [found, last transaction, rows] but {}",
+                    shorten(result)
                 )));
             };
             let last = transaction_id(last)?;
-            let changes = if *found {
+            let changes = if *found == "true" {
                 self.decode(layout, rows, Format::Update2)?
             } else {
                 self.replaced(layout, rows, Format::Update2)?
             };
             self.last = Some((last, schema.clone()));
             return Ok(changes);
-        }
-        if error_parts(&error).0 != "unknown method" {
-            return Err(refused("monitor_cond_since", &error));
+        };
+        if error_parts(error).0 != "unknown method" {
+            return Err(refused("monitor_cond_since", error));
         }
         for (method, format) in [("monitor_cond", Format::Update2), ("monitor", Format::Update1)] {
             let params = json!([*self.database, MONITOR_ID, requests]);
-            match connection.call(method, params).await? {
-                (rows, Value::Null) => return self.replaced(layout, &rows, format),
-                (_, error) if method == "monitor_cond" && error_parts(&error).0 == "unknown method" => {}
-                (_, error) => return Err(refused(method, &error)),
+            let reply = connection.call(method, params).await?;
+            match reply.error() {
+                None => return self.replaced(layout, reply.result(), format),
+                Some(error) if method == "monitor_cond" && error_parts(error).0 == "unknown method" => {}
+                Some(error) => return Err(refused(method, error)),
             }
         }
         Err(violation(
@@ -321,8 +375,15 @@ impl Session {
     }
 
     /// Serves until the connection is lost, and returns the reason.
-    async fn serve(&mut self, mut served: Served) -> Result<String, Ended> {
+    async fn serve(&mut self, mut served: Served) -> Result<SessionError, Ended> {
         let why = loop {
+            let deadline = served.deadline();
+            let late = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 incoming = served.connection.receive() => {
                     if let Err(error) = incoming.and_then(|incoming| self.take_in(&mut served, incoming)) {
@@ -332,10 +393,17 @@ impl Session {
                 command = self.commands.recv(), if served.connection.unsent() < UNSENT_BYTES_MAX => {
                     let Some(command) = command else { return Err(Ended) };
                     match served.connection.request(&command.method, command.params) {
-                        Ok(id) => drop(served.pending.insert(id, command.caller)),
+                        Ok(id) => {
+                            let limit = command.caller.waits().map(|waits| waits + self.options.request_timeout);
+                            let deadline = limit.map(|limit| after(Instant::now(), limit));
+                            served.pending.insert(id, (command.caller, deadline));
+                        }
                         Err(error) => break error,
                     }
                 }
+                () = late => if let Some(method) = served.late(Instant::now()) {
+                    break SessionError::NoAnswer { method, seconds: self.options.request_timeout.as_secs_f64() };
+                },
                 () = self.outbox.hand_over() => {}
             }
         };
@@ -343,32 +411,32 @@ impl Session {
             // The next snapshot must be complete.
             self.last = None;
         }
-        let why = why.to_string();
-        for (_, caller) in served.pending.drain() {
-            caller.fail(TransactError::FateUnknown { why: why.clone() });
+        let text = why.to_string();
+        for (_, (caller, _)) in served.pending.drain() {
+            caller.fail(TransactError::FateUnknown { why: text.clone() });
         }
         Ok(why)
     }
 
     fn take_in(&mut self, served: &mut Served, incoming: Incoming) -> Result<(), SessionError> {
         match incoming {
-            Incoming::Reply { id, result, error } => {
-                let caller = served.pending.remove(&id).ok_or_else(|| unexpected_reply(&json!(id)))?;
-                caller.answer(result, &error, &served.schema)
+            Incoming::Reply { id, message } => {
+                let (caller, _) = served.pending.remove(&id).ok_or_else(|| unexpected_reply(message.id()))?;
+                caller.answer(&message, &served.schema)
             }
-            Incoming::Notification { method, params } => self.notified(served, &method, &params),
+            Incoming::Notification { method, message } => self.notified(served, &method, message.params()),
         }
     }
 
-    fn notified(&mut self, served: &Served, method: &str, params: &Value) -> Result<(), SessionError> {
-        let params = params.as_array().map_or(&[][..], Vec::as_slice);
-        let (last, updates, format) = match (method, params) {
+    fn notified(&mut self, served: &Served, method: &str, params: &str) -> Result<(), SessionError> {
+        let parts = elements(params, 3).unwrap_or_default();
+        let (last, updates, format) = match (method, parts.as_slice()) {
             ("update3", [_, last, updates]) => (Some(last), updates, Format::Update2),
             ("update2", [_, updates]) => (None, updates, Format::Update2),
             ("update", [_, updates]) => (None, updates, Format::Update1),
-            ("monitor_canceled", [id, ..]) if id == MONITOR_ID => return Err(SessionError::MonitorCancelled),
+            ("monitor_canceled", [id, ..]) if is_monitor(id) => return Err(SessionError::MonitorCancelled),
             ("update3" | "update2" | "update", _) => {
-                let params = shorten(&Value::from(params).to_string());
+                let params = shorten(params);
                 return Err(violation(format!("a notification {method} has the parameters {params}")));
             }
             _ => {
@@ -376,7 +444,7 @@ impl Session {
                 return Ok(());
             }
         };
-        if params.first().is_none_or(|id| id != MONITOR_ID) {
+        if !parts.first().is_some_and(|id| is_monitor(id)) {
             return Err(violation(format!("a notification {method} for an unknown monitor")));
         }
         let changes = self.decode(&served.layout, updates, format)?;
@@ -384,41 +452,65 @@ impl Session {
             self.last = Some((transaction_id(last)?, served.schema.clone()));
         }
         if !changes.is_empty() {
-            self.apply(changes);
+            self.apply(changes)?;
         }
         Ok(())
     }
 
-    fn decode(&self, layout: &Layout, updates: &Value, format: Format) -> Result<Vec<Change>, SessionError> {
+    fn decode(
+        &mut self,
+        layout: &Layout,
+        updates: &str,
+        format: Format,
+    ) -> Result<Vec<Change>, SessionError> {
         let replica = self.replica.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(replica.decode(layout, updates, format)?)
+        Ok(replica.decode(layout, updates, format, &mut self.held)?)
     }
 
     /// The changes from the replica to a snapshot.
     fn replaced(
-        &self,
+        &mut self,
         layout: &Layout,
-        snapshot: &Value,
+        snapshot: &str,
         format: Format,
     ) -> Result<Vec<Change>, SessionError> {
         let mut later = Replica::default();
-        later.apply(&later.decode(layout, snapshot, format)?);
+        later.apply(&later.decode(layout, snapshot, format, &mut self.held)?);
         Ok(self.replica.read().unwrap_or_else(PoisonError::into_inner).difference(&later))
     }
 
-    fn apply(&mut self, changes: Vec<Change>) {
+    fn apply(&mut self, changes: Vec<Change>) -> Result<(), SessionError> {
+        let replaced: usize = changes.iter().filter_map(|change| change.old.as_ref()).map(Row::memory).sum();
+        self.held.set(self.held.bytes().saturating_sub(replaced)).map_err(ReplicaError::from)?;
         self.replica.write().unwrap_or_else(PoisonError::into_inner).apply(&changes);
         self.version.send_modify(|version| *version += 1);
         self.outbox.push(Event::Changes(changes));
+        Ok(())
+    }
+
+    /// Charges the rows that are there to the account of a new connection.
+    fn hold(&mut self, account: &Account) -> Result<(), SessionError> {
+        let bytes = self.replica.read().unwrap_or_else(PoisonError::into_inner).memory();
+        self.held = account.charge();
+        Ok(self.held.set(bytes).map_err(ReplicaError::from)?)
+    }
+
+    /// Forgets all rows, which take too much memory. The next connection reports them as new.
+    fn forget(&mut self) {
+        *self.replica.write().unwrap_or_else(PoisonError::into_inner) = Replica::default();
+        self.last = None;
+        self.held = self.options.memory.account().charge();
     }
 
     /// Waits, and refuses requests meanwhile.
     async fn pause(&mut self, pause: Duration, why: &str) -> Result<(), Ended> {
         let end = after(Instant::now(), pause);
         loop {
+            let account = self.held.account().clone();
             tokio::select! {
                 () = tokio::time::sleep_until(end) => return Ok(()),
                 () = self.outbox.hand_over() => {}
+                _ = account.over() => self.forget(),
                 command = self.commands.recv() => {
                     let Some(command) = command else { return Err(Ended) };
                     command.caller.fail(TransactError::NotConnected { why: why.to_owned() });
@@ -428,12 +520,17 @@ impl Session {
     }
 }
 
-fn refused(method: &str, error: &Value) -> SessionError {
+fn refused(method: &str, error: &str) -> SessionError {
     let (error, details) = error_parts(error);
     SessionError::Refused { method: method.to_owned(), error, details }
 }
 
-fn transaction_id(value: &Value) -> Result<Uuid, SessionError> {
-    let id = value.as_str().and_then(|text| text.parse().ok());
-    id.ok_or_else(|| violation(format!("a transaction id is {}", shorten(&value.to_string()))))
+/// Whether a text is the id of the monitor.
+fn is_monitor(id: &str) -> bool {
+    serde_json::from_str::<&str>(id).is_ok_and(|id| id == MONITOR_ID)
+}
+
+fn transaction_id(text: &str) -> Result<Uuid, SessionError> {
+    let id = serde_json::from_str::<&str>(text).ok().and_then(|text| text.parse().ok());
+    id.ok_or_else(|| violation(format!("a transaction id is {}", shorten(text))))
 }

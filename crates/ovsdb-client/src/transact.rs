@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::row::{ColumnError, Row};
 use crate::schema::Schema;
+use crate::text::{PartsError, elements, member, members, tree};
 use crate::value::{Datum, shorten};
 
 /// One operation of a transaction. The operations of a transaction take effect together or not at all.
@@ -416,30 +417,40 @@ pub(crate) fn request(database: &str, operations: &[Operation]) -> Value {
 }
 
 /// The name and details of an error, which is an object or a bare string.
-pub(crate) fn error_parts(error: &Value) -> (String, String) {
-    let text = |value: &Value| value.as_str().map_or_else(|| shorten(&value.to_string()), str::to_owned);
-    match error.as_object() {
-        Some(object) => (
-            object.get("error").map(text).unwrap_or_default(),
-            object.get("details").map(text).unwrap_or_default(),
-        ),
-        None => (text(error), String::new()),
+pub(crate) fn error_parts(error: &str) -> (String, String) {
+    let text = |text: &str| match tree(text) {
+        Some(Value::String(text)) => text,
+        _ => shorten(text),
+    };
+    match members(error, 10) {
+        Ok(members) => {
+            let part = |name| Some(member(&members, name)).filter(|text| *text != "null").map(text);
+            (part("error").unwrap_or_default(), part("details").unwrap_or_default())
+        }
+        Err(_) => (text(error), String::new()),
     }
 }
 
 /// Checks the whole result array: one element for each operation, and possibly one more with the error of the commit.
 pub(crate) fn outcomes(
     operations: &[Operation],
-    result: &Value,
+    result: &str,
     schema: &Schema,
 ) -> Result<Outcomes, TransactError> {
     let reply_error = |problem: String| TransactError::Reply { problem };
-    let elements = result
-        .as_array()
-        .ok_or_else(|| reply_error(format!("no array: {}", shorten(&result.to_string()))))?;
+    let count = |count: &dyn fmt::Display| {
+        reply_error(format!("{count} results for {} operations", operations.len()))
+    };
+    let elements = elements(result, operations.len() + 1).map_err(|problem| match problem {
+        PartsError::TooMany(max) => count(&format_args!("more than {max}")),
+        PartsError::Form => reply_error(format!("no array: {}", shorten(result))),
+    })?;
+    let parts: Vec<Option<Vec<(String, &str)>>> =
+        elements.iter().map(|element| members(element, RESULT_MEMBERS_MAX).ok()).collect();
     // Errors come first, because the elements after a failed operation are null.
-    let failed = elements.iter().enumerate().find(|(_, element)| element.get("error").is_some());
-    if let Some((index, element)) = failed {
+    let is_error = |members: &Vec<(String, &str)>| members.iter().any(|(name, _)| name == "error");
+    let failed = parts.iter().position(|parts| parts.as_ref().is_some_and(is_error));
+    if let Some((index, element)) = failed.and_then(|index| Some((index, elements.get(index)?))) {
         let (error, details) = error_parts(element);
         return Err(match operations.get(index) {
             Some(operation) => {
@@ -449,38 +460,55 @@ pub(crate) fn outcomes(
         });
     }
     if elements.len() != operations.len() {
-        return Err(reply_error(format!("{} results for {} operations", elements.len(), operations.len())));
+        return Err(count(&elements.len()));
     }
-    let parsed = operations.iter().zip(elements).enumerate().map(|(index, (operation, element))| {
-        outcome(operation, element, schema)?.ok_or_else(|| {
-            reply_error(format!("operation {index} ({operation}): {}", shorten(&element.to_string())))
-        })
+    let parsed = operations.iter().zip(parts).zip(elements).enumerate();
+    let parsed = parsed.map(|(index, ((operation, parts), element))| {
+        outcome(operation, parts.as_deref(), schema)?
+            .ok_or_else(|| reply_error(format!("operation {index} ({operation}): {}", shorten(element))))
     });
     parsed.collect::<Result<_, _>>().map(Outcomes)
 }
 
+/// The most members of a result.
+const RESULT_MEMBERS_MAX: usize = 10;
+
+/// The most rows of a select.
+const SELECTED_MAX: usize = 100_000;
+
 /// The result of one operation, or `None` if the element does not have the form of such a result.
-fn outcome(operation: &Operation, element: &Value, schema: &Schema) -> Result<Option<Outcome>, ColumnError> {
-    let Some(object) = element.as_object() else { return Ok(None) };
-    let member = |name: &str| object.get(name);
+fn outcome(
+    operation: &Operation,
+    parts: Option<&[(String, &str)]>,
+    schema: &Schema,
+) -> Result<Option<Outcome>, ColumnError> {
+    let Some(parts) = parts else { return Ok(None) };
     Ok(match operation {
-        Operation::Insert { .. } => member("uuid")
-            .and_then(|notation| Datum::from_json(notation).ok())
+        Operation::Insert { .. } => Datum::from_text(member(parts, "uuid"))
+            .ok()
             .and_then(|datum| crate::value::FromDatum::from_datum(&datum))
             .map(Outcome::Inserted),
-        Operation::Select { table, .. } => match member("rows").and_then(Value::as_array) {
-            Some(rows) => {
-                let rows = rows.iter().map(|row| Row::from_json(table, row, schema));
+        Operation::Select { table, .. } => match elements(member(parts, "rows"), SELECTED_MAX) {
+            Ok(rows) => {
+                let rows = rows.iter().map(|row| Row::from_text(table, row, schema));
                 Some(Outcome::Rows(rows.collect::<Result<Vec<_>, _>>()?))
             }
-            None => None,
+            Err(_) => None,
         },
         Operation::Update { .. } | Operation::Mutate { .. } | Operation::Delete { .. } => {
-            member("count").and_then(Value::as_u64).map(Outcome::Count)
+            member(parts, "count").parse().ok().map(Outcome::Count)
         }
         Operation::Wait { .. } | Operation::Comment(_) | Operation::Abort | Operation::Assert { .. } => {
             Some(Outcome::Done)
         }
+    })
+}
+
+/// The longest that the server may wait before it answers; none if it may wait for ever.
+pub(crate) fn waits(operations: &[Operation]) -> Option<Duration> {
+    operations.iter().try_fold(Duration::ZERO, |sum, operation| match operation {
+        Operation::Wait { timeout, .. } => timeout.map(|timeout| sum.saturating_add(timeout)),
+        _ => Some(sum),
     })
 }
 
@@ -526,7 +554,8 @@ mod tests {
     #[test]
     fn results_are_read_by_their_operation() {
         let result = json!([{"uuid": ["uuid", Uuid::nil().to_string()]}, {"rows": [{"name": "x", "load": 1}]}, {"count": 2}, {}]);
-        let outcomes = outcomes(&operations(), &result, &schema()).expect("a committed transaction");
+        let outcomes =
+            outcomes(&operations(), &result.to_string(), &schema()).expect("a committed transaction");
         assert_eq!(outcomes.inserted(0), Some(Uuid::nil()));
         assert_eq!(outcomes.rows(1)[0].get("load"), Ok(1.0));
         assert_eq!(outcomes.count(2), 2);
@@ -566,10 +595,11 @@ mod tests {
                 result.truncate(index.max(4));
                 if index < 4 { result[index] = element } else { result.push(element) }
             }
-            let error = outcomes(&operations(), &json!(result), &schema()).expect_err(says).to_string();
+            let error =
+                outcomes(&operations(), &json!(result).to_string(), &schema()).expect_err(says).to_string();
             assert!(error.contains(says), "{error} / {says}");
         }
-        assert!(outcomes(&operations(), &json!([{}]), &schema()).is_err());
-        assert!(outcomes(&operations(), &json!(null), &schema()).is_err());
+        assert!(outcomes(&operations(), "[{}]", &schema()).is_err());
+        assert!(outcomes(&operations(), "null", &schema()).is_err());
     }
 }

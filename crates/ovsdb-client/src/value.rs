@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -37,7 +39,12 @@ pub struct ValueError {
 
 impl ValueError {
     pub(crate) fn new(wanted: impl Into<String>, got: &Value) -> Self {
-        ValueError { wanted: wanted.into(), got: shorten(&got.to_string()) }
+        ValueError::of_text(wanted, &got.to_string())
+    }
+
+    /// The same of a value that is text.
+    pub(crate) fn of_text(wanted: impl Into<String>, got: &str) -> Self {
+        ValueError { wanted: wanted.into(), got: shorten(got) }
     }
 }
 
@@ -72,31 +79,6 @@ impl Atom {
             Atom::String(string) => json!(string),
             Atom::Uuid(uuid) => json!(["uuid", uuid.to_string()]),
             Atom::NamedUuid(name) => json!(["named-uuid", name]),
-        }
-    }
-
-    /// Parses the JSON notation. A number without a fraction becomes an integer, which
-    /// [`ColumnType::decode`](crate::schema::ColumnType::decode) converts if the column holds reals.
-    pub fn from_json(value: &Value) -> Result<Self, ValueError> {
-        let fail = || ValueError::new("an atom", value);
-        match value {
-            Value::Bool(boolean) => Ok(Atom::Boolean(*boolean)),
-            Value::String(string) => Ok(Atom::String(string.clone())),
-            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-                (Some(integer), _) => Ok(Atom::Integer(integer)),
-                (None, Some(real)) => Ok(Atom::Real(real)),
-                (None, None) => Err(fail()),
-            },
-            Value::Array(pair) => match pair.as_slice() {
-                [Value::String(tag), Value::String(text)] if tag == "uuid" => {
-                    text.parse().map(Atom::Uuid).map_err(|_| fail())
-                }
-                [Value::String(tag), Value::String(text)] if tag == "named-uuid" => {
-                    Ok(Atom::NamedUuid(text.clone()))
-                }
-                _ => Err(fail()),
-            },
-            _ => Err(fail()),
         }
     }
 }
@@ -182,19 +164,29 @@ impl Datum {
         }
     }
 
-    /// Parses the JSON notation by its form alone: see [`Atom::from_json`].
+    /// Parses the JSON notation by its form alone. A number without a fraction becomes an integer, which
+    /// [`ColumnType::decode`](crate::schema::ColumnType::decode) converts if the column holds reals.
     pub fn from_json(value: &Value) -> Result<Self, ValueError> {
-        let Value::Array(pair) = value else {
-            return Ok(Datum::set([Atom::from_json(value)?]));
+        Datum::deserialize(value).map_err(|error| ValueError::new(error.to_string(), value))
+    }
+
+    /// The same of text.
+    pub(crate) fn from_text(text: &str) -> Result<Self, ValueError> {
+        serde_json::from_str(text).map_err(|_| ValueError::of_text(DATUM, text))
+    }
+
+    /// About the memory that it takes beyond itself, in bytes. A set or map has a node for up to eleven elements.
+    pub(crate) fn memory(&self) -> usize {
+        const NODE: usize = 300;
+        let text = |atom: &Atom| match atom {
+            Atom::String(text) | Atom::NamedUuid(text) => text.capacity(),
+            _ => 0,
         };
-        match pair.as_slice() {
-            [Value::String(tag), Value::Array(elements)] if tag == "set" => {
-                elements.iter().map(Atom::from_json).collect::<Result<_, _>>().map(Datum::Set)
+        match self {
+            Datum::Set(set) => set.len().div_ceil(6) * NODE + set.iter().map(text).sum::<usize>(),
+            Datum::Map(map) => {
+                map.len().div_ceil(6) * 2 * NODE + map.iter().map(|(k, v)| text(k) + text(v)).sum::<usize>()
             }
-            [Value::String(tag), Value::Array(pairs)] if tag == "map" => {
-                pairs.iter().map(pair_from_json).collect::<Result<_, _>>().map(Datum::Map)
-            }
-            _ => Ok(Datum::set([Atom::from_json(value)?])),
         }
     }
 
@@ -224,10 +216,84 @@ impl Datum {
     }
 }
 
-fn pair_from_json(value: &Value) -> Result<(Atom, Atom), ValueError> {
-    match value.as_array().map(Vec::as_slice) {
-        Some([key, value]) => Ok((Atom::from_json(key)?, Atom::from_json(value)?)),
-        _ => Err(ValueError::new("a pair of key and value", value)),
+/// What errors call the value of a column.
+const DATUM: &str = "an atom, a set or a map";
+
+impl<'de> Deserialize<'de> for Atom {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match deserializer.deserialize_any(Notation { may_be_many: false })? {
+            Notated::Atom(atom) => Ok(atom),
+            Notated::Many(_) => Err(D::Error::custom(DATUM)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Datum {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match deserializer.deserialize_any(Notation { may_be_many: true })? {
+            Notated::Atom(atom) => atom.into(),
+            Notated::Many(datum) => datum,
+        })
+    }
+}
+
+/// Reads the notation of an atom or a datum.
+struct Notation {
+    may_be_many: bool,
+}
+
+enum Notated {
+    Atom(Atom),
+    Many(Datum),
+}
+
+impl<'de> Visitor<'de> for Notation {
+    type Value = Notated;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.may_be_many { DATUM } else { "an atom" })
+    }
+
+    fn visit_bool<E>(self, boolean: bool) -> Result<Notated, E> {
+        Ok(Notated::Atom(boolean.into()))
+    }
+
+    fn visit_i64<E>(self, integer: i64) -> Result<Notated, E> {
+        Ok(Notated::Atom(integer.into()))
+    }
+
+    fn visit_u64<E>(self, integer: u64) -> Result<Notated, E> {
+        Ok(Notated::Atom(i64::try_from(integer).map_or_else(|_| Atom::Real(integer as f64), Atom::Integer)))
+    }
+
+    fn visit_f64<E>(self, real: f64) -> Result<Notated, E> {
+        Ok(Notated::Atom(real.into()))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Notated, E> {
+        Ok(Notated::Atom(text.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Notated, A::Error> {
+        let wrong = || A::Error::custom(if self.may_be_many { DATUM } else { "an atom" });
+        let tag: String = array.next_element()?.ok_or_else(wrong)?;
+        let notated = match tag.as_str() {
+            "uuid" => {
+                let text: String = array.next_element()?.ok_or_else(wrong)?;
+                Notated::Atom(Atom::Uuid(text.parse().map_err(|_| wrong())?))
+            }
+            "named-uuid" => Notated::Atom(Atom::NamedUuid(array.next_element()?.ok_or_else(wrong)?)),
+            "set" if self.may_be_many => Notated::Many(Datum::Set(array.next_element()?.ok_or_else(wrong)?)),
+            "map" if self.may_be_many => {
+                let pairs: Vec<(Atom, Atom)> = array.next_element()?.ok_or_else(wrong)?;
+                Notated::Many(Datum::Map(pairs.into_iter().collect()))
+            }
+            _ => return Err(wrong()),
+        };
+        match array.next_element::<IgnoredAny>()? {
+            None => Ok(notated),
+            Some(_) => Err(wrong()),
+        }
     }
 }
 

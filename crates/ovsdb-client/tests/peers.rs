@@ -8,7 +8,7 @@ use crate::common::{PATIENCE, connected, disconnected, next, next_changes};
 use futures_util::StreamExt;
 use ovsdb_client::framing::JsonCodec;
 use ovsdb_client::{Client, Endpoint, Event, MonitorSpec, Operation, Options, TransactError};
-use peer_connection::{InMemoryListener, InMemoryNetwork};
+use peer_connection::{InMemoryListener, InMemoryNetwork, MemoryBudget};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc::Receiver;
@@ -158,8 +158,8 @@ async fn every_breach_is_told_and_the_next_connection_reports_the_difference() {
             r#"{"id":null,"method":"update3","params":["replica"]}"#.to_owned(),
             "has the parameters [\"replica\"]",
         ),
-        (r#"{"id":null,"method":"update2"}"#.to_owned(), "has the parameters []"),
-        (r#"{"id":null,"method":"update","params":{"0":"replica"}}"#.to_owned(), "has the parameters []"),
+        (r#"{"id":null,"method":"update2"}"#.to_owned(), "has the parameters null"),
+        (r#"{"id":null,"method":"update","params":{"0":"replica"}}"#.to_owned(), "has the parameters {"),
         (
             r#"{"id":null,"method":"monitor_canceled","params":["replica"]}"#.to_owned(),
             "cancelled the monitor",
@@ -368,6 +368,127 @@ async fn a_message_over_the_limit_is_refused() {
     let why = disconnected(&mut stage.events).await;
     assert!(why.contains("larger than 4096 bytes"), "{why}");
     stage.recovers().await;
+}
+
+/// Sends until all is sent or the client closes.
+async fn flood(peer: &mut Peer, parts: impl Iterator<Item = String>) {
+    for part in parts {
+        if peer.stream.get_mut().write_all(part.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn d16_a_schema_of_brackets_is_refused_before_it_is_whole() {
+    let mut stage = Stage::new();
+    let mut peer = stage.accept().await;
+    let request = peer.receive().await;
+    let begin = format!(r#"{{"id":{},"error":null,"result":["#, request["id"]);
+    let brackets = std::iter::repeat_n("[],".repeat(10_000), 2_100);
+    let start = Instant::now();
+    let ((), why) = tokio::join!(
+        flood(&mut peer, std::iter::once(begin).chain(brackets)),
+        disconnected(&mut stage.events)
+    );
+    assert_eq!(why, "the message that starts at byte 0 of the stream is larger than 1048576 bytes");
+    // It would do the same at once.
+    stage.accept().await;
+    assert!(start.elapsed() > Duration::from_secs(25), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn d16_a_schema_and_rows_that_no_open_vswitch_has_are_refused() {
+    let brackets = format!("[{}1]", "[],".repeat(100_000));
+    let mut stage = Stage::new();
+    let mut peer = stage.accept().await;
+    peer.answer("get_schema", &serde_json::from_str(&brackets).unwrap()).await;
+    let why = disconnected(&mut stage.events).await;
+    assert!(why.starts_with("schema: the whole: wanted an object, got [[],[],"), "{why}");
+
+    let many: serde_json::Map<String, Value> = (0..200_001).map(|n| (n.to_string(), json!(0))).collect();
+    for (rows, says) in [
+        (json!({"T": many}), "T: it has more members, and at most 200000 are read"),
+        (
+            json!({"T": {A: {"initial": {"name": "x".repeat(70_000)}}}}),
+            "it has more bytes, and at most 65536 are read",
+        ),
+        (json!({"T": serde_json::from_str::<Value>(&brackets).unwrap()}), "wanted an object, got [[],[],"),
+    ] {
+        let mut stage = Stage::new();
+        let mut peer = stage.accept().await;
+        peer.answer_schema().await;
+        let request = peer.receive().await;
+        let reply = json!({"id": request["id"], "result": [false, NO_TRANSACTION, rows], "error": null});
+        let ((), why) = tokio::join!(
+            flood(&mut peer, std::iter::once(reply.to_string())),
+            disconnected(&mut stage.events)
+        );
+        assert!(why.contains(says), "{why}");
+        drop(peer);
+        stage.recovers().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn d16_a_server_that_answers_probes_alone_does_not_keep_a_request() {
+    let limit = Duration::from_secs(20);
+    let mut stage = Stage::with(Options { request_timeout: limit, ..Options::default() });
+    let mut peer = stage.accept_well(&[]).await;
+    connected(&mut stage.events).await;
+    let start = Instant::now();
+    let client = stage.client.clone();
+    let transaction = tokio::spawn(async move { client.transact(&[Operation::Comment("x".into())]).await });
+    let answers = async {
+        while let Some(Ok(message)) = peer.stream.next().await {
+            if message["method"] == "echo" {
+                let reply = json!({"id": message["id"], "result": [], "error": null});
+                flood(&mut peer, std::iter::once(reply.to_string())).await;
+            }
+        }
+        std::future::pending::<()>().await;
+    };
+    let why = tokio::select! {
+        why = disconnected(&mut stage.events) => why,
+        () = answers => unreachable!(),
+    };
+    assert_eq!(why, "the server answers echo requests, but did not answer a transaction within 20.0 s");
+    assert_eq!(start.elapsed(), limit);
+    assert!(matches!(transaction.await.unwrap(), Err(TransactError::FateUnknown { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn d16_what_a_server_makes_the_client_hold_is_bounded() {
+    const LIMIT: usize = 2 << 20;
+    let row = |n: usize| {
+        let name = format!("{n}{}", "x".repeat(50_000));
+        update(&uuid::Uuid::from_u128(n as u128).to_string(), &json!({"insert": {"name": name}}))
+    };
+    let rows = |_: usize| (0..1000).map(row).collect::<Vec<_>>();
+    let unfinished = |_: usize| vec![format!("{{\"a\": \"{}", "x".repeat(20 << 20))];
+    for sent in [&rows as &dyn Fn(usize) -> Vec<String>, &unfinished] {
+        let budget = MemoryBudget::new(LIMIT);
+        let mut stage = Stage::with(Options { memory: budget.peer("hv7"), ..Options::default() });
+        let mut peer = stage.accept_well(&[(B, "before")]).await;
+        connected(&mut stage.events).await;
+        let most = std::cell::Cell::new(0);
+        let why = async {
+            loop {
+                let event = next(&mut stage.events).await;
+                most.set(most.get().max(budget.charged()));
+                if let Event::Disconnected { why } = event {
+                    return why;
+                }
+            }
+        };
+        let ((), why) = tokio::join!(flood(&mut peer, sent(0).into_iter()), why);
+        assert!(why.starts_with("hv7 has sent "), "{why}");
+        assert!(why.contains("reached the limit of 2097152 bytes beyond what is expected"), "{why}");
+        assert!(most.get() <= LIMIT);
+        assert_eq!((stage.client.with_replica(|rows| rows.rows("T").count()), budget.charged()), (0, 0));
+        drop(peer);
+        stage.recovers().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

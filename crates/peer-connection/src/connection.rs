@@ -8,22 +8,19 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use futures_util::{Sink, StreamExt};
 use tokio::time::Instant;
-use tokio_util::codec::{Decoder, Encoder, Framed};
+use tokio_util::codec::{Decoder, Encoder};
 
 use crate::after;
 use crate::dial::Dial;
 use crate::endpoint::Endpoint;
+use crate::framing::Framing;
+use crate::memory::{Account, OverBudget};
 use crate::timed_stream::TimedStream;
-
-/// The read buffer of a connection grows from this size to that of the largest message.
-const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// The time within which a runtime with enough CPU time reports the bytes that wait in a socket.
 pub(crate) const GRACE: Duration = Duration::from_millis(200);
@@ -132,6 +129,9 @@ pub enum ConnectionError<E: std::error::Error + 'static> {
         /// The time since it took the last byte.
         seconds: f64,
     },
+    /// The peer makes its owner hold too much memory.
+    #[error(transparent)]
+    OverBudget(OverBudget),
     /// The peer sent bytes that are not a message of the protocol.
     #[error(transparent)]
     Malformed(E),
@@ -158,7 +158,8 @@ impl fmt::Display for Partial {
 
 /// A connection. Nothing is sent or received unless [`step`](Self::step) or [`receive`](Self::receive) is polled.
 pub struct Connection<P> {
-    framed: Framed<TimedStream, P>,
+    framed: Framing<P>,
+    account: Account,
     timeouts: Timeouts,
     /// Bytes may wait in the write buffer or in the stream.
     needs_flush: bool,
@@ -177,18 +178,20 @@ impl<P> fmt::Debug for Connection<P> {
 }
 
 impl<P: Protocol> Connection<P> {
-    /// Dials an endpoint.
+    /// Dials an endpoint. What the peer makes this side hold is charged to `account`.
     pub async fn open(
         dialler: &dyn Dial,
         endpoint: &Endpoint,
         deadline: Instant,
         protocol: P,
         timeouts: Timeouts,
+        account: Account,
     ) -> ConnectionResult<Self, P> {
         let limit = deadline - Instant::now();
         match tokio::time::timeout_at(deadline, dialler.dial(endpoint)).await {
             Ok(Ok(stream)) => Ok(Connection {
-                framed: Framed::with_capacity(TimedStream::new(stream), protocol, READ_BUFFER_BYTES),
+                framed: Framing::new(TimedStream::new(stream), protocol, &account),
+                account,
                 timeouts,
                 needs_flush: false,
                 message_began: None,
@@ -202,25 +205,30 @@ impl<P: Protocol> Connection<P> {
 
     /// The codec, whose state a handshake may change.
     pub fn protocol_mut(&mut self) -> &mut P {
-        self.framed.codec_mut()
+        &mut self.framed.protocol
+    }
+
+    /// The account that the peer's memory is charged to.
+    pub fn account(&self) -> &Account {
+        &self.account
     }
 
     /// Queues a message. The queue has no limit; see [`unsent`](Self::unsent).
     pub fn send(&mut self, message: P::Outgoing) -> ConnectionResult<(), P> {
         self.about_to_write();
-        // The sink is always ready: its owner bounds the write buffer.
-        Ok(Pin::new(&mut self.framed).start_send(message)?)
+        // The owner bounds the write buffer.
+        Ok(self.framed.protocol.encode(message, &mut self.framed.write)?)
     }
 
     /// The write buffer, for callers that encode many messages in place.
     pub fn write_buffer(&mut self) -> &mut BytesMut {
         self.about_to_write();
-        self.framed.write_buffer_mut()
+        &mut self.framed.write
     }
 
     /// The bytes that the peer has not taken yet.
     pub fn unsent(&self) -> usize {
-        self.framed.write_buffer().len()
+        self.framed.write.len()
     }
 
     /// The next message. Cancel safe.
@@ -234,11 +242,13 @@ impl<P: Protocol> Connection<P> {
 
     /// The next message, or `None` once the peer has taken bytes. Cancel safe.
     pub async fn step(&mut self) -> ConnectionResult<Option<P::Item>, P> {
+        let account = self.account.clone();
         loop {
             let timer = self.timer();
             let progress = tokio::select! {
                 // A message that has arrived counts even if its deadline has passed meanwhile.
                 biased;
+                over = account.over() => return Err(ConnectionError::OverBudget(over)),
                 progress = poll_fn(|cx| self.poll_progress(cx)) => progress?,
                 () = tokio::time::sleep_until(timer) => {
                     self.timer_fired()?;
@@ -246,7 +256,7 @@ impl<P: Protocol> Connection<P> {
                 }
             };
             let Some(message) = progress else { return Ok(None) };
-            match self.framed.codec().classify(message) {
+            match self.framed.protocol.classify(message) {
                 Received::Message(message) => return Ok(Some(message)),
                 Received::Request { answer } => self.send(answer)?,
                 Received::EchoReply => {}
@@ -268,8 +278,8 @@ impl<P: Protocol> Connection<P> {
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionResult<P::Item, P>> {
-        let polled = self.framed.poll_next_unpin(cx);
-        if self.framed.read_buffer().is_empty() {
+        let polled = self.framed.poll_next(cx);
+        if self.framed.received() == 0 {
             self.message_began = None;
         } else if polled.is_ready() {
             self.message_began = Some(Instant::now());
@@ -288,7 +298,7 @@ impl<P: Protocol> Connection<P> {
             return Ok(false);
         }
         let before = self.unsent();
-        match Sink::<P::Outgoing>::poll_flush(Pin::new(&mut self.framed), cx) {
+        match self.framed.poll_flush(cx) {
             Poll::Ready(Ok(())) => self.needs_flush = false,
             Poll::Ready(Err(error)) => return Err(self.broken(error.into())),
             Poll::Pending => {}
@@ -298,7 +308,7 @@ impl<P: Protocol> Connection<P> {
 
     fn about_to_write(&mut self) {
         if self.unsent() == 0 {
-            self.framed.get_mut().last_write = Instant::now();
+            self.framed.stream.last_write = Instant::now();
         }
         self.needs_flush = true;
     }
@@ -320,15 +330,15 @@ impl<P: Protocol> Connection<P> {
     }
 
     fn partial(&self) -> Partial {
-        Partial { received: self.framed.read_buffer().len() }
+        Partial { received: self.framed.received() }
     }
 
     fn unanswered_probe(&self) -> Option<Instant> {
-        self.probed.filter(|probed| self.framed.get_ref().last_read < *probed)
+        self.probed.filter(|probed| self.framed.stream.last_read < *probed)
     }
 
     fn silence_deadline(&self) -> Instant {
-        let stream = self.framed.get_ref();
+        let stream = &self.framed.stream;
         match self.unanswered_probe() {
             // The peer answers a probe after the bytes queued before it, so the deadline moves while the peer takes
             // bytes.
@@ -338,7 +348,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     fn write_deadline(&self) -> Option<Instant> {
-        (self.unsent() > 0).then(|| after(self.framed.get_ref().last_write, self.timeouts.write_timeout))
+        (self.unsent() > 0).then(|| after(self.framed.stream.last_write, self.timeouts.write_timeout))
     }
 
     fn message_deadline(&self) -> Option<Instant> {
@@ -393,16 +403,16 @@ impl<P: Protocol> Connection<P> {
             return Err(ConnectionError::Stalled { peer, seconds, partial: self.partial() });
         }
         if passed(self.write_deadline()) {
-            let seconds = (now - self.framed.get_ref().last_write).as_secs_f64();
+            let seconds = (now - self.framed.stream.last_write).as_secs_f64();
             return Err(ConnectionError::NotReading { peer, unsent: self.unsent(), seconds });
         }
         if passed(Some(self.silence_deadline())) {
             if self.unanswered_probe().is_some() {
-                let seconds = (now - self.framed.get_ref().last_read).as_secs_f64();
+                let seconds = (now - self.framed.stream.last_read).as_secs_f64();
                 return Err(ConnectionError::Silent { peer, seconds, partial: self.partial() });
             }
             self.probed = Some(now);
-            let probe = self.framed.codec().echo_request();
+            let probe = self.framed.protocol.echo_request();
             self.send(probe)?;
         }
         Ok(())

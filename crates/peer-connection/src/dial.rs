@@ -1,12 +1,14 @@
 //! Opens byte streams. No other module touches the network.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::endpoint::Endpoint;
+use crate::resolve::Resolver;
 
 /// A byte stream in both directions.
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -25,9 +27,26 @@ pub trait Dial: Send + Sync {
     fn dial<'a>(&'a self, endpoint: &'a Endpoint) -> Dialling<'a>;
 }
 
-/// Dials the unix and TCP sockets of the operating system.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Sockets;
+/// Dials the unix and TCP sockets of the operating system. Its default resolves names with the resolver of the process.
+#[derive(Debug, Clone, Default)]
+pub struct Sockets {
+    resolver: Resolver,
+}
+
+impl Sockets {
+    /// Sockets that resolve names of hosts in this way.
+    pub fn new(resolver: Resolver) -> Self {
+        Sockets { resolver }
+    }
+
+    async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let addresses = match host.parse::<IpAddr>() {
+            Ok(address) => vec![address],
+            Err(_) => self.resolver.resolve(host).await?,
+        };
+        Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+    }
+}
 
 impl Dial for Sockets {
     fn dial<'a>(&'a self, endpoint: &'a Endpoint) -> Dialling<'a> {
@@ -35,7 +54,8 @@ impl Dial for Sockets {
             Ok(match endpoint {
                 Endpoint::Unix(path) => Box::new(UnixStream::connect(path).await?) as Stream,
                 Endpoint::Tcp { host, port } => {
-                    let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                    let addresses = self.addresses(host, *port).await?;
+                    let stream = TcpStream::connect(&*addresses).await?;
                     // Without this, the last bytes of a request would wait for the acknowledgement of earlier ones.
                     stream.set_nodelay(true)?;
                     Box::new(stream)

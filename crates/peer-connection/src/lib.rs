@@ -6,6 +6,8 @@
 //!   supply an [`InMemoryNetwork`] instead. TLS will be another dialler.
 //! - [`Connection`] frames messages with a [`tokio_util::codec`], reads and writes at the same time, probes an idle
 //!   peer, and disconnects a peer that has failed. Every wait has a deadline.
+//! - [`Resolver`] looks up names of hosts, away from everything else.
+//! - [`MemoryBudget`] bounds the memory that all peers together make their owner hold.
 //! - [`Reconnect`] decides when to dial again: exponential backoff with jitter.
 #![forbid(unsafe_code)]
 // Bytes from outside must not end the process.
@@ -23,15 +25,20 @@
 mod connection;
 mod dial;
 mod endpoint;
+mod framing;
 mod in_memory;
+mod memory;
 mod reconnect;
+mod resolve;
 mod timed_stream;
 
 pub use connection::{Connection, ConnectionError, ConnectionResult, Partial, Protocol, Received, Timeouts};
 pub use dial::{ByteStream, Dial, Dialling, Sockets, Stream};
 pub use endpoint::{Endpoint, EndpointError};
 pub use in_memory::{InMemoryListener, InMemoryNetwork};
+pub use memory::{Account, Charge, MemoryBudget, OverBudget, PeerMemory};
 pub use reconnect::{Reconnect, Retry};
+pub use resolve::{Lookup, Resolver, WITHIN as LOOKUP_WITHIN};
 
 use std::time::Duration;
 use tokio::time::Instant;

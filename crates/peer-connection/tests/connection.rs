@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::line_protocol::{LINE_MAX, Lines};
-use peer_connection::{Connection, Dial, Dialling, Endpoint, InMemoryNetwork, Stream, Timeouts, within};
+use peer_connection::{
+    Connection, Dial, Dialling, Endpoint, InMemoryNetwork, PeerMemory, Stream, Timeouts, within,
+};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -26,7 +28,10 @@ async fn connected(timeouts: Timeouts) -> (Connection<Lines>, Server) {
     let endpoint = Endpoint::Unix("peer".into());
     let network = InMemoryNetwork::default();
     let mut listener = network.listen(endpoint.clone());
-    let connection = Connection::open(&network, &endpoint, in_time(), Lines, timeouts).await.unwrap();
+    let connection =
+        Connection::open(&network, &endpoint, in_time(), Lines, timeouts, PeerMemory::default().account())
+            .await
+            .unwrap();
     (connection, BufStream::new(listener.accept().await.unwrap()))
 }
 
@@ -56,10 +61,17 @@ async fn end(connection: &mut Connection<Lines>) -> (String, Duration) {
 async fn dialling_an_endpoint_without_a_listener_is_refused() {
     let network = InMemoryNetwork::default();
     let endpoint = Endpoint::Unix("nobody".into());
-    let error = Connection::open(&network, &endpoint, in_time(), Lines, TIMEOUTS).await.unwrap_err();
+    let error =
+        Connection::open(&network, &endpoint, in_time(), Lines, TIMEOUTS, PeerMemory::default().account())
+            .await
+            .unwrap_err();
     assert_eq!(error.to_string(), "cannot connect: connection refused");
     drop(network.listen(endpoint.clone()));
-    assert!(Connection::open(&network, &endpoint, in_time(), Lines, TIMEOUTS).await.is_err());
+    assert!(
+        Connection::open(&network, &endpoint, in_time(), Lines, TIMEOUTS, PeerMemory::default().account())
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +85,10 @@ async fn dialling_has_a_deadline() {
     let start = Instant::now();
     let deadline = start + Duration::from_secs(7);
     let endpoint = Endpoint::Unix("far".into());
-    let error = Connection::open(&Unreachable, &endpoint, deadline, Lines, TIMEOUTS).await.unwrap_err();
+    let error =
+        Connection::open(&Unreachable, &endpoint, deadline, Lines, TIMEOUTS, PeerMemory::default().account())
+            .await
+            .unwrap_err();
     assert_eq!(error.to_string(), "cannot connect within 7.0 s");
     assert_eq!(start.elapsed(), Duration::from_secs(7));
 }
@@ -196,7 +211,16 @@ async fn bytes_that_wait_in_the_socket_count_before_a_deadline_that_has_passed()
         let endpoint = Endpoint::Unix("peer".into());
         let mut listener = network.listen(endpoint.clone());
         let dialler = Unreported { network, reported: watch::Sender::new(true) };
-        let connection = Connection::open(&dialler, &endpoint, in_time(), Lines, timeouts).await.unwrap();
+        let connection = Connection::open(
+            &dialler,
+            &endpoint,
+            in_time(),
+            Lines,
+            timeouts,
+            PeerMemory::default().account(),
+        )
+        .await
+        .unwrap();
         let mut server = BufStream::new(listener.accept().await.unwrap());
         let received = tokio::spawn(async move {
             let mut connection = connection;
@@ -352,7 +376,7 @@ async fn a_peer_that_closes_while_it_is_written_to_has_closed() {
 async fn sockets_are_dialled_by_endpoint() {
     let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint: Endpoint = format!("tcp:{}", tcp.local_addr().unwrap()).parse().unwrap();
-    let mut ours = peer_connection::Sockets.dial(&endpoint).await.unwrap();
+    let mut ours = peer_connection::Sockets::default().dial(&endpoint).await.unwrap();
     let (mut theirs, _) = tcp.accept().await.unwrap();
     ours.write_all(b"over tcp").await.unwrap();
     drop(ours);
@@ -363,7 +387,7 @@ async fn sockets_are_dialled_by_endpoint() {
     let path = std::env::temp_dir().join(format!("peer-connection-{}", std::process::id()));
     let _ = std::fs::remove_file(&path);
     let unix = tokio::net::UnixListener::bind(&path).unwrap();
-    let mut ours = peer_connection::Sockets.dial(&Endpoint::Unix(path.clone())).await.unwrap();
+    let mut ours = peer_connection::Sockets::default().dial(&Endpoint::Unix(path.clone())).await.unwrap();
     let (mut theirs, _) = unix.accept().await.unwrap();
     ours.write_all(b"over unix").await.unwrap();
     drop(ours);

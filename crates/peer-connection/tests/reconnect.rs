@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::line_protocol::Lines;
-use peer_connection::{Connection, Endpoint, InMemoryNetwork, Reconnect, Retry, Timeouts};
+use peer_connection::{Connection, Endpoint, InMemoryNetwork, PeerMemory, Reconnect, Retry, Timeouts};
 use tokio::time::Instant;
 
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -35,7 +35,8 @@ async fn attempts_become_rarer_until_a_connection_lasts() {
     };
     let dial = async || {
         let deadline = Instant::now() + Duration::from_secs(1);
-        Connection::open(&network, &endpoint, deadline, Lines, timeouts).await
+        Connection::open(&network, &endpoint, deadline, Lines, timeouts, PeerMemory::default().account())
+            .await
     };
     let mut reconnect = Reconnect::new(SHORTEST, LONGEST);
     let mut delays = whole_delays();

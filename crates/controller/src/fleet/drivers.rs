@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use openflow_rs::Match;
 use ovs_driver::{
-    Changes, Desired, Event, FlowCount, FlowKey, FlowTable, LearnedFlow, MeterCount, ReadError, SeenFlow,
+    Changes, Desired, Event, FlowCount, FlowKey, FlowTable, LearnedFlow, MeterCount, Peers, ReadError,
+    SeenFlow, Timing,
 };
 use tokio::sync::mpsc;
 
@@ -47,17 +48,20 @@ pub type Asking<A> = Pin<Box<dyn Future<Output = Result<A, ReadError>> + Send>>;
 pub type Reading = Asking<Vec<LearnedFlow>>;
 
 /// Drivers of real switches.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct RealDrivers {
     /// The most addresses that a switch learns.
     pub learned_addresses: NonZeroU32,
+    /// What they share.
+    pub peers: Peers,
 }
 
 impl Drivers for RealDrivers {
     fn spawn(&self, config: ovs_driver::Config, events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
         // The datapath with the most addresses loses one, so no tenant pushes out the addresses of another.
         let learned_limit = Some(FlowTable::evicting(self.learned_addresses.get(), DATAPATH_FIELD));
-        Box::new(ovs_driver::spawn(ovs_driver::Config { learned_limit, ..config }, events))
+        let config = ovs_driver::Config { learned_limit, ..config };
+        Box::new(self.peers.spawn(config, Timing::default(), events))
     }
 }
 

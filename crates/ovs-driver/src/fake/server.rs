@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,10 @@ use openflow_rs::message::{
     Features, FlowDescReply, FlowDescRequest, GroupDescReply, Hello, MeterDescReply, MeterStatsReply,
     TlvCommand, TlvTableReply, VERSION,
 };
-use openflow_rs::{Body, FlowEntry, FlowStats, Frame, GroupMod, Message, MeterMod, MeterStats};
+use openflow_rs::{
+    Actions, Body, FlowEntry, FlowStats, Frame, GroupEntry, GroupKind, GroupMod, Match, Message, MeterMod,
+    MeterStats,
+};
 use peer_connection::{InMemoryListener, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
@@ -27,6 +31,8 @@ use crate::openflow::fake_monitor;
 const DUMP_PART: usize = 400;
 /// The number of groups in one part of a dump. A part of a large group fills most of a message.
 const GROUPS_PART: usize = 1;
+/// The descriptions in a part of an endless dump.
+const PART: usize = 500;
 /// The bytes that [`Fault::Garbage`] sends.
 const GARBAGE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
 
@@ -168,6 +174,20 @@ impl Connection {
             Fault::Close => return Ok(()),
             Fault::Garbage => self.stream.write_all(GARBAGE).await?,
             Fault::Stall | Fault::Ignore => {}
+            Fault::EmptyParts | Fault::Trickle => {
+                for number in 0.. {
+                    let end = if fault == Fault::Trickle { number + 1 } else { number };
+                    self.part(message.xid, &message.body, number..end);
+                    self.flush().await?;
+                    tokio::time::sleep(Duration::from_secs(4)).await;
+                }
+            }
+            Fault::Endless => {
+                for first in (0_u32..).step_by(PART) {
+                    self.part(message.xid, &message.body, first..first + PART as u32);
+                    self.flush().await?;
+                }
+            }
             Fault::StallMidMessage => {
                 // Half of an echo reply, which a client accepts at any time.
                 self.replies.clear();
@@ -179,6 +199,30 @@ impl Connection {
         // Nothing more is read until the peer gives up or the fake ends.
         tokio::time::sleep(Duration::MAX).await;
         Ok(())
+    }
+
+    /// A part, but not the last, of the answer to a request for descriptions: those with these numbers.
+    fn part(&mut self, xid: u32, request: &Body, numbers: Range<u32>) {
+        let more = true;
+        let flow = |number: u32| {
+            let (priority, matches) =
+                (number as u16, format!("reg0={number}").parse().unwrap_or(Match::any()));
+            let entry = FlowEntry::new(1, priority, matches, Actions::drop());
+            FlowStats { entry, duration: Duration::ZERO, packets: None, bytes: None, idle_s: None }
+        };
+        let group = |number| GroupEntry::new(number, GroupKind::All, Vec::new());
+        let body = match request {
+            Body::MeterDescRequest(_) => Body::MeterDescReply(MeterDescReply { more, meters: Vec::new() }),
+            Body::FlowDescRequest(_) => {
+                let flows = numbers.map(flow).collect();
+                Body::FlowDescReply(FlowDescReply { more, flows, unreadable: Vec::new() })
+            }
+            _ => {
+                let groups = numbers.map(group).collect();
+                Body::GroupDescReply(GroupDescReply { more, groups, unreadable: Vec::new() })
+            }
+        };
+        self.reply(xid, body);
     }
 
     fn reply(&mut self, xid: u32, body: Body) {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use openflow_rs::{Body, Message};
-use peer_connection::{Connection, ConnectionError, Dial, Endpoint, Timeouts};
+use peer_connection::{
+    Account, Connection, ConnectionError, Dial, Endpoint, OverBudget, PeerMemory, Timeouts,
+};
 use tokio::time::Instant;
 
 use super::codec::{Frame, Malformed, OpenFlowCodec, PROBE_XID};
@@ -12,6 +14,9 @@ use crate::config::Timing;
 
 /// While fewer bytes than this are queued, more are prepared.
 const AHEAD_MIN: usize = 256 << 10;
+
+/// A whole request may take so many times as long as one without progress.
+const WHOLE: u32 = 10;
 
 /// Why there is no OpenFlow session.
 #[derive(Debug, thiserror::Error)]
@@ -36,8 +41,30 @@ pub(crate) enum SessionError {
     OtherBridge { bridge: String, ovsdb: String, database: u64, openflow: u64 },
     #[error("the datapath id of the bridge has changed in the database; connecting again to compare it")]
     NewDatapathId,
-    #[error("the switch has more than {max} flows, the most that the driver reads")]
-    TooManyFlows { max: usize },
+    #[error("the switch has not finished {request} after {seconds:.0} s; it makes progress too slowly")]
+    TooSlow { request: &'static str, seconds: f64 },
+    #[error("the switch describes more than {max} {what}, the most that the driver reads")]
+    TooMany { what: &'static str, max: usize },
+    #[error("the switch has sent more than {max} empty parts of {request}")]
+    EmptyParts { request: &'static str, max: usize },
+}
+
+impl From<OverBudget> for SessionError {
+    fn from(over: OverBudget) -> Self {
+        ConnectionError::OverBudget(over).into()
+    }
+}
+
+impl SessionError {
+    /// Whether the switch sent more than any Open vSwitch does. It would do so again at once.
+    pub(crate) fn breaks_limits(&self) -> bool {
+        matches!(
+            self,
+            SessionError::TooMany { .. }
+                | SessionError::EmptyParts { .. }
+                | SessionError::Connection(ConnectionError::OverBudget(_))
+        )
+    }
 }
 
 impl From<Malformed> for SessionError {
@@ -58,6 +85,7 @@ impl OpenFlowConnection {
         dialler: &dyn Dial,
         endpoint: &Endpoint,
         timing: &Timing,
+        memory: &PeerMemory,
     ) -> Result<Self, SessionError> {
         let timeouts = Timeouts {
             probe_interval: timing.probe_after,
@@ -66,9 +94,14 @@ impl OpenFlowConnection {
             message_timeout: Some(timing.stall_max),
         };
         let deadline = peer_connection::after(Instant::now(), timing.handshake_max);
-        let codec = OpenFlowCodec::negotiating();
-        let connection = Connection::open(dialler, endpoint, deadline, codec, timeouts).await?;
+        let (codec, account) = (OpenFlowCodec::negotiating(), memory.account());
+        let connection = Connection::open(dialler, endpoint, deadline, codec, timeouts, account).await?;
         Ok(OpenFlowConnection { connection, next_xid: 1, request_max: timing.request_max })
+    }
+
+    /// What the switch makes the driver hold is charged to this account.
+    pub(crate) fn account(&self) -> &Account {
+        self.connection.account()
     }
 
     /// From now on every message must have version 1.5.
@@ -120,18 +153,26 @@ impl OpenFlowConnection {
         mut feed: impl FnMut(&mut BytesMut),
         mut wanted: impl FnMut(Frame) -> Result<Option<T>, SessionError>,
     ) -> Result<T, SessionError> {
-        let limit = self.request_max;
+        let (limit, whole_limit) = (self.request_max, self.request_max.saturating_mul(WHOLE));
         let mut progress = Instant::now();
+        let whole = peer_connection::after(progress, whole_limit);
         loop {
             if self.connection.unsent() < AHEAD_MIN {
                 feed(self.connection.write_buffer());
             }
-            let deadline = peer_connection::after(progress, limit);
+            let deadline = peer_connection::after(progress, limit).min(whole);
             // Bytes of the request, not of a probe.
             let unsent = self.connection.unsent() > 0;
             let Some(step) = peer_connection::within(deadline, self.connection.step()).await else {
+                if Instant::now() >= whole {
+                    return Err(SessionError::TooSlow { request, seconds: whole_limit.as_secs_f64() });
+                }
                 return Err(SessionError::NoAnswer { request, seconds: limit.as_secs_f64() });
             };
+            // What is there in time does not help for ever.
+            if Instant::now() >= whole {
+                return Err(SessionError::TooSlow { request, seconds: whole_limit.as_secs_f64() });
+            }
             match step? {
                 Some(frame) => {
                     if let Some(answer) = wanted(frame)? {

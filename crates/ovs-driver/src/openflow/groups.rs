@@ -7,10 +7,11 @@ use bytes::BytesMut;
 use openflow_rs::message::{TlvCommand, TlvMapping, TlvTableMod, TlvTableReply};
 use openflow_rs::{Body, Message};
 
+use super::RefusedChange;
 use super::steps::{GroupStep, told};
-use super::wire::{self, BadDesc, Header, kind};
-use crate::forwarding::GroupChange;
-use crate::group::{self, BUCKET_HEAD, Buckets, Part};
+use super::wire::{self, BadDesc, TooLong, kind};
+use crate::forwarding::{Batch, GroupChange};
+use crate::group::{self, BUCKET_HEAD, Buckets, PART_BYTES_MAX, PARTS_MAX, Part};
 use openflow_rs::GroupKind;
 
 // `OFPGC_*`.
@@ -31,7 +32,12 @@ const LAST: u32 = 0xffff_fffe;
 const GROUP_DESC: u16 = 7;
 
 /// Appends a group-mod.
-pub(crate) fn put_group_mod(out: &mut BytesMut, xid: u32, change: &GroupChange, step: GroupStep) {
+pub(crate) fn put_group_mod(
+    out: &mut BytesMut,
+    xid: u32,
+    change: &GroupChange,
+    step: GroupStep,
+) -> Result<(), TooLong> {
     let (command, bucket) = match step {
         GroupStep::Add => (ADD, NO_BUCKET),
         GroupStep::Modify => (MODIFY, NO_BUCKET),
@@ -44,23 +50,41 @@ pub(crate) fn put_group_mod(out: &mut BytesMut, xid: u32, change: &GroupChange, 
     let length: usize = buckets.iter().map(|(_, bytes)| BUCKET_HEAD + bytes.len()).sum();
     // A switch reads and checks buckets as those of the type in the message. Only these commands take properties.
     let shape = change.value.as_ref().map_or(&[][..], |value| &value.shape);
-    let (kind, properties) = shape.split_first_chunk().unwrap_or((&ALL, &[]));
+    let (group_kind, properties) = shape.split_first_chunk().unwrap_or((&ALL, &[]));
     let properties = if matches!(step, GroupStep::Add | GroupStep::Modify) { properties } else { &[] };
-    Header::new(kind::GROUP_MOD, xid).put_head(out, 16 + length + properties.len());
-    out.extend_from_slice(&command.to_be_bytes());
-    out.extend_from_slice(kind);
-    out.extend_from_slice(&change.key.to_be_bytes());
-    out.extend_from_slice(&(length as u16).to_be_bytes());
-    out.extend_from_slice(&[0; 2]);
-    out.extend_from_slice(&bucket.to_be_bytes());
-    for (id, bytes) in buckets {
-        let (actions, _) = group::parts_of_bucket(bytes);
-        out.extend_from_slice(&((BUCKET_HEAD + bytes.len()) as u16).to_be_bytes());
-        out.extend_from_slice(&(actions.len() as u16).to_be_bytes());
-        out.extend_from_slice(&id.to_be_bytes());
-        out.extend_from_slice(bytes);
-    }
-    out.extend_from_slice(properties);
+    // What does not fit makes the message too long, so that nothing of it is sent.
+    let short = |length: usize| u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
+    wire::put_message(out, kind::GROUP_MOD, xid, |out| {
+        out.extend_from_slice(&command.to_be_bytes());
+        out.extend_from_slice(group_kind);
+        out.extend_from_slice(&change.key.to_be_bytes());
+        out.extend_from_slice(&short(length));
+        out.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(&bucket.to_be_bytes());
+        for (id, bytes) in buckets {
+            let (actions, _) = group::parts_of_bucket(bytes);
+            out.extend_from_slice(&short(BUCKET_HEAD + bytes.len()));
+            out.extend_from_slice(&short(actions.len()));
+            out.extend_from_slice(&id.to_be_bytes());
+            out.extend_from_slice(bytes);
+        }
+        out.extend_from_slice(properties);
+        Ok(())
+    })
+}
+
+/// The groups of a batch that are larger than a switch can describe, though each message about them may fit.
+pub(crate) fn too_large(batch: &Batch) -> impl Iterator<Item = RefusedChange> {
+    batch.groups.iter().enumerate().filter_map(|(place, change)| {
+        let bytes = change.value.as_ref()?.bytes();
+        let reason = || {
+            format!(
+                "its buckets take {bytes} bytes, and a group on a switch has room for {PART_BYTES_MAX} (a flood group for \
+                 {PARTS_MAX} times as many): give it fewer members, such as ports of a switch or next hops of a route"
+            )
+        };
+        (bytes > PART_BYTES_MAX).then(|| RefusedChange { place, reason: reason() })
+    })
 }
 
 /// The bucket before this one in the order of their numbers. Steps insert buckets in this order, so it is there.

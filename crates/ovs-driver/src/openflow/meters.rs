@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use openflow_rs::message::{MeterDescReply, MeterStatsReply};
 use openflow_rs::{Body, Message, MeterEntry, MeterMod};
 
-use super::wire::BadDesc;
+use super::wire::{self, BadDesc, TooLong};
 use crate::forwarding::MeterChange;
 use crate::meter::MeterCount;
 
@@ -14,16 +14,13 @@ use crate::meter::MeterCount;
 pub(crate) type Meters = BTreeMap<u32, MeterEntry>;
 
 /// Appends a meter-mod.
-pub(crate) fn put_meter_mod(out: &mut BytesMut, xid: u32, change: &MeterChange) {
+pub(crate) fn put_meter_mod(out: &mut BytesMut, xid: u32, change: &MeterChange) -> Result<(), TooLong> {
     let change = match (&change.value, &change.installed) {
         (Some(meter), None) => MeterMod::add(meter.clone()),
         (Some(meter), Some(_)) => MeterMod::modify(meter.clone()),
         (None, _) => MeterMod::delete(change.key),
     };
-    // A meter has one band, so it fits.
-    if let Ok(bytes) = (Message { xid, body: Body::MeterMod(change) }).encode() {
-        out.extend_from_slice(&bytes);
-    }
+    wire::put_typed(out, xid, Body::MeterMod(change))
 }
 
 /// Reads one part of the reply to a request for meters from the message, and adds each to `meters`. Returns whether more

@@ -5,7 +5,7 @@
 
 use bytes::BytesMut;
 
-use super::wire::{BadDesc, HEADER_LEN, Header, kind, u16_at};
+use super::wire::{self, BadDesc, HEADER_LEN, kind, u16_at};
 use crate::flow::{self, Flow, FlowKey};
 
 /// `OFPMP_FLOW_MONITOR`.
@@ -84,16 +84,18 @@ impl Removal {
 
 /// Appends the request to monitor all tables.
 pub(crate) fn put_request(out: &mut BytesMut, xid: u32) {
-    let mut body = Vec::with_capacity(32);
-    body.extend_from_slice(&FLOW_MONITOR.to_be_bytes());
-    body.extend_from_slice(&[0; 6]);
-    body.extend_from_slice(&MONITOR_ID.to_be_bytes());
-    body.extend_from_slice(&ANY.to_be_bytes());
-    body.extend_from_slice(&ANY.to_be_bytes());
-    body.extend_from_slice(&FLAGS.to_be_bytes());
-    body.extend_from_slice(&[ALL_TABLES, ADD]);
-    body.extend_from_slice(&ANY_MATCH);
-    Header::new(kind::MULTIPART_REQUEST, xid).put(out, &body);
+    // Its length is fixed.
+    let _ = wire::put_message(out, kind::MULTIPART_REQUEST, xid, |out| {
+        out.extend_from_slice(&FLOW_MONITOR.to_be_bytes());
+        out.extend_from_slice(&[0; 6]);
+        out.extend_from_slice(&MONITOR_ID.to_be_bytes());
+        out.extend_from_slice(&ANY.to_be_bytes());
+        out.extend_from_slice(&ANY.to_be_bytes());
+        out.extend_from_slice(&FLAGS.to_be_bytes());
+        out.extend_from_slice(&[ALL_TABLES, ADD]);
+        out.extend_from_slice(&ANY_MATCH);
+        Ok(())
+    });
 }
 
 /// Whether the body of a multipart reply is one of a flow monitor.
@@ -141,7 +143,7 @@ fn full(entry: &[u8]) -> Option<(FlowKey, Flow, u8)> {
 
 /// The messages that the fake switch sends.
 pub(crate) mod fake {
-    use super::{FLOW_MONITOR, FULL, Header, event, kind};
+    use super::{FLOW_MONITOR, FULL, event, kind, wire};
     use crate::flow::{Flow, FlowKey};
     use bytes::BytesMut;
 
@@ -173,11 +175,14 @@ pub(crate) mod fake {
     }
 
     fn message(xid: u32, entry: &[u8]) -> Vec<u8> {
-        let mut body = FLOW_MONITOR.to_be_bytes().to_vec();
-        body.extend_from_slice(&[0; 6]);
-        body.extend_from_slice(entry);
         let mut out = BytesMut::new();
-        Header::new(kind::MULTIPART_REPLY, xid).put(&mut out, &body);
+        // An update of one flow is as long as the message that made it.
+        let _ = wire::put_message(&mut out, kind::MULTIPART_REPLY, xid, |out| {
+            out.extend_from_slice(&FLOW_MONITOR.to_be_bytes());
+            out.extend_from_slice(&[0; 6]);
+            out.extend_from_slice(entry);
+            Ok(())
+        });
         out.to_vec()
     }
 }

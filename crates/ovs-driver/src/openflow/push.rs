@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use peer_connection::{Dial, Endpoint};
+use peer_connection::{Dial, Endpoint, PeerMemory};
 
 use super::session::Session;
 use crate::config::Timing;
@@ -56,7 +56,7 @@ pub async fn push_bundle(
     let endpoint = openflow.to_string();
     let lost = |why: String| PushError::Connection { endpoint: endpoint.clone(), why };
     let began = Instant::now();
-    let mut session: Session = super::connect(dialler, openflow, &Timing::default())
+    let mut session: Session = super::connect(dialler, openflow, &Timing::default(), &PeerMemory::default())
         .await
         .map_err(|error| lost(error.to_string()))?;
     let connected = began.elapsed();

@@ -9,13 +9,14 @@ use std::time::Duration;
 use bytes::BytesMut;
 use openflow_rs::message::{Features, Hello, PacketOut, TlvMapping};
 use openflow_rs::{Action, Actions, Body, Message, PortNo};
+use peer_connection::Charge;
 
 use super::codec::{Excerpt, Frame, Malformed};
 use super::connection::{OpenFlowConnection, SessionError};
 use super::groups::{self, Groups};
 use super::monitor::{self, Update};
 use super::steps::{Step, meters_first, meters_last, steps, zones_first, zones_last};
-use super::wire::{self, Header, bundle, kind};
+use super::wire::{self, Header, TooLong, bundle, kind};
 use super::{Applied, RefusedChange, error};
 use crate::config::Config;
 use crate::desired::Frame as SentFrame;
@@ -25,9 +26,6 @@ use crate::outbox::Outbox;
 
 /// The number of bytes encoded at once. It bounds, together with the unsent bytes, the memory that a bundle takes.
 const CHUNK_BYTES: usize = 256 << 10;
-
-/// The most flows that the driver reads. At about 200 bytes a flow, they take 1 GB here and 5 GB in the switch.
-const FLOWS_MAX: usize = 4_000_000;
 
 /// The time within which the cache of the datapath follows a change of flows. Until then packets take their former way, and
 /// may be tracked in a zone of which the flows know nothing any more.
@@ -46,6 +44,10 @@ pub(crate) struct Session {
     next_bundle: u32,
     pub(crate) features: Features,
     observer: Observer,
+    /// What the driver holds of the contents of the switch.
+    held: Charge,
+    /// The bytes of it that it holds between requests.
+    lasting: usize,
 }
 
 /// Passes on the reports of the flow monitor. Unsolicited messages arrive at any time.
@@ -148,7 +150,8 @@ impl Session {
                 _ => Ok(None),
             })
             .await?;
-        Ok(Session { connection, next_bundle: 1, features, observer: Observer::default() })
+        let held = connection.account().charge();
+        Ok(Session { connection, next_bundle: 1, features, observer: Observer::default(), held, lasting: 0 })
     }
 
     /// Keeps an idle connection alive until it is lost.
@@ -261,7 +264,8 @@ impl Session {
     /// Applies a batch: new and changed meters, flushes of zones, then groups and flows, then deleted meters and zones that
     /// others have left. When this returns, each change is in force or refused.
     pub(crate) async fn apply(&mut self, batch: &Batch) -> Result<Applied, SessionError> {
-        let mut refused = BTreeMap::new();
+        let mut refused: BTreeMap<usize, RefusedChange> =
+            groups::too_large(batch).map(|refused| (refused.place, refused)).collect();
         self.change_alone(METERS, batch, &meters_first(batch), &mut refused).await?;
         self.change_alone("flushes of zones", batch, &zones_first(batch), &mut refused).await?;
         let groups = self.apply_bundled(batch, &mut refused).await?;
@@ -415,7 +419,7 @@ impl Session {
         what: &'static str,
         batch: &'a Batch,
         steps: &'a [Step],
-        put: impl Fn(&mut BytesMut, u32, Step),
+        put: impl Fn(&mut BytesMut, u32, Step) -> Result<(), TooLong>,
     ) -> Result<Errors<'a>, SessionError> {
         let count = u32::try_from(steps.len()).unwrap_or(u32::MAX - 2);
         let first = self.connection.xids(count);
@@ -423,14 +427,20 @@ impl Session {
         let mut errors = Errors { first, batch, steps, refused: Vec::new(), other: None };
         let mut left = (first..barrier).zip(steps);
         let mut barrier_sent = false;
+        let mut unsent = Vec::new();
         let feed = |out: &mut BytesMut| {
             let start = out.len();
             while out.len() - start < CHUNK_BYTES {
                 match left.next() {
-                    Some((xid, step)) => put(out, xid, *step),
+                    Some((xid, step)) => {
+                        if let Err(error) = put(out, xid, *step) {
+                            unsent
+                                .push(RefusedChange { place: step.place(batch), reason: error.to_string() });
+                        }
+                    }
                     None if barrier_sent => return,
                     None => {
-                        Header::new(kind::BARRIER_REQUEST, barrier).put(out, &[]);
+                        wire::put_short(out, kind::BARRIER_REQUEST, barrier, []);
                         barrier_sent = true;
                     }
                 }
@@ -446,6 +456,7 @@ impl Session {
                 Ok(None)
             })
             .await?;
+        errors.refused.append(&mut unsent);
         Ok(errors)
     }
 }

@@ -199,7 +199,7 @@ mod tests {
                 for step in steps(&batch, |_| false) {
                     let Step::Group(0, what) = step else { panic!("{step:?}") };
                     let mut bytes = bytes::BytesMut::new();
-                    put_group_mod(&mut bytes, 3, &batch.groups[0], what);
+                    put_group_mod(&mut bytes, 3, &batch.groups[0], what).expect("short");
                     let Ok(Message { xid: 3, body: Body::GroupMod(change) }) = Message::decode(&bytes) else {
                         panic!("{bytes:02x?}")
                     };

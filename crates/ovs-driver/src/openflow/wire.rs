@@ -4,7 +4,7 @@
 //! (flow descriptions); groups have a file of their own.
 
 use bytes::BytesMut;
-use openflow_rs::{Body, Message};
+use openflow_rs::{Body, EncodeError, Message};
 
 use super::steps::Step;
 use crate::flow::{self, Flow, FlowKey};
@@ -70,106 +70,129 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(crate) fn new(kind: u8, xid: u32) -> Self {
-        Header { version: VERSION, kind, length: HEADER_LEN as u16, xid }
-    }
-
     /// The header at the start of these bytes, if they are long enough.
     pub(crate) fn read(bytes: &[u8]) -> Option<Header> {
         let [version, kind, l0, l1, x0, x1, x2, x3] = *bytes.first_chunk::<HEADER_LEN>()?;
         let (length, xid) = (u16::from_be_bytes([l0, l1]), u32::from_be_bytes([x0, x1, x2, x3]));
         Some(Header { version, kind, length, xid })
     }
+}
 
-    /// Appends a message with this body.
-    pub(crate) fn put(self, out: &mut BytesMut, body: &[u8]) {
-        self.put_head(out, body.len());
-        out.extend_from_slice(body);
-    }
+/// A message has no room for what it is to carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "its message would take {bytes} bytes, and OpenFlow has room for {max}: give it fewer members, such as ports of a switch, \
+     next hops of a route or addresses of an ACL",
+    max = u16::MAX
+)]
+pub(crate) struct TooLong {
+    pub(crate) bytes: usize,
+}
 
-    pub(super) fn put_head(self, out: &mut BytesMut, body: usize) {
-        // Only flows and groups have bodies of variable size, and both stay below the limit.
-        let length = (HEADER_LEN + body) as u16;
-        out.extend_from_slice(&[self.version, self.kind]);
-        out.extend_from_slice(&length.to_be_bytes());
-        out.extend_from_slice(&self.xid.to_be_bytes());
+/// Appends a message. The only encoder of messages in place: all lengths inside a message are less than its own, so checking
+/// that one checks them all. Appends nothing if the message is too long.
+pub(crate) fn put_message(
+    out: &mut BytesMut,
+    kind: u8,
+    xid: u32,
+    body: impl FnOnce(&mut BytesMut) -> Result<(), TooLong>,
+) -> Result<(), TooLong> {
+    let start = out.len();
+    out.extend_from_slice(&[VERSION, kind, 0, 0]);
+    out.extend_from_slice(&xid.to_be_bytes());
+    let put = body(out);
+    let bytes = out.len() - start;
+    let length = put.and_then(|()| u16::try_from(bytes).map_err(|_| TooLong { bytes }));
+    match (length, out.get_mut(start + 2..start + 4)) {
+        (Ok(length), Some(field)) => field.copy_from_slice(&length.to_be_bytes()),
+        (Err(error), _) => {
+            out.truncate(start);
+            return Err(error);
+        }
+        (Ok(_), None) => {}
     }
+    Ok(())
+}
+
+/// Appends a short message, whose body has a fixed size.
+pub(crate) fn put_short<const N: usize>(out: &mut BytesMut, kind: u8, xid: u32, body: [u8; N]) {
+    const { assert!(HEADER_LEN + N <= u16::MAX as usize) };
+    out.extend_from_slice(&[VERSION, kind]);
+    out.extend_from_slice(&((HEADER_LEN + N) as u16).to_be_bytes());
+    out.extend_from_slice(&xid.to_be_bytes());
+    out.extend_from_slice(&body);
+}
+
+/// Appends a message that the typed codec encodes.
+pub(super) fn put_typed(out: &mut BytesMut, xid: u32, body: Body) -> Result<(), TooLong> {
+    let bytes = (Message { xid, body }).encode().map_err(|error| match error {
+        EncodeError::TooLong { len } => TooLong { bytes: len },
+        // None is sent in this way.
+        EncodeError::NestedBundle => TooLong { bytes: usize::MAX },
+    })?;
+    out.extend_from_slice(&bytes);
+    Ok(())
 }
 
 /// Appends a flow-mod.
-pub(crate) fn put_flow_mod(out: &mut BytesMut, xid: u32, change: &FlowChange) {
+pub(crate) fn put_flow_mod(out: &mut BytesMut, xid: u32, change: &FlowChange) -> Result<(), TooLong> {
     let FlowChange { key, value, .. } = change;
     let (command, cookie, instructions) = match value {
         Some(flow) => (ADD, flow.cookie(), flow.instructions()),
         None => (DELETE_STRICT, 0, &[][..]),
     };
-    let body = 40 + key.match_bytes().len() + instructions.len();
-    Header::new(kind::FLOW_MOD, xid).put_head(out, body);
-    out.extend_from_slice(&cookie.to_be_bytes());
-    out.extend_from_slice(&[0; 8]);
-    out.extend_from_slice(&[key.table(), command]);
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&key.priority().to_be_bytes());
-    for restriction in [NO_BUFFER, ANY, ANY] {
-        out.extend_from_slice(&restriction.to_be_bytes());
-    }
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(key.match_bytes());
-    out.extend_from_slice(instructions);
-}
-
-/// Appends the flush of a conntrack zone.
-fn put_flush(out: &mut BytesMut, xid: u32, zone: u16) {
-    // Its length is fixed.
-    if let Ok(bytes) = (Message { xid, body: Body::CtFlushZone(zone) }).encode() {
-        out.extend_from_slice(&bytes);
-    }
+    put_message(out, kind::FLOW_MOD, xid, |out| {
+        out.extend_from_slice(&cookie.to_be_bytes());
+        out.extend_from_slice(&[0; 8]);
+        out.extend_from_slice(&[key.table(), command]);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&key.priority().to_be_bytes());
+        for restriction in [NO_BUFFER, ANY, ANY] {
+            out.extend_from_slice(&restriction.to_be_bytes());
+        }
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(key.match_bytes());
+        out.extend_from_slice(instructions);
+        Ok(())
+    })
 }
 
 /// Appends the message of one step of a batch.
-pub(crate) fn put_step(out: &mut BytesMut, xid: u32, batch: &Batch, step: Step) {
+pub(crate) fn put_step(out: &mut BytesMut, xid: u32, batch: &Batch, step: Step) -> Result<(), TooLong> {
     match step {
-        Step::Flow(place) => {
-            if let Some(change) = batch.flows.get(place) {
-                put_flow_mod(out, xid, change);
-            }
-        }
-        Step::Claim(place) => {
-            if let Some(change) = batch.flows.get(place) {
-                let value = change.value.as_ref().map(zone::unclean);
-                put_flow_mod(out, xid, &FlowChange { value, ..change.clone() });
-            }
-        }
+        Step::Flow(place) => batch.flows.get(place).map_or(Ok(()), |change| put_flow_mod(out, xid, change)),
+        Step::Claim(place) => batch.flows.get(place).map_or(Ok(()), |change| {
+            let value = change.value.as_ref().map(zone::unclean);
+            put_flow_mod(out, xid, &FlowChange { value, ..change.clone() })
+        }),
         Step::Flush(place) => {
-            if let Some(zone) = batch.flows.get(place).and_then(|change| zone::marked(&change.key)) {
-                put_flush(out, xid, zone);
-            }
+            let zone = batch.flows.get(place).and_then(|change| zone::marked(&change.key));
+            zone.map_or(Ok(()), |zone| put_typed(out, xid, Body::CtFlushZone(zone)))
         }
-        Step::Group(place, what) => {
-            if let Some(change) = batch.groups.get(place) {
-                super::groups::put_group_mod(out, xid, change, what);
-            }
-        }
+        Step::Group(place, what) => batch
+            .groups
+            .get(place)
+            .map_or(Ok(()), |change| super::groups::put_group_mod(out, xid, change, what)),
         Step::Meter(place) => {
-            if let Some(change) = batch.meters.get(place) {
-                super::meters::put_meter_mod(out, xid, change);
-            }
+            batch.meters.get(place).map_or(Ok(()), |change| super::meters::put_meter_mod(out, xid, change))
         }
     }
 }
 
 /// Appends the message of one step inside a bundle. Both messages have the same id, as the specification requires.
-pub(crate) fn put_bundle_add(out: &mut BytesMut, bundle_id: u32, xid: u32, batch: &Batch, step: Step) {
-    let start = out.len();
-    Header::new(kind::BUNDLE_ADD, xid).put_head(out, 0);
-    out.extend_from_slice(&bundle_id.to_be_bytes());
-    out.extend_from_slice(&[0; 2]);
-    out.extend_from_slice(&bundle::FLAGS.to_be_bytes());
-    put_step(out, xid, batch, step);
-    let length = (out.len() - start) as u16;
-    if let Some(field) = out.get_mut(start + 2..start + 4) {
-        field.copy_from_slice(&length.to_be_bytes());
-    }
+pub(crate) fn put_bundle_add(
+    out: &mut BytesMut,
+    bundle_id: u32,
+    xid: u32,
+    batch: &Batch,
+    step: Step,
+) -> Result<(), TooLong> {
+    put_message(out, kind::BUNDLE_ADD, xid, |out| {
+        out.extend_from_slice(&bundle_id.to_be_bytes());
+        out.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(&bundle::FLAGS.to_be_bytes());
+        put_step(out, xid, batch, step)
+    })
 }
 
 /// Appends a bundle control message.
@@ -178,7 +201,7 @@ pub(crate) fn put_bundle_control(out: &mut BytesMut, xid: u32, bundle_id: u32, c
     body[..4].copy_from_slice(&bundle_id.to_be_bytes());
     body[4..6].copy_from_slice(&control.to_be_bytes());
     body[6..].copy_from_slice(&bundle::FLAGS.to_be_bytes());
-    Header::new(kind::BUNDLE_CONTROL, xid).put(out, &body);
+    put_short(out, kind::BUNDLE_CONTROL, xid, body);
 }
 
 /// The control type of a bundle control message, given its body.
@@ -200,14 +223,16 @@ pub(crate) fn flow_descs(body: &[u8], mut take: impl FnMut(FlowKey, Flow)) -> Re
 }
 
 /// Reads one part of the reply to a flow description request from the whole message, and adds what this flow has counted. The
-/// request names a match, and the switch describes all flows whose packets it covers. The result is that of [`flow_descs`].
+/// request names a match, and the switch describes all flows whose packets it covers. The result is that of [`flow_descs`], and the
+/// number of other flows.
 pub(crate) fn flow_count(
     message: &[u8],
     key: &FlowKey,
     counts: &mut Vec<FlowCount>,
-) -> Result<Option<bool>, BadDesc> {
+) -> Result<(Option<bool>, usize), BadDesc> {
     let message = Message::decode(message).map_err(|error| BadDesc { offset: error.offset })?;
-    let Body::FlowDescReply(reply) = message.body else { return Ok(None) };
+    let Body::FlowDescReply(reply) = message.body else { return Ok((None, 0)) };
+    let before = counts.len();
     for flow in reply.flows.iter().filter(|flow| flow.entry.priority == key.priority()) {
         let found = FlowKey::new(flow.entry.table, flow.entry.priority, &flow.entry.matches);
         if found.as_ref() == Ok(key) {
@@ -215,7 +240,7 @@ pub(crate) fn flow_count(
             counts.push(FlowCount { key: key.clone(), packets, bytes });
         }
     }
-    Ok(Some(reply.more))
+    Ok((Some(reply.more), reply.flows.len() - (counts.len() - before)))
 }
 
 /// Reads one part of the reply to a flow description request from the whole message, and adds its flows. The result is that of
@@ -309,13 +334,13 @@ mod tests {
         {
             let change = change(FLOW, adds);
             let mut alone = BytesMut::new();
-            put_flow_mod(&mut alone, 9, &change);
+            put_flow_mod(&mut alone, 9, &change).expect("short");
             let body = Body::FlowMod(flow_mod);
             assert_eq!(Message::decode(&alone), Ok(Message { xid: 9, body: body.clone() }));
 
             let mut bundled = BytesMut::new();
             let batch = Batch { flows: Arc::new(vec![change]), ..Batch::default() };
-            put_bundle_add(&mut bundled, 3, 9, &batch, Step::Flow(0));
+            put_bundle_add(&mut bundled, 3, 9, &batch, Step::Flow(0)).expect("short");
             let add = BundleAdd { bundle_id: 3, flags: BundleFlags(3), body: Box::new(body) };
             assert_eq!(Message::decode(&bundled), Ok(Message { xid: 9, body: Body::BundleAdd(add) }));
         }
@@ -329,6 +354,42 @@ mod tests {
             let body = Body::BundleControl(BundleControl { bundle_id: 3, op, flags: BundleFlags(3) });
             assert_eq!(Message::decode(&bytes), Ok(Message { xid: 9, body }));
         }
+    }
+
+    #[test]
+    fn d23_a_message_that_is_too_long_is_refused_and_nothing_of_it_is_sent() {
+        let room = usize::from(u16::MAX) - HEADER_LEN;
+        for (length, fits) in [(0, true), (room, true), (room + 1, false), (1 << 20, false)] {
+            let mut out = BytesMut::from(&b"before"[..]);
+            let put = put_message(&mut out, kind::ECHO_REQUEST, 9, |out| {
+                out.extend_from_slice(&vec![7; length]);
+                Ok(())
+            });
+            assert_eq!(put, if fits { Ok(()) } else { Err(TooLong { bytes: HEADER_LEN + length }) });
+            let message = &out["before".len()..];
+            assert_eq!(message.len(), if fits { HEADER_LEN + length } else { 0 });
+            if fits {
+                assert_eq!(
+                    Header::read(message).map(|header| usize::from(header.length)),
+                    Some(message.len())
+                );
+            }
+            // The message around one that is too long is not sent either.
+            let mut out = BytesMut::new();
+            let inner = |out: &mut BytesMut| {
+                put_message(out, kind::ECHO_REQUEST, 9, |out| {
+                    out.extend_from_slice(&vec![7; length]);
+                    Ok(())
+                })
+            };
+            let outer = put_message(&mut out, kind::BUNDLE_ADD, 9, inner);
+            assert_eq!((outer.is_ok(), out.is_empty()), (length == 0, length > 0));
+        }
+        assert_eq!(
+            TooLong { bytes: 70_000 }.to_string(),
+            "its message would take 70000 bytes, and OpenFlow has room for 65535: give it fewer members, such as ports of a \
+             switch, next hops of a route or addresses of an ACL"
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl Driven {
     }
 
     pub fn start_with(config: Config, timing: Timing) -> Driven {
-        Driven::start_on(Arc::new(Sockets), config, timing)
+        Driven::start_on(Arc::new(Sockets::default()), config, timing)
     }
 
     pub fn start_on(dialler: Arc<dyn Dial>, config: Config, timing: Timing) -> Driven {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use openflow_rs::message::{FlowDescRequest, GroupDescRequest};
 use openflow_rs::{Body, GroupEntry, Match, MeterEntry};
 
-use super::{FLOWS_MAX, Session, malformed};
+use super::{Session, malformed};
 use crate::config::Config;
 use crate::flow::{Flow, FlowKey};
 use crate::forwarding::Installed;
@@ -17,13 +17,61 @@ use crate::openflow::groups::{self, Groups};
 use crate::openflow::meters::{self, Meters};
 use crate::openflow::wire::{self, BadDesc, HEADER_LEN, kind};
 
+/// What is read in one dump, and how much of it at most.
+#[derive(Debug, Clone, Copy)]
+struct Dump {
+    /// The request, for errors.
+    request: &'static str,
+    /// What is described.
+    what: &'static str,
+    max: usize,
+}
+
+impl Dump {
+    /// At about 200 bytes a flow, they take 1 GB here and 5 GB in the switch.
+    const FLOWS: Dump = Dump { request: "the flow dump", what: "flows", max: 4_000_000 };
+    /// A host has a few for each switch.
+    const GROUPS: Dump = Dump { request: "the group dump", what: "groups", max: 1_000_000 };
+    /// Open vSwitch has at most 200,000, and the kernel fewer.
+    const METERS: Dump = Dump { request: "the meter dump", what: "meters", max: 1_000_000 };
+    const COUNTERS: Dump = Dump { request: "the counters of meters", ..Dump::METERS };
+    const FLOW_COUNTERS: Dump = Dump { request: "the counters of a flow", ..Dump::FLOWS };
+    const TABLE: Dump = Dump { request: "the flows of a table", ..Dump::FLOWS };
+    const LEARNED: Dump = Dump { request: "the dump of learned flows", ..Dump::FLOWS };
+}
+
+/// The most parts of a dump that describe nothing. A switch sends one if there is nothing.
+const EMPTY_PARTS_MAX: usize = 16;
+
+/// About the memory that a description takes beyond its bytes, which are held twice.
+const DESCRIPTION_BYTES: usize = 200;
+
+/// What a dump has described.
+#[derive(Debug, Default)]
+struct Tally {
+    described: usize,
+    /// Those that are held.
+    held: usize,
+}
+
+impl Tally {
+    /// So many more descriptions, all of which are held.
+    fn hold(&mut self, count: usize) {
+        self.described += count;
+        self.held += count;
+    }
+}
+
 impl Session {
     /// Reads all groups.
     pub(crate) async fn read_groups(&mut self) -> Result<Groups, SessionError> {
         let mut groups = Groups::new();
         let request = Body::GroupDescRequest(GroupDescRequest { group: GroupEntry::ALL });
-        self.dump("the group dump", request, |body| {
-            groups::group_descs(body, |id, part| drop(groups.insert(id, part))).map(|more| (more, 0))
+        self.dump(Dump::GROUPS, request, |body, tally| {
+            groups::group_descs(body, |id, part| {
+                tally.hold(1);
+                groups.insert(id, part);
+            })
         })
         .await?;
         Ok(groups)
@@ -34,8 +82,11 @@ impl Session {
         let mut read = Meters::new();
         let request = Body::MeterDescRequest(MeterEntry::ALL);
         let dumped = self
-            .dump_whole("the meter dump", request, |message| {
-                meters::descriptions(message, &mut read).map(|more| (more, 0))
+            .dump_whole(Dump::METERS, request, |message, tally| {
+                let before = read.len();
+                let more = meters::descriptions(message, &mut read);
+                tally.hold(read.len() - before);
+                more
             })
             .await;
         match dumped {
@@ -53,8 +104,11 @@ impl Session {
         let mut counts = Vec::new();
         let request = Body::MeterStatsRequest(MeterEntry::ALL);
         let dumped = self
-            .dump_whole("the counters of meters", request, |message| {
-                meters::counts(message, &mut counts).map(|more| (more, 0))
+            .dump_whole(Dump::COUNTERS, request, |message, tally| {
+                let before = counts.len();
+                let more = meters::counts(message, &mut counts);
+                tally.hold(counts.len() - before);
+                more
             })
             .await;
         match dumped {
@@ -75,8 +129,12 @@ impl Session {
             let Ok(matching) = key.matching() else { continue };
             let request = Body::FlowDescRequest(learned::request(key.table(), matching));
             let dumped = self
-                .dump_whole("the counters of a flow", request, |message| {
-                    wire::flow_count(message, key, &mut counts).map(|more| (more, 0))
+                .dump_whole(Dump::FLOW_COUNTERS, request, |message, tally| {
+                    let before = counts.len();
+                    let (more, described) = wire::flow_count(message, key, &mut counts)?;
+                    tally.hold(counts.len() - before);
+                    tally.described += described;
+                    Ok(more)
                 })
                 .await;
             match dumped {
@@ -96,12 +154,15 @@ impl Session {
         let (mut flows, mut is_long) = (Vec::new(), false);
         let request = Body::FlowDescRequest(learned::request(table, Match::any()));
         let dumped = self
-            .dump_whole("the flows of a table", request, |message| {
+            .dump_whole(Dump::TABLE, request, |message, tally| {
                 is_long |= flows.len() > LEARNED_MAX;
                 // The connection stays, however many there are.
-                let mut rest = Vec::new();
+                let (mut rest, before) = (Vec::new(), flows.len());
                 let into = if is_long { &mut rest } else { &mut flows };
-                wire::seen_flows(message, into).map(|more| (more, 0))
+                let more = wire::seen_flows(message, into);
+                tally.hold(flows.len() - before);
+                tally.described += rest.len();
+                more
             })
             .await;
         match dumped {
@@ -123,15 +184,18 @@ impl Session {
         let meters = self.read_meters().await?;
         let mut flows: BTreeMap<FlowKey, Flow> = BTreeMap::new();
         let mut watched = BTreeMap::new();
-        self.dump("the flow dump", Body::FlowDescRequest(FlowDescRequest::all()), |body| {
+        self.dump(Dump::FLOWS, Body::FlowDescRequest(FlowDescRequest::all()), |body, tally| {
             let take = |key: FlowKey, flow: Flow| {
-                if !config.is_learned(key.table()) {
+                let is_learned = config.is_learned(key.table());
+                tally.described += 1;
+                tally.held += usize::from(!is_learned || config.watched_tables.contains(&key.table()));
+                if !is_learned {
                     flows.insert(key, flow);
                 } else if config.watched_tables.contains(&key.table()) {
                     watched.insert(key, flow.cookie());
                 }
             };
-            wire::flow_descs(body, take).map(|more| (more, flows.len()))
+            wire::flow_descs(body, take)
         })
         .await?;
         Ok(Installed { groups, flows, meters, watched, option_fault })
@@ -144,15 +208,17 @@ impl Session {
     ) -> Result<Result<Vec<LearnedFlow>, ReadError>, SessionError> {
         let (mut flows, mut count) = (Vec::new(), 0);
         let dumped = self
-            .dump("the dump of learned flows", Body::FlowDescRequest(request), |body| {
+            .dump(Dump::LEARNED, Body::FlowDescRequest(request), |body, tally| {
                 let take = |key: FlowKey, flow: Flow| {
                     count += 1;
+                    tally.described += 1;
                     if count <= LEARNED_MAX {
+                        tally.held += 1;
                         flows.push(LearnedFlow::new(key, flow.cookie()));
                     }
                 };
                 // The connection stays, however many there are.
-                wire::flow_descs(body, take).map(|more| (more, 0))
+                wire::flow_descs(body, take)
             })
             .await;
         Ok(match dumped {
@@ -164,26 +230,30 @@ impl Session {
     }
 
     /// Requests descriptions and passes each part of the reply to `take`, which returns whether more parts follow and
-    /// the number of flows so far.
+    /// counts the descriptions. What is held is charged to the account of the connection until the next
+    /// [`settle`](Self::settle).
     async fn dump(
         &mut self,
-        what: &'static str,
+        dump: Dump,
         request: Body,
-        mut take: impl FnMut(&[u8]) -> Result<(Option<bool>, usize), BadDesc>,
+        mut take: impl FnMut(&[u8], &mut Tally) -> Result<Option<bool>, BadDesc>,
     ) -> Result<(), SessionError> {
-        let take = |message: &[u8]| take(message.get(HEADER_LEN..).unwrap_or_default());
-        self.dump_whole(what, request, take).await
+        let take =
+            |message: &[u8], tally: &mut Tally| take(message.get(HEADER_LEN..).unwrap_or_default(), tally);
+        self.dump_whole(dump, request, take).await
     }
 
     /// As [`dump`](Self::dump); `take` gets whole messages, headers included.
     async fn dump_whole(
         &mut self,
-        what: &'static str,
+        dump: Dump,
         request: Body,
-        mut take: impl FnMut(&[u8]) -> Result<(Option<bool>, usize), BadDesc>,
+        mut take: impl FnMut(&[u8], &mut Tally) -> Result<Option<bool>, BadDesc>,
     ) -> Result<(), SessionError> {
         let xid = self.connection.send(request)?;
-        let observer = &self.observer;
+        let (observer, held) = (&self.observer, &mut self.held);
+        let (mut tally, mut empty) = (Tally::default(), 0);
+        let what = dump.request;
         self.connection
             .wait_for(what, |frame| {
                 if frame.header.xid != xid {
@@ -192,12 +262,21 @@ impl Session {
                 }
                 match frame.header.kind {
                     kind::MULTIPART_REPLY => {
-                        let (more, flows) =
-                            take(&frame.bytes).map_err(|error| malformed(error.to_string(), &frame))?;
+                        let before = (tally.described, tally.held);
+                        let more = take(&frame.bytes, &mut tally)
+                            .map_err(|error| malformed(error.to_string(), &frame))?;
                         let more =
                             more.ok_or_else(|| malformed("a reply to another request".to_owned(), &frame))?;
-                        if flows > FLOWS_MAX {
-                            return Err(SessionError::TooManyFlows { max: FLOWS_MAX });
+                        if tally.described > dump.max {
+                            return Err(SessionError::TooMany { what: dump.what, max: dump.max });
+                        }
+                        empty += usize::from(tally.described == before.0);
+                        if empty > EMPTY_PARTS_MAX {
+                            return Err(SessionError::EmptyParts { request: what, max: EMPTY_PARTS_MAX });
+                        }
+                        if tally.held > before.1 {
+                            let more = tally.held - before.1;
+                            held.add(more * DESCRIPTION_BYTES + 2 * frame.bytes.len())?;
                         }
                         Ok((!more).then_some(()))
                     }
@@ -208,5 +287,17 @@ impl Session {
                 }
             })
             .await
+    }
+
+    /// Notes that the driver holds so many objects of the switch that differ from what it wants, and nothing else that was read.
+    pub(crate) fn settle(&mut self, differing: usize) -> Result<(), SessionError> {
+        self.lasting = differing * 2 * DESCRIPTION_BYTES;
+        Ok(self.held.set(self.lasting)?)
+    }
+
+    /// Notes that what was read since [`settle`](Self::settle) is not held any more.
+    pub(crate) fn release(&mut self) {
+        // Less never fails, unless the switch is to be disconnected, which the connection learns by itself.
+        let _ = self.held.set(self.lasting);
     }
 }
