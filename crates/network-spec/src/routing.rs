@@ -6,7 +6,7 @@
 //! What a router does with a frame to the MAC of one of its ports, in this order:
 //! 1. It reads the packet ([`packet`]) and drops what is no IP or damaged (RFC 1812, 5.2.2; RFC 8200, 4), and what no router
 //!    forwards because of its addresses ([`addresses`]).
-//! 2. A packet to one of its own addresses stays: an echo request is answered, whatever its TTL (RFC 1812, 4.3.3.6 and
+//! 2. A packet to one of its own addresses, or to the anycast address of all routers of a connected network, stays: an echo request is answered, whatever its TTL (RFC 1812, 4.3.3.6 and
 //!    5.3.1; RFC 4443, 4.2), everything else is dropped.
 //! 3. It decrements the TTL, and drops a packet whose TTL would be 0 (RFC 1812, 5.3.1; RFC 8200, 3).
 //! 4. Policies, then routes, choose the next hop ([`table`]); of several, one by the packet's flow ([`choices`]).

@@ -16,22 +16,34 @@ pub(crate) fn may_send(port: &Port, frame: &Frame) -> bool {
     if let Body::Ipv6(Some(packet)) = &frame.body
         && packet.src.is_unspecified()
     {
-        return (address.ips.is_empty() || has_ipv6(address)) && may_send_without_address(packet);
+        return (address.ips.is_empty() || has_ipv6(address)) && may_send_without_address(address, packet);
     }
     if address.ips.is_empty() { may_send_any(address, frame) } else { may_send_own(address, frame) }
 }
 
-/// Whether a packet is one that a host sends before it has an IPv6 address: it asks whether another has its future address
-/// (RFC 4862), or for routers (RFC 4861, 4.1), or reports multicast groups (RFC 3590). All these go to link-local groups. A
-/// solicitation contains no source link-layer address then (RFC 4861, 7.1.1).
-fn may_send_without_address(packet: &Packet<Ipv6Addr>) -> bool {
-    let to_link_local_group = packet.dst.segments()[0] == 0xff02;
-    to_link_local_group
-        && match packet.payload {
-            Payload::Solicitation(said) => said.source.is_none(),
-            Payload::Icmpv6(kind, _) => matches!(kind, 131 | 133 | 143),
-            _ => false,
+/// Whether a packet is one that a host sends before it has an IPv6 address.
+///
+/// - A solicitation asks whether another has the address that the host wants (RFC 4862, 5.4.2), which must be one that it may have:
+///   who asks for an address of others keeps them from it. It goes to a solicited-node group and contains no link-layer address
+///   (RFC 4861, 7.1.1).
+/// - A solicitation of routers has code 0 (RFC 4861, 6.1.1) and goes to all of them (6.3.7).
+/// - Reports of multicast listeners (RFC 3590) have a hop limit of 1. One of version 1 goes to its group (RFC 2710, 3 and 4), here one of
+///   the link, one of version 2 to all routers that listen (RFC 3810, 5.2.13 and 5.2.14). Receivers ignore the code.
+fn may_send_without_address(address: &Address, packet: &Packet<Ipv6Addr>) -> bool {
+    const SOLICITED_NODES: [u8; 13] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff];
+    const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+    const MLD_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
+    let to = packet.dst;
+    match packet.payload {
+        Payload::Solicitation(said) => {
+            let may_want = address.ips.is_empty() || has_or_makes(address, said.target);
+            to.octets().starts_with(&SOLICITED_NODES) && said.source.is_none() && may_want
         }
+        Payload::Icmpv6(133, code) => to == ALL_ROUTERS && code == 0,
+        Payload::Icmpv6(131, _) => to.segments()[0] == 0xff02 && packet.hops == 1,
+        Payload::Icmpv6(143, _) => to == MLD_ROUTERS && packet.hops == 1,
+        _ => false,
+    }
 }
 
 /// Whether a MAC without IP addresses may send a frame: anything that contains no other MAC. ARP that cannot be read might
@@ -53,7 +65,7 @@ fn may_send_any(address: &Address, frame: &Frame) -> bool {
 /// Whether a MAC with IP addresses may send a frame: only IP and ARP from those addresses, and RARP that asks for them.
 fn may_send_own(address: &Address, frame: &Frame) -> bool {
     match &frame.body {
-        Body::Arp(Some(arp)) => may_send_arp(address, arp),
+        Body::Arp(Some(arp)) => may_send_arp(address, frame, arp),
         Body::Rarp(Some(arp)) => asks_for_own_address(address, arp),
         Body::Ipv4(Some(packet)) => may_send_ipv4(address, packet),
         Body::Ipv6(Some(packet)) => may_send_ipv6(address, packet),
@@ -61,11 +73,17 @@ fn may_send_own(address: &Address, frame: &Frame) -> bool {
     }
 }
 
-/// ARP must be from its MAC and an IPv4 address at it, or from 0.0.0.0 (a probe for duplicates).
-fn may_send_arp(address: &Address, arp: &Arp) -> bool {
+/// ARP must be from its MAC and an IPv4 address at it, or probe for duplicates of one.
+fn may_send_arp(address: &Address, frame: &Frame, arp: &Arp) -> bool {
     let (mac, ip) = arp.sender;
-    let own = has(address, ip) || ip == Ipv4Addr::UNSPECIFIED;
-    has_ipv4(address) && mac == address.mac && own
+    has_ipv4(address) && mac == address.mac && (has(address, ip) || probes_for_own(address, frame, arp))
+}
+
+/// Whether ARP is a probe for an address of its sender: a request to all, without a sender's address (RFC 5227, 2.1.1). Whoever hears a
+/// probe for the address that it is about to take gives that up, so nobody probes for addresses of others.
+fn probes_for_own(address: &Address, frame: &Frame, arp: &Arp) -> bool {
+    let is_probe = arp.operation == 1 && arp.sender.1.is_unspecified() && frame.dst == [0xff; 6];
+    is_probe && has(address, arp.target.1)
 }
 
 /// RARP may ask for an address in the name of its MAC (RFC 903), which says nothing but where the machine is: hypervisors send
@@ -74,12 +92,22 @@ fn asks_for_own_address(address: &Address, arp: &Arp) -> bool {
     arp.operation == 3 && arp.sender.0 == address.mac
 }
 
-/// IPv4 must be from an address of it; a port without an address may request one by DHCP.
+/// IPv4 must be from an address of it. A host without an address may ask for one by DHCP (RFC 2131, 4.1), and report the groups that
+/// it listens to (RFC 3376, 4.2.13).
 fn may_send_ipv4(address: &Address, packet: &Packet<Ipv4Addr>) -> bool {
-    let asks = packet.src == Ipv4Addr::UNSPECIFIED
-        && packet.dst == Ipv4Addr::BROADCAST
-        && packet.payload == Payload::Udp(68, 67);
-    has_ipv4(address) && (has(address, packet.src) || asks)
+    let without = packet.src.is_unspecified() && (asks_for_address(packet) || reports_groups(packet));
+    has_ipv4(address) && (has(address, packet.src) || without)
+}
+
+fn asks_for_address(packet: &Packet<Ipv4Addr>) -> bool {
+    packet.dst.is_broadcast() && packet.payload == Payload::Udp(68, 67)
+}
+
+/// Whether a packet is a report of version 3, which alone goes to this group (RFC 3376, 4.2.14). All messages of IGMP have a TTL of 1
+/// (section 4).
+fn reports_groups(packet: &Packet<Ipv4Addr>) -> bool {
+    const REPORTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
+    packet.dst == REPORTS && packet.protocol == Some(2) && packet.hops == 1 && !packet.is_fragment
 }
 
 /// IPv6 must be from an address of it, including the link-local one, if it has IPv6 addresses.

@@ -1,8 +1,8 @@
-//! What the built-in rules refuse of routers: each message names both objects that contradict each other.
+//! What the built-in rules refuse of the addresses of ports, and of routers: each message names both objects that contradict each other.
 
 use crate::support::Folder;
 
-/// Two tenants, a switch of nobody, and a router of each sort; machine `vm` is on `blue` beside `ours-blue`.
+/// Two tenants, a switch of nobody, and a router of each sort; machines `vm` and `guarded` are on `blue` beside `ours-blue`.
 const NETWORK: &str = "
 {kind: switch, id: blue, tenant: acme}
 ---
@@ -16,13 +16,15 @@ const NETWORK: &str = "
 ---
 {kind: switch_port, id: vm, switch: blue, addresses: [{mac: '02:00:00:00:00:01', ips: [10.0.1.1, 'fe80::ff:fe00:ff09']}]}
 ---
+{kind: switch_port, id: guarded, switch: blue, port_security: true, addresses: [{mac: '02:00:00:00:00:05', ips: ['fd01::5']}]}
+---
 {kind: router_port, id: ours-blue, router: ours, switch: blue, mac: '02:00:00:00:ff:01', networks: [10.0.1.254/24, 'fd01::ff/64']}
 ---
 {kind: router_port, id: shared-blue, router: shared, switch: blue, mac: '02:00:00:00:ff:02', networks: [10.0.1.253/24]}
 ";
 
 /// What a user adds to the network, and all that is said about it.
-const CLASHES: [(&str, &str); 8] = [
+const CLASHES: [(&str, &str); 10] = [
     (
         "{kind: router_port, id: p, router: ours, switch: green, mac: '02:00:00:00:ff:03', networks: [10.0.1.3/25]}",
         "router_port p: networks: 10.0.1.0/25 overlaps 10.0.1.0/24 of router_port ours-blue of the same router; give each port of a router networks of its own",
@@ -47,6 +49,15 @@ const CLASHES: [(&str, &str); 8] = [
         "{kind: router_port, id: p, router: shared, switch: blue, mac: '02:00:00:00:ff:03', networks: ['fd01::ff/64']}",
         "router_port p: networks: fd01::ff belongs to router_port ours-blue",
     ),
+    // P13.
+    (
+        "{kind: switch_port, id: p, switch: blue, addresses: [{mac: '02:00:00:00:00:02', ips: ['fe80::ff:fe00:5']}]}",
+        "switch_port p: addresses: fe80::ff:fe00:5 belongs to switch_port guarded: it is the link-local address of a MAC address with IPv6 addresses there, and the port has port security",
+    ),
+    (
+        "{kind: router_port, id: p, router: ours, switch: green, mac: '02:00:00:00:ff:03', networks: [10.0.4.1/24, 10.0.4.2/24]}",
+        "router_port p: networks: 10.0.4.2 is in network 10.0.4.0/24, which overlaps that of the port's own address 10.0.4.1, 10.0.4.0/24; give the port one address in each network",
+    ),
     (
         "{kind: router_port, id: p, router: ours, switch: red, mac: '02:00:00:00:ff:03', networks: [10.0.3.1/24]}",
         "router_port p: switch: red belongs to tenant umbra, but router ours to tenant acme",
@@ -58,7 +69,7 @@ const CLASHES: [(&str, &str); 8] = [
 ];
 
 #[test]
-fn what_contradicts_a_router_is_refused_with_both_names() {
+fn p13_what_contradicts_another_port_is_refused_with_both_names() {
     let folder = Folder::new();
     folder.write("network.yaml", NETWORK);
     let mut arguments = vec!["eval".to_owned(), "builtin".to_owned(), "--objects".to_owned()];

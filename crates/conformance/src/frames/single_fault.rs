@@ -1,4 +1,4 @@
-//! Messages of ARP, neighbour discovery and DHCP as a host sends them, with one fault at most. Security checks several fields of each:
+//! Messages of ARP, neighbour discovery, IGMP and DHCP as a host sends them, with one fault at most. Security checks several fields of each:
 //! only a message that is right in all the others shows that a field is checked.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,7 +24,8 @@ pub(super) fn message(random: &mut Random, own: &Addresses, near: &Addresses) ->
     let faulty = random.chance(65);
     match random.below(10) {
         0..3 => arp(random, own, near, faulty),
-        3..5 => dhcp(random, own, near, faulty),
+        3 => dhcp(random, own, near, faulty),
+        4 => igmp(random, own, near, faulty),
         5 => dhcpv6(random, own, near, faulty),
         _ => neighbour_discovery(random, own, near, faulty),
     }
@@ -85,6 +86,28 @@ fn dhcp(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) ->
     let packet =
         Ipv4 { src: from, dst: to, protocol, tos: 0, identification, fragment, ttl: 64, options: vec![] };
     (dst, mac, [vec![8, 0], packet.packet(&inside)].concat())
+}
+
+/// A report of the groups that a host listens to (RFC 3376, 4.2), mostly before it has an address.
+fn igmp(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) -> (Mac, Mac, Vec<u8>) {
+    let (here, there) = (ipv4_of(random, own), ipv4_of(random, near));
+    let (nobody, reports) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(224, 0, 0, 22));
+    let mut mac = own.0;
+    let from = *random.pick(&[nobody, nobody, here]);
+    let mut packet = Ipv4 { ttl: 1, ..Ipv4::new(from, reports, 2) };
+    if faulty {
+        match random.below(6) {
+            0 => mac = other_mac(random, near),
+            1 => packet.src = *random.pick(&[there, nobody]),
+            2 => {
+                packet.dst = *random.pick(&[there, Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::new(224, 0, 0, 23)])
+            }
+            3 => packet.ttl = *random.pick(&[0, 2, 64]),
+            4 => packet.fragment = *random.pick(&[0x2000, 0x4000, 1]),
+            _ => packet.protocol = *random.pick(&[1, 3, UDP]),
+        }
+    }
+    ([1, 0, 0x5e, 0, 0, 22], mac, [vec![8, 0], packet.packet(&[0x22, 0, 0xdd, 0xff, 0, 0, 0, 0])].concat())
 }
 
 fn dhcpv6(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) -> (Mac, Mac, Vec<u8>) {
@@ -182,8 +205,8 @@ fn fault(
     match random.below(9) {
         0 => message.mac = other,
         1 => message.src = *random.pick(&[Ipv6Addr::UNSPECIFIED, there, link_local(other)]),
-        2 => message.dst = *random.pick(&[there, FAR_GROUP, ALL_NODES]),
-        3 => message.hops = *random.pick(&[254, 64, 0]),
+        2 => message.dst = *random.pick(&[there, FAR_GROUP, ALL_NODES, REPORTS]),
+        3 => message.hops = *random.pick(&[254, 64, 0, 1]),
         4 => message.kind = *random.pick(&[128, 130, 132, 133, 134, 135, 136, 144]),
         5 => message.code = 1,
         6 => message.target = message.target.map(|_| *random.pick(&[here, there, link_local(other)])),

@@ -97,7 +97,13 @@ fn ways(world: &World, name: &str) -> Ways {
         own: port.addresses.clone(),
         gateways,
         wanted: wanted.collect(),
-        routers: routers.flat_map(|port| port.addresses().1).collect(),
+        // With the addresses that any router of a network has (RFC 4291, 2.6.1).
+        routers: routers
+            .flat_map(|port| {
+                let prefixes = port.networks.iter().map(|network| network.prefix().ip);
+                port.addresses().1.into_iter().chain(prefixes).collect::<Vec<_>>()
+            })
+            .collect(),
         near: world.addresses_but(&port.switch, name),
         largest: Vec::new(),
     }

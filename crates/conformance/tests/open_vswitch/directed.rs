@@ -8,7 +8,7 @@ use conformance::world::{Change, Localnet, Node, Port};
 use conformance::{Place, Simulation, World, oracle, program};
 use frame_builder::{
     ARP, Arp, BROADCAST, ICMP, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, UDP, arp, ethernet, icmp, icmpv6,
-    link_layer, neighbour, tagged, udp_without_checksum,
+    link_layer, neighbour, solicited_node, tagged, udp_without_checksum,
 };
 use network_spec::Model;
 
@@ -19,6 +19,7 @@ const HOST: &str = "h1";
 const NETWORK: &str = "net1";
 
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+const REPORTS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 
 /// Switch blue: `vm`, `s` with port security, `r` as well but trusted with router advertisements, `p`. Switch red: `box` and
 /// `bag` behind `vm` with tags 7 and 8, and `q`. Switch green: `g`, and the untagged frames of a physical network. Switch
@@ -159,12 +160,17 @@ fn neighbours() -> Vec<Case> {
         let said = neighbour(135, 0, ipv6(target), &link_layer(1, mac(from)));
         said6(from, to, (ipv6(from), ipv6(target)), hops, said)
     };
+    let nobody = Ipv4Addr::UNSPECIFIED;
     let reports = |dst, to| said6(2, to, (Ipv6Addr::UNSPECIFIED, dst), 1, vec![143, 0, 0, 0, 0, 0, 0, 0]);
-    let detects = |dst, to| {
-        let said = neighbour(135, 0, ipv6(2), &[]);
+    let detects = |target, dst, to| {
+        let said = neighbour(135, 0, target, &[]);
         said6(2, to, (Ipv6Addr::UNSPECIFIED, dst), 255, said)
     };
-    let nobody = Ipv4Addr::UNSPECIFIED;
+    let group_of = |target| solicited_node(target).0;
+    let reports4 = |ttl| {
+        let packet = Ipv4 { ttl, ..Ipv4::new(nobody, Ipv4Addr::new(224, 0, 0, 22), 2) };
+        ethernet([1, 0, 0x5e, 0, 0, 22], mac(2), IPV4, &packet.packet(&[0x22, 0, 0xdd, 0xff, 0, 0, 0, 0]))
+    };
     vec![
         ("a question to all", "vm", arp4(1, BROADCAST, 1, [ipv4(1), ipv4(4)]), &["vm"]),
         ("a question to one", "vm", arp4(1, mac(4), 1, [ipv4(1), ipv4(4)]), &["p"]),
@@ -175,12 +181,22 @@ fn neighbours() -> Vec<Case> {
         ("a solicitation to one", "vm", asks(1, mac(4), 4, 255), &["p"]),
         ("a solicitation to a secured port", "vm", asks(1, mac(2), 2, 255), &["s"]),
         ("a probe of a secured port", "s", arp4(2, BROADCAST, 1, [nobody, ipv4(2)]), &["p", "r", "vm"]),
+        ("P10: a probe for another's address", "s", arp4(2, BROADCAST, 1, [nobody, ipv4(1)]), &[]),
+        ("P10: a probe for no address", "s", arp4(2, BROADCAST, 1, [nobody, nobody]), &[]),
+        ("P10: a probe to one", "s", arp4(2, mac(1), 1, [nobody, ipv4(2)]), &[]),
+        ("P10: a reply without an address", "s", arp4(2, BROADCAST, 2, [nobody, ipv4(2)]), &[]),
+        ("P10: a report over IPv4", "s", reports4(1), &["p", "r", "vm"]),
+        ("P10: a report from another link", "s", reports4(2), &[]),
         ("the answer to it", "vm", arp4(1, mac(2), 2, [ipv4(2), nobody]), &["s"]),
         ("a question about nobody", "vm", arp4(1, mac(2), 1, [ipv4(1), nobody]), &[]),
-        ("a report to a group", "s", reports(ALL_NODES, BROADCAST), &["p", "r", "vm"]),
+        ("a report to the group of reports", "s", reports(REPORTS, BROADCAST), &["p", "r", "vm"]),
+        ("a report to another group", "s", reports(ALL_NODES, BROADCAST), &[]),
         ("a report to one", "s", reports(ipv6(1), mac(1)), &[]),
-        ("a detection of duplicates", "s", detects(ALL_NODES, BROADCAST), &["p", "r", "vm"]),
-        ("a detection to one", "s", detects(ipv6(1), mac(1)), &[]),
+        ("a detection of duplicates", "s", detects(ipv6(2), group_of(ipv6(2)), BROADCAST), &["p", "r", "vm"]),
+        ("P9: of another's address", "s", detects(ipv6(1), group_of(ipv6(1)), BROADCAST), &[]),
+        ("P9: of no address", "s", detects(Ipv6Addr::UNSPECIFIED, group_of(ipv6(2)), BROADCAST), &[]),
+        ("a detection to all", "s", detects(ipv6(2), ALL_NODES, BROADCAST), &[]),
+        ("a detection to one", "s", detects(ipv6(2), ipv6(1), mac(1)), &[]),
     ]
 }
 

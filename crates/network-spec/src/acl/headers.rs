@@ -204,8 +204,6 @@ impl Headers {
                     // It goes to whoever sent the packet that it is about.
                     Tracked::Error(about.filter(|about| about.src == dst), sound)
                 }
-                // Of multicast listeners (RFC 2710, RFC 3810).
-                (false, 130..=132 | 143) => Tracked::Stateless,
                 _ => match query(is_ipv4, payload) {
                     Some(ends) => {
                         Tracked::Packet(Tuple { src, dst, protocol, ends }, Segment::default(), sound)

@@ -138,8 +138,9 @@ pub enum Peers {
 pub(super) enum Exempt {
     /// ARP and RARP.
     Arp,
-    /// Solicitations and advertisements of routers and neighbours.
-    Discovery,
+    /// Solicitations and advertisements of routers and neighbours, and the messages of multicast listeners (RFC 2710, RFC 3810): switches
+    /// outside withhold solicitations from machines that report no groups (RFC 4861, 7.2.1; RFC 4541, 3).
+    OfLink,
 }
 
 /// What ACLs depend on.
@@ -179,7 +180,7 @@ impl PacketMatch {
     pub(super) fn asks_for(&self, exempt: Exempt) -> bool {
         match exempt {
             Exempt::Arp => matches!(self.ether_type, Some(EtherType::Arp | EtherType::Rarp)),
-            Exempt::Discovery => matches!(self.icmp_type, Some(133..=136)),
+            Exempt::OfLink => matches!(self.icmp_type, Some(130..=136 | 143)),
         }
     }
 }
@@ -197,8 +198,8 @@ impl Headers {
     pub(super) fn exempt(&self) -> Option<Exempt> {
         match (self.ether_type, self.icmp) {
             (Some(EtherType::Arp | EtherType::Rarp), _) => Some(Exempt::Arp),
-            (Some(EtherType::Ipv6), Some((133..=136, _))) if self.fragment != Some(Fragment::Later) => {
-                Some(Exempt::Discovery)
+            (Some(EtherType::Ipv6), Some((130..=136 | 143, _))) if self.fragment != Some(Fragment::Later) => {
+                Some(Exempt::OfLink)
             }
             _ => None,
         }

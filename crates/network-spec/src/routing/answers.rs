@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::net::IpAddr;
 
+use super::objects::RouterPort;
 use crate::World;
 use crate::frame::{Frame, is_group};
 use crate::neighbour::{PROXY, Question, ROUTER};
@@ -11,6 +12,8 @@ impl World {
     /// The answer of a router's port on the switch to a frame that asks for an address: of the port that has it, or that
     /// answers for its prefix (RFC 1027; RFC 4861, 7.2.8). No machine but the router can answer, so, unlike for addresses of
     /// machines, questions to the port alone are answered too: by them a host asks whether its router is still there.
+    ///
+    /// Each router answers for the anycast address of all routers of a network of its port (RFC 4861, 7.2.7), which is that of nobody.
     ///
     /// A router does not answer in the place of a port that declares the address. It does not answer for a prefix, either, when a
     /// machine asks whether an address is free (RFC 5227, 2.1.1): the machine would give it up.
@@ -28,10 +31,15 @@ impl World {
         if declared.any(|address| address.ips.contains(&target)) || question.is_probe() {
             return None;
         }
-        let proxies =
-            asked.iter().filter_map(|(id, port)| Some((self.proxied(&port.router, target)?, id, port)));
+        let proxies = asked.iter().filter_map(|(id, port)| Some((self.answers_for(port, target)?, id, port)));
         let (_, _, port) = proxies.max_by_key(|(length, id, _)| (*length, Reverse(*id)))?;
         Some(question.answer(bytes, port.mac, ROUTER & PROXY))
+    }
+
+    /// The length of the longest prefix with an address that a router's port answers for. An anycast address is one by itself.
+    fn answers_for(&self, port: &RouterPort, ip: IpAddr) -> Option<u8> {
+        let is_anycast = port.networks.iter().any(|network| network.is_anycast(ip));
+        if is_anycast { Some(128) } else { self.proxied(&port.router, ip) }
     }
 
     /// The length of the longest prefix with an address that a router answers for.

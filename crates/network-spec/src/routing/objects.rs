@@ -103,6 +103,14 @@ impl Network {
         width == of_other && (own ^ other).checked_shr(host_bits.into()).unwrap_or(0) == 0
     }
 
+    /// The address of any router of an IPv6 network (RFC 4291, 2.6.1). In a network of two addresses it would be that of one of them (RFC
+    /// 6164, 5.1).
+    pub(crate) fn is_anycast(&self, ip: IpAddr) -> bool {
+        let IpAddr::V6(address) = ip else { return false };
+        let host_bits = u128::MAX.checked_shr(self.length.into()).unwrap_or(0);
+        self.length < 127 && self.contains(ip) && u128::from(address) & host_bits == 0
+    }
+
     /// The address of all hosts of an IPv4 network. Networks of one or two addresses have none (RFC 3021).
     pub(crate) fn is_broadcast(&self, ip: IpAddr) -> bool {
         let IpAddr::V4(address) = ip else { return false };

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
+use super::objects::RouterPort;
 use crate::frame::{Body, Frame, Packet, Payload, chunk};
 use crate::world::Mac;
 
@@ -97,6 +98,25 @@ impl Routed {
         let mut bytes = bytes.to_vec();
         self.write_hops(&mut bytes, self.hops - 1);
         bytes
+    }
+
+    /// The packet as one for an address of a router's port, the least of IPv6 ones: the answer to an anycast address is from an address of
+    /// the interface that the packet has come by (RFC 4443, 4.2). None if the port has none.
+    pub(crate) fn to_unicast(&self, port: &RouterPort, bytes: &[u8]) -> Option<(Routed, Vec<u8>)> {
+        let IpAddr::V6(old) = self.dst else { return None };
+        let new = port
+            .networks
+            .iter()
+            .filter_map(|network| if let IpAddr::V6(ip) = network.ip { Some(ip) } else { None })
+            .min()?;
+        let mut bytes = bytes.to_vec();
+        bytes[self.header + 24..self.header + 40].copy_from_slice(&new.octets());
+        if !self.has_segments_left {
+            // The checksum covers this destination.
+            correct(&mut bytes, self.carried.start + 2, &old.segments(), &new.segments());
+        }
+        let flow = self.flow.map(|flow| Flow { dst: new.into(), ..flow });
+        Some((Routed { dst: new.into(), flow, ..self.clone() }, bytes))
     }
 
     /// The answer to an echo request, and the fields of it that matter: from the address that was asked to the one that has

@@ -129,7 +129,11 @@ impl Model {
             return Err(Why::Group);
         }
         if port.has(packet.dst) || self.is_address_of(&port.router, packet.dst) {
-            return self.receive(sent, port, &packet, out);
+            return self.receive(sent, port, &packet, sent.bytes, out);
+        }
+        if self.is_anycast_of(&port.router, packet.dst) {
+            let (packet, bytes) = packet.to_unicast(port, sent.bytes).ok_or(Why::ForRouter)?;
+            return self.receive(sent, port, &packet, &bytes, out);
         }
         if is_link_local(packet.src) || is_link_local(packet.dst) || packet.is_discovery {
             return Err(Why::LinkLocal);
@@ -145,19 +149,29 @@ impl Model {
         self.world.ports_of_router(router).any(|(_, port)| port.networks.iter().any(|own| own.ip == ip))
     }
 
-    /// A packet to the router itself. The answer is a packet like any: policies and routes send it, and ACLs concern it. But nothing is routed to
-    /// an address of a link, so the answer to one goes back to where the question came from.
+    /// Whether an address is that of any router of a network that is connected to the router.
+    fn is_anycast_of(&self, router: &str, ip: IpAddr) -> bool {
+        self.world
+            .ports_of_router(router)
+            .any(|(_, port)| port.networks.iter().any(|network| network.is_anycast(ip)))
+    }
+
+    /// A packet to the router itself. The answer is a packet like any: policies and routes send it, and ACLs and port security concern it.
+    /// But nothing is routed to an address of a link, so the answer to one goes back to where the question came from.
     fn receive(
         &mut self,
         sent: &Sent<'_>,
         port: &RouterPort,
         packet: &Routed,
+        bytes: &[u8],
         out: &mut Vec<Arrival>,
     ) -> Result<(), Why> {
-        let (answer, mut bytes) = packet.echo(sent.bytes).ok_or(Why::ForRouter)?;
+        let (answer, mut bytes) = packet.echo(bytes).ok_or(Why::ForRouter)?;
         if is_link_local(packet.src) || is_link_local(packet.dst) {
             address(&mut bytes, port.mac, sent.frame.src);
-            self.hand_over(sent.host, sent.port, &bytes, out);
+            if let Some(frame) = Frame::read(&bytes) {
+                self.deliver(sent.host, sent.port, &Sent { frame: &frame, bytes: &bytes, ..*sent }, out);
+            }
             return Ok(());
         }
         self.send(sent, &port.router, &answer, bytes, out)

@@ -271,14 +271,16 @@ fn reject_drops() {
 }
 
 #[test]
-fn arp_rarp_and_the_discovery_of_neighbours_and_routers_meet_only_acls_that_ask_for_them() {
+fn p12_arp_rarp_discovery_and_listeners_of_groups_meet_only_acls_that_ask_for_them() {
     let reply = arp(mac(1), mac(2), 2, (mac(1), ipv4(1)), (mac(2), ipv4(2)));
     let reverse = frame(mac(1), mac(2), 0x8035, &reply[14..]);
     let advertisement = discovery((mac(1), mac(2)), (ipv6(1), ipv6(2)), (136, 0), ipv6(1), &[]);
     let of_type = |ether_type| PacketMatch { ether_type: Some(ether_type), ..PacketMatch::default() };
     let of_message = |kind| PacketMatch { icmp_type: Some(kind), ..PacketMatch::default() };
     let ip_of_all = PacketMatch { ether_type: Some(EtherType::Ipv6), ..PacketMatch::default() };
-    for bytes in [&reply, &reverse, &advertisement, &ping_of(133), &ping_of(134)] {
+    let of_listeners = [130, 131, 132, 143].map(ping_of);
+    let of_link = [&reply, &reverse, &advertisement, &ping_of(133), &ping_of(134)];
+    for bytes in of_link.into_iter().chain(&of_listeners) {
         for matches in [PacketMatch::default(), ip_of_all.clone()] {
             for direction in [FromPort, ToPort] {
                 assert!(gets(&[Acl { matches: matches.clone(), ..acl(direction, Drop) }], bytes));
@@ -293,13 +295,19 @@ fn arp_rarp_and_the_discovery_of_neighbours_and_routers_meet_only_acls_that_ask_
         (&reverse, of_type(EtherType::Rarp)),
         (&advertisement, of_message(136)),
         (&ping_of(134), of_message(134)),
+        (&of_listeners[0], of_message(130)),
+        (&of_listeners[1], of_message(131)),
+        (&of_listeners[2], of_message(132)),
+        (&of_listeners[3], of_message(143)),
     ] {
         for direction in [FromPort, ToPort] {
             assert!(!gets(&[Acl { matches: matches.clone(), ..acl(direction, Drop) }], bytes));
         }
     }
-    // A redirect is none of these messages.
-    assert!(!gets(&[acl(ToPort, Drop)], &ping_of(137)));
+    // A redirect, and a discovery of routers for multicast (RFC 4286), are none of these messages.
+    for kind in [129, 137, 142, 144, 151] {
+        assert!(!gets(&[acl(ToPort, Drop)], &ping_of(kind)), "type {kind}");
+    }
 }
 
 /// A message of `ICMPv6` with the hop limit of neighbour discovery.

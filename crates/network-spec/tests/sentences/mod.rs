@@ -4,6 +4,7 @@ mod acl_states;
 mod acl_tracking;
 mod acls;
 mod disabled;
+mod exemptions;
 mod flood_limits;
 mod floods;
 mod frames;

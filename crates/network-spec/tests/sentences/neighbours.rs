@@ -79,7 +79,7 @@ fn what_no_port_has_what_is_the_askers_own_and_what_asks_nothing_goes_on() {
 fn who_probes_for_an_address_of_another_is_told() {
     let mut model = blue();
     model.apply(|world| {
-        world.ports.insert("s".into(), secured("blue", 6, &[ipv4(6).into(), ipv6(6).into()]));
+        world.ports.insert("s".into(), secured("blue", 6, &[]));
         world.vnics.insert(("hv1".into(), "s".into()), 2);
     });
     let probe = arp(mac(6), BROADCAST, 1, (mac(6), ipv4(0).octets().map(|_| 0).into()), ([0; 6], ipv4(2)));

@@ -8,6 +8,7 @@ use network_spec::{
     RouterPort, Target, Why, World,
 };
 
+use crate::sentences::acls::{Drop, ToPort, acl, at};
 use crate::sentences::frames::{arp, discovery, frame, mac, tag, unknown as any};
 use crate::sentences::worlds::{on_vlan, send_any, unknown, world};
 
@@ -487,6 +488,69 @@ fn an_echo_request_to_any_address_of_the_router_is_answered_from_it() {
         Some(Why::LinkLocal),
         "the link-local address of another link"
     );
+}
+
+#[test]
+fn p11_a_router_is_one_of_those_that_have_the_anycast_addresses_of_its_networks() {
+    let mut world = two_switches();
+    connect(&mut world, "r", "green", 3, &["10.0.3.254/24"]);
+    world.ports.insert("e".into(), port("green", 5, &["fd03::5"]));
+    world.vnics.insert(("hv1".into(), "e".into()), 1);
+    let mut model = Model::new(world);
+    // The answer is from an address of the port that the request has come to (RFC 4443, 4.2).
+    for (src, dst) in [("fd01::1", "fd01::"), ("fd01::1", "fd02::"), ("fe80::ff:fe00:1", "fd01::")] {
+        for hops in [1, 64] {
+            let answer = echo((port_mac(1), mac(1)), ("fd01::fe", src), true, 64);
+            let asked = echo(TO_ROUTER, (src, dst), false, hops);
+            assert_eq!(send_any(&mut model, "a", &asked), [("a".into(), answer)], "{src} to {dst}");
+        }
+    }
+    assert_eq!(refused(&mut model, &from_a("fd01::")), Some(Why::ForRouter), "no echo request");
+    assert_eq!(refused(&mut model, &from_a("fd02::")), Some(Why::ForRouter), "no echo request");
+    let by_green = echo((mac(5), port_mac(3)), ("fd03::5", "fd01::"), false, 64);
+    assert!(send_any(&mut model, "e", &by_green).is_empty(), "the port has no address to answer from");
+}
+
+#[test]
+fn p11_solicitations_for_the_anycast_address_are_answered_without_the_override_flag() {
+    let mut model = Model::new(two_switches());
+    let (IpAddr::V6(asker), IpAddr::V6(all)) = (ip("fd01::1"), ip("fd01::")) else { panic!() };
+    let (group, group_mac) = frame_builder::solicited_node(all);
+    for (dst, to) in [(group_mac, group), (port_mac(1), all)] {
+        let asked = discovery((mac(1), dst), (asker, to), (135, 0), all, &link_layer(1, mac(1)));
+        let option = link_layer(2, port_mac(1));
+        let answer = discovery((port_mac(1), mac(1)), (all, asker), (136, 0xc0), all, &option);
+        assert_eq!(send_any(&mut model, "a", &asked), [("a".into(), answer)], "RFC 4861, 7.2.7");
+    }
+}
+
+#[test]
+fn p11_networks_of_two_addresses_and_of_one_have_no_anycast_address() {
+    let mut world = two_switches();
+    connect(&mut world, "r", "green", 3, &["fd05::1/127"]);
+    connect(&mut world, "r", "gold", 4, &["fd06::1/128", "fd07::/64"]);
+    let mut model = Model::new(world);
+    let asks = |dst| echo(TO_ROUTER, ("fd01::1", dst), false, 64);
+    assert_eq!(refused(&mut model, &asks("fd05::")), Some(Why::Unresolved), "RFC 6164, 5.1");
+    let answer = echo((port_mac(1), mac(1)), ("fd07::", "fd01::1"), true, 64);
+    assert_eq!(send_any(&mut model, "a", &asks("fd07::")), [("a".into(), answer)], "its own address");
+}
+
+#[test]
+fn p11_acls_concern_what_a_router_answers_to_an_address_of_a_link() {
+    for (src, dst) in [
+        ("fd01::1", "fd01::fe"),
+        ("fd01::1", "fd01::"),
+        ("fe80::ff:fe00:1", "fd01::fe"),
+        ("fe80::ff:fe00:1", "fe80::ff:fe00:ff01"),
+        ("169.254.0.1", "10.0.1.254"),
+    ] {
+        let asked = echo(TO_ROUTER, (src, dst), false, 64);
+        let mut world = two_switches();
+        assert_eq!(reached(&mut Model::new(world.clone()), &asked), ["a"]);
+        world.acls.insert("no-icmp".into(), at("a", acl(ToPort, Drop)));
+        assert!(reached(&mut Model::new(world), &asked).is_empty(), "{src} to {dst}");
+    }
 }
 
 #[test]

@@ -98,10 +98,9 @@ fn ipv4_is_from_the_ports_addresses_or_asks_for_one() {
 }
 
 #[test]
-fn arp_is_from_the_ports_mac_and_addresses_or_probes() {
+fn arp_is_from_the_ports_mac_and_addresses() {
     let said = |sha, spa| arp(mac(1), BROADCAST, 1, (sha, spa), ([0; 6], ipv4(9)));
     assert!(passes_from(&both(), &said(mac(1), ipv4(1))));
-    assert!(passes_from(&both(), &said(mac(1), NOBODY)));
     assert!(!passes_from(&both(), &said(mac(2), ipv4(1))));
     assert!(!passes_from(&both(), &said(mac(1), ipv4(2))));
     assert!(!passes_from(&[ipv6(1).into()], &said(mac(1), NOBODY)));
@@ -117,30 +116,6 @@ fn ipv6_is_from_the_ports_addresses_its_link_local_one_or_none_yet() {
     assert!(!passes_from(&[ipv4(1).into()], &udp_v6(ipv6(1))));
     assert!(!passes_from(&[ipv4(1).into()], &udp_v6(link_local(1))));
     assert!(passes_from(&both(), &message(link_local(1), 133)));
-}
-
-#[test]
-fn a_host_without_an_address_asks_its_link_alone() {
-    let groups = |scope| Ipv6Addr::new(scope, 0, 0, 0, 0, 0, 0, 1);
-    let said = |to, kind| {
-        let message = [&[kind, 0, 0, 0, 0, 0, 0, 0][..], &ipv6(1).octets()].concat();
-        packet6(M, (NOBODY6, to), 58, &icmpv6((NOBODY6, to), &message))
-    };
-    for ips in [both().to_vec(), vec![]] {
-        for (kind, passes) in
-            [(131, true), (133, true), (135, true), (143, true), (128, false), (132, false), (136, false)]
-        {
-            assert_eq!(passes_from(&ips, &said(groups(0xff02), kind)), passes, "type {kind}");
-            for elsewhere in [ipv6(9), groups(0xff01), groups(0xff05)] {
-                assert!(!passes_from(&ips, &said(elsewhere, kind)), "type {kind} to {elsewhere}");
-            }
-        }
-        assert!(!passes_from(&ips, &udp_v6(NOBODY6)));
-        // It has no address, so it has none to name (RFC 4861, 7.1.1).
-        let detects = |option: &[u8]| discovery(M, (NOBODY6, groups(0xff02)), (135, 0), ipv6(1), option);
-        assert!(passes_from(&ips, &detects(&[])) && !passes_from(&ips, &detects(&link_layer(1, mac(1)))));
-    }
-    assert!(!passes_from(&[ipv4(1).into()], &said(groups(0xff02), 135)));
 }
 
 #[test]
