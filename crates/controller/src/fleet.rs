@@ -497,6 +497,12 @@ impl Fleet {
         }
     }
 
+    /// The deleted transport nodes whose switches have not confirmed the removal, and what that means if the controller ends now.
+    fn unfinished(&self) -> impl Iterator<Item = (&str, String)> {
+        let why = "the controller ends before it has confirmed the removal";
+        self.draining.iter().map(move |draining| (draining.node.as_str(), leftovers(why)))
+    }
+
     /// The transport nodes, in order.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &str> {
         self.switches.keys().map(String::as_str)
@@ -526,6 +532,15 @@ impl Fleet {
             driver_restarts: switch.driver_restarts,
             last_driver_failure: switch.last_driver_failure.clone(),
         })
+    }
+}
+
+impl Drop for Fleet {
+    /// What the controller does not wait for when it ends is said: nobody removes it after the next start.
+    fn drop(&mut self) {
+        for (node, farewell) in self.unfinished() {
+            warn!(switch = node, "transport node deleted, its switch is {farewell}");
+        }
     }
 }
 

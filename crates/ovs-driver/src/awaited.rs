@@ -18,8 +18,52 @@ pub(crate) struct Awaited {
     /// What is awaited since a version of the intent that is perhaps not in force. Until it is, the switch may have flows
     /// that go with that version.
     asked: BTreeMap<Source, u64>,
-    /// The flows of the watched tables, with their cookies; `None` before the switch was read for the first time.
-    present: Option<BTreeMap<FlowKey, u64>>,
+    /// The flows of the watched tables; `None` before the switch was read for the first time.
+    present: Option<Present>,
+}
+
+/// The most flows of watched tables that are known. A switch has one for each port.
+const PRESENT_MAX: usize = 200_000;
+
+/// The flows of the watched tables.
+#[derive(Debug, Default)]
+struct Present {
+    cookies: BTreeMap<FlowKey, u64>,
+    /// How many flows there are of each kind.
+    sources: BTreeMap<Source, usize>,
+}
+
+impl Present {
+    fn new(flows: BTreeMap<FlowKey, u64>) -> Self {
+        let mut present = Present::default();
+        for (key, cookie) in flows {
+            present.insert(key, cookie);
+        }
+        present
+    }
+
+    fn has(&self, source: Source) -> bool {
+        self.sources.contains_key(&source)
+    }
+
+    fn insert(&mut self, key: FlowKey, cookie: u64) {
+        self.remove(&key);
+        if self.cookies.len() < PRESENT_MAX {
+            *self.sources.entry((key.table(), cookie)).or_default() += 1;
+            self.cookies.insert(key, cookie);
+        }
+    }
+
+    fn remove(&mut self, key: &FlowKey) {
+        let Some(cookie) = self.cookies.remove(key) else { return };
+        let source = (key.table(), cookie);
+        if let Some(count) = self.sources.get_mut(&source) {
+            *count -= 1;
+            if *count == 0 {
+                self.sources.remove(&source);
+            }
+        }
+    }
 }
 
 impl Awaited {
@@ -46,13 +90,9 @@ impl Awaited {
     /// Takes over the flows of the watched tables after a read. Returns what to report: what has come while the driver did
     /// not look.
     pub(crate) fn read(&mut self, flows: BTreeMap<FlowKey, u64>) -> Vec<Event> {
-        let Some(before) = self.present.replace(flows) else { return Vec::new() };
-        let new: Vec<Source> = self
-            .wanted
-            .iter()
-            .copied()
-            .filter(|source| !has(&before, *source) && self.has(*source))
-            .collect();
+        let Some(before) = self.present.replace(Present::new(flows)) else { return Vec::new() };
+        let new: Vec<Source> =
+            self.wanted.iter().copied().filter(|source| !before.has(*source) && self.has(*source)).collect();
         new.into_iter().map(|source| self.report(source, true)).collect()
     }
 
@@ -82,7 +122,7 @@ impl Awaited {
     }
 
     fn has(&self, source: Source) -> bool {
-        self.present.as_ref().is_some_and(|present| has(present, source))
+        self.present.as_ref().is_some_and(|present| present.has(source))
     }
 
     fn report(&mut self, source: Source, is_new: bool) -> Event {
@@ -90,10 +130,6 @@ impl Awaited {
         let (table, cookie) = source;
         Event::Learned { table, cookie, is_new }
     }
-}
-
-fn has(present: &BTreeMap<FlowKey, u64>, source: Source) -> bool {
-    present.iter().any(|(key, cookie)| (key.table(), *cookie) == source)
 }
 
 #[cfg(test)]
@@ -139,6 +175,26 @@ mod tests {
         // The same match may become that of another port.
         assert_eq!(awaited.seen(key(1), 8), None);
         assert_eq!(awaited.seen(key(2), 7), Some(learned(7, true)));
+    }
+
+    /// Each announcement was looked for among all flows.
+    #[test]
+    fn d26_tens_of_thousands_of_ports_announce_themselves() {
+        const PORTS: u16 = 60_000;
+        let mut awaited = Awaited::default();
+        awaited.set(&(0..PORTS).map(|port| (TABLE, u64::from(port))).collect(), 1);
+        awaited.read(BTreeMap::new());
+        awaited.settled(1);
+        let keys: Vec<FlowKey> = (0..PORTS).map(key).collect();
+        for (port, key) in (0..PORTS).zip(&keys) {
+            assert_eq!(awaited.seen(key.clone(), port.into()), Some(learned(port.into(), true)));
+        }
+        for key in &keys {
+            awaited.gone(key);
+        }
+        assert!(
+            awaited.present.is_some_and(|present| present.cookies.is_empty() && present.sources.is_empty())
+        );
     }
 
     #[test]

@@ -192,6 +192,17 @@ fn is_about_one(error: &open_vswitch::Error) -> bool {
     }
 }
 
+/// The next event. Cancel safe.
+async fn next(
+    put_aside: &mut Option<ClientEvent>,
+    events: &mut mpsc::Receiver<ClientEvent>,
+) -> Option<ClientEvent> {
+    match put_aside.take() {
+        Some(event) => Some(event),
+        None => events.recv().await,
+    }
+}
+
 struct Watcher {
     client: Client,
     config: Arc<Config>,
@@ -212,12 +223,14 @@ impl Watcher {
         let mut connected = false;
         // Whether the connection is new and its first changes have not been examined.
         let mut fresh = false;
+        // An event that was taken from the queue too early.
+        let mut put_aside = None;
         let identity = self.identity.clone();
         let mut comparisons = identity.changes();
         loop {
             let retry = self.bridge_problem.is_some() && connected;
             tokio::select! {
-                event = events.recv() => match event {
+                event = next(&mut put_aside, &mut events) => match event {
                     Some(ClientEvent::Connected) => {
                         (connected, fresh) = (true, true);
                         self.intent.lock().connected(channel);
@@ -225,6 +238,9 @@ impl Watcher {
                         self.status.send_modify(|status| status.connection += 1);
                     }
                     Some(ClientEvent::Changes(_)) => {
+                        // One look at the whole bridge serves for all changes that wait.
+                        put_aside = std::iter::from_fn(|| events.try_recv().ok())
+                            .find(|event| !matches!(event, ClientEvent::Changes(_)));
                         self.look().await;
                         self.report(std::mem::take(&mut fresh));
                     }
@@ -317,8 +333,18 @@ impl Watcher {
     }
 
     fn report(&self, due: bool) {
-        let want = self.intent.lock().database.clone();
+        let (want, alone) = {
+            let intent = self.intent.lock();
+            (intent.database.clone(), intent.not_as_a_whole.clone())
+        };
         let mut report = self.view().report(&self.config, &want);
+        if let Some(why) = alone {
+            let why = format!(
+                "takes no changes as a whole ({why}), so they were sent one by one, and packets may have met some without the \
+                 others: look at the log of ovs-vswitchd"
+            );
+            report.problems.push(Problem { what: self.config.bridge.clone(), why });
+        }
         if let Some(why) = &self.bridge_problem {
             report.problems.push(Problem { what: self.config.bridge.clone(), why: why.clone() });
         }

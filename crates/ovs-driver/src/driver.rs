@@ -491,6 +491,10 @@ impl Driver {
         let mut contradicted = false;
         let more = {
             let mut intent = self.intent.lock();
+            if intent.not_as_a_whole != applied.alone {
+                intent.not_as_a_whole.clone_from(&applied.alone);
+                self.database.report_again();
+            }
             let more = intent.forwarding.settle(&places);
             if let Some(groups) = &applied.groups {
                 intent.forwarding.correct_refused_groups(groups);

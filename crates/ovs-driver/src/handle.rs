@@ -15,7 +15,7 @@ use crate::driver::Driver;
 use crate::event::{Channel, Event};
 use crate::flow::FlowKey;
 use crate::identity::Identity;
-use crate::intent::Shared;
+use crate::intent::{Shared, Wish};
 use crate::learned::{FlowCount, LearnedFlow, ReadError, Readers, SeenFlow};
 use crate::meter::MeterCount;
 use crate::openflow::OpenFlow;
@@ -37,14 +37,14 @@ impl Handle {
     /// replaces the desired state, pushed transactions included; transactions not confirmed yet are confirmed when
     /// the new state is in force. Returns at once.
     pub fn set_desired(&self, desired: Arc<Desired>) {
-        self.intent.change(|intent| intent.set_desired(&desired));
+        self.intent.wish(Wish::Desired(desired));
     }
 
     /// Applies the changes of one transaction to the desired state. Transaction numbers ascend. Returns at once: the
     /// changes of transactions that wait for the switch are merged flow by flow. Each transaction ends with
     /// [`Event::Confirmed`] or [`Event::Refused`]; transactions that wait for an unreachable switch end together.
     pub fn push(&self, txn: u64, changes: Changes) {
-        self.intent.change(|intent| intent.push(txn, &changes));
+        self.intent.wish(Wish::Push(txn, Box::new(changes)));
     }
 
     /// Reads from the switch the flows of a table that the switch itself fills, those whose packets the match covers.

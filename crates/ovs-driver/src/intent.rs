@@ -6,7 +6,7 @@
 //! are merged into one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tokio::sync::Notify;
 
@@ -22,21 +22,63 @@ use crate::limits::Limits;
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     intent: Mutex<Intent>,
+    /// What the owner wants while the intent is locked, in order. Whoever locks the intent next does it first.
+    inbox: Mutex<Vec<Wish>>,
     changed: Notify,
     /// Wakes the task that sends frames.
     frames: Notify,
 }
 
+/// What the owner wants.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    /// This desired state instead of the former.
+    Desired(Arc<Desired>),
+    /// The changes of this transaction.
+    Push(u64, Box<Changes>),
+}
+
 impl Shared {
     /// Locks the intent. Do not wait while holding the lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Intent> {
-        self.intent.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut intent = self.intent.lock().unwrap_or_else(PoisonError::into_inner);
+        self.empty_inbox(&mut intent);
+        intent
     }
 
-    /// Changes the intent and wakes the task.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Intent)) {
-        change(&mut self.lock());
+    /// Takes a wish of the owner, and wakes the task. Never waits: a switch with 300,000 flows is compared while the intent is
+    /// locked, and the owner is one thread for all switches.
+    pub(crate) fn wish(&self, wish: Wish) {
+        match self.intent.try_lock() {
+            Ok(mut intent) => {
+                self.empty_inbox(&mut intent);
+                intent.take(wish);
+            }
+            Err(TryLockError::Poisoned(poisoned)) => {
+                let mut intent = poisoned.into_inner();
+                self.empty_inbox(&mut intent);
+                intent.take(wish);
+            }
+            Err(TryLockError::WouldBlock) => self.inbox().push(wish),
+        }
+        self.wake();
+    }
+
+    /// Wakes the task.
+    pub(crate) fn wake(&self) {
         self.changed.notify_one();
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Vec<Wish>> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn empty_inbox(&self, intent: &mut Intent) {
+        // The inbox must not stay locked meanwhile.
+        let wishes = std::mem::take(&mut *self.inbox());
+        for wish in wishes {
+            intent.take(wish);
+        }
     }
 
     /// Waits until the intent has changed since the last call.
@@ -94,6 +136,8 @@ pub(crate) struct Intent {
     pub(crate) awaited: Awaited,
     /// Frames to send.
     pub(crate) frames: Frames,
+    /// Why the last changes were sent one by one, and not as a whole.
+    pub(crate) not_as_a_whole: Option<String>,
     /// By port, the last transaction that changed it and the version of the intent that it made, until that version
     /// is in force.
     pub(crate) ports_touched: BTreeMap<String, (u64, u64)>,
@@ -144,6 +188,13 @@ impl Waiting {
 }
 
 impl Intent {
+    fn take(&mut self, wish: Wish) {
+        match wish {
+            Wish::Desired(desired) => self.set_desired(&desired),
+            Wish::Push(txn, changes) => self.push(txn, &changes),
+        }
+    }
+
     pub(crate) fn set_desired(&mut self, desired: &Desired) {
         self.given = true;
         self.version += 1;
@@ -336,6 +387,25 @@ mod tests {
         }
         let version = intent.version();
         assert_eq!(intent.confirm(version, version, &mut BTreeSet::new()), [txn - 1, txn]);
+    }
+
+    #[test]
+    fn d26_the_owner_does_not_wait_while_a_switch_is_compared_and_its_order_is_kept() {
+        let shared = Shared::default();
+        let comparing = shared.lock();
+        shared.wish(Wish::Desired(Arc::new(Desired { flows: [flow(1)].into(), ..Desired::default() })));
+        shared.wish(Wish::Push(1, Box::new(adds(2))));
+        shared.wish(Wish::Push(2, Box::new(deletes(1))));
+        drop(comparing);
+        // The next one comes after those that wait.
+        shared.wish(Wish::Push(3, Box::new(adds(1))));
+        shared.wish(Wish::Push(4, Box::new(deletes(2))));
+        assert!(shared.inbox().is_empty());
+        let mut intent = shared.lock();
+        intent.forwarding.read_flows(&[flow(1)].into());
+        assert_eq!(intent.forwarding.take().map(|batch| batch.len()), None, "the switch has what is wanted");
+        let version = intent.version();
+        assert_eq!(intent.confirm(version, version, &mut BTreeSet::new()), [4]);
     }
 
     #[test]

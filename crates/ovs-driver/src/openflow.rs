@@ -61,6 +61,8 @@ pub(crate) struct Applied {
     pub(crate) refused: Vec<RefusedChange>,
     /// The groups of the switch, read again if a refused change of a group may be partly in force.
     pub(crate) groups: Option<groups::Groups>,
+    /// Why the changes were sent one by one, if they were.
+    pub(crate) alone: Option<String>,
 }
 
 /// A change that the switch refused.
@@ -74,7 +76,12 @@ pub(crate) struct RefusedChange {
 
 impl Applied {
     fn new(changes: usize, refused: BTreeMap<usize, RefusedChange>) -> Self {
-        Applied { flow_mods: changes - refused.len(), refused: refused.into_values().collect(), groups: None }
+        Applied {
+            flow_mods: changes - refused.len(),
+            refused: refused.into_values().collect(),
+            groups: None,
+            alone: None,
+        }
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct View {
     controller_targets: Vec<String>,
     /// The interfaces of the bridge, by name.
     interfaces: BTreeMap<String, Interface>,
-    /// The interfaces of other bridges, by bridge and name.
+    /// The interfaces of other bridges, by name and bridge.
     elsewhere: BTreeMap<(String, String), Interface>,
     /// The limits of conntrack zones.
     pub(crate) zones: ZoneView,
@@ -101,7 +101,7 @@ impl View {
                 if row.name == bridge {
                     view.interfaces.insert(name, interface);
                 } else {
-                    view.elsewhere.insert((row.name.clone(), name), interface);
+                    view.elsewhere.insert((name, row.name.clone()), interface);
                 }
             }
         }
@@ -230,7 +230,8 @@ impl View {
         let mut found = Vec::new();
         for end in ends(name, port) {
             found.extend(self.interfaces.get(&end.name).cloned());
-            let elsewhere = self.elsewhere.iter().filter(|((_, name), _)| *name == end.name);
+            let elsewhere = self.elsewhere.range((end.name.clone(), String::new())..);
+            let elsewhere = elsewhere.take_while(|((name, _), _)| *name == end.name);
             found.extend(elsewhere.map(|(_, interface)| interface.clone()));
         }
         for interface in &mut found {
@@ -243,7 +244,7 @@ impl View {
     fn present(&self, end: &TunnelSpec) -> Option<&Interface> {
         let interface = match &end.bridge {
             None => self.interfaces.get(&end.name),
-            Some(bridge) => self.elsewhere.get(&(bridge.clone(), end.name.clone())),
+            Some(bridge) => self.elsewhere.get(&(end.name.clone(), bridge.clone())),
         }?;
         let right = mark(interface).is_some()
             && interface.interface_type == end.tunnel_type
@@ -270,10 +271,10 @@ impl View {
         let elsewhere = self
             .elsewhere
             .iter()
-            .filter(|((bridge, name), interface)| {
+            .filter(|((name, bridge), interface)| {
                 mark(interface) == Some(PATCH_OWNER.1) && !ends.contains(&(bridge, name))
             })
-            .map(|(key, _)| key.clone());
+            .map(|((name, bridge), _)| (bridge.clone(), name.clone()));
         here.chain(elsewhere).collect()
     }
 

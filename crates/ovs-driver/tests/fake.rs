@@ -47,19 +47,16 @@ async fn whatever_fails_at_whatever_stage_is_reported_and_healed() {
                 let mut want = some_flows(20);
                 setting.fake.install(flow("table=9, actions=drop").0, flow("actions=drop").1);
                 match stage {
-                    // Only a refusal makes the driver discard, and only many make it send flow-mods alone.
-                    Stage::Discard | Stage::FlowMod => {
+                    // Only a refusal makes the driver discard.
+                    Stage::Discard => {
                         for n in 0..6 {
                             let (key, bad) = flow(&format!("table=66, priority={n}, actions=group:{n}"));
                             want.insert(key, bad);
                         }
-                        let refusal = if stage == Stage::Discard {
-                            Refusal::BAD_OUT_PORT
-                        } else {
-                            Refusal::BAD_OUT_GROUP
-                        };
-                        setting.fake.refuse(move |key, _| (key.table() == 66).then_some(refusal));
+                        setting.fake.refuse(|key, _| (key.table() == 66).then_some(Refusal::BAD_OUT_PORT));
                     }
+                    // Only where no bundle works, the driver sends flow-mods alone.
+                    Stage::FlowMod => setting.fake.fail_bundles(true),
                     _ => {}
                 }
                 setting.fake.fault(stage, fault);

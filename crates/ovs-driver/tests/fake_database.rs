@@ -411,3 +411,24 @@ async fn heals(stage: Stage, fault: Fault) {
     assert!(port.and_then(|port| port.ofport).is_some(), "{what}");
     assert!(setting.switch.flows().keys().any(|key| key.table() == 8), "{what}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn d26_changes_that_go_one_by_one_are_a_problem_until_a_bundle_works_again() {
+    let setting = Setting::new();
+    let mut driven = setting.drive();
+    driven.handle.set_desired(Arc::new(Desired::default()));
+    driven.synced().await;
+    let told = |event: &Event| match event {
+        Event::Report(report) => Some(
+            report.problems.iter().any(|problem| problem.why.starts_with("takes no changes as a whole (")),
+        ),
+        _ => None,
+    };
+    for (fails, txn) in [(true, 1), (false, 2)] {
+        setting.switch.fail_bundles(fails);
+        driven.handle.push(txn, adding(&[&format!("table=3,priority={txn},actions=drop")]));
+        driven.wait("the problem", |event| told(event).filter(|told| *told == fails)).await;
+        driven.confirmed(txn).await;
+    }
+    assert_eq!(setting.switch.flows().len(), 2);
+}

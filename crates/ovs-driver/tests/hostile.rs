@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::support::driven::Driven;
 use crate::support::flows::flows;
 use crate::support::setting::{Setting, config, desired, refused_total, some_flows};
-use ovs_driver::fake::{FakeSwitch, Fault, Stage};
-use ovs_driver::{Bucket, Changes, Channel, Event, InMemoryNetwork, Peers, Timing};
+use ovs_driver::fake::{FakeSwitch, Fault, Refusal, Stage};
+use ovs_driver::{Bucket, Changes, Channel, Event, FlowKey, InMemoryNetwork, Peers, Timing};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -124,4 +124,26 @@ async fn d23_a_group_that_no_switch_has_room_for_is_refused_and_the_connection_l
     driven.handle.push(3, Changes { buckets_delete, ..Changes::default() });
     driven.wait("an end of the refusals", |event| refused_total(event).filter(|total| *total == 0)).await;
     assert_eq!((setting.fake.flows().len(), setting.fake.groups().len()), (5 + 4, 2));
+}
+
+/// A bundle that fails at its commit names one bad change. Those that are good are in force as wholes all the same.
+#[tokio::test(start_paused = true)]
+async fn d26_a_batch_with_many_bad_changes_goes_in_smaller_bundles() {
+    const BAD: usize = 20;
+    let setting = Setting::new();
+    let is_bad = |key: &FlowKey| key.table() == 66;
+    setting.fake.refuse(move |key, _| is_bad(key).then_some(Refusal::BAD_OUT_GROUP));
+    let mut driven = setting.drive(Timing::default());
+    driven.handle.set_desired(desired(&some_flows(500)));
+    driven.synced().await;
+    let before = setting.fake.counts().commits;
+    let bad = (0..BAD).map(|n| format!("table=66,priority={n},actions=output:1"));
+    let good = (0..500).map(|n| format!("table=67,priority={n},actions=output:1"));
+    let texts: Vec<String> = bad.chain(good).collect();
+    driven.handle.push(1, Changes { flows_add: flows(&texts), ..Changes::default() });
+    driven.wait("the refusals", |event| refused_total(event).filter(|total| *total == BAD)).await;
+    assert_eq!(setting.fake.flows().len(), 1000);
+    let commits = setting.fake.counts().commits - before;
+    // One by one, nothing is committed after the fourth.
+    assert!((BAD..500).contains(&commits), "{commits} bundles");
 }

@@ -279,6 +279,20 @@ fn a_farewell_that_is_not_answered_ends_all_the_same() {
 }
 
 #[test]
+fn d26_a_controller_that_ends_before_a_farewell_is_answered_says_what_stays() {
+    let mut setting = Setting::new(&[node("hv1", "/a")]);
+    setting.connect("hv1", Channel::OpenFlow);
+    setting.delete("hv1", tunnel());
+    let unfinished: Vec<(&str, String)> = setting.fleet.unfinished().collect();
+    let [("hv1", why)] = unfinished.as_slice() else { panic!("{unfinished:?}") };
+    assert!(
+        why.starts_with("left unchanged: the controller ends before it has confirmed the removal"),
+        "{why}"
+    );
+    assert!(why.contains("by hand, or apply the node again"), "{why}");
+}
+
+#[test]
 fn a_farewell_ends_when_it_is_answered_and_also_when_the_database_was_away_for_a_while() {
     let mut setting = Setting::new(&[node("hv1", "/a")]);
     setting.connect("hv1", Channel::OpenFlow);

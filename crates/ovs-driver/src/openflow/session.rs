@@ -34,9 +34,11 @@ const CACHE_FOLLOWS: Duration = Duration::from_millis(500);
 /// What changes of meters are called.
 const METERS: &str = "meter-mods";
 
-/// How often a bundle is retried without refused changes before the changes are sent one by one. A bundle that fails at
-/// its commit names only one bad change.
+/// How often a bundle is retried without refused changes before it is split. A bundle that fails at its commit names only one bad
+/// change.
 const BUNDLE_ROUNDS_MAX: usize = 4;
+/// The most bundles that one is split into.
+const BUNDLES_MAX: usize = 500;
 
 /// A connection after the exchange of hello and features.
 pub(crate) struct Session {
@@ -77,7 +79,7 @@ impl Observer {
             news |= monitor.take(Update::Missed);
         }
         if news {
-            monitor.intent.change(|_| {});
+            monitor.intent.wake();
         }
     }
 }
@@ -268,10 +270,11 @@ impl Session {
             groups::too_large(batch).map(|refused| (refused.place, refused)).collect();
         self.change_alone(METERS, batch, &meters_first(batch), &mut refused).await?;
         self.change_alone("flushes of zones", batch, &zones_first(batch), &mut refused).await?;
-        let groups = self.apply_bundled(batch, &mut refused).await?;
+        let mut alone = None;
+        let groups = self.apply_bundled(batch, &mut refused, &mut alone).await?;
         self.change_alone(METERS, batch, &meters_last(batch), &mut refused).await?;
         self.settle_zones(batch, |place| refused.contains_key(&place)).await?;
-        Ok(Applied { groups, ..Applied::new(batch.len(), refused) })
+        Ok(Applied { groups, alone, ..Applied::new(batch.len(), refused) })
     }
 
     async fn change_alone(
@@ -309,13 +312,16 @@ impl Session {
         }
     }
 
-    /// Applies groups and flows in one bundle. If the switch refuses some changes, sends the others in another bundle.
-    /// After several failed bundles, sends the changes one by one. Returns the groups if some may be partly in force.
+    /// Applies groups and flows in one bundle. If the switch refuses some changes, sends the others in another bundle, and after
+    /// several refusals in ever smaller ones. After several bundles that failed for no such reason, sends the changes one by one
+    /// and says why in `alone`. Returns the groups if some may be partly in force.
     async fn apply_bundled(
         &mut self,
         batch: &Batch,
         refused: &mut BTreeMap<usize, RefusedChange>,
+        alone: &mut Option<String>,
     ) -> Result<Option<Groups>, SessionError> {
+        let mut failed = None;
         for _ in 0..BUNDLE_ROUNDS_MAX {
             let steps = steps(batch, |place| refused.contains_key(&place));
             if steps.is_empty() {
@@ -324,19 +330,74 @@ impl Session {
             match self.bundle(batch, &steps).await? {
                 Bundle::Committed => return Ok(None),
                 Bundle::Refused(more) => {
+                    failed = None;
                     refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
                 }
                 // The switch may have discarded it because of a delay on either side (OFPBFC_TIMEOUT). Retry.
-                Bundle::Failed(why) => tracing::warn!(why, "a bundle failed"),
+                Bundle::Failed(why) => {
+                    tracing::warn!(why, "a bundle failed");
+                    failed = Some(why);
+                }
             }
         }
-        tracing::warn!("bundles failed {BUNDLE_ROUNDS_MAX} times; sending the changes one by one");
+        let before: BTreeSet<usize> = refused.keys().copied().collect();
         let steps = steps(batch, |place| refused.contains_key(&place));
-        let more = self.one_by_one("flow-mods", batch, &steps).await?;
+        match failed {
+            None => self.in_parts(batch, steps, refused, alone).await?,
+            Some(why) => self.alone(batch, &steps, refused, (why, alone)).await?,
+        }
         // A group takes several messages. If one is refused, others may be in force.
-        let is_partial = more.iter().any(|refused| refused.place < batch.groups.len());
-        refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
+        let is_partial = refused.keys().any(|place| *place < batch.groups.len() && !before.contains(place));
         Ok(if is_partial { Some(self.read_groups().await?) } else { None })
+    }
+
+    /// Applies steps of which the switch refuses some, and names only one of them each time: in ever smaller bundles around those.
+    async fn in_parts(
+        &mut self,
+        batch: &Batch,
+        all: Vec<Step>,
+        refused: &mut BTreeMap<usize, RefusedChange>,
+        alone: &mut Option<String>,
+    ) -> Result<(), SessionError> {
+        let (mut parts, mut bundles) = (vec![all], 0);
+        while let Some(mut part) = parts.pop() {
+            part.retain(|step| !refused.contains_key(&step.place(batch)));
+            if part.is_empty() {
+                continue;
+            }
+            bundles += 1;
+            if bundles > BUNDLES_MAX {
+                let why = format!("it refuses many changes, and after {BUNDLES_MAX} bundles still more");
+                self.alone(batch, &part, refused, (why, &mut *alone)).await?;
+                continue;
+            }
+            match self.bundle(batch, &part).await? {
+                Bundle::Committed => {}
+                Bundle::Refused(more) => {
+                    refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
+                    // The first half comes first.
+                    let second = part.split_off(part.len() / 2);
+                    parts.extend([second, part]);
+                }
+                Bundle::Failed(why) => self.alone(batch, &part, refused, (why, &mut *alone)).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends changes one by one, as a switch needs that takes no bundles. Packets may meet some of them without the others.
+    async fn alone(
+        &mut self,
+        batch: &Batch,
+        steps: &[Step],
+        refused: &mut BTreeMap<usize, RefusedChange>,
+        (why, alone): (String, &mut Option<String>),
+    ) -> Result<(), SessionError> {
+        tracing::warn!(why, changes = steps.len(), "bundles failed; sending the changes one by one");
+        let more = self.one_by_one("flow-mods", batch, steps).await?;
+        refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
+        *alone = Some(why);
+        Ok(())
     }
 
     /// Applies a batch in one bundle or not at all. On failure returns the reason, and the index of the first refused
