@@ -26,7 +26,7 @@ fn resident() -> usize {
 
 /// A server that answers each connection with this text, again and again, until nobody reads it.
 fn babbling(socket: &Path, text: String) -> JoinHandle<()> {
-    let listener = UnixListener::bind(socket).unwrap();
+    let listener = UnixListener::bind(socket).expect("a new socket");
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let text = text.clone();
