@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::line_protocol::{LINE_MAX, Lines};
 use peer_connection::{
-    Connection, Dial, Dialling, Endpoint, InMemoryNetwork, PeerMemory, Stream, Timeouts, within,
+    Connection, Dial, Dialling, Endpoint, InMemoryNetwork, PeerMemory, Resolver, Sockets, Stream, Timeouts,
+    within,
 };
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream};
 use tokio::sync::watch;
@@ -371,12 +372,53 @@ async fn a_peer_that_closes_while_it_is_written_to_has_closed() {
     assert_eq!(end(&mut connection).await.0, "the peer closed the connection");
 }
 
+/// A name that is never found holds no thread that others need: not those of the runtime's blocking calls, of which there is one here.
+#[test]
+fn d7_a_dead_name_server_holds_nobody_else() {
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    let resolver = Resolver::new(move |name| {
+        if name == "localhost" {
+            return Ok(vec![std::net::Ipv4Addr::LOCALHOST.into()]);
+        }
+        // Ends with an error once the sender is gone.
+        let _ = held.lock().unwrap().recv();
+        Err(std::io::ErrorKind::TimedOut.into())
+    });
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let sockets = Sockets::new(resolver);
+        let dead: Vec<_> = (0..3000)
+            .map(|n| {
+                let (sockets, host) = (sockets.clone(), format!("hv{}.example", n % 4));
+                let dial = async move { sockets.dial(&Endpoint::Tcp { host, port: 6640 }).await.map(drop) };
+                tokio::spawn(dial)
+            })
+            .collect();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for host in ["127.0.0.1", "localhost"] {
+            let ours = sockets.dial(&Endpoint::Tcp { host: host.to_owned(), port }).await.unwrap();
+            let (mut theirs, _) = listener.accept().await.unwrap();
+            theirs.write_all(b"x").await.unwrap();
+            drop(ours);
+        }
+        assert_eq!(tokio::task::spawn_blocking(|| 7).await.unwrap(), 7, "what the API needs");
+        for dead in dead {
+            let error = dead.await.unwrap().unwrap_err().to_string();
+            assert!(error.contains("no answer about hv") && error.contains("within 3 s"), "{error}");
+        }
+    });
+    drop(release);
+}
+
 /// The dialler of the operating system, over both kinds of socket.
 #[tokio::test]
 async fn sockets_are_dialled_by_endpoint() {
     let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint: Endpoint = format!("tcp:{}", tcp.local_addr().unwrap()).parse().unwrap();
-    let mut ours = peer_connection::Sockets::default().dial(&endpoint).await.unwrap();
+    let mut ours = Sockets::default().dial(&endpoint).await.unwrap();
     let (mut theirs, _) = tcp.accept().await.unwrap();
     ours.write_all(b"over tcp").await.unwrap();
     drop(ours);
@@ -387,7 +429,7 @@ async fn sockets_are_dialled_by_endpoint() {
     let path = std::env::temp_dir().join(format!("peer-connection-{}", std::process::id()));
     let _ = std::fs::remove_file(&path);
     let unix = tokio::net::UnixListener::bind(&path).unwrap();
-    let mut ours = peer_connection::Sockets::default().dial(&Endpoint::Unix(path.clone())).await.unwrap();
+    let mut ours = Sockets::default().dial(&Endpoint::Unix(path.clone())).await.unwrap();
     let (mut theirs, _) = unix.accept().await.unwrap();
     ours.write_all(b"over unix").await.unwrap();
     drop(ours);
