@@ -231,6 +231,11 @@ impl<P: Protocol> Connection<P> {
         self.framed.write.len()
     }
 
+    /// The bytes that its buffers take: none while it waits between messages.
+    pub fn buffer_bytes(&self) -> usize {
+        self.framed.capacity()
+    }
+
     /// The next message. Cancel safe.
     pub async fn receive(&mut self) -> ConnectionResult<P::Item, P> {
         loop {

@@ -50,6 +50,11 @@ impl<P: Protocol> Framing<P> {
         self.read.len()
     }
 
+    /// The bytes that its buffers take.
+    pub(crate) fn capacity(&self) -> usize {
+        self.read.capacity() + self.write.capacity()
+    }
+
     /// The next message; none after the end of the stream.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionResult<P::Item, P>>> {
         let mut read = 0;

@@ -365,6 +365,27 @@ async fn writing_does_not_block_reading() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn d12_a_connection_that_waits_has_no_buffers() {
+    let (mut connection, mut server) = connected(TIMEOUTS).await;
+    assert_eq!(connection.buffer_bytes(), 0);
+    for round in 0..3 {
+        for n in 0..1000 {
+            connection.send(n.to_string()).unwrap();
+        }
+        assert!(connection.buffer_bytes() > 0);
+        let answers = "x".repeat(LINE_MAX) + "\nhal";
+        send(&mut server, &answers).await;
+        assert_eq!(connection.receive().await.unwrap().len(), LINE_MAX);
+        send(&mut server, "f\n").await;
+        assert_eq!(connection.receive().await.unwrap(), "half");
+        while connection.unsent() > 0 {
+            connection.step().await.unwrap();
+        }
+        assert_eq!(connection.buffer_bytes(), 0, "round {round}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_peer_that_closes_while_it_is_written_to_has_closed() {
     let (mut connection, server) = connected(TIMEOUTS).await;
     drop(server);
