@@ -35,7 +35,7 @@ pub use crate::refused_reports::Verdict;
 use crate::refused_reports::{Entry, RefusedReports};
 use crate::reports::{NodeReport, Reports};
 pub use crate::restore::History;
-use crate::restore::{Restored, refusal_of_state};
+use crate::restore::{Restored, objects_without_kinds, refusal_of_state};
 use crate::routes::EffectiveRoutes;
 use crate::rules::Rules;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
@@ -177,6 +177,9 @@ pub enum RestoreError {
         /// The fault.
         why: String,
     },
+    /// The rules lack the kinds of objects in force at the end of the journal.
+    #[error("{}", objects_without_kinds(.0))]
+    Kinds(Vec<(String, usize)>),
     /// This version refuses the objects in force at the end of the journal.
     #[error("the objects in the journal are invalid for this version: {0}")]
     Objects(Refusal),

@@ -4,7 +4,7 @@
 //! then the journal. The controller touches a switch only after it has restored its whole state.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -20,9 +20,10 @@ use crate::config::{Listen, SocketMode};
 use crate::core::{Core, History, ProblemChanges, RestoreError};
 use crate::engine::{Engine, EngineError, Turn, Worker, log_problems};
 use crate::fleet::{Drivers, Fleet};
-use crate::journal::{Journal, JournalError, Lock, Replay};
+use crate::journal::{Journal, JournalError, Lock, Records, Replay};
 use crate::listener::{Listener, SocketFile};
 use crate::pb::controller_server::ControllerServer;
+use crate::record::Record;
 use crate::requests::{MESSAGE_BYTES_MAX, WholeRequests};
 use crate::rules::{Rules, RulesError};
 use crate::status::Unpublished;
@@ -267,15 +268,8 @@ fn prepare(
     mut replay: Replay,
 ) -> Result<(Core, Journal), DaemonError> {
     let path = replay.path().to_owned();
-    let fault = |source| DaemonError::Restore { path: path.clone(), source };
-    let mut history = History::new(rules);
-    for record in &mut replay {
-        history.add(&record?).map_err(fault)?;
-    }
+    let (core, correction) = restore(evaluator, rules, &path, &mut replay)?;
     let transactions = replay.records();
-    let evaluator = evaluator().map_err(DaemonError::Evaluator)?;
-    let restored = Core::restore(evaluator, rules.clone(), history, SystemTime::now());
-    let (core, correction) = restored.map_err(fault)?;
     // The file changes only after all its records were restored.
     let mut journal = replay.finish()?;
     if let Some(correction) = &correction {
@@ -288,6 +282,34 @@ fn prepare(
     log_problems(&ProblemChanges { new: core.problems().cloned().collect(), gone: Vec::new() });
     info!(transactions, objects = core.objects().iter().count(), "journal read");
     Ok((core, journal))
+}
+
+/// Restores the state that the records of a journal add up to. Also returns the record that corrects the journal, if one must.
+fn restore(
+    evaluator: MakeEvaluator,
+    rules: &Arc<Rules>,
+    path: &Path,
+    records: impl Iterator<Item = Result<Record, JournalError>>,
+) -> Result<(Core, Option<Record>), DaemonError> {
+    let fault = |source| DaemonError::Restore { path: path.to_owned(), source };
+    let mut history = History::new(rules);
+    for record in records {
+        history.add(&record?).map_err(fault)?;
+    }
+    let evaluator = evaluator().map_err(DaemonError::Evaluator)?;
+    Core::restore(evaluator, rules.clone(), history, SystemTime::now()).map_err(fault)
+}
+
+/// Whether a controller with these rules could start from the state in a folder. Changes nothing, and needs no lock: a controller
+/// may run there.
+pub(crate) fn check_state(
+    state: &Path,
+    rules: &Arc<Rules>,
+    evaluator: MakeEvaluator,
+) -> Result<(), DaemonError> {
+    let Some(mut records) = Records::read(state)? else { return Ok(()) };
+    let path = records.path().to_owned();
+    restore(evaluator, rules, &path, &mut records).map(|_| ())
 }
 
 /// Serves the API until `stopped` completes.

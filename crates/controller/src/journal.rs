@@ -30,7 +30,7 @@ use self::acknowledged::{Acknowledged, Position};
 pub use self::files::Lock;
 pub use self::origins::add_calls;
 pub(crate) use self::origins::add_origins;
-pub use self::replay::Replay;
+pub use self::replay::{Records, Replay};
 pub(crate) use self::seal::Chain;
 use crate::record::Record;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use network::{Batch, Cancel, ChangeSet, Kinds, ObjectStore, Rows};
 use nlog_data::json::to_json;
+use nlog_data::quotation::{cut, grouped, names};
 use nlog_data::{ForbiddenRows, Memories, Row, TableDelta, TableId, TransactionError};
 use nlog_hooks::Recorded;
 use serde_json::Value as Json;
@@ -163,6 +164,14 @@ fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
 
 /// The store of these objects, validated again.
 fn store(objects: &BTreeMap<(String, String), Json>, kinds: &Kinds) -> Result<ObjectStore, RestoreError> {
+    let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
+    for (kind, _) in objects.keys().filter(|(kind, _)| kinds.get(kind).is_none()) {
+        *unknown.entry(kind).or_default() += 1;
+    }
+    if !unknown.is_empty() {
+        let unknown = unknown.into_iter().map(|(kind, count)| (kind.to_owned(), count));
+        return Err(RestoreError::Kinds(unknown.collect()));
+    }
     let mut batch = Batch::new(kinds, Cancel::default());
     for object in objects.values() {
         batch.add_json("journal", &object.to_string());
@@ -171,6 +180,16 @@ fn store(objects: &BTreeMap<(String, String), Json>, kinds: &Kinds) -> Result<Ob
     let changes = store.plan(batch).map_err(|faults| RestoreError::Objects(Refusal::Objects { faults }))?;
     store.commit(&changes);
     Ok(store)
+}
+
+/// The kinds that the rules lack, each with the number of its objects, and the remedies.
+pub(crate) fn objects_without_kinds(kinds: &[(String, usize)]) -> String {
+    let each = kinds.iter().map(|(kind, count)| format!("{} ({})", cut(kind), grouped(*count)));
+    format!(
+        "the state has objects of kinds that the rules do not declare: {}; add the package that declares them to `rules` again, \
+         or delete these objects first, with the package still loaded (`weft get KIND > objects.yaml`, `weft delete -f objects.yaml`)",
+        names(each.collect::<Vec<_>>().iter())
+    )
 }
 
 /// What the rules refuse about a state, and the remedy. A row that forbids the state has a line, in the words of a refused

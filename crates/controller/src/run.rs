@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::Config;
-use crate::daemon::{Daemon, DaemonError, MakeEvaluator, PROBE, Parts};
+use crate::daemon::{Daemon, DaemonError, MakeEvaluator, PROBE, Parts, check_state};
 use crate::fleet::RealDrivers;
 use crate::rules::Rules;
 
@@ -71,11 +71,12 @@ pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
     result
 }
 
-/// Checks the configuration and the rules without starting a controller.
+/// Checks the configuration, the rules, and whether they accept the state, without starting a controller. Writes nothing; a
+/// controller may run meanwhile.
 pub fn check(config: &Config) -> Result<(), DaemonError> {
     start_log(config)?;
-    Rules::load(config.rules.paths())?;
-    Ok(())
+    let rules = Arc::new(Rules::load(config.rules.paths())?);
+    check_state(&config.state, &rules, dataflow(&rules, config.workers.get()))
 }
 
 /// Makes the engine.

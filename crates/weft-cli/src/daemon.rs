@@ -15,7 +15,8 @@ pub(crate) struct Controller {
     /// `workers` and `log`; all have defaults
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Check the configuration and the rules, then exit
+    /// Check the configuration, the rules, and whether they accept the state, then exit. Changes nothing; a controller may run
+    /// meanwhile
     #[arg(long)]
     check: bool,
 }

@@ -249,3 +249,67 @@ fn a_controller_runs_packages_and_says_which() {
         "{\"problem\":[[\"switch\",\"blue\",\"old\",\"it is to go\"]]}\n"
     );
 }
+
+/// A running controller, which ends with the test.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `--check` finds in the state what would stop a start, in the same words, writes nothing, and may run beside a controller.
+#[test]
+fn d14_d28_the_check_reads_the_state_too() {
+    let folder = folder();
+    let config = |name: &str, rules: &str| {
+        let socket = folder.path("weft.sock");
+        let text = format!("rules = {rules}\nstate = \"state\"\nlisten = \"unix:{}\"\n", socket.display());
+        folder.write(name, text);
+    };
+    config("with.toml", "[\"builtin\", \"old\"]");
+    config("without.toml", "[\"builtin\"]");
+    config("strict.toml", "[\"builtin\", \"old\", \"strict\"]");
+    folder.write(
+        "strict/strict.nlog",
+        "import \"builtin/interface/objects.nlog\";\n## No switch is blue.\nforbid table blue(sw: string);\n\
+         blue(sw) :- switch(id: sw, ..), sw == \"blue\";\n",
+    );
+    let check = |name: &str| folder.weft(&["controller", "--config", name, "--check"]);
+    // There is no state yet, and none afterwards.
+    check("with.toml").has_status(0);
+    assert!(!folder.path("state").exists());
+
+    let mut daemon = folder.command(&["controller", "--config", "with.toml"]);
+    let daemon = Running(daemon.stderr(Stdio::null()).spawn().unwrap());
+    let controller = format!("unix:{}", folder.path("weft.sock").display());
+    let ask = |arguments: &[&str]| folder.weft(&[arguments, &["--controller", &controller]].concat());
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while ask(&["get", "status"]).status != Some(0) {
+        assert!(Instant::now() < deadline, "the controller does not start");
+    }
+    ask(&["apply", "-f", "net.yaml"]).has_status(0);
+    check("with.toml").has_status(0);
+    let missing = "kinds that the rules do not declare: old_switch (1); add the package that declares them to `rules` again, or delete these \
+                   objects first, with the package still loaded";
+    assert!(check("without.toml").stderr.contains(missing), "{}", check("without.toml").stderr);
+    drop(daemon);
+
+    // The end of the journal as a crash leaves it.
+    let journal = folder.path("state/journal.jsonl");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    bytes.extend_from_slice(b"{\"txn\":2,\"at");
+    std::fs::write(&journal, &bytes).unwrap();
+    check("with.toml").has_status(0);
+    for (name, told) in [("without.toml", missing), ("strict.toml", "No switch is blue")] {
+        let checked = check(name);
+        assert!(checked.stderr.contains(told), "{}", checked.stderr);
+        let started = folder.weft(&["controller", "--config", name]);
+        assert_eq!(started.status, checked.status);
+        assert!(started.stderr.contains(&checked.stderr), "{}\n{}", started.stderr, checked.stderr);
+    }
+    assert_eq!(std::fs::read(&journal).unwrap(), bytes, "the check has changed the journal");
+    assert!(!folder.path("state/journal.removed").exists());
+}

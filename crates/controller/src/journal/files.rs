@@ -88,6 +88,11 @@ pub struct Lock {
     pub(super) existed: bool,
 }
 
+/// Whether a controller has used the folder before.
+pub(super) fn was_used(folder: &Path) -> Result<bool, JournalError> {
+    is_there(&folder.join(LOCK))
+}
+
 /// Takes the folder's lock.
 pub(super) fn lock(folder: &Path) -> Result<Lock, JournalError> {
     let path = folder.join(LOCK);

@@ -1,4 +1,4 @@
-//! Reads a journal at the start, record by record, and opens it for appending.
+//! Reads a journal record by record, and opens it for appending at a start.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -20,11 +20,9 @@ const REMOVED: &str = "journal.removed";
 /// contains none, and a flipped bit produces at most one.
 const ZEROS_MIN: usize = 8;
 
-/// A journal being read: an iterator over its records. After the last one, [`Replay::finish`] opens the journal for
-/// appending. Only one record is in memory at a time.
+/// A journal being read: an iterator over its records. Only one record is in memory at a time. Reading changes nothing.
 #[derive(Debug)]
-pub struct Replay {
-    folder: PathBuf,
+pub struct Records {
     path: PathBuf,
     reader: BufReader<File>,
     /// The size of the file, in bytes.
@@ -40,6 +38,13 @@ pub struct Replay {
     known: Option<Position>,
     tail: Tail,
     done: bool,
+}
+
+/// A journal being read by the owner of its folder. After the last record, [`Replay::finish`] opens the journal for appending.
+#[derive(Debug)]
+pub struct Replay {
+    folder: PathBuf,
+    records: Records,
     lock: Arc<Lock>,
 }
 
@@ -87,25 +92,12 @@ impl Replay {
             file
         };
         files::close_to_others(&path, &file)?;
-        Ok(Replay {
-            folder: folder.to_owned(),
-            path,
-            reader: BufReader::with_capacity(1 << 18, file),
-            len: size,
-            text: Vec::new(),
-            lines: 0,
-            end: Position::default(),
-            sealed: false,
-            known,
-            tail: Tail::Nothing,
-            done: false,
-            lock,
-        })
+        Ok(Replay { folder: folder.to_owned(), records: Records::of(path, file, size, known), lock })
     }
 
     /// The path of the file.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.records.path
     }
 
     /// The lock of the folder. Whoever holds it keeps other controllers away from the folder, and from what belongs to its
@@ -116,7 +108,7 @@ impl Replay {
 
     /// The number of records read.
     pub fn records(&self) -> u64 {
-        self.end.txn
+        self.records.end.txn
     }
 
     /// Opens the journal for appending after its last record was read. Removes the traces of a crash.
@@ -124,7 +116,8 @@ impl Replay {
         for record in &mut self {
             record?;
         }
-        let Replay { folder, path, reader, len, end, tail, known, lock, .. } = self;
+        let Replay { folder, records, lock } = self;
+        let Records { path, reader, len, end, tail, known, .. } = records;
         let mut file = reader.into_inner();
         if tail == Tail::Torn {
             let (bytes, after_txn, file_name) = (len - end.bytes, end.txn, path.display());
@@ -157,6 +150,53 @@ impl Replay {
             files::sync_folder(&folder)?;
         }
         Ok(Journal { path, file, end, acknowledged, _lock: lock })
+    }
+}
+
+impl Iterator for Replay {
+    type Item = Result<Record, JournalError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.records.next()
+    }
+}
+
+impl Records {
+    /// Reads the journal in a folder without a change to the folder, also while a controller appends to it: without its lock, and
+    /// without a repair of its end. Returns nothing if the folder has no journal and never had one.
+    pub fn read(folder: &Path) -> Result<Option<Records>, JournalError> {
+        let path = folder.join(FILE);
+        // First of all, because the journal may grow meanwhile: it has at least the records that are known before.
+        let known = acknowledged::read(folder)?;
+        let there = files::is_there(&path)?;
+        let found = there.then(|| File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file))));
+        let found = found.transpose().map_err(io_error(&path, "cannot open the journal"))?;
+        let Some((size, file)) = found.filter(|(size, _)| *size > 0) else {
+            check_new(&path, there, files::was_used(folder)?, known)?;
+            return Ok(None);
+        };
+        let known = if let Known::UpTo(position) = known { Some(position) } else { None };
+        Ok(Some(Records::of(path, file, size, known)))
+    }
+
+    fn of(path: PathBuf, file: File, len: u64, known: Option<Position>) -> Records {
+        Records {
+            path,
+            reader: BufReader::with_capacity(1 << 18, file),
+            len,
+            text: Vec::new(),
+            lines: 0,
+            end: Position::default(),
+            sealed: false,
+            known,
+            tail: Tail::Nothing,
+            done: false,
+        }
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Reads the next line. Returns whether it has its line feed; `None` at the end of the file.
@@ -294,7 +334,7 @@ impl Replay {
     }
 }
 
-impl Iterator for Replay {
+impl Iterator for Records {
     type Item = Result<Record, JournalError>;
 
     fn next(&mut self) -> Option<Self::Item> {
