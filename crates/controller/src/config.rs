@@ -12,10 +12,12 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 
 use crate::builtin;
+use crate::levels::Patience;
 
 /// A key of the configuration file, for the reference page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +85,14 @@ keys! {
     /// up, the host that holds the most is disconnected, and tried again after half a minute. What is expected of a host is what it
     /// should have, and 1 MiB for each of its two connections: about 150 interfaces.
     switch_memory: NonZeroU32 = default_memory(), Some("128"), "a number from 1";
+    /// The seconds without a connection after which a host is lost: other hosts take over what it relays and replicates. Until
+    /// then, a connection that breaks changes nothing.
+    host_lost_after: u16 = 10, Some("10"), "a number from 0 to 65535";
+    /// The seconds with a connection after which a lost host is back.
+    host_back_after: u16 = 2, Some("2"), "a number from 0 to 65535";
+    /// The share of the hosts, in percent, that can be lost within a minute. If more are away, the controller takes itself for cut
+    /// off: it says so in its status and takes no host for lost. With 100, every host that is away is lost.
+    lost_hosts_max: Percent = Percent(50), Some("50"), "a number from 0 to 100";
     /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or levels by module, such as
     /// `info,ovs_driver=debug`. The log goes to standard error.
     log: String = "info".to_owned(), Some("\"info\""), "a level, or a list of `MODULE=LEVEL`";
@@ -126,6 +136,19 @@ impl<'de> Deserialize<'de> for Workers {
             let most = Workers::MOST;
             de::Error::custom(format!("{count} workers are not possible; use a number from 1 to {most}"))
         })
+    }
+}
+
+/// A share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Percent(pub u8);
+
+impl<'de> Deserialize<'de> for Percent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let given = i64::deserialize(deserializer)?;
+        let share = u8::try_from(given).ok().filter(|share| *share <= 100);
+        let fault = || de::Error::custom(format!("{given} is no percentage; use a number from 0 to 100"));
+        share.map(Percent).ok_or_else(fault)
     }
 }
 
@@ -220,6 +243,17 @@ struct ListenPlace {
 }
 
 impl Config {
+    /// When a host counts as lost.
+    pub fn patience(&self) -> Patience {
+        let seconds = |seconds: u16| Duration::from_secs(seconds.into());
+        Patience {
+            lost_after: seconds(self.host_lost_after),
+            back_after: seconds(self.host_back_after),
+            most_lost: self.lost_hosts_max.0,
+            ..Patience::default()
+        }
+    }
+
     /// Reads a file.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let text =
@@ -357,6 +391,7 @@ mod tests {
             ("workers = 0", ":1:11: 0 workers are not possible; use a number from 1 to 256"),
             ("workers = 2000", ":1:11: 2000 workers are not possible; use a number from 1 to 256"),
             ("workers = -1", ":1:11: -1 workers are not possible"),
+            ("lost_hosts_max = 101", ":1:18: 101 is no percentage; use a number from 0 to 100"),
             ("socket_mode = \"1000\"", ":1:15: \"1000\" is not a mode"),
             (
                 "log = \"info\"\nlisten = \"0.0.0.0:6657\"",

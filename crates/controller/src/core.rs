@@ -234,6 +234,7 @@ impl Core {
                 reports: None,
                 filled: None,
                 memory,
+                observation: false,
             }
         });
         let last_txn = last_txn + u64::from(correction.is_some());
@@ -473,7 +474,7 @@ impl Core {
         for (node, before) in reports {
             match before {
                 Some(before) => drop(self.reports.commit(&node, before)),
-                None => drop(self.reports.remove(&node)),
+                None => self.reports.forget(&node),
             }
         }
         for (node, entry) in refused {
@@ -483,17 +484,9 @@ impl Core {
         Ok(())
     }
 
-    /// Stores a report whose transaction was undone, to be retried after [`Core::retry_all`].
-    pub fn keep_report(&mut self, node: &str, report: ovs_driver::Report) {
-        if self.derived.addresses.contains(node) {
-            self.refused.keep(node, report);
-        }
-    }
-
-    /// Suspends [`Core::retry`] until a transaction is accepted or [`Core::retry_all`] is called. Returns whether any
-    /// part is due then.
-    pub fn pause_retries(&mut self) -> bool {
-        self.refused.pause()
+    /// Suspends [`Core::retry`] until a transaction is accepted or [`Core::retry_all`] is called.
+    pub fn pause_retries(&mut self) {
+        self.refused.pause();
     }
 
     /// Makes all refused parts due for [`Core::retry`].
@@ -509,7 +502,8 @@ impl Core {
         let Origin { by, peer } = origin;
         let (objects, labels, reports, filled) = (ObjectChanges::default(), Vec::new(), None, None);
         let memory = std::mem::take(&mut self.unrecorded);
-        Record { txn, at, by, peer, insert, delete, objects, labels, reports, filled, memory }
+        let observation = false;
+        Record { txn, at, by, peer, insert, delete, objects, labels, reports, filled, memory, observation }
     }
 
     /// The rows of the last reports of these switches, to be deleted.

@@ -21,6 +21,7 @@ use crate::core::{Core, History, ProblemChanges, RestoreError};
 use crate::engine::{Engine, EngineError, Turn, Worker, log_problems};
 use crate::fleet::{Drivers, Fleet};
 use crate::journal::{Journal, JournalError, Lock, Records, Replay};
+use crate::levels::Patience;
 use crate::listener::{Listener, SocketFile};
 use crate::pb::controller_server::ControllerServer;
 use crate::record::Record;
@@ -63,6 +64,8 @@ pub struct Parts {
     pub evaluator: MakeEvaluator,
     /// Reaches the switches.
     pub drivers: Box<dyn Drivers>,
+    /// When a switch counts as lost.
+    pub patience: Patience,
 }
 
 /// Why a controller does not start, or ends.
@@ -146,7 +149,7 @@ pub struct Daemon {
 impl Daemon {
     /// Starts a controller. Returns once the API serves requests; switches may still be connecting.
     pub async fn start(parts: Parts) -> Result<Daemon, DaemonError> {
-        let Parts { state, listen, socket_mode, probe, rules, evaluator, drivers } = parts;
+        let Parts { state, listen, socket_mode, probe, rules, evaluator, drivers, patience } = parts;
         // The lock comes first: it proves that no process uses a socket left behind.
         let replay = Replay::open(&state)?;
         let lock = replay.lock();
@@ -166,25 +169,13 @@ impl Daemon {
         let api = Api::new(engine.clone(), rules.clone(), replay.path().to_owned());
         let in_thread = move || {
             let prepared = prepare(evaluator, &rules, replay).map(|(core, journal)| {
-                let mut fleet =
-                    Fleet::new(rules.conventions().clone(), drivers, runtime.clone(), event_sender);
+                let conventions = rules.conventions().clone();
+                let mut fleet = Fleet::new(conventions, drivers, runtime.clone(), event_sender, patience);
                 fleet.start(core.addresses(), |node| core.desired(node));
-                let (reports, retry_at, turn) = (Vec::new(), None, Turn::default());
+                let (taken, retry_at, turn) = (Vec::new(), None, Turn::default());
                 let unpublished = Unpublished::all(&core, &fleet);
-                let (learned, unjournalled) = (Vec::new(), Vec::new());
-                let mut worker = Worker {
-                    core,
-                    journal,
-                    fleet,
-                    requests,
-                    events,
-                    turn,
-                    reports,
-                    learned,
-                    unjournalled,
-                    retry_at,
-                    unpublished,
-                };
+                let mut worker =
+                    Worker { core, journal, fleet, requests, events, turn, taken, retry_at, unpublished };
                 worker.publish_status();
                 worker
             });
@@ -262,7 +253,7 @@ impl Daemon {
 }
 
 /// Restores what the journal knows.
-fn prepare(
+pub(crate) fn prepare(
     evaluator: MakeEvaluator,
     rules: &Arc<Rules>,
     mut replay: Replay,

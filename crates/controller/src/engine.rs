@@ -7,6 +7,8 @@
 //! state in memory is ahead of the disk, so the thread ends and with it the process; the switches go on forwarding.
 
 mod events;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,11 +25,12 @@ use crate::core::{
     Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Problem, ProblemChanges,
     Refusal,
 };
-use crate::fleet::{Asking, Fleet, FleetEvent, Learned};
+use crate::fleet::{Asking, Fleet, FleetEvent};
 use crate::flood_drops::{FloodSurvey, Metered};
 use crate::flow_counts::{Counted, Counting, Counts, ToRead};
 use crate::journal::{Journal, JournalError};
 use crate::learned::Survey;
+use crate::levels::Difference;
 use crate::logical_flows::LogicalFlows;
 use crate::peer::Origin;
 use crate::provenance::Provenance;
@@ -354,12 +357,9 @@ pub(crate) struct Worker {
     pub(crate) events: mpsc::Receiver<FleetEvent>,
     /// The queue served last.
     pub(crate) turn: Turn,
-    /// The reports of the current group. The switches will not repeat them.
-    pub(crate) reports: Vec<(String, ovs_driver::Report)>,
-    /// What switches of the current group have learned, likewise, and what of earlier groups is to be retried.
-    pub(crate) learned: Vec<Learned>,
-    pub(crate) unjournalled: Vec<Learned>,
-    /// The time to retry the reports that could not be journalled.
+    /// The differences of switches that the current group has taken. Until it is journalled, they may have to be put back.
+    pub(crate) taken: Vec<(String, Difference)>,
+    /// After a failure of the journal, the time when what was observed of switches is compared with the rules again.
     pub(crate) retry_at: Option<Instant>,
     pub(crate) unpublished: Unpublished,
 }
@@ -387,8 +387,8 @@ enum Input {
     Change(ChangeRequest),
     Query(Query),
     Event(FleetEvent),
-    /// It is time to retry all refused parts.
-    Retry,
+    /// It is time to look at what was observed of switches.
+    Look,
 }
 
 impl Worker {
@@ -419,19 +419,15 @@ impl Worker {
                 Input::Change(request) => self.change(request, &mut effects)?,
                 Input::Query(query) => effects.push(Effect::Query(query)),
                 Input::Event(event) => self.event(event, &mut effects)?,
-                Input::Retry => {
-                    self.retry_at = None;
-                    self.core.retry_all();
-                    for learned in std::mem::take(&mut self.unjournalled) {
-                        self.learned(learned, Instant::now(), &mut effects)?;
-                    }
-                }
+                // That comes at the end of each group.
+                Input::Look => {}
             }
             taken += 1;
             // Inputs beyond the limits stay in their queues.
             let full = taken >= GROUP_MAX || begun.elapsed() >= GROUP_TIME || self.is_stopped();
             input = if full { None } else { self.waiting() };
         }
+        self.reconcile(&mut effects)?;
         let mut retries = 0;
         while retries < RETRIES_MAX && !self.is_stopped() && self.retry(&mut effects)? {
             retries += 1;
@@ -450,9 +446,9 @@ impl Worker {
     }
 
     async fn next(&mut self) -> Option<Input> {
-        let retry_at = self.retry_at;
-        let retry = async {
-            match retry_at {
+        let look_at = self.look_at();
+        let look = async {
+            match look_at {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
                 None => std::future::pending().await,
             }
@@ -464,7 +460,7 @@ impl Worker {
             change = changes.recv() => change.map(Input::Change),
             query = queries.recv() => query.map(Input::Query),
             Some(event) = self.events.recv() => Some(Input::Event(event)),
-            () = retry => Some(Input::Retry),
+            () = look => Some(Input::Look),
         }
     }
 
@@ -537,8 +533,7 @@ impl Worker {
             }
             Err(error) => return Err(error.into()),
         }
-        self.reports.clear();
-        self.learned.clear();
+        self.taken.clear();
         let mut rest = Vec::new();
         for effect in effects {
             match effect {
@@ -571,14 +566,9 @@ impl Worker {
             self.core.undo(*applied).map_err(failed)?;
         }
         self.fleet.roll_back();
-        for (node, report) in std::mem::take(&mut self.reports) {
-            self.core.keep_report(&node, report);
-            self.fleet.report_judged(&node, Some(format!("journal: {why}")));
-        }
-        self.unjournalled.append(&mut self.learned);
-        if self.core.pause_retries() || !self.unjournalled.is_empty() {
-            self.retry_at = Some(Instant::now() + JOURNAL_REST);
-        }
+        self.put_back(why);
+        self.core.pause_retries();
+        self.retry_at = Some(Instant::now() + JOURNAL_REST);
         self.answer_all(rest);
         Ok(())
     }

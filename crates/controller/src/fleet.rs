@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openflow_rs::Match;
 use ovs_driver::{Channel, Desired, Event, FlowCount, FlowKey, MeterCount, ReadError, Rejection, SeenFlow};
@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
 use crate::core::{AddressChanges, DesiredCounts, SwitchAddress};
+use crate::levels::{Link, Moment, Patience};
 use crate::receipt::{Progress, Receipts};
 use crate::rules::Conventions;
 
@@ -22,12 +23,14 @@ mod drivers;
 mod event;
 mod order;
 mod state;
+mod watch;
 
 pub use drivers::{Asking, Driver, Drivers, Reading, RealDrivers, Shutdown};
 use event::EventKind;
-pub(crate) use event::{FleetEvent, Learned, News};
+pub(crate) use event::FleetEvent;
 use order::Order;
 use state::Switch;
+use watch::Watch;
 
 /// The integration bridge on every transport node.
 const BRIDGE: &str = "br-int";
@@ -88,6 +91,9 @@ pub(crate) struct Fleet {
     orders: BTreeMap<u64, Order>,
     generation: u64,
     drain_max: Duration,
+    /// When the controller started, for [`Moment`]s.
+    begun: Instant,
+    watch: Watch,
     pub(crate) receipts: Receipts,
 }
 
@@ -105,6 +111,7 @@ impl Fleet {
         drivers: Box<dyn Drivers>,
         runtime: Handle,
         events: mpsc::Sender<FleetEvent>,
+        patience: Patience,
     ) -> Self {
         let (switches, draining, receipts) = (BTreeMap::new(), Vec::new(), Receipts::default());
         let drain_max = DRAIN_MAX;
@@ -118,8 +125,33 @@ impl Fleet {
             orders: BTreeMap::new(),
             generation: 0,
             drain_max,
+            begun: Instant::now(),
+            watch: Watch::new(patience),
             receipts,
         }
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> Moment {
+        self.begun.elapsed()
+    }
+
+    /// An event of the present driver of a transport node's switch.
+    #[cfg(test)]
+    pub(crate) fn event_of(&self, node: &str, event: Event) -> FleetEvent {
+        let generation = self.switches[node].generation;
+        FleetEvent { node: node.to_owned(), generation, what: EventKind::Event(event) }
+    }
+
+    /// Lets time pass.
+    #[cfg(test)]
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.begun -= time;
+    }
+
+    /// This time on the system's clock.
+    pub(crate) fn instant(&self, moment: Moment) -> Instant {
+        self.begun + moment
     }
 
     /// Starts a driver for each of these switches.
@@ -133,8 +165,8 @@ impl Fleet {
         }
     }
 
-    /// Prepares for changes that are accepted but not on disk yet: from now on, reports of switches whose endpoints
-    /// change are deferred. Returns warnings about leftovers on the switches of deleted transport nodes. Must be
+    /// Prepares for changes that are accepted but not on disk yet: from now on, what is observed of switches whose endpoints
+    /// change waits. Returns warnings about leftovers on the switches of deleted transport nodes. Must be
     /// followed by [`commit`](Fleet::commit) or [`roll_back`](Fleet::roll_back).
     pub(crate) fn prepare(&mut self, addresses: &AddressChanges) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -158,21 +190,10 @@ impl Fleet {
         warnings
     }
 
-    /// Cancels prepared changes, and handles the reports that were deferred since.
+    /// Cancels prepared changes. What was observed of their switches counts again.
     pub(crate) fn roll_back(&mut self) {
-        for (node, switch) in self.switches.iter_mut().filter(|(_, switch)| switch.removing) {
+        for switch in self.switches.values_mut() {
             switch.removing = false;
-            if switch.deferred_report.is_some() {
-                let (node, events) = (node.clone(), self.events.clone());
-                // The report itself stays with the switch, where a newer one replaces it. Events of the switch that
-                // wait already are handled first.
-                let what = EventKind::DeferredReport;
-                let event = FleetEvent { node, generation: switch.generation, what };
-                self.runtime.spawn(async move {
-                    // The send fails only while the controller is stopping.
-                    let _ = events.send(event).await;
-                });
-            }
         }
     }
 
@@ -184,6 +205,9 @@ impl Fleet {
         desired: impl Fn(&str) -> Arc<Desired>,
     ) {
         let (mut starting, mut ending) = (Vec::new(), Vec::new());
+        if !addresses.is_empty() {
+            self.watch.look();
+        }
         for (node, change) in addresses {
             match &change.after {
                 None => ending.extend(self.remove_node(node, txn)),
@@ -232,8 +256,7 @@ impl Fleet {
 
     fn add_node(&mut self, node: &str, address: &Arc<SwitchAddress>, desired: Arc<Desired>) {
         self.generation += 1;
-        let mut switch =
-            Switch { generation: self.generation, address: address.clone(), ..Switch::default() };
+        let mut switch = Switch::new(self.generation, address.clone(), self.now());
         match config(node, address, &self.conventions) {
             Ok(config) => {
                 let (sender, mut receiver) = mpsc::channel(EVENTS_MAX);
@@ -326,7 +349,7 @@ impl Fleet {
                 }
                 (refused == txn).then_some(Err(why))
             }
-            EventKind::Event(_) | EventKind::DeferredReport | EventKind::HoldTimeout { .. } => None,
+            EventKind::Event(_) | EventKind::HoldTimeout { .. } => None,
         };
         if let Some(end) = end {
             let Draining { node, switch, .. } = self.draining.swap_remove(index);
@@ -348,34 +371,30 @@ impl Fleet {
         switch.driver
     }
 
-    /// Handles an event of a switch. Returns what is input for the rules.
-    pub(crate) fn event(&mut self, event: FleetEvent) -> Option<News> {
+    /// Handles an event of a switch. What it tells of the switch that the rules do not have is a
+    /// [difference](Fleet::take_difference) from now on.
+    pub(crate) fn event(&mut self, event: FleetEvent) {
         if let EventKind::HoldTimeout { txn, begun } = event.what {
-            self.hold_timeout(txn, begun);
-            return None;
+            return self.hold_timeout(txn, begun);
         }
         if self.orders.is_empty() {
             return self.handle(event);
         }
         let node = event.node.clone();
-        let news = self.handle(event);
+        self.handle(event);
         self.proceed_after(&node);
-        news
     }
 
-    fn handle(&mut self, event: FleetEvent) -> Option<News> {
+    fn handle(&mut self, event: FleetEvent) {
         if self.draining_event(&event) {
-            return None;
+            return;
         }
+        let now = self.now();
         let FleetEvent { node, generation, what } = event;
-        let switch = self.switches.get_mut(&node).filter(|switch| switch.generation == generation)?;
-        let event = match what {
-            EventKind::Event(event) => event,
-            EventKind::DeferredReport => {
-                let report = switch.deferred_report.take()?;
-                return switch.reported(&node, report).map(|report| News::Report(node, report));
-            }
-            EventKind::DrainTimeout | EventKind::HoldTimeout { .. } => return None,
+        let EventKind::Event(event) = what else { return };
+        let Some(switch) = self.switches.get_mut(&node).filter(|switch| switch.generation == generation)
+        else {
+            return;
         };
         match event {
             Event::Connected { channel } => {
@@ -385,33 +404,34 @@ impl Fleet {
                 switch.reconciled = false;
                 switch.faults.connection.remove(&channel);
                 if channel == Channel::OpenFlow {
-                    return Some(News::Connection(node, true));
+                    switch.link = Link::Up(now);
+                    self.watch.look();
                 }
             }
             Event::Disconnected { channel, why } => {
                 warn!(switch = node, %channel, why, "switch disconnected");
-                // A switch that could not be reached so far is not lost: a controller that starts has none.
-                let is_lost = switch.up.remove(&channel) && channel == Channel::OpenFlow;
+                switch.up.remove(&channel);
                 switch.reconciled = false;
                 switch.faults.connection.insert(channel, why);
                 if channel == Channel::OpenFlow {
                     // It gets all of them together when it is back.
                     switch.push_held();
+                    if switch.link.is_up() {
+                        switch.link = Link::Down(now);
+                        self.watch.look();
+                    }
                 }
                 for txn in switch.move_to_backlog() {
                     self.receipts.advance(txn, &node, |_| Progress::Offline);
                 }
-                if is_lost {
-                    return Some(News::Connection(node, false));
-                }
             }
             Event::Report(report) => {
-                return switch.reported(&node, report).map(|report| News::Report(node, report));
+                switch.reported(&node, report);
+                self.watch.differs(node);
             }
             Event::Learned { table, cookie, is_new } => {
-                // What the previous switch of the node has learned does not count.
-                let learned = Learned { node, table, cookie, is_new };
-                return (!switch.removing).then_some(News::Learned(learned));
+                switch.observed.learned(table, cookie, is_new);
+                self.watch.differs(node);
             }
             Event::Confirmed { txn, at } => {
                 debug!(switch = node, txn, "transaction in force");
@@ -452,7 +472,6 @@ impl Fleet {
             }
             Event::Failed { why, restart_in } => switch.driver_failed(&why, restart_in),
         }
-        None
     }
 
     /// Records the verdict of the rules on the report of a switch.

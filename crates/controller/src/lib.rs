@@ -53,6 +53,7 @@ mod homes;
 mod input_rows;
 pub mod journal;
 mod learned;
+mod levels;
 mod listener;
 mod logical_flows;
 
@@ -86,6 +87,7 @@ pub mod pb {
 pub use client::{Client, ClientError};
 pub use config::{Config, ConfigError, Listen};
 pub use daemon::{Daemon, DaemonError, PROBE, Parts};
+pub use levels::Patience;
 pub use past::Past;
 pub use rules::{Conventions, Rules};
 pub use run::{check, evaluator, run};

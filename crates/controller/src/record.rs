@@ -55,6 +55,10 @@ pub struct Record<R = Vec<Json>, O = Json> {
     /// before.
     #[serde(default, skip_serializing_if = "Memories::is_empty")]
     pub memory: Memories,
+    /// Whether it has only what was observed of connections. A replay needs it, since every input counts; a start does not, and
+    /// no other record relies on it. So all such records may be left out of a journal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub observation: bool,
 }
 
 /// A transaction that was accepted just now.

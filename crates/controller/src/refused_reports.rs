@@ -84,15 +84,15 @@ impl RefusedReports {
         ports: Vec<Port>,
         why: &str,
     ) {
-        self.keep(node, report);
+        self.forget(node);
+        self.nodes.insert(node.to_owned(), Entry { report, why: BTreeMap::new(), told: None });
         self.refuse(Part { node: node.to_owned(), ports }, why);
         self.due.push_front(Part { node: node.to_owned(), ports: Vec::new() });
     }
 
-    /// Stores a report for a [later attempt](RefusedReports::retry_later).
-    pub(crate) fn keep(&mut self, node: &str, report: ovs_driver::Report) {
-        self.forget(node);
-        self.nodes.insert(node.to_owned(), Entry { report, why: BTreeMap::new(), told: None });
+    /// Whether a part of the last report of a transport node is refused.
+    pub(crate) fn has(&self, node: &str) -> bool {
+        self.nodes.contains_key(node)
     }
 
     /// Removes a transport node.
@@ -107,11 +107,10 @@ impl RefusedReports {
         self.nodes.insert(node.to_owned(), entry);
     }
 
-    /// Suspends attempts until [`RefusedReports::retry_later`]. Returns whether any are due then.
-    pub(crate) fn pause(&mut self) -> bool {
+    /// Suspends attempts until [`RefusedReports::retry_later`].
+    pub(crate) fn pause(&mut self) {
         self.due.clear();
         self.again = false;
-        !self.nodes.is_empty()
     }
 
     /// Makes all refused parts due again after another transaction was accepted.

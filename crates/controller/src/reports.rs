@@ -7,8 +7,8 @@
 //! The latest claim has the port. What an interface does while it stays plugged is no new claim: it gets another port
 //! number, has none for a while, or its switch, the connection to it or the controller restarts.
 //!
-//! A switch is *lost* when its connection breaks, until it is back. A controller that starts has no connection yet and has lost
-//! none: what the one before it knew of lost switches holds until they connect.
+//! A switch is *lost* as long as `levels` says so. That is observed of a transport node, not reported by its switch, so it outlives
+//! the reports of a node that gets another switch, and its rows are in records of their own, which nothing depends on.
 //!
 //! An interface *announces* itself when its switch learns a flow from one of its frames. That holds for the claim: as long as the
 //! interface is plugged and has a port number, whatever becomes of the flow.
@@ -126,14 +126,35 @@ impl Reports {
         connected: bool,
         txn: u64,
     ) -> Option<(NodeReport, Rows)> {
-        let before = self.nodes.get(node).cloned().unwrap_or_default();
-        if connected == before.connection.is_none_or(|before| before.connected) {
+        if connected != self.is_lost(node) {
             return None;
         }
-        let connection = Some(Connection { connected, since: txn });
+        Some(self.with_connection(node, Some(Connection { connected, since: txn })))
+    }
+
+    /// The same for a transport node that is not managed any more. `None` if nothing is known of its connection.
+    pub(crate) fn plan_forgotten(&self, node: &str) -> Option<(NodeReport, Rows)> {
+        self.nodes.get(node)?.connection?;
+        Some(self.with_connection(node, None))
+    }
+
+    fn with_connection(&self, node: &str, connection: Option<Connection>) -> (NodeReport, Rows) {
+        let before = self.nodes.get(node).cloned().unwrap_or_default();
         let after = NodeReport { connection, ..before.clone() };
         let rows = difference(&before.rows(node), &after.rows(node));
-        Some((after, rows))
+        (after, rows)
+    }
+
+    /// Whether a switch is lost.
+    pub(crate) fn is_lost(&self, node: &str) -> bool {
+        let connection = self.nodes.get(node).and_then(|report| report.connection);
+        connection.is_some_and(|connection| !connection.connected)
+    }
+
+    /// The transport nodes of whose connection something is known.
+    pub(crate) fn with_known_connection(&self) -> impl Iterator<Item = &str> {
+        let known = self.nodes.iter().filter(|(_, report)| report.connection.is_some());
+        known.map(|(node, _)| node.as_str())
     }
 
     /// The effect of an announcement in transaction `txn`: the state to [commit](Reports::commit), inserted and deleted rows.
@@ -184,10 +205,11 @@ impl Reports {
         part
     }
 
-    /// The rows that are deleted with a switch.
+    /// The rows that are deleted with a switch: all that it reported.
     pub(crate) fn plan_removal(&self, node: &str) -> Rows {
         let before = self.nodes.get(node).map(|report| report.rows(node)).unwrap_or_default();
-        difference(&before, &BTreeMap::new())
+        let observed = before.get_key_value(CONNECTION).map(|(table, rows)| (*table, rows.clone()));
+        difference(&before, &observed.into_iter().collect())
     }
 
     /// Stores the last report of a switch, and returns the previous one.
@@ -195,9 +217,19 @@ impl Reports {
         self.nodes.insert(node.to_owned(), report)
     }
 
-    /// Removes a switch, and returns its last report.
+    /// Removes all that is known of a switch.
+    pub(crate) fn forget(&mut self, node: &str) {
+        self.nodes.remove(node);
+    }
+
+    /// Removes what a switch has reported, and returns all that was known of it.
     pub(crate) fn remove(&mut self, node: &str) -> Option<NodeReport> {
-        self.nodes.remove(node)
+        let before = self.nodes.remove(node)?;
+        if before.connection.is_some() {
+            let left = NodeReport { connection: before.connection, ..NodeReport::default() };
+            self.nodes.insert(node.to_owned(), left);
+        }
+        Some(before)
     }
 
     /// The rows of all reports.
@@ -280,7 +312,11 @@ impl Reports {
 }
 
 /// The tables of reports. An announcement needs its interface.
-const TABLES: [&str; 5] = ["node_connection", "patch_port", "tunnel_port", "vif", "announced"];
+const TABLES: [&str; 5] = [CONNECTION, "patch_port", "tunnel_port", "vif", "announced"];
+
+/// The table of what was observed of connections, with one row at most for each transport node, which is its first column. The
+/// records of its rows may be missing from a journal.
+pub(crate) const CONNECTION: &str = "node_connection";
 
 enum Item {
     Vif(String, Vif),
@@ -299,7 +335,7 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
             let (ofport, since) = number(ofport).zip(since.as_u64()).ok_or_else(fault)?;
             Ok((node.clone(), Item::Vif(port.clone(), Vif { ofport, mac: mac.clone(), since })))
         }
-        ("node_connection", [Json::String(node), Json::Bool(connected), since]) => {
+        (CONNECTION, [Json::String(node), Json::Bool(connected), since]) => {
             let since = since.as_u64().ok_or_else(fault)?;
             Ok((node.clone(), Item::Connection(Connection { connected: *connected, since })))
         }
@@ -382,7 +418,7 @@ impl NodeReport {
             ("vif", self.vifs.iter().map(vif).collect()),
             ("tunnel_port", self.tunnels.iter().map(port).collect()),
             ("patch_port", self.patches.iter().map(port).collect()),
-            ("node_connection", self.connection.iter().map(connection).collect()),
+            (CONNECTION, self.connection.iter().map(connection).collect()),
             ("announced", self.announced.iter().filter_map(announced).collect()),
         ])
     }

@@ -368,6 +368,11 @@ impl Rules {
         Rows { insert: side(transaction.insert), delete: side(transaction.delete) }
     }
 
+    /// Whether the rules have this input table.
+    pub(crate) fn uses(&self, table: &str) -> bool {
+        self.inputs.contains_key(table)
+    }
+
     /// Whether the rules have the tables of all these rows.
     pub(crate) fn use_all(&self, rows: &Rows) -> bool {
         rows.insert.keys().chain(rows.delete.keys()).all(|table| self.inputs.contains_key(table))

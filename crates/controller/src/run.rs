@@ -38,6 +38,7 @@ pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         evaluator: dataflow(&rules, config.workers.get()),
         rules,
         drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),
+        patience: config.patience(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_keep_alive(IDLE_MAX)

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::core::{Core, Problem, ProblemChanges};
 use crate::fleet::{Fleet, SwitchStatus};
+use crate::levels::CutOff;
 
 /// The controller and its switches after the last transaction that took effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct Status {
     pub objects: BTreeMap<Arc<str>, usize>,
     /// The switches, in order of names.
     pub switches: Vec<Arc<SwitchStatus>>,
-    /// Requests of objects that the network currently cannot fulfil.
+    /// Requests of objects that the network currently cannot fulfil, and what is wrong with the controller itself.
     pub problems: Vec<Arc<Problem>>,
 }
 
@@ -30,6 +31,8 @@ struct Parts {
     objects: BTreeMap<Arc<str>, usize>,
     switches: BTreeMap<String, Arc<SwitchStatus>>,
     problems: BTreeSet<Arc<Problem>>,
+    /// What is wrong with the controller itself.
+    own: Option<Arc<Problem>>,
 }
 
 /// The differences between [`Published`] and the present status.
@@ -46,7 +49,8 @@ impl Published {
     pub(crate) fn read(&self, nodes: &BTreeSet<String>) -> Status {
         let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let (switches, problems) = if nodes.is_empty() {
-            (parts.switches.values().cloned().collect(), parts.problems.iter().cloned().collect())
+            let problems = parts.own.iter().chain(&parts.problems).cloned().collect();
+            (parts.switches.values().cloned().collect(), problems)
         } else {
             (nodes.iter().filter_map(|node| parts.switches.get(node)).cloned().collect(), Vec::new())
         };
@@ -58,7 +62,7 @@ impl Published {
         let Unpublished { nodes, problems } = std::mem::take(unpublished);
         let switches: Vec<_> = nodes.into_iter().map(|node| (switch(core, fleet, &node), node)).collect();
         let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        (parts.last_txn, parts.objects) = (core.last_txn(), counts(core));
+        (parts.last_txn, parts.objects, parts.own) = (core.last_txn(), counts(core), own(fleet));
         for (status, node) in switches {
             match status {
                 Some(status) => drop(parts.switches.insert(node, Arc::new(status))),
@@ -89,8 +93,19 @@ pub(crate) fn computed(core: &Core, fleet: &Fleet) -> Status {
         last_txn: core.last_txn(),
         objects: counts(core),
         switches: fleet.nodes().filter_map(|node| switch(core, fleet, node)).map(Arc::new).collect(),
-        problems: core.problems().cloned().collect(),
+        problems: own(fleet).into_iter().chain(core.problems().cloned()).collect(),
     }
+}
+
+/// What is wrong with the controller itself.
+fn own(fleet: &Fleet) -> Option<Arc<Problem>> {
+    let problem = |cut_off: CutOff| Problem {
+        kind: "controller".to_owned(),
+        id: "connections".to_owned(),
+        code: "cut-off".to_owned(),
+        text: cut_off.to_string(),
+    };
+    fleet.cut_off().map(problem).map(Arc::new)
 }
 
 fn switch(core: &Core, fleet: &Fleet, node: &str) -> Option<SwitchStatus> {

@@ -1,6 +1,9 @@
 //! Switches that the controller loses and gets back, as the rules know them.
 
+use std::time::Duration;
+
 use controller::core::Core;
+use controller::{Parts, Patience};
 use network::ObjectKey;
 use ovs_driver::{Channel, Event, Report};
 use serde_json::json;
@@ -60,8 +63,15 @@ fn a_switch_is_lost_once_and_back_once_also_over_restarts() {
     assert_eq!(flows(&last, "hv1"), flows(&again, "hv1"));
     let deleted = last.delete(&[ObjectKey::new("transport_node", "hv1")], "test", now()).unwrap();
     let deleted = deleted.transaction.unwrap().journalled();
-    assert_eq!(deleted.delete["node_connection"], [[json!("hv1"), json!(true), json!(txn)]]);
+    assert!(
+        !deleted.delete.contains_key("node_connection"),
+        "the record of a request depends on no observation"
+    );
     assert!(last.connection("hv1", false, now()).unwrap().is_none(), "it does not exist");
+    let forgotten = last.forget_connection("hv1", now()).unwrap().unwrap().journalled();
+    assert_eq!(forgotten.delete["node_connection"], [[json!("hv1"), json!(true), json!(txn)]]);
+    assert!(forgotten.observation);
+    assert!(last.forget_connection("hv1", now()).unwrap().is_none());
 }
 
 #[test]
@@ -74,7 +84,14 @@ fn rules_that_do_not_ask_get_no_transaction() {
 
 async fn running(folder: &std::path::Path) -> Running {
     let switches = Switches::default();
-    start_with(parts(folder, rules(RULES), &switches), switches).await
+    let patience = Patience {
+        lost_after: Duration::ZERO,
+        back_after: Duration::ZERO,
+        most_lost: 100,
+        ..Patience::default()
+    };
+    let parts = Parts { patience, ..parts(folder, rules(RULES), &switches) };
+    start_with(parts, switches).await
 }
 
 fn disconnected(channel: Channel) -> Event {

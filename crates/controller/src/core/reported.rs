@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::{AppliedTransaction, Core, CoreError, Retried, Undo, Verdict};
 use crate::derived::Ran;
-use crate::reports::NodeReport;
+use crate::reports::{CONNECTION, NodeReport};
 use network::Rows;
 
 impl Core {
@@ -93,6 +93,45 @@ impl Core {
         self.commit_reported(node, state, reported, now).map(Some)
     }
 
+    /// Whether an awaited flow may have an effect later, because the report of its interface is refused so far.
+    pub(crate) fn may_await_later(&self, node: &str, table: u8, cookie: u64) -> bool {
+        self.derived.awaited.port(node, table, cookie).is_none() && self.refused.has(node)
+    }
+
+    /// Forgets what was refused of the last report of a transport node, since that report will come again.
+    pub(crate) fn forget_refused(&mut self, node: &str) {
+        self.refused.forget(node);
+    }
+
+    /// Whether the rules ask which switches are lost.
+    pub(crate) fn asks_for_connections(&self) -> bool {
+        self.rules.uses(CONNECTION)
+    }
+
+    /// Whether the switch of a transport node is lost.
+    pub fn is_lost(&self, node: &str) -> bool {
+        self.reports.is_lost(node)
+    }
+
+    /// The transport nodes that are not managed any more, of whose connection something is known.
+    pub(crate) fn with_stale_connection(&self) -> Vec<String> {
+        let known = self.reports.with_known_connection();
+        known.filter(|node| !self.derived.addresses.contains(node)).map(str::to_owned).collect()
+    }
+
+    /// Takes that a transport node is not managed any more, so nothing is known of its connection. Returns nothing if that changes
+    /// nothing.
+    pub fn forget_connection(
+        &mut self,
+        node: &str,
+        now: SystemTime,
+    ) -> Result<Option<AppliedTransaction>, CoreError> {
+        match self.reports.plan_forgotten(node) {
+            Some((state, rows)) => self.commit_observed(node, state, rows, now).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Takes that the switch of a transport node is lost, or connected again. Returns nothing if that changes nothing, the
     /// transport node does not exist, or the rules do not ask.
     pub fn connection(
@@ -106,10 +145,24 @@ impl Core {
         }
         match self.reports.plan_connection(node, connected, self.last_txn + 1) {
             Some((state, rows)) if self.rules.use_all(&rows) => {
-                self.commit_reported(node, state, rows, now).map(Some)
+                self.commit_observed(node, state, rows, now).map(Some)
             }
             _ => Ok(None),
         }
+    }
+
+    /// Commits the rows of what was observed of a connection, in a record that nothing depends on.
+    fn commit_observed(
+        &mut self,
+        node: &str,
+        state: NodeReport,
+        rows: Rows,
+        now: SystemTime,
+    ) -> Result<AppliedTransaction, CoreError> {
+        let mut applied = self.commit_reported(node, state, rows, now)?;
+        // Later records rely on what hooks did.
+        applied.record.observation = applied.record.filled.is_none() && applied.record.memory.is_empty();
+        Ok(applied)
     }
 
     /// Commits the rows by which the state of a switch becomes another.

@@ -1,66 +1,141 @@
-//! Events of switches: reports, learned flows and connections become transactions.
+//! What is observed of switches becomes transactions: reports, learned flows and connections.
+//!
+//! The fleet keeps it as levels (`crate::levels`). They are compared with the rules when a switch tells something, at the end of each group,
+//! and when time alone makes a difference. While the journal rests after a failure, the differences wait.
 
 use std::time::{Instant, SystemTime};
 
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::{Effect, EngineError, Worker, failed};
 use crate::core::{AppliedTransaction, CoreError, Retried};
-use crate::fleet::{FleetEvent, Learned, News};
+use crate::fleet::FleetEvent;
+use crate::levels::Difference;
 
 impl Worker {
     /// Takes an event of a switch: its state, and what follows from it for the rules.
     pub(super) fn event(&mut self, event: FleetEvent, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
-        let accepted = Instant::now();
-        self.unpublished.nodes.insert(event.node.clone());
-        match self.fleet.event(event) {
-            None => {}
-            Some(News::Report(node, report)) => {
-                let transaction = self.core.report(&node, &report, SystemTime::now()).map_err(failed)?;
-                self.reported(&node, transaction, accepted, effects);
-                self.reports.push((node, report));
+        let node = event.node.clone();
+        self.unpublished.nodes.insert(node.clone());
+        self.fleet.event(event);
+        if self.rests() { Ok(()) } else { self.reconcile_switch(&node, effects) }
+    }
+
+    /// Makes the rules have what was observed of all switches.
+    pub(super) fn reconcile(&mut self, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
+        if self.rests() {
+            return Ok(());
+        }
+        if self.retry_at.take().is_some() {
+            self.core.retry_all();
+        }
+        for node in self.fleet.differing() {
+            self.reconcile_switch(&node, effects)?;
+        }
+        self.reconcile_connections(effects)
+    }
+
+    /// When [`Worker::reconcile`] may have something to do though nothing comes in.
+    pub(super) fn look_at(&self) -> Option<Instant> {
+        let judged_at = || self.fleet.judged_at().map(|moment| self.fleet.instant(moment));
+        self.retry_at.or_else(|| judged_at().filter(|_| self.core.asks_for_connections()))
+    }
+
+    /// Whether the journal rests after a failure.
+    fn rests(&self) -> bool {
+        self.retry_at.is_some_and(|at| Instant::now() < at)
+    }
+
+    /// The group is not journalled: the differences that it has taken are differences still.
+    pub(super) fn put_back(&mut self, why: &str) {
+        for (node, difference) in std::mem::take(&mut self.taken) {
+            if matches!(difference, Difference::Report(_)) {
+                self.core.forget_refused(&node);
+                self.fleet.report_judged(&node, Some(format!("journal: {why}")));
             }
-            Some(News::Learned(learned)) => self.learned(learned, accepted, effects)?,
-            Some(News::Connection(node, connected)) => {
-                self.connection(&node, connected, accepted, effects)?;
+            self.fleet.put_back(&node, difference);
+        }
+        self.fleet.look_again();
+    }
+
+    fn reconcile_switch(&mut self, node: &str, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
+        while let Some(difference) = self.fleet.take_difference(node, self.core.last_txn()) {
+            let accepted = Instant::now();
+            match &difference {
+                Difference::Report(report) => {
+                    let transaction = self.core.report(node, report, SystemTime::now()).map_err(failed)?;
+                    self.reported(node, transaction, accepted, effects);
+                }
+                &Difference::Learned { table, cookie, is_new } => {
+                    if !self.learned(node, (table, cookie), is_new, effects)? {
+                        continue;
+                    }
+                }
             }
+            self.taken.push((node.to_owned(), difference));
         }
         Ok(())
     }
 
-    /// A switch has learned a flow that the rules wait for.
-    pub(super) fn learned(
-        &mut self,
-        learned: Learned,
-        accepted: Instant,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), EngineError> {
-        let Learned { node, table, cookie, is_new } = &learned;
-        match self.core.learned(node, (*table, *cookie), *is_new, SystemTime::now()) {
-            Ok(transaction) => self.reported(node, transaction, accepted, effects),
-            Err(CoreError::Refused(why)) => {
-                warn!(switch = node, %why, "the rules refuse the announcement of an interface; it is ignored");
-            }
-            Err(error) => return Err(failed(error)),
-        }
-        self.learned.push(learned);
-        Ok(())
-    }
-
-    /// Tells the rules that a switch is lost, or connected again.
-    fn connection(
+    /// A switch has learned a flow that the rules wait for. Returns false if that is to be tried again after another transaction.
+    fn learned(
         &mut self,
         node: &str,
-        connected: bool,
-        accepted: Instant,
+        (table, cookie): (u8, u64),
+        is_new: bool,
         effects: &mut Vec<Effect>,
-    ) -> Result<(), EngineError> {
-        match self.core.connection(node, connected, SystemTime::now()) {
-            Ok(transaction) => effects.extend(transaction.map(|applied| publishing(applied, accepted))),
+    ) -> Result<bool, EngineError> {
+        let accepted = Instant::now();
+        match self.core.learned(node, (table, cookie), is_new, SystemTime::now()) {
+            Ok(None) if self.core.may_await_later(node, table, cookie) => {}
+            Ok(transaction) => {
+                self.reported(node, transaction, accepted, effects);
+                return Ok(true);
+            }
             Err(CoreError::Refused(why)) => {
-                warn!(switch = node, connected, %why, "the rules refuse the state of the connection");
+                warn!(switch = node, %why, "the rules refuse the announcement of an interface; it is tried again later");
             }
             Err(error) => return Err(failed(error)),
+        }
+        self.fleet.put_off(node, (table, cookie), is_new, self.core.last_txn());
+        Ok(false)
+    }
+
+    /// Tells the rules which switches are lost, and which are back.
+    fn reconcile_connections(&mut self, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
+        let is_due = self.fleet.judged_at().is_some_and(|moment| moment <= self.fleet.now());
+        if !is_due || !self.core.asks_for_connections() {
+            return Ok(());
+        }
+        let core = &self.core;
+        for (node, is_back) in self.fleet.judge(|node| core.is_lost(node)) {
+            let accepted = Instant::now();
+            match self.core.connection(&node, is_back, SystemTime::now()) {
+                Ok(Some(applied)) => {
+                    match is_back {
+                        true => info!(switch = node, "host is back"),
+                        false => {
+                            warn!(switch = node, "host is lost; others take over what it did for them");
+                        }
+                    }
+                    effects.push(publishing(applied, accepted));
+                }
+                Ok(None) => {}
+                Err(CoreError::Refused(why)) => {
+                    warn!(switch = node, is_back, %why, "the rules refuse the state of the connection");
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        for node in self.core.with_stale_connection() {
+            let accepted = Instant::now();
+            match self.core.forget_connection(&node, SystemTime::now()) {
+                Ok(applied) => effects.extend(applied.map(|applied| publishing(applied, accepted))),
+                Err(CoreError::Refused(why)) => {
+                    warn!(switch = node, %why, "the rules refuse to forget a connection");
+                }
+                Err(error) => return Err(failed(error)),
+            }
         }
         Ok(())
     }
@@ -71,7 +146,7 @@ impl Worker {
         let retried = self.core.retry(SystemTime::now()).map_err(failed)?;
         let Some(Retried { node, report, transaction }) = retried else { return Ok(false) };
         self.reported(&node, transaction, accepted, effects);
-        self.reports.push((node, report));
+        self.taken.push((node, Difference::Report(report)));
         Ok(true)
     }
 

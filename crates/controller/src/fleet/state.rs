@@ -10,19 +10,22 @@ use tracing::warn;
 use super::Driver;
 use super::order::Held;
 use crate::core::SwitchAddress;
+use crate::levels::{Link, Moment, Observed};
 use crate::record::rfc3339;
 
 /// One switch.
-#[derive(Default)]
 pub(super) struct Switch {
     pub(super) generation: u64,
     pub(super) address: Arc<SwitchAddress>,
     /// `None` if the transport node lacks an endpoint.
     pub(super) driver: Option<Box<dyn Driver>>,
     pub(super) up: BTreeSet<Channel>,
-    /// Whether it is about to be removed, and its last report since.
+    /// The connection to its flows.
+    pub(super) link: Link,
+    /// What it is known to be, and the rules do not have yet.
+    pub(super) observed: Observed,
+    /// Whether it is about to be removed. Then what was observed of it waits: it may not count for the next one.
     pub(super) removing: bool,
-    pub(super) deferred_report: Option<Report>,
     /// Whether the switch has been reconciled with the desired state since it connected.
     pub(super) reconciled: bool,
     /// Unanswered transactions, and whether they change tunnels.
@@ -74,6 +77,33 @@ pub(super) struct Faults {
 }
 
 impl Switch {
+    /// A switch that is managed from now on. It has no driver yet.
+    pub(super) fn new(generation: u64, address: Arc<SwitchAddress>, now: Moment) -> Self {
+        Switch {
+            generation,
+            address,
+            driver: None,
+            up: BTreeSet::new(),
+            link: Link::Awaited(now),
+            observed: Observed::default(),
+            removing: false,
+            reconciled: false,
+            pending: BTreeMap::new(),
+            flows_backlog: Backlog::default(),
+            tunnels_backlog: Backlog::default(),
+            held: VecDeque::new(),
+            last_pushed: None,
+            confirmed_txn: None,
+            sync_flow_mods: None,
+            refused: 0,
+            foreign_changes: 0,
+            last_foreign_change: String::new(),
+            driver_restarts: 0,
+            last_driver_failure: String::new(),
+            faults: Faults::default(),
+        }
+    }
+
     pub(super) fn backlog(&mut self, tunnels: bool) -> &mut Backlog {
         if tunnels { &mut self.tunnels_backlog } else { &mut self.flows_backlog }
     }
@@ -130,21 +160,15 @@ impl Switch {
         ));
     }
 
-    /// Handles a report. Returns it unless it is deferred.
-    pub(super) fn reported(&mut self, node: &str, report: Report) -> Option<Report> {
-        if self.removing {
-            self.deferred_report = Some(report);
-            return None;
-        }
-        // The new report replaces a deferred one.
-        self.deferred_report = None;
+    /// Handles a report.
+    pub(super) fn reported(&mut self, node: &str, report: Report) {
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         let problems = (!problems.is_empty()).then(|| problems.join("; "));
         if let Some(problems) = problems.as_ref().filter(|_| self.faults.problems != problems) {
             warn!(switch = node, problems, "switch reports problems");
         }
         self.faults.problems = problems;
-        Some(report)
+        self.observed.reported(report);
     }
 
     pub(super) fn unanswered(&self) -> usize {

@@ -4,6 +4,7 @@ use ovs_driver::{Changes, Encap, Remote, Tunnel};
 
 use super::*;
 use crate::core::AddressChange;
+use crate::levels::Difference;
 
 mod order;
 
@@ -97,8 +98,13 @@ impl Setting {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (sender, events) = mpsc::channel(64);
         let told = Told::default();
-        let fleet =
-            Fleet::new(Conventions::default(), Box::new(told.clone()), runtime.handle().clone(), sender);
+        let fleet = Fleet::new(
+            Conventions::default(),
+            Box::new(told.clone()),
+            runtime.handle().clone(),
+            sender,
+            Patience::default(),
+        );
         let mut setting = Setting { fleet, addresses: BTreeMap::new(), told, txn: 0, runtime, events };
         setting.apply(nodes);
         setting
@@ -144,11 +150,16 @@ impl Setting {
         self.fleet.commit(self.txn, changes, |_| Arc::default());
     }
 
-    fn event(&mut self, node: &str, event: Event) -> bool {
+    fn event(&mut self, node: &str, event: Event) {
         let draining = self.fleet.draining.iter().find(|draining| draining.node == node);
         let switch = draining.map_or_else(|| &self.fleet.switches[node], |draining| &draining.switch);
         let (node, generation) = (node.to_owned(), switch.generation);
-        self.fleet.event(FleetEvent { node, generation, what: EventKind::Event(event) }).is_some()
+        self.fleet.event(FleetEvent { node, generation, what: EventKind::Event(event) });
+    }
+
+    /// What is observed of a switch and counts.
+    fn difference(&mut self, node: &str) -> Option<Difference> {
+        self.fleet.take_difference(node, 0)
     }
 
     fn connect(&mut self, node: &str, channel: Channel) {
@@ -310,41 +321,30 @@ fn a_farewell_ends_when_it_is_answered_and_also_when_the_database_was_away_for_a
 #[test]
 fn what_a_switch_reports_when_its_node_is_about_to_be_elsewhere_is_not_credited_to_the_new_one() {
     let mut setting = Setting::new(&[node("hv1", "/a"), node("hv2", "/b")]);
-    let report = || Event::Report(ovs_driver::Report::default());
+    let report = || ovs_driver::Report::default();
+    let learned = || Event::Learned { table: 12, cookie: 5, is_new: true };
+    let reported = Some(Difference::Report(report()));
+    let known = Some(Difference::Learned { table: 12, cookie: 5, is_new: true });
     let changes = setting.changes(&[node("hv1", "/c"), node("hv2", "/b")]);
     assert_eq!(setting.fleet.prepare(&changes), Vec::<String>::new());
-    assert!(!setting.event("hv1", report()));
-    assert!(setting.event("hv2", report()), "that of another counts");
-    // The change is rolled back: the report counts after all.
+    for node in ["hv1", "hv2"] {
+        setting.event(node, Event::Report(report()));
+        setting.event(node, learned());
+    }
+    assert_eq!(setting.difference("hv1"), None);
+    assert_eq!([setting.difference("hv2"), setting.difference("hv2")], [reported.clone(), known.clone()]);
+    assert_eq!(setting.fleet.differing(), ["hv1"]);
+    // The change is rolled back: it counts after all.
     setting.fleet.roll_back();
-    let event = setting.runtime.block_on(setting.events.recv()).unwrap();
-    assert_eq!(
-        setting.fleet.event(event),
-        Some(News::Report("hv1".to_owned(), ovs_driver::Report::default()))
-    );
-    // The change is committed: the report of the new switch counts.
+    assert_eq!([setting.difference("hv1"), setting.difference("hv1")], [reported.clone(), known]);
+    assert_eq!(setting.fleet.differing(), [] as [&str; 0]);
+    // The change is committed: what the new switch reports counts.
     setting.fleet.prepare(&changes);
-    setting.event("hv1", report());
+    setting.event("hv1", learned());
     setting.follow(&changes);
-    assert!(setting.event("hv1", report()));
-}
-
-#[test]
-fn a_report_that_was_deferred_does_not_replace_a_newer_one() {
-    let mut setting = Setting::new(&[node("hv1", "/a")]);
-    let report = |problem: &str| {
-        let problem = ovs_driver::Problem { what: problem.to_owned(), why: String::new() };
-        ovs_driver::Report { problems: vec![problem], ..ovs_driver::Report::default() }
-    };
-    let changes = setting.changes(&[node("hv1", "/c")]);
-    setting.fleet.prepare(&changes);
-    assert!(!setting.event("hv1", Event::Report(report("old"))));
-    setting.fleet.roll_back();
-    // A newer report was queued before the deferred one.
-    assert!(setting.event("hv1", Event::Report(report("new"))));
-    let event = setting.runtime.block_on(setting.events.recv()).unwrap();
-    assert_eq!(setting.fleet.event(event), None);
-    assert_eq!(setting.status()[0].last_error, "new: ");
+    assert_eq!(setting.difference("hv1"), None);
+    setting.event("hv1", Event::Report(report()));
+    assert_eq!(setting.difference("hv1"), reported);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use controller::config::SocketMode;
 use controller::engine::Engine;
 use controller::pb;
-use controller::{Client, ClientError, Daemon, DaemonError, Listen, PROBE, Parts, Rules};
+use controller::{Client, ClientError, Daemon, DaemonError, Listen, PROBE, Parts, Patience, Rules};
 use nlog_data::Evaluator;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -40,6 +40,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         rules,
         evaluator: Box::new(move || Ok(reference(&for_thread) as Box<dyn Evaluator>)),
         drivers: Box::new(switches.clone()),
+        patience: Patience::default(),
     }
 }
 

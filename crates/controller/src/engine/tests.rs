@@ -1,0 +1,475 @@
+//! An engine whose journal fails on demand, with hosts that come and go.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use network::Cancel;
+use nlog::Sources;
+use nlog_data::{Evaluator, Tables};
+use nlog_reference::Reference;
+use ovs_driver::{Channel, Event, InterfaceId, Report, Vif};
+use proptest::prelude::*;
+
+use super::*;
+use crate::daemon::prepare;
+use crate::fleet::{Driver, Drivers, Reading, Shutdown};
+use crate::journal::Replay;
+use crate::levels::Patience;
+
+/// A flow for each host that is lost, each interface, and each announcement. No flow depends on when something happened.
+const RULES: &str = r#"
+object transport_node { ip: ip; ovsdb: opt<string>; openflow: opt<string>; datapath_type: opt<string>; unique(ip); }
+object switch_port { id_space port; number: int; }
+output table switch_address(hv: ref transport_node, ovsdb: opt<string>, openflow: opt<string>,
+                            datapath_type: opt<string>) key(hv);
+switch_address(hv, ovsdb, openflow, datapath_type) :-
+    transport_node(id: hv, ovsdb: ovsdb, openflow: openflow, datapath_type: datapath_type, ..);
+input table managed(hv: string) key(hv);
+input table vif(hv: string, port: string, ofport: int, mac: string, since: int) key(hv, port);
+input table announced(hv: string, port: string, since: int) key(hv, port);
+input table node_connection(hv: string, connected: bool, since: int) key(hv);
+output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
+    key(hv, table_id, priority, match);
+output table awaited_flow(hv: string, table_id: int, cookie: int, port: string) key(hv, table_id, cookie);
+of_flow(hv, 0, 1, match{metadata: 1}, actions[output(1)]) :- node_connection(hv, false, _);
+of_flow(hv, 1, 1, match{metadata: number}, actions[output(ofport)]) :-
+    vif(hv, port, ofport, _, _), switch_port(port, number);
+of_flow(hv, 2, 1, match{metadata: number}, actions[output(1)]) :-
+    announced(hv, port, _), switch_port(port, number);
+awaited_flow(hv, 12, number, port) :- vif(hv, port, _, _, _), switch_port(port, number);
+"#;
+
+const HOSTS: [&str; 3] = ["hv1", "hv2", "hv3"];
+const PORTS: [&str; 2] = ["p1", "p2"];
+
+const NETWORK: &str = "
+{kind: transport_node, id: hv1, ip: 172.16.0.1, ovsdb: 'unix:/1/db', openflow: 'unix:/1/of'}
+---
+{kind: transport_node, id: hv2, ip: 172.16.0.2, ovsdb: 'unix:/2/db', openflow: 'unix:/2/of'}
+---
+{kind: transport_node, id: hv3, ip: 172.16.0.3, ovsdb: 'unix:/3/db', openflow: 'unix:/3/of'}
+---
+{kind: switch_port, id: p1, number: 1}
+---
+{kind: switch_port, id: p2, number: 2}
+";
+
+/// Drivers that do nothing: the tests say what happens.
+struct Idle;
+
+impl Drivers for Idle {
+    fn spawn(&self, _: ovs_driver::Config, _: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
+        Box::new(Idle)
+    }
+}
+
+impl Driver for Idle {
+    fn set_desired(&self, _: Arc<Desired>) {}
+    fn push(&self, _: u64, _: ovs_driver::Changes) {}
+    fn learned(&self, _: u8, _: &openflow_rs::Match) -> Reading {
+        Box::pin(std::future::ready(Err(ovs_driver::ReadError::NotConnected)))
+    }
+    fn meter_counts(&self) -> Asking<Vec<ovs_driver::MeterCount>> {
+        Box::pin(std::future::ready(Err(ovs_driver::ReadError::NotConnected)))
+    }
+    fn flow_counts(&self, _: Vec<FlowKey>) -> Asking<Vec<ovs_driver::FlowCount>> {
+        Box::pin(std::future::ready(Err(ovs_driver::ReadError::NotConnected)))
+    }
+    fn table_flows(&self, _: Vec<u8>) -> Asking<Vec<ovs_driver::SeenFlow>> {
+        Box::pin(std::future::ready(Err(ovs_driver::ReadError::NotConnected)))
+    }
+    fn end(self: Box<Self>) -> Shutdown {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// A controller without an API.
+struct World {
+    worker: Option<Worker>,
+    /// The queues stay open.
+    _engine: Engine,
+    runtime: tokio::runtime::Runtime,
+    rules: Arc<Rules>,
+    patience: Patience,
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    fn new(patience: Patience) -> World {
+        let compilation = nlog::compile(&Sources::from_texts([("test.nlog", RULES)]));
+        let program = compilation.program.unwrap_or_else(|| panic!("{:#?}", compilation.diagnostics));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (engine, _) = Engine::new();
+        let mut world = World {
+            worker: None,
+            _engine: engine,
+            runtime,
+            rules: Arc::new(Rules::new(program).unwrap()),
+            patience,
+            folder: tempfile::tempdir().unwrap(),
+        };
+        world.start();
+        let mut batch = Batch::new(world.rules.kinds(), Cancel::default());
+        batch.add_document("net.yaml", NETWORK);
+        let (answer, mut answered) = oneshot::channel();
+        let (change, by) = (Change::Apply(Box::new(batch)), "test".into());
+        world.group(Some(Input::Change(ChangeRequest { change, by, accepted: Instant::now(), answer })));
+        answered.try_recv().unwrap().unwrap();
+        world
+    }
+
+    /// Starts the controller, again if it ran.
+    fn start(&mut self) {
+        self.worker = None;
+        let for_engine = self.rules.clone();
+        let evaluator = move || {
+            let make = |program, observe| {
+                Ok(Box::new(Reference::new(program, observe).with_attribution()) as Box<dyn Evaluator>)
+            };
+            nlog_hooks::start(for_engine.program(), Tables::These(for_engine.observed()), make)
+        };
+        let replay = Replay::open(self.folder.path()).unwrap();
+        let (core, journal) = prepare(Box::new(evaluator), &self.rules, replay).unwrap();
+        let (sender, events) = mpsc::channel(16);
+        let conventions = self.rules.conventions().clone();
+        let handle = self.runtime.handle().clone();
+        let mut fleet = Fleet::new(conventions, Box::new(Idle), handle, sender, self.patience);
+        fleet.start(core.addresses(), |node| core.desired(node));
+        let (engine, requests) = Engine::new();
+        self._engine = engine;
+        let unpublished = Unpublished::all(&core, &fleet);
+        let (turn, taken, retry_at) = (Turn::default(), Vec::new(), None);
+        let mut worker =
+            Worker { core, journal, fleet, requests, events, turn, taken, retry_at, unpublished };
+        worker.publish_status();
+        self.worker = Some(worker);
+    }
+
+    fn worker(&mut self) -> &mut Worker {
+        self.worker.as_mut().unwrap()
+    }
+
+    fn group(&mut self, input: Option<Input>) {
+        let worker = self.worker();
+        let effects = worker.group(input).unwrap();
+        worker.commit(effects).unwrap();
+    }
+
+    fn event(&mut self, host: &str, event: Event) {
+        let event = self.worker().fleet.event_of(host, event);
+        self.group(Some(Input::Event(event)));
+    }
+
+    fn journal(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// From now on the journal can be written, or not.
+    fn set_journal(&mut self, works: bool) {
+        let (there, away) = (self.journal("journal.jsonl"), self.journal("journal.away"));
+        match (works, there.exists()) {
+            (true, false) => fs::rename(away, there).unwrap(),
+            (false, true) => fs::rename(there, away).unwrap(),
+            _ => {}
+        }
+    }
+
+    /// Time passes, in which the controller looks as often as it wants to.
+    fn pass(&mut self, time: Duration) {
+        let worker = self.worker();
+        worker.fleet.pass(time);
+        worker.retry_at = worker.retry_at.map(|_| Instant::now());
+        for _ in 0..20 {
+            self.group(None);
+        }
+    }
+
+    /// The flows of all hosts.
+    fn flows(&mut self) -> BTreeMap<String, Vec<String>> {
+        let flow = |(key, flow): (&FlowKey, &ovs_driver::Flow)| {
+            format!("{} {:?} {:?}", key.table(), key.matching(), flow.actions())
+        };
+        let all = self.worker().core.all_desired();
+        all.into_iter().map(|(host, desired)| (host, desired.flows.iter().map(flow).collect())).collect()
+    }
+
+    fn is_lost(&mut self, host: &str) -> bool {
+        self.worker().core.is_lost(host)
+    }
+}
+
+/// A host as it really is.
+#[derive(Debug, Clone, Default)]
+struct Real {
+    is_up: bool,
+    plugged: BTreeMap<usize, u16>,
+    /// The ports whose interfaces have announced themselves.
+    announced: Vec<usize>,
+    /// Whether it may have told something that is not on disk.
+    is_unsure: bool,
+}
+
+impl Real {
+    fn report(&self) -> Report {
+        let vif = |(port, ofport): (&usize, &u16)| {
+            let vif = Vif { ofport: *ofport, mac: String::new(), interface: InterfaceId(*port as u128) };
+            (PORTS[*port].to_owned(), vif)
+        };
+        let interfaces = self.plugged.keys();
+        Report {
+            vifs: self.plugged.iter().map(vif).collect(),
+            interfaces: interfaces
+                .map(|port| (PORTS[*port].to_owned(), InterfaceId(*port as u128)))
+                .collect(),
+            ..Report::default()
+        }
+    }
+
+    fn tell(&self, world: &mut World, host: &str) {
+        for channel in [Channel::Ovsdb, Channel::OpenFlow] {
+            world.event(host, Event::Connected { channel });
+        }
+        world.event(host, Event::Report(self.report()));
+        for port in &self.announced {
+            world.event(host, Event::Learned { table: 12, cookie: *port as u64 + 1, is_new: false });
+        }
+    }
+
+    fn leave(world: &mut World, host: &str) {
+        for channel in [Channel::Ovsdb, Channel::OpenFlow] {
+            world.event(host, Event::Disconnected { channel, why: "gone".to_owned() });
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Come(usize),
+    Go(usize),
+    Plug(usize, usize, u16),
+    Unplug(usize, usize),
+    Announce(usize, usize),
+    Journal(bool),
+    Restart,
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (host, port) = (0..HOSTS.len(), 0..PORTS.len());
+    prop_oneof![
+        3 => host.clone().prop_map(Step::Come),
+        3 => host.clone().prop_map(Step::Go),
+        3 => (host.clone(), port.clone(), 1_u16..4).prop_map(|(host, port, ofport)| Step::Plug(host, port, ofport)),
+        1 => (host.clone(), port.clone()).prop_map(|(host, port)| Step::Unplug(host, port)),
+        3 => (host, port).prop_map(|(host, port)| Step::Announce(host, port)),
+        3 => any::<bool>().prop_map(Step::Journal),
+        1 => Just(Step::Restart),
+        2 => (0_u64..40).prop_map(Step::Pass),
+    ]
+}
+
+/// What happens to a controller and to its hosts.
+struct Story {
+    world: World,
+    hosts: [Real; 3],
+    works: bool,
+}
+
+impl Story {
+    fn new() -> Story {
+        let patience = Patience { most_lost: 100, ..Patience::default() };
+        Story { world: World::new(patience), hosts: Default::default(), works: true }
+    }
+
+    fn run(&mut self, step: &Step) {
+        let Story { world, hosts, works } = self;
+        match *step {
+            Step::Come(host) if !hosts[host].is_up => {
+                hosts[host].is_up = true;
+                hosts[host].tell(world, HOSTS[host]);
+            }
+            Step::Go(host) if hosts[host].is_up => {
+                hosts[host].is_up = false;
+                Real::leave(world, HOSTS[host]);
+            }
+            Step::Plug(host, port, ofport) if hosts[host].is_up => {
+                hosts[host].plugged.insert(port, ofport);
+                world.event(HOSTS[host], Event::Report(hosts[host].report()));
+            }
+            Step::Unplug(host, port) if hosts[host].is_up => {
+                hosts[host].plugged.remove(&port);
+                hosts[host].announced.retain(|announced| *announced != port);
+                world.event(HOSTS[host], Event::Report(hosts[host].report()));
+            }
+            Step::Announce(host, port) if hosts[host].is_up && hosts[host].plugged.contains_key(&port) => {
+                if !hosts[host].announced.contains(&port) {
+                    hosts[host].announced.push(port);
+                }
+                let learned = Event::Learned { table: 12, cookie: port as u64 + 1, is_new: true };
+                world.event(HOSTS[host], learned);
+            }
+            Step::Journal(now_works) => {
+                world.set_journal(now_works);
+                *works = now_works;
+            }
+            Step::Restart => {
+                world.set_journal(true);
+                world.start();
+                for (real, host) in hosts.iter_mut().zip(HOSTS) {
+                    if real.is_up {
+                        real.tell(world, host);
+                    } else {
+                        // Nobody may know what it told last.
+                        real.is_unsure |= !*works;
+                    }
+                }
+                *works = true;
+            }
+            Step::Pass(seconds) => world.pass(Duration::from_secs(seconds)),
+            _ => {}
+        }
+    }
+
+    /// The journal works again, and much time passes.
+    fn end(&mut self) -> BTreeMap<String, Vec<String>> {
+        for (real, host) in self.hosts.iter().zip(HOSTS) {
+            if real.is_unsure && !real.is_up {
+                real.tell(&mut self.world, host);
+                Real::leave(&mut self.world, host);
+            }
+        }
+        self.world.set_journal(true);
+        self.world.pass(Duration::from_secs(60));
+        self.world.flows()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    /// D4, D5, D6: what was observed last is what counts, whatever the disk did meanwhile.
+    #[test]
+    fn d4_any_history_ends_where_a_fresh_start_with_the_same_observations_ends(
+        history in prop::collection::vec(step(), 1..30),
+    ) {
+        let mut story = Story::new();
+        for step in &history {
+            story.run(step);
+        }
+        let found = story.end();
+        let mut fresh = Story::new();
+        fresh.hosts = story.hosts.clone();
+        for (real, host) in fresh.hosts.iter().zip(HOSTS) {
+            if !real.plugged.is_empty() || real.is_up {
+                real.tell(&mut fresh.world, host);
+            }
+            if !real.is_up {
+                Real::leave(&mut fresh.world, host);
+            }
+        }
+        prop_assert_eq!(found, fresh.end());
+    }
+}
+
+#[test]
+fn d4_a_connection_that_breaks_while_the_disk_is_full_is_lost_all_the_same() {
+    let mut story = Story::new();
+    for host in 0..3 {
+        story.run(&Step::Come(host));
+    }
+    for step in [Step::Journal(false), Step::Go(0), Step::Pass(11)] {
+        story.run(&step);
+    }
+    assert!(!story.world.is_lost("hv1"), "nothing came onto the disk");
+    story.run(&Step::Journal(true));
+    story.run(&Step::Pass(0));
+    assert!(story.world.is_lost("hv1"), "and nobody asked for anything");
+    // Back while the disk is full.
+    for step in [Step::Journal(false), Step::Come(0), Step::Pass(3), Step::Journal(true), Step::Pass(0)] {
+        story.run(&step);
+    }
+    assert!(!story.world.is_lost("hv1"));
+}
+
+#[test]
+fn d5_a_host_that_died_while_the_controller_was_down_is_lost_and_a_restart_alone_changes_nothing() {
+    let mut story = Story::new();
+    for step in [Step::Come(0), Step::Come(1), Step::Come(2), Step::Go(2), Step::Pass(11)] {
+        story.run(&step);
+    }
+    assert!(story.world.is_lost("hv3"));
+    let before = (story.world.flows(), story.world.worker().core.last_txn());
+    story.hosts[1].is_up = false;
+    story.run(&Step::Restart);
+    story.run(&Step::Pass(29));
+    assert_eq!((story.world.flows(), story.world.worker().core.last_txn()), before);
+    story.run(&Step::Pass(2));
+    assert_eq!(HOSTS.map(|host| story.world.is_lost(host)), [false, true, true]);
+}
+
+#[test]
+fn d6_the_records_of_connections_can_be_left_out_as_a_whole() {
+    let mut story = Story::new();
+    for step in
+        [Step::Come(0), Step::Come(1), Step::Plug(0, 0, 1), Step::Go(1), Step::Pass(61), Step::Come(1)]
+    {
+        story.run(&step);
+    }
+    story.run(&Step::Pass(3));
+    story.run(&Step::Go(0));
+    story.run(&Step::Pass(11));
+    // The node goes, and what is known of it is forgotten.
+    let (answer, _) = oneshot::channel();
+    let change = Change::Delete(vec![ObjectKey::new("transport_node", "hv3")]);
+    let by = "test".into();
+    story.world.group(Some(Input::Change(ChangeRequest { change, by, accepted: Instant::now(), answer })));
+    story.world.group(None);
+    story.world.worker = None;
+    let records = || Replay::open(story.world.folder.path()).unwrap().map(Result::unwrap);
+    let of_connections = |record: &crate::record::Record| {
+        record.insert.contains_key("node_connection") || record.delete.contains_key("node_connection")
+    };
+    let observations: Vec<_> = records().filter(of_connections).collect();
+    assert_eq!(observations.len(), 5, "hv2 and hv3 lost, hv2 back, hv1 lost, hv3 forgotten");
+    let of_nothing_else = |record: &crate::record::Record| {
+        let tables = record.insert.keys().chain(record.delete.keys());
+        record.observation
+            && record.objects.is_empty()
+            && tables.into_iter().all(|table| &**table == "node_connection")
+    };
+    assert!(observations.iter().all(of_nothing_else), "{observations:#?}");
+    let mut history = crate::core::History::new(&story.world.rules);
+    for record in records().filter(|record| !record.observation) {
+        history.add(&record).unwrap();
+    }
+    let make = |program, observe| Ok(Box::new(Reference::new(program, observe)) as Box<dyn Evaluator>);
+    let rules = story.world.rules.clone();
+    let evaluator = nlog_hooks::start(rules.program(), Tables::These(rules.observed()), make).unwrap();
+    let (core, correction) = Core::restore(evaluator, rules, history, SystemTime::now()).unwrap();
+    assert_eq!(correction, None);
+    assert!(HOSTS.iter().all(|host| !core.is_lost(host)));
+    assert_eq!(core.desired("hv1").flows.len(), 1);
+}
+
+#[test]
+fn d6_a_controller_that_is_cut_off_says_so_and_changes_nothing() {
+    let mut world = World::new(Patience::default());
+    for host in HOSTS {
+        Real::default().tell(&mut world, host);
+    }
+    let before = world.worker().core.last_txn();
+    Real::leave(&mut world, "hv1");
+    Real::leave(&mut world, "hv2");
+    world.pass(Duration::from_secs(11));
+    let status = |world: &mut World| world.worker().requests.status.read(&BTreeSet::new());
+    let cut_off = status(&mut world);
+    assert_eq!(cut_off.last_txn, before);
+    assert_eq!((&*cut_off.problems[0].code, cut_off.problems.len()), ("cut-off", 1));
+    Real::default().tell(&mut world, "hv1");
+    world.pass(Duration::from_secs(1));
+    assert_eq!(status(&mut world).problems, []);
+    assert!(!world.is_lost("hv2"));
+    world.pass(Duration::from_secs(31));
+    assert!(world.is_lost("hv2"));
+}

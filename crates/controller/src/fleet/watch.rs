@@ -1,0 +1,126 @@
+//! What the fleet observes and the rules do not have: which switches differ, and which of them are lost or back.
+
+use std::collections::BTreeSet;
+
+use tracing::{error, warn};
+
+use super::Fleet;
+use crate::levels::{CutOff, Difference, Host, Judgement, Moment, Patience, judge};
+
+/// Which switches are to be compared with the rules, and when.
+#[derive(Debug)]
+pub(super) struct Watch {
+    patience: Patience,
+    /// The transport nodes whose switches may differ.
+    differing: BTreeSet<String>,
+    /// Whether a connection has changed since the connections were last judged.
+    is_changed: bool,
+    /// When they are to be judged though none changes.
+    next: Option<Moment>,
+    /// When the controller was last found cut off itself, and whether it still is.
+    calm: Option<Moment>,
+    cut_off: Option<CutOff>,
+}
+
+impl Watch {
+    pub(super) fn new(patience: Patience) -> Self {
+        Watch {
+            patience,
+            differing: BTreeSet::new(),
+            is_changed: true,
+            next: None,
+            calm: None,
+            cut_off: None,
+        }
+    }
+
+    /// A connection has changed, or there is another host.
+    pub(super) fn look(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// What was observed of a switch differs from what the rules have.
+    pub(super) fn differs(&mut self, node: String) {
+        self.differing.insert(node);
+    }
+
+    /// Follows a judgement.
+    fn follow(&mut self, judgement: &Judgement, now: Moment) {
+        (self.is_changed, self.next) = (false, judgement.next);
+        if judgement.cut_off.is_some() {
+            self.calm = Some(now);
+        }
+        match (self.cut_off, judgement.cut_off) {
+            (None, Some(cut_off)) => error!("{cut_off}"),
+            (Some(_), None) => warn!("enough hosts are back; those that are away have some time to follow"),
+            _ => {}
+        }
+        self.cut_off = judgement.cut_off;
+    }
+}
+
+impl Fleet {
+    /// The transport nodes whose switches may differ from what the rules have.
+    pub(crate) fn differing(&self) -> Vec<String> {
+        self.watch.differing.iter().cloned().collect()
+    }
+
+    /// Takes the next difference of a switch that may have an effect after transaction `last_txn`.
+    pub(crate) fn take_difference(&mut self, node: &str, last_txn: u64) -> Option<Difference> {
+        let Some(switch) = self.switches.get_mut(node) else {
+            self.watch.differing.remove(node);
+            return None;
+        };
+        // The next switch of the node is another one.
+        if switch.removing {
+            return None;
+        }
+        let difference = switch.observed.take(last_txn);
+        if switch.observed.is_settled() {
+            self.watch.differing.remove(node);
+        }
+        difference
+    }
+
+    /// What was taken has had no effect.
+    pub(crate) fn put_back(&mut self, node: &str, difference: Difference) {
+        if let Some(switch) = self.switches.get_mut(node) {
+            switch.observed.put_back(difference);
+            self.watch.differs(node.to_owned());
+        }
+    }
+
+    /// An awaited flow that was taken can have no effect before a transaction after `last_txn`.
+    pub(crate) fn put_off(&mut self, node: &str, (table, cookie): (u8, u64), is_new: bool, last_txn: u64) {
+        if let Some(switch) = self.switches.get_mut(node) {
+            switch.observed.refused(table, cookie, is_new, last_txn);
+            self.watch.differs(node.to_owned());
+        }
+    }
+
+    /// The connections are to be judged again.
+    pub(crate) fn look_again(&mut self) {
+        self.watch.look();
+    }
+
+    /// When the connections are to be judged.
+    pub(crate) fn judged_at(&self) -> Option<Moment> {
+        if self.watch.is_changed { Some(Moment::ZERO) } else { self.watch.next }
+    }
+
+    /// Which switches are lost or back, if that is known of them. The answer is the same until a connection changes or time passes.
+    pub(crate) fn judge(&mut self, is_lost: impl Fn(&str) -> bool) -> Vec<(String, bool)> {
+        let now = self.now();
+        // Without a driver there is nothing to connect to; one that is about to go is not waited for.
+        let watched = self.switches.iter().filter(|(_, switch)| switch.driver.is_some() && !switch.removing);
+        let hosts = watched.map(|(node, switch)| Host { node, link: switch.link, is_lost: is_lost(node) });
+        let judgement = judge(hosts, self.watch.calm, now, &self.watch.patience);
+        self.watch.follow(&judgement, now);
+        judgement.changes
+    }
+
+    /// Why no host is taken for lost, if that is so.
+    pub(crate) fn cut_off(&self) -> Option<CutOff> {
+        self.watch.cut_off
+    }
+}
