@@ -17,8 +17,8 @@ use tracing::{debug, info, warn};
 
 use crate::api::Api;
 use crate::config::{Listen, SocketMode};
-use crate::core::{Core, History, ProblemChanges, RestoreError};
-use crate::engine::{Engine, EngineError, Turn, Worker, log_problems};
+use crate::core::{Core, History, RestoreError};
+use crate::engine::{Engine, EngineError, Worker};
 use crate::fleet::{Drivers, Fleet};
 use crate::journal::{Journal, JournalError, Lock, Records, Replay};
 use crate::levels::Patience;
@@ -27,7 +27,6 @@ use crate::pb::controller_server::ControllerServer;
 use crate::record::Record;
 use crate::requests::{MESSAGE_BYTES_MAX, WholeRequests};
 use crate::rules::{Rules, RulesError};
-use crate::status::Unpublished;
 
 /// The number of events of all switches that may wait for the engine.
 const EVENTS_MAX: usize = 1024;
@@ -172,12 +171,7 @@ impl Daemon {
                 let conventions = rules.conventions().clone();
                 let mut fleet = Fleet::new(conventions, drivers, runtime.clone(), event_sender, patience);
                 fleet.start(core.addresses(), |node| core.desired(node));
-                let (taken, retry_at, turn) = (Vec::new(), None, Turn::default());
-                let unpublished = Unpublished::all(&core, &fleet);
-                let mut worker =
-                    Worker { core, journal, fleet, requests, events, turn, taken, retry_at, unpublished };
-                worker.publish_status();
-                worker
+                Worker::new(core, journal, fleet, requests, events)
             });
             match prepared {
                 Ok(worker) => {
@@ -270,7 +264,6 @@ pub(crate) fn prepare(
         );
         journal.append([correction])?;
     }
-    log_problems(&ProblemChanges { new: core.problems().cloned().collect(), gone: Vec::new() });
     info!(transactions, objects = core.objects().iter().count(), "journal read");
     Ok((core, journal))
 }

@@ -29,6 +29,7 @@ use crate::fleet::{Asking, Fleet, FleetEvent};
 use crate::flood_drops::{FloodSurvey, Metered};
 use crate::flow_counts::{Counted, Counting, Counts, ToRead};
 use crate::journal::{Journal, JournalError};
+use crate::lasting::{LINES_MAX, Lasting};
 use crate::learned::Survey;
 use crate::levels::Difference;
 use crate::logical_flows::LogicalFlows;
@@ -362,6 +363,8 @@ pub(crate) struct Worker {
     /// After a failure of the journal, the time when what was observed of switches is compared with the rules again.
     pub(crate) retry_at: Option<Instant>,
     pub(crate) unpublished: Unpublished,
+    /// The problems of objects, each logged once it has lasted.
+    pub(crate) problems: Lasting<Arc<Problem>>,
 }
 
 /// A queue of the engine thread.
@@ -392,6 +395,25 @@ enum Input {
 }
 
 impl Worker {
+    /// An engine that starts. Its status is published.
+    pub(crate) fn new(
+        core: Core,
+        journal: Journal,
+        fleet: Fleet,
+        requests: Requests,
+        events: mpsc::Receiver<FleetEvent>,
+    ) -> Self {
+        let unpublished = Unpublished::all(&core, &fleet);
+        let (taken, problems) = (Vec::new(), Lasting::default());
+        let (turn, retry_at) = (Turn::default(), None);
+        let mut worker =
+            Worker { core, journal, fleet, requests, events, turn, taken, retry_at, unpublished, problems };
+        let new = worker.core.problems().cloned().collect();
+        worker.follow_problems(&ProblemChanges { new, gone: Vec::new() });
+        worker.publish_status();
+        worker
+    }
+
     /// Serves until it is told to stop, all handles are dropped, or something fails.
     pub(crate) fn run(mut self, runtime: &tokio::runtime::Handle) -> Result<(), EngineError> {
         while !self.is_stopped() {
@@ -428,6 +450,7 @@ impl Worker {
             input = if full { None } else { self.waiting() };
         }
         self.reconcile(&mut effects)?;
+        self.log_lasting();
         let mut retries = 0;
         while retries < RETRIES_MAX && !self.is_stopped() && self.retry(&mut effects)? {
             retries += 1;
@@ -588,6 +611,30 @@ impl Worker {
         self.fleet.receipts.send_changed();
     }
 
+    /// Follows which problems there are. One is logged once it has lasted, and its end only then.
+    pub(crate) fn follow_problems(&mut self, changes: &ProblemChanges) {
+        let now = self.fleet.now();
+        for problem in &changes.new {
+            self.problems.begins(problem.clone(), now);
+        }
+        for problem in changes.gone.iter().filter(|problem| self.problems.ends(problem)) {
+            let Problem { kind, id, code, text } = &**problem;
+            info!(kind, id, code, "problem resolved: {text}");
+        }
+    }
+
+    /// Logs the problems and the faults of switches that have lasted.
+    fn log_lasting(&mut self) {
+        let due = self.problems.due(self.fleet.now());
+        for Problem { kind, id, code, text } in due.iter().take(LINES_MAX).map(|problem| &**problem) {
+            warn!(kind, id, code, "problem: {text}");
+        }
+        if let Some(more) = due.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
+            warn!(more, "there are more problems; weft get status lists all");
+        }
+        self.fleet.log_lasting();
+    }
+
     /// Updates the status that everybody reads, before anybody learns of its causes by other ways.
     pub(crate) fn publish_status(&mut self) {
         let published = &self.requests.status;
@@ -601,7 +648,7 @@ impl Worker {
 
     fn publish(&mut self, applied: AppliedTransaction, accepted: Instant, computed: Duration) {
         let AppliedTransaction { record, changes, problems, addresses, moves, .. } = applied;
-        log_problems(&problems);
+        self.follow_problems(&problems);
         self.unpublished.problems.push(problems);
         self.unpublished.nodes.extend(changes.keys().cloned());
         self.unpublished.nodes.extend(addresses.keys().cloned());
@@ -665,16 +712,6 @@ impl Worker {
             }
             Query::Watch { wanted, answer } => drop(answer.send(self.fleet.receipts.watch(wanted))),
         }
-    }
-}
-
-/// Logs new and resolved problems.
-pub(crate) fn log_problems(problems: &ProblemChanges) {
-    for Problem { kind, id, code, text } in problems.new.iter().map(|problem| &**problem) {
-        warn!(kind, id, code, "problem: {text}");
-    }
-    for Problem { kind, id, code, text } in problems.gone.iter().map(|problem| &**problem) {
-        info!(kind, id, code, "problem resolved: {text}");
     }
 }
 

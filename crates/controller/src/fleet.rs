@@ -15,12 +15,14 @@ use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
 use crate::core::{AddressChanges, DesiredCounts, SwitchAddress};
+use crate::lasting::Lasting;
 use crate::levels::{Link, Moment, Patience};
 use crate::receipt::{Progress, Receipts};
 use crate::rules::Conventions;
 
 mod drivers;
 mod event;
+mod faults;
 mod order;
 mod state;
 mod watch;
@@ -28,6 +30,7 @@ mod watch;
 pub use drivers::{Asking, Driver, Drivers, Reading, RealDrivers, Shutdown};
 use event::EventKind;
 pub(crate) use event::FleetEvent;
+use faults::SwitchFault;
 use order::Order;
 use state::Switch;
 use watch::Watch;
@@ -94,6 +97,8 @@ pub(crate) struct Fleet {
     /// When the controller started, for [`Moment`]s.
     begun: Instant,
     watch: Watch,
+    /// The faults of switches, each logged once it has lasted.
+    faults: Lasting<SwitchFault>,
     pub(crate) receipts: Receipts,
 }
 
@@ -127,6 +132,7 @@ impl Fleet {
             drain_max,
             begun: Instant::now(),
             watch: Watch::new(patience),
+            faults: Lasting::default(),
             receipts,
         }
     }
@@ -286,6 +292,7 @@ impl Fleet {
     /// removal or the time for it is over. Returns the driver to stop now.
     fn remove_node(&mut self, node: &str, txn: u64) -> Option<Box<dyn Driver>> {
         let mut switch = self.switches.remove(node)?;
+        self.forget_faults(node);
         switch.push_held();
         let node = node.to_owned();
         let connected = switch.driver.is_some() && switch.up.contains(&Channel::OpenFlow);
@@ -403,13 +410,16 @@ impl Fleet {
                 // The switch will be reconciled again, because the last reconciliation did not include this channel.
                 switch.reconciled = false;
                 switch.faults.connection.remove(&channel);
+                self.faults.ends(&SwitchFault::connection(&node, channel));
                 if channel == Channel::OpenFlow {
                     switch.link = Link::Up(now);
                     self.watch.look();
                 }
             }
             Event::Disconnected { channel, why } => {
-                warn!(switch = node, %channel, why, "switch disconnected");
+                // It may be over within milliseconds. Then it is no fault.
+                debug!(switch = node, %channel, why, "switch disconnected");
+                self.faults.begins(SwitchFault::connection(&node, channel), now);
                 switch.up.remove(&channel);
                 switch.reconciled = false;
                 switch.faults.connection.insert(channel, why);
@@ -426,7 +436,10 @@ impl Fleet {
                 }
             }
             Event::Report(report) => {
-                switch.reported(&node, report);
+                let problems = report.problems.iter().map(|problem| SwitchFault::problem(&node, problem));
+                let is_problem = |fault: &SwitchFault| fault.is_problem_of(&node);
+                self.faults.become_these(is_problem, &problems.collect(), now);
+                switch.reported(report);
                 self.watch.differs(node);
             }
             Event::Learned { table, cookie, is_new } => {

@@ -92,7 +92,10 @@ mod tests {
         assert_eq!((faults.due(at(1999)), faults.next()), (vec![], Some(at(2000))));
         assert!(!faults.ends(&"blinks"));
         assert_eq!(faults.next(), Some(at(2100)));
-        assert_eq!((faults.due(at(2100)), faults.due(at(9000)), faults.next()), (vec!["lasts"], vec![], None));
+        assert_eq!(
+            (faults.due(at(2100)), faults.due(at(9000)), faults.next()),
+            (vec!["lasts"], vec![], None)
+        );
         faults.begins("lasts", at(9000));
         assert_eq!(faults.next(), None, "it was logged");
         assert!(faults.ends(&"lasts"));

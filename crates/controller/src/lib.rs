@@ -52,6 +52,7 @@ mod former_labels;
 mod homes;
 mod input_rows;
 pub mod journal;
+mod lasting;
 mod learned;
 mod levels;
 mod listener;

@@ -35,10 +35,15 @@ impl Worker {
         self.reconcile_connections(effects)
     }
 
-    /// When [`Worker::reconcile`] may have something to do though nothing comes in.
+    /// When there may be something to do, or to log, though nothing comes in.
     pub(super) fn look_at(&self) -> Option<Instant> {
-        let judged_at = || self.fleet.judged_at().map(|moment| self.fleet.instant(moment));
-        self.retry_at.or_else(|| judged_at().filter(|_| self.core.asks_for_connections()))
+        let moments = [
+            self.fleet.judged_at().filter(|_| self.retry_at.is_none() && self.core.asks_for_connections()),
+            self.problems.next(),
+            self.fleet.logs_at(),
+        ];
+        let instants = moments.into_iter().flatten().map(|moment| self.fleet.instant(moment));
+        instants.chain(self.retry_at).min()
     }
 
     /// Whether the journal rests after a failure.

@@ -139,12 +139,7 @@ impl World {
         fleet.start(core.addresses(), |node| core.desired(node));
         let (engine, requests) = Engine::new();
         self._engine = engine;
-        let unpublished = Unpublished::all(&core, &fleet);
-        let (turn, taken, retry_at) = (Turn::default(), Vec::new(), None);
-        let mut worker =
-            Worker { core, journal, fleet, requests, events, turn, taken, retry_at, unpublished };
-        worker.publish_status();
-        self.worker = Some(worker);
+        self.worker = Some(Worker::new(core, journal, fleet, requests, events));
     }
 
     fn worker(&mut self) -> &mut Worker {
@@ -472,4 +467,61 @@ fn d6_a_controller_that_is_cut_off_says_so_and_changes_nothing() {
     assert!(!world.is_lost("hv2"));
     world.pass(Duration::from_secs(31));
     assert!(world.is_lost("hv2"));
+}
+
+/// What is logged at `warn` and above while a function runs.
+fn warnings(run: impl FnOnce()) -> String {
+    #[derive(Clone, Default)]
+    struct Lines(Arc<std::sync::Mutex<Vec<u8>>>);
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_ansi(false);
+    tracing::subscriber::with_default(log.with_writer(move || writer.clone()).finish(), run);
+    String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+}
+
+#[test]
+fn d10_a_normal_start_writes_no_warning_and_a_fault_that_lasts_one() {
+    let mut world = World::new(Patience::default());
+    let away = |world: &mut World, host: &str| {
+        for channel in [Channel::Ovsdb, Channel::OpenFlow] {
+            world.event(host, Event::Disconnected { channel, why: "no such file".to_owned() });
+        }
+    };
+    let problem =
+        ovs_driver::Problem { what: "weft-geneve".to_owned(), why: "no port number yet".to_owned() };
+    let faulty = Report { problems: vec![problem], ..Report::default() };
+    let start = warnings(|| {
+        for host in HOSTS {
+            away(&mut world, host);
+            world.event(host, Event::Report(faulty.clone()));
+        }
+        world.pass(Duration::from_millis(1500));
+        for host in HOSTS {
+            Real::default().tell(&mut world, host);
+        }
+        world.pass(Duration::from_secs(5));
+    });
+    assert_eq!(start, "");
+    let fault = warnings(|| {
+        away(&mut world, "hv2");
+        world.event("hv3", Event::Report(faulty));
+        world.pass(Duration::from_millis(1500));
+        world.pass(Duration::from_secs(1));
+        world.pass(Duration::from_secs(1));
+    });
+    let lines: Vec<&str> = fault.lines().collect();
+    assert_eq!(lines.len(), 3, "{fault}");
+    let disconnected = lines.iter().filter(|line| line.contains("switch disconnected switch=\"hv2\""));
+    assert_eq!(disconnected.count(), 2, "{fault}");
+    assert!(lines.iter().any(|line| line.contains("weft-geneve: no port number yet")), "{fault}");
 }

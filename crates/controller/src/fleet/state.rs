@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ovs_driver::{Channel, ForeignChange, Report};
-use tracing::warn;
 
 use super::Driver;
 use super::order::Held;
@@ -161,13 +160,9 @@ impl Switch {
     }
 
     /// Handles a report.
-    pub(super) fn reported(&mut self, node: &str, report: Report) {
+    pub(super) fn reported(&mut self, report: Report) {
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
-        let problems = (!problems.is_empty()).then(|| problems.join("; "));
-        if let Some(problems) = problems.as_ref().filter(|_| self.faults.problems != problems) {
-            warn!(switch = node, problems, "switch reports problems");
-        }
-        self.faults.problems = problems;
+        self.faults.problems = (!problems.is_empty()).then(|| problems.join("; "));
         self.observed.reported(report);
     }
 
