@@ -18,6 +18,7 @@ use nlog_data::{CommitError, Evaluator, Memories, Transaction, TransactionError}
 use ovs_driver::{Changes, Desired};
 use serde_json::{Map, Value as Json};
 
+use crate::beside::{Beside, Kept};
 use crate::concerned::{Concerned, Search};
 use crate::derived::{Derived, DesiredStates, Ran, run, take_in};
 use crate::drops::DropCauses;
@@ -47,6 +48,8 @@ pub struct Core {
     objects: ObjectStore,
     reports: Reports,
     refused: RefusedReports,
+    /// What switches report and no object has.
+    beside: Beside,
     /// The desired state by transport node. Nodes without any are absent.
     desired: DesiredByNode,
     derived: Derived,
@@ -153,6 +156,9 @@ struct Undo {
     /// The previous reports, by transport node.
     reports: Vec<(String, Option<NodeReport>)>,
     refused: Vec<(String, Entry)>,
+    beside: Vec<(String, Kept)>,
+    /// Hosts and ports that became a part of refused reports.
+    adopted: Vec<(String, String)>,
 }
 
 /// The retry of a part of a refused report.
@@ -238,13 +244,14 @@ impl Core {
             }
         });
         let last_txn = last_txn + u64::from(correction.is_some());
-        let (refused, desired, places) = Default::default();
+        let (refused, desired, places, beside) = Default::default();
         let mut core = Core {
             evaluator,
             rules,
             objects,
             reports,
             refused,
+            beside,
             desired,
             derived,
             places,
@@ -418,7 +425,9 @@ impl Core {
             .effective()
             .filter(|change| change.outcome() == Outcome::Deleted && host_kind == Some(&*change.key.kind));
         let mut gone: BTreeSet<String> = deleted.map(|change| change.key.id.to_string()).collect();
+        let mut adoptions = self.plan_adoptions(&objects, &gone);
         let mut reported = self.removal(&gone);
+        reported.add(adoptions.rows.clone());
         let mut transaction = self.transaction(&objects, &reported);
         let refused = |error| self::refused(error, &objects);
         let mut ran = self.run(&transaction).map_err(refused)?;
@@ -431,7 +440,9 @@ impl Core {
         if more.iter().any(|node| self.reports.has(node)) {
             self.undo_rows(&transaction)?;
             gone.extend(more);
+            adoptions = self.plan_adoptions(&objects, &gone);
             reported = self.removal(&gone);
+            reported.add(adoptions.rows.clone());
             transaction = self.transaction(&objects, &reported);
             ran = self.run(&transaction).map_err(refused)?;
         }
@@ -441,8 +452,17 @@ impl Core {
         let mut undo = Undo { objects: objects.clone(), ..Undo::default() };
         for node in gone {
             undo.refused.extend(self.refused.forget(&node).map(|entry| (node.clone(), entry)));
+            undo.beside.extend(self.beside.forget(&node).map(|kept| (node.clone(), kept)));
             let report = self.reports.remove(&node);
             undo.reports.push((node, report));
+        }
+        for (node, state) in adoptions.states {
+            let before = self.reports.commit(&node, state);
+            undo.reports.push((node, before));
+        }
+        for (node, port, vif) in adoptions.ports {
+            self.refused.adopt(&node, &port, Some(vif));
+            undo.adopted.push((node, port));
         }
         self.refused.retry_later();
         self.places.follow(&mut changes);
@@ -465,7 +485,7 @@ impl Core {
     /// must not be used any more.
     pub fn undo(&mut self, applied: AppliedTransaction) -> Result<(), CoreError> {
         let AppliedTransaction { record, undo, .. } = applied;
-        let Undo { objects, reports, refused } = *undo;
+        let Undo { objects, reports, refused, beside, adopted } = *undo;
         let Record { txn, insert, delete, memory, .. } = record;
         let ran = self.undo_rows(&self.rules.transaction(Rows { insert, delete }))?;
         self.change_desired(&ran.changes);
@@ -477,8 +497,14 @@ impl Core {
                 None => self.reports.forget(&node),
             }
         }
+        for (node, port) in adopted {
+            self.refused.adopt(&node, &port, None);
+        }
         for (node, entry) in refused {
             self.refused.remember(&node, entry);
+        }
+        for (node, kept) in beside {
+            self.beside.keep(&node, kept);
         }
         self.last_txn = txn - 1;
         Ok(())

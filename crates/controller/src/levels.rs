@@ -31,6 +31,12 @@ const WINDOW: Duration = Duration::from_mins(1);
 /// How often a controller that is cut off looks whether it still is, if no host comes back.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// The reports of a host that are taken in a second, for a longer time. A transaction for each is then at most a tenth of what an engine does.
+pub(crate) const REPORTS_A_SECOND: u32 = 10;
+const BETWEEN_REPORTS: Duration = Duration::from_millis(100);
+/// The reports that are taken without a delay after a quiet time: a host that starts all its machines.
+const REPORTS_AT_ONCE: u32 = 100;
+
 /// When a host counts as lost and when as back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
@@ -171,6 +177,8 @@ pub(crate) struct Observed {
     report: Option<Report>,
     /// The awaited flows that it has, by table and cookie.
     learned: BTreeMap<(u8, u64), Seen>,
+    /// When all reports so far would have been taken at the steady rate.
+    paid_at: Moment,
 }
 
 /// An awaited flow.
@@ -224,9 +232,30 @@ impl Observed {
         self.report.is_none() && self.learned.is_empty()
     }
 
-    /// Takes the next difference that may have an effect after transaction `last_txn`. An interface comes before its announcement.
-    pub(crate) fn take(&mut self, last_txn: u64) -> Option<Difference> {
+    /// When a report that waits is to be taken, if it comes too soon after others.
+    pub(crate) fn ready_at(&self, now: Moment) -> Option<Moment> {
+        let at = (self.paid_at + BETWEEN_REPORTS).saturating_sub(BETWEEN_REPORTS * REPORTS_AT_ONCE);
+        (self.report.is_some() && at > now).then_some(at)
+    }
+
+    /// Whether a report waits because others came too soon before it.
+    pub(crate) fn comes_too_often(&self, now: Moment) -> bool {
+        self.ready_at(now).is_some()
+    }
+
+    /// Whether reports have come less often than they may for some time.
+    pub(crate) fn is_calm(&self, now: Moment) -> bool {
+        self.paid_at <= now + BETWEEN_REPORTS * REPORTS_AT_ONCE / 2
+    }
+
+    /// Takes the next difference that may have an effect after transaction `last_txn`. An interface comes before its announcement. A report waits
+    /// if its host changes too often; a newer one replaces it meanwhile.
+    pub(crate) fn take(&mut self, last_txn: u64, now: Moment) -> Option<Difference> {
+        if self.ready_at(now).is_some() {
+            return None;
+        }
         if let Some(report) = self.report.take() {
+            self.paid_at = self.paid_at.max(now) + BETWEEN_REPORTS;
             return Some(Difference::Report(report));
         }
         let ready = |(_, seen): &(&(u8, u64), &Seen)| seen.refused_at != Some(last_txn);

@@ -32,6 +32,7 @@
 
 mod answers;
 mod api;
+mod beside;
 pub mod builtin;
 mod choices;
 pub mod client;

@@ -90,6 +90,15 @@ impl RefusedReports {
         self.due.push_front(Part { node: node.to_owned(), ports: Vec::new() });
     }
 
+    /// The object of an interface comes (`Some`), or does not come after all, whose host has a report here.
+    pub(crate) fn adopt(&mut self, node: &str, port: &str, vif: Option<ovs_driver::Vif>) {
+        let Some(entry) = self.nodes.get_mut(node) else { return };
+        match vif {
+            Some(vif) => drop(entry.report.vifs.insert(port.to_owned(), vif)),
+            None => drop(entry.report.vifs.remove(port)),
+        }
+    }
+
     /// Whether a part of the last report of a transport node is refused.
     pub(crate) fn has(&self, node: &str) -> bool {
         self.nodes.contains_key(node)

@@ -112,6 +112,34 @@ impl Reports {
         (after, rows)
     }
 
+    /// The effect of transaction `txn`, which makes the object of an interface that its host reports already. `None` if the interface is
+    /// in force, or the host has not reported it since the controller started.
+    pub(crate) fn plan_adoption(
+        &self,
+        before: &NodeReport,
+        (node, port): (&str, &str),
+        vif: &ovs_driver::Vif,
+        txn: u64,
+    ) -> Option<NodeReport> {
+        if before.vifs.contains_key(port) {
+            return None;
+        }
+        let mut after = before.clone();
+        let claim = after.claims.as_mut()?.get_mut(&(port.to_owned(), vif.interface))?;
+        if !claim.counted && self.latest_elsewhere(node, port) == Some(claim.since) {
+            claim.since = txn;
+        }
+        claim.counted = true;
+        let since = claim.since;
+        after.vifs.insert(port.to_owned(), Vif { ofport: vif.ofport, mac: vif.mac.clone(), since });
+        Some(after)
+    }
+
+    /// What is known of a switch.
+    pub(crate) fn of(&self, node: &str) -> NodeReport {
+        self.nodes.get(node).cloned().unwrap_or_default()
+    }
+
     /// The transaction of the latest claim of a port by another host than `node`.
     fn latest_elsewhere(&self, node: &str, port: &str) -> Option<u64> {
         let others = self.nodes.iter().filter(|(other, _)| *other != node);
@@ -398,7 +426,7 @@ impl NodeReport {
         }
     }
 
-    fn rows(&self, node: &str) -> BTreeMap<&'static str, Vec<Row>> {
+    pub(crate) fn rows(&self, node: &str) -> BTreeMap<&'static str, Vec<Row>> {
         let text = |text: &str| Value::String(text.into());
         let txn = |txn: u64| Value::Int(i64::try_from(txn).unwrap_or(i64::MAX));
         let connection = |Connection { connected, since }: &Connection| {
@@ -425,7 +453,10 @@ impl NodeReport {
 }
 
 /// The rows inserted and deleted between two states. Both are sorted, since they come from sorted maps.
-fn difference(before: &BTreeMap<&'static str, Vec<Row>>, after: &BTreeMap<&'static str, Vec<Row>>) -> Rows {
+pub(crate) fn difference(
+    before: &BTreeMap<&'static str, Vec<Row>>,
+    after: &BTreeMap<&'static str, Vec<Row>>,
+) -> Rows {
     let missing = |from: &BTreeMap<&'static str, Vec<Row>>, other: &BTreeMap<&'static str, Vec<Row>>| {
         let mut tables = BTreeMap::new();
         for (table, rows) in from {

@@ -105,6 +105,11 @@ impl ObjectStore {
         self.objects.get(self.kinds.index(&key.kind)?)?.get(&key.id)
     }
 
+    /// Whether an object of any kind has this id.
+    pub fn has_id(&self, id: &str) -> bool {
+        self.objects.iter().any(|objects| objects.contains_key(id))
+    }
+
     fn find(&self, (kind, id): &Name) -> Option<&Arc<Object>> {
         self.objects.get(*kind)?.get(id)
     }

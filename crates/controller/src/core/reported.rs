@@ -1,11 +1,22 @@
 //! What switches say: reports, announcements and connections become transactions.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use super::{AppliedTransaction, Core, CoreError, Retried, Undo, Verdict};
 use crate::derived::Ran;
-use crate::reports::{CONNECTION, NodeReport};
-use network::Rows;
+use crate::reports::{CONNECTION, NodeReport, difference};
+use network::{ChangeSet, Outcome, Rows};
+
+/// Objects that come whose interfaces hosts report already.
+#[derive(Debug, Default)]
+pub(super) struct Adoptions {
+    /// What is known of each host afterwards.
+    pub(super) states: BTreeMap<String, NodeReport>,
+    pub(super) rows: Rows,
+    /// Host, port and interface.
+    pub(super) ports: Vec<(String, String, ovs_driver::Vif)>,
+}
 
 impl Core {
     /// Takes a switch's report. Returns nothing if the report changes nothing or the transport node does not exist.
@@ -20,6 +31,8 @@ impl Core {
             return Ok(None);
         }
         self.refused.forget(node);
+        let objects = &self.objects;
+        let report = &self.beside.take(node, report, |port| objects.has_id(port));
         match self.commit_report(node, report, now) {
             Err(CoreError::Refused(why)) => {
                 let ports = self.reports.missing(node, report);
@@ -101,6 +114,36 @@ impl Core {
     /// Forgets what was refused of the last report of a transport node, since that report will come again.
     pub(crate) fn forget_refused(&mut self, node: &str) {
         self.refused.forget(node);
+    }
+
+    /// The limits that the last report of a transport node exceeds; `None` if there are none.
+    pub(crate) fn excess(&self, node: &str) -> Option<String> {
+        self.beside.excess(node)
+    }
+
+    /// The ids, in order, that interfaces of a transport node have and no object has.
+    pub fn unclaimed(&self, node: &str) -> impl Iterator<Item = &str> {
+        self.beside.of_host(node)
+    }
+
+    /// Plans that objects come whose interfaces hosts report already: the state of each host's reports, the rows, and the interfaces.
+    pub(super) fn plan_adoptions(&self, objects: &ChangeSet, gone: &BTreeSet<String>) -> Adoptions {
+        let mut adoptions = Adoptions::default();
+        let created = objects.effective().filter(|change| change.outcome() == Outcome::Created);
+        for port in created.map(|change| &*change.key.id) {
+            for (node, vif) in self.beside.of_port(port).filter(|(node, _)| !gone.contains(*node)) {
+                let before = adoptions.states.remove(node).unwrap_or_else(|| self.reports.of(node));
+                let after = self.reports.plan_adoption(&before, (node, port), vif, self.last_txn + 1);
+                if after.is_some() {
+                    adoptions.ports.push((node.to_owned(), port.to_owned(), vif.clone()));
+                }
+                adoptions.states.insert(node.to_owned(), after.unwrap_or(before));
+            }
+        }
+        for (node, after) in &adoptions.states {
+            adoptions.rows.add(difference(&self.reports.of(node).rows(node), &after.rows(node)));
+        }
+        adoptions
     }
 
     /// Whether the rules ask which switches are lost.

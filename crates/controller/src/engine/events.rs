@@ -39,6 +39,7 @@ impl Worker {
     pub(super) fn look_at(&self) -> Option<Instant> {
         let moments = [
             self.fleet.judged_at().filter(|_| self.retry_at.is_none() && self.core.asks_for_connections()),
+            self.fleet.takes_at().filter(|_| self.retry_at.is_none()),
             self.problems.next(),
             self.fleet.logs_at(),
         ];
@@ -69,6 +70,7 @@ impl Worker {
             match &difference {
                 Difference::Report(report) => {
                     let transaction = self.core.report(node, report, SystemTime::now()).map_err(failed)?;
+                    self.fleet.report_exceeds(node, self.core.excess(node));
                     self.reported(node, transaction, accepted, effects);
                 }
                 &Difference::Learned { table, cookie, is_new } => {
@@ -117,11 +119,10 @@ impl Worker {
             let accepted = Instant::now();
             match self.core.connection(&node, is_back, SystemTime::now()) {
                 Ok(Some(applied)) => {
-                    match is_back {
-                        true => info!(switch = node, "host is back"),
-                        false => {
-                            warn!(switch = node, "host is lost; others take over what it did for them");
-                        }
+                    if is_back {
+                        info!(switch = node, "host is back");
+                    } else {
+                        warn!(switch = node, "host is lost; others take over what it did for them");
                     }
                     effects.push(publishing(applied, accepted));
                 }

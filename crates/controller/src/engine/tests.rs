@@ -19,7 +19,7 @@ use crate::journal::Replay;
 use crate::levels::Patience;
 
 /// A flow for each host that is lost, each interface, and each announcement. No flow depends on when something happened.
-const RULES: &str = r#"
+const RULES: &str = "
 object transport_node { ip: ip; ovsdb: opt<string>; openflow: opt<string>; datapath_type: opt<string>; unique(ip); }
 object switch_port { id_space port; number: int; }
 output table switch_address(hv: ref transport_node, ovsdb: opt<string>, openflow: opt<string>,
@@ -39,7 +39,7 @@ of_flow(hv, 1, 1, match{metadata: number}, actions[output(ofport)]) :-
 of_flow(hv, 2, 1, match{metadata: number}, actions[output(1)]) :-
     announced(hv, port, _), switch_port(port, number);
 awaited_flow(hv, 12, number, port) :- vif(hv, port, _, _, _), switch_port(port, number);
-"#;
+";
 
 const HOSTS: [&str; 3] = ["hv1", "hv2", "hv3"];
 const PORTS: [&str; 2] = ["p1", "p2"];
@@ -89,7 +89,8 @@ impl Driver for Idle {
 struct World {
     worker: Option<Worker>,
     /// The queues stay open.
-    _engine: Engine,
+    #[allow(dead_code, reason = "it keeps them open")]
+    engine: Engine,
     runtime: tokio::runtime::Runtime,
     rules: Arc<Rules>,
     patience: Patience,
@@ -104,7 +105,7 @@ impl World {
         let (engine, _) = Engine::new();
         let mut world = World {
             worker: None,
-            _engine: engine,
+            engine,
             runtime,
             rules: Arc::new(Rules::new(program).unwrap()),
             patience,
@@ -123,12 +124,12 @@ impl World {
     /// Starts the controller, again if it ran.
     fn start(&mut self) {
         self.worker = None;
-        let for_engine = self.rules.clone();
+        let in_thread = self.rules.clone();
         let evaluator = move || {
             let make = |program, observe| {
                 Ok(Box::new(Reference::new(program, observe).with_attribution()) as Box<dyn Evaluator>)
             };
-            nlog_hooks::start(for_engine.program(), Tables::These(for_engine.observed()), make)
+            nlog_hooks::start(in_thread.program(), Tables::These(in_thread.observed()), make)
         };
         let replay = Replay::open(self.folder.path()).unwrap();
         let (core, journal) = prepare(Box::new(evaluator), &self.rules, replay).unwrap();
@@ -138,7 +139,7 @@ impl World {
         let mut fleet = Fleet::new(conventions, Box::new(Idle), handle, sender, self.patience);
         fleet.start(core.addresses(), |node| core.desired(node));
         let (engine, requests) = Engine::new();
-        self._engine = engine;
+        self.engine = engine;
         self.worker = Some(Worker::new(core, journal, fleet, requests, events));
     }
 
@@ -336,7 +337,7 @@ impl Story {
             }
         }
         self.world.set_journal(true);
-        self.world.pass(Duration::from_secs(60));
+        self.world.pass(Duration::from_mins(1));
         self.world.flows()
     }
 }
@@ -524,4 +525,54 @@ fn d10_a_normal_start_writes_no_warning_and_a_fault_that_lasts_one() {
     let disconnected = lines.iter().filter(|line| line.contains("switch disconnected switch=\"hv2\""));
     assert_eq!(disconnected.count(), 2, "{fault}");
     assert!(lines.iter().any(|line| line.contains("weft-geneve: no port number yet")), "{fault}");
+}
+
+#[test]
+fn d20_what_no_object_has_never_reaches_theengine_and_comes_with_its_object() {
+    let mut world = World::new(Patience::default());
+    let apply = |world: &mut World, text: &str| {
+        let mut batch = Batch::new(world.rules.kinds(), Cancel::default());
+        batch.add_document("net.yaml", text);
+        let (answer, mut answered) = oneshot::channel();
+        let (change, by) = (Change::Apply(Box::new(batch)), "test".into());
+        world.group(Some(Input::Change(ChangeRequest { change, by, accepted: Instant::now(), answer })));
+        answered.try_recv().unwrap()
+    };
+    let mut report = Report::default();
+    for number in 0..5000_u32 {
+        let port = if number == 0 { "p3".to_owned() } else { format!("unknown-{number}") };
+        let interface = InterfaceId(number.into());
+        report.vifs.insert(port.clone(), Vif { ofport: 7, mac: String::new(), interface });
+        report.interfaces.insert((port, interface));
+    }
+    let before = world.worker().core.last_txn();
+    world.event("hv1", Event::Report(report.clone()));
+    world.event("hv2", Event::Report(report));
+    assert_eq!((world.worker().core.last_txn(), world.worker().core.vif_count("hv1")), (before, 0));
+    assert!(world.worker().core.unclaimed("hv1").any(|port| port == "p3"));
+    let status = world.worker().requests.status.read(&BTreeSet::new());
+    let error = &status.switches[0].last_error;
+    assert!(error.contains("5000 interfaces with ids that no object has; 1024 are kept"), "{error}");
+
+    // One transaction has the object and its interfaces, if it comes onto the disk.
+    let port = "{kind: switch_port, id: p3, number: 3}";
+    world.set_journal(false);
+    apply(&mut world, port).unwrap_err();
+    assert_eq!((world.worker().core.vif_count("hv1"), world.flows().len()), (0, 0));
+    world.set_journal(true);
+    assert_eq!(apply(&mut world, port).unwrap().txn, Some(before + 1));
+    assert_eq!((world.worker().core.vif_count("hv1"), world.flows().len()), (1, 2));
+    let flows = world.flows();
+    world.start();
+    assert_eq!(world.flows(), flows, "the journal has them");
+    // A host whose node becomes another one has reported nothing.
+    let moved =
+        "{kind: transport_node, id: hv1, ip: 172.16.0.1, ovsdb: 'unix:/9/db', openflow: 'unix:/9/of'}";
+    let mut report = Report::default();
+    report.vifs.insert("p4".to_owned(), Vif { ofport: 7, mac: String::new(), interface: InterfaceId(4) });
+    report.interfaces.insert(("p4".to_owned(), InterfaceId(4)));
+    world.event("hv1", Event::Report(report));
+    apply(&mut world, moved).unwrap();
+    apply(&mut world, "{kind: switch_port, id: p4, number: 4}").unwrap();
+    assert_eq!(world.worker().core.vif_count("hv1"), 0);
 }

@@ -67,6 +67,10 @@ pub(super) struct Faults {
     pub(super) report: Option<String>,
     /// The problems that the switch reports.
     pub(super) problems: Option<String>,
+    /// The limits that its reports exceed.
+    pub(super) excess: Option<String>,
+    /// Whether it reports more often than is taken.
+    pub(super) too_often: Option<String>,
     /// Changes by others, until they are undone.
     pub(super) foreign: Option<String>,
     /// Why the driver failed, until the switch has been compared again.
@@ -190,6 +194,7 @@ impl Faults {
         let report = || self.report.as_ref().map(|why| format!("report refused: {why}"));
         let first = self.unreachable.clone().or_else(|| self.driver.clone()).or_else(connection);
         let first = first.or_else(|| self.foreign.clone()).or_else(refused).or_else(report);
+        let first = first.or_else(|| self.too_often.clone()).or_else(|| self.excess.clone());
         first.or_else(|| self.problems.clone())
     }
 }

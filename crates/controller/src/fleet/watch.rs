@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tracing::{error, warn};
 
 use super::Fleet;
-use crate::levels::{CutOff, Difference, Host, Judgement, Moment, Patience, judge};
+use crate::levels::{CutOff, Difference, Host, Judgement, Moment, Patience, REPORTS_A_SECOND, judge};
 
 /// Which switches are to be compared with the rules, and when.
 #[derive(Debug)]
@@ -75,11 +75,38 @@ impl Fleet {
         if switch.removing {
             return None;
         }
-        let difference = switch.observed.take(last_txn);
+        let now = self.begun.elapsed();
+        let difference = switch.observed.take(last_txn, now);
+        let too_often = switch.observed.comes_too_often(now);
+        if too_often && switch.faults.too_often.is_none() {
+            let text = format!(
+                "its interfaces change more than {REPORTS_A_SECOND} times a second; changes are taken together"
+            );
+            warn!(switch = node, "{text}");
+            switch.faults.too_often = Some(text);
+        } else if !too_often && switch.observed.is_calm(now) {
+            switch.faults.too_often = None;
+        }
         if switch.observed.is_settled() {
             self.watch.differing.remove(node);
         }
         difference
+    }
+
+    /// Records the limits that the last report of a switch exceeds.
+    pub(crate) fn report_exceeds(&mut self, node: &str, excess: Option<String>) {
+        let Some(switch) = self.switches.get_mut(node) else { return };
+        if let Some(excess) = excess.as_ref().filter(|_| switch.faults.excess != excess) {
+            warn!(switch = node, excess, "the report of the switch exceeds limits");
+        }
+        switch.faults.excess = excess;
+    }
+
+    /// When a report that came too soon is to be taken.
+    pub(crate) fn takes_at(&self) -> Option<Moment> {
+        let now = self.now();
+        let switches = self.watch.differing.iter().filter_map(|node| self.switches.get(node));
+        switches.filter_map(|switch| switch.observed.ready_at(now)).min()
     }
 
     /// What was taken has had no effect.

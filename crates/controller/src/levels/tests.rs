@@ -146,9 +146,9 @@ fn differences_are_tried_again_until_they_have_an_effect() {
     let learned = |is_new| Difference::Learned { table: 1, cookie: 2, is_new };
     observed.learned(1, 2, true);
     observed.reported(report(1));
-    let first = observed.take(7).expect("a report");
+    let first = observed.take(7, at(0)).expect("a report");
     assert_eq!(first, Difference::Report(report(1)), "before what depends on it");
-    assert_eq!(observed.take(7), Some(learned(true)));
+    assert_eq!(observed.take(7, at(0)), Some(learned(true)));
     assert!(observed.is_settled());
     // Neither came onto the disk, and a newer report has come.
     observed.reported(report(2));
@@ -156,13 +156,36 @@ fn differences_are_tried_again_until_they_have_an_effect() {
     observed.put_back(learned(true));
     observed.learned(1, 2, false);
     assert_eq!(
-        [observed.take(7), observed.take(7)],
+        [observed.take(7, at(0)), observed.take(7, at(0))],
         [Some(Difference::Report(report(2))), Some(learned(true))]
     );
     // What has no effect now may have one after another transaction.
     observed.refused(1, 2, true, 7);
-    assert_eq!((observed.take(7), observed.is_settled()), (None, false));
-    assert_eq!(observed.take(8), Some(learned(true)));
+    assert_eq!((observed.take(7, at(0)), observed.is_settled()), (None, false));
+    assert_eq!(observed.take(8, at(0)), Some(learned(true)));
+}
+
+#[test]
+fn d20_a_host_that_changes_all_the_time_is_heard_ten_times_a_second_and_its_last_word_counts() {
+    let mut observed = Observed::default();
+    let report = |number| Report { tunnels: [("t".to_owned(), number)].into(), ..Report::default() };
+    let mut taken = Vec::new();
+    let mut now = at(1);
+    // A report each millisecond, for 30 seconds.
+    for number in 0..29_950 {
+        observed.reported(report(number));
+        if let Some(Difference::Report(report)) = observed.take(0, now) {
+            taken.push(report.tunnels["t"]);
+        }
+        now += Duration::from_millis(1);
+    }
+    assert!((390..=402).contains(&taken.len()), "{}", taken.len());
+    assert_eq!(taken[..50], (0..50).collect::<Vec<u16>>());
+    assert!(observed.comes_too_often(now) && !observed.is_calm(now));
+    let ready = observed.ready_at(now).expect("the last one waits");
+    assert_eq!(observed.take(0, ready), Some(Difference::Report(report(29_949))));
+    assert_eq!(observed.ready_at(ready), None);
+    assert!(observed.is_calm(ready + at(10)));
 }
 
 proptest! {
