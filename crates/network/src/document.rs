@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 
 use crate::field::{Fault, form};
 use crate::read::{Given, ID, KIND, name, read};
-use crate::tree::{Cancel, Items, Tree};
+use crate::tree::{Items, Tree};
 use crate::yaml::Documents;
-use crate::{FaultCode, Kinds, Object, ObjectError, ObjectKey, Place};
+use crate::{Cancel, FaultCode, Kinds, Object, ObjectError, ObjectKey, Place};
 
 /// The most objects of a batch. More of them take too much memory, and the network too long for one transaction.
 const OBJECTS_MAX: usize = 1 << 20;

@@ -82,6 +82,6 @@ mod yaml;
 pub use document::{Batch, Entry};
 pub use error::{FaultCode, ObjectError, Place};
 pub use kinds::{Kind, Kinds, UnknownKind};
+pub use nlog_data::Cancel;
 pub use object::{LABEL_TABLE, Labels, Object, ObjectKey};
 pub use store::{Change, ChangeSet, ObjectStore, Outcome, Refusal, Rows};
-pub use tree::Cancel;

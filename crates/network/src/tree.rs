@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use nlog_data::Cancel;
 use nlog_data::quotation::cut;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value as Json};
@@ -13,22 +12,6 @@ use crate::field::form;
 
 /// The most values in one object, including names of fields.
 const VALUES_MAX: usize = 100_000;
-
-/// Cancels the reading of a [`Batch`](crate::Batch). All clones share one state.
-#[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// Cancels the reading, which ends soon with a fault.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether it is cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// Counts the values of one object, while it is read.
 pub(crate) struct Count<'a> {

@@ -11,8 +11,9 @@ use libyaml_safer::{Encoding, Error, Event, EventData, Mark, Parser, ScalarStyle
 use nlog_data::quotation::cut;
 use serde_json::{Map, Value as Json};
 
+use crate::Cancel;
 use crate::field::form;
-use crate::tree::{Cancel, Count};
+use crate::tree::Count;
 
 /// The size limit of one object's text, in bytes. It is far beyond any real object.
 const BYTES_MAX: usize = 1 << 20;

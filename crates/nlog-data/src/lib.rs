@@ -8,7 +8,7 @@
 //! [`schema`] (tables), [`function`] (the one table of functions and operators), [`transaction`] (transactions and
 //! their results), [`merge`] (several transactions as one), [`columns`] (large transactions, by columns), [`json`]
 //! (transactions and deltas as JSON Lines), [`encoding`] (texts from outside), [`quotation`] (data in messages),
-//! [`inputs`] (the contents of input tables, and the checks of transactions against them), [`state`] (these contents
+//! [`bound`] (bounds on the work of a transaction), [`inputs`] (the contents of input tables, and the checks of transactions against them), [`state`] (these contents
 //! as a file).
 //!
 //! ```
@@ -34,6 +34,7 @@
 //! Out of scope: rules (crate `nlog`), the storage of rows in an engine (crate `nlog-dataflow`), any I/O.
 #![forbid(unsafe_code)]
 
+pub mod bound;
 pub mod columns;
 pub mod constrained;
 pub mod encoding;
@@ -51,6 +52,7 @@ pub mod transaction;
 pub mod types;
 pub mod value;
 
+pub use bound::{Bound, Cancel, Measure, Most, Progress, Stopped, TooMuch};
 pub use columns::{ColumnDelta, ColumnTransaction, Columns, ColumnsError, CommittedColumns, TableColumns};
 pub use constrained::{Condition, Constrained, Constraint, Meaning};
 pub use function::{Failure, FailureCode, Function, Results, Tuples};

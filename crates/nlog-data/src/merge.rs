@@ -45,7 +45,7 @@ impl Merging {
                 self.batch.committed.redundant_deletes += redundant_deletes;
             }
             Err(CommitError::Refused(error)) => self.batch.refused.push((place, error)),
-            Err(error @ CommitError::Engine(_)) => return Err(error),
+            Err(error @ (CommitError::Stopped(_) | CommitError::Engine(_))) => return Err(error),
         }
         Ok(())
     }

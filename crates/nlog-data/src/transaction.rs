@@ -6,8 +6,8 @@ use std::io::{Read, Take, Write};
 use crate::merge;
 use crate::quotation::{grouped, quote_row, quote_text};
 use crate::{
-    ColumnTransaction, Columns, CommittedBatch, CommittedColumns, Failure, FailureCode, Role, Schema,
-    TableId, Value,
+    Bound, ColumnTransaction, Columns, CommittedBatch, CommittedColumns, Failure, FailureCode, Role, Schema,
+    Stopped, TableId, Value,
 };
 
 /// One tuple: a value for each column.
@@ -328,6 +328,9 @@ pub enum CommitError {
     /// The transaction was refused. Nothing changed, and the evaluator can continue.
     #[error(transparent)]
     Refused(#[from] TransactionError),
+    /// The transaction was stopped at its [bound](Evaluator::bound). Nothing changed, and the evaluator can continue.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     /// The evaluator failed and must not be used again.
     #[error("the engine failed: {0}")]
     Engine(String),
@@ -394,6 +397,10 @@ pub trait Evaluator {
         }
         Ok(found)
     }
+
+    /// Bounds the next transaction that is committed by itself, and no other: none that is undone or merged with others. An evaluator that is asked for small
+    /// transactions alone may ignore it, as the default does.
+    fn bound(&mut self, _bound: Bound) {}
 
     /// Does maintenance that makes later transactions cheaper, to be called while no transaction waits. Does not
     /// affect results. The default does nothing.
@@ -494,6 +501,10 @@ impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
         values: &HashSet<Value>,
     ) -> Result<Vec<(TableId, Row)>, CommitError> {
         (**self).rows_with(tables, values)
+    }
+
+    fn bound(&mut self, bound: Bound) {
+        (**self).bound(bound);
     }
 
     fn idle(&mut self) -> Result<(), CommitError> {

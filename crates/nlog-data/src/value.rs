@@ -69,6 +69,11 @@ impl<T: Pack + fmt::Display> Canonical<T> {
         self.packed.get()
     }
 
+    /// The number of bytes of the packed value.
+    pub(crate) fn bytes(&self) -> usize {
+        self.packed.bytes()
+    }
+
     /// Its canonical text, as Open vSwitch prints it.
     pub fn text(&self) -> Cow<'_, str> {
         match self.compared.get() {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns, Evaluator, Row,
-    Schema, TableId, Tables, Transaction, TransactionError, Value,
+    Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns, Evaluator,
+    Row, Schema, TableId, Tables, Transaction, TransactionError, Value,
 };
 use nlog_plan::Settings;
 use nlog_plan::query::Plan;
@@ -197,6 +197,10 @@ impl Evaluator for Dataflow {
 
     fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
         self.evaluator().commit_merged(transactions)
+    }
+
+    fn bound(&mut self, bound: Bound) {
+        self.evaluator().bound(bound);
     }
 
     fn idle(&mut self) -> Result<(), CommitError> {

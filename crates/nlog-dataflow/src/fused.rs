@@ -12,7 +12,7 @@
 //!   `probe` (key lookup in batches), `delta` (inserted and deleted rows), `sorted` (rows in order), `index`.
 //! - Rules: `pipeline` (from changed rows of one atom to rows of the head) with `probe_batch` (bindings that wait for a probe),
 //!   `keys` (the sort keys of a batch), `replaced` (rows that run together) and `pipeline_end`; `groups` (aggregates), `relation` (from rows to sets), `rule`,
-//!   `watch` and `watched` (sets that need no counts so far), `errors`, `fault` (failures that tests inject).
+//!   `bounded` (how far a transaction may go), `watch` and `watched` (sets that need no counts so far), `errors`, `fault` (failures that tests inject).
 //! - Transactions: `engine` (one transaction), `reading` (rows of relations), `inputs` (checks of transactions),
 //!   `merged` (several transactions in one pass), `output` and `raw_delta` (from symbols to values), `profile`,
 //!   `planning` (re-planning for the rows present), `saved` (an engine as bytes, and back).
@@ -23,6 +23,7 @@
 
 mod again;
 mod batch;
+mod bounded;
 pub(crate) mod delta;
 mod edit;
 pub(crate) mod engine;
@@ -64,7 +65,7 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns,
+    Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns,
     Delta as ValueDelta, Evaluator, Role, Row as ValueRow, RuleId, Schema, TableId, Transaction,
     TransactionError, Value,
 };
@@ -74,6 +75,7 @@ use crate::dataflow::{Options, StartError};
 use crate::panic::{message, refusal_of_all};
 use crate::processes::{Meeting, MeetingError};
 use crate::symbol::{Marks, Symbols};
+use bounded::Running;
 use delta::Delta;
 use engine::State;
 use errors::Refusal;
@@ -122,6 +124,8 @@ pub struct Engine {
     transactions: u64,
     /// The possible effects of changes under a plan. Computed when transactions are first merged.
     reaches: Option<Reaches>,
+    /// The bound of the next transaction.
+    bound: Option<Bound>,
     /// The work in progress, which the error names if it panics.
     phase: &'static str,
     /// Why the engine is broken: the first failure that left its state unknown.
@@ -160,6 +164,7 @@ impl Engine {
             gone: false,
             transactions: 0,
             reaches: None,
+            bound: None,
             phase: "starting",
             broken: None,
         }
@@ -183,6 +188,9 @@ impl Engine {
         let needed = changes.tables.iter().filter(|(table, _)| plan.relations[table.0 as usize].needed);
         let needed: Vec<(RelationId, Delta)> =
             needed.map(|(table, delta)| (RelationId(table.0), delta.clone())).collect();
+        let running =
+            |bound: &Bound| Arc::new(Running::new(bound.clone(), &plan.program, &self.state.symbols));
+        self.state.running = self.bound.as_ref().map(running);
         let changed = match &mut self.workers {
             Some(workers) => workers.run(&mut self.state, needed, !self.facts)?,
             None => self.state.run(needed, !self.facts),
@@ -242,6 +250,16 @@ impl Engine {
             Err(CommitError::Engine(why)) if self.broken.is_none() => Err(self.broken_by(why)),
             other => other,
         }
+    }
+
+    /// The same, for what the bound of the next transaction is for.
+    fn guarded_transaction<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, CommitError>,
+    ) -> Result<T, CommitError> {
+        let result = self.guarded(work);
+        self.bound = None;
+        result
     }
 
     /// The work of the engine since it was started, and its present contents.
@@ -445,7 +463,7 @@ impl Engine {
     /// Commits a transaction and returns its delta as symbols, without converting them to values. For callers that
     /// process many rows: see [`RawDelta`].
     pub fn commit_words(&mut self, transaction: &ColumnTransaction) -> Result<RawDelta<'_>, CommitError> {
-        let outputs = self.guarded(|engine| {
+        let outputs = self.guarded_transaction(|engine| {
             // Collect first: the returned symbols must stay valid.
             engine.collect_symbols(COLLECT_BUSY)?;
             engine.plan_for_columns(transaction)?;
@@ -542,7 +560,7 @@ impl Evaluator for Engine {
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        self.guarded(|engine| {
+        self.guarded_transaction(|engine| {
             engine.plan_for(std::slice::from_ref(transaction))?;
             let changes = engine.inputs.apply(transaction, &engine.state.symbols);
             engine.gone |= changes.is_err();
@@ -551,6 +569,7 @@ impl Evaluator for Engine {
     }
 
     fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
+        self.bound = None;
         self.guarded(|engine| engine.commit_together(transactions))
     }
 
@@ -577,7 +596,7 @@ impl Evaluator for Engine {
     }
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
-        self.guarded(|engine| {
+        self.guarded_transaction(|engine| {
             engine.plan_for_columns(transaction)?;
             let changes = engine.apply_columns(transaction)?;
             let (outputs, changes) = engine.run(changes)?;
@@ -590,6 +609,10 @@ impl Evaluator for Engine {
                 redundant_deletes: changes.redundant_deletes,
             })
         })
+    }
+
+    fn bound(&mut self, bound: Bound) {
+        self.bound = Some(bound);
     }
 
     fn idle(&mut self) -> Result<(), CommitError> {

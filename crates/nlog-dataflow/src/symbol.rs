@@ -17,6 +17,7 @@ mod saved;
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use nlog_data::state::write_value;
@@ -70,6 +71,8 @@ pub(crate) struct Symbols {
     /// By shard, the hashes of the values.
     hashes: [ValueHashes; SHARDS as usize],
     homes: Homes,
+    /// The bytes of all values that were new, also of those that are gone.
+    bytes_made: AtomicU64,
 }
 
 /// The hash of a value that determines the home of a row.
@@ -137,6 +140,7 @@ impl Symbols {
             tuples: RwLock::default(),
             hashes: Default::default(),
             homes: Homes::Shared,
+            bytes_made: AtomicU64::new(0),
         }
     }
 
@@ -216,6 +220,7 @@ impl Symbols {
         };
         let found = find(&read(lock));
         let number = found.unwrap_or_else(|| {
+            self.bytes_made.fetch_add(value.bytes(), Ordering::Relaxed);
             let mut table = lock.write().unwrap_or_else(PoisonError::into_inner);
             let number = table.intern(value, hash);
             // Before the lock is released, and with it the number.
@@ -223,6 +228,11 @@ impl Symbols {
             number
         });
         (number + FIRST) * SHARDS + shard
+    }
+
+    /// The bytes of all values that were new so far.
+    pub(crate) fn bytes_made(&self) -> u64 {
+        self.bytes_made.load(Ordering::Relaxed)
     }
 
     /// The value of a symbol.

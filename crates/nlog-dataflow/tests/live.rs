@@ -59,7 +59,7 @@ fn reference(
     match reference.commit(inputs) {
         Ok(_) => Ok(reference),
         Err(CommitError::Refused(error)) => Err(error),
-        Err(CommitError::Engine(why)) => panic!("{why}"),
+        Err(error) => panic!("{error}"),
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::support::generate::{Case, FEATURES};
-use crate::support::setup::{Setup, start};
+use crate::support::setup::{Setup, start, stopped};
 use crate::support::{ENGINES, Random, Runs, statistics};
 use nlog::Program;
 use nlog_data::{Evaluator, Role, Row, TableId, Tables, Transaction};
@@ -163,6 +163,51 @@ fn final_statistics(case: &Case, program: &Arc<Program>) -> Statistics {
         runs.commit(&transaction);
     }
     runs.statistics()
+}
+
+/// Engines that stop each transaction at small bounds before they take it, alone and with others.
+fn stopping(case: &Case, seed: u64, program: &Arc<Program>) -> Vec<Setup> {
+    let mut random = Random::new(seed);
+    let plannings = plannings(program, final_statistics(case, program), &mut random);
+    let setup = |workers: usize| {
+        let (planned, planning) = plannings[(seed as usize + workers) % plannings.len()].clone();
+        let columns = (seed as usize + workers).is_multiple_of(3);
+        Setup { stops: true, planned, planning, columns, ..Setup::new(Kind::Fused, workers) }
+    };
+    vec![setup(1), setup(2)]
+}
+
+/// Runs a case in engines that stop transactions at small bounds. Returns a difference to the reference as an error.
+fn stopped_difference(case: &Case, seed: u64) -> Result<(), String> {
+    let Some(program) = case.compile() else { return Ok(()) };
+    let mut runs = Runs::alone(&program, &Tables::All, seed.is_multiple_of(2));
+    stopping(case, seed, &program).into_iter().for_each(|setup| runs.add(setup));
+    for step in 0..case.steps() {
+        let transaction = case.transaction(step, &program, &mut |table| runs.inputs(table));
+        runs.commit(&transaction);
+        if !runs.agreed() {
+            return Err(format!("step {step}:\n{}", runs.difference()));
+        }
+    }
+    if runs.contents_are_equal() { Ok(()) } else { Err("the contents differ".to_owned()) }
+}
+
+#[test]
+fn d2_a_transaction_that_is_stopped_anywhere_leaves_no_trace() {
+    let seeds = seeds!("d2_a_transaction_that_is_stopped_anywhere_leaves_no_trace", 60);
+    let (cases, is_whole) = (seeds.len(), seeds.is_whole());
+    let before = stopped();
+    for seed in seeds {
+        let case = Case::random(seed + 2_000_000);
+        if stopped_difference(&case, seed).is_err() {
+            fail(case, seed, &|case| stopped_difference(case, seed));
+        }
+    }
+    let stopped = stopped() - before;
+    println!("in {cases} cases, {stopped} transactions were stopped");
+    if is_whole {
+        assert!(stopped > 5 * cases, "too few transactions are stopped: {stopped}");
+    }
 }
 
 /// Runs a case in the reference and, if `engines` is set, in all engines. Returns a difference as an error.

@@ -54,7 +54,7 @@ fn keeps(engine: &mut Engine, lines: &[&str]) -> Vec<Result<(usize, usize), Tran
     let line = |line: &&str| match engine.commit(&transaction(&program, line)) {
         Ok(_) => Ok(kept(engine, "of")),
         Err(nlog_data::CommitError::Refused(error)) => Err(error),
-        Err(nlog_data::CommitError::Engine(why)) => panic!("{why}"),
+        Err(error) => panic!("{error}"),
     };
     lines.iter().map(line).collect()
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, ErrorCode, Evaluator, Memories,
-    Row, Schema, TableId, Tables, Transaction, TransactionError, Value, no_memory,
+    Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, ErrorCode, Evaluator,
+    Memories, Row, Schema, TableId, Tables, Transaction, TransactionError, Value, no_memory,
 };
 
 use crate::form::Form;
@@ -34,6 +34,8 @@ pub struct Hooked<E> {
     now: Option<u64>,
     /// The memories that the next transaction restores.
     restoring: Memories,
+    /// The bound of the next transaction.
+    bound: Option<Bound>,
     /// The accepted transactions that can be undone, oldest first. `None` before the first checkpoint.
     past: Option<Vec<Past>>,
     /// Why nothing works any more.
@@ -68,6 +70,7 @@ impl<E: Evaluator> Hooked<E> {
             make,
             now: None,
             restoring: Memories::new(),
+            bound: None,
             past: None,
             broken: None,
         })
@@ -109,10 +112,11 @@ impl<E: Evaluator> Hooked<E> {
             return Err(CommitError::Engine(why.clone()));
         }
         let mut memories = std::mem::take(&mut self.restoring);
+        let bound = self.bound.take();
         self.check_targets(transaction)?;
         let now = self.now.max(take_now(&mut memories));
         let mut targets = Transaction::default();
-        let result = self.attempt(transaction, tick, &memories, &mut targets, commit);
+        let result = self.attempt(transaction, tick, (&memories, bound), &mut targets, commit);
         let failed = match &result {
             Ok(_) => {
                 let past = Past { targets, now: std::mem::replace(&mut self.now, now.max(tick)) };
@@ -120,7 +124,7 @@ impl<E: Evaluator> Hooked<E> {
                 None
             }
             Err(CommitError::Engine(why)) => Some(why.clone()),
-            Err(CommitError::Refused(_)) => {
+            Err(CommitError::Refused(_) | CommitError::Stopped(_)) => {
                 let mut stages = self.stages.iter_mut();
                 stages.try_for_each(|stage| stage.undo(&self.make)).err()
             }
@@ -148,17 +152,26 @@ impl<E: Evaluator> Hooked<E> {
         &mut self,
         transaction: &T,
         tick: Option<u64>,
-        memories: &Memories,
+        (memories, bound): (&Memories, Option<Bound>),
         targets: &mut Transaction,
         commit: impl FnOnce(&mut E, &T) -> Result<R, CommitError>,
     ) -> Result<R, CommitError> {
         for stage in &mut self.stages {
+            if let Some(bound) = &bound {
+                stage.bound(bound);
+            }
             if let Err(error) = stage.run(transaction, tick, memories, targets) {
+                if let CommitError::Stopped(_) = error {
+                    return Err(error);
+                }
                 // Errors of input tables precede those of derived tables, and a stage does not have all input
                 // tables.
                 let first = self.evaluator.check(&transaction.rows()).err();
                 return Err(first.map_or(error, CommitError::Refused));
             }
+        }
+        if let Some(bound) = bound {
+            self.evaluator.bound(bound);
         }
         if targets.is_empty() {
             return commit(&mut self.evaluator, transaction);
@@ -260,6 +273,10 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
         self.run(transaction, None, E::commit_columns)
+    }
+
+    fn bound(&mut self, bound: Bound) {
+        self.bound = Some(bound);
     }
 
     fn idle(&mut self) -> Result<(), CommitError> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog::hook::Wiring;
 use nlog_data::{
-    CommitError, Delta, ErrorCode, Evaluator, Memories, Role, Row, RuleId, TableDelta, TableId, Tables,
-    Transaction, TransactionError,
+    Bound, CommitError, Delta, ErrorCode, Evaluator, Memories, Role, Row, RuleId, TableDelta, TableId,
+    Tables, Transaction, TransactionError,
 };
 
 use crate::form::Form;
@@ -36,6 +36,8 @@ pub(crate) struct Stage<E> {
     hooks: Vec<(Wiring, Box<dyn Hook>)>,
     /// The part of the pending transaction that was applied here.
     done: Done,
+    /// The bound of the next transaction.
+    bound: Option<Bound>,
 }
 
 #[derive(Default)]
@@ -81,11 +83,18 @@ impl<E: Evaluator> Stage<E> {
                 .map(|wire| (wire.wiring.clone(), registry::make(&wire.wiring)))
                 .collect(),
             done: Done::default(),
+            bound: None,
         })
     }
 
     pub(crate) fn hooks(&self) -> impl Iterator<Item = (&Wiring, &dyn Hook)> {
         self.hooks.iter().map(|(wiring, hook)| (wiring, &**hook))
+    }
+
+    /// Bounds the next transaction.
+    pub(crate) fn bound(&mut self, bound: &Bound) {
+        // If the stage has nothing to commit, its evaluator must not keep the bound for a later transaction.
+        self.bound = Some(bound.clone());
     }
 
     /// Runs a transaction to the end of this stage, and adds the changes of its targets to those of earlier
@@ -140,6 +149,7 @@ impl<E: Evaluator> Stage<E> {
 
     /// Commits a transaction. Returns the changes of sources and inputs.
     fn commit(&mut self, transaction: &impl Form, changes: &Transaction) -> Result<Delta, CommitError> {
+        let bound = self.bound.take();
         let mut part = transaction.part(&self.inputs);
         let changes = changes.part(&self.inputs);
         part.insert.extend(changes.insert);
@@ -147,9 +157,12 @@ impl<E: Evaluator> Stage<E> {
         if self.settled && part.is_empty() {
             return Ok(Delta::default());
         }
+        if let Some(bound) = bound {
+            self.evaluator.bound(bound);
+        }
         let committed = self.evaluator.commit(&part).map_err(|error| match error {
             CommitError::Refused(error) => self.in_whole_program(error).into(),
-            error @ CommitError::Engine(_) => error,
+            error @ (CommitError::Stopped(_) | CommitError::Engine(_)) => error,
         })?;
         self.done.committed = Some(Delta::default());
         let mut delta = committed.delta;

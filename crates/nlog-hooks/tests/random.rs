@@ -13,8 +13,8 @@ use crate::support::{
 use nlog::Program;
 use nlog::hook::Wiring;
 use nlog_data::{
-    ColumnTransaction, CommitError, Committed, Delta, Evaluator, Inputs, Role, Row, TableDelta, TableId,
-    Tables, Transaction, TransactionError, Value,
+    Bound, Cancel, ColumnTransaction, CommitError, Committed, Delta, Evaluator, Inputs, Most, Progress, Role,
+    Row, TableDelta, TableId, Tables, Transaction, TransactionError, Value,
 };
 use nlog_hooks::Hooked;
 use nlog_reference::Reference;
@@ -233,7 +233,7 @@ impl<'a> Oracle<'a> {
         match anew.commit(&all) {
             Ok(_) => {}
             Err(CommitError::Refused(error)) => return Err(Some(error)),
-            Err(CommitError::Engine(why)) => panic!("{why}"),
+            Err(error @ (CommitError::Stopped(_) | CommitError::Engine(_))) => panic!("{error}"),
         }
         let ids = schema.iter().map(|(id, _)| id);
         let tables: BTreeMap<TableId, BTreeSet<Row>> =
@@ -264,15 +264,41 @@ fn take(run: &mut Run, step: &Step, by_columns: bool) -> Result<Committed, Commi
     }
 }
 
+/// Takes a step with small bounds first, and without one when all of them were too small. Engines that know no bounds take
+/// it at once. Returns also how often it was stopped.
+fn take_within(
+    run: &mut Run,
+    step: &Step,
+    by_columns: bool,
+    random: &mut Random,
+) -> (Result<Committed, CommitError>, usize) {
+    let mut stopped = 0;
+    for size in [2, 6, 20] {
+        let cancel = Cancel::default();
+        if random.chance(10) {
+            cancel.cancel();
+        }
+        let most = Most { rows: random.below(size), ..Most::ANY };
+        run.bound(Bound { most, cancel, progress: Progress::default() });
+        match take(run, step, by_columns) {
+            Err(CommitError::Stopped(_)) => stopped += 1,
+            other => return (other, stopped),
+        }
+    }
+    (take(run, step, by_columns), stopped)
+}
+
 #[derive(Debug, Default)]
 struct Tally {
+    /// The number of times that a transaction was stopped at its bound.
+    stopped: usize,
     accepted: usize,
     /// The number of these that changed a hook's target.
     hooked: usize,
     refused: BTreeMap<&'static str, usize>,
 }
 
-fn run_case(seed: u64, tally: &mut Tally) -> Result<(), String> {
+fn run_case(seed: u64, stops: bool, tally: &mut Tally) -> Result<(), String> {
     let mut random = Random::new(seed);
     let case = Case::random(&mut random);
     let program = compile(&case.text);
@@ -289,7 +315,15 @@ fn run_case(seed: u64, tally: &mut Tally) -> Result<(), String> {
         let step = case.step(&mut random, &program, &mut now, &oracle.inputs);
         let by_columns = random.chance(50);
         let _ = writeln!(told, "{step:?}");
-        let results: Vec<_> = runs.iter_mut().map(|run| take(run, &step, by_columns)).collect();
+        let take = |run: &mut Run| match stops {
+            false => take(run, &step, by_columns),
+            true => {
+                let (result, stopped) = take_within(run, &step, by_columns, &mut random);
+                tally.stopped += stopped;
+                result
+            }
+        };
+        let results: Vec<_> = runs.iter_mut().map(take).collect();
         let lines: Vec<String> = results.iter().map(|result| said(result, &schema)).collect();
         if lines.iter().any(|other| *other != lines[0]) {
             return Err(format!("{}\n{told}{lines:#?}", case.text));
@@ -341,7 +375,7 @@ fn all_engines_say_what_computing_anew_says() {
     let seeds = test_random::seeds!("all_engines_say_what_computing_anew_says", 60);
     let is_whole = seeds.is_whole();
     for seed in seeds {
-        if let Err(why) = run_case(seed, &mut tally) {
+        if let Err(why) = run_case(seed, false, &mut tally) {
             panic!("seed {seed}:\n{why}");
         }
     }
@@ -353,5 +387,22 @@ fn all_engines_say_what_computing_anew_says() {
         for code in ["not-an-input", "duplicate-key", "key-conflict", "overflow", "range"] {
             assert!(tally.refused.get(code).is_some_and(|count| *count > 3), "{code} is tried: {tally:?}");
         }
+    }
+}
+
+/// A transaction may be stopped in the evaluator of any hook's sources, or in that of the whole program.
+#[test]
+fn d2_a_transaction_that_is_stopped_leaves_no_trace_in_hooks() {
+    let mut tally = Tally::default();
+    let seeds = test_random::seeds!("d2_a_transaction_that_is_stopped_leaves_no_trace_in_hooks", 40);
+    let (cases, is_whole) = (seeds.len() as usize, seeds.is_whole());
+    for seed in seeds {
+        if let Err(why) = run_case(seed + 1_000_000, true, &mut tally) {
+            panic!("seed {seed}:\n{why}");
+        }
+    }
+    println!("{tally:?}");
+    if is_whole {
+        assert!(tally.stopped > 5 * cases, "too few are stopped: {tally:?}");
     }
 }

@@ -53,7 +53,7 @@ impl Change {
                     Some(faults) => refused(&faults),
                     None => ChangeError::Refused(format!("the rules refuse the change: {why}")),
                 },
-                CommitError::Engine(_) => ChangeError::Failed(error.to_string()),
+                CommitError::Stopped(_) | CommitError::Engine(_) => ChangeError::Failed(error.to_string()),
             })?;
             follow(&mut after, number, &committed.delta);
         }

@@ -223,7 +223,9 @@ impl<'a> Stage<'a> {
         match reference {
             Ok(committed) => Ok(Ok(committed.delta)),
             Err(CommitError::Refused(error)) => Ok(Err(error)),
-            Err(error @ CommitError::Engine(_)) => Err(Failure::new(place, error.to_string())),
+            Err(error @ (CommitError::Stopped(_) | CommitError::Engine(_))) => {
+                Err(Failure::new(place, error.to_string()))
+            }
         }
     }
 

@@ -232,7 +232,9 @@ fn rows_of(past: Past, engine: &mut dyn Evaluator) -> Result<Option<Origins>, Fa
     match past.load(engine) {
         Ok(origins) => Ok(Some(origins)),
         Err(CommitError::Refused(_)) => Ok(None),
-        Err(error @ CommitError::Engine(_)) => Err(Failure::Outside(error.to_string())),
+        Err(error @ (CommitError::Stopped(_) | CommitError::Engine(_))) => {
+            Err(Failure::Outside(error.to_string()))
+        }
     }
 }
 

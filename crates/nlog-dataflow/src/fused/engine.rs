@@ -12,6 +12,7 @@ use std::sync::Arc;
 use nlog_data::{Role, TableId};
 use nlog_plan::query::{Plan, RelationId};
 
+use super::bounded::Running;
 use super::delta::{Delta, TooMany};
 use super::edit::Edit;
 use super::errors::{Errors, Refusal};
@@ -62,6 +63,8 @@ pub(crate) struct State {
     pub(crate) touched: u64,
     /// With several workers, the indexes that have had rows.
     pub(crate) filled: Filled,
+    /// The bound of the running transaction, if it has one.
+    pub(crate) running: Option<Arc<Running>>,
 }
 
 /// The rows that a relation's rules have derived so far in a transaction.
@@ -132,6 +135,7 @@ impl State {
             twice: None,
             touched: 0,
             filled: Filled::none(indexes.len()),
+            running: None,
             plan,
             symbols,
             placement,
@@ -208,8 +212,15 @@ impl State {
         self.refusal()
     }
 
-    /// Fails with the least error of the transaction, if there is one.
+    /// Fails if the transaction is stopped at its bound.
+    pub(crate) fn stopped(&self) -> Result<(), Refusal> {
+        let stopped = self.running.as_ref().and_then(|running| running.stopped());
+        stopped.map_or(Ok(()), |stopped| Err(Refusal::Stopped(stopped)))
+    }
+
+    /// Fails with the least error of the transaction, if there is one. Of one that is stopped, the others say nothing.
     pub(crate) fn refusal(&self) -> Result<(), Refusal> {
+        self.stopped()?;
         self.errors.refusal(&self.plan, &self.symbols).map_or(Ok(()), Err)
     }
 
@@ -299,6 +310,7 @@ impl State {
     /// occur several times.
     pub(crate) fn derive(&mut self, relation: usize) -> Result<Delta, Refusal> {
         let mut derivation = self.begin(relation);
+        self.stopped()?;
         self.finish(&mut derivation)
     }
 
@@ -309,13 +321,17 @@ impl State {
         let mut derivation = Derivation { relation, rules: Vec::new(), too_many: false, pending };
         for of_rule in derivation.pending.chunk_by(|a, b| a.rule == b.rule) {
             let rule = &mut self.rules[of_rule[0].rule];
+            if let Some(running) = &self.running {
+                running.begin(rule.id);
+            }
             let columns = self.relations[relation].columns;
             let mut own = Delta::new(rule.groups.as_ref().map_or(columns, Groups::width));
             let mut failures = Vec::new();
             for at in of_rule {
                 let part = &mut rule.parts[at.part];
                 let pipeline = &mut part.pipelines[at.pipeline];
-                if pipeline.is_idle(&self.indexes, &self.filled) {
+                let is_stopped = self.running.as_ref().is_some_and(|running| running.is_stopped());
+                if is_stopped || pipeline.is_idle(&self.indexes, &self.filled) {
                     continue;
                 }
                 let once;
@@ -333,6 +349,8 @@ impl State {
                     too_many: &mut derivation.too_many,
                     me: self.placement.me,
                     peers: self.placement.peers,
+                    rule: rule.id,
+                    running: self.running.as_deref(),
                 };
                 self.touched += pipeline.run(rows, &mut context);
             }
@@ -443,6 +461,7 @@ impl State {
             if accepted { groups.trace.publish_if_touched() } else { groups.trace.discard() }
         }
         self.errors = Errors::default();
+        self.running = None;
     }
 
     /// Counts the rows of a watched relation from now on, between two transactions. Derives them again, which takes as long as it

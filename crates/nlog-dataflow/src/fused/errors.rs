@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use nlog_data::{CommitError, DerivedCause, DerivedError, MOST_FORBIDDEN, Row as ValueRow, RuleId};
+use nlog_data::{CommitError, DerivedCause, DerivedError, MOST_FORBIDDEN, Row as ValueRow, RuleId, Stopped};
 use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ fn values(row: &[Symbol], symbols: &Symbols) -> ValueRow {
 }
 
 /// Why a transaction is refused.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Rules fail on derived rows, or derived rows violate a key or are forbidden.
     Derived(DerivedError),
@@ -51,12 +51,15 @@ pub(crate) enum Refusal {
     /// The rows of the relation were watched and may need counts. No answer to a caller: once they are counted, the
     /// transaction runs again.
     Uncounted(RelationId),
+    /// The transaction is stopped at its bound.
+    Stopped(Stopped),
 }
 
 impl Refusal {
     /// The public error.
     pub(crate) fn into_error(self, plan: &Plan) -> CommitError {
         let error = match self {
+            Refusal::Stopped(stopped) => return stopped.into(),
             Refusal::Derived(error) => error,
             Refusal::TooMany(relation) => {
                 DerivedError { table: plan.table_of(relation), cause: DerivedCause::TooManyWays }
@@ -118,8 +121,8 @@ impl Errors {
     /// Notes a refusal that one of several workers has met: it goes on, because the others count on its packets.
     pub(crate) fn note(&mut self, refusal: &Refusal) {
         let (noted, relation) = match refusal {
-            // Errors of derived rows are counted here already.
-            Refusal::Derived(_) => return,
+            // Errors of derived rows are counted here already, and all workers see that the transaction is stopped.
+            Refusal::Derived(_) | Refusal::Stopped(_) => return,
             Refusal::TooMany(relation) => (&mut self.too_many, *relation),
             Refusal::Uncounted(relation) => (&mut self.uncounted, *relation),
         };

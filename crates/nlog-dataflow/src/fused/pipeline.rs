@@ -6,9 +6,11 @@
 
 use std::collections::HashSet;
 
+use nlog_data::RuleId;
 use nlog_plan::query::{IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, Start, Step};
 use serde::{Deserialize, Serialize};
 
+use super::bounded::{Meter, Running};
 use super::delta::{Delta, Diff};
 use super::index::{Fit, Index};
 use super::keys::{Keys, Place};
@@ -109,6 +111,16 @@ pub(crate) struct Context<'a> {
     /// This worker's number, and the number of workers.
     pub(crate) me: usize,
     pub(crate) peers: usize,
+    /// The rule, and the bound of the transaction, if it has one.
+    pub(crate) rule: RuleId,
+    pub(crate) running: Option<&'a Running>,
+}
+
+impl Context<'_> {
+    /// The rows of the result so far, and their width.
+    fn made(&self) -> (usize, usize) {
+        (self.out.len(), self.out.width())
+    }
 }
 
 impl Pipeline {
@@ -191,12 +203,9 @@ impl Pipeline {
 
     /// Continues with bindings that another worker sent to a probe. Returns the number of bindings found.
     pub(crate) fn receive(&mut self, probe: usize, parcel: &Parcel, context: &mut Context<'_>) -> u64 {
-        let mut flow = Flow { end: &mut self.end, may_fail: self.may_fail, bindings: 0 };
+        let mut flow = Flow::new(&mut self.end, self.may_fail, context);
         flow.receive(parcel, &mut self.probes[probe..], context);
-        for at in probe..self.probes.len() {
-            flow.work_off(&mut self.probes[at..], context);
-            self.probes[at].batch.shrink();
-        }
+        flow.finish(&mut self.probes[probe..], context);
         let found = flow.bindings;
         self.work.bindings += found;
         self.forget_after(found);
@@ -205,16 +214,14 @@ impl Pipeline {
 
     /// Drops unsent bindings that a refused transaction left behind.
     pub(crate) fn drop_parcels(&mut self) {
-        for probe in &mut self.probes {
-            probe.parcels.clear();
-        }
+        self.probes.iter_mut().for_each(|probe| probe.parcels.clear());
     }
 
     /// Runs changed rows through the pipeline. A pipeline without a starting atom takes one row without columns.
     /// Returns the number of rows touched: starting rows, and bindings that probes found.
     pub(crate) fn run(&mut self, rows: &Delta, context: &mut Context<'_>) -> u64 {
         let (start, derived) = (std::time::Instant::now(), context.out.len());
-        let mut flow = Flow { end: &mut self.end, may_fail: self.may_fail, bindings: 0 };
+        let mut flow = Flow::new(&mut self.end, self.may_fail, context);
         let (me, peers, symbols) = (context.me, context.peers, context.symbols);
         let divide = self.divide.as_deref();
         let is_own = |row: &[Symbol]| {
@@ -229,6 +236,9 @@ impl Pipeline {
         let mut binding = Binding::default();
         let mut of_others = 0;
         for (at, (row, diff)) in rows.rows().enumerate() {
+            if flow.stops(context) {
+                break;
+            }
             if !self.fit.fits(row) || (!done.is_empty() && done.contains(&at)) {
                 continue;
             }
@@ -250,10 +260,7 @@ impl Pipeline {
                 flow.pass_on(binding, diff, probes, context);
             });
         }
-        for at in 0..self.probes.len() {
-            flow.work_off(&mut self.probes[at..], context);
-            self.probes[at].batch.shrink();
-        }
+        flow.finish(&mut self.probes, context);
         let found = flow.bindings;
         let work = &mut self.work;
         work.runs += 1;
@@ -386,9 +393,36 @@ struct Flow<'a> {
     end: &'a mut PipelineEnd,
     may_fail: bool,
     bindings: u64,
+    meter: Meter<'a>,
 }
 
-impl Flow<'_> {
+impl<'a> Flow<'a> {
+    fn new(end: &'a mut PipelineEnd, may_fail: bool, context: &Context<'a>) -> Self {
+        let meter = Meter::new(context.running, context.rule, context.out.len());
+        Flow { end, may_fail, bindings: 0, meter }
+    }
+
+    /// Whether the transaction is stopped.
+    #[inline]
+    fn stops(&mut self, context: &Context<'_>) -> bool {
+        self.meter.stops(context.made(), self.bindings, context.symbols)
+    }
+
+    /// Processes what still waits for these probes, and counts the rest of what was done. A run that is stopped leaves nothing
+    /// behind.
+    fn finish(&mut self, probes: &mut [Probe], context: &mut Context<'_>) {
+        for at in 0..probes.len() {
+            self.work_off(&mut probes[at..], context);
+            probes[at].batch.shrink();
+        }
+        if self.meter.counts(context.made(), self.bindings, context.symbols) {
+            for probe in probes {
+                probe.batch.clear();
+                probe.parcels.clear();
+            }
+        }
+    }
+
     /// Runs deleted rows together with their replacements. Returns the positions of those for which that was possible.
     fn run_pairs(
         &mut self,
@@ -494,6 +528,9 @@ impl Flow<'_> {
     /// Processes the first probe's batch.
     fn work_off(&mut self, probes: &mut [Probe], context: &mut Context<'_>) {
         let Some((probe, later)) = probes.split_first_mut() else { return };
+        if self.stops(context) {
+            return probe.batch.clear();
+        }
         *context.too_many |= probe.batch.sort(probe.keep.len()).is_err();
         if probe.batch.bindings.diffs.is_empty() {
             return;
@@ -526,6 +563,9 @@ impl Flow<'_> {
         let (words, mut key) = (probe.key.len(), Vec::with_capacity(probe.key.len()));
         let is_sparse = finder.is_sparse(keys.len());
         for (number, place) in keys.iter().enumerate() {
+            if self.stops(context) {
+                return;
+            }
             if is_sparse && number.is_multiple_of(AHEAD) {
                 let ahead = keys[number..].iter().take(AHEAD);
                 finder.expect(|into| ahead.for_each(|place| place.put_key(words, into)));

@@ -122,7 +122,17 @@ impl State {
         let (mut too_many, mut failures) = (false, Vec::new());
         let (symbols, indexes) = (&self.symbols, &self.indexes);
         let (failed, too) = (&mut failures, &mut too_many);
-        let mut context = Context { symbols, indexes, out, failures: failed, too_many: too, me: 0, peers: 1 };
+        let mut context = Context {
+            symbols,
+            indexes,
+            out,
+            failures: failed,
+            too_many: too,
+            me: 0,
+            peers: 1,
+            rule: self.rules[rule].id,
+            running: None,
+        };
         pipeline.run(&rows, &mut context);
         if too_many { Err(Refusal::TooMany(plan.head)) } else { Ok(failures) }
     }

@@ -282,6 +282,9 @@ impl State {
             return;
         };
         let Some((_, own)) = derivation.rules.iter_mut().find(|(rule, _)| *rule == at.rule) else { return };
+        if self.running.as_ref().is_some_and(|running| running.is_stopped()) {
+            return;
+        }
         let mut failures = Vec::new();
         let mut context = Context {
             symbols: &self.symbols,
@@ -291,6 +294,8 @@ impl State {
             too_many: &mut derivation.too_many,
             me: self.placement.me,
             peers: self.placement.peers,
+            rule: self.rules[at.rule].id,
+            running: self.running.as_deref(),
         };
         let rule = &mut self.rules[at.rule];
         self.touched += rule.parts[at.part].pipelines[at.pipeline].receive(probe, parcel, &mut context);
@@ -321,6 +326,8 @@ impl State {
     }
 
     fn settle_own(&mut self, derivation: &mut Derivation) -> Result<(), Refusal> {
+        // Rows of other workers may be missing.
+        self.stopped()?;
         let derived = self.finish(derivation)?;
         if derived.is_empty() { Ok(()) } else { self.settle_rows(derivation.relation, derived) }
     }

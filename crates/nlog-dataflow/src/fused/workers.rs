@@ -10,6 +10,7 @@ use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
 
 use super::again::Again;
+use super::bounded::Running;
 use super::delta::Delta;
 use super::engine::State;
 use super::errors::{Errors, Refusal};
@@ -22,8 +23,9 @@ use crate::symbol::{Marks, Symbols};
 /// An order to a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Run changes of inputs through the rules. The flag tells whether to derive the facts as well.
-    Run(Arc<Vec<(RelationId, Delta)>>, bool),
+    /// Run changes of inputs through the rules. The flag tells whether to derive the facts as well. Only workers of this process
+    /// see the bound.
+    Run(Arc<Vec<(RelationId, Delta)>>, bool, #[serde(skip)] Option<Arc<Running>>),
     /// End the transaction: publish or drop its changes.
     End(bool),
     /// Merge what transactions changed: no transaction waits.
@@ -126,7 +128,7 @@ impl Workers {
         facts: bool,
     ) -> Result<Result<Changed, Refusal>, Lost> {
         let changes = Arc::new(changes);
-        self.others.tell(&Order::Run(Arc::clone(&changes), facts))?;
+        self.others.tell(&Order::Run(Arc::clone(&changes), facts, state.running.clone()))?;
         run(state, self.others.as_mut(), &changes, facts)?;
         let mut changed: BTreeMap<RelationId, (Delta, Option<Attributed>)> = BTreeMap::new();
         let mut own = state.take_changed();
@@ -240,7 +242,8 @@ pub(crate) fn serve(
 ) -> Result<(), Lost> {
     while let Some(order) = superior.order()? {
         let answer = match order {
-            Order::Run(changes, facts) => {
+            Order::Run(changes, facts, running) => {
+                state.running = running;
                 run(state, superior, &changes, facts)?;
                 // Worker 0 chooses the error to report from the errors of all workers.
                 let errors = std::mem::take(&mut state.errors);
@@ -308,7 +311,7 @@ mod tests {
             let mut delta = Delta::new(2);
             let row = Symbols::new().intern(&Value::Int(row));
             delta.push(&[row, row], 1);
-            [Order::Run(Arc::new(vec![(a, delta)]), false), Order::End(true)]
+            [Order::Run(Arc::new(vec![(a, delta)]), false, None), Order::End(true)]
         };
         let recent = |orders: Vec<Order>| {
             let mut state = part(&plan, &Arc::new(Symbols::new()), false, 1, 2);

@@ -34,7 +34,7 @@ impl Message {
     fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
         match self {
             Message::Packet(packet) => packet.translate(each),
-            Message::Order(Order::Run(changes, _)) => {
+            Message::Order(Order::Run(changes, ..)) => {
                 let changes = Arc::make_mut(changes).iter_mut();
                 changes.flat_map(|(_, delta)| delta.symbols_mut(0)).for_each(each);
             }
@@ -181,8 +181,9 @@ mod tests {
         rows.push_words(values.iter().map(|value| here.intern(value)), 3);
         rows.push_words(values.iter().rev().map(|value| here.intern(value)), -1);
         let changes = vec![(RelationId(4), rows)];
-        let bytes = encode(Message::Order(Order::Run(Arc::new(changes), true)), &here).expect("it is small");
-        let Ok(Message::Order(Order::Run(changes, true))) = decode(&bytes, &there) else {
+        let bytes =
+            encode(Message::Order(Order::Run(Arc::new(changes), true, None)), &here).expect("it is small");
+        let Ok(Message::Order(Order::Run(changes, true, None))) = decode(&bytes, &there) else {
             panic!("an order")
         };
         let [(RelationId(4), rows)] = changes.as_slice() else { panic!("{changes:?}") };

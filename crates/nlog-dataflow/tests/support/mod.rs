@@ -163,6 +163,7 @@ fn said(result: Result<Committed, CommitError>, txn: u64, schema: &Schema) -> St
             format!(" {:?}", error.rule)
         }
         Err(CommitError::Engine(why)) => format!("engine: {why}"),
+        Err(CommitError::Stopped(why)) => format!("stopped: {why}"),
     };
     let line = String::from_utf8(line).expect("JSON is text");
     format!("{}\0{more}", line.trim_end())

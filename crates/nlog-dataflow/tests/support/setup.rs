@@ -1,13 +1,14 @@
 //! Setups: the engine that runs a program, the processes that share the work, and the source of the plan.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, Role, Row, Schema,
-    TableId, Transaction, TransactionError, state,
+    Bound, Cancel, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, Most,
+    Progress, Role, Row, Schema, TableId, Transaction, TransactionError, state,
 };
 use nlog_dataflow::processes::Meeting;
 use nlog_dataflow::{Dataflow, Kind, Options};
@@ -34,6 +35,8 @@ pub(crate) struct Setup {
     pub(crate) restores: bool,
     /// Settings with which the engine re-plans at random moments.
     pub(crate) replans: Vec<Settings>,
+    /// Whether each transaction is stopped at small bounds before it runs.
+    pub(crate) stops: bool,
     /// Whether transactions and deltas are passed as columns.
     pub(crate) columns: bool,
     /// The same program, written differently.
@@ -53,6 +56,7 @@ impl Setup {
             reloads: false,
             restores: false,
             replans: Vec::new(),
+            stops: false,
             columns: false,
             program: None,
         }
@@ -68,7 +72,11 @@ impl Setup {
             (_, true) => ", restored",
             _ => "",
         };
-        let columns = if *columns { ", by columns" } else { "" };
+        let columns = match (*columns, self.stops) {
+            (true, _) => ", by columns",
+            (_, true) => ", stopped",
+            _ => "",
+        };
         let written = if program.is_some() { ", in another order" } else { "" };
         format!("{engine:?}, {workers} workers,{shared} {planned}{reloads}{replans}{columns}{written}")
     }
@@ -96,6 +104,7 @@ impl Setup {
         } else {
             start()
         };
+        let engine = if self.stops { Box::new(Stopping::new(engine)) } else { engine };
         if self.columns { Box::new(ByColumns(engine)) } else { engine }
     }
 }
@@ -316,5 +325,74 @@ impl Evaluator for ByColumns {
 
     fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
         self.0.contents_columns(table).map(|columns| columns.to_rows())
+    }
+}
+
+thread_local! {
+    static STOPPED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The number of transactions that engines of this thread have stopped at their bounds so far.
+pub(crate) fn stopped() -> u64 {
+    STOPPED.get()
+}
+
+/// An engine that gets each transaction with small bounds first, and with none when all of them were too small. Nothing is left
+/// of a transaction that is stopped, so whatever comes after says the same as without it.
+struct Stopping {
+    engine: Box<dyn Evaluator>,
+    random: Random,
+}
+
+impl Stopping {
+    fn new(engine: Box<dyn Evaluator>) -> Self {
+        Stopping { engine, random: Random::new(7) }
+    }
+
+    /// Commits in some way, until no bound stops it.
+    fn within<T>(
+        &mut self,
+        mut commit: impl FnMut(&mut dyn Evaluator) -> Result<T, CommitError>,
+    ) -> Result<T, CommitError> {
+        for size in [4, 16, 64, 4096] {
+            let bytes = if self.random.chance(20) { self.random.below(16 * size) } else { u64::MAX };
+            let most = Most { rows: self.random.below(size), bytes };
+            let cancel = Cancel::default();
+            if self.random.chance(10) {
+                cancel.cancel();
+            }
+            self.engine.bound(Bound { most, cancel, progress: Progress::default() });
+            match commit(&mut *self.engine) {
+                Err(CommitError::Stopped(_)) => STOPPED.set(STOPPED.get() + 1),
+                other => return other,
+            }
+        }
+        commit(&mut *self.engine)
+    }
+}
+
+impl Evaluator for Stopping {
+    fn schema(&self) -> &Schema {
+        self.engine.schema()
+    }
+
+    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        self.engine.check(transaction)
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        self.within(|engine| engine.commit(transaction))
+    }
+
+    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
+        self.engine.contents(table)
+    }
+
+    fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
+        self.within(|engine| engine.commit_columns(transaction))
+    }
+
+    fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
+        self.engine.contents_columns(table)
     }
 }

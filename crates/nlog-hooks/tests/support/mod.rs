@@ -102,7 +102,9 @@ pub(crate) fn said(result: &Result<Committed, CommitError>, schema: &Schema) -> 
             json::write_error_line(&mut line, 1, error);
             line.extend(format!("{:?}", error.rule).bytes());
         }
-        Err(error @ CommitError::Engine(_)) => line.extend(error.to_string().bytes()),
+        Err(error @ (CommitError::Stopped(_) | CommitError::Engine(_))) => {
+            line.extend(error.to_string().bytes())
+        }
     }
     String::from_utf8(line).expect("JSON is text")
 }

@@ -253,7 +253,9 @@ impl Run {
                 let place = error.rule.map(|rule| self.program.rule(rule).place.clone());
                 Ok(Err(Refusal::Transaction(error, place)))
             }
-            Err(error @ CommitError::Engine(_)) => Err(Failure::Outside(error.to_string())),
+            Err(error @ (CommitError::Stopped(_) | CommitError::Engine(_))) => {
+                Err(Failure::Outside(error.to_string()))
+            }
         }
     }
 
@@ -334,7 +336,7 @@ impl Run {
         }
         self.commit(&ColumnTransaction::default(), evaluator).map(drop).map_err(|error| match error {
             CommitError::Refused(error) => Failure::Rejected(format!("the program's facts: {error}")),
-            CommitError::Engine(_) => Failure::Outside(error.to_string()),
+            CommitError::Stopped(_) | CommitError::Engine(_) => Failure::Outside(error.to_string()),
         })
     }
 

@@ -102,6 +102,7 @@ impl From<CommitError> for Unchanged {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::Refused(error) => Unchanged::Derived(error),
+            CommitError::Stopped(why) => Unchanged::Engine(why.to_string()),
             CommitError::Engine(why) => Unchanged::Engine(why),
         }
     }

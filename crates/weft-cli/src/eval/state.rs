@@ -135,7 +135,9 @@ impl Begin {
             Err(CommitError::Refused(error)) => {
                 Err(rejected(&format_args!("the program refuses its rows: {error}")))
             }
-            Err(error @ CommitError::Engine(_)) => Err(Failure::Outside(error.to_string())),
+            Err(error @ (CommitError::Stopped(_) | CommitError::Engine(_))) => {
+                Err(Failure::Outside(error.to_string()))
+            }
         }
     }
 }
