@@ -1,9 +1,11 @@
 //! Groups: the buckets that the desired state asks for, and the parts that carry them on a switch.
 //!
-//! Open vSwitch 3.1 aborts when it describes a group of more than 64 KB that is followed by another group. A large
-//! group is therefore split into parts below that size, and each part also passes its packets to the next one. The
-//! part of a bucket depends only on the bucket's number and the size of the group, so the groups read from a switch
-//! can be compared with the desired ones.
+//! A group with many buckets is split into parts, for two reasons. Open vSwitch 3.1 aborts when it describes a group of more than
+//! 64 KB that is followed by another group. And it drops a packet whole if its translation looks up tables more than 4,096
+//! times (`MAX_RESUBMITS` in `ofproto-dpif-xlate.c`), where each copy of a flood takes 3 to 16. So each further part is behind
+//! a *gate*: a group of type `select` without a method, for which Open vSwitch hashes the packet in the datapath and begins a new translation. All gates
+//! are in one group, the *hub*, so no packet is recirculated more than once. The part of a bucket depends only on the bucket's number and the size of the
+//! group, so the groups read from a switch can be compared with the desired ones.
 //!
 //! A group that gives a packet to one of its buckets cannot be split. Its buckets are kept in the order of their
 //! numbers: fast failover tries them in this order, and of two buckets that hash alike Open vSwitch takes the later one.
@@ -29,11 +31,13 @@ pub const BUCKET_MAX: u32 = 0xffff_feff;
 
 /// The size limit of a part, in bytes of buckets.
 pub(crate) const PART_BYTES_MAX: usize = 60_000;
-/// The most parts of a group. A packet exceeds the number of copies that a switch makes long before. The parts of a larger group
-/// are too large, and are refused before they are sent.
-pub(crate) const PARTS_MAX: u32 = 32;
-/// The bucket that passes packets to the next part.
-const NEXT: u32 = 0xffff_ff00;
+/// The most parts of a group: each but the first takes two numbers, and the hub one. The parts of a larger group can be too
+/// large, and are refused before they are sent.
+pub(crate) const PARTS_MAX: u32 = 30;
+/// The most buckets of a part: a translation has room for 21 look-ups for each copy.
+pub(crate) const PART_BUCKETS_MAX: usize = 192;
+/// The bucket that passes packets to the hub.
+const HUB: u32 = 0xffff_ff00;
 /// The most bytes that the buckets of a group take that gives a packet to one of them.
 pub const CHOICE_BYTES_MAX: usize = PART_BYTES_MAX;
 
@@ -204,17 +208,7 @@ impl Part {
 
     /// The encoded size of its buckets.
     pub(crate) fn bytes(&self) -> usize {
-        self.buckets.values().map(|actions| BUCKET_HEAD + actions.len()).sum()
-    }
-
-    /// The group that it passes packets to, if there is one.
-    #[cfg(test)]
-    fn next(&self) -> Option<u32> {
-        let next = encoding::decode(self.buckets.get(&NEXT)?).ok()?;
-        match next.actions.0.as_slice() {
-            [openflow_rs::Action::Group(group)] => Some(group.id),
-            _ => None,
-        }
+        bytes_of(&self.buckets)
     }
 }
 
@@ -247,16 +241,17 @@ pub(crate) fn parts(group: u32, buckets: &Buckets) -> BTreeMap<u32, Part> {
     }
     let mut count = 1;
     loop {
-        let parts = spread(group, buckets, count);
-        if count >= PARTS_MAX || parts.values().all(|part| part.bytes() <= PART_BYTES_MAX) {
-            return parts;
+        let parts = spread(buckets, count);
+        let fits = |part: &Buckets| bytes_of(part) <= PART_BYTES_MAX && part.len() <= PART_BUCKETS_MAX;
+        if count >= PARTS_MAX || parts.iter().all(fits) {
+            return connected(group, parts);
         }
-        count *= 2;
+        count = (2 * count).min(PARTS_MAX);
     }
 }
 
-fn spread(group: u32, buckets: &Buckets, count: u32) -> BTreeMap<u32, Part> {
-    let id = |part: u32| part * (GROUP_MAX + 1) + group;
+/// Divides buckets among so many parts.
+fn spread(buckets: &Buckets, count: u32) -> Vec<Buckets> {
     let mut spread: Vec<Buckets> = vec![Buckets::new(); count as usize];
     for (bucket, actions) in buckets {
         // The high bits of the product depend on all bits of the number, so consecutive numbers spread evenly.
@@ -265,15 +260,44 @@ fn spread(group: u32, buckets: &Buckets, count: u32) -> BTreeMap<u32, Part> {
             part.insert(*bucket, actions.clone());
         }
     }
-    for (buckets, next) in spread.iter_mut().zip(1..count) {
-        let actions = encode_actions(&openflow_rs::Action::group(id(next)).into()).unwrap_or_default();
-        buckets.insert(NEXT, Arc::from(actions));
+    spread
+}
+
+/// The parts of a group by their group numbers, with the hub and the gates through which the first passes packets to the others.
+fn connected(group: u32, mut parts: Vec<Buckets>) -> BTreeMap<u32, Part> {
+    let id = |part: u32| part * (GROUP_MAX + 1) + group;
+    let to = |group: u32| openflow_rs::Action::group(group).into();
+    let plain = |group: u32| Arc::from(encode_actions(&to(group)).unwrap_or_default());
+    let shape = encode_shape(GroupEntry::new(0, GroupKind::Select, Vec::new()));
+    let mut found = BTreeMap::new();
+    let mut hub = Buckets::new();
+    for (part, buckets) in (1..).zip(parts.drain(1..)) {
+        let (behind, gate) = (id(2 * part), id(2 * part + 1));
+        // The only bucket, so its weight means nothing; but there must be one.
+        let only = Bucket::candidate(0, 1, None, &to(behind)).map(|bucket| bucket.bytes).ok();
+        let buckets_of_gate = only.into_iter().map(|bytes| (0, bytes)).collect();
+        found.insert(behind, Part::new(buckets));
+        found.insert(gate, Part { shape: shape.clone(), buckets: Arc::new(buckets_of_gate) });
+        hub.insert(part, plain(gate));
     }
-    (0..count).zip(spread).map(|(part, buckets)| (id(part), Part::new(buckets))).collect()
+    let mut first = parts.pop().unwrap_or_default();
+    if !hub.is_empty() {
+        first.insert(HUB, plain(id(1)));
+        found.insert(id(1), Part::new(hub));
+    }
+    found.insert(group, Part::new(first));
+    found
+}
+
+/// The encoded size of buckets.
+fn bytes_of(buckets: &Buckets) -> usize {
+    buckets.values().map(|actions| BUCKET_HEAD + actions.len()).sum()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -330,16 +354,29 @@ mod tests {
             let buckets: Buckets = ids.iter().map(|id| (*id, bytes(*id))).collect();
             let parts = parts(group, &buckets);
             prop_assert_eq!(parts.contains_key(&group), !ids.is_empty());
-            let (mut found, mut seen, mut next) = (Buckets::new(), 0, Some(group).filter(|_| !ids.is_empty()));
-            while let Some(id) = next {
+            // The groups that a packet comes to, each with the number of recirculations before it.
+            let (mut found, mut seen) = (Buckets::new(), BTreeSet::new());
+            let mut to_see: Vec<(u32, usize)> = if ids.is_empty() { Vec::new() } else { vec![(group, 0)] };
+            while let Some((id, before)) = to_see.pop() {
                 let part = &parts[&id];
-                prop_assert!(part.bytes() <= PART_BYTES_MAX);
-                prop_assert!(id <= GroupEntry::ID_MAX);
-                found.extend(part.buckets.iter().filter(|(id, _)| **id != NEXT).map(|(id, a)| (*id, a.clone())));
-                next = part.next();
-                seen += 1;
+                prop_assert!(seen.insert(id) && before <= 1 && id <= GroupEntry::ID_MAX);
+                prop_assert!(bytes_of(&part.buckets) <= PART_BYTES_MAX);
+                for (bucket, bytes) in part.buckets.iter() {
+                    match buckets.get(bucket).filter(|own| *own == bytes) {
+                        Some(_) => drop(found.insert(*bucket, bytes.clone())),
+                        None => {
+                            let actions = encoding::decode(bytes).expect("a bucket").actions;
+                            let [openflow_rs::Action::Group(next)] = actions.0.as_slice() else {
+                                panic!("{actions} goes to no group");
+                            };
+                            to_see.push((next.id, before + usize::from(part.is_choice())));
+                        }
+                    }
+                }
+                let own = part.buckets.keys().filter(|bucket| buckets.contains_key(bucket)).count();
+                prop_assert!(part.is_choice() || ids.len() > 4000 || own <= PART_BUCKETS_MAX);
             }
-            prop_assert_eq!((found, seen), (buckets, parts.len()));
+            prop_assert_eq!((found, seen.len()), (buckets, parts.len()));
         }
     }
 

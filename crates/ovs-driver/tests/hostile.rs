@@ -117,13 +117,15 @@ async fn d23_a_group_that_no_switch_has_room_for_is_refused_and_the_connection_l
     // The rest is in force, over the same connection.
     driven.handle.push(2, Changes { flows_add: flows(&["table=6,actions=drop"]), ..Changes::default() });
     driven.confirmed(2).await;
-    assert_eq!((setting.fake.flows().len(), setting.fake.groups().len()), (5 + 3, 1));
+    // Gates to parts that the switch has no room for do no harm.
+    let first_parts = || setting.fake.groups().keys().filter(|id| **id <= ovs_driver::GROUP_MAX).count();
+    assert_eq!((setting.fake.flows().len(), first_parts()), (5 + 3, 1));
     assert_eq!(setting.fake.counts().connections, 1);
     // A group that becomes small again is sent.
     let buckets_delete = (10..70_000).map(|n| (9, n)).collect();
     driven.handle.push(3, Changes { buckets_delete, ..Changes::default() });
     driven.wait("an end of the refusals", |event| refused_total(event).filter(|total| *total == 0)).await;
-    assert_eq!((setting.fake.flows().len(), setting.fake.groups().len()), (5 + 4, 2));
+    assert_eq!((setting.fake.flows().len(), first_parts()), (5 + 4, 2));
 }
 
 /// A bundle that fails at its commit names one bad change. Those that are good are in force as wholes all the same.

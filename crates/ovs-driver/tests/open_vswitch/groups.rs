@@ -333,3 +333,42 @@ async fn d9_patch_ports_that_move_to_other_bridges_are_never_refused() {
         assert!(ofport.trim().parse::<u16>().is_ok(), "{port}: {ofport}");
     }
 }
+
+/// Each copy of a flood takes nine look-ups in tables, as one to a secured port with a stateless ACL does. Open vSwitch drops a packet with
+/// more than 4,096 look-ups in one translation.
+#[tokio::test]
+async fn p1_a_flood_to_1500_ports_of_a_host_is_whole() {
+    const PORTS: u32 = 1500;
+    let ovs = Switch::start();
+    let tables = 40..48;
+    let mut lines: Vec<String> =
+        tables.map(|table| format!("table={table}, actions=resubmit(,{})", table + 1)).collect();
+    lines.push("actions=group:7".to_owned());
+    lines.push("table=48, actions=drop".to_owned());
+    let copies: Vec<String> =
+        (1..=PORTS).map(|port| format!("set_field:{port:#x}->reg1,resubmit(,40)")).collect();
+    let rows: Vec<(u32, u32, &str)> = (1..).zip(&copies).map(|(port, copy)| (7, port, &**copy)).collect();
+    let desired = Desired { flows: flows(&lines), groups: buckets(&rows), ..Desired::default() };
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(desired.clone()));
+    driven.synced().await;
+
+    let copied = || {
+        let dump = ovs.ofctl(&["dump-flows", "BRIDGE", "table=48"]);
+        let counter = dump.split("n_packets=").nth(1).and_then(|rest| rest.split(',').next());
+        counter.and_then(|packets| packets.parse().ok()).unwrap_or(0_u32)
+    };
+    // ARP, IPv4 and a frame that is neither.
+    for (sent, rest) in (1..).zip(["0806", "0800", "88b5"]) {
+        let frame = format!("ffffffffffff02000000000{sent}{rest}{}", "00".repeat(46));
+        let out = format!("in_port=LOCAL,packet={frame},actions=table");
+        ovs.ofctl(&["packet-out", "BRIDGE", &out]);
+        ovs_testing::wait_until("every port has its copy", || copied() == sent * PORTS);
+    }
+
+    // What is read back is what was sent.
+    drop(driven);
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(desired));
+    assert_eq!(driven.synced().await, (0, 0));
+}
