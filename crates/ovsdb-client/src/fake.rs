@@ -33,6 +33,7 @@
 //! # Ok(()) }
 //! ```
 
+mod locks;
 mod schema;
 mod server;
 mod tables;
@@ -56,6 +57,7 @@ use crate::replica::{Change, Replica};
 use crate::row::Row;
 use crate::transact::{Condition, Mutation, Mutator, Operation, Outcomes, TransactError, outcomes};
 use crate::value::Datum;
+use locks::Locks;
 pub use schema::SchemaVersion;
 use server::{Listener, Subscriber};
 use tables::{Run, Tables};
@@ -158,6 +160,7 @@ struct State {
     /// The delay before each read, and the most bytes per read.
     slow: Option<(Duration, usize)>,
     subscribers: BTreeMap<u64, Subscriber>,
+    locks: Locks,
 }
 
 struct Shared {
@@ -185,10 +188,18 @@ impl Shared {
     }
 
     /// Runs a transaction, sends its changes to every monitor, calls `reply` with the result, and lets the fake
-    /// ovs-vswitchd apply the change. `None` if a `wait` is not satisfied yet.
-    fn transact(&self, operations: &[Value], may_wait: bool, reply: impl FnOnce(Value)) -> Option<()> {
+    /// ovs-vswitchd apply the change. `client` is the connection that requests it, if it is one. `None` if a `wait` is not satisfied
+    /// yet.
+    fn transact(
+        &self,
+        client: Option<u64>,
+        operations: &[Value],
+        may_wait: bool,
+        reply: impl FnOnce(Value),
+    ) -> Option<()> {
         let mut state = self.lock();
-        let (result, changes) = match state.tables.run(operations, may_wait) {
+        let State { tables, locks, .. } = &mut *state;
+        let (result, changes) = match tables.run(operations, &|lock| locks.holds(lock, client), may_wait) {
             Run::Waits => return None,
             Run::Done { result, changes } => (result, changes),
         };
@@ -259,6 +270,7 @@ impl FakeDatabase {
             faults: VecDeque::new(),
             slow: None,
             subscribers: BTreeMap::new(),
+            locks: Locks::default(),
         };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
@@ -297,7 +309,7 @@ impl FakeDatabase {
     pub fn transact(&self, operations: &[Operation]) -> Result<Outcomes, TransactError> {
         let notation: Vec<Value> = operations.iter().map(Operation::to_json).collect();
         let mut result = Value::Null;
-        self.shared.transact(&notation, false, |value| result = value);
+        self.shared.transact(None, &notation, false, |value| result = value);
         outcomes(operations, &result.to_string(), &self.shared.lock().tables.schema)
     }
 

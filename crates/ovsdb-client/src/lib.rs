@@ -26,7 +26,8 @@
 //!
 //! In reading order: `text` (JSON, part by part), [`value`] (atoms and data), [`schema`] (column types), [`row`]; [`framing`]
 //! (bytes to messages), `connection` (JSON-RPC); [`transact`] (operations and their results), [`replica`]
-//! (monitored rows and their changes), [`events`] (reports), [`session`] (the task that stays connected); on top of
+//! (monitored rows and their changes), [`events`] (reports), [`session`] (the task that stays connected), `lock` (which keeps
+//! other clients from writing); on top of
 //! these [`open_vswitch`], a typed view of the `Open_vSwitch` schema; and [`fake`], the test double of a server.
 //!
 //! Out of scope: conditions on monitored rows, and several databases per client.
@@ -49,6 +50,7 @@ pub mod events;
 pub mod fake;
 pub mod framing;
 mod known;
+mod lock;
 pub mod open_vswitch;
 pub mod replica;
 pub mod row;

@@ -6,11 +6,13 @@
 //! applied the change ([`wait_in_force`]).
 
 mod bridge;
+mod controllers;
 mod in_force;
 mod rows;
 mod tunnel;
 
 pub use bridge::{BridgeSpec, ensure_bridge};
+pub use controllers::{Controller, Listening};
 pub use in_force::{transact_in_force, wait_in_force};
 pub use rows::{Bridge, FlowTable, Interface, OpenVswitch, Port, PortStatus, monitor};
 pub use tunnel::{
@@ -55,6 +57,12 @@ pub enum Error {
     /// There is no such bridge.
     #[error("there is no bridge {bridge}")]
     NoBridge {
+        /// Its name.
+        bridge: String,
+    },
+    /// Another client has created the bridge meanwhile.
+    #[error("another client has created bridge {bridge} meanwhile")]
+    Appeared {
         /// Its name.
         bridge: String,
     },

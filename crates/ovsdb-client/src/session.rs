@@ -18,6 +18,7 @@ use crate::connection::{
     Incoming, Options, RpcConnection, RpcMessage, SessionError, unexpected_reply, violation,
 };
 use crate::events::{Event, Outbox};
+use crate::lock::{self, Asserted};
 use crate::replica::{Change, Format, Layout, MonitorSpec, Replica, ReplicaError};
 use crate::row::Row;
 use crate::schema::Schema;
@@ -33,6 +34,7 @@ pub struct Client {
     replica: Arc<RwLock<Replica>>,
     layout: Arc<RwLock<Arc<Layout>>>,
     version: watch::Receiver<u64>,
+    asserted: Asserted,
 }
 
 #[derive(Debug)]
@@ -163,11 +165,23 @@ impl Client {
             last: None,
             held,
         };
-        (Client { database, commands, replica, layout, version }, event_receiver, session.run())
+        let asserted = Asserted::default();
+        (Client { database, commands, replica, layout, version, asserted }, event_receiver, session.run())
     }
 
     /// Runs a transaction. Dropping the future does not undo it.
     pub async fn transact(&self, operations: &[Operation]) -> Result<Outcomes, TransactError> {
+        match self.asserted.guarded(operations) {
+            Some(guarded) => lock::without_assertion(self.send(&guarded).await),
+            None => self.send(operations).await,
+        }
+    }
+
+    pub(crate) fn asserted(&self) -> &Asserted {
+        &self.asserted
+    }
+
+    async fn send(&self, operations: &[Operation]) -> Result<Outcomes, TransactError> {
         let (sender, receiver) = oneshot::channel();
         let params = transact::request(&self.database, operations);
         let caller = Caller::Transaction(operations.to_vec(), sender);
@@ -439,6 +453,8 @@ impl Session {
                 let params = shorten(params);
                 return Err(violation(format!("a notification {method} has the parameters {params}")));
             }
+            // Of two clients that take a lock in turn, the next transaction tells each how it stands.
+            ("locked" | "stolen", _) => return Ok(()),
             _ => {
                 tracing::info!(endpoint = %self.endpoint, method, "ignored a notification");
                 return Ok(());

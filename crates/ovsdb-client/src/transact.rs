@@ -228,6 +228,17 @@ impl Operation {
         }
     }
 
+    /// Whether it may change the database.
+    pub(crate) fn writes(&self) -> bool {
+        matches!(
+            self,
+            Operation::Insert { .. }
+                | Operation::Update { .. }
+                | Operation::Mutate { .. }
+                | Operation::Delete { .. }
+        )
+    }
+
     /// Converts to the JSON notation.
     pub fn to_json(&self) -> Value {
         let conditions =
@@ -363,6 +374,13 @@ pub enum TransactError {
         /// The error's name, such as `unknown database`.
         error: String,
         /// The server's explanation; may be empty.
+        details: String,
+    },
+    /// Another client has the lock that this client asserts ([`Client::steal_lock`](crate::Client::steal_lock)). The database is
+    /// unchanged.
+    #[error("another client holds the lock that protects these changes: {details}")]
+    NotOwner {
+        /// The server's explanation.
         details: String,
     },
     /// There was no connection, and nothing was sent. Try again after the next connection.

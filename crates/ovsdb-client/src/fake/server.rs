@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::codec::Decoder;
 use uuid::Uuid;
 
-use super::{Fault, Shared, Stage};
+use super::{Fault, Shared, Stage, State};
 use crate::framing::JsonCodec;
 use crate::replica::Change;
 use crate::row::Row;
@@ -79,7 +79,11 @@ async fn serve(stream: Stream, number: u64, shared: Arc<Shared>) {
         _ = connection.serve() => {}
         _ = generation.changed() => {}
     }
-    shared.lock().subscribers.remove(&number);
+    let mut state = shared.lock();
+    state.subscribers.remove(&number);
+    for (lock, heir) in state.locks.end(number) {
+        state.tell(heir, "locked", &lock);
+    }
 }
 
 /// A message to be sent.
@@ -114,6 +118,17 @@ impl Subscriber {
             let message = json!({"id": null, "method": monitor.notification, "params": params});
             // The connection may have ended just now.
             let _ = self.queue.send(Outgoing { stage: Stage::Update, message });
+        }
+    }
+}
+
+impl State {
+    /// Tells a connection that it has got a lock, or lost it.
+    fn tell(&self, client: u64, method: &str, lock: &str) {
+        if let Some(subscriber) = self.subscribers.get(&client) {
+            let message = json!({"id": null, "method": method, "params": [lock]});
+            // The connection may have ended just now.
+            let _ = subscriber.queue.send(Outgoing { stage: Stage::Echo, message });
         }
     }
 }
@@ -351,6 +366,7 @@ impl Connection {
                 self.shared.lock().counts.echoes += 1;
                 self.reply(stage, &id, &json!(params), &Value::Null);
             }
+            "lock" | "steal" | "unlock" => self.change_lock(&id, method, params),
             "list_dbs" => self.reply(stage, &id, &json!([crate::open_vswitch::DATABASE]), &Value::Null),
             _ if params.first() != Some(&json!(crate::open_vswitch::DATABASE)) => {
                 self.reply(stage, &id, &Value::Null, &json!("unknown database"));
@@ -365,6 +381,28 @@ impl Connection {
             _ => self.reply(stage, &id, &Value::Null, &json!("unknown method")),
         }
         Ok(())
+    }
+
+    fn change_lock(&self, id: &Value, method: &str, params: &[Value]) {
+        let mut state = self.shared.lock();
+        let lock = params.first().and_then(Value::as_str).unwrap_or_default();
+        let result = if method == "unlock" {
+            if let Some(heir) = state.locks.release(lock, self.number) {
+                state.tell(heir, "locked", lock);
+            }
+            Some(json!({}))
+        } else {
+            state.locks.take(lock, self.number, method == "steal").map(|(held, former)| {
+                if let Some(former) = former {
+                    state.tell(former, "stolen", lock);
+                }
+                json!({"locked": held})
+            })
+        };
+        drop(state);
+        let error = json!({"error": "syntax error", "details": "must issue \"unlock\" before new \"lock\""});
+        let error = if result.is_some() { Value::Null } else { error };
+        self.reply(Stage::Echo, id, &result.unwrap_or_default(), &error);
     }
 
     fn monitor(&self, id: &Value, params: &[Value], notification: &'static str) {
@@ -402,7 +440,8 @@ impl Connection {
             let _ = queue.send(Outgoing { stage: Stage::Transact, message });
         };
         let mut version = self.shared.version.subscribe();
-        if self.shared.transact(operations, true, reply.clone()).is_some() {
+        let client = Some(self.number);
+        if self.shared.transact(client, operations, true, reply.clone()).is_some() {
             return;
         }
         let timeouts = operations.iter().filter_map(|operation| operation.get("timeout")?.as_u64());
@@ -415,7 +454,7 @@ impl Connection {
                     _ = version.changed() => false,
                     () = tokio::time::sleep_until(end) => true,
                 };
-                if shared.transact(&operations, !late, reply.clone()).is_some() {
+                if shared.transact(client, &operations, !late, reply.clone()).is_some() {
                     return;
                 }
             }

@@ -55,12 +55,12 @@ impl Tables {
             "datapath_types": ["set", ["netdev", "system"]],
             "iface_types": ["set", ["geneve", "gre", "internal", "patch", "stt", "system", "tap", "vxlan"]],
         });
-        tables.run(&[json!({"op": "insert", "table": ROOT, "row": row})], false);
+        tables.run(&[json!({"op": "insert", "table": ROOT, "row": row})], &|_| false, false);
         tables
     }
 
-    /// Runs a transaction.
-    pub(super) fn run(&mut self, operations: &[Value], may_wait: bool) -> Run {
+    /// Runs a transaction of a client that `holds` some locks.
+    pub(super) fn run(&mut self, operations: &[Value], holds: &dyn Fn(&str) -> bool, may_wait: bool) -> Run {
         let mut names = BTreeMap::new();
         for operation in operations {
             if let Some(name) = operation.get("uuid-name").and_then(Value::as_str) {
@@ -70,7 +70,12 @@ impl Tables {
         let mut staged = self.rows.clone();
         let mut results = Vec::new();
         for operation in operations {
-            match self.step(&mut staged, &resolved(operation, &names), &names) {
+            let result = match asserted(operation) {
+                Some(lock) if holds(lock) => Ok(json!({})),
+                Some(lock) => Err(Step::Failed(("not owner", format!("Asserted lock {lock} not held.")))),
+                None => self.step(&mut staged, &resolved(operation, &names), &names),
+            };
+            match result {
                 Ok(result) => results.push(result),
                 Err(Step::Waits) if may_wait => return Run::Waits,
                 Err(step) => {
@@ -357,6 +362,12 @@ impl Mutation {
         row.set(self.column.as_str().into(), after);
         Ok(())
     }
+}
+
+/// The lock that an operation asserts, if it does.
+fn asserted(operation: &Value) -> Option<&str> {
+    let is_assertion = operation.get("op").and_then(Value::as_str) == Some("assert");
+    operation.get("lock").and_then(Value::as_str).filter(|_| is_assertion)
 }
 
 fn assign(row: &mut Row, values: Vec<(String, Datum)>) {

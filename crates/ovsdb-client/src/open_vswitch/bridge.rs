@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Bridge, Ensured, Error, FlowTable, Interface, OpenVswitch, Plan, Port, carry_out};
-use crate::row::Row;
+use super::{
+    Bridge, Controller, Ensured, Error, FlowTable, Interface, Listening, OpenVswitch, Plan, Port, carry_out,
+};
+use crate::row::{ColumnError, Row};
 use crate::session::Client;
 use crate::transact::{Condition, Mutation, Mutator, Operation, Outcomes};
 use crate::value::{Atom, Datum};
@@ -24,6 +26,11 @@ pub struct BridgeSpec {
     pub protocols: BTreeSet<String>,
     /// The settings of some of its OpenFlow tables.
     pub flow_tables: BTreeMap<u8, FlowTable>,
+    /// Where it waits for the owner's OpenFlow connections; `None` leaves its controllers as they are.
+    pub listening: Option<Listening>,
+    /// External ids that mark its owner. A bridge that exists without them is not changed ([`Error::Appeared`]). Other external ids
+    /// stay unchanged.
+    pub external_ids: BTreeMap<String, String>,
 }
 
 impl BridgeSpec {
@@ -35,6 +42,8 @@ impl BridgeSpec {
             fail_mode: "secure".to_owned(),
             protocols: ["OpenFlow15".to_owned()].into(),
             flow_tables: BTreeMap::new(),
+            listening: None,
+            external_ids: BTreeMap::new(),
         }
     }
 }
@@ -48,10 +57,12 @@ pub async fn ensure_bridge(
 ) -> Result<Ensured, Error> {
     let columns: Vec<&str> = Bridge::COLUMNS.iter().copied().chain(["_uuid"]).collect();
     let settings: Vec<&str> = FlowTable::COLUMNS.iter().copied().chain(["_uuid"]).collect();
+    let controllers: Vec<&str> = Controller::COLUMNS.iter().copied().chain(["_uuid"]).collect();
     let reads = [
         Operation::select(Bridge::TABLE, vec![Condition::equal("name", spec.name.as_str())], &columns),
         Operation::select(OpenVswitch::TABLE, vec![], &["_uuid"]),
         Operation::select(FlowTable::TABLE, vec![], &settings),
+        Operation::select(Controller::TABLE, vec![], &controllers),
     ];
     let (ensured, _) = carry_out(client, &reads, patience, |found| plan(spec, found)).await?;
     Ok(ensured)
@@ -63,6 +74,9 @@ fn plan(spec: &BridgeSpec, found: &Outcomes) -> Result<Plan<Ensured>, Error> {
         return Ok(Plan::Send(creation(spec, root), Ensured::Created));
     };
     let bridge = Bridge::from_row(row.uuid()?, row)?;
+    if spec.external_ids.iter().any(|(key, value)| bridge.external_ids.get(key) != Some(value)) {
+        return Err(Error::Appeared { bridge: spec.name.clone() });
+    }
     let mut wrong = wrong_settings(spec, &bridge);
     let mut guard = Row::new(Bridge::TABLE).with("name", spec.name.as_str());
     let mut operations = Vec::new();
@@ -71,11 +85,19 @@ fn plan(spec: &BridgeSpec, found: &Outcomes) -> Result<Plan<Ensured>, Error> {
         // The settings of other tables stay.
         guard = guard.with("flow_tables", Datum::map(bridge.flow_tables.clone()));
     }
-    if wrong.is_empty() {
+    if !wrong.is_empty() {
+        operations.push(Operation::update(wrong, vec![Condition::uuid(bridge.uuid)]));
+    }
+    if let Some(listening) = &spec.listening {
+        let rows = found.rows(3).iter().map(|row| Controller::from_row(row.uuid()?, row));
+        let rows: Vec<Controller> = rows.collect::<Result<_, ColumnError>>()?;
+        let own = rows.iter().filter(|row| bridge.controllers.contains(&row.uuid));
+        operations.extend(listening.corrections(bridge.uuid, own));
+    }
+    if operations.is_empty() {
         return Ok(Plan::Nothing(Ensured::Unchanged));
     }
     operations.insert(0, Operation::guard(bridge.uuid, guard));
-    operations.push(Operation::update(wrong, vec![Condition::uuid(bridge.uuid)]));
     Ok(Plan::Send(operations, Ensured::Updated))
 }
 
@@ -88,6 +110,19 @@ fn creation(spec: &BridgeSpec, root: Uuid) -> Vec<Operation> {
         (i64::from(*number), Atom::NamedUuid(table_name(*number)))
     });
     let tables = Datum::map(tables);
+    let mut bridge = Row::new(Bridge::TABLE)
+        .with("name", spec.name.as_str())
+        .with("ports", Datum::named_uuid("port"))
+        .with("datapath_type", spec.datapath_type.as_str())
+        .with("fail_mode", spec.fail_mode.as_str())
+        .with("protocols", spec.protocols.clone())
+        .with("flow_tables", tables)
+        .with("external_ids", spec.external_ids.clone());
+    if let Some(listening) = &spec.listening {
+        let (insert, controllers) = listening.creation();
+        operations.extend(insert);
+        bridge = bridge.with("controller", controllers);
+    }
     operations.extend([
         Operation::insert_named(
             "interface",
@@ -99,16 +134,7 @@ fn creation(spec: &BridgeSpec, root: Uuid) -> Vec<Operation> {
                 .with("name", spec.name.as_str())
                 .with("interfaces", Datum::named_uuid("interface")),
         ),
-        Operation::insert_named(
-            "bridge",
-            Row::new(Bridge::TABLE)
-                .with("name", spec.name.as_str())
-                .with("ports", Datum::named_uuid("port"))
-                .with("datapath_type", spec.datapath_type.as_str())
-                .with("fail_mode", spec.fail_mode.as_str())
-                .with("protocols", spec.protocols.clone())
-                .with("flow_tables", tables),
-        ),
+        Operation::insert_named("bridge", bridge),
         Operation::mutate(OpenVswitch::TABLE, vec![Condition::uuid(root)], vec![attach]),
     ]);
     operations

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
+use super::Controller;
 use crate::replica::MonitorSpec;
 use crate::row::{ColumnError, Row};
 
@@ -123,6 +124,8 @@ pub struct Bridge {
     pub protocols: BTreeSet<String>,
     /// Its ports.
     pub ports: BTreeSet<Uuid>,
+    /// Its controllers.
+    pub controllers: BTreeSet<Uuid>,
     /// The settings of its OpenFlow tables, by number.
     pub flow_tables: BTreeMap<i64, Uuid>,
     /// Keys of other programs.
@@ -140,6 +143,7 @@ impl Bridge {
         "fail_mode",
         "protocols",
         "ports",
+        "controller",
         "flow_tables",
         "external_ids",
     ];
@@ -154,6 +158,7 @@ impl Bridge {
             fail_mode: row.get("fail_mode")?,
             protocols: row.get("protocols")?,
             ports: row.get("ports")?,
+            controllers: row.get("controller")?,
             flow_tables: row.get("flow_tables")?,
             external_ids: row.get("external_ids")?,
         })
@@ -257,6 +262,7 @@ pub fn monitor() -> MonitorSpec {
         .table(Port::TABLE, Port::COLUMNS)
         .table(Bridge::TABLE, Bridge::COLUMNS)
         .table(FlowTable::TABLE, FlowTable::COLUMNS)
+        .table(Controller::TABLE, Controller::COLUMNS)
         .table(OpenVswitch::TABLE, OpenVswitch::COLUMNS)
 }
 
