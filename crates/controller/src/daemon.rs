@@ -19,8 +19,8 @@ use crate::api::Api;
 use crate::config::{Listen, SocketMode};
 use crate::core::{Core, History, RestoreError};
 use crate::engine::{Engine, EngineError, Worker};
-use crate::fleet::{Drivers, Fleet};
-use crate::journal::{Journal, JournalError, Lock, Records, Replay};
+use crate::fleet::{Drivers, Fleet, Start};
+use crate::journal::{self, Journal, JournalError, Lock, Records, Replay};
 use crate::levels::Patience;
 use crate::listener::{Listener, SocketFile};
 use crate::pb::controller_server::ControllerServer;
@@ -65,6 +65,8 @@ pub struct Parts {
     pub drivers: Box<dyn Drivers>,
     /// When a switch counts as lost.
     pub patience: Patience,
+    /// Whether the controller takes the switches of other controllers.
+    pub take_over: bool,
 }
 
 /// Why a controller does not start, or ends.
@@ -148,10 +150,13 @@ pub struct Daemon {
 impl Daemon {
     /// Starts a controller. Returns once the API serves requests; switches may still be connecting.
     pub async fn start(parts: Parts) -> Result<Daemon, DaemonError> {
-        let Parts { state, listen, socket_mode, probe, rules, evaluator, drivers, patience } = parts;
+        let Parts { state, listen, socket_mode, probe, rules, evaluator, drivers, patience, take_over } =
+            parts;
         // The lock comes first: it proves that no process uses a socket left behind.
         let replay = Replay::open(&state)?;
         let lock = replay.lock();
+        let now = SystemTime::now();
+        let start = Start::new(journal::next_epoch(&state, now)?, now, take_over);
         let listener = Listener::bind(listen, socket_mode).await?;
         let (listen, socket) = (listener.listen.clone(), listener.socket.clone());
         raise_descriptor_limit();
@@ -170,6 +175,8 @@ impl Daemon {
             let prepared = prepare(evaluator, &rules, replay).map(|(core, journal)| {
                 let conventions = rules.conventions().clone();
                 let mut fleet = Fleet::new(conventions, drivers, runtime.clone(), event_sender, patience);
+                fleet.belongs_to(start);
+                fleet.identify(journal.identity());
                 fleet.start(core.addresses(), |node| core.desired(node));
                 Worker::new(core, journal, fleet, requests, events)
             });

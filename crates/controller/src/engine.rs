@@ -653,6 +653,7 @@ impl Worker {
         self.unpublished.nodes.extend(changes.keys().cloned());
         self.unpublished.nodes.extend(addresses.keys().cloned());
         let journalled = accepted.elapsed();
+        self.fleet.identify(self.journal.identity());
         let switches = self.fleet.push_in_order(record.txn, changes, &moves);
         // Before drivers end, so that the receipt records the transactions that their switches have not answered.
         let (txn, by, at) = (record.txn, record.by, record.at);

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openflow_rs::Match;
-use ovs_driver::{Channel, Desired, Event, FlowCount, FlowKey, MeterCount, ReadError, Rejection, SeenFlow};
+use ovs_driver::{
+    Channel, Desired, Event, FlowCount, FlowKey, MeterCount, Owner, ReadError, Rejection, SeenFlow,
+};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
@@ -24,6 +26,7 @@ mod drivers;
 mod event;
 mod faults;
 mod order;
+mod start;
 mod state;
 mod watch;
 
@@ -32,6 +35,7 @@ use event::EventKind;
 pub(crate) use event::FleetEvent;
 use faults::SwitchFault;
 use order::Order;
+pub(crate) use start::Start;
 use state::Switch;
 use watch::Watch;
 
@@ -99,6 +103,8 @@ pub(crate) struct Fleet {
     watch: Watch,
     /// The faults of switches, each logged once it has lasted.
     faults: Lasting<SwitchFault>,
+    start: Option<Start>,
+    owner: Option<Arc<Owner>>,
     pub(crate) receipts: Receipts,
 }
 
@@ -133,6 +139,8 @@ impl Fleet {
             begun: Instant::now(),
             watch: Watch::new(patience),
             faults: Lasting::default(),
+            start: None,
+            owner: None,
             receipts,
         }
     }
@@ -166,6 +174,11 @@ impl Fleet {
         addresses: impl Iterator<Item = (&'a String, &'a Arc<SwitchAddress>)>,
         desired: impl Fn(&str) -> Arc<Desired>,
     ) {
+        let addresses: Vec<_> = addresses.collect();
+        if let Some(owner) = &self.owner {
+            // A switch that is marked for one of them waits for it, whichever connects first.
+            owner.expect(addresses.iter().map(|(node, _)| (*node).clone()));
+        }
         for (node, address) in addresses {
             self.add_node(node, address, desired(node));
         }
@@ -179,7 +192,7 @@ impl Fleet {
         for (node, change) in addresses {
             let Some(switch) = self.switches.get_mut(node) else { continue };
             switch.removing = true;
-            if change.after.is_none() && switch.driver.is_some() {
+            if change.after.is_none() && switch.driver.is_some() && switch.faults.withheld.is_none() {
                 let what =
                     match [Channel::OpenFlow, Channel::Ovsdb].map(|channel| switch.up.contains(&channel)) {
                         [true, true] => continue,
@@ -263,7 +276,7 @@ impl Fleet {
     fn add_node(&mut self, node: &str, address: &Arc<SwitchAddress>, desired: Arc<Desired>) {
         self.generation += 1;
         let mut switch = Switch::new(self.generation, address.clone(), self.now());
-        match config(node, address, &self.conventions) {
+        match config(node, address, &self.conventions, self.owner.clone()) {
             Ok(config) => {
                 let (sender, mut receiver) = mpsc::channel(EVENTS_MAX);
                 let (events, generation) = (self.events.clone(), self.generation);
@@ -295,14 +308,17 @@ impl Fleet {
         self.forget_faults(node);
         switch.push_held();
         let node = node.to_owned();
-        let connected = switch.driver.is_some() && switch.up.contains(&Channel::OpenFlow);
-        if connected && switch.last_pushed == Some(txn) {
+        let driver = switch.driver.as_ref().filter(|_| switch.up.contains(&Channel::OpenFlow));
+        if let Some(driver) = driver {
+            driver.leave();
             let (generation, what) = (switch.generation, EventKind::DrainTimeout);
             self.send_later(self.drain_max, FleetEvent { node: node.clone(), generation, what });
             self.draining.push(Draining { node, txn, switch });
             return None;
         }
-        if switch.last_pushed == Some(txn) {
+        if switch.faults.withheld.is_some() {
+            info!(switch = node, "transport node deleted; its switch is somebody else's and stays as it is");
+        } else if switch.last_pushed == Some(txn) {
             warn!(switch = node, "transport node deleted, its switch is {}", leftovers("not connected"));
         } else {
             info!(switch = node, "transport node deleted; its switch had nothing to remove");
@@ -331,6 +347,8 @@ impl Fleet {
         let receipts = &mut self.receipts;
         // The outcome, once known.
         let end = match &event.what {
+            // Its mark may stay, but it has nothing else left.
+            EventKind::DrainTimeout if switch.confirmed_txn == Some(*txn) => Some(Ok(())),
             EventKind::DrainTimeout => Some(Err(format!("it did not confirm within {:?}", self.drain_max))),
             EventKind::Event(Event::Connected { channel }) => {
                 switch.up.insert(*channel);
@@ -341,14 +359,20 @@ impl Fleet {
                 for txn in switch.move_to_backlog() {
                     receipts.advance(txn, node, |_| Progress::Offline);
                 }
-                (*channel == Channel::OpenFlow).then(|| Err(format!("not connected: {why}")))
+                // A remote bridge that waits for the driver no more closes the connection.
+                let is_over = *channel == Channel::OpenFlow && switch.confirmed_txn != Some(*txn);
+                is_over.then(|| Err(format!("not connected: {why}")))
             }
             EventKind::Event(Event::Confirmed { txn: confirmed, at }) => {
                 if switch.answered(*confirmed) {
                     receipts.confirm(*confirmed, node, *at);
                 }
-                (confirmed == txn).then_some(Ok(()))
+                switch.confirmed_txn = switch.confirmed_txn.max(Some(*confirmed));
+                // Without its database, the switch cannot be left. It has lost its flows and groups.
+                let is_all = confirmed == txn && !switch.up.contains(&Channel::Ovsdb);
+                is_all.then_some(Ok(()))
             }
+            EventKind::Event(Event::Left) => Some(Ok(())),
             EventKind::Event(Event::Refused { txn: Some(refused), count, first }) => {
                 let why = refusal(*count, first);
                 if switch.answered(*refused) {
@@ -483,6 +507,9 @@ impl Fleet {
                 info!(switch = node, flow_mods, "changes of others are undone");
                 switch.faults.foreign = None;
             }
+            // The driver logs it.
+            Event::Withheld { why } => switch.faults.withheld = why,
+            Event::Left => {}
             Event::Failed { why, restart_in } => switch.driver_failed(&why, restart_in),
         }
     }
@@ -597,6 +624,7 @@ fn config(
     node: &str,
     address: &SwitchAddress,
     conventions: &Conventions,
+    owner: Option<Arc<Owner>>,
 ) -> Result<ovs_driver::Config, String> {
     let endpoint = |name: &str, endpoint: &Option<String>, absent: &str| match endpoint {
         Some(endpoint) => endpoint.parse().map_err(|error| format!("{name}: {endpoint}: {error}")),
@@ -613,6 +641,7 @@ fn config(
         learned_tables: conventions.learned_tables.clone(),
         watched_tables: conventions.watched_tables.clone(),
         learned_limit: None,
+        owner,
     })
 }
 

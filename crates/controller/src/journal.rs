@@ -11,6 +11,7 @@
 //! size before it writes and after it has synchronised, and acknowledges nothing if they are not as expected.
 
 mod acknowledged;
+mod epoch;
 mod files;
 mod origins;
 mod replay;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use self::acknowledged::{Acknowledged, Position};
+pub(crate) use self::epoch::next as next_epoch;
 pub use self::files::Lock;
 pub use self::origins::add_calls;
 pub(crate) use self::origins::add_origins;
@@ -45,7 +47,13 @@ pub struct Journal<F = File> {
     /// The end of the journal. All records up to it are complete and on disk.
     end: Position,
     acknowledged: Acknowledged,
+    identity: Option<Arc<str>>,
     _lock: Arc<Lock>,
+}
+
+/// What tells a journal, and the copies of it, from all others: when its first record was accepted, and the checksum of that.
+fn identity(at: &str, sum: u32) -> Arc<str> {
+    format!("{at}-{sum:08x}").into()
 }
 
 /// The file operations that a journal needs. Tests substitute a file on a full disk.
@@ -153,6 +161,7 @@ impl<F: JournalFile> Journal<F> {
     {
         let mut bytes = Vec::new();
         let mut end = Position { group: self.end.txn + 1, ..self.end };
+        let mut identified = self.identity.clone();
         for record in records {
             debug_assert_eq!(record.txn, end.txn + 1, "records come in order");
             let start = bytes.len();
@@ -161,6 +170,9 @@ impl<F: JournalFile> Journal<F> {
             end.sum = seal::seal(&mut bytes, start, end.group, end.sum);
             bytes.push(b'\n');
             end.txn = record.txn;
+            if record.txn == 1 {
+                identified = Some(identity(&record.at, end.sum));
+            }
         }
         if bytes.is_empty() {
             return Ok(());
@@ -179,6 +191,7 @@ impl<F: JournalFile> Journal<F> {
             return Err(self.unwritten(source));
         }
         self.end = end;
+        self.identity = identified;
         self.acknowledged.write(&end);
         Ok(())
     }
@@ -186,6 +199,11 @@ impl<F: JournalFile> Journal<F> {
     /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What tells this journal, and the copies of it, from all others; `None` while it is empty.
+    pub fn identity(&self) -> Option<&str> {
+        self.identity.as_deref()
     }
 
     fn unwritten(&self, source: io::Error) -> JournalError {

@@ -39,6 +39,7 @@ pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         rules,
         drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),
         patience: config.patience(),
+        take_over: config.take_over,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_keep_alive(IDLE_MAX)

@@ -77,6 +77,9 @@ async fn d16_twenty_lying_hosts_take_little_memory_and_the_rest_goes_on() {
         let socket = |name: &str| folder.path().join(format!("{name}{n}"));
         let (ovsdb, openflow) = (socket("db"), socket("mgmt"));
         let switch = FakeSwitch::start(&openflow).unwrap();
+        // Otherwise all of them would be one switch.
+        let id = FakeSwitch::DATAPATH_ID + n as u64;
+        switch.datapath_id(id);
         match host {
             Host::Schema => kept.push((Some(babbling(&ovsdb, "[],".repeat(10_000))), None, switch)),
             host => {
@@ -90,7 +93,7 @@ async fn d16_twenty_lying_hosts_take_little_memory_and_the_rest_goes_on() {
                     switch.fault(stage, Fault::Endless);
                 }
                 let database = FakeDatabase::start(&ovsdb).unwrap();
-                database.datapath_id("br-int", FakeSwitch::DATAPATH_ID);
+                database.datapath_id("br-int", id);
                 kept.push((None, Some(database), switch));
             }
         }

@@ -1,11 +1,14 @@
 //! The configuration of a driver, and its timeouts.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_rs::message::TlvMapping;
 use ovsdb_client::open_vswitch::FlowTable;
 use peer_connection::Endpoint;
+
+use crate::ownership::Owner;
 
 /// One switch: its name and its endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +37,9 @@ pub struct Config {
     pub watched_tables: BTreeSet<u8>,
     /// The settings of the `learned_tables`. `None` leaves them as they are.
     pub learned_limit: Option<FlowTable>,
+    /// The controller that the driver works for. The driver writes only to a switch that belongs to it, and marks the switch as such.
+    /// With `None` it does neither.
+    pub owner: Option<Arc<Owner>>,
 }
 
 impl Config {

@@ -1,6 +1,7 @@
 //! The OVSDB side of a driver: creates the bridge, watches its interfaces, creates and removes tunnel and patch ports.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ovsdb_client::open_vswitch::{self, DATABASE, PortStatus};
 use ovsdb_client::{Client, Event as ClientEvent, Operation, Options, TransactError};
@@ -8,11 +9,16 @@ use peer_connection::{Dial, PeerMemory};
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::config::{Config, Timing};
-use crate::event::{Channel, Event, Problem};
+use crate::event::{Channel, Event, Problem, Report};
 use crate::identity::Identity;
-use crate::intent::Shared;
+use crate::intent::{Leaving, Shared};
+use crate::listening;
 use crate::outbox::Outbox;
+use crate::ownership::{self, Refused, Verdict};
 use crate::view::{self, FlowKeeping, MissingPort, Supported, View};
+
+/// How often a switch that does not answer is made to look at its configuration again.
+const LISTEN_AGAIN: Duration = Duration::from_secs(10);
 
 /// The state of the database for the rest of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,6 +70,7 @@ pub(crate) struct Database {
     timing: Timing,
     pub(crate) status: watch::Receiver<Status>,
     report_again: Arc<Notify>,
+    lock_lost: Arc<Notify>,
 }
 
 /// The result for one port.
@@ -82,6 +89,7 @@ impl Database {
     ) -> (Database, impl Future<Output = ()> + Send + 'static) {
         let (status, status_receiver) = watch::channel(Status::default());
         let report_again = Arc::new(Notify::new());
+        let lock_lost = Arc::new(Notify::new());
         let watcher = Watcher {
             client: client.clone(),
             config: config.clone(),
@@ -91,11 +99,14 @@ impl Database {
             outbox: outbox.clone(),
             status,
             report_again: report_again.clone(),
+            lock_lost: lock_lost.clone(),
             flow_keeping: None,
             bridge_problem: None,
+            has_lock: false,
+            withheld: None,
         };
         let (config, timing) = (config.clone(), timing.clone());
-        let database = Database { client, config, timing, status: status_receiver, report_again };
+        let database = Database { client, config, timing, status: status_receiver, report_again, lock_lost };
         (database, watcher.run(events))
     }
 
@@ -121,7 +132,7 @@ impl Database {
                         Err(error) if is_about_one(&error) => {
                             results.push((port.name.clone(), Err(error.to_string())));
                         }
-                        Err(error) => return Err(error.to_string()),
+                        Err(error) => return Err(self.failure(&error)),
                     }
                 }
                 Ok(results)
@@ -129,8 +140,16 @@ impl Database {
             Err(error) if is_about_one(&error) => {
                 Ok(ports.iter().map(|port| (port.name.clone(), Err(error.to_string()))).collect())
             }
-            other => other.map_err(|error| error.to_string()),
+            other => other.map_err(|error| self.failure(&error)),
         }
+    }
+
+    /// The error as text. If another client has taken the lock, it is found out whose the bridge is.
+    fn failure(&self, error: &open_vswitch::Error) -> String {
+        if is_lock_lost(error) {
+            self.lock_lost.notify_one();
+        }
+        error.to_string()
     }
 
     async fn try_ensure_ports(&self, ports: &[MissingPort]) -> Result<Vec<PortResult>, open_vswitch::Error> {
@@ -158,7 +177,17 @@ impl Database {
             return Ok(());
         }
         let made = open_vswitch::transact_in_force(&self.client, operations, self.timing.in_force_max).await;
-        made.map(drop).map_err(|error| error.to_string())
+        made.map(drop).map_err(|error| self.failure(&error))
+    }
+
+    /// Removes the driver's mark from the bridge, and where the bridge waits for it.
+    pub(crate) async fn leave(&self) -> Result<(), String> {
+        let operations = self.view().departure();
+        if operations.is_empty() {
+            return Ok(());
+        }
+        let left = self.client.transact(&operations).await;
+        left.map(drop).map_err(|error| self.failure(&error.into()))
     }
 
     /// Removes ports, each named with its bridge, and waits until the removal is in force. Returns the number of
@@ -168,7 +197,7 @@ impl Database {
             ports.iter().map(|(bridge, name)| (bridge.as_str(), name.as_str())).collect();
         let patience = Some(self.timing.in_force_max);
         let removed = open_vswitch::delete_ports_of(&self.client, &ports, patience).await;
-        let removed = removed.map_err(|error| error.to_string())?;
+        let removed = removed.map_err(|error| self.failure(&error))?;
         Ok(removed.iter().filter(|(bridge, _)| *bridge == self.config.bridge).count())
     }
 }
@@ -203,6 +232,11 @@ async fn next(
     }
 }
 
+/// Whether another client has the lock that the driver asserts.
+fn is_lock_lost(error: &open_vswitch::Error) -> bool {
+    matches!(error, open_vswitch::Error::Transact(TransactError::NotOwner { .. }))
+}
+
 struct Watcher {
     client: Client,
     config: Arc<Config>,
@@ -212,9 +246,15 @@ struct Watcher {
     outbox: Arc<Outbox>,
     status: watch::Sender<Status>,
     report_again: Arc<Notify>,
+    /// Another client has taken the lock.
+    lock_lost: Arc<Notify>,
     flow_keeping: Option<FlowKeeping>,
     /// Why the bridge does not have the desired settings.
     bridge_problem: Option<String>,
+    /// Whether this connection has taken the lock of the bridge's owner.
+    has_lock: bool,
+    /// Why the bridge is not the driver's.
+    withheld: Option<Refused>,
 }
 
 impl Watcher {
@@ -228,11 +268,13 @@ impl Watcher {
         let identity = self.identity.clone();
         let mut comparisons = identity.changes();
         loop {
-            let retry = self.bridge_problem.is_some() && connected;
+            let retry = connected && (self.bridge_problem.is_some() || self.withheld.is_some());
+            let may_listen_later = connected && !retry && self.is_silent();
             tokio::select! {
                 event = next(&mut put_aside, &mut events) => match event {
                     Some(ClientEvent::Connected) => {
                         (connected, fresh) = (true, true);
+                        self.has_lock = false;
                         self.intent.lock().connected(channel);
                         self.outbox.put(Event::Connected { channel });
                         self.status.send_modify(|status| status.connection += 1);
@@ -254,7 +296,14 @@ impl Watcher {
                     None => return,
                 },
                 () = self.report_again.notified() => if connected { self.report(false) },
-                () = comparisons.next(), if retry => {
+                () = self.lock_lost.notified() => if connected {
+                    self.has_lock = false;
+                    self.look().await;
+                    self.report(false);
+                },
+                // A switch that cannot listen, because its address is not there yet, tries again when its database changes.
+                () = tokio::time::sleep(LISTEN_AGAIN), if may_listen_later => self.until_in_force().await,
+                () = comparisons.next(), if retry || may_listen_later => {
                     self.look().await;
                     self.report(false);
                 }
@@ -266,12 +315,36 @@ impl Watcher {
         }
     }
 
-    /// Corrects the settings of the bridge and publishes the state of the database to the driver.
+    /// Finds out whose the bridge is, corrects its settings and publishes the state of the database to the driver.
     async fn look(&mut self) {
         let mut view = self.view();
         let found = view.flow_keeping();
         self.bridge_problem = None;
         self.identity.database_says(view.datapath_id());
+        let mut is_own = self.hold(&view).await;
+        if is_own {
+            let existed = view.bridge.is_some();
+            self.correct_bridge(&mut view).await;
+            if !existed && view.bridge.is_some() {
+                is_own = self.hold(&view).await;
+            }
+        }
+        let flow_keeping = view.flow_keeping();
+        if flow_keeping.is_some() && (self.flow_keeping != flow_keeping || found != flow_keeping) {
+            if self.flow_keeping.is_some() {
+                self.until_in_force().await;
+            }
+            self.status.send_modify(|status| status.flushes += 1);
+            self.flow_keeping = flow_keeping;
+        }
+        let ready = is_own && view.bridge.is_some() && self.bridge_problem.is_none();
+        self.status.send_modify(|status| {
+            (status.known, status.ready) = (true, ready);
+            status.version += 1;
+        });
+    }
+
+    async fn correct_bridge(&mut self, view: &mut View) {
         let correction = view.correction(&self.config);
         // A missing bridge must be created so that it can be compared; it is empty and forwards nothing.
         let exists = view.bridge.is_some();
@@ -283,10 +356,10 @@ impl Watcher {
             match open_vswitch::ensure_bridge(&self.client, &spec, patience).await {
                 // The replica has the change already: updates arrive before the reply.
                 Ok(_) => {
-                    view = self.view();
+                    *view = self.view();
                     self.identity.database_says(view.datapath_id());
                 }
-                Err(error) => self.bridge_problem = Some(error.to_string()),
+                Err(error) => self.failed(&error),
             }
         }
         if view.bridge.is_none() && self.bridge_problem.is_none() {
@@ -294,19 +367,82 @@ impl Watcher {
                 "is missing, and the switch has not said which datapaths it has: does ovs-vswitchd run?";
             self.bridge_problem = Some(why.to_owned());
         }
-        let flow_keeping = view.flow_keeping();
-        if flow_keeping.is_some() && (self.flow_keeping != flow_keeping || found != flow_keeping) {
-            if self.flow_keeping.is_some() {
-                self.until_in_force().await;
-            }
-            self.status.send_modify(|status| status.flushes += 1);
-            self.flow_keeping = flow_keeping;
+    }
+
+    fn failed(&mut self, error: &open_vswitch::Error) {
+        self.has_lock &= !is_lock_lost(error);
+        self.bridge_problem = Some(error.to_string());
+    }
+
+    /// Makes sure that the bridge is the driver's: takes the lock and marks the bridge if it is free. Returns whether the driver may
+    /// change it. A bridge that does not exist belongs to whoever creates it.
+    async fn hold(&mut self, view: &View) -> bool {
+        let Some(owner) = self.config.owner.clone() else { return true };
+        if self.intent.lock().leaving == Leaving::Left {
+            return false;
         }
-        let ready = view.bridge.is_some() && self.bridge_problem.is_none();
-        self.status.send_modify(|status| {
-            (status.known, status.ready) = (true, ready);
-            status.version += 1;
-        });
+        let Some(bridge) = &view.bridge else { return self.take_lock().await };
+        let Some(switch) = view.switch_id() else {
+            let why = "has no datapath id yet, so it is unknown which switch this is: does ovs-vswitchd run?";
+            self.bridge_problem = Some(why.to_owned());
+            return false;
+        };
+        let verdict = match owner.claim(&self.config.name, &switch, &bridge.external_ids) {
+            Ok(verdict) => verdict,
+            Err(refused) => {
+                self.identity.is_others(&refused.why);
+                self.withhold(Some(refused));
+                return false;
+            }
+        };
+        if verdict == Verdict::Free || !self.has_lock {
+            if !self.identity.may_configure().await {
+                self.bridge_problem = Some(self.other_bridge_answers());
+                return false;
+            }
+            if !self.take_lock().await {
+                return false;
+            }
+            let marked =
+                self.client.transact(&ownership::marking(bridge, &owner.mark(&self.config.name))).await;
+            if let Err(error) = marked {
+                self.failed(&error.into());
+                return false;
+            }
+        }
+        self.identity.is_own();
+        self.withhold(None);
+        true
+    }
+
+    async fn take_lock(&mut self) -> bool {
+        if !self.has_lock {
+            match self.client.steal_lock(ownership::LOCK).await {
+                Ok(()) => self.has_lock = true,
+                Err(error) => self.failed(&error.into()),
+            }
+        }
+        self.has_lock
+    }
+
+    /// Reports whose the bridge is, if that has changed.
+    fn withhold(&mut self, refused: Option<Refused>) {
+        if self.withheld == refused {
+            return;
+        }
+        let why = refused.as_ref().map(|refused| refused.why.clone());
+        match &why {
+            Some(why) => tracing::warn!(switch = self.config.name, why, "the switch is somebody else's"),
+            None => tracing::info!(switch = self.config.name, "the switch belongs to this controller again"),
+        }
+        self.outbox.put(Event::Withheld { why });
+        self.withheld = refused;
+    }
+
+    /// Whether the bridge waits for the driver at an address of its own, and does not answer there.
+    fn is_silent(&self) -> bool {
+        let listening = listening::listening(&self.config.openflow);
+        listening.target.is_some() && self.identity.openflow_fails()
     }
 
     /// Why the driver does not change the bridge in the database.
@@ -333,6 +469,13 @@ impl Watcher {
     }
 
     fn report(&self, due: bool) {
+        match &self.withheld {
+            // Its interfaces are those of the other node.
+            Some(refused) if refused.by_node => return self.outbox.report(Report::default(), due),
+            // What this controller knew stays, for the time when the switch is its own again.
+            Some(_) => return,
+            None => {}
+        }
         let (want, alone) = {
             let intent = self.intent.lock();
             (intent.database.clone(), intent.not_as_a_whole.clone())

@@ -23,7 +23,7 @@ use crate::event::{Event, ForeignChange, Rejection};
 use crate::foreign::RepairPace;
 use crate::forwarding::{Batch, Place};
 use crate::identity::{Identity, Verdict};
-use crate::intent::{InDatabase, Shared};
+use crate::intent::{InDatabase, Leaving, Shared};
 use crate::ledger::FlowChange;
 use crate::openflow::{Lost, OpenFlow, RefusedChange, option_name};
 use crate::outbox::Outbox;
@@ -229,6 +229,9 @@ impl Driver {
         {
             self.outbox.put(Event::Synced { flow_mods, tunnels_changed });
         }
+        if flows_right && ports_right {
+            self.leave().await;
+        }
         match removed {
             Ok(_) => Pass::Done,
             Err(why) => {
@@ -236,6 +239,29 @@ impl Driver {
                 Pass::Later
             }
         }
+    }
+
+    /// Leaves the switch, which is in sync, if the owner wants that. The owner learns first that its last transaction is in force.
+    async fn leave(&mut self) {
+        let is_due = {
+            let intent = self.intent.lock();
+            // The last changes may have come since the pass began.
+            let in_force = [self.flows_in_force, self.ports_in_force];
+            intent.leaving == Leaving::Wanted && in_force == [intent.version(); 2]
+        };
+        if !is_due {
+            return;
+        }
+        self.confirm();
+        self.intent.lock().leaving = Leaving::Left;
+        if let Err(why) = self.database.leave().await {
+            tracing::warn!(
+                switch = self.name,
+                why,
+                "cannot remove the mark of this controller from the switch"
+            );
+        }
+        self.outbox.put(Event::Left);
     }
 
     /// Creates the missing ports, gives conntrack zones their limits, creates sets of collectors, begins BFD sessions, and waits

@@ -77,6 +77,14 @@ pub enum Event {
         /// The flow and group modifications needed; 0 if the changes were undone otherwise.
         flow_mods: usize,
     },
+    /// The switch belongs to another transport node or to another controller ([`Config::owner`](crate::Config::owner)), and the
+    /// driver writes nothing to it.
+    Withheld {
+        /// Whose it is, and the remedy; `None` once the switch is the driver's.
+        why: Option<String>,
+    },
+    /// After [`Handle::leave`](crate::Handle::leave): the switch is in sync, and does not belong to the driver any more.
+    Left,
     /// A task of the driver ended, usually by a panic. The driver restarts and makes both connections again.
     Failed {
         /// The task and the reason.

@@ -18,6 +18,7 @@
 //! # Ok(()) }
 //! ```
 
+mod roles;
 mod server;
 pub(crate) mod table;
 mod zones;
@@ -42,6 +43,7 @@ pub use zones::Flushed;
 
 use crate::flow::{Flow, FlowKey};
 use crate::openflow::fake_monitor;
+use roles::Roles;
 use server::Listener;
 use table::Table;
 use zones::Zones;
@@ -173,6 +175,7 @@ struct State {
     slow: Option<(Duration, usize)>,
     versions: Option<u32>,
     packets: Vec<PacketOut>,
+    roles: Roles,
 }
 
 impl std::fmt::Debug for State {
@@ -357,6 +360,11 @@ impl FakeSwitch {
         self.shared.lock().packets.clone()
     }
 
+    /// Whether one of the connections is that of the primary controller.
+    pub fn has_primary(&self) -> bool {
+        self.shared.lock().roles.has_primary()
+    }
+
     /// The messages received so far.
     pub fn counts(&self) -> Counts {
         self.shared.lock().counts
@@ -419,6 +427,7 @@ impl FakeSwitch {
         let mut state = self.shared.lock();
         state.table = Table::default();
         state.forget_connections();
+        state.roles.forget();
         drop(state);
         self.disconnect();
     }

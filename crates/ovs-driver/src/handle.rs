@@ -30,6 +30,19 @@ pub struct Handle {
     /// Dropping it stops the supervisor.
     stop: Option<oneshot::Sender<()>>,
     supervisor: JoinHandle<()>,
+    _claim: Claim,
+}
+
+/// The claim of a driver to its switch, which ends with the driver.
+#[derive(Debug)]
+struct Claim(Arc<Config>);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(owner) = &self.0.owner {
+            owner.forget(&self.0.name);
+        }
+    }
 }
 
 impl Handle {
@@ -78,6 +91,12 @@ impl Handle {
         tables: Vec<u8>,
     ) -> impl Future<Output = Result<Vec<SeenFlow>, ReadError>> + Send + use<> {
         self.readers.clone().table_flows(tables)
+    }
+
+    /// Lets the driver leave the switch as soon as that is in sync: it removes its mark and where the bridge waits for it, and
+    /// reports [`Event::Left`]. Returns at once.
+    pub fn leave(&self) {
+        self.intent.wish(Wish::Leave);
     }
 
     /// Stops the driver, as dropping the handle does. Completes when all its tasks have ended and both connections
@@ -133,10 +152,14 @@ pub(crate) fn spawn_within(
     };
     let failed = {
         let intent = intent.clone();
+        let config = config.clone();
         move |why, restart_in| failed(&config, &intent, &outbox, why, restart_in)
     };
+    if let Some(owner) = &config.owner {
+        owner.expect([config.name.clone()]);
+    }
     let supervisor = tokio::spawn(supervise(limits, stopped, start, failed));
-    Handle { intent, readers, stop: Some(stop), supervisor }
+    Handle { intent, readers, stop: Some(stop), supervisor, _claim: Claim(config) }
 }
 
 /// Starts the tasks of a driver. The intent and the undelivered events survive a failure of the tasks.
@@ -148,7 +171,7 @@ fn start(
     (outbox, events): (&Arc<Outbox>, &mpsc::Sender<(String, Event)>),
     readers: &Readers,
 ) -> Tasks {
-    let identity = Arc::new(Identity::new(config.datapath_id));
+    let identity = Arc::new(Identity::new(config.datapath_id, config.owner.is_some()));
     let connection = database::connection(config, timing, dialler.clone(), memory.clone());
     let (database, watch_database) =
         Database::new(connection.client, connection.events, config, timing, &identity, intent, outbox);

@@ -36,6 +36,8 @@ pub(crate) enum Wish {
     Desired(Arc<Desired>),
     /// The changes of this transaction.
     Push(u64, Box<Changes>),
+    /// To leave the switch, once it is in sync.
+    Leave,
 }
 
 impl Shared {
@@ -130,6 +132,8 @@ pub(crate) struct Intent {
     /// Whether the desired state is known. Until then nothing may be written to the switch: a controller that has just
     /// started has computed nothing yet, and the switch is probably in sync with what it will compute.
     pub(crate) given: bool,
+    /// Whether the driver is to leave the switch.
+    pub(crate) leaving: Leaving,
     pub(crate) forwarding: Forwarding,
     pub(crate) database: InDatabase,
     /// Learned flows to report.
@@ -148,6 +152,17 @@ pub(crate) struct Intent {
     up: BTreeSet<Channel>,
     /// How often the intent has changed.
     version: u64,
+}
+
+/// Whether a driver leaves its switch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    #[default]
+    No,
+    /// Once the switch is in sync.
+    Wanted,
+    /// The switch does not belong to it any more.
+    Left,
 }
 
 /// Transactions that wait for their confirmation, in order.
@@ -192,6 +207,7 @@ impl Intent {
         match wish {
             Wish::Desired(desired) => self.set_desired(&desired),
             Wish::Push(txn, changes) => self.push(txn, &changes),
+            Wish::Leave => self.leaving = Leaving::Wanted,
         }
     }
 

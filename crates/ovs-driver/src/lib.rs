@@ -28,6 +28,7 @@
 //!     learned_tables: BTreeSet::new(),
 //!     watched_tables: BTreeSet::new(),
 //!     learned_limit: None,
+//!     owner: None,
 //! };
 //! let flow: FlowEntry = "cookie=0x5, table=3, ip,nw_dst=10.0.0.1 actions=output:1".parse()?;
 //! let mut desired = Desired::default();
@@ -80,7 +81,9 @@
 //! The drivers of a process share threads, the way to dial, and the memory that switches may take ([`Peers`]). What a switch or its
 //! database may make a driver hold is bounded, and charged to one budget.
 //!
-//! Nothing but an empty bridge is sent before both endpoints are known to lead to the same bridge (`identity`). The
+//! Nothing but an empty bridge is sent before both endpoints are known to lead to the same bridge (`identity`), and before it is
+//! known that this bridge belongs to this driver ([`Config::owner`], `ownership`). A bridge on a remote host waits for the
+//! driver's connections at the port of the endpoint (`listening`). The
 //! tasks of a driver are supervised (`supervisor`).
 //!
 //! Out of scope: rules and networks (this crate knows OpenFlow and OVSDB only), and foreign flows in the tables that the switch fills.
@@ -118,9 +121,11 @@ mod intent;
 mod learned;
 mod ledger;
 mod limits;
+mod listening;
 mod meter;
 mod openflow;
 mod outbox;
+mod ownership;
 mod peers;
 mod pool;
 mod supervisor;
@@ -141,6 +146,7 @@ pub use meter::{METER_MAX, Meter, MeterCount};
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use openflow_rs::message::TlvMapping;
 pub use ovsdb_client::open_vswitch::FlowTable;
+pub use ownership::Owner;
 pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, MemoryBudget, Resolver, Sockets};
 pub use peers::Peers;
 pub use pool::Pool;

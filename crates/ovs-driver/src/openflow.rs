@@ -8,6 +8,7 @@ mod groups;
 mod meters;
 mod monitor;
 mod push;
+mod role;
 mod session;
 mod steps;
 mod wire;
@@ -310,6 +311,11 @@ impl Keeper {
         if let Err(error) = self.verify(session, &mut changes).await {
             return error;
         }
+        if let Some(owner) = &self.config.owner
+            && let Err(error) = session.become_primary(owner.epoch()).await
+        {
+            return error;
+        }
         let channel = Channel::OpenFlow;
         reconnect.connected();
         self.intent.lock().connected(channel);
@@ -334,8 +340,10 @@ impl Keeper {
         let mut told = false;
         loop {
             let verdict = self.identity.verdict();
-            if verdict == Verdict::Same {
-                return Ok(());
+            match verdict {
+                Verdict::Same => return Ok(()),
+                Verdict::Withheld => return Err(self.withheld()),
+                Verdict::Unknown | Verdict::Different { .. } => {}
             }
             tokio::select! {
                 error = session.idle() => return Err(error),
@@ -355,6 +363,11 @@ impl Keeper {
         }
     }
 
+    fn withheld(&self) -> SessionError {
+        let why = self.identity.withheld().unwrap_or_default().to_string();
+        SessionError::Withheld { why }
+    }
+
     fn other_bridge(&self, database: u64, openflow: u64) -> SessionError {
         let Config { bridge, ovsdb, .. } = &*self.config;
         SessionError::OtherBridge { bridge: bridge.clone(), ovsdb: ovsdb.to_string(), database, openflow }
@@ -367,6 +380,7 @@ impl Keeper {
                 error = session.idle() => return error,
                 () = changes.next() => match self.identity.verdict() {
                     Verdict::Same => continue,
+                    Verdict::Withheld => return self.withheld(),
                     _ => return SessionError::NewDatapathId,
                 },
                 request = self.requests.recv() => request,

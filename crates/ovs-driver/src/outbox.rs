@@ -1,7 +1,7 @@
 //! The queue of events for the owner of the driver.
 //!
 //! No task of the driver waits for the owner, which may itself be busy pushing transactions. The queue is bounded: it
-//! keeps the last report, the last count of refused objects, the last refusal without a transaction, the last failure, the
+//! keeps the last report, the last count of refused objects, the last refusal without a transaction, the last failure, whose the switch is, the
 //! sum of all syncs, of all foreign changes and of all repairs, the last few connects and disconnects of each channel, one
 //! event for each awaited flow, and otherwise one for each transaction.
 
@@ -98,6 +98,7 @@ impl Kept {
                 }
                 _ => true,
             }),
+            Event::Withheld { .. } => self.events.retain(|event| !matches!(event, Event::Withheld { .. })),
             Event::Failed { .. } => self.events.retain(|event| !matches!(event, Event::Failed { .. })),
             Event::Refused { txn: None, .. } => {
                 self.events.retain(|event| !matches!(event, Event::Refused { txn: None, .. }));

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ovsdb_client::open_vswitch::{
-    self, Bridge, BridgeSpec, FlowTable, Interface, OpenVswitch, Port, PortStatus, TunnelSpec,
+    self, Bridge, BridgeSpec, Controller, FlowTable, Interface, OpenVswitch, Port, PortStatus, TunnelSpec,
 };
-use ovsdb_client::{Client, ColumnError, MonitorSpec, Replica, Row};
+use ovsdb_client::{
+    Client, ColumnError, Condition, Datum, MonitorSpec, Mutation, Mutator, Operation, Replica, Row,
+};
 use tunnel_encap::Encap;
 use uuid::Uuid;
 
@@ -16,6 +18,8 @@ use crate::desired::{Patch, Port as Wanted, Ports, Remote, Tunnel};
 use crate::event::{InterfaceId, Problem, Report, Vif};
 use crate::intent::InDatabase;
 use crate::limits::{self, Support, ZoneView};
+use crate::listening::{self, listening};
+use crate::ownership::{self, SwitchId};
 
 /// The mark of the driver's tunnel ports: `external_ids:weft=tunnel` on the interface.
 pub(crate) const OWNER: (&str, &str) = ("weft", "tunnel");
@@ -25,17 +29,12 @@ pub(crate) const PATCH_OWNER: (&str, &str) = ("weft", "patch");
 /// The OpenFlow version that the driver speaks, in the spelling of the database.
 const PROTOCOL: &str = "OpenFlow15";
 
-/// The table of controllers.
-const CONTROLLER: &str = "Controller";
-
 /// The greatest number of an ordinary port.
 const OFPORT_MAX: u32 = 65279;
 
 /// The monitored columns: all that this module reads.
 pub(crate) fn monitor() -> MonitorSpec {
-    let bridge: Vec<&str> = Bridge::COLUMNS.iter().copied().chain(["controller"]).collect();
-    let spec = open_vswitch::monitor().table(Bridge::TABLE, &bridge).table(CONTROLLER, &["target"]);
-    bfd::monitor(collectors::monitor(limits::monitor(spec)))
+    bfd::monitor(collectors::monitor(limits::monitor(open_vswitch::monitor())))
 }
 
 /// What the database of the switch can say.
@@ -56,11 +55,10 @@ impl Supported {
 pub(crate) struct View {
     pub(crate) switch: Option<OpenVswitch>,
     pub(crate) bridge: Option<Bridge>,
-    controllers: BTreeSet<Uuid>,
+    /// The controllers of the bridge.
+    controllers: Vec<Controller>,
     /// The settings of the bridge's OpenFlow tables.
     flow_tables: BTreeMap<i64, FlowTable>,
-    /// The targets of the bridge's controllers.
-    controller_targets: Vec<String>,
     /// The interfaces of the bridge, by name.
     interfaces: BTreeMap<String, Interface>,
     /// The interfaces of other bridges, by name and bridge.
@@ -78,7 +76,7 @@ pub(crate) struct View {
 }
 
 /// The settings of the bridge whose change can make ovs-vswitchd discard all flows: the bridge itself, its fail mode,
-/// and whether any controller is set.
+/// and the controllers that it connects to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FlowKeeping {
     bridge: Uuid,
@@ -118,16 +116,12 @@ impl View {
                     None => {}
                 }
             }
-            let controllers =
-                replica.row(Bridge::TABLE, bridge.uuid).map(|row| row.get::<BTreeSet<Uuid>>("controller"));
-            match controllers {
-                Some(Ok(controllers)) => {
-                    let rows = controllers.iter().filter_map(|uuid| replica.row(CONTROLLER, *uuid));
-                    view.controller_targets = rows.filter_map(|row| row.get("target").ok()).collect();
-                    view.controllers = controllers;
+            for uuid in &bridge.controllers {
+                match replica.row(Controller::TABLE, *uuid).map(|row| Controller::from_row(*uuid, row)) {
+                    Some(Ok(controller)) => view.controllers.push(controller),
+                    Some(Err(error)) => unreadable.push(error),
+                    None => {}
                 }
-                Some(Err(error)) => unreadable.push(error),
-                None => {}
             }
         }
         view.unreadable = unreadable;
@@ -139,12 +133,24 @@ impl View {
     pub(crate) fn correction(&self, config: &Config) -> Option<BridgeSpec> {
         let limit = |table: &u8| Some((*table, config.learned_limit.clone()?));
         let flow_tables = config.learned_tables.iter().filter_map(limit).collect();
+        let listening = listening(&config.openflow);
         let Some(bridge) = &self.bridge else {
             let datapath_type = config.datapath_type.clone().or_else(|| self.default_datapath())?;
-            return Some(BridgeSpec { flow_tables, ..BridgeSpec::secure(&config.bridge, datapath_type) });
+            let external_ids =
+                config.owner.as_ref().map(|owner| owner.mark(&config.name)).unwrap_or_default();
+            return Some(BridgeSpec {
+                flow_tables,
+                listening: Some(listening),
+                external_ids,
+                ..BridgeSpec::secure(&config.bridge, datapath_type)
+            });
         };
-        let mut spec =
-            BridgeSpec { flow_tables, ..BridgeSpec::secure(&config.bridge, &bridge.datapath_type) };
+        let waits = listening.is_met(self.controllers.iter());
+        let mut spec = BridgeSpec {
+            flow_tables,
+            listening: Some(listening),
+            ..BridgeSpec::secure(&config.bridge, &bridge.datapath_type)
+        };
         if bridge.protocols.contains(PROTOCOL) {
             // Keep other versions that the bridge also offers.
             spec.protocols.clone_from(&bridge.protocols);
@@ -155,15 +161,38 @@ impl View {
             |(table, settings): (&u8, _)| self.flow_tables.get(&i64::from(*table)) == Some(settings);
         let right = bridge.protocols == spec.protocols
             && bridge.fail_mode.as_ref() == Some(&spec.fail_mode)
-            && spec.flow_tables.iter().all(limited);
+            && spec.flow_tables.iter().all(limited)
+            && waits;
         (!right).then_some(spec)
     }
 
-    /// The targets of the controllers set for the bridge, sorted.
+    /// The targets of the controllers that others have set for the bridge, sorted.
     pub(crate) fn controllers(&self) -> Vec<String> {
-        let mut targets = self.controller_targets.clone();
+        let others = self.controllers.iter().filter(|controller| !listening::is_own(controller));
+        let mut targets: Vec<String> = others.map(|controller| controller.target.clone()).collect();
         targets.sort();
         targets
+    }
+
+    /// The switch, once it is known which one it is.
+    pub(crate) fn switch_id(&self) -> Option<SwitchId> {
+        let (bridge, datapath_id) = (self.bridge.as_ref()?.uuid, self.datapath_id()?);
+        let system_id = self.switch.as_ref().and_then(|switch| switch.system_id().map(str::to_owned));
+        Some(SwitchId { bridge, datapath_id, system_id })
+    }
+
+    /// The operations that remove the traces of the driver from the bridge itself: its mark, and where the bridge waits for it.
+    pub(crate) fn departure(&self) -> Vec<Operation> {
+        let Some(bridge) = &self.bridge else { return Vec::new() };
+        let mut operations = listening::nowhere().corrections(bridge.uuid, self.controllers.iter());
+        let keys: Vec<&str> =
+            ownership::KEYS.into_iter().filter(|key| bridge.external_ids.contains_key(*key)).collect();
+        if !keys.is_empty() {
+            let mutation = Mutation::new("external_ids", Mutator::Delete, Datum::set(keys));
+            let here = vec![Condition::uuid(bridge.uuid)];
+            operations.push(Operation::mutate(Bridge::TABLE, here, vec![mutation]));
+        }
+        operations
     }
 
     /// The OpenFlow datapath id of the bridge, once ovs-vswitchd has written it.
@@ -185,7 +214,12 @@ impl View {
             bridge: bridge.uuid,
             fail_mode: bridge.fail_mode.clone(),
             datapath_type: bridge.datapath_type.clone(),
-            controllers: self.controllers.clone(),
+            controllers: self
+                .controllers
+                .iter()
+                .filter(|controller| !controller.is_passive())
+                .map(|controller| controller.uuid)
+                .collect(),
         })
     }
 

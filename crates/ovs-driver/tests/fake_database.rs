@@ -47,6 +47,7 @@ pub(crate) fn config() -> Config {
         learned_tables: BTreeSet::new(),
         watched_tables: BTreeSet::new(),
         learned_limit: None,
+        owner: None,
     }
 }
 

@@ -11,6 +11,7 @@ mod limits;
 mod meters;
 mod mutated;
 mod open_vswitch;
+mod ownership;
 mod resilience;
 mod support;
 mod zones;

@@ -125,6 +125,12 @@ impl OpenVswitch {
         let _ = std::fs::remove_file(self.path("vs.ctl"));
     }
 
+    /// The file that stands for the network namespace of `ovs-vswitchd`.
+    pub fn network(&self) -> PathBuf {
+        let Daemon(child) = self.vswitchd.as_ref().expect("ovs-vswitchd runs");
+        PathBuf::from(format!("/proc/{}/ns/net", child.id()))
+    }
+
     /// Sends a signal, `STOP` or `CONT`, to `ovs-vswitchd`.
     pub fn signal_vswitchd(&self, signal: &str) {
         let Daemon(child) = self.vswitchd.as_ref().expect("ovs-vswitchd runs");

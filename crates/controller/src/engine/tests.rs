@@ -80,6 +80,8 @@ impl Driver for Idle {
     fn table_flows(&self, _: Vec<u8>) -> Asking<Vec<ovs_driver::SeenFlow>> {
         Box::pin(std::future::ready(Err(ovs_driver::ReadError::NotConnected)))
     }
+    fn leave(&self) {}
+
     fn end(self: Box<Self>) -> Shutdown {
         Box::pin(std::future::ready(()))
     }

@@ -34,6 +34,8 @@ pub trait Driver: Send {
     fn flow_counts(&self, keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>>;
     /// Reads from the switch the flows of these tables, whoever wrote them.
     fn table_flows(&self, tables: Vec<u8>) -> Asking<Vec<SeenFlow>>;
+    /// Lets the driver leave the switch as soon as that is in sync, and say so ([`Event::Left`]).
+    fn leave(&self);
     /// Stops the driver. The future completes, soon, when the driver no longer acts.
     fn end(self: Box<Self>) -> Shutdown;
 }
@@ -88,6 +90,10 @@ impl Driver for ovs_driver::Handle {
 
     fn table_flows(&self, tables: Vec<u8>) -> Asking<Vec<SeenFlow>> {
         Box::pin(ovs_driver::Handle::table_flows(self, tables))
+    }
+
+    fn leave(&self) {
+        ovs_driver::Handle::leave(self);
     }
 
     fn end(self: Box<Self>) -> Shutdown {

@@ -59,6 +59,8 @@ pub(super) struct Backlog {
 /// The faults of a switch, each until it is resolved.
 #[derive(Default)]
 pub(super) struct Faults {
+    /// Whose the switch is, if it is not this node's.
+    pub(super) withheld: Option<String>,
     /// The connections that are down, and why.
     pub(super) connection: BTreeMap<Channel, String>,
     /// The last refusal, until the driver reports that nothing is refused any more.
@@ -185,14 +187,16 @@ impl Backlog {
 impl Faults {
     /// Whether no difference from the desired state is known.
     pub(super) fn are_settled(&self) -> bool {
-        self.refused.is_none() && self.foreign.is_none() && self.driver.is_none()
+        self.withheld.is_none() && self.refused.is_none() && self.foreign.is_none() && self.driver.is_none()
     }
 
     pub(super) fn last_error(&self) -> Option<String> {
         let connection = || self.connection.values().next().cloned();
         let refused = || self.refused.clone();
         let report = || self.report.as_ref().map(|why| format!("report refused: {why}"));
-        let first = self.unreachable.clone().or_else(|| self.driver.clone()).or_else(connection);
+        let withheld = || self.withheld.clone();
+        let first =
+            self.unreachable.clone().or_else(|| self.driver.clone()).or_else(withheld).or_else(connection);
         let first = first.or_else(|| self.foreign.clone()).or_else(refused).or_else(report);
         let first = first.or_else(|| self.too_often.clone()).or_else(|| self.excess.clone());
         first.or_else(|| self.problems.clone())

@@ -58,6 +58,10 @@ impl Driver for FakeDriver {
         Box::pin(std::future::ready(Err(ReadError::NotConnected)))
     }
 
+    fn leave(&self) {
+        self.told.add(format!("leave {}", self.address));
+    }
+
     fn end(self: Box<Self>) -> Shutdown {
         Box::pin(async move {
             // The driver ends with a delay.
@@ -311,6 +315,10 @@ fn a_farewell_ends_when_it_is_answered_and_also_when_the_database_was_away_for_a
     let txn = setting.txn;
     setting.connect("hv1", Channel::Ovsdb);
     setting.confirm("hv1", txn);
+    // The bridge still has the mark of the controller, and listens for it until it is told not to.
+    setting.disconnect("hv1", Channel::OpenFlow);
+    assert_eq!(setting.fleet.draining.len(), 1);
+    setting.event("hv1", Event::Left);
     assert_eq!(setting.fleet.draining.len(), 0);
     // A switch that is not connected needs no removal.
     setting.apply(&[node("hv2", "/b")]);
@@ -408,4 +416,19 @@ fn a_switch_whose_database_comes_after_its_openflow_is_in_order_only_when_it_was
     assert!(!synced(&setting), "tunnels and vNICs were not looked at");
     setting.event("hv1", compared());
     assert!(synced(&setting));
+}
+
+#[test]
+fn d18_a_switch_that_is_another_nodes_says_so_and_is_left_alone() {
+    let mut setting = Setting::new(&[node("hv1", "/a"), node("hv2", "/b")]);
+    let why = "transport nodes hv1 and hv2 lead to one switch";
+    setting.event("hv2", Event::Withheld { why: Some(why.to_owned()) });
+    setting.disconnect("hv2", Channel::OpenFlow);
+    let status = setting.status();
+    assert_eq!((status[1].last_error.as_str(), status[1].synced), (why, false));
+    // Nobody is told to clean up by hand what belongs to hv1.
+    let deletion = setting.deletion("hv2");
+    assert_eq!(setting.fleet.prepare(&deletion), Vec::<String>::new());
+    setting.delete("hv2", Changes::default());
+    assert_eq!(setting.fleet.draining.len(), 0);
 }

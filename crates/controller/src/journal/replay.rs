@@ -11,7 +11,7 @@ use tracing::{error, warn};
 use super::acknowledged::{self, Acknowledged, Known, Position};
 use super::files::{self, Lock};
 use super::seal::{Seal, checksum};
-use super::{FILE, Journal, JournalError, io_error};
+use super::{FILE, Journal, JournalError, identity, io_error};
 use crate::record::Record;
 
 /// The file that keeps the end that was last removed from the journal.
@@ -38,6 +38,7 @@ pub struct Records {
     known: Option<Position>,
     tail: Tail,
     done: bool,
+    identity: Option<Arc<str>>,
 }
 
 /// A journal being read by the owner of its folder. After the last record, [`Replay::finish`] opens the journal for appending.
@@ -117,7 +118,7 @@ impl Replay {
             record?;
         }
         let Replay { folder, records, lock } = self;
-        let Records { path, reader, len, end, tail, known, .. } = records;
+        let Records { path, reader, len, end, tail, known, identity, .. } = records;
         let mut file = reader.into_inner();
         if tail == Tail::Torn {
             let (bytes, after_txn, file_name) = (len - end.bytes, end.txn, path.display());
@@ -149,7 +150,7 @@ impl Replay {
         if tail == Tail::Torn || known.is_none() {
             files::sync_folder(&folder)?;
         }
-        Ok(Journal { path, file, end, acknowledged, _lock: lock })
+        Ok(Journal { path, file, end, acknowledged, identity, _lock: lock })
     }
 }
 
@@ -191,6 +192,7 @@ impl Records {
             known,
             tail: Tail::Nothing,
             done: false,
+            identity: None,
         }
     }
 
@@ -234,6 +236,9 @@ impl Records {
         }
         self.sealed |= group.is_some();
         let (txn, bytes) = (record.txn, self.end.bytes + len as u64 + 1);
+        if txn == 1 {
+            self.identity = Some(identity(&record.at, sum));
+        }
         self.end = Position { txn, group: group.unwrap_or(txn), bytes, sum };
         self.check_known()?;
         Ok(Some(record))

@@ -446,9 +446,9 @@ impl JournalFile for Full {
 fn what_a_full_disk_does_not_take_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, _) = open(folder.path()).unwrap();
-    let Journal { path, file, end, acknowledged, _lock: lock } = journal;
+    let Journal { path, file, end, acknowledged, identity, _lock: lock } = journal;
     let file = Full { file, room: Some(usize::MAX) };
-    let mut journal = Journal { path: path.clone(), file, end, acknowledged, _lock: lock };
+    let mut journal = Journal { path: path.clone(), file, end, acknowledged, identity, _lock: lock };
     journal.append(&[record(1)]).unwrap();
     let one = fs::read(&path).unwrap();
     for room in [0, 1, one.len(), one.len() + 5] {
@@ -476,4 +476,25 @@ fn two_controllers_cannot_share_a_folder() {
     assert!(error.to_string().contains(&format!("(process {})", std::process::id())), "{error}");
     drop(journal);
     open(folder.path()).unwrap();
+}
+
+#[test]
+fn d19_a_journal_and_its_copies_have_one_identity_from_the_first_record_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(folder.path()).unwrap();
+    assert_eq!(journal.identity(), None);
+    journal.append(&[record(1), record(2)]).unwrap();
+    let identity = journal.identity().map(str::to_owned);
+    assert!(identity.as_ref().is_some_and(|identity| identity.starts_with(&record(1).at)), "{identity:?}");
+    journal.append(&[record(3)]).unwrap();
+    assert_eq!(journal.identity().map(str::to_owned), identity);
+    drop(journal);
+    let copy = tempfile::tempdir().unwrap();
+    fs::copy(folder.path().join(FILE), copy.path().join(FILE)).unwrap();
+    assert_eq!(open(copy.path()).unwrap().0.identity().map(str::to_owned), identity);
+
+    let other = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(other.path()).unwrap();
+    journal.append(&[large(1)]).unwrap();
+    assert_ne!(journal.identity().map(str::to_owned), identity);
 }

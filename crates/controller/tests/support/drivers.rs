@@ -197,6 +197,8 @@ impl Driver for FakeDriver {
         Box::pin(std::future::ready(there.map(of_tables).ok_or(ReadError::NotConnected)))
     }
 
+    fn leave(&self) {}
+
     fn end(self: Box<Self>) -> Shutdown {
         Box::pin(async move { drop(self) })
     }

@@ -60,8 +60,16 @@ pub(super) async fn listen(mut listener: Listener, shared: Arc<Shared>) {
         let shared = shared.clone();
         tokio::spawn(async move {
             let mut generation = shared.generation.subscribe();
-            let connection =
-                Connection { stream, shared, bundles: HashMap::new(), replies: Vec::new(), monitor: None };
+            let (number, notices) = shared.lock().roles.connect();
+            let connection = Connection {
+                stream,
+                shared,
+                bundles: HashMap::new(),
+                replies: Vec::new(),
+                monitor: None,
+                number,
+                notices,
+            };
             tokio::select! {
                 _ = connection.serve() => {}
                 _ = generation.changed() => {}
@@ -85,10 +93,14 @@ struct Connection {
     replies: Vec<u8>,
     /// The number of this monitor, and the reports to send.
     monitor: Option<(usize, mpsc::UnboundedReceiver<Vec<u8>>)>,
+    /// The number of the connection, and what it is told of its role.
+    number: usize,
+    notices: mpsc::UnboundedReceiver<Vec<u8>>,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.shared.lock().roles.disconnect(self.number);
         if let Some((number, _)) = &self.monitor {
             self.shared.lock().monitors.remove(number);
         }
@@ -138,6 +150,10 @@ impl Connection {
             tokio::select! {
                 // Biased, because a switch reports earlier changes before it reads the next request.
                 biased;
+                Some(notice) = self.notices.recv() => {
+                    self.replies.extend_from_slice(&notice);
+                    self.flush().await?;
+                }
                 report = report(&mut self.monitor) => {
                     self.replies.extend_from_slice(&report);
                     self.flush().await?;
@@ -239,7 +255,17 @@ impl Connection {
     }
 
     fn answer(&mut self, Message { xid, body }: Message) {
+        if writes(&body) && !self.shared.lock().roles.may_write(self.number) {
+            return self.refuse(xid, Refusal::IS_SECONDARY);
+        }
         match body {
+            Body::RoleRequest(request) => {
+                let answer = self.shared.lock().roles.request(self.number, request);
+                match answer {
+                    Ok(role) => self.reply(xid, Body::RoleReply(role)),
+                    Err(refusal) => self.refuse(xid, refusal),
+                }
+            }
             Body::EchoRequest(data) => self.reply(xid, Body::EchoReply(data)),
             Body::FeaturesRequest => {
                 let id = self.shared.lock().datapath_id.unwrap_or(super::FakeSwitch::DATAPATH_ID);
@@ -462,6 +488,19 @@ impl Connection {
 fn is_meter_mod(body: &Body) -> bool {
     const METER_MOD: u8 = 29;
     matches!(body, Body::Unknown { kind: METER_MOD, .. })
+}
+
+/// Whether a secondary controller may not send this.
+fn writes(body: &Body) -> bool {
+    matches!(
+        body,
+        Body::FlowMod(_)
+            | Body::GroupMod(_)
+            | Body::MeterMod(_)
+            | Body::BundleControl(_)
+            | Body::BundleAdd(_)
+            | Body::PacketOut(_)
+    )
 }
 
 /// Waits while the switch is frozen.

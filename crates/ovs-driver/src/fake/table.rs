@@ -56,6 +56,10 @@ impl Refusal {
     pub const OUT_OF_METERS: Refusal = Refusal { error_type: 12, code: 10, at_commit: false };
     /// `OFPBFC_MSG_UNSUP`.
     pub(super) const NOT_IN_BUNDLE: Refusal = Refusal { error_type: 17, code: 10, at_commit: false };
+    /// `OFPRRFC_STALE`.
+    pub(super) const STALE_ROLE: Refusal = Refusal { error_type: 11, code: 0, at_commit: false };
+    /// `OFPBRC_IS_SLAVE`.
+    pub(super) const IS_SECONDARY: Refusal = Refusal { error_type: 1, code: 10, at_commit: false };
     /// `OFPBRC_BAD_LEN`.
     pub(super) const BAD_LEN: Refusal = Refusal { error_type: 1, code: 6, at_commit: false };
 }

@@ -39,6 +39,18 @@ pub(crate) enum SessionError {
          lead to the same switch"
     )]
     OtherBridge { bridge: String, ovsdb: String, database: u64, openflow: u64 },
+    #[error("{why}")]
+    Withheld { why: String },
+    #[error(
+        "another controller has become the primary one of the switch; nothing is sent to it any more. Two controllers manage this \
+         switch: stop one of them"
+    )]
+    Demoted,
+    #[error(
+        "another controller is the primary one of the switch, with a later generation than {epoch}; nothing is sent to it. Two \
+         controllers manage this switch, or did: stop the other one and start this one again"
+    )]
+    Superseded { epoch: u64 },
     #[error("the datapath id of the bridge has changed in the database; connecting again to compare it")]
     NewDatapathId,
     #[error("the switch has not finished {request} after {seconds:.0} s; it makes progress too slowly")]

@@ -4,6 +4,7 @@ mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -17,7 +18,7 @@ use super::groups::{self, Groups};
 use super::monitor::{self, Update};
 use super::steps::{Step, meters_first, meters_last, steps, zones_first, zones_last};
 use super::wire::{self, Header, TooLong, bundle, kind};
-use super::{Applied, RefusedChange, error};
+use super::{Applied, RefusedChange, error, role};
 use crate::config::Config;
 use crate::desired::Frame as SentFrame;
 use crate::forwarding::Batch;
@@ -57,6 +58,8 @@ pub(crate) struct Session {
 pub(crate) struct Observer {
     /// `None` before the monitor is requested.
     monitor: Option<Monitor>,
+    /// Whether another controller has become the primary one.
+    demoted: AtomicBool,
 }
 
 /// What takes the reports of the flow monitor.
@@ -69,6 +72,9 @@ struct Monitor {
 impl Observer {
     /// Handles a message that answers no request.
     fn see(&self, frame: &Frame) {
+        if role::demotes(frame) {
+            self.demoted.store(true, Ordering::Relaxed);
+        }
         let Some(monitor) = self.monitor.as_ref().filter(|_| is_monitor_update(frame)) else {
             return unsolicited(frame);
         };
@@ -156,6 +162,25 @@ impl Session {
         Ok(Session { connection, next_bundle: 1, features, observer: Observer::default(), held, lasting: 0 })
     }
 
+    /// Sends a request for a role. Returns why the switch refuses it.
+    pub(super) async fn ask_for_role(&mut self, request: Body) -> Result<Option<String>, SessionError> {
+        let xid = self.connection.send(request)?;
+        let observer = &self.observer;
+        self.connection
+            .wait_for("the role request", |frame| {
+                if frame.header.xid == xid {
+                    return Ok(role::answer(&frame));
+                }
+                observer.see(&frame);
+                Ok(None)
+            })
+            .await
+    }
+
+    pub(super) fn is_demoted(&self) -> bool {
+        self.observer.demoted.load(Ordering::Relaxed)
+    }
+
     /// Keeps an idle connection alive until it is lost.
     pub(crate) async fn idle(&mut self) -> SessionError {
         loop {
@@ -163,6 +188,9 @@ impl Session {
                 Ok(Some(frame)) => self.observer.see(&frame),
                 Ok(None) => {}
                 Err(error) => return error,
+            }
+            if let Err(error) = self.check_role() {
+                return error;
             }
         }
     }
@@ -176,7 +204,7 @@ impl Session {
         outbox: &Arc<Outbox>,
     ) -> Result<bool, SessionError> {
         let (config, intent, outbox) = (config.clone(), intent.clone(), outbox.clone());
-        self.observer = Observer { monitor: Some(Monitor { config, intent, outbox }) };
+        self.observer.monitor = Some(Monitor { config, intent, outbox });
         let xid = self.connection.xids(0);
         monitor::put_request(self.connection.write_buffer(), xid);
         let observer = &self.observer;
@@ -274,6 +302,8 @@ impl Session {
         let groups = self.apply_bundled(batch, &mut refused, &mut alone).await?;
         self.change_alone(METERS, batch, &meters_last(batch), &mut refused).await?;
         self.settle_zones(batch, |place| refused.contains_key(&place)).await?;
+        // Then the switch has refused changes because of that.
+        self.check_role()?;
         Ok(Applied { groups, alone, ..Applied::new(batch.len(), refused) })
     }
 

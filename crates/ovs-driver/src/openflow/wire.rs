@@ -32,6 +32,8 @@ pub(crate) mod kind {
     pub(crate) const MULTIPART_REPLY: u8 = 19;
     pub(crate) const BARRIER_REQUEST: u8 = 20;
     pub(crate) const BARRIER_REPLY: u8 = 21;
+    pub(crate) const ROLE_REPLY: u8 = 25;
+    pub(crate) const ROLE_STATUS: u8 = 30;
     pub(crate) const BUNDLE_CONTROL: u8 = 33;
     pub(crate) const BUNDLE_ADD: u8 = 34;
 }

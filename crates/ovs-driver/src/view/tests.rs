@@ -73,6 +73,7 @@ fn config() -> Config {
         learned_tables: BTreeSet::new(),
         watched_tables: BTreeSet::new(),
         learned_limit: None,
+        owner: None,
     }
 }
 

@@ -10,5 +10,6 @@ mod foreign_changes;
 mod groups;
 mod learned;
 mod meters;
+mod ownership;
 mod switch;
 mod zones;

@@ -95,6 +95,7 @@ impl Switch {
             learned_tables: BTreeSet::new(),
             watched_tables: BTreeSet::new(),
             learned_limit: None,
+            owner: None,
         }
     }
 }

@@ -56,6 +56,7 @@ pub fn config() -> Config {
         learned_tables: BTreeSet::new(),
         watched_tables: BTreeSet::new(),
         learned_limit: None,
+        owner: None,
     }
 }
 

@@ -190,6 +190,7 @@ fn the_old_home_that_is_deleted_gets_its_farewell() {
     assert_eq!(setting.pushed(), pushes(&[(txn, "a")]));
     assert_eq!(setting.fleet.draining.len(), 1);
     setting.confirm("a", txn);
+    setting.event("a", Event::Left);
     assert_eq!(setting.fleet.draining.len(), 0);
     setting.confirm("b", txn);
     assert_eq!(setting.pushed(), pushes(&[(txn, "c")]));

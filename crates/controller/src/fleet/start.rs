@@ -1,0 +1,48 @@
+//! The present start of the controller, as its switches know it.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use ovs_driver::Owner;
+
+use super::Fleet;
+use crate::record::rfc3339;
+
+/// The present start of the controller.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    epoch: u64,
+    host: String,
+    at: SystemTime,
+    take_over: bool,
+}
+
+impl Start {
+    /// A start with this number, at this time. `take_over`: whether it takes the switches of other controllers.
+    pub(crate) fn new(epoch: u64, at: SystemTime, take_over: bool) -> Start {
+        Start { epoch, host: host(), at, take_over }
+    }
+}
+
+/// The name of this machine, for people.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
+}
+
+impl Fleet {
+    /// Makes the switches belong to a start of this controller. Without this they are managed whoever has them.
+    pub(crate) fn belongs_to(&mut self, start: Start) {
+        self.start = Some(start);
+    }
+
+    /// Names the journal of the controller, before the first switch that belongs to it. Later calls change nothing.
+    pub(crate) fn identify(&mut self, journal: Option<&str>) {
+        if let (None, Some(start), Some(journal)) = (&self.owner, &self.start, journal) {
+            let Start { epoch, host, at, take_over } = start;
+            let owner = Owner::new(journal, *epoch, host, rfc3339(*at)).taking_over(*take_over);
+            self.owner = Some(Arc::new(owner));
+        }
+    }
+}
