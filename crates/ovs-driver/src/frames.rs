@@ -34,6 +34,9 @@ struct Waiting {
 
 #[derive(Debug)]
 struct Sending {
+    /// What it waited for before.
+    version: u64,
+    ports: bool,
     frame: Frame,
     sent: usize,
     due: Instant,
@@ -62,11 +65,20 @@ impl Frames {
         let in_force =
             |waiting: &Waiting| waiting.version <= flows && (!waiting.ports || waiting.version <= ports);
         let mut started = false;
-        for (name, Waiting { frame, .. }) in self.waiting.extract_if(.., |_, waiting| in_force(waiting)) {
-            self.sending.insert(name, Sending { frame, sent: 0, due: now + GAPS[0] });
+        for (name, waiting) in self.waiting.extract_if(.., |_, waiting| in_force(waiting)) {
+            let Waiting { frame, version, ports } = waiting;
+            self.sending.insert(name, Sending { version, ports, frame, sent: 0, due: now + GAPS[0] });
             started = true;
         }
         started
+    }
+
+    /// There is no connection to send frames by. Those that were not sent as often as they are to be begin again, once the switch has been
+    /// compared after the next connection.
+    pub(crate) fn interrupted(&mut self) {
+        for (name, Sending { version, ports, frame, .. }) in std::mem::take(&mut self.sending) {
+            self.waiting.insert(name, Waiting { frame, version, ports });
+        }
     }
 
     /// When the next frame is due.
@@ -140,5 +152,26 @@ mod tests {
         frames.push(&adding(3), 8);
         frames.push(&deleting, 9);
         assert!(!frames.start(9, 9, now));
+    }
+
+    #[test]
+    fn d21_a_series_that_a_broken_connection_cuts_begins_again_with_the_next_one() {
+        let (mut frames, now) = (Frames::default(), Instant::now());
+        frames.push(&adding(1), 5);
+        frames.start(5, 5, now);
+        assert_eq!(frames.take_due(now).len(), 1);
+        frames.interrupted();
+        assert_eq!(frames.due(), None, "nothing is sent without a connection");
+        assert!(frames.start(5, 5, now));
+        assert_eq!(times(&mut frames, now).len(), GAPS.len());
+        // What was sent as often as it is to be is done.
+        frames.interrupted();
+        assert!(!frames.start(9, 9, now));
+        // What is gone meanwhile does not come back.
+        frames.push(&adding(2), 6);
+        frames.start(6, 6, now);
+        frames.interrupted();
+        frames.push(&Changes { frames_delete: ["p".to_owned()].into(), ..Changes::default() }, 7);
+        assert!(!frames.start(7, 7, now));
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use crate::awaited::Awaited;
 use crate::bfd::Sessions;
 use crate::collectors::Collectors;
-use crate::desired::{Changes, Desired, Frame, Ports};
+use crate::desired::{Changes, Desired, Ports};
 use crate::event::Channel;
 use crate::forwarding::Forwarding;
 use crate::frames::Frames;
@@ -93,8 +93,8 @@ impl Shared {
         self.frames.notify_one();
     }
 
-    /// Waits for frames to be sent, and takes them.
-    pub(crate) async fn frames(&self) -> Vec<Frame> {
+    /// Waits until frames are to be sent.
+    pub(crate) async fn frame_is_due(&self) {
         loop {
             let due = self.lock().frames.due();
             let is_due = async {
@@ -107,9 +107,8 @@ impl Shared {
                 () = is_due => {}
                 () = self.frames.notified() => {}
             }
-            let frames = self.lock().frames.take_due(tokio::time::Instant::now());
-            if !frames.is_empty() {
-                return frames;
+            if self.lock().frames.due().is_some_and(|due| due <= tokio::time::Instant::now()) {
+                return;
             }
         }
     }

@@ -164,15 +164,19 @@ impl Reader {
         self.requests.send(request).await.map_err(|_| ReadError::Lost)
     }
 
-    /// Sends the frames of the intent for ever. A frame whose time comes while there is no connection is not sent.
+    /// Sends the frames of the intent for ever. If there is no connection when the time of one comes, its series begins again after the next
+    /// connection.
     pub(crate) async fn send_frames(self, intent: Arc<Shared>) {
         loop {
-            let frames = intent.frames().await;
-            if let Ok(connection) = self.connection() {
-                let request = Request { connection, what: What::Send(frames) };
-                // The send fails only while the driver ends.
-                let _ = self.requests.send(request).await;
-            }
+            intent.frame_is_due().await;
+            let Ok(connection) = self.connection() else {
+                intent.lock().frames.interrupted();
+                continue;
+            };
+            let frames = intent.lock().frames.take_due(tokio::time::Instant::now());
+            let request = Request { connection, what: What::Send(frames) };
+            // The send fails only while the driver ends.
+            let _ = self.requests.send(request).await;
         }
     }
 }
