@@ -213,6 +213,11 @@ impl DummySwitch {
         self.receive_by("up", &wrap(OWN_MAC, PEER_MAC, wrapped))
     }
 
+    /// As [`DummySwitch::receive_from_peer`], but what the datapath has cached stays in use.
+    pub fn receive_cached_from_peer(&mut self, wrapped: &Wrapped) -> Vec<(u16, Vec<u8>)> {
+        self.pass("up", &wrap(OWN_MAC, PEER_MAC, wrapped))
+    }
+
     /// The frames sent to the underlay since the last call.
     pub fn sent_up(&mut self) -> Vec<Vec<u8>> {
         self.uplink.as_mut().map(new_frames).unwrap_or_default()

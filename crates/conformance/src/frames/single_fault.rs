@@ -100,7 +100,8 @@ fn igmp(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) ->
             0 => mac = other_mac(random, near),
             1 => packet.src = *random.pick(&[there, nobody]),
             2 => {
-                packet.dst = *random.pick(&[there, Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::new(224, 0, 0, 23)])
+                packet.dst =
+                    *random.pick(&[there, Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::new(224, 0, 0, 23)]);
             }
             3 => packet.ttl = *random.pick(&[0, 2, 64]),
             4 => packet.fragment = *random.pick(&[0x2000, 0x4000, 1]),
