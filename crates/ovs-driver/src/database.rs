@@ -431,9 +431,10 @@ impl Watcher {
             return;
         }
         let why = refused.as_ref().map(|refused| refused.why.clone());
-        match &why {
-            Some(why) => tracing::warn!(switch = self.config.name, why, "the switch is somebody else's"),
-            None => tracing::info!(switch = self.config.name, "the switch belongs to this controller again"),
+        if let Some(why) = &why {
+            tracing::warn!(switch = self.config.name, why, "the switch is somebody else's");
+        } else {
+            tracing::info!(switch = self.config.name, "the switch belongs to this controller again");
         }
         self.outbox.put(Event::Withheld { why });
         self.withheld = refused;

@@ -22,9 +22,9 @@ impl Session {
         let role = RoleRequest { role: Role::Primary, short_id: NO_SHORT_ID, generation_id: epoch };
         let refusal = self.ask_for_role(Body::RoleRequest(role)).await?;
         match refusal {
-            None => Ok(()),
-            Some(why) if why.contains(STALE) => Err(SessionError::Superseded { epoch }),
-            Some(why) => {
+            Ok(()) => Ok(()),
+            Err(why) if why.contains(STALE) => Err(SessionError::Superseded { epoch }),
+            Err(why) => {
                 tracing::debug!(why, "the switch has no roles for controllers");
                 Ok(())
             }
@@ -46,11 +46,11 @@ pub(super) fn demotes(frame: &Frame) -> bool {
         )
 }
 
-/// The reason in an error about a role request; `None` if the frame is the reply.
-pub(super) fn answer(frame: &Frame) -> Option<Option<String>> {
+/// The answer to a role request, or why the switch refuses it; `None` if the frame is neither.
+pub(super) fn answer(frame: &Frame) -> Option<Result<(), String>> {
     match frame.header.kind {
-        kind::ROLE_REPLY => Some(None),
-        kind::ERROR => Some(Some(error::describe(frame))),
+        kind::ROLE_REPLY => Some(Ok(())),
+        kind::ERROR => Some(Err(error::describe(frame))),
         _ => None,
     }
 }

@@ -162,8 +162,8 @@ impl Session {
         Ok(Session { connection, next_bundle: 1, features, observer: Observer::default(), held, lasting: 0 })
     }
 
-    /// Sends a request for a role. Returns why the switch refuses it.
-    pub(super) async fn ask_for_role(&mut self, request: Body) -> Result<Option<String>, SessionError> {
+    /// Sends a request for a role. The inner error says why the switch refuses it.
+    pub(super) async fn ask_for_role(&mut self, request: Body) -> Result<Result<(), String>, SessionError> {
         let xid = self.connection.send(request)?;
         let observer = &self.observer;
         self.connection

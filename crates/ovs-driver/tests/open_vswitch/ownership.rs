@@ -134,7 +134,7 @@ async fn d27_the_bridge_of_a_remote_host_waits_for_the_driver_and_flows_stay() {
         targets.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let own = format!("ptcp:{PORT}:127.0.0.1");
-    assert_eq!(targets(), [own.clone()]);
+    assert_eq!(targets(), std::slice::from_ref(&own));
     assert_eq!(ovs.flow_mods(), 1);
 
     // Somebody removes it, as `ovs-vsctl set-controller` of another target does.
