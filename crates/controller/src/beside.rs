@@ -59,6 +59,9 @@ impl Kept {
     }
 }
 
+/// The most characters of the names of interfaces that claim one port.
+const MAX_NAMES: usize = 255;
+
 /// Divides a report into what objects exist for, and what is to be kept.
 fn divide(report: &Report, is_known: &dyn Fn(&str) -> bool) -> (Report, Kept) {
     let mut kept = Kept::default();
@@ -68,6 +71,10 @@ fn divide(report: &Report, is_known: &dyn Fn(&str) -> bool) -> (Report, Kept) {
         problems: report.problems.clone(),
         ..Report::default()
     };
+    // Names of a host's interfaces are of any length.
+    let cut = |names: &String| names.chars().take(MAX_NAMES).collect();
+    let contested = report.contested.iter().filter(|(port, _)| is_known(port));
+    known.contested = contested.map(|(port, names)| (port.clone(), cut(names))).collect();
     for (port, vif) in &report.vifs {
         let mut vif = vif.clone();
         let is_long = vif.mac.len() > MAC_BYTES_MAX;

@@ -47,6 +47,8 @@ pub(crate) struct NodeReport {
     claims: Option<Claims>,
     /// The last announcement by the id of the port.
     announced: BTreeMap<String, Announced>,
+    /// The names of the interfaces that claim one port, the one that counts first, by the id of the port.
+    contested: BTreeMap<String, String>,
 }
 
 /// The announcement of an interface.
@@ -107,6 +109,7 @@ impl Reports {
             connection: before.connection,
             announced: announced.map(|(port, announced)| (port.clone(), *announced)).collect(),
             claims: Some(claims),
+            contested: report.contested.clone(),
         };
         let rows = difference(&before.rows(node), &after.rows(node));
         (after, rows)
@@ -228,6 +231,7 @@ impl Reports {
         part.vifs.retain(|port, _| stays(Port::Vif(port.clone())));
         // A refused interface claims its port when it is accepted, as the journal has it.
         part.interfaces.retain(|(port, _)| !report.vifs.contains_key(port) || part.vifs.contains_key(port));
+        part.contested.retain(|port, _| part.vifs.contains_key(port));
         part.tunnels.retain(|name, _| stays(Port::Tunnel(name.clone())));
         part.patches.retain(|name, _| stays(Port::Patch(name.clone())));
         part
@@ -315,6 +319,7 @@ impl Reports {
                     Item::Patch(patch, _) => drop(report.patches.remove(&patch)),
                     Item::Connection(_) => report.connection = None,
                     Item::Announced(port, _) => drop(report.announced.remove(&port)),
+                    Item::Contested(port, _) => drop(report.contested.remove(&port)),
                 }
             }
         }
@@ -327,6 +332,7 @@ impl Reports {
                     Item::Tunnel(tunnel, ofport) => drop(report.tunnels.insert(tunnel, ofport)),
                     Item::Patch(patch, ofport) => drop(report.patches.insert(patch, ofport)),
                     Item::Connection(connection) => report.connection = Some(connection),
+                    Item::Contested(port, names) => drop(report.contested.insert(port, names)),
                     Item::Announced(port, since) => {
                         let claim = report.vifs.get(&port).map(|vif| vif.since);
                         let claim = claim.ok_or_else(|| format!("{port} is announced, but not plugged"))?;
@@ -340,7 +346,7 @@ impl Reports {
 }
 
 /// The tables of reports. An announcement needs its interface.
-const TABLES: [&str; 5] = [CONNECTION, "patch_port", "tunnel_port", "vif", "announced"];
+const TABLES: [&str; 6] = [CONNECTION, "patch_port", "tunnel_port", "vif", "announced", "contested"];
 
 /// The table of what was observed of connections, with one row at most for each transport node, which is its first column. The
 /// records of its rows may be missing from a journal.
@@ -352,6 +358,7 @@ enum Item {
     Patch(String, u16),
     Connection(Connection),
     Announced(String, u64),
+    Contested(String, String),
 }
 
 /// The transport node and the contents of a row of the journal.
@@ -370,6 +377,9 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
         ("announced", [Json::String(node), Json::String(port), since]) => {
             let since = since.as_u64().ok_or_else(fault)?;
             Ok((node.clone(), Item::Announced(port.clone(), since)))
+        }
+        ("contested", [Json::String(node), Json::String(port), Json::String(names)]) => {
+            Ok((node.clone(), Item::Contested(port.clone(), names.clone())))
         }
         ("tunnel_port" | "patch_port", [Json::String(node), Json::String(name), ofport]) => {
             let ofport = number(ofport).ok_or_else(fault)?;
@@ -440,6 +450,7 @@ impl NodeReport {
             let vif = self.vifs.get(port).filter(|vif| vif.since == announced.claim);
             vif.map(|_| vec![text(node), text(port), since])
         };
+        let contested = |(port, names): (&String, &String)| vec![text(node), text(port), text(names)];
         let port =
             |(name, ofport): (&String, &u16)| vec![text(node), text(name), Value::Int((*ofport).into())];
         BTreeMap::from([
@@ -448,6 +459,7 @@ impl NodeReport {
             ("patch_port", self.patches.iter().map(port).collect()),
             (CONNECTION, self.connection.iter().map(connection).collect()),
             ("announced", self.announced.iter().filter_map(announced).collect()),
+            ("contested", self.contested.iter().map(contested).collect()),
         ])
     }
 }

@@ -8,6 +8,7 @@ use ovsdb_client::{Client, Event as ClientEvent, Operation, Options, TransactErr
 use peer_connection::{Dial, PeerMemory};
 use tokio::sync::{Notify, mpsc, watch};
 
+use crate::arrivals::Arrivals;
 use crate::config::{Config, Timing};
 use crate::event::{Channel, Event, Problem, Report};
 use crate::identity::Identity;
@@ -101,6 +102,7 @@ impl Database {
             report_again: report_again.clone(),
             lock_lost: lock_lost.clone(),
             flow_keeping: None,
+            arrivals: Arrivals::default(),
             bridge_problem: None,
             has_lock: false,
             withheld: None,
@@ -249,6 +251,7 @@ struct Watcher {
     /// Another client has taken the lock.
     lock_lost: Arc<Notify>,
     flow_keeping: Option<FlowKeeping>,
+    arrivals: Arrivals,
     /// Why the bridge does not have the desired settings.
     bridge_problem: Option<String>,
     /// Whether this connection has taken the lock of the bridge's owner.
@@ -469,7 +472,7 @@ impl Watcher {
         view(&self.client, &self.config)
     }
 
-    fn report(&self, due: bool) {
+    fn report(&mut self, due: bool) {
         match &self.withheld {
             // Its interfaces are those of the other node.
             Some(refused) if refused.by_node => return self.outbox.report(Report::default(), due),
@@ -481,7 +484,9 @@ impl Watcher {
             let intent = self.intent.lock();
             (intent.database.clone(), intent.not_as_a_whole.clone())
         };
-        let mut report = self.view().report(&self.config, &want);
+        let view = self.view();
+        self.arrivals.note(&view);
+        let mut report = view.report(&self.config, &self.arrivals, &want);
         if let Some(why) = alone {
             let why = format!(
                 "takes no changes as a whole ({why}), so they were sent one by one, and packets may have met some without the \

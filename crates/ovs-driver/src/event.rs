@@ -163,11 +163,14 @@ impl fmt::Display for Channel {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// The virtual interfaces that have an OpenFlow port number, by `external_ids:iface-id`. The link state does not
-    /// matter: the port of a guest that is still booting may have flows already.
+    /// matter, except between several interfaces: the port of a guest that is still booting may have flows already.
     pub vifs: BTreeMap<String, Vif>,
     /// Every interface of the integration bridge with an `external_ids:iface-id`, by this id, whether or not it has a port
     /// number and counts.
     pub interfaces: BTreeSet<(String, InterfaceId)>,
+    /// The ports, by id, that several interfaces of the bridge have a number for, with the names of these interfaces: the one that
+    /// counts first.
+    pub contested: BTreeMap<String, String>,
     /// The OpenFlow port numbers of the driver's tunnel ports, by port name. Ports without a number are problems.
     pub tunnels: BTreeMap<String, u16>,
     /// The same for the driver's patch ports on the integration bridge.

@@ -101,6 +101,7 @@
     )
 )]
 
+mod arrivals;
 mod awaited;
 mod bfd;
 mod collectors;

@@ -1,5 +1,6 @@
 //! The state of the integration bridge in the database, read from the replica. No I/O here.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ovsdb_client::open_vswitch::{
@@ -11,6 +12,7 @@ use ovsdb_client::{
 use tunnel_encap::Encap;
 use uuid::Uuid;
 
+use crate::arrivals::Arrivals;
 use crate::bfd::{self, SessionView};
 use crate::collectors::{self, CollectorView};
 use crate::config::Config;
@@ -270,6 +272,7 @@ impl View {
         }
         for interface in &mut found {
             (interface.ofport, interface.error, interface.mac_in_use) = (None, None, None);
+            interface.link_state = None;
         }
         found
     }
@@ -312,8 +315,14 @@ impl View {
         here.chain(elsewhere).collect()
     }
 
-    /// The attached interfaces and ports, and their problems.
-    pub(crate) fn report(&self, config: &Config, want: &InDatabase) -> Report {
+    /// The interfaces with the id of a port, by this id.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (String, Uuid)> {
+        let others = self.interfaces.values().filter(|interface| mark(interface).is_none());
+        others.filter_map(|interface| Some((interface.external_ids.get("iface-id")?.clone(), interface.uuid)))
+    }
+
+    /// The attached interfaces and ports, and their problems. `arrivals` has seen this view.
+    pub(crate) fn report(&self, config: &Config, arrivals: &Arrivals, want: &InDatabase) -> Report {
         let InDatabase { ports: want, limits, collectors, .. } = want;
         let mut report = Report::default();
         report.problems.extend(self.unreadable.iter().map(|error| problem(&error.table, error.to_string())));
@@ -350,7 +359,7 @@ impl View {
             }
         }
         for (iface_id, interfaces) in candidates {
-            plug_in(&mut report, iface_id, interfaces);
+            plug_in(&mut report, arrivals, iface_id, interfaces);
         }
         report.problems.sort();
         report
@@ -381,23 +390,36 @@ fn ofport(interface: &Interface) -> Result<Option<u16>, Problem> {
     }
 }
 
-/// Reports the virtual interface of an `iface-id`. If several interfaces have the id, the one with the lowest port
-/// number counts.
-fn plug_in(report: &mut Report, iface_id: &str, mut interfaces: Vec<(u16, &Interface)>) {
-    interfaces.sort_by_key(|(ofport, _)| *ofport);
-    let Some((ofport, chosen)) = interfaces.first() else { return };
-    if interfaces.len() > 1 {
+/// Reports the virtual interface of an `iface-id`. If several interfaces have the id, one whose link is up counts before those
+/// that are down: the device of a machine that has gone may stay for long. Among these, it is the one that came last, as
+/// between hosts. Those that a driver finds when it starts came in the order of their port numbers, as far as it knows: Open
+/// vSwitch counts upwards.
+fn plug_in(report: &mut Report, arrivals: &Arrivals, iface_id: &str, mut interfaces: Vec<(u16, &Interface)>) {
+    interfaces.sort_by_cached_key(|(ofport, interface)| {
+        (is_down(interface), Reverse((arrivals.of(iface_id, interface.uuid), *ofport)))
+    });
+    let Some(((ofport, chosen), others)) = interfaces.split_first() else { return };
+    if !others.is_empty() {
         let names: Vec<&str> = interfaces.iter().map(|(_, interface)| interface.name.as_str()).collect();
+        let why = if !is_down(chosen) && others.iter().all(|(_, other)| is_down(other)) {
+            "the only one whose link is up"
+        } else {
+            "which came last"
+        };
         let why = format!(
-            "{} have the same iface-id; {} counts, which has the lowest port number: remove external_ids:iface-id from the \
-             others",
+            "{} have the same iface-id; {} counts, {why}: remove external_ids:iface-id from the others",
             names.join(" and "),
             chosen.name
         );
+        report.contested.insert(iface_id.to_owned(), names.join(" and "));
         report.problems.push(problem(iface_id, why));
     }
     let mac = chosen.external_ids.get("attached-mac").cloned().unwrap_or_default();
     report.vifs.insert(iface_id.to_owned(), Vif { ofport: *ofport, mac, interface: identity(chosen) });
+}
+
+fn is_down(interface: &Interface) -> bool {
+    interface.link_state.as_deref() == Some("down")
 }
 
 fn identity(interface: &Interface) -> InterfaceId {

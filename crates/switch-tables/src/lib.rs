@@ -90,6 +90,8 @@ tables! {
     VIF = Input "vif" ["hv": STRING, "port": STRING, "ofport": INT, "mac": STRING, "since": INT];
     /// Interfaces that have announced themselves.
     ANNOUNCED = Input "announced" ["hv": STRING, "port": STRING, "since": INT];
+    /// Ports that several interfaces of one host claim.
+    CONTESTED = Input "contested" ["hv": STRING, "port": STRING, "interfaces": STRING];
     /// Tunnel ports that exist.
     TUNNEL_PORT = Input "tunnel_port" ["hv": STRING, "tunnel": STRING, "ofport": INT];
     /// Patch ports that exist.
@@ -187,6 +189,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     OBJECT_LABELS,
     VIF,
     ANNOUNCED,
+    CONTESTED,
     TUNNEL_PORT,
     PATCH_PORT,
     NODE_CONNECTION,

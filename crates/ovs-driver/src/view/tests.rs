@@ -43,7 +43,8 @@ impl Rows {
             .with("error", None::<String>)
             .with("external_ids", map(&[]))
             .with("options", map(&[]))
-            .with("mac_in_use", None::<String>);
+            .with("mac_in_use", None::<String>)
+            .with("link_state", Some("up".to_owned()));
         self.add("Interface", id(n), set(row));
         let port =
             Row::new("Port").with("name", name).with("interfaces", id(n)).with("external_ids", map(&[]));
@@ -101,26 +102,70 @@ fn a_report_tells_vifs_tunnels_and_problems_apart() {
     rows.interface(11, "uplink", |row| row);
     rows.interface(12, "gnv", |row| row.with("type", "geneve").with("external_ids", map(&[OWNER])));
     rows.interface(13, "theirs", |row| row.with("type", "geneve"));
-    let report = rows.view().report(&config(), &InDatabase::default());
+    let report = rows.view().report(&config(), &Arrivals::default(), &InDatabase::default());
     let vif = |ofport: u16, mac: &str| {
         let interface = InterfaceId(id(ofport.into()).as_u128());
         Vif { ofport, mac: mac.to_owned(), interface }
     };
     assert_eq!(
         report.vifs,
-        [("blue-1".to_owned(), vif(5, "")), ("blue-2".to_owned(), vif(8, "02:00:00:00:00:02"))].into()
+        [("blue-1".to_owned(), vif(7, "")), ("blue-2".to_owned(), vif(8, "02:00:00:00:00:02"))].into()
     );
     assert_eq!(report.tunnels, [("gnv".to_owned(), 12)].into());
     let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
     assert_eq!(
         problems,
         [
-            "blue-1: tap5 and tap7 have the same iface-id; tap5 counts, which has the lowest port number: \
-             remove external_ids:iface-id from the others",
+            "blue-1: tap7 and tap5 have the same iface-id; tap7 counts, which came last: remove external_ids:iface-id from \
+             the others",
             "br-int: has the reserved port number 65534",
             "gone: No such device",
         ]
     );
+}
+
+/// Two interfaces of one port, the older one with this port number; which of them are down, and the port number that counts.
+fn counting(old: u16, new: u16, down: &[u16], seen: bool) -> u16 {
+    let rows = |numbers: &[u16]| {
+        let mut rows = Rows::new();
+        for number in numbers {
+            rows.interface((*number).into(), &format!("tap{number}"), |row| {
+                let state = if down.contains(number) { "down" } else { "up" };
+                row.with("external_ids", map(&[("iface-id", "blue-1")]))
+                    .with("link_state", Some(state.to_owned()))
+            });
+        }
+        rows.view()
+    };
+    let mut arrivals = Arrivals::default();
+    if seen {
+        arrivals.note(&rows(&[old]));
+    }
+    let both = rows(&[old, new]);
+    arrivals.note(&both);
+    let report = both.report(&config(), &arrivals, &InDatabase::default());
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    assert_eq!(report.contested.keys().collect::<Vec<_>>(), ["blue-1"]);
+    report.vifs["blue-1"].ofport
+}
+
+#[test]
+fn p3_of_two_interfaces_of_a_port_the_latest_that_is_up_counts() {
+    for (old, new) in [(5, 7), (7, 5)] {
+        assert_eq!(counting(old, new, &[], true), new, "the latest claim");
+        assert_eq!(counting(old, new, &[old], true), new, "the former one is down");
+        assert_eq!(counting(old, new, &[new], true), old, "the latest one is down");
+        assert_eq!(
+            counting(old, new, &[old, new], true),
+            new,
+            "both are down: the machine may not have started yet"
+        );
+        assert_eq!(
+            counting(old, new, &[], false),
+            7,
+            "a driver that starts takes the greatest number for the latest"
+        );
+    }
 }
 
 #[test]
@@ -148,7 +193,7 @@ fn both_ends_of_a_patch_are_made_and_go_and_those_of_others_stay() {
     assert!(plan.unsupported["p"].starts_with("there is no bridge br-phys on this switch: create it"));
     let problems = Rows::new()
         .view()
-        .report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() })
+        .report(&config(), &Arrivals::default(), &InDatabase { ports: want.clone(), ..InDatabase::default() })
         .problems;
     assert!(problems[0].to_string().starts_with("p: there is no bridge br-phys"), "{problems:?}");
 
@@ -173,7 +218,11 @@ fn both_ends_of_a_patch_are_made_and_go_and_those_of_others_stay() {
     let unwanted = [("br-int", "old"), ("br-phys", "old-q")];
     let unwanted: Vec<_> = unwanted.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
     assert_eq!(view.port_plan(&want), PortPlan { unwanted, ..PortPlan::default() });
-    let report = view.report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() });
+    let report = view.report(
+        &config(),
+        &Arrivals::default(),
+        &InDatabase { ports: want.clone(), ..InDatabase::default() },
+    );
     assert_eq!(report.patches, [("old".to_owned(), 5), ("p".to_owned(), 3)].into());
     assert_eq!(report.tunnels, BTreeMap::new());
     let moved: Ports = [("p".to_owned(), patch("br-phys", "r"))].into();
@@ -188,18 +237,23 @@ fn stt_is_a_problem_of_the_userspace_datapath_alone() {
     let view = Rows::new().view();
     let plan = view.port_plan(&want);
     assert!(plan.missing.is_empty() && plan.unsupported["s"].contains("netdev"));
-    let problem =
-        view.report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() }).problems[0]
-            .to_string();
+    let problem = view
+        .report(&config(), &Arrivals::default(), &InDatabase { ports: want.clone(), ..InDatabase::default() })
+        .problems[0]
+        .to_string();
     assert!(problem.starts_with("s: the userspace datapath (netdev) does not carry stt"), "{problem}");
     let mut rows = Rows::new();
     rows.bridge = rows.bridge.with("datapath_type", "");
     let view = rows.view();
     assert_eq!(view.port_plan(&want).missing.len(), 1);
     assert!(
-        view.report(&config(), &InDatabase { ports: want.clone(), ..InDatabase::default() })
-            .problems
-            .is_empty()
+        view.report(
+            &config(),
+            &Arrivals::default(),
+            &InDatabase { ports: want.clone(), ..InDatabase::default() }
+        )
+        .problems
+        .is_empty()
     );
 }
 

@@ -27,6 +27,8 @@ pub struct Interface {
     pub options: BTreeMap<String, String>,
     /// The Ethernet address in use, as text.
     pub mac_in_use: Option<String>,
+    /// `up` or `down`; none if the interface has no device.
+    pub link_state: Option<String>,
 }
 
 /// Whether an interface has its `OpenFlow` port.
@@ -48,7 +50,7 @@ impl Interface {
     pub const TABLE: &str = "Interface";
     /// The columns that [`from_row`](Self::from_row) reads.
     pub const COLUMNS: &[&str] =
-        &["name", "type", "ofport", "error", "external_ids", "options", "mac_in_use"];
+        &["name", "type", "ofport", "error", "external_ids", "options", "mac_in_use", "link_state"];
 
     /// Converts a row that has at least these columns.
     pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {
@@ -61,6 +63,7 @@ impl Interface {
             external_ids: row.get("external_ids")?,
             options: row.get("options")?,
             mac_in_use: row.get("mac_in_use")?,
+            link_state: row.get("link_state")?,
         })
     }
 
@@ -278,7 +281,8 @@ mod tests {
             let row = Row::new("Interface")
                 .with("name", "g")
                 .with("type", "geneve")
-                .with("mac_in_use", None::<i64>);
+                .with("mac_in_use", None::<i64>)
+                .with("link_state", None::<String>);
             let row = row.with("external_ids", empty()).with("options", empty());
             let row = row.with("ofport", ofport).with("error", error);
             Interface::from_row(Uuid::nil(), &row).expect("all columns").status()

@@ -99,7 +99,7 @@ fn a_stale_interface_does_not_win_its_port_back() {
     });
     testbed.lab().unwrap().wait_ping("stays", to, DEADLINE).unwrap();
 
-    // Of two interfaces on one host, that with the lowest port number counts, and the node shows the other.
+    // Of two interfaces on one host, the latest counts, if its link is up, and the node and the port show the other.
     let hv2 = testbed.lab().unwrap().host("hv2").unwrap();
     plug_stale(&hv2);
     wait_for("the second interface", || {
