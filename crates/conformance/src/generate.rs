@@ -5,6 +5,7 @@ mod conversations;
 mod filtering;
 mod migrations;
 mod objects;
+mod others;
 mod routed_traffic;
 mod routing;
 mod traffic;
@@ -13,6 +14,7 @@ use flow_simulator::Tunnelled;
 use test_random::Random;
 
 use crate::world::{Change, Form, World, Zone};
+use conversations::Speaker;
 
 pub use simulated_hosts::Place;
 
@@ -148,6 +150,9 @@ struct Style {
     /// The percentages of steps before which something about ACLs changes, and before which machines talk.
     refiltering: u64,
     talking: u64,
+    /// The percentages of steps before which a port becomes another, and of conversations in the middle of which one does.
+    becoming: u64,
+    parting: u64,
 }
 
 struct Generator<'a> {
@@ -162,6 +167,8 @@ struct Generator<'a> {
     routes: Random,
     /// For what concerns ACLs alone.
     acls: Random,
+    /// For ports that become others alone.
+    others: Random,
     style: Style,
     world: World,
     steps: Vec<Step>,
@@ -185,6 +192,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let mut moves = Random::new(limits.clone().below(u64::MAX) ^ 1);
     let mut routes = Random::new(limits.clone().below(u64::MAX) ^ 2);
     let mut acls = Random::new(limits.clone().below(u64::MAX) ^ 3);
+    let mut others = Random::new(limits.clone().below(u64::MAX) ^ 5);
     let filtered = acls.chance(size.filtered);
     let routed = routes.chance(size.routed);
     let relayed = routed && routes.chance(35);
@@ -216,11 +224,14 @@ pub fn history(random: &mut Random, size: Size) -> History {
         stateful: acls.chance(size.stateful),
         refiltering: *acls.pick(&[1, 4, 10]),
         talking: *acls.pick(&[8, 15, 25]),
+        becoming: *others.pick(&[0, 0, 3, 8]),
+        parting: *others.pick(&[0, 0, 30, 60]),
     };
     let style = if relayed { style.with_tunnels_everywhere() } else { style };
     let world = World::new(scattered);
+    let (steps, made) = (Vec::new(), 0);
     let mut generator =
-        Generator { world, random, limits, floods, moves, routes, acls, style, steps: Vec::new(), made: 0 };
+        Generator { world, random, limits, floods, moves, routes, acls, others, style, steps, made };
     generator.network();
     generator.life();
     History { scattered, steps: generator.steps }
@@ -325,6 +336,9 @@ impl Generator<'_> {
             }
             if self.moves.chance(self.style.migrating) {
                 self.migrate();
+            }
+            if self.others.chance(self.style.becoming) {
+                self.become_other();
             }
             if self.style.routed && self.routes.chance(self.style.rerouting) {
                 let changes = self.some_routing();

@@ -47,6 +47,7 @@ pub fn world(world: &World) -> network_spec::World {
         localnets: world.localnets.iter().map(|(name, one)| (name.clone(), localnet(one))).collect(),
         vnics: world.vifs.iter().map(|(key, vif)| (key.clone(), vif.since)).collect(),
         announced: world.announced.clone(),
+        overruled: BTreeMap::new(),
         failing: failing.chain(world.nodes.keys().map(without)).collect(),
         trees: trees(world),
         flood_limits: world.flood_limits.keys().cloned().collect(),

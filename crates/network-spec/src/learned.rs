@@ -1,6 +1,6 @@
 //! The addresses that hosts have learned.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::World;
@@ -27,14 +27,16 @@ struct Entry {
 impl Learned {
     /// Forgets what the world as it is now leaves nobody to know.
     ///
-    /// The addresses learned for a port are forgotten when the port is removed, leaves its switch, or no longer learns. A
+    /// The addresses learned for a port are forgotten when the port is removed, is another one now, as in another switch or behind
+    /// another parent, or no longer learns. A
     /// host forgets everything about a switch when it no longer has a port of the switch, and all hosts do when the switch
     /// learns no more or has another age: an address that keeps being heard would never take the new one. A migration
     /// forgets nothing, and neither does another limit.
-    pub(crate) fn revise(&mut self, world: &World) {
+    pub(crate) fn revise(&mut self, world: &World, others: &BTreeSet<String>) {
         self.entries.retain(|(host, switch, _), entry| {
             let learning = world.learning(switch);
             world.is_learned_from(&entry.port)
+                && !others.contains(&entry.port)
                 && world.switch_of(&entry.port) == Some(switch)
                 && world.knows(host, switch)
                 && learning.limit > 0

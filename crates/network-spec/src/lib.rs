@@ -41,6 +41,7 @@
 mod acl;
 mod frame;
 mod guard;
+mod identity;
 mod learned;
 mod migration;
 mod model;

@@ -15,7 +15,8 @@ impl World {
     ///
     /// Several hosts may report one interface. If nobody has said that several may have it, the machine was started where it
     /// appeared last. If the port requests several hosts, an interface is plugged in long before the machine runs there: the
-    /// machine is where it announced itself last, and if it did nowhere, on the first host of the list that has an interface.
+    /// machine is where it announced itself last, and if it did nowhere, on the first host of the list that has an interface. What
+    /// was announced before a list of one other host does not count ([`World::overruled`]).
     pub fn location(&self, port: &str) -> Option<&str> {
         let owner = self.owner(port)?;
         let claims = self.claims_of(port);
@@ -26,7 +27,9 @@ impl World {
         let host = if requested.len() > 1 {
             let announced = claims.iter().filter_map(|(host, plugged)| {
                 let known = self.announced.get(&((*host).to_owned(), owner.to_owned()))?;
-                (known >= plugged).then_some((*host, *known))
+                let overruled = self.overruled.get(&((*host).to_owned(), owner.to_owned()));
+                let counts = known >= plugged && overruled.is_none_or(|until| known > until);
+                counts.then_some((*host, *known))
             });
             let first = || requested.iter().find(|host| claims.contains_key(host.as_str())).cloned();
             latest(&mut announced.into_iter()).or_else(first)
@@ -34,6 +37,29 @@ impl World {
             latest(&mut claims.iter().map(|(host, since)| (*host, *since)))
         };
         claims.get_key_value(host?.as_str()).map(|(host, _)| *host)
+    }
+
+    /// Whether the machine of a port lives on the physical network, as far as anybody knows: no host has an interface for it, and
+    /// its switch has a localnet port, so others may be on this network whom Weft knows nothing of. On the day that a machine moves
+    /// in, its port is declared before it comes, and on the day that it moves out, the port is there when the machine has gone. A
+    /// disabled port, or one behind a disabled one, is nowhere: whoever disabled it wants that nothing gets there.
+    pub(crate) fn lives_outside(&self, port: &str) -> bool {
+        let is_enabled = |id: &str| self.ports.get(id).is_some_and(|port| port.enabled);
+        let on_physical = self.switch_of(port).is_some_and(|switch| self.localnet_of(switch).is_some());
+        let enabled = is_enabled(port) && self.owner(port).is_some_and(is_enabled);
+        on_physical && enabled && self.location(port).is_none()
+    }
+
+    /// A list of one host says where a port is. What its interfaces elsewhere have announced before that is overruled, also by a
+    /// later list of several.
+    pub(crate) fn overrule(&mut self) {
+        for ((host, port), since) in &self.announced {
+            let requested = self.ports.get(port).map_or(&[][..], |port| &port.requested_hosts);
+            if requested.len() == 1 && !requested.contains(host) {
+                self.overruled.insert((host.clone(), port.clone()), *since);
+            }
+        }
+        self.overruled.retain(|key, _| self.announced.contains_key(key) && self.ports.contains_key(&key.1));
     }
 
     /// The hosts that stand by for a port: they have its interface too, because it requests several hosts, and are not its home.
@@ -112,11 +138,12 @@ impl Announced {
         }
     }
 
-    /// Forgets what was heard where the host stands by no more, or by another interface.
-    pub(crate) fn revise(&mut self, world: &World) {
+    /// Forgets what was heard where the host stands by no more, by another interface, or for a port that is another one now.
+    pub(crate) fn revise(&mut self, world: &World, others: &BTreeSet<String>) {
         if let Announced::Heard(heard) = self {
             heard.retain(|(host, owner), claim| {
                 world.standbys(owner).contains(host.as_str())
+                    && !others.contains(owner)
                     && world.vnics.get(&(host.clone(), owner.clone())) == Some(claim)
             });
         }

@@ -119,13 +119,18 @@ impl Model {
         &self.world
     }
 
-    /// Changes the world in one transaction. Hosts forget some of the learned addresses and connections.
+    /// Changes the world in one transaction. Hosts forget some of the learned addresses and connections, and all that they know of
+    /// ports that are others now.
     pub fn apply(&mut self, change: impl FnOnce(&mut World)) {
-        let before = self.world.filtering();
+        let (before, identities) = (self.world.filtering(), self.world.identities());
+        let overruled = self.world.overruled.clone();
         change(&mut self.world);
-        self.tracking.revise(&self.world, self.world.filtering() != before);
-        self.learned.revise(&self.world);
-        self.announced.revise(&self.world);
+        self.world.overruled = overruled;
+        self.world.overrule();
+        let others = self.world.others_than(&identities);
+        self.tracking.revise(&self.world, self.world.filtering() != before, &others);
+        self.learned.revise(&self.world, &others);
+        self.announced.revise(&self.world, &others);
         self.choices.revise(&self.world);
     }
 
@@ -287,7 +292,8 @@ impl Model {
         }
     }
 
-    /// The answer to a frame that asks for an address of another port of the switch.
+    /// The answer to a frame that asks for an address of another port of the switch. A port that lives on the physical network
+    /// answers for itself.
     fn answer(&self, switch: &str, asker: &Port, frame: &Frame, bytes: &[u8]) -> Option<Vec<u8>> {
         let question = Question::read(frame)?;
         let at = |port: &Port| {
@@ -297,7 +303,8 @@ impl Model {
         if at(asker).is_some() {
             return None;
         }
-        let mac = self.world.ports_of(switch).find_map(|(_, port)| at(port))?;
+        let here = |(id, port): (&str, &Port)| (!self.world.lives_outside(id)).then(|| at(port)).flatten();
+        let mac = self.world.ports_of(switch).find_map(here)?;
         Some(question.answer(bytes, mac, MACHINE))
     }
 
@@ -328,7 +335,8 @@ impl Model {
         }
     }
 
-    /// Forwards to one port on its host, never back to the sender, and drops the frame if the port is on no host. Between
+    /// Forwards to one port on its host, never back to the sender, and drops the frame if the port is on no host, unless it lives on
+    /// the physical network. Between
     /// hosts the frame goes through a tunnel, or, if the switch has a localnet port, over the physical network. Each host that
     /// stands by for the port gets a copy too: the machine may run there already.
     fn unicast(&mut self, sent: &Sent<'_>, port: &str, out: &mut Vec<Arrival>) {
@@ -345,7 +353,7 @@ impl Model {
             self.deliver(sent.host, port, sent, out);
         }
         if self.world.localnet_of(sent.switch).is_some() {
-            if !elsewhere.is_empty() {
+            if !elsewhere.is_empty() || self.world.lives_outside(port) {
                 self.leave_for_network(sent, out);
             }
             return;

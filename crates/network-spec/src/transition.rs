@@ -17,8 +17,8 @@ use crate::{Arrival, Model, Tap, World};
 /// - It decides about the whole way through routers, too: a frame that a router has forwarded enters the last switch on the
 ///   sender's host. It may take any of several next hops.
 /// - A port receives the frame only if it is on its host in that host's state, its ACLs and its security there allow the frame, and it
-///   belongs to the frame's switch: in the state of its own host, or, if the sender's host sent the frame to this port alone,
-///   in the state of that one.
+///   belongs to the frame's switch in the state of its own host. If the sender's host sent the frame to this port alone, it is the
+///   same port in both states, and not one of this name in another switch, tenant or trunk.
 ///   A VM that moves may hear its own flood at the host that it leaves.
 /// - A frame enters a physical network only in the state of the sender's host, and another host takes it for a frame of the
 ///   switch that has the VLAN in that other host's state: a VLAN is what its members take it for.
@@ -164,10 +164,13 @@ impl Transition {
         for (receiver, has_changed) in [(&self.old, false), (&self.new, true)] {
             for (id, of) in &receiver.world().ports {
                 let belongs = of.switch == *switch;
+                // What is for one port carries what it was for the sender: another one in its place does not take it.
+                let is_same = || state.world().identity(id) == receiver.world().identity(id);
                 let takes = if is_group(frame.dst) {
                     belongs
                 } else {
-                    is_asked_for(id) || (of.unknown_addresses && (belongs || before(id).is_some()))
+                    (is_asked_for(id) && is_same())
+                        || (of.unknown_addresses && (belongs || before(id).is_some() && is_same()))
                 };
                 let hosts = receiver.world().hosts_with(id).into_iter();
                 for to in hosts.filter(|to| self.changed.contains(*to) == has_changed) {

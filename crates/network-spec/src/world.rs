@@ -46,6 +46,9 @@ pub struct World {
     /// The interfaces that are known to have announced their VM, as (host, port), and the number of the transaction since which
     /// it is known. An interface that was plugged in after that is another one, which has announced nothing.
     pub announced: BTreeMap<(String, String), u64>,
+    /// The announcements that a later word of the operator has overruled, by (host, port): those up to this transaction. The model
+    /// keeps them from one change of the world to the next.
+    pub overruled: BTreeMap<(String, String), u64>,
     /// The tunnel ports that switches fail to create. Without a peer, all of the host's ports of the encapsulation fail.
     pub failing: BTreeSet<Tunnel>,
     /// The form of floods to many hosts.

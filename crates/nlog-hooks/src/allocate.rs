@@ -2,6 +2,7 @@
 
 mod saved;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
@@ -17,11 +18,15 @@ use crate::hook::Hook;
 /// An owner keeps its number as long as it is in the source. The number is given again as late as possible: after all
 /// that were never given, and after all that were released earlier. So whoever still uses a number meets no new owner.
 /// Within a transaction, numbers are released first; then new owners get theirs, in the order of their values.
+///
+/// By identity, the last column of the source is not the owner's. An owner whose identity changes is released and gets another
+/// number. The numbers alone are remembered, not the identities: they are those of the source.
 #[derive(Debug)]
 pub struct Allocate {
     first: u64,
     last: u64,
     scope: Option<usize>,
+    by_identity: bool,
     numbers: Numbers,
     /// The numbers of the target's rows, if others were restored after the last update.
     replaced: Option<Numbers>,
@@ -62,7 +67,29 @@ impl Allocate {
     /// The numbers from the first to the last one, in a pool for each value of this column.
     pub fn new(first: u64, last: u64, scope: Option<usize>) -> Self {
         let (numbers, replaced, pending) = (Numbers::default(), None, Vec::new());
-        Allocate { first, last, scope, numbers, replaced, pending, work: 0 }
+        Allocate { first, last, scope, by_identity: false, numbers, replaced, pending, work: 0 }
+    }
+
+    /// The last column of the source is the identity of the owner in the others.
+    #[must_use]
+    pub fn by_identity(self) -> Self {
+        Allocate { by_identity: true, ..self }
+    }
+
+    /// The owners of these rows of the source, which has each of them once, before and after.
+    fn owners<'a>(&self, source: &'a TableDelta) -> Cow<'a, TableDelta> {
+        if !self.by_identity {
+            return Cow::Borrowed(source);
+        }
+        let owners = |rows: &[Row]| {
+            let owner = |row: &Row| row.split_last().map_or_else(Vec::new, |(_, owner)| owner.to_vec());
+            rows.iter().map(owner).collect()
+        };
+        Cow::Owned(TableDelta {
+            insert: owners(&source.insert),
+            delete: owners(&source.delete),
+            ..TableDelta::default()
+        })
     }
 
     /// The value of the owner's scope.
@@ -167,10 +194,11 @@ impl Numbers {
 impl Hook for Allocate {
     fn update(&mut self, source: &TableDelta, _tick: Option<u64>) -> Result<TableDelta, String> {
         let mut done = Pending::default();
+        let source = self.owners(source);
         let target = match self.replaced.take() {
-            None => self.change(source, &mut done),
+            None => self.change(&source, &mut done),
             Some(before) => {
-                let target = self.adopt(&before, source, &mut done);
+                let target = self.adopt(&before, &source, &mut done);
                 done.replaced = Some(before);
                 target
             }

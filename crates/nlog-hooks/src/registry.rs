@@ -14,7 +14,10 @@ pub fn make(wiring: &Wiring) -> Box<dyn Hook> {
     let setting = |name| wiring.settings.get(name).copied().unwrap_or_default();
     let column = |name| wiring.settings.get(name).and_then(|column| usize::try_from(*column).ok());
     match wiring.hook {
-        HookKind::Allocate => Box::new(Allocate::new(setting("first"), setting("last"), column("scope"))),
+        HookKind::Allocate => {
+            let allocate = Allocate::new(setting("first"), setting("last"), column("scope"));
+            Box::new(if column("identity").is_some() { allocate.by_identity() } else { allocate })
+        }
         HookKind::ConnectedComponents => Box::new(ConnectedComponents::default()),
         HookKind::Hold => Box::new(Hold::default()),
         HookKind::Hysteresis => Box::new(Hysteresis::new(setting("rise"), setting("fall"))),

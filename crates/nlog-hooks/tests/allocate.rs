@@ -460,3 +460,39 @@ fn a_memory_that_does_not_fit_is_refused_with_the_reason() {
         assert!(refused.contains(why), "{refused} does not say {why}");
     }
 }
+
+#[test]
+fn p2_an_owner_with_another_identity_gets_another_number() {
+    let program = compile(
+        "input table wanted(name: string, tenant: string) key(name);
+         input table number(name: string, number: int) key(name)
+             from allocate(wanted, first: 1, last: 3, identity: tenant);
+         output table numbers(name: string, number: int) key(number);
+         numbers(name, number) :- number(name, number);",
+    );
+    for engine in WORKERS {
+        let mut run = engine.hooked(&program, Tables::Outputs, false);
+        let mut commit = |text: &str| {
+            let transaction = transaction(&program.schema, text);
+            line(&run.commit(&transaction), &program.schema)
+        };
+        let commit_all = [
+            (
+                r#"{"insert":{"wanted":[["a","x"],["b","x"]]}}"#,
+                r#"{"txn":1,"insert":{"numbers":[["a",1],["b",2]]},"delete":{}}"#,
+            ),
+            (
+                r#"{"delete":{"wanted":[["a","x"]]},"insert":{"wanted":[["a","y"]]}}"#,
+                r#"{"txn":1,"insert":{"numbers":[["a",3]]},"delete":{"numbers":[["a",1]]}}"#,
+            ),
+            // The number that was released last is the last to be given again.
+            (
+                r#"{"delete":{"wanted":[["b","x"]]},"insert":{"wanted":[["b","y"],["c","y"]]}}"#,
+                r#"{"txn":1,"insert":{"numbers":[["b",1],["c",2]]},"delete":{"numbers":[["b",2]]}}"#,
+            ),
+        ];
+        for (text, wanted) in commit_all {
+            assert_eq!(commit(text), wanted);
+        }
+    }
+}

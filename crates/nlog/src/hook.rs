@@ -55,6 +55,11 @@ const ALLOCATE: &[Setting] = &[
         summary: "owners with different values of this column can have the same number",
         kind: SettingKind::Column,
     },
+    Setting {
+        name: "identity",
+        summary: "the last column, which is not the owner's: an owner whose value changes gets another number",
+        kind: SettingKind::Column,
+    },
 ];
 
 const HYSTERESIS: &[Setting] = &[
@@ -213,12 +218,24 @@ fn types(columns: &[Column]) -> String {
     format!("({})", types.join(", "))
 }
 
-/// Whether the target has the columns of the owners as its key, and then a number.
+/// Whether the target has the columns of the owners as its key, and then a number. An identity is the last column of the source,
+/// and each owner has one.
 fn allocate_fits(from: &Table, to: &Table, settings: &Settings) -> Result<(), Misfit> {
-    let owner = from.columns.len();
-    let fit = to.columns.len() == owner + 1 && same_types(&from.columns, &to.columns[..owner]);
+    let identity = settings.get("identity").and_then(|column| usize::try_from(*column).ok());
+    let owner = from.columns.len() - usize::from(identity.is_some() && !from.columns.is_empty());
+    if identity.is_some_and(|column| column != owner) {
+        let message = format!("the identity is not the last column of `{}`", from.name);
+        return Err(Misfit::new(message, "the columns of the owner come first, and then its identity"));
+    }
+    let one_identity = from.key.as_ref().is_some_and(|key| key.iter().all(|column| *column < owner));
+    if identity.is_some() && !one_identity {
+        let names: Vec<&str> = from.columns[..owner].iter().map(|column| column.name.as_str()).collect();
+        let message = format!("an owner in `{}` could have two identities", from.name);
+        return Err(Misfit::new(message, format!("declare the owner as the key: key({})", names.join(", "))));
+    }
+    let fit = to.columns.len() == owner + 1 && same_types(&from.columns[..owner], &to.columns[..owner]);
     if owner == 0 || !fit || *to.columns[owner].ty.base() != Type::Int {
-        let (found, of) = (types(&to.columns), types(&from.columns));
+        let (found, of) = (types(&to.columns), types(&from.columns[..owner]));
         let message = format!("`{}` has the columns {found}, but `{}` has {of}", to.name, from.name);
         let help = "allocate fills the columns of the table that it reads, at least one, and then the number, an int";
         return Err(Misfit::new(message, help));

@@ -15,12 +15,12 @@ use crate::world::{Acl, AclAction, AclPlace, Change, Direction, PacketMatch, Wor
 const GROUPS: [Mac; 2] = [BROADCAST, [1, 0, 0x5e, 0, 0, 5]];
 
 /// A machine in a conversation.
-struct Speaker {
-    port: String,
-    place: Place,
+pub(super) struct Speaker {
+    pub(super) port: String,
+    pub(super) place: Place,
     /// The tag of a trunk member.
-    tag: Option<u16>,
-    end: End,
+    pub(super) tag: Option<u16>,
+    pub(super) end: End,
 }
 
 impl Generator<'_> {
@@ -75,6 +75,9 @@ impl Generator<'_> {
                 self.speak(&other, say(other.end, one.end, talk, false, ACK));
             }
         }
+        if self.others.chance(self.style.parting) {
+            self.change_places(&one, &other, talk);
+        }
     }
 
     /// An error about what one of them has said, or about something that nobody has said.
@@ -111,7 +114,7 @@ impl Generator<'_> {
         self.speak(other, answer);
     }
 
-    fn speak(&mut self, speaker: &Speaker, bytes: Vec<u8>) {
+    pub(super) fn speak(&mut self, speaker: &Speaker, bytes: Vec<u8>) {
         let bytes = match speaker.tag {
             Some(tag) => frame_builder::tagged(&bytes, frame_builder::VLAN, tag),
             None => bytes,
@@ -158,6 +161,12 @@ impl Generator<'_> {
         Change::Acl(self.new_name("f"), acl)
     }
 
+    /// Where frames of a port enter.
+    pub(super) fn place_of(&self, port: &str) -> Option<Place> {
+        let host = self.world.place(port)?;
+        Some(Place::Vnic(host.to_owned(), self.world.outer(port).to_owned()))
+    }
+
     /// Two machines that can reach each other, on one switch or by one router.
     fn speakers(&mut self) -> Option<(Speaker, Speaker)> {
         let pairs = pairs(&self.world);
@@ -170,9 +179,7 @@ impl Generator<'_> {
         }
         let pair = *self.acls.pick(&from);
         let [one, other] = [(pair.one, pair.next), (pair.other, pair.back)].map(|((port, mac, ip), next)| {
-            let outer = self.world.outer(port);
-            let host = self.world.place(port)?;
-            let place = Place::Vnic(host.to_owned(), outer.to_owned());
+            let place = self.place_of(port)?;
             let tag = self.world.ports[port].parent.as_ref().map(|(_, tag)| *tag);
             Some(Speaker { port: port.to_owned(), place, tag, end: End { mac, ip, next } })
         });

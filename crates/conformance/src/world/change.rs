@@ -127,6 +127,10 @@ impl World {
                 self.learning.insert(name, learning);
             }
             Change::Port(name, port) => {
+                let is = |port: &Port| (port.switch.clone(), port.parent.clone());
+                if self.ports.get(&name).is_some_and(|before| is(before) != is(&port)) {
+                    self.label_anew(&name);
+                }
                 self.label_port(&name);
                 self.ports.insert(name, port);
             }
@@ -137,6 +141,9 @@ impl World {
                 self.limit_floods(name, None);
             }
             Change::Localnet(name, localnet) => {
+                if self.localnets.get(&name).is_some_and(|before| *before != localnet) {
+                    self.label_anew(&name);
+                }
                 self.label_port(&name);
                 self.localnets.insert(name, localnet);
             }
@@ -212,6 +219,10 @@ impl World {
                 self.labels.datapaths.remove(&name);
             }
             Change::RouterPort(name, port) => {
+                let is = |port: &RouterPort| (port.switch.clone(), port.router.clone());
+                if self.routing.ports.get(&name).is_some_and(|before| is(before) != is(&port)) {
+                    self.label_anew(&name);
+                }
                 self.label_port(&name);
                 self.label_port(&routed(&port.switch));
                 self.routing.ports.insert(name, port);
@@ -276,7 +287,24 @@ impl World {
                 }
             }
         }
-        self.switches.insert(name, tenant);
+        if self.switches.insert(name.clone(), tenant.clone()).is_some_and(|before| before != tenant) {
+            let ports = self.ports_of(&name).map(|(port, _)| port.to_owned());
+            let localnets = self.localnet_of(&name).map(|(localnet, _)| localnet.to_owned());
+            let of_routers = self.routing.on(&name).map(|(port, _)| port.to_owned());
+            let all: Vec<String> = ports.chain(localnets).chain(of_routers).collect();
+            all.iter().for_each(|port| self.label_anew(port));
+        }
+    }
+
+    /// A port is another one now: its numbers are others too.
+    fn label_anew(&mut self, port: &str) {
+        let label = self.labels.next();
+        self.labels.ports.insert(port.to_owned(), label);
+        if let Some(meter) = self.labels.meters.get_mut(port) {
+            self.labels.meters_given += 1;
+            *meter = self.labels.meters_given;
+            self.exhausted.retain(|(_, of)| of != port);
+        }
     }
 
     fn label_port(&mut self, name: &str) {

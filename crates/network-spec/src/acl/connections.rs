@@ -1,6 +1,6 @@
 //! The connections that ports know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::headers::Segment;
@@ -82,10 +82,12 @@ impl Connections {
         self.revision += 1;
     }
 
-    /// Forgets the connections of ports that are gone from their host, or keep none any more.
-    pub(crate) fn revise(&mut self, world: &World) {
+    /// Forgets the connections of ports that are gone from their host, are others now, or keep none any more.
+    pub(crate) fn revise(&mut self, world: &World, others: &BTreeSet<String>) {
         self.known.retain(|(host, port), _| {
-            world.is_stateful(port) && world.hosts_with(port).contains(host.as_str())
+            !others.contains(port)
+                && world.is_stateful(port)
+                && world.hosts_with(port).contains(host.as_str())
         });
     }
 

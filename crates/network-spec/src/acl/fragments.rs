@@ -1,6 +1,6 @@
 //! Fragments that wait for the rest of their datagram.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::checksum::is_intact;
@@ -59,10 +59,12 @@ impl Waiting {
         self.datagrams.values_mut().for_each(|parts| parts.is_old = true);
     }
 
-    /// Forgets what waits at ports that are gone from their host, or do not wait any more.
-    pub(super) fn revise(&mut self, world: &World) {
+    /// Forgets what waits at ports that are gone from their host, are others now, or do not wait any more.
+    pub(super) fn revise(&mut self, world: &World, others: &BTreeSet<String>) {
         self.datagrams.retain(|((host, port), ..), _| {
-            world.is_stateful(port) && world.hosts_with(port).contains(host.as_str())
+            !others.contains(port)
+                && world.is_stateful(port)
+                && world.hosts_with(port).contains(host.as_str())
         });
     }
 

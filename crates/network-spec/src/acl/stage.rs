@@ -1,5 +1,6 @@
 //! What becomes of a packet at a port.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::AclDefault;
@@ -116,12 +117,12 @@ impl Tracking {
     }
 
     /// Forgets what the world as it is now leaves no port to know.
-    pub(crate) fn revise(&mut self, world: &crate::World, is_edited: bool) {
+    pub(crate) fn revise(&mut self, world: &crate::World, is_edited: bool, others: &BTreeSet<String>) {
         if is_edited {
             self.connections.count_edit();
         }
-        self.connections.revise(world);
-        self.waiting.revise(world);
+        self.connections.revise(world, others);
+        self.waiting.revise(world, others);
     }
 
     /// Whether another state differs in nothing but what may be known of connections.

@@ -424,3 +424,38 @@ fn at_a_port_without_state_fragments_show_no_ports() {
     let passed: Vec<bool> = parts.iter().map(|part| passes(&mut model, "a", part)).collect();
     assert_eq!(passed, [true, true, true]);
 }
+
+#[test]
+fn p2_a_port_that_becomes_another_knows_no_connection_of_the_old_one() {
+    let becomes = |change: &dyn Fn(&mut World)| {
+        let mut model = Model::new(guarded());
+        model.apply(|world| drop(world.switches.insert("red".into(), network_spec::Switch::default())));
+        assert!(passes(&mut model, "a", &udp((1, 2), (5, 6))));
+        assert!(passes(&mut model, "b", &udp((2, 1), (6, 5))), "what was asked is answered");
+        model.apply(|world| change(world));
+        // Whoever has the address of `b` there.
+        model.apply(|world| {
+            let switch = world.ports["a"].switch.clone();
+            world.ports.get_mut("b").expect("it is there").switch = switch;
+        });
+        passes(&mut model, "b", &udp((2, 1), (6, 5)))
+    };
+    assert!(becomes(&|_| {}), "nothing has changed");
+    let port = |world: &mut World, change: &dyn Fn(&mut network_spec::Port)| {
+        change(world.ports.get_mut("a").expect("it is there"));
+    };
+    assert!(becomes(&|world| port(world, &|port| port.unknown_addresses = true)), "it is the same port");
+    assert!(!becomes(&|world| port(world, &|port| port.switch = "red".into())));
+    let tenant = |world: &mut World| {
+        let switch = world.ports["a"].switch.clone();
+        world.switches.get_mut(&switch).expect("it is there").tenant = "other".into();
+    };
+    assert!(!becomes(&tenant), "its switch belongs to another");
+    let trunk = |world: &mut World| {
+        world.vnics.insert(("hv1".into(), "trunk".into()), 1);
+        let switch = world.ports["a"].switch.clone();
+        world.ports.insert("trunk".into(), network_spec::Port { switch, ..network_spec::Port::default() });
+        port(world, &|port| port.parent = Some(("trunk".into(), 5)));
+    };
+    assert!(!becomes(&trunk), "it is another machine's");
+}

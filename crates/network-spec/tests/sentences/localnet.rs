@@ -23,7 +23,6 @@ fn between_hosts_frames_go_over_the_physical_network() {
     let out = [("c".into(), frame.clone()), ("physnet".into(), tag(&frame, 0x8100, 7))];
     assert_eq!(send_any(&mut model, "a", &frame), out);
     assert_eq!(send(&mut model, "a", &any(mac(1), mac(2))), ["b"]);
-    assert!(send(&mut model, "a", &any(mac(1), mac(4))).is_empty(), "nobody has it");
     model.apply(|world| world.nodes.values_mut().for_each(|node| node.encaps.clear()));
     assert_eq!(send_any(&mut model, "a", &frame), out, "no tunnel is needed");
 }
@@ -155,4 +154,38 @@ fn two_switches_on_one_vlan_of_two_networks_do_not_meet() {
     let frame = any(mac(9), BROADCAST);
     assert_eq!(send_any(&mut model, "physnet", &tag(&frame, 0x8100, 8)), [("other".into(), frame.clone())]);
     assert!(model.inject(&Tap::physical("elsewhere"), &tag(&frame, 0x8100, 8)).is_empty());
+}
+
+#[test]
+fn p7_what_is_for_a_port_without_an_interface_goes_to_the_physical_network_which_answers_for_it() {
+    let mut model = on(7);
+    let frame = any(mac(1), mac(4));
+    let asks = arp(mac(1), BROADCAST, 1, (mac(1), ipv4(1)), (mac(0), ipv4(4)));
+    let outside = |frame: &[u8]| [("physnet".to_owned(), tag(frame, 0x8100, 7))];
+    assert_eq!(send_any(&mut model, "a", &frame), outside(&frame));
+    let all = ["b", "c", "physnet"];
+    assert_eq!(send_any(&mut model, "a", &asks).into_iter().map(|(at, _)| at).collect::<Vec<_>>(), all);
+    // What comes from the network is not sent back.
+    assert!(send(&mut model, "physnet", &tag(&any(mac(9), mac(4)), 0x8100, 7)).is_empty());
+
+    // Its machine moves in: the network hears nothing of it any more.
+    let host = |model: &mut Model, claim: Option<u64>| {
+        model.apply(|world| {
+            let key = ("hv1".to_owned(), "far".to_owned());
+            match claim {
+                Some(claim) => world.vnics.insert(key, claim),
+                None => world.vnics.remove(&key),
+            };
+        });
+    };
+    host(&mut model, Some(2));
+    assert_eq!(send(&mut model, "a", &frame), ["far"]);
+    assert_eq!(send_any(&mut model, "a", &asks).len(), 1, "it is answered here");
+    // And out again.
+    host(&mut model, None);
+    assert_eq!(send_any(&mut model, "a", &frame), outside(&frame));
+    // Whoever disables a port wants that nothing gets there.
+    model.apply(|world| world.ports.get_mut("far").expect("it is there").enabled = false);
+    assert!(send_any(&mut model, "a", &frame).is_empty());
+    assert_eq!(send_any(&mut model, "a", &asks).len(), 1, "its addresses stay its own");
 }

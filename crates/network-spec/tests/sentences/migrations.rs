@@ -217,3 +217,30 @@ fn over_a_physical_network_one_copy_serves_all_hosts() {
     assert_eq!(to(&mut model, ("hv2", "p"), &any(mac(2), mac(3))), ["c", "physnet"]);
     assert!(model.copies().is_empty());
 }
+
+#[test]
+fn p6_a_list_of_one_host_overrules_what_was_announced_elsewhere_before() {
+    let mut model = migrating(Encap::Geneve, port("blue", 2));
+    let request = |model: &mut Model, hosts: &[&str]| {
+        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        model.apply(|world| world.ports.get_mut("p").expect("it is there").requested_hosts = hosts);
+    };
+    let announce = |model: &mut Model, since: u64| {
+        model.apply(|world| {
+            world.announced.insert(("hv2".into(), "p".into()), since);
+        });
+    };
+    announce(&mut model, 3);
+    assert_eq!(live(&mut model), ["hv2"]);
+    // The migration is undone, and tried again later.
+    request(&mut model, &["hv1"]);
+    assert_eq!(live(&mut model), ["hv1"]);
+    request(&mut model, &["hv1", "hv2"]);
+    assert_eq!(live(&mut model), ["hv1"], "the interface has not announced itself since");
+    announce(&mut model, 4);
+    assert_eq!(live(&mut model), ["hv2"]);
+    // The migration is done. Where the port has announced itself, it stays.
+    request(&mut model, &["hv2"]);
+    request(&mut model, &["hv1", "hv2"]);
+    assert_eq!(live(&mut model), ["hv2"]);
+}

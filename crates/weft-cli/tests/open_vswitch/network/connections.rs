@@ -414,3 +414,42 @@ fn many_connections_open_and_close() {
         assert!(cached < CACHED, "{name}: {}", ask("dpctl/dump-flows"));
     }
 }
+
+/// The other tenant has a machine with the address of the server, and its switch drops what no ACL allows.
+const OTHER_TENANT: &str = "
+{kind: switch, id: violet, tenant: umbrella, acl_default: drop}
+---
+{kind: switch_port, id: spy, switch: violet, addresses: [{mac: '02:00:00:00:0f:02', ips: [10.15.0.2, 'fd15::2']}], port_security: true}
+---
+{kind: acl, id: spy-sends, port: spy, direction: from_port, priority: 100, action: allow}
+---
+{kind: acl, id: spy-takes, port: spy, direction: to_port, priority: 100, action: allow}
+";
+
+#[test]
+fn p2_a_port_that_moves_to_another_tenant_takes_no_connection_along() {
+    let testbed = start(settings("tenants"));
+    let lab = testbed.lab().unwrap();
+    let [asker, server] =
+        [("client", 1, ASKER), ("server", 2, SERVED)].map(|(vm, n, port)| socket(lab, vm, v4(n), port));
+    asker.send_to(b"request", (v4(2), SERVED)).unwrap();
+    assert_eq!(came(&server), b"request");
+    server.send_to(b"reply", (v4(1), ASKER)).unwrap();
+    assert_eq!(came(&asker), b"reply");
+
+    let client = NETWORK.split("---\n").find(|object| object.contains("id: client,")).unwrap();
+    let moved = client.replace("switch: red", "switch: violet");
+    assert_ne!(moved, client);
+    apply(&testbed, &format!("{OTHER_TENANT}---\n{moved}"));
+    lab.add_vms(&[machine("spy", "hv1", 2)]).unwrap();
+    testbed.wait_in_sync().unwrap();
+
+    // What would be a further reply in the old switch is a first packet here, which no ACL of the client allows.
+    let spy = socket(lab, "spy", v4(2), SERVED);
+    spy.send_to(b"stray", (v4(1), ASKER)).unwrap();
+    nothing_came(lab, &asker);
+    asker.send_to(b"request", (v4(2), SERVED)).unwrap();
+    assert_eq!(came(&spy), b"request");
+    spy.send_to(b"reply", (v4(1), ASKER)).unwrap();
+    assert_eq!(came(&asker), b"reply");
+}
