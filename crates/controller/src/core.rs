@@ -7,6 +7,7 @@
 //! records.
 
 mod reported;
+mod scrub;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -40,6 +41,7 @@ use crate::restore::{Restored, objects_without_kinds, refusal_of_state};
 use crate::routes::EffectiveRoutes;
 use crate::rules::Rules;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
+pub use scrub::{Mended, Scrub};
 
 /// All state of a controller.
 pub struct Core {

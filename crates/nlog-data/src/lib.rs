@@ -63,8 +63,8 @@ pub use object::{FieldPath, ObjectField, ObjectKind, Unique};
 pub use schema::{Column, Role, Schema, Table, TableId};
 pub use transaction::{
     CommitError, Committed, Delta, DerivedCause, DerivedError, ErrorCode, Evaluator, ForbiddenRows,
-    MOST_FORBIDDEN, MOST_WAYS, Memories, Row, RuleId, TableDelta, Tables, Transaction, TransactionError,
-    no_memory,
+    MOST_FORBIDDEN, MOST_WAYS, Memories, Row, RuleId, Scrubbed, TableDelta, Tables, Transaction,
+    TransactionError, no_memory,
 };
 pub use types::{Enumeration, Record, Type};
 pub use value::{Canonical, Value};

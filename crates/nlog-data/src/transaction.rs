@@ -408,6 +408,21 @@ pub trait Evaluator {
         Ok(())
     }
 
+    /// Compares a further part of what is stored with the inputs, from which all of it follows. For idle time: a part takes
+    /// milliseconds, or as long as it takes to copy the largest relation. Does not affect results. The default compares nothing.
+    fn scrub(&mut self) -> Result<Scrubbed, CommitError> {
+        Ok(Scrubbed::Whole)
+    }
+
+    /// Derives all rows again from the inputs, and goes on with these. Returns the rows of the requested tables, as a
+    /// transaction that inserts all of them. To be called when [`Evaluator::scrub`] has found a difference.
+    ///
+    /// # Errors
+    /// The rows cannot be derived. The evaluator must not be used again.
+    fn derive_anew(&mut self) -> Result<Committed, CommitError> {
+        Err(CommitError::Engine("only the fused engine derives its rows again".to_owned()))
+    }
+
     /// Advances time to `now_ms` (milliseconds since an arbitrary origin), as a separate transaction. Evaluators read
     /// no clock, so a replay with the same ticks has the same result. Evaluators that do not depend on time refuse.
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
@@ -457,6 +472,17 @@ pub trait Evaluator {
     fn undo(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
         self.commit(&transaction.clone().inverse())
     }
+}
+
+/// The outcome of a part of a comparison of what is stored with the inputs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scrubbed {
+    /// All has been compared. The next part begins anew.
+    Whole,
+    /// There is more to compare.
+    More,
+    /// What is stored does not follow from the inputs. The text names the table.
+    Differs(String),
 }
 
 /// The refusal of a memory for a table without a hook that remembers.
@@ -509,6 +535,14 @@ impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
 
     fn idle(&mut self) -> Result<(), CommitError> {
         (**self).idle()
+    }
+
+    fn scrub(&mut self) -> Result<Scrubbed, CommitError> {
+        (**self).scrub()
+    }
+
+    fn derive_anew(&mut self) -> Result<Committed, CommitError> {
+        (**self).derive_anew()
     }
 
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{
     Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns, Evaluator,
-    Row, Schema, TableId, Tables, Transaction, TransactionError, Value,
+    Row, Schema, Scrubbed, TableId, Tables, Transaction, TransactionError, Value,
 };
 use nlog_plan::Settings;
 use nlog_plan::query::Plan;
@@ -205,6 +205,14 @@ impl Evaluator for Dataflow {
 
     fn idle(&mut self) -> Result<(), CommitError> {
         self.evaluator().idle()
+    }
+
+    fn scrub(&mut self) -> Result<Scrubbed, CommitError> {
+        self.evaluator().scrub()
+    }
+
+    fn derive_anew(&mut self) -> Result<Committed, CommitError> {
+        self.evaluator().derive_anew()
     }
 
     fn save_derived(&mut self, to: &mut dyn Write) -> Result<(), String> {

@@ -15,7 +15,7 @@
 //!   `bounded` (how far a transaction may go), `watch` and `watched` (sets that need no counts so far), `errors`, `fault` (failures that tests inject).
 //! - Transactions: `engine` (one transaction), `reading` (rows of relations), `inputs` (checks of transactions),
 //!   `merged` (several transactions in one pass), `output` and `raw_delta` (from symbols to values), `profile`,
-//!   `planning` (re-planning for the rows present), `saved` (an engine as bytes, and back).
+//!   `planning` (re-planning for the rows present), `saved` (an engine as bytes, and back), `scrub` (what is stored, compared with the inputs).
 //! - Edits of rules: `edit` (the transaction), `live` (moving state from one program to the next), `proposal` (the
 //!   interface).
 //! - Several workers: `placement` (the worker of each row), `rounds` (a transaction on several workers), `again` (rows that are
@@ -51,6 +51,7 @@ mod replaced;
 pub(crate) mod rounds;
 mod rule;
 mod saved;
+mod scrub;
 mod sorted;
 mod threads;
 mod trace;
@@ -66,7 +67,7 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{
     Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns,
-    Delta as ValueDelta, Evaluator, Role, Row as ValueRow, RuleId, Schema, TableId, Transaction,
+    Delta as ValueDelta, Evaluator, Role, Row as ValueRow, RuleId, Schema, Scrubbed, TableId, Transaction,
     TransactionError, Value,
 };
 use nlog_plan::query::{Plan, RelationId};
@@ -85,6 +86,7 @@ use merged::Reaches;
 use output::Output;
 use planning::Planning;
 use rounds::Lost;
+use scrub::Scrub;
 use trace::View;
 use workers::{Changed, Workers};
 
@@ -120,8 +122,11 @@ pub struct Engine {
     symbols_left: usize,
     /// Whether symbols may have become unused since the last collection, because rows were deleted or refused.
     gone: bool,
-    /// The number of transactions run.
+    /// The number of transactions run, and of collections of unused symbols.
     transactions: u64,
+    sweeps: u64,
+    /// The progress of the comparison of what is stored with the inputs.
+    scrub: Scrub,
     /// The possible effects of changes under a plan. Computed when transactions are first merged.
     reaches: Option<Reaches>,
     /// The bound of the next transaction.
@@ -163,6 +168,8 @@ impl Engine {
             symbols_left: 0,
             gone: false,
             transactions: 0,
+            sweeps: 0,
+            scrub: Scrub::default(),
             reaches: None,
             bound: None,
             phase: "starting",
@@ -414,6 +421,7 @@ impl Engine {
     /// Forgets the symbols that are not in use.
     fn sweep(&mut self) -> Result<(), CommitError> {
         self.phase = "collecting symbols";
+        self.sweeps += 1;
         let mut marks = Marks::default();
         self.inputs.symbols(&mut |symbol| marks.symbol(symbol));
         self.state.mark(&mut marks);
@@ -617,6 +625,14 @@ impl Evaluator for Engine {
 
     fn idle(&mut self) -> Result<(), CommitError> {
         Engine::idle(self).map(drop)
+    }
+
+    fn scrub(&mut self) -> Result<Scrubbed, CommitError> {
+        Engine::scrub(self)
+    }
+
+    fn derive_anew(&mut self) -> Result<Committed, CommitError> {
+        Engine::derive_anew(self)
     }
 
     fn save_derived(&mut self, to: &mut dyn Write) -> Result<(), String> {

@@ -242,6 +242,9 @@ fn difference(case: &Case, seed: u64, engines: bool, tally: &mut Tally) -> Resul
             tally.changed += usize::from(!line.ends_with(r#""insert":{},"delete":{}}"#));
         }
     }
+    if let Some(why) = runs.scrubbed() {
+        return Err(why);
+    }
     if runs.contents_are_equal() { Ok(()) } else { Err("the contents differ".to_owned()) }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{
     Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, ErrorCode, Evaluator,
-    Memories, Row, Schema, TableId, Tables, Transaction, TransactionError, Value, no_memory,
+    Memories, Row, Schema, Scrubbed, TableId, Tables, Transaction, TransactionError, Value, no_memory,
 };
 
 use crate::form::Form;
@@ -40,6 +40,8 @@ pub struct Hooked<E> {
     past: Option<Vec<Past>>,
     /// Why nothing works any more.
     broken: Option<String>,
+    /// The number of stages whose rows the running scrub has compared.
+    scrubbed: usize,
 }
 
 /// What an accepted transaction changed besides its own rows.
@@ -73,6 +75,7 @@ impl<E: Evaluator> Hooked<E> {
             bound: None,
             past: None,
             broken: None,
+            scrubbed: 0,
         })
     }
 
@@ -282,6 +285,27 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
     fn idle(&mut self) -> Result<(), CommitError> {
         self.stages.iter_mut().try_for_each(Stage::idle)?;
         self.evaluator.idle()
+    }
+
+    fn scrub(&mut self) -> Result<Scrubbed, CommitError> {
+        for stage in &mut self.stages[self.scrubbed..] {
+            match stage.scrub()? {
+                Scrubbed::Whole => self.scrubbed += 1,
+                other => return Ok(other),
+            }
+        }
+        let scrubbed = self.evaluator.scrub()?;
+        if scrubbed == Scrubbed::Whole {
+            self.scrubbed = 0;
+        }
+        Ok(scrubbed)
+    }
+
+    /// Hooks keep what they remember.
+    fn derive_anew(&mut self) -> Result<Committed, CommitError> {
+        self.scrubbed = 0;
+        self.stages.iter_mut().try_for_each(Stage::derive_anew)?;
+        self.evaluator.derive_anew()
     }
 
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog::hook::Wiring;
 use nlog_data::{
-    Bound, CommitError, Delta, ErrorCode, Evaluator, Memories, Role, Row, RuleId, TableDelta, TableId,
-    Tables, Transaction, TransactionError,
+    Bound, CommitError, Delta, ErrorCode, Evaluator, Memories, Role, Row, RuleId, Scrubbed, TableDelta,
+    TableId, Tables, Transaction, TransactionError,
 };
 
 use crate::form::Form;
@@ -213,6 +213,16 @@ impl<E: Evaluator> Stage<E> {
     /// Does the maintenance of the evaluator.
     pub(crate) fn idle(&mut self) -> Result<(), CommitError> {
         self.evaluator.idle()
+    }
+
+    /// Compares a further part of the rows that its hooks depend on with the inputs.
+    pub(crate) fn scrub(&mut self) -> Result<Scrubbed, CommitError> {
+        self.evaluator.scrub()
+    }
+
+    /// Derives the rows that its hooks depend on again.
+    pub(crate) fn derive_anew(&mut self) -> Result<(), CommitError> {
+        self.evaluator.derive_anew().map(drop)
     }
 
     /// The transaction was accepted. The hooks can still undo it.

@@ -73,6 +73,10 @@ pub struct Timing {
     pub in_force_max: Duration,
     /// The interval at which groups are compared with the desired state. No switch reports changes of groups.
     pub compare_every: Duration,
+    /// The interval at which all flows of the switch are read and compared, too. The switch reports changes of flows, but a flow
+    /// that it lost, or a change that was lost on the way, has no report. The first comparison of a switch comes
+    /// at some time within this interval, so that a controller does not read all its switches at once.
+    pub scrub_every: Duration,
     /// The delay before the second repair when others repeat a change. It doubles each time. The first repair is
     /// immediate.
     pub repair_min: Duration,
@@ -99,6 +103,7 @@ impl Default for Timing {
             limits_pause: Duration::from_secs(30),
             in_force_max: Duration::from_secs(5),
             compare_every: Duration::from_secs(30),
+            scrub_every: Duration::from_mins(10),
             repair_min: Duration::from_millis(100),
             repair_max: Duration::from_secs(30),
         }

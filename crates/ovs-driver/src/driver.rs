@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use openflow_rs::message::TlvMapping;
 use ovsdb_client::Operation;
@@ -91,8 +91,9 @@ pub(crate) struct Driver {
     /// The pace of repairs, and the number of modifications made for them so far.
     repair: RepairPace,
     repairs: Option<usize>,
-    /// The time of the next comparison of groups.
+    /// The time of the next comparison of groups, and of the next one of all flows.
     compare_at: tokio::time::Instant,
+    scrub_at: tokio::time::Instant,
     /// Whether the last pass ended early because the desired ports had changed.
     overtaken: bool,
 }
@@ -147,6 +148,7 @@ impl Driver {
             repair: RepairPace::new(timing.repair_min, timing.repair_max),
             repairs: None,
             compare_at: tokio::time::Instant::now(),
+            scrub_at: tokio::time::Instant::now() + first_scrub(&config.name, timing.scrub_every),
             overtaken: false,
         }
     }
@@ -180,7 +182,8 @@ impl Driver {
 
     /// The time of the next repair or comparison.
     fn wake_at(&self) -> tokio::time::Instant {
-        self.repair.due().map_or(self.compare_at, |due| due.min(self.compare_at))
+        let next = self.compare_at.min(self.scrub_at);
+        self.repair.due().map_or(next, |due| due.min(next))
     }
 
     /// One pass: compares and corrects.
@@ -465,14 +468,18 @@ impl Driver {
             // An obstacle that the database does not show may be gone.
             self.ports_refused.retain(|_, port| matches!(port.cause, Cause::Unsupported));
         }
+        let scrub = self.scrub_at <= tokio::time::Instant::now();
+        if scrub {
+            self.scrub_at = tokio::time::Instant::now() + self.timing.scrub_every;
+        }
         let missed = self.intent.lock().forwarding.has_missed_changes();
         self.report_foreign_changes();
         if missed {
             self.repair.needed();
         }
-        if is_time || self.repair.is_due() {
+        if is_time || scrub || self.repair.is_due() {
             // A change of a flow often comes with changes of groups, which no switch reports.
-            self.openflow.compare(connection).await?;
+            self.openflow.compare(connection, scrub).await?;
             self.report_foreign_changes();
         }
         if self.repair.is_due() {
@@ -553,6 +560,11 @@ impl Driver {
         self.refuse(refusals);
         Ok(more)
     }
+}
+
+/// The time until the first comparison of all flows of a switch: the same for each start, and different for each switch.
+fn first_scrub(name: &str, every: Duration) -> Duration {
+    every.mul_f64(f64::from(crc32fast::hash(name.as_bytes())) / f64::from(u32::MAX))
 }
 
 /// The operations that remove unwanted limits, sets of collectors and BFD sessions.

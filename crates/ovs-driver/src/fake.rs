@@ -333,6 +333,11 @@ impl FakeSwitch {
         }
     }
 
+    /// Loses a flow without reporting it to monitors.
+    pub fn lose(&self, key: &FlowKey) {
+        self.shared.lock().table.flows.remove(key);
+    }
+
     /// Changes a flow without reporting it to monitors.
     pub fn install_unreported(&self, key: FlowKey, flow: Flow) {
         self.shared.lock().table.flows.insert(key, flow);

@@ -283,7 +283,7 @@ impl Forwarding {
         if !self.flows.is_known() {
             return;
         }
-        let why = || "by another client; found by comparison".to_owned();
+        let why = || "by another client, or lost on the way; found by comparison".to_owned();
         let held = std::mem::take(&mut self.foreign.groups);
         for (id, actual) in self.groups.deviations(groups) {
             if held.get(&id) != Some(&actual) {

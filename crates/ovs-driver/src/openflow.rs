@@ -102,8 +102,8 @@ struct Request {
 enum What {
     /// Read all groups, meters and flows, for the first time on this connection.
     Read(oneshot::Sender<Option<String>>),
-    /// Compare the groups and meters, and the flows too if some changes may be unreported.
-    Compare(oneshot::Sender<()>),
+    /// Compare the groups and meters, and the flows too if asked for or if some changes may be unreported.
+    Compare(bool, oneshot::Sender<()>),
     Apply(Batch, oneshot::Sender<Applied>),
     /// Read some flows for somebody else.
     Learned(Box<FlowDescRequest>, oneshot::Sender<Result<Vec<LearnedFlow>, ReadError>>),
@@ -224,11 +224,11 @@ impl OpenFlow {
         receiver.await.map_err(|_| Lost)
     }
 
-    /// Compares the groups and meters of the switch with the believed ones, and the flows too if changes of flows may have been
-    /// missed. Records the differences in the intent.
-    pub(crate) async fn compare(&self, connection: u64) -> Result<(), Lost> {
+    /// Compares the groups and meters of the switch with the believed ones, and the flows too if `all`, or if changes of flows may
+    /// have been missed. Records the differences in the intent.
+    pub(crate) async fn compare(&self, connection: u64, all: bool) -> Result<(), Lost> {
         let (reply, receiver) = oneshot::channel();
-        let request = Request { connection, what: What::Compare(reply) };
+        let request = Request { connection, what: What::Compare(all, reply) };
         self.requests.send(request).await.map_err(|_| Lost)?;
         receiver.await.map_err(|_| Lost)
     }
@@ -396,9 +396,11 @@ impl Keeper {
                 Some(Request { what: What::Read(reply), .. }) => {
                     self.read(session).await.map(|option_fault| drop(reply.send(option_fault)))
                 }
-                Some(Request { what: What::Compare(reply), .. }) => self.compare(session).await.map(|()| {
-                    let _ = reply.send(());
-                }),
+                Some(Request { what: What::Compare(all, reply), .. }) => {
+                    self.compare(session, all).await.map(|()| {
+                        let _ = reply.send(());
+                    })
+                }
                 Some(Request { what: What::Apply(batch, reply), .. }) => {
                     let applied = session.apply(&batch).await;
                     // What was refused is held on; the next comparison counts it exactly.
@@ -451,9 +453,9 @@ impl Keeper {
         Ok(installed.option_fault)
     }
 
-    async fn compare(&self, session: &mut Session) -> Result<(), SessionError> {
+    async fn compare(&self, session: &mut Session, all: bool) -> Result<(), SessionError> {
         let missed = self.intent.lock().forwarding.has_missed_changes();
-        if self.monitored && !missed {
+        if self.monitored && !missed && !all {
             let (groups, meters) = (session.read_groups().await?, session.read_meters().await?);
             self.intent.lock().forwarding.compare(&groups, &meters, None);
         } else {

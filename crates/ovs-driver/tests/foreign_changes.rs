@@ -244,3 +244,49 @@ async fn a_group_of_which_half_a_change_was_refused_is_known_as_it_is() {
     let lost = |event: &&Event| matches!(event, Event::Disconnected { channel: Channel::OpenFlow, .. });
     assert_eq!(driven.seen.iter().filter(lost).count(), 0);
 }
+
+/// All flows are compared each minute.
+fn scrubbing() -> Timing {
+    Timing { scrub_every: Duration::from_mins(1), ..patient() }
+}
+
+/// A flow that the switch lost, or never got, without a word.
+#[tokio::test(start_paused = true)]
+async fn d30_a_flow_that_is_missing_without_a_report_is_found_by_the_scrub() {
+    let setting = Setting::new();
+    let mut driven = setting.drive(scrubbing());
+    driven.handle.set_desired(desired(&some_flows(5)));
+    driven.synced().await;
+    let began = Instant::now();
+    for _ in 0..2 {
+        let want = some_flows(5);
+        let (first, _) = want.first_key_value().unwrap();
+        setting.fake.lose(first);
+        let (count, changes, _) = driven.wait("the loss", foreign).await;
+        assert_eq!(count, 1, "{changes:?}");
+        assert!(changes[0].what.starts_with("deleted cookie=0x7, priority=100,reg0=0"), "{changes:?}");
+        assert!(changes[0].why.contains("lost on the way"), "{changes:?}");
+        assert_eq!(repair(&mut driven).await, 1);
+        assert_eq!(setting.fake.flows(), want);
+    }
+    assert!(began.elapsed() <= 3 * scrubbing().scrub_every, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn d30_a_scrub_of_a_switch_in_sync_changes_and_reports_nothing() {
+    let setting = Setting::new();
+    let mut driven = setting.drive(scrubbing());
+    driven.handle.set_desired(desired(&some_flows(5)));
+    driven.synced().await;
+    let before = setting.fake.counts();
+    while setting.fake.counts().dumps < before.dumps + 3 {
+        tokio::time::advance(Duration::from_secs(10)).await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(setting.fake.counts().flow_mods, before.flow_mods);
+    while let Ok((_, event)) = driven.events.try_recv() {
+        driven.seen.push(event);
+    }
+    let told = |event: &Event| foreign(event).is_some() || repaired(event).is_some();
+    assert!(!driven.seen.iter().any(told), "{:#?}", driven.seen);
+}

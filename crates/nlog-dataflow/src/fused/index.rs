@@ -94,6 +94,11 @@ impl Index {
         self.fit.is_empty() && places.into_iter().eq(0..self.columns)
     }
 
+    /// The columns of the key, then those of the value.
+    pub(crate) fn places(&self) -> &[usize] {
+        &self.places
+    }
+
     /// The rows of its relation, if the index has all of them with all columns.
     pub(crate) fn rows(&self, view: View) -> Option<Delta> {
         let mut rows = Delta::new(self.columns);

@@ -35,7 +35,7 @@ use super::engine::State;
 use super::fault::{Fault, inject};
 use super::inputs::{Changes, Inputs};
 use super::pipeline::Work;
-use super::workers::{Load, Workers};
+use super::workers::{Changed, Load, Workers};
 use super::{COLLECT_IDLE, Engine, live, output, start, wanted};
 use crate::symbol::Symbols;
 
@@ -156,7 +156,8 @@ impl Engine {
     /// Loads all inputs into new workers with this plan. Returns whether that succeeded; if not, nothing changed.
     fn load_anew(&mut self, plan: &Arc<Plan>, workers: usize) -> Result<bool, CommitError> {
         let loads = self.loads()?;
-        let loaded = catch_unwind(AssertUnwindSafe(|| self.load_into(plan, workers))).unwrap_or(false);
+        let loaded =
+            catch_unwind(AssertUnwindSafe(|| self.load_into(plan, workers).is_some())).unwrap_or(false);
         if loaded {
             self.adopt(loads)?;
         }
@@ -164,7 +165,7 @@ impl Engine {
     }
 
     /// Begins to measure the work of new pipelines. `loads` is the work of all before.
-    fn adopt(&mut self, loads: Vec<Load>) -> Result<(), CommitError> {
+    pub(super) fn adopt(&mut self, loads: Vec<Load>) -> Result<(), CommitError> {
         self.gone = true;
         self.state.begin_measuring();
         self.keep_loads(loads)
@@ -188,13 +189,15 @@ impl Engine {
         is_same
     }
 
-    /// Loads all inputs into new workers, which replace those of now once they have done so. Returns whether that succeeded.
-    fn load_into(&mut self, plan: &Arc<Plan>, workers: usize) -> bool {
+    /// Loads all inputs into new workers, which replace those of now once they have done so. Returns the rows
+    /// that they derived, or `None` if that failed.
+    pub(super) fn load_into(&mut self, plan: &Arc<Plan>, workers: usize) -> Option<Changed> {
         let symbols = Arc::clone(&self.state.symbols);
         let Ok((mut state, mut workers)) = start(Arc::clone(plan), symbols, self.options.attribute, workers)
         else {
-            return false;
+            return None;
         };
+        let mut changed = Changed::new();
         if self.facts {
             let inputs = self.schema_inputs();
             let needed = inputs.into_iter().filter(|table| plan.relations[table.0 as usize].needed);
@@ -204,19 +207,17 @@ impl Engine {
                 None => Ok(state.run(rows, true)),
                 Some(workers) => workers.run(&mut state, rows, true),
             };
-            if !matches!(ran, Ok(Ok(_))) {
-                return false;
-            }
+            changed = ran.ok()?.ok()?;
             state.end(true);
             if workers.as_mut().is_some_and(|workers| workers.end(true).is_err()) {
-                return false;
+                return None;
             }
         }
         (self.state, self.workers) = (state, workers);
-        true
+        Some(changed)
     }
 
-    fn schema_inputs(&self) -> Vec<TableId> {
+    pub(super) fn schema_inputs(&self) -> Vec<TableId> {
         let schema = &self.state.plan.program.schema;
         schema.iter().filter(|(_, table)| table.role == Role::Input).map(|(id, _)| id).collect()
     }

@@ -139,7 +139,7 @@ impl Split {
     }
 
     /// The columns of a derived row in the order of a trace: the key, the rest, and the rule if rows are attributed.
-    fn places(&self) -> Vec<usize> {
+    pub(crate) fn places(&self) -> Vec<usize> {
         let columns = self.key.len() + self.rest.len();
         self.key.iter().chain(&self.rest).copied().chain(self.attributed.then_some(columns)).collect()
     }

@@ -246,6 +246,16 @@ impl Trace {
         }
     }
 
+    /// Visits the accepted changes of pairs, in no particular order. A pair can have several, whose sum counts.
+    pub(crate) fn for_each_change(&self, mut each: impl FnMut(&[Symbol], &[Symbol], Ways)) {
+        for batch in self.batches(View::Before) {
+            let batch = &batch.batch;
+            for at in 0..batch.key_count() {
+                batch.values(at).iter().for_each(|(value, count)| each(batch.key(at), value, count));
+            }
+        }
+    }
+
     /// Visits every pair of a view, in order.
     pub(crate) fn for_each(&self, view: View, mut each: impl FnMut(&[Symbol], &[Symbol], Ways)) {
         self.for_each_key(view, |key, values| {

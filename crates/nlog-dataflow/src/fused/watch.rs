@@ -153,6 +153,11 @@ impl Watch {
         hashes
     }
 
+    /// Visits the hashes, in no particular order.
+    pub(crate) fn for_each(&self, each: impl FnMut(u64)) {
+        self.parts.iter().flat_map(|part| part.table.iter().copied().chain(part.left())).for_each(each);
+    }
+
     /// The number of hashes.
     pub(crate) fn len(&self) -> usize {
         self.len

@@ -9,7 +9,9 @@ pub(crate) mod statistics;
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog_data::{CommitError, Committed, Evaluator, Row, Schema, TableId, Tables, Transaction, json};
+use nlog_data::{
+    CommitError, Committed, Evaluator, Row, Schema, Scrubbed, TableId, Tables, Transaction, json,
+};
 use nlog_dataflow::{Kind, Options};
 use nlog_plan::Statistics;
 use nlog_reference::Reference;
@@ -124,6 +126,20 @@ impl Runs {
     pub(crate) fn difference(&self) -> String {
         let lines = self.names.iter().zip(&self.lines).map(|(name, line)| format!("{name}: {line}\n"));
         lines.collect()
+    }
+
+    /// What an engine has stored and does not follow from its inputs, if there is any.
+    pub(crate) fn scrubbed(&mut self) -> Option<String> {
+        let mut engines = self.names.iter().zip(&mut self.evaluators);
+        engines.find_map(|(name, evaluator)| {
+            loop {
+                match evaluator.scrub().expect("it compares") {
+                    Scrubbed::Whole => return None,
+                    Scrubbed::More => {}
+                    Scrubbed::Differs(what) => return Some(format!("{name}: {what}")),
+                }
+            }
+        })
     }
 
     /// Whether all evaluators have the same rows in all observed tables.
