@@ -7,6 +7,7 @@
 //! state in memory is ahead of the disk, so the thread ends and with it the process; the switches go on forwarding.
 
 mod events;
+mod scrub;
 #[cfg(test)]
 mod tests;
 
@@ -362,6 +363,8 @@ pub(crate) struct Worker {
     pub(crate) taken: Vec<(String, Difference)>,
     /// After a failure of the journal, the time when what was observed of switches is compared with the rules again.
     pub(crate) retry_at: Option<Instant>,
+    /// The time to compare the running state with its inputs.
+    scrub_at: Instant,
     pub(crate) unpublished: Unpublished,
     /// The problems of objects, each logged once it has lasted.
     pub(crate) problems: Lasting<Arc<Problem>>,
@@ -405,9 +408,20 @@ impl Worker {
     ) -> Self {
         let unpublished = Unpublished::all(&core, &fleet);
         let (taken, problems) = (Vec::new(), Lasting::default());
-        let (turn, retry_at) = (Turn::default(), None);
-        let mut worker =
-            Worker { core, journal, fleet, requests, events, turn, taken, retry_at, unpublished, problems };
+        let (turn, retry_at, scrub_at) = (Turn::default(), None, Instant::now() + scrub::SCRUB_EVERY);
+        let mut worker = Worker {
+            core,
+            journal,
+            fleet,
+            requests,
+            events,
+            turn,
+            taken,
+            retry_at,
+            scrub_at,
+            unpublished,
+            problems,
+        };
         let new = worker.core.problems().cloned().collect();
         worker.follow_problems(&ProblemChanges { new, gone: Vec::new() });
         worker.publish_status();
@@ -465,7 +479,10 @@ impl Worker {
     /// While no input waits, does maintenance that makes later transactions cheaper, then waits for the next input.
     fn when_idle(&mut self, runtime: &tokio::runtime::Handle) -> Result<Option<Input>, EngineError> {
         self.core.idle().map_err(|error| EngineError::Failed(error.to_string()))?;
-        Ok(runtime.block_on(self.next()))
+        match self.scrub()? {
+            None => Ok(runtime.block_on(self.next())),
+            waiting => Ok(waiting),
+        }
     }
 
     async fn next(&mut self) -> Option<Input> {

@@ -532,6 +532,13 @@ impl Fleet {
         }
     }
 
+    /// Gives the switch of a transport node this desired state, which was derived again.
+    pub(crate) fn correct(&self, node: &str, desired: Arc<Desired>) {
+        if let Some(driver) = self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
+            driver.set_desired(desired);
+        }
+    }
+
     /// Reads from the switch of a transport node what its meters have counted.
     pub(crate) fn meter_counts(&self, node: &str) -> Asking<Vec<MeterCount>> {
         match self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {

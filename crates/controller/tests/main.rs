@@ -22,6 +22,7 @@ mod numbers;
 mod other_rules;
 mod refused_state;
 mod routes;
+mod scrub;
 mod shutdown;
 mod support;
 mod trace;

@@ -4,10 +4,11 @@
 //! desired states of switches with them. The network then has what a start from the journal would give it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use nlog_data::Scrubbed;
 
-use super::{Core, CoreError, DesiredByNode};
+use super::{Core, CoreError, DesiredByNode, Problem, ProblemChanges};
 use crate::derived::{Derived, Ran, take_in};
 
 /// The outcome of a part of a scrub.
@@ -28,6 +29,8 @@ pub struct Mended {
     pub what: String,
     /// The transport nodes whose switches had another desired state.
     pub nodes: BTreeSet<String>,
+    /// The problems that came and went with it.
+    pub problems: ProblemChanges,
 }
 
 impl Core {
@@ -42,8 +45,12 @@ impl Core {
             Scrubbed::Whole => Ok(Scrub::Whole),
             Scrubbed::More => Ok(Scrub::More),
             Scrubbed::Differs(what) => {
+                let before: BTreeSet<Arc<Problem>> = self.problems().cloned().collect();
                 let nodes = self.derive_anew()?;
-                Ok(Scrub::Mended(Mended { what, nodes }))
+                let after: BTreeSet<Arc<Problem>> = self.problems().cloned().collect();
+                let new = after.difference(&before).cloned().collect();
+                let gone = before.difference(&after).cloned().collect();
+                Ok(Scrub::Mended(Mended { what, nodes, problems: ProblemChanges { new, gone } }))
             }
         }
     }

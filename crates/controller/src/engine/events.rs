@@ -44,7 +44,7 @@ impl Worker {
             self.fleet.logs_at(),
         ];
         let instants = moments.into_iter().flatten().map(|moment| self.fleet.instant(moment));
-        instants.chain(self.retry_at).min()
+        instants.chain(self.retry_at).chain([self.scrub_at]).min()
     }
 
     /// Whether the journal rests after a failure.

@@ -31,7 +31,7 @@ impl Worker {
     }
 
     /// Switches get the desired states that were derived again.
-    fn mended(&mut self, Mended { what, nodes }: Mended) {
+    fn mended(&mut self, Mended { what, nodes, problems }: Mended) {
         error!(
             what,
             switches = nodes.len(),
@@ -42,6 +42,8 @@ impl Worker {
             self.fleet.correct(node, self.core.desired(node));
         }
         self.unpublished.nodes.extend(nodes);
+        self.follow_problems(&problems);
+        self.unpublished.problems.push(problems);
         self.publish_status();
     }
 }

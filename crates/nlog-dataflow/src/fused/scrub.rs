@@ -275,8 +275,17 @@ impl State {
         let (mut too_many, mut failures) = (false, Vec::new());
         let (symbols, indexes) = (&self.symbols, &self.indexes);
         let (failed, too) = (&mut failures, &mut too_many);
-        let mut context =
-            Context { symbols, indexes, out: &mut out, failures: failed, too_many: too, me: 0, peers: 1 };
+        let mut context = Context {
+            symbols,
+            indexes,
+            out: &mut out,
+            failures: failed,
+            too_many: too,
+            me: 0,
+            peers: 1,
+            rule: self.rules[rule].id,
+            running: None,
+        };
         Pipeline::new(full, |_| false, Moves::none(full), symbols).run(&part, &mut context);
         if too_many {
             return Err(Refusal::TooMany(self.rules[rule].head));
