@@ -33,8 +33,20 @@ pub(crate) struct Turns(Arc<Semaphore>);
 /// The permission to make an answer or a part of it.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    _of_connection: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
+    _made: Made,
+}
+
+/// What limits the answers that are made and not encoded.
+#[derive(Debug)]
+enum Made {
+    InTurn {
+        _of_connection: OwnedSemaphorePermit,
+        _of_all: OwnedSemaphorePermit,
+    },
+    /// Its bytes are on the account already.
+    Charged {
+        _charge: Charge,
+    },
 }
 
 impl Default for Turns {
@@ -49,11 +61,16 @@ impl Turns {
         let of_connection = account.turn().await?;
         let of_all = self.0.clone().acquire_owned().await;
         let of_all = of_all.map_err(|error| Status::internal(error.to_string()))?;
-        Ok(Turn { _of_connection: of_connection, _of_all: of_all })
+        Ok(Turn { _made: Made::InTurn { _of_connection: of_connection, _of_all: of_all } })
     }
 }
 
 impl Turn {
+    /// The permission for an answer that was made without a turn, by a call that must not wait for other calls.
+    pub(crate) fn charged(account: &Account, answer: &impl Message) -> Turn {
+        Turn { _made: Made::Charged { _charge: account.charge(decoded_bytes(answer)) } }
+    }
+
     /// An answer that ends the turn once its first frame is encoded, and so counted.
     pub(crate) fn until_encoded<T>(self, answer: T) -> Response<T> {
         let mut response = Response::new(answer);

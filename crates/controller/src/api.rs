@@ -9,7 +9,9 @@ use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 use tracing::debug;
 
-use crate::answers::{PartSender, Results, Turns, all_at_once, parts};
+use crate::activity::{Busy, STALLED};
+use crate::answers::{PartSender, Results, Turn, Turns, all_at_once, parts};
+use crate::aside::{Aside, CancelOnDrop};
 use crate::client::WholeReceipts;
 use crate::core::Refusal;
 use crate::engine::{Engine, Found, PAGE, Stopping, Which};
@@ -38,8 +40,6 @@ use messages::{
 const OBJECTS_BYTES: usize = 256 << 10;
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
 const PARSERS: usize = 2;
-/// The number of packets traced and rows explained at a time, likewise.
-const TRACERS: usize = 1;
 /// Below this many bytes a request is parsed without a wait.
 const SMALL: usize = 64 << 10;
 
@@ -49,7 +49,7 @@ pub(crate) struct Api {
     rules: Arc<Rules>,
     journal: Arc<Path>,
     parsers: Arc<Semaphore>,
-    tracers: Arc<Semaphore>,
+    aside: Aside,
     turns: Turns,
     surveys: Surveys,
 }
@@ -61,7 +61,7 @@ impl Api {
             rules,
             journal: journal.into(),
             parsers: Arc::new(Semaphore::new(PARSERS)),
-            tracers: Arc::new(Semaphore::new(TRACERS)),
+            aside: Aside::default(),
             turns: Turns::default(),
             surveys: Surveys::default(),
         }
@@ -78,10 +78,24 @@ impl Api {
     }
 
     /// Answers a question about rows.
-    async fn asked(&self, question: Option<pb::RowQuestion>, form: Form) -> Result<String, Status> {
-        let permit = self.tracers.clone().acquire_owned().await.map_err(|_| stopping(Stopping))?;
+    async fn asked(
+        &self,
+        account: &Account,
+        question: Option<pb::RowQuestion>,
+        form: Form,
+    ) -> Result<String, Status> {
+        let place = self.aside.place(account).await?;
         let journal = self.journal.clone();
-        explain::answer(&self.engine, &self.rules, question, form, journal, permit).await
+        explain::answer(&self.engine, &self.rules, question, form, journal, place).await
+    }
+
+    /// What the engine thread is doing, if it is doing anything.
+    fn busy(&self, busy: Busy) -> pb::EngineWork {
+        let Busy { with, time, rule, rows } = busy;
+        let rule = rule.map(|rule| self.rules.told(rule)).unwrap_or_default();
+        let stalled = time >= STALLED;
+        let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        pb::EngineWork { with, milliseconds, rule, rows, stalled }
     }
 
     /// Parses the objects of a request without blocking other requests. Stops early if the caller has gone.
@@ -109,14 +123,6 @@ impl Api {
             batch
         });
         batch.await.map_err(|error| Status::internal(error.to_string()))
-    }
-}
-
-struct CancelOnDrop(Cancel);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
     }
 }
 
@@ -300,62 +306,62 @@ impl pb::controller_server::Controller for Api {
     async fn trace(&self, request: Request<pb::TraceRequest>) -> Result<Response<pb::TraceResponse>, Status> {
         let account = account(request.extensions());
         let request = request.into_inner();
-        let turn = self.turns.next(&account).await?;
-        let permit = self.tracers.clone().acquire_owned().await.map_err(|_| stopping(Stopping))?;
+        let place = self.aside.place(&account).await?;
         let change = trial::change(&request);
         let without = change.as_ref().map(|change| change.without.clone());
         let snapshot = self.engine.snapshot(trace::ports(&request), without).await.map_err(stopping)?;
         let snapshot = snapshot.map_err(|error| Status::internal(error.to_string()))?;
         let journal = self.journal.clone();
         if let Some(change) = change {
-            let compared = tokio::task::spawn_blocking(move || {
-                let _permit = permit;
-                trial::compare(snapshot, &request, &change, &journal)
-            });
-            let compared = compared.await.map_err(|error| Status::internal(error.to_string()))??;
-            return Ok(turn.until_encoded(compared));
+            let compared = place
+                .work(move |cancel| trial::compare(snapshot, &request, &change, &journal, cancel))
+                .await?;
+            return Ok(Turn::charged(&account, &compared).until_encoded(compared));
         }
         let (live, form) = (request.live, request.form());
-        let traced = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            trace::trace(snapshot, &request, &journal)
-        });
-        let (mut traced, tables) = traced.await.map_err(|error| Status::internal(error.to_string()))??;
+        let traced = place.work(move |cancel| trace::trace(snapshot, &request, &journal, cancel));
+        let (mut traced, tables) = traced.await?;
         trace::note_behind(&self.engine, &mut traced).map_err(stopping)?;
         if live {
             trace::compare(&self.engine, &mut traced, &tables).await.map_err(stopping)?;
         }
-        Ok(turn.until_encoded(trace::answer(&traced, form)))
+        let answer = trace::answer(&traced, form);
+        Ok(Turn::charged(&account, &answer).until_encoded(answer))
     }
 
     async fn explain(
         &self,
         request: Request<pb::ExplainRequest>,
     ) -> Result<Response<pb::ExplainResponse>, Status> {
-        let turn = self.turns.next(&account(request.extensions())).await?;
+        let account = account(request.extensions());
         let pb::ExplainRequest { question, rows, json } = request.into_inner();
-        let text = self.asked(question, Form::Explanation { rows, json }).await?;
-        Ok(turn.until_encoded(pb::ExplainResponse { text }))
+        let answer = pb::ExplainResponse {
+            text: self.asked(&account, question, Form::Explanation { rows, json }).await?,
+        };
+        Ok(Turn::charged(&account, &answer).until_encoded(answer))
     }
 
     async fn why_not(
         &self,
         request: Request<pb::WhyNotRequest>,
     ) -> Result<Response<pb::WhyNotResponse>, Status> {
-        let turn = self.turns.next(&account(request.extensions())).await?;
+        let account = account(request.extensions());
         let pb::WhyNotRequest { question, json } = request.into_inner();
-        let text = self.asked(question, Form::WhyNot { json }).await?;
-        Ok(turn.until_encoded(pb::WhyNotResponse { text }))
+        let answer =
+            pb::WhyNotResponse { text: self.asked(&account, question, Form::WhyNot { json }).await? };
+        Ok(Turn::charged(&account, &answer).until_encoded(answer))
     }
 
     async fn status(
         &self,
         request: Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
-        let turn = self.turns.next(&account(request.extensions())).await?;
+        // It waits for no other call, and for no thread: whoever looks for the cause of a delay asks for it.
+        let account = account(request.extensions());
+        account.room().await?;
         let nodes = request.into_inner().nodes.into_iter().collect();
         let status = self.engine.status(&nodes).map_err(stopping)?;
-        Ok(turn.until_encoded(pb::StatusResponse {
+        let answer = pb::StatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             last_txn: status.last_txn,
             switches: status.switches.iter().map(|switch| switch_status(switch)).collect(),
@@ -363,7 +369,9 @@ impl pb::controller_server::Controller for Api {
             problems: status.problems.iter().map(|found| problem(found)).collect(),
             host_kind: self.rules.host_kind().unwrap_or_default().to_owned(),
             rules: self.rules.packages().to_vec(),
-        }))
+            engine: self.engine.busy().map(|busy| self.busy(busy)),
+        };
+        Ok(Turn::charged(&account, &answer).until_encoded(answer))
     }
 
     type WatchReceiptsStream = Results<pb::Receipt>;

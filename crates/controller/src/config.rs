@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::builtin;
+use crate::core::RULE_ROWS;
 use crate::levels::Patience;
 
 /// A key of the configuration file, for the reference page.
@@ -78,6 +79,10 @@ keys! {
     rules: Packages = Packages::default(), Some("[\"builtin\"]"), "a path, or a list of paths";
     /// The number of threads that evaluate rules. Results do not depend on it.
     workers: Workers = Workers::default(), Some("1"), "a number from 1 to 256";
+    /// The most rows that one rule may derive from a request, besides 32 for each value that the request gives. Rules that combine
+    /// many objects with many others exceed it; then the whole request is refused as `too-much-work`, with the rule and its counts.
+    /// What was accepted once is not refused later, whatever the number is then.
+    rule_rows: NonZeroU64 = default_rule_rows(), Some("1000000"), "a number from 1";
     /// The most addresses that a host learns, on all ports of all switches. Above, the switch with the most loses the one that
     /// would age out first, so that one tenant does not push out the addresses of another.
     learned_addresses: NonZeroU32 = default_learned(), Some("65536"), "a number from 1";
@@ -100,6 +105,11 @@ keys! {
     /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or levels by module, such as
     /// `info,ovs_driver=debug`. The log goes to standard error.
     log: String = "info".to_owned(), Some("\"info\""), "a level, or a list of `MODULE=LEVEL`";
+}
+
+/// The most rows of a rule, unless configured.
+fn default_rule_rows() -> NonZeroU64 {
+    NonZeroU64::new(RULE_ROWS).unwrap_or(NonZeroU64::MAX)
 }
 
 /// The most addresses that a host learns, unless configured: as many as 16 ports at their default limit.

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use network::{Batch, ChangeSet, ObjectError, ObjectKey, ObjectStore, Outcome, Rows};
-use nlog_data::{CommitError, Evaluator, Memories, Transaction, TransactionError};
+use nlog_data::{
+    Bound, Cancel, CommitError, Evaluator, Memories, Most, Progress, Stopped, Transaction, TransactionError,
+};
 use ovs_driver::{Changes, Desired};
 use serde_json::{Map, Value as Json};
 
@@ -59,6 +61,29 @@ pub struct Core {
     /// What hooks remembered before the first transaction, for its record: facts can want numbers too.
     unrecorded: Memories,
     last_txn: u64,
+    /// The most rows that a rule may derive from a request, besides those for its values.
+    rule_rows: u64,
+    /// How far the running transaction is.
+    progress: Progress,
+    /// Whether nobody waits for the next request any more.
+    unwanted: Cancel,
+}
+
+/// The most rows that a rule derives from a request, unless configured, and for each value that the request gives. The largest
+/// network that is measured (`nvp-eval` with routers and ACLs, as one request) gives some two million values, and all rules
+/// together derive ten million rows of it. Rules that multiply exceed this with some hundred kilobytes.
+pub const RULE_ROWS: u64 = 1_000_000;
+const ROWS_OF_VALUE: u64 = 32;
+/// The most bytes of derived rows and values, likewise.
+const BYTES: u64 = 1 << 30;
+const BYTES_OF_VALUE: u64 = 4 << 10;
+
+/// The most that rules may make of a transaction that gives so many values.
+pub(crate) fn most_of(rule_rows: u64, values: u64) -> Most {
+    Most {
+        rows: rule_rows.saturating_add(values.saturating_mul(ROWS_OF_VALUE)),
+        bytes: BYTES.saturating_add(values.saturating_mul(BYTES_OF_VALUE)),
+    }
 }
 
 /// The desired state of a switch.
@@ -103,6 +128,9 @@ pub enum Refusal {
     /// The rules refuse the resulting transaction.
     #[error(transparent)]
     Rules(TransactionError),
+    /// The request is too much work, or nobody waits for its result any more.
+    #[error("{}", stopped(.0))]
+    Stopped(Stopped),
     /// The request was valid, but could not be written to the journal.
     #[error("journal: {0}")]
     Journal(String),
@@ -259,6 +287,9 @@ impl Core {
             places,
             unrecorded,
             last_txn,
+            rule_rows: RULE_ROWS,
+            progress: Progress::default(),
+            unwanted: Cancel::default(),
         };
         core.change_desired(&changes);
         Ok((core, correction))
@@ -284,6 +315,17 @@ impl Core {
     ) -> Result<Accepted, CoreError> {
         let changes = self.objects.plan_delete(keys).map_err(|faults| Refusal::Objects { faults })?;
         self.change_objects(changes, by.into(), now)
+    }
+
+    /// Bounds later requests: a rule may derive this many rows from one, and more for each value that it gives. Tells the progress
+    /// of transactions.
+    pub fn bound(&mut self, rule_rows: u64, progress: Progress) {
+        (self.rule_rows, self.progress) = (rule_rows, progress);
+    }
+
+    /// The next request is stopped once this is cancelled.
+    pub(crate) fn next_is_cancelled_by(&mut self, unwanted: Cancel) {
+        self.unwanted = unwanted;
     }
 
     /// Does maintenance that makes later transactions cheaper, to be called while no request waits. Has no visible
@@ -419,6 +461,7 @@ impl Core {
         by: Origin,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
+        let unwanted = std::mem::take(&mut self.unwanted);
         if objects.is_empty() {
             return Ok(Accepted { objects, transaction: None });
         }
@@ -432,7 +475,7 @@ impl Core {
         reported.add(adoptions.rows.clone());
         let mut transaction = self.transaction(&objects, &reported);
         let refused = |error| self::refused(error, &objects);
-        let mut ran = self.run(&transaction).map_err(refused)?;
+        let mut ran = self.run_request(&transaction, &unwanted).map_err(refused)?;
         let others = |ran: &Ran| -> Vec<String> {
             let others = ran.addresses.iter().filter(|(_, change)| change.is_other_switch());
             others.map(|(node, _)| node.clone()).collect()
@@ -446,7 +489,7 @@ impl Core {
             reported = self.removal(&gone);
             reported.add(adoptions.rows.clone());
             transaction = self.transaction(&objects, &reported);
-            ran = self.run(&transaction).map_err(refused)?;
+            ran = self.run_request(&transaction, &unwanted).map_err(refused)?;
         }
         let Ran { mut changes, problems, addresses, moves, filled } = ran;
 
@@ -551,7 +594,25 @@ impl Core {
         self.rules.transaction(rows)
     }
 
+    /// Runs the transaction of a request, which may be too much work. What deletes only is not: the rows that it takes away
+    /// were accepted, and a network that has become too large must be able to shrink.
+    fn run_request(&mut self, transaction: &Transaction, unwanted: &Cancel) -> Result<Ran, CoreError> {
+        let only_deletes = transaction.insert.values().all(Vec::is_empty);
+        let most = if only_deletes { Most::ANY } else { most_of(self.rule_rows, transaction.values()) };
+        self.run_within(transaction, most, unwanted.clone())
+    }
+
     fn run(&mut self, transaction: &Transaction) -> Result<Ran, CoreError> {
+        self.run_within(transaction, Most::ANY, Cancel::default())
+    }
+
+    fn run_within(
+        &mut self,
+        transaction: &Transaction,
+        most: Most,
+        cancel: Cancel,
+    ) -> Result<Ran, CoreError> {
+        self.evaluator.bound(Bound { most, cancel, progress: self.progress.clone() });
         run(&mut *self.evaluator, &self.rules, &mut self.derived, &self.desired, transaction)
     }
 
@@ -581,6 +642,17 @@ impl Core {
 fn has_group(state: &Desired, group: u32) -> bool {
     let buckets = (group, 0)..=(group, u32::MAX);
     state.groups.range(buckets.clone()).chain(state.candidates.range(buckets)).next().is_some()
+}
+
+/// What a client is told of a request that was stopped.
+fn stopped(stopped: &Stopped) -> String {
+    match stopped {
+        Stopped::Cancelled => stopped.to_string(),
+        Stopped::TooMuch(_) => format!(
+            "{stopped}, too much for what the request gives; nothing was applied. Apply it in parts, or let fewer objects meet in \
+             this rule; `rule_rows` in the configuration of the controller raises the limit"
+        ),
+    }
 }
 
 /// The refusal of a change of objects. What rules refuse about objects becomes faults of these.

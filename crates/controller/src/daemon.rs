@@ -57,6 +57,8 @@ pub struct Parts {
     pub socket_mode: SocketMode,
     /// How often the server probes a connection, and how long a live client may take to answer.
     pub probe: Duration,
+    /// The most rows that a rule may derive from a request: [`crate::core::RULE_ROWS`] outside tests.
+    pub rule_rows: u64,
     /// The rules' tables.
     pub rules: Arc<Rules>,
     /// Runs the rules.
@@ -145,13 +147,25 @@ pub struct Daemon {
     thread: oneshot::Receiver<Result<(), EngineError>>,
     server: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
     stop_server: oneshot::Sender<()>,
+    /// Reports an engine thread that does not turn.
+    watch: tokio::task::JoinHandle<()>,
 }
 
 impl Daemon {
     /// Starts a controller. Returns once the API serves requests; switches may still be connecting.
     pub async fn start(parts: Parts) -> Result<Daemon, DaemonError> {
-        let Parts { state, listen, socket_mode, probe, rules, evaluator, drivers, patience, take_over } =
-            parts;
+        let Parts {
+            state,
+            listen,
+            socket_mode,
+            probe,
+            rule_rows,
+            rules,
+            evaluator,
+            drivers,
+            patience,
+            take_over,
+        } = parts;
         // The lock comes first: it proves that no process uses a socket left behind.
         let replay = Replay::open(&state)?;
         let lock = replay.lock();
@@ -171,8 +185,11 @@ impl Daemon {
         let (ended, thread_end) = oneshot::channel();
         let packages = rules.packages().join(", ");
         let api = Api::new(engine.clone(), rules.clone(), replay.path().to_owned());
+        let of_rule = rules.clone();
+        let watch = engine.activity().clone().watch(move |fingerprint| of_rule.told(fingerprint));
         let in_thread = move || {
-            let prepared = prepare(evaluator, &rules, replay).map(|(core, journal)| {
+            let prepared = prepare(evaluator, &rules, replay).map(|(mut core, journal)| {
+                core.bound(rule_rows, requests.activity.progress().clone());
                 let conventions = rules.conventions().clone();
                 let mut fleet = Fleet::new(conventions, drivers, runtime.clone(), event_sender, patience);
                 fleet.belongs_to(start);
@@ -193,10 +210,11 @@ impl Daemon {
         spawned.map_err(|error| DaemonError::Thread(format!("cannot start the engine's thread: {error}")))?;
         started.await.map_err(|_| DaemonError::Thread("the engine's thread has panicked".to_owned()))??;
 
+        let watch = tokio::spawn(watch);
         let (stop_server, stopped) = oneshot::channel();
         let server = tokio::spawn(serve(listener, api, probe, stopped));
         info!(%listen, state = %state.display(), rules = packages, "controller started");
-        Ok(Daemon { engine, listen, socket, _lock: lock, thread: thread_end, server, stop_server })
+        Ok(Daemon { engine, listen, socket, _lock: lock, thread: thread_end, server, stop_server, watch })
     }
 
     /// The address; if the configured port was 0, the assigned one.
@@ -220,6 +238,7 @@ impl Daemon {
             result = &mut self.thread => engine_result = Some(result),
             result = &mut self.server => server_result = Some(result),
         }
+        self.watch.abort();
         self.engine.stop();
         let engine_result = match engine_result {
             Some(result) => Some(result),

@@ -65,8 +65,7 @@ pub(crate) fn run(
 ) -> Result<Ran, CoreError> {
     let committed = evaluator.commit(transaction).map_err(|error| match error {
         CommitError::Refused(error) => CoreError::Refused(Refusal::Rules(error)),
-        // Nothing bounds transactions here.
-        CommitError::Stopped(stopped) => CoreError::Failed(stopped.to_string()),
+        CommitError::Stopped(stopped) => CoreError::Refused(Refusal::Stopped(stopped)),
         CommitError::Engine(why) => CoreError::Failed(why),
     })?;
     // Every inserted row was new and every deleted row existed.

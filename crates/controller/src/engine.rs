@@ -15,13 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use network::{Batch, Object, ObjectKey, Outcome};
+use network::{Batch, Cancel, Object, ObjectKey, Outcome};
 use nlog_data::CommitError;
 use ovs_driver::{Desired, FlowKey};
 use serde_json::{Map, Value as Json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 
+use crate::activity::{Activity, Busy, Work};
+use crate::aside::CancelOnDrop;
 use crate::core::{
     Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Problem, ProblemChanges,
     Refusal,
@@ -191,10 +193,32 @@ pub(crate) enum Query {
     },
 }
 
+impl Query {
+    /// Whether somebody waits for the answer.
+    fn is_wanted(&self) -> bool {
+        let is_closed = match self {
+            Query::Get { answer, .. } => answer.is_closed(),
+            Query::List { answer, .. } => answer.is_closed(),
+            Query::Logical { answer, .. } => answer.is_closed(),
+            Query::Survey { answer, .. } => answer.is_closed(),
+            Query::Routes { answer, .. } => answer.is_closed(),
+            Query::FloodDrops { answer, .. } => answer.is_closed(),
+            Query::Counting { answer, .. } => answer.is_closed(),
+            Query::Counts { answer, .. } => answer.is_closed(),
+            Query::TableFlows { answer, .. } => answer.is_closed(),
+            Query::Snapshot { answer, .. } => answer.is_closed(),
+            Query::Watch { answer, .. } => answer.is_closed(),
+        };
+        !is_closed
+    }
+}
+
 pub(crate) struct ChangeRequest {
     change: Change,
     by: Origin,
     accepted: Instant,
+    /// Whether nobody waits for the answer any more.
+    gone: Cancel,
     answer: Answer<Result<Applied, Refusal>>,
 }
 
@@ -205,6 +229,7 @@ pub struct Engine {
     queries: mpsc::Sender<Query>,
     stop: watch::Sender<bool>,
     status: Published,
+    activity: Activity,
 }
 
 /// The thread's end of the queues of all [`Engine`] handles.
@@ -215,6 +240,7 @@ pub(crate) struct Requests {
     stop: watch::Receiver<bool>,
     /// For readers that do not wait.
     status: Published,
+    pub(crate) activity: Activity,
 }
 
 impl Engine {
@@ -222,14 +248,15 @@ impl Engine {
         let (changes, changes_receiver) = mpsc::channel(REQUESTS_MAX);
         let (queries, queries_receiver) = mpsc::channel(REQUESTS_MAX);
         let (stop, stop_receiver) = watch::channel(false);
-        let status = Published::default();
+        let (status, activity) = (Published::default(), Activity::default());
         let requests = Requests {
             changes: changes_receiver,
             queries: queries_receiver,
             stop: stop_receiver,
             status: status.clone(),
+            activity: activity.clone(),
         };
-        (Engine { changes, queries, stop, status }, requests)
+        (Engine { changes, queries, stop, status, activity }, requests)
     }
 
     /// Creates or replaces objects.
@@ -251,9 +278,11 @@ impl Engine {
     }
 
     async fn change(&self, change: Change, by: Origin) -> Result<Result<Applied, Refusal>, Stopping> {
-        let accepted = Instant::now();
+        let (accepted, gone) = (Instant::now(), Cancel::default());
         let (answer, receiver) = oneshot::channel();
-        let request = ChangeRequest { change, by, accepted, answer };
+        // If this future is dropped, nobody waits for the transaction, and it need not be computed.
+        let _gone = CancelOnDrop(gone.clone());
+        let request = ChangeRequest { change, by, accepted, gone, answer };
         self.changes.send(request).await.map_err(|_| Stopping)?;
         receiver.await.map_err(|_| Stopping)
     }
@@ -324,6 +353,16 @@ impl Engine {
     /// problems. Does not wait for a transaction that is being computed.
     pub fn status(&self, nodes: &BTreeSet<String>) -> Result<Status, Stopping> {
         if self.queries.is_closed() { Err(Stopping) } else { Ok(self.status.read(nodes)) }
+    }
+
+    /// What the engine thread is doing; `None` while it waits for work. Does not wait for it.
+    pub fn busy(&self) -> Option<Busy> {
+        self.activity.read()
+    }
+
+    /// What the engine thread is doing, for who watches it.
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.activity
     }
 
     /// Receipts: the stored ones, and later updates.
@@ -453,7 +492,8 @@ impl Worker {
         while let Some(this) = input {
             match this {
                 Input::Change(request) => self.change(request, &mut effects)?,
-                Input::Query(query) => effects.push(Effect::Query(query)),
+                Input::Query(query) if query.is_wanted() => effects.push(Effect::Query(query)),
+                Input::Query(_) => {}
                 Input::Event(event) => self.event(event, &mut effects)?,
                 // That comes at the end of each group.
                 Input::Look => {}
@@ -478,8 +518,11 @@ impl Worker {
 
     /// While no input waits, does maintenance that makes later transactions cheaper, then waits for the next input.
     fn when_idle(&mut self, runtime: &tokio::runtime::Handle) -> Result<Option<Input>, EngineError> {
+        self.requests.activity.begin(Work::Maintenance);
         self.core.idle().map_err(|error| EngineError::Failed(error.to_string()))?;
-        match self.scrub()? {
+        let waiting = self.scrub()?;
+        self.requests.activity.rest();
+        match waiting {
             None => Ok(runtime.block_on(self.next())),
             waiting => Ok(waiting),
         }
@@ -521,7 +564,13 @@ impl Worker {
     }
 
     fn change(&mut self, request: ChangeRequest, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
-        let ChangeRequest { change, by, accepted, answer } = request;
+        let ChangeRequest { change, by, accepted, gone, answer } = request;
+        if answer.is_closed() {
+            debug!(by = by.by, "nobody waits for a request any more; it is not taken");
+            return Ok(());
+        }
+        self.requests.activity.begin(Work::Transaction(by.by.clone()));
+        self.core.next_is_cancelled_by(gone);
         let now = SystemTime::now();
         let result = match change {
             Change::Apply(batch) => self.core.apply(*batch, by, now),
@@ -562,12 +611,16 @@ impl Worker {
 
     /// Writes a group to disk, then releases its effects.
     fn commit(&mut self, effects: Vec<Effect>) -> Result<(), EngineError> {
+        self.requests.activity.begin(Work::Journal);
         let records = effects.iter().filter_map(|effect| match effect {
             Effect::Publish { applied, .. } => Some(&applied.record),
             _ => None,
         });
         match self.journal.append(records) {
-            Ok(()) => self.core.journalled(),
+            Ok(()) => {
+                self.requests.activity.begin(Work::Effects);
+                self.core.journalled();
+            }
             Err(error @ JournalError::Unwritten { .. }) => {
                 return self.roll_back(effects, &error.to_string());
             }

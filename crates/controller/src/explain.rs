@@ -10,16 +10,16 @@ use std::sync::Arc;
 use nlog::diagnostic::{Style, to_text};
 use nlog::program::Pattern;
 use nlog::{ATOM, Severity};
-use nlog_data::{Row, Value};
+use nlog_data::{Cancel, Row, Value};
 use nlog_reference::tree::Explainer;
 use nlog_reference::{OnDemand, explanation};
 use ovs_driver::{Desired, FlowKey};
 use packet_trace::{AskedFlow, FlowName, Question};
 use serde_json::{Value as Json, json};
-use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 use tracing::debug;
 
+use crate::aside::Place;
 use crate::builtin;
 use crate::concerned::WHOLE_MAX;
 use crate::desired_rows;
@@ -33,7 +33,7 @@ use crate::trace::{Snapshot, asked_for};
 const ROWS: usize = 10;
 /// The most combinations of values that are tried for an answer: a question about all rows of a large table would take the machine
 /// from the network.
-const COMBINATIONS: u64 = 5_000_000;
+pub(crate) const COMBINATIONS: u64 = 5_000_000;
 
 /// What is wanted of a question.
 pub(crate) enum Form {
@@ -47,7 +47,7 @@ pub(crate) enum Form {
     WhyNot { json: bool },
 }
 
-/// The answer to a question. The permit is kept until it is there.
+/// The answer to a question, for which this is the place.
 ///
 /// # Errors
 /// The question cannot be read, or has no answer; or the controller stops.
@@ -57,7 +57,7 @@ pub(crate) async fn answer(
     question: Option<pb::RowQuestion>,
     form: Form,
     journal: Arc<Path>,
-    permit: OwnedSemaphorePermit,
+    place: Place,
 ) -> Result<String, Status> {
     let about = question.and_then(|question| question.about);
     let about = about.ok_or_else(|| Status::invalid_argument("the request asks about nothing"))?;
@@ -66,11 +66,10 @@ pub(crate) async fn answer(
     let names = names(engine, &question).await?;
     let snapshot = engine.snapshot(names.clone(), None).await.map_err(stopping)?;
     let snapshot = snapshot.map_err(|error| Status::internal(error.to_string()))?;
-    blocking(move || {
-        let _permit = permit;
-        Case { names: &names, question: &question, snapshot, journal: &journal }.answer(&form)
-    })
-    .await?
+    let answer = move |cancel: &Cancel| {
+        Case { names: &names, question: &question, snapshot, journal: &journal }.answer(&form, cancel)
+    };
+    place.work(answer).await
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
@@ -173,7 +172,7 @@ struct Case<'a> {
 
 impl Case<'_> {
     #[allow(clippy::result_large_err, reason = "as tonic has it")]
-    fn answer(mut self, form: &Form) -> Result<String, Status> {
+    fn answer(mut self, form: &Form, cancel: &Cancel) -> Result<String, Status> {
         if !self.snapshot.is_whole && self.names.is_empty() {
             let why = format!(
                 "the network has more than {WHOLE_MAX} objects, and the question names none around which to look: name one in the row, or name a \
@@ -185,6 +184,7 @@ impl Case<'_> {
         let origins = std::mem::take(&mut self.snapshot.origins);
         let (rows, taken) = (origins.len(), self.snapshot.taken);
         let state = OnDemand::new(Arc::clone(self.snapshot.rules.program()), origins.into_keys());
+        state.cancelled_by(cancel);
         let answer = state.within(COMBINATIONS, || self.answer_in(&state, form));
         debug!(rows, ?taken, answered = ?begun.elapsed(), "rows explained");
         answer.unwrap_or_else(|| {

@@ -30,8 +30,10 @@
 //! Out of scope: driving one switch (crate `ovs-driver`), and the meaning of objects (crate `network` and the rules).
 #![forbid(unsafe_code)]
 
+mod activity;
 mod answers;
 mod api;
+mod aside;
 mod beside;
 pub mod builtin;
 mod choices;
@@ -57,6 +59,7 @@ mod lasting;
 mod learned;
 mod levels;
 mod listener;
+mod log;
 mod logical_flows;
 
 mod object_status;

@@ -337,6 +337,17 @@ impl Rules {
         self.sources.get(&fingerprint)
     }
 
+    /// A rule by its fingerprint, for people: the table that it fills, and its place.
+    pub(crate) fn told(&self, fingerprint: u64) -> String {
+        let program = self.program();
+        let rule = program.rules.iter().find(|rule| rule.fingerprint == fingerprint);
+        rule.map(|rule| {
+            let table = &program.schema.table(program.schema.shown(rule.head)).name;
+            format!("{table} ({}:{})", rule.place.file, rule.place.line)
+        })
+        .unwrap_or_default()
+    }
+
     pub(crate) fn fingerprint(&self, rule: RuleId) -> u64 {
         self.fingerprints.get(rule.0 as usize).copied().unwrap_or(0)
     }

@@ -1,6 +1,7 @@
 //! Runs a controller with its configuration, from signal handlers to exit.
 
 use std::io::{self, IsTerminal as _};
+use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,18 +14,28 @@ use tracing_subscriber::EnvFilter;
 use crate::config::Config;
 use crate::daemon::{Daemon, DaemonError, MakeEvaluator, PROBE, Parts, check_state};
 use crate::fleet::RealDrivers;
+use crate::log::Log;
 use crate::rules::Rules;
 
 /// How long a thread that decoded or parsed a request waits for more work. The allocator gets all its memory back only
 /// when the thread ends.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
+/// How long the end of the process waits for a reader of the log.
+const LOG_GRACE: Duration = Duration::from_millis(200);
+
 /// Runs a controller until it receives SIGTERM or SIGINT, or something fails. Logs to standard error.
 ///
 /// Its threads call `before_sleep` whenever they run out of work: an allocator that keeps freed memory for each thread can
 /// give it back there.
 pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
-    start_log(config)?;
+    let log = start_log(config)?;
+    let result = serve(config, before_sleep);
+    log.flush(LOG_GRACE);
+    result
+}
+
+fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
     let rules = Arc::new(Rules::load(config.rules.paths())?);
     let threads = std::thread::available_parallelism().map_or(2, |cores| (cores.get() / 2).max(2));
     let memory = (config.switch_memory.get() as usize) << 20;
@@ -35,6 +46,7 @@ pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         listen: config.listen.clone(),
         socket_mode: config.socket_mode,
         probe: PROBE,
+        rule_rows: config.rule_rows.get(),
         evaluator: dataflow(&rules, config.workers.get()),
         rules,
         drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),
@@ -76,9 +88,13 @@ pub fn run(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
 /// Checks the configuration, the rules, and whether they accept the state, without starting a controller. Writes nothing; a
 /// controller may run meanwhile.
 pub fn check(config: &Config) -> Result<(), DaemonError> {
-    start_log(config)?;
-    let rules = Arc::new(Rules::load(config.rules.paths())?);
-    check_state(&config.state, &rules, dataflow(&rules, config.workers.get()))
+    let log = start_log(config)?;
+    let checked = Rules::load(config.rules.paths()).map_err(DaemonError::from).and_then(|rules| {
+        let rules = Arc::new(rules);
+        check_state(&config.state, &rules, dataflow(&rules, config.workers.get()))
+    });
+    log.flush(LOG_GRACE);
+    checked
 }
 
 /// Makes the engine.
@@ -97,15 +113,22 @@ pub fn evaluator(rules: &Rules, workers: usize) -> Result<Box<dyn Evaluator>, St
     nlog_hooks::start(rules.program(), Tables::These(rules.observed()), make)
 }
 
-fn start_log(config: &Config) -> Result<(), DaemonError> {
+/// Starts the log. Panics go the same way: a panic that waited for a reader would hold the locks of its thread.
+#[allow(clippy::disallowed_methods, reason = "the thread of the log alone writes to it")]
+fn start_log(config: &Config) -> Result<Log, DaemonError> {
     let filter = EnvFilter::try_new(&config.log)
         .map_err(|error| DaemonError::Log { log: config.log.clone(), why: error.to_string() })?;
+    let log = Log::start(io::stderr());
+    let log =
+        log.map_err(|error| DaemonError::Thread(format!("cannot start the thread of the log: {error}")))?;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(log.clone())
         .with_ansi(io::stderr().is_terminal())
         .finish();
     // A process that already has a logger keeps it.
     let _ = tracing::subscriber::set_global_default(subscriber);
-    Ok(())
+    let of_panics = log.clone();
+    panic::set_hook(Box::new(move |panic| of_panics.add_panic(panic)));
+    Ok(log)
 }

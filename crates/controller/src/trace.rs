@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use network::ObjectKey;
 use nlog::Program;
-use nlog_data::{CommitError, RuleId, TableDelta, TableId};
+use nlog_data::{Cancel, CommitError, RuleId, TableDelta, TableId};
 use nlog_reference::ShowsInputs;
 use openflow_rs::{DecodeError, FlowEntry, MacAddr};
 use ovs_driver::{Desired, Flow, FlowKey, SeenFlow};
@@ -24,6 +24,7 @@ use crate::concerned::WHOLE_MAX;
 use crate::core::Core;
 use crate::desired_rows;
 use crate::engine::{Engine, Stopping};
+use crate::explain;
 use crate::fleet::{Asking, SwitchStatus};
 use crate::journal::add_origins;
 use crate::pb;
@@ -52,6 +53,8 @@ pub(crate) struct Snapshot {
 /// What is asked of switches: the flows of some tables, by transport node.
 pub(crate) type Readings = Vec<(String, Asking<Vec<SeenFlow>>)>;
 
+/// The most combinations of rows that are tried to explain a way: five seconds' work.
+const COMBINATIONS: u64 = explain::COMBINATIONS;
 /// The most switches that are read for one trace: a flood can meet thousands.
 const LIVE_MAX: usize = 64;
 
@@ -171,12 +174,13 @@ pub(crate) fn trace(
     snapshot: Snapshot,
     request: &pb::TraceRequest,
     journal: &Path,
+    cancel: &Cancel,
 ) -> Result<(Trace, Tables), Status> {
     let (is_cut, taken, rows) = (snapshot.is_cut, snapshot.taken, snapshot.origins.len());
     let begun = Instant::now();
     let (mut network, tables) = snapshot.network().map_err(Status::internal)?;
     let derived = begun.elapsed();
-    let mut trace = way(&mut network, request)?;
+    let mut trace = way(&mut network, request, cancel)?;
     if is_cut {
         let note =
             "the network around the ports is large: the objects behind flows were looked for in a part of it";
@@ -197,7 +201,27 @@ pub(crate) fn asked_for(answer: &mut impl ShowsInputs, program: &Program, journa
 
 /// The way of the packet of a request through a network.
 #[allow(clippy::result_large_err, reason = "as tonic has it")]
-pub(crate) fn way(network: &mut Network, request: &pb::TraceRequest) -> Result<Trace, Status> {
+pub(crate) fn way(
+    network: &mut Network,
+    request: &pb::TraceRequest,
+    cancel: &Cancel,
+) -> Result<Trace, Status> {
+    network.bound(COMBINATIONS, cancel);
+    let traced = way_within(network, request);
+    // Rows that were not derived any more would only look as if they were missing.
+    if network.is_exhausted() { Err(too_long()) } else { traced }
+}
+
+/// The refusal of a question about a packet that would need too much work.
+pub(crate) fn too_long() -> Status {
+    Status::resource_exhausted(
+        "the way of this packet takes too long to explain for a running controller: ask its journal, with weft trace builtin -i \
+         STATE/journal.jsonl PORT",
+    )
+}
+
+#[allow(clippy::result_large_err, reason = "as tonic has it")]
+fn way_within(network: &mut Network, request: &pb::TraceRequest) -> Result<Trace, Status> {
     let from = &request.from;
     let state = connection(request.connection());
     let sent = match &request.packet {

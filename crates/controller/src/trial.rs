@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use network::{ChangeSet, ObjectKey, Outcome, Rows};
-use nlog_data::{ColumnTransaction, Memories, Transaction};
+use nlog_data::{Bound, Cancel, ColumnTransaction, Memories, Progress, Transaction};
 use packet_trace::{Change, ChangeError, Network, Origins, Trace, input_engine, input_rows, text};
 use tonic::Status;
 
 use crate::concerned::WHOLE_MAX;
-use crate::core::Core;
+use crate::core::{Core, most_of};
 use crate::input_rows::managed_rows;
 use crate::pb;
 use crate::rules::Rules;
-use crate::trace::{Snapshot, asked_for, way};
+use crate::trace::{Snapshot, asked_for, too_long, way};
+
+/// The most rows that a rule may derive of a change that is tried out.
+const DERIVED_MAX: u64 = 1_000_000;
 
 /// What is needed besides the rows, at the same moment.
 pub(crate) struct Trial {
@@ -64,6 +67,7 @@ pub(crate) fn compare(
     request: &pb::TraceRequest,
     change: &Change,
     journal: &Path,
+    cancel: &Cancel,
 ) -> Result<pb::TraceResponse, Status> {
     if request.live {
         return Err(Status::invalid_argument(
@@ -77,18 +81,21 @@ pub(crate) fn compare(
         );
         return Err(Status::invalid_argument(why));
     }
-    let [before, after] = states(&snapshot, change).map_err(|error| match error {
+    let [before, after] = states(&snapshot, change, cancel).map_err(|error| match error {
         ChangeError::Refused(why) => Status::invalid_argument(why),
         ChangeError::Failed(why) => Status::internal(why),
     })?;
     let program = snapshot.rules.program();
     let traced = |rows: Origins| -> Result<(Network, Trace), Status> {
         let mut network = Network::new(program, rows).map_err(Status::internal)?;
-        let trace = way(&mut network, request)?;
+        let trace = way(&mut network, request, cancel)?;
         Ok((network, trace))
     };
     let (before, after) = (traced(before)?, traced(after)?);
     let mut difference = packet_trace::compare((&before.0, &before.1), (&after.0, &after.1));
+    if before.0.is_exhausted() || after.0.is_exhausted() {
+        return Err(too_long());
+    }
     asked_for(&mut difference, program, journal);
     Ok(pb::TraceResponse {
         delivered: after.1.is_delivered(),
@@ -102,7 +109,7 @@ pub(crate) fn compare(
 }
 
 /// The rows of the inputs before and after a change, by an engine of its own that ends with this.
-fn states(snapshot: &Snapshot, change: &Change) -> Result<[Origins; 2], ChangeError> {
+fn states(snapshot: &Snapshot, change: &Change, cancel: &Cancel) -> Result<[Origins; 2], ChangeError> {
     let failed = |why: String| ChangeError::Failed(why);
     let trial = snapshot.trial.as_ref().ok_or_else(|| failed("the change was not announced".to_owned()))?;
     let program = snapshot.rules.program();
@@ -113,9 +120,13 @@ fn states(snapshot: &Snapshot, change: &Change) -> Result<[Origins; 2], ChangeEr
         rows.insert.entry(*table).or_default().push(row.clone());
     }
     let rows = ColumnTransaction::from_rows(&rows).map_err(|error| failed(error.to_string()))?;
+    // The controller has accepted these rows, so only a client that has gone ends their derivation.
+    evaluator.bound(Bound::cancelled_by(cancel.clone()));
     evaluator.commit_columns(&rows).map_err(|error| failed(error.to_string()))?;
     let before = input_rows(program, &mut *evaluator).map_err(|error| failed(error.to_string()))?;
     let besides = |changes: &ChangeSet| trial.besides(changes, &snapshot.rules);
+    let most = most_of(DERIVED_MAX, 0);
+    evaluator.bound(Bound { most, cancel: cancel.clone(), progress: Progress::default() });
     let after = change.after(program, &mut *evaluator, &before, trial.last_txn + 1, &besides)?;
     Ok([before, after])
 }

@@ -246,6 +246,95 @@ async fn the_status_does_not_wait_for_a_transaction_that_takes_long() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn d2_the_status_says_what_a_transaction_is_that_takes_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, gate, begun) = start_gated(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let closed = close(gate).await;
+    let slow = begin_slow(&running, &begun).await;
+    let first = within(client.status()).await.unwrap().engine.expect("it is busy");
+    assert_eq!((&*first.with, first.stalled), ("a transaction by test", false));
+    status_when(&mut client, |status| {
+        status
+            .engine
+            .as_ref()
+            .is_some_and(|now| now.milliseconds > first.milliseconds && now.with == first.with)
+    })
+    .await;
+    closed.open();
+    within(slow).await.unwrap().unwrap();
+    status_when(&mut client, |status| status.engine.is_none()).await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d2_a_request_whose_client_has_gone_is_not_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, gate, begun) = start_gated(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let closed = close(gate).await;
+    let slow = begin_slow(&running, &begun).await;
+    // Polled once, it waits at the engine.
+    let engine = running.engine.clone();
+    let mut gone =
+        Box::pin(async move { engine.apply(batch("{kind: switch, id: gone}"), "test".to_owned()).await });
+    std::future::poll_fn(|context| {
+        assert!(gone.as_mut().poll(context).is_pending());
+        std::task::Poll::Ready(())
+    })
+    .await;
+    drop(gone);
+    closed.open();
+    within(slow).await.unwrap().unwrap();
+    within(apply(&mut client, "{kind: switch, id: last}")).await.unwrap();
+    let objects = client.get("switch", None).await.unwrap();
+    let has = |id: &str| objects.iter().any(|object| object.contains(id));
+    assert_eq!((has("slow"), has("gone"), has("last")), (true, false, true));
+    running.stop().await;
+}
+
+/// Explanations wait here for a transaction, and hold what they need meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn d3_the_status_waits_for_no_explanation() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, gate, begun) = start_gated(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let closed = close(gate).await;
+    let slow = begin_slow(&running, &begun).await;
+    let mut asked = Vec::new();
+    for connection in 0..10 {
+        // Some of this connection, and some of others.
+        let mut client = if connection < 3 { client.clone() } else { running.client().await };
+        asked.push(tokio::spawn(async move {
+            let about = pb::row_question::About::Flow(pb::HostFlow {
+                node: "hv1".to_owned(),
+                flow: "cookie=0x1".to_owned(),
+            });
+            let question = Some(pb::RowQuestion { about: Some(about) });
+            client.explain(pb::ExplainRequest { question, ..Default::default() }).await
+        }));
+    }
+    within(async {
+        for _ in 0..200 {
+            client.status().await.unwrap();
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(!slow.is_finished() && asked.iter().all(|asked| !asked.is_finished()));
+    closed.open();
+    within(slow).await.unwrap().unwrap();
+    for asked in asked {
+        // There is no such flow.
+        within(asked).await.unwrap().unwrap_err();
+    }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_status_shows_no_transaction_before_the_switches_got_it() {
     let folder = tempfile::tempdir().unwrap();
     let running = start(folder.path()).await;

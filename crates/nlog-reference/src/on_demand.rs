@@ -13,7 +13,7 @@ use elsa::FrozenMap;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use nlog::Program;
 use nlog::program::{BodyItem, HeadTerm, Pattern, Rule, Term};
-use nlog_data::{Role, Row, RuleId, TableId, Value};
+use nlog_data::{Cancel, Role, Row, RuleId, TableId, Value};
 
 use crate::derivation::{self, Body};
 use crate::expression::Values;
@@ -116,6 +116,8 @@ pub struct OnDemand {
     tried: Cell<u64>,
     /// How many they may have tried before tables give no more rows.
     most: Cell<Option<u64>>,
+    /// Then they give no more rows either.
+    cancel: RefCell<Cancel>,
     /// The questions whose answers take long.
     long: RefCell<Vec<Pattern>>,
 }
@@ -165,6 +167,7 @@ impl OnDemand {
             rules,
             tried: Cell::new(0),
             most: Cell::new(None),
+            cancel: RefCell::default(),
             long: RefCell::default(),
         }
     }
@@ -213,6 +216,18 @@ impl OnDemand {
         (!is_exhausted).then_some(found)
     }
 
+    /// Looks for nothing more once this is cancelled.
+    pub fn cancelled_by(&self, cancel: &Cancel) {
+        self.cancel.replace(cancel.clone());
+    }
+
+    /// Tries at most so many combinations of rows from now on, for whatever is asked, and none after a cancellation. Tables give no
+    /// more rows once they do not suffice: see [`OnDemand::is_exhausted`].
+    pub fn bound(&self, combinations: u64, cancel: &Cancel) {
+        self.most.set(Some(self.tried.get() + combinations));
+        self.cancelled_by(cancel);
+    }
+
     /// Counts the combinations that a rule has tried. Once there are too many, tables give no more rows, and nothing is kept.
     pub(crate) fn count(&self, combinations: usize) {
         self.tried.set(self.tried.get() + combinations as u64);
@@ -223,8 +238,9 @@ impl OnDemand {
         self.tried.get()
     }
 
-    fn is_exhausted(&self) -> bool {
-        self.most.get().is_some_and(|most| self.tried.get() >= most)
+    /// Whether the combinations that may be tried do not suffice, or nobody waits for the answer. Then rows may seem to be missing.
+    pub fn is_exhausted(&self) -> bool {
+        self.cancel.borrow().is_cancelled() || self.most.get().is_some_and(|most| self.tried.get() >= most)
     }
 
     fn table(&self, table: TableId) -> &Table {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flow_simulator::{Crossing, Lost};
 use nlog::Program;
-use nlog_data::{Row, Schema, TableDelta, TableId, Value};
+use nlog_data::{Cancel, Row, Schema, TableDelta, TableId, Value};
 use nlog_reference::OnDemand;
 use openflow_rs::MacAddr;
 use pipeline::Names;
@@ -136,6 +136,17 @@ impl Network {
         Ok(network)
     }
 
+    /// Tries at most so many combinations of rows from now on, and none after a cancellation. What is said once these do not
+    /// suffice is wrong: see [`Network::is_exhausted`].
+    pub fn bound(&mut self, combinations: u64, cancel: &Cancel) {
+        self.state.bound(combinations, cancel);
+    }
+
+    /// Whether more combinations were needed.
+    pub fn is_exhausted(&self) -> bool {
+        self.state.is_exhausted()
+    }
+
     /// The program.
     pub fn program(&self) -> &Arc<Program> {
         self.state.program()
@@ -147,6 +158,9 @@ impl Network {
             [self.tables.tunnel_port, self.tables.patch_port]
                 .map(|table| self.read(Some(table), rows::port).into_iter().collect());
         for host in &hosts {
+            if self.is_exhausted() {
+                return Err("too many combinations of rows were tried".to_owned());
+            }
             let Some(ready) = &self.ready else {
                 self.hosts.apply(&self.tables.outputs, &self.derived(host))?;
                 continue;

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use controller::client::FlowCounts;
-use controller::pb::{Accepted, ObjectState, Outcome};
+use controller::pb::{Accepted, EngineWork, ObjectState, Outcome};
 use controller::{Client, ClientError, Listen, builtin};
 use network::ObjectKey;
+use nlog_data::quotation::grouped;
 use serde_json::{Map, Value as Json};
 
 use crate::exit::{Failure, say};
@@ -21,6 +22,9 @@ use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes};
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
+
+/// From this time on, in milliseconds, people are told what the engine is doing.
+const DELAY: u64 = 3000;
 
 /// The address of the controller.
 #[derive(Args, Clone)]
@@ -294,6 +298,12 @@ impl Get {
                 "version": status.version, "last_txn": status.last_txn, "objects": objects, "switches": switches,
                 "problems": problems, "rules": status.rules,
             });
+            if let Some(engine) = &status.engine {
+                shown["engine"] = serde_json::json!({
+                    "with": engine.with, "milliseconds": engine.milliseconds, "rule": engine.rule, "rows": engine.rows,
+                    "stalled": engine.stalled,
+                });
+            }
             if let Some(counts) = &counts {
                 shown["drops"] = flow_counts::network_drops_json(counts);
             }
@@ -304,6 +314,7 @@ impl Get {
             if !status.rules.is_empty() && status.rules != [builtin::NAME] {
                 text += &format!("rules: {}\n", status.rules.join(", "));
             }
+            text += &status.engine.as_ref().and_then(engine_line).unwrap_or_default();
             for switch in &status.switches {
                 let state = match (switch.connected, switch.synced, switch.refused) {
                     (false, ..) => "not connected".to_owned(),
@@ -468,6 +479,20 @@ impl Delete {
 
 fn print(text: &str) -> Result<(), Failure> {
     std::io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
+}
+
+/// What the engine is doing, if others wait for it.
+fn engine_line(engine: &EngineWork) -> Option<String> {
+    if engine.milliseconds < DELAY {
+        return None;
+    }
+    let seconds = engine.milliseconds / 1000;
+    let rule =
+        if engine.rule.is_empty() { String::new() } else { format!(", in a rule for {}", engine.rule) };
+    let rows = grouped(usize::try_from(engine.rows).unwrap_or(usize::MAX));
+    let stalled =
+        if engine.stalled { "; it has not turned for so long that something may be wrong" } else { "" };
+    Some(format!("engine: {} for {seconds} s{rule}; {rows} rows derived so far{stalled}\n", engine.with))
 }
 
 #[cfg(test)]

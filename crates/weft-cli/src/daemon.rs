@@ -37,7 +37,7 @@ impl Controller {
             controller::run(&config, free_memory::of_thread)
         };
         result.map_err(|error| {
-            let failure = if error.is_rejection() { Failure::Rejected } else { Failure::Outside };
+            let failure = if error.is_rejection() { Failure::Rejected } else { Failure::Ended };
             failure(error.to_string())
         })
     }

@@ -3,6 +3,9 @@
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 /// The reason why a command failed.
 #[derive(Debug)]
@@ -15,7 +18,12 @@ pub(crate) enum Failure {
     Usage(String),
     /// A file, a socket, a switch or the store failed.
     Outside(String),
+    /// The same, of a daemon, which ends also if nobody reads its standard error.
+    Ended(String),
 }
+
+/// How long the last message of a daemon waits for a reader.
+const UNREAD_MAX: Duration = Duration::from_millis(200);
 
 impl Failure {
     /// Something outside failed while `doing`.
@@ -39,6 +47,10 @@ impl Failure {
             Failure::Reported => (None, 1),
             Failure::Usage(message) => (Some(message), 2),
             Failure::Outside(message) => (Some(message), 3),
+            Failure::Ended(message) => {
+                say_soon(format!("error: {message}"));
+                (None, 3)
+            }
         };
         if let Some(message) = message {
             say(format_args!("error: {message}"));
@@ -60,4 +72,16 @@ pub(crate) fn usage(answer: &clap::Error) -> ExitCode {
 /// Writes a message to standard error. If it cannot be written (`2>&1 | head`), the work continues.
 pub(crate) fn say(line: impl Display) {
     let _unread = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// The same, but gives up if nobody reads.
+fn say_soon(line: String) {
+    let (said, done) = mpsc::channel();
+    let write = move || {
+        say(line);
+        let _waits = said.send(());
+    };
+    if thread::Builder::new().name("last-message".to_owned()).spawn(write).is_ok() {
+        let _unread = done.recv_timeout(UNREAD_MAX);
+    }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod book;
+mod bounded;
 mod check;
 mod command_line;
 mod defects;

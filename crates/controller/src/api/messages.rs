@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use network::{ObjectError, ObjectKey, Outcome};
+use nlog_data::Stopped;
 
 use crate::core::{Problem, Refusal};
 use crate::engine::{Applied, Listing};
@@ -46,6 +47,8 @@ pub(super) fn refused(refusal: &Refusal) -> pb::Refusal {
     let (code, faults) = match refusal {
         Refusal::Objects { faults } => ("bad-object", faults.iter().map(fault).collect()),
         Refusal::Rules(error) => (error.code.name(), Vec::new()),
+        Refusal::Stopped(Stopped::TooMuch(_)) => ("too-much-work", Vec::new()),
+        Refusal::Stopped(Stopped::Cancelled) => ("cancelled", Vec::new()),
         Refusal::Journal(_) => ("journal", Vec::new()),
     };
     let message = match refusal {
@@ -53,6 +56,7 @@ pub(super) fn refused(refusal: &Refusal) -> pb::Refusal {
             [fault] => fault.to_string(),
             faults => format!("{} faults; nothing was applied", faults.len()),
         },
+        Refusal::Stopped(_) => refusal.to_string(),
         Refusal::Journal(message) => message.clone(),
         Refusal::Rules(error) => error.message.clone(),
     };

@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime};
 use tracing::{info, warn};
 
 use super::{Effect, EngineError, Worker, failed};
+use crate::activity::Work;
 use crate::core::{AppliedTransaction, CoreError, Retried};
 use crate::fleet::FleetEvent;
 use crate::levels::Difference;
@@ -16,6 +17,7 @@ impl Worker {
     /// Takes an event of a switch: its state, and what follows from it for the rules.
     pub(super) fn event(&mut self, event: FleetEvent, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
         let node = event.node.clone();
+        self.requests.activity.begin(Work::Switch(node.clone()));
         self.unpublished.nodes.insert(node.clone());
         self.fleet.event(event);
         if self.rests() { Ok(()) } else { self.reconcile_switch(&node, effects) }

@@ -118,7 +118,13 @@ impl World {
         batch.add_document("net.yaml", NETWORK);
         let (answer, mut answered) = oneshot::channel();
         let (change, by) = (Change::Apply(Box::new(batch)), "test".into());
-        world.group(Some(Input::Change(ChangeRequest { change, by, accepted: Instant::now(), answer })));
+        world.group(Some(Input::Change(ChangeRequest {
+            change,
+            by,
+            accepted: Instant::now(),
+            gone: network::Cancel::default(),
+            answer,
+        })));
         answered.try_recv().unwrap().unwrap();
         world
     }
@@ -421,7 +427,13 @@ fn d6_the_records_of_connections_can_be_left_out_as_a_whole() {
     let (answer, _) = oneshot::channel();
     let change = Change::Delete(vec![ObjectKey::new("transport_node", "hv3")]);
     let by = "test".into();
-    story.world.group(Some(Input::Change(ChangeRequest { change, by, accepted: Instant::now(), answer })));
+    story.world.group(Some(Input::Change(ChangeRequest {
+        change,
+        by,
+        accepted: Instant::now(),
+        gone: network::Cancel::default(),
+        answer,
+    })));
     story.world.group(None);
     story.world.worker = None;
     let records = || Replay::open(story.world.folder.path()).unwrap().map(Result::unwrap);
@@ -537,7 +549,13 @@ fn d20_what_no_object_has_never_reaches_theengine_and_comes_with_its_object() {
         batch.add_document("net.yaml", text);
         let (answer, mut answered) = oneshot::channel();
         let (change, by) = (Change::Apply(Box::new(batch)), "test".into());
-        world.group(Some(Input::Change(ChangeRequest { change, by, accepted: Instant::now(), answer })));
+        world.group(Some(Input::Change(ChangeRequest {
+            change,
+            by,
+            accepted: Instant::now(),
+            gone: network::Cancel::default(),
+            answer,
+        })));
         answered.try_recv().unwrap()
     };
     let mut report = Report::default();

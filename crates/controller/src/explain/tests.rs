@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nlog::program::Pattern;
+use nlog_data::Cancel;
 use nlog_data::json::to_json;
 use nlog_reference::OnDemand;
 use packet_trace::Question;
@@ -65,7 +66,7 @@ fn explained(core: &mut Core, host: &str, flow: &str, whole_max: usize) -> Json 
     let names = names_of(asked, &core.desired(host), &|key| provenance.owners(key));
     let snapshot = Snapshot::of_at_most(core, &names, whole_max).unwrap();
     let case = Case { names: &names, question: &question, snapshot, journal: Path::new(NO_JOURNAL) };
-    let text = case.answer(&Form::Explanation { rows: 1, json: true }).unwrap();
+    let text = case.answer(&Form::Explanation { rows: 1, json: true }, &Cancel::default()).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
@@ -84,7 +85,7 @@ fn an_explanation_from_the_rows_around_a_flow_is_true_in_the_whole_network() {
         let unnamed = Question::Rows(Pattern { table: rules.flows.unwrap(), columns: vec![None; 5] });
         let snapshot = Snapshot::of_at_most(&mut core, &[], 0).unwrap();
         let refused = Case { names: &[], question: &unnamed, snapshot, journal: Path::new(NO_JOURNAL) }
-            .answer(&Form::WhyNot { json: false });
+            .answer(&Form::WhyNot { json: false }, &Cancel::default());
         assert!(refused.unwrap_err().message().contains("the question names none"), "seed {seed}");
         let mut random = Random::new(seed);
         let hosts: Vec<String> = world.nodes.keys().cloned().collect();

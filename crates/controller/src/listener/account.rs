@@ -22,6 +22,8 @@ struct Inner {
     /// In bytes.
     held: watch::Sender<usize>,
     turn: Arc<Semaphore>,
+    /// For work beside the engine.
+    beside: Arc<Semaphore>,
     registry: Weak<Registry>,
 }
 
@@ -35,7 +37,8 @@ pub(crate) struct Charge {
 impl Account {
     /// An account that counts towards the limit of this registry.
     pub(super) fn new(registry: Weak<Registry>) -> Self {
-        Account(Arc::new(Inner { held: watch::Sender::new(0), turn: Arc::new(Semaphore::new(1)), registry }))
+        let one = || Arc::new(Semaphore::new(1));
+        Account(Arc::new(Inner { held: watch::Sender::new(0), turn: one(), beside: one(), registry }))
     }
 
     /// An account of no connection.
@@ -76,6 +79,16 @@ impl Account {
         let turn = turn.map_err(|error| Status::internal(error.to_string()))?;
         self.room().await?;
         Ok(turn)
+    }
+}
+
+impl Account {
+    /// Waits until no other call of the connection has work beside the engine, and then for room.
+    pub(crate) async fn place_beside(&self) -> Result<OwnedSemaphorePermit, Status> {
+        let place = self.0.beside.clone().acquire_owned().await;
+        let place = place.map_err(|error| Status::internal(error.to_string()))?;
+        self.room().await?;
+        Ok(place)
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use conformance::World;
+use nlog_data::Cancel;
 use packet_trace::{Change, Drop, Line, Network, Payload, Trace, Words};
 use test_random::Random;
 
@@ -85,8 +86,13 @@ fn a_trace_from_the_rows_around_the_ports_is_that_from_all_rows() {
         let (world, frames) = network_of(seed);
         let mut core = core_of(&rules, &world);
         let part = Snapshot::of_at_most(&mut core, &[], 0).unwrap();
-        let refused =
-            trial::compare(part, &pb::TraceRequest::default(), &Change::default(), Path::new("no journal"));
+        let refused = trial::compare(
+            part,
+            &pb::TraceRequest::default(),
+            &Change::default(),
+            Path::new("no journal"),
+            &Cancel::default(),
+        );
         assert!(refused.unwrap_err().message().contains("ask its journal"), "seed {seed}");
         let (ports, packets) = packets(&mut Random::new(seed), &world, frames);
         let (mut all, mut some) = (around(&mut core, &ports, usize::MAX), around(&mut core, &ports, 0));

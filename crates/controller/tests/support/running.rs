@@ -37,6 +37,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         listen: Listen::Unix(folder.join("weft.sock")),
         socket_mode: SocketMode::default(),
         probe: PROBE,
+        rule_rows: controller::core::RULE_ROWS,
         rules,
         evaluator: Box::new(move || Ok(reference(&for_thread) as Box<dyn Evaluator>)),
         drivers: Box::new(switches.clone()),
