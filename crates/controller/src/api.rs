@@ -25,6 +25,7 @@ use crate::peer::Origin;
 use crate::receipt::{Wanted, Watch};
 use crate::routes::NoRouter;
 use crate::rules::Rules;
+use crate::text::requester;
 use crate::trace;
 use crate::trial;
 
@@ -131,7 +132,7 @@ impl pb::controller_server::Controller for Api {
     async fn apply(&self, request: Request<pb::ApplyRequest>) -> Result<Response<pb::ApplyResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
         let pb::ApplyRequest { documents, objects, by, prune } = request;
-        let origin = origin(by, &extensions);
+        let origin = origin(by, &extensions)?;
         account(&extensions).room().await?;
         let mut batch = self.parse(documents, objects).await?;
         batch.prune = prune;
@@ -149,6 +150,7 @@ impl pb::controller_server::Controller for Api {
     ) -> Result<Response<pb::DeleteResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
         let pb::DeleteRequest { objects, by, documents } = request;
+        let origin = origin(by, &extensions)?;
         let key =
             |object: pb::ObjectRef| Ok(ObjectKey { kind: self.kind(&object.kind)?, id: object.id.into() });
         let mut keys = objects.into_iter().map(key).collect::<Result<Vec<_>, Status>>()?;
@@ -164,7 +166,7 @@ impl pb::controller_server::Controller for Api {
                 }
             }
         }
-        let result = self.engine.delete(keys, origin(by, &extensions)).await.map_err(stopping)?;
+        let result = self.engine.delete(keys, origin).await.map_err(stopping)?;
         let result = match result {
             Ok(applied) => pb::delete_response::Result::Accepted(accepted(applied)),
             Err(refusal) => pb::delete_response::Result::Refusal(refused(&refusal)),
@@ -493,9 +495,9 @@ fn get_responses(found: Vec<Found>) -> impl Iterator<Item = pb::GetResponse> + S
 }
 
 /// The requester, as named by the client and as identified by the system.
-fn origin(by: String, extensions: &tonic::Extensions) -> Origin {
-    let by = if by.is_empty() { "api".to_owned() } else { by };
-    Origin { by, peer: extensions.get::<Caller>().map(|caller| caller.peer.clone()) }
+fn origin(by: String, extensions: &tonic::Extensions) -> Result<Origin, Status> {
+    let by = requester(by).map_err(Status::invalid_argument)?;
+    Ok(Origin { by, peer: extensions.get::<Caller>().map(|caller| caller.peer.clone()) })
 }
 
 /// The account of the connection that a call came over.

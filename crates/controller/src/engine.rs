@@ -42,6 +42,7 @@ use crate::receipt::{Receipt, Wanted, Watch, WatchError};
 use crate::routes::{NoRouter, RoutesOf};
 use crate::rules::Rules;
 use crate::status::{self, Published, Status, Unpublished};
+use crate::text::shown;
 use crate::trace::{Readings, Snapshot};
 
 /// The number of inputs that may share one write of the journal.
@@ -689,7 +690,7 @@ impl Worker {
         }
         for problem in changes.gone.iter().filter(|problem| self.problems.ends(problem)) {
             let Problem { kind, id, code, text } = &**problem;
-            info!(kind, id, code, "problem resolved: {text}");
+            info!(kind, id, code, "problem resolved: {}", shown(text));
         }
     }
 
@@ -697,7 +698,7 @@ impl Worker {
     fn log_lasting(&mut self) {
         let due = self.problems.due(self.fleet.now());
         for Problem { kind, id, code, text } in due.iter().take(LINES_MAX).map(|problem| &**problem) {
-            warn!(kind, id, code, "problem: {text}");
+            warn!(kind, id, code, "problem: {}", shown(text));
         }
         if let Some(more) = due.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
             warn!(more, "there are more problems; weft get status lists all");

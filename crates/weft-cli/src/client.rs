@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use controller::client::FlowCounts;
 use controller::pb::{Accepted, EngineWork, ObjectState, Outcome};
-use controller::{Client, ClientError, Listen, builtin};
+use controller::{Client, ClientError, Listen, builtin, shown};
 use network::ObjectKey;
 use nlog_data::quotation::grouped;
 use serde_json::{Map, Value as Json};
@@ -333,11 +333,11 @@ impl Get {
                     text += &format!(", {} restarts of its driver", switch.driver_restarts);
                 }
                 let error = &switch.last_error;
-                text += &if error.is_empty() { "\n".to_owned() } else { format!("; {error}\n") };
+                text += &if error.is_empty() { "\n".to_owned() } else { format!("; {}\n", shown(error)) };
             }
             for problem in &status.problems {
                 let object = problem.object.clone().unwrap_or_default();
-                text += &format!("problem: {} {}: {}\n", object.kind, object.id, problem.text);
+                text += &format!("problem: {} {}: {}\n", object.kind, object.id, shown(&problem.text));
             }
             text += &counts.as_ref().map(flow_counts::network_drops).unwrap_or_default();
         }
@@ -404,10 +404,10 @@ impl Get {
 /// The state of an object as comments before it, so that the output can be applied again.
 fn state_comments(state: &ObjectState) -> String {
     let columns = columns(state).into_iter().map(|(name, value)| match value {
-        Json::String(text) => format!("# {name}: {text}\n"),
+        Json::String(text) => format!("# {name}: {}\n", shown(&text)),
         value => format!("# {name}: {value}\n"),
     });
-    let problems = state.problems.iter().map(|problem| format!("# problem: {problem}\n"));
+    let problems = state.problems.iter().map(|problem| format!("# problem: {}\n", shown(problem)));
     columns.chain(problems).collect()
 }
 

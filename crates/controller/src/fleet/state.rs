@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use nlog_data::quotation::{cut, grouped};
 use ovs_driver::{Channel, ForeignChange, Report};
 
 use super::Driver;
@@ -55,6 +56,9 @@ pub(super) struct Backlog {
     /// The driver confirms all of them together with this one.
     pub(super) last: u64,
 }
+
+/// The most problems of a switch that one line of the log or of the status lists.
+const PROBLEMS_SHOWN: usize = 3;
 
 /// The faults of a switch, each until it is resolved.
 #[derive(Default)]
@@ -167,14 +171,26 @@ impl Switch {
 
     /// Handles a report.
     pub(super) fn reported(&mut self, report: Report) {
-        let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
-        self.faults.problems = (!problems.is_empty()).then(|| problems.join("; "));
+        let problems: BTreeSet<String> = report.problems.iter().map(ToString::to_string).collect();
+        self.faults.problems = several(problems.iter());
         self.observed.reported(report);
     }
 
     pub(super) fn unanswered(&self) -> usize {
         self.pending.len() + self.flows_backlog.count + self.tunnels_backlog.count
     }
+}
+
+/// The first problems of a switch, each cut if it is long, and how many more there are.
+fn several<'a>(problems: impl Iterator<Item = &'a String>) -> Option<String> {
+    let mut problems = problems.peekable();
+    problems.peek()?;
+    let first: Vec<_> = problems.by_ref().take(PROBLEMS_SHOWN).map(|problem| cut(problem)).collect();
+    let more = match problems.count() {
+        0 => String::new(),
+        more => format!("; and {} more", grouped(more)),
+    };
+    Some(first.join("; ") + &more)
 }
 
 impl Backlog {

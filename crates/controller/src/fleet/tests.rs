@@ -432,3 +432,18 @@ fn d18_a_switch_that_is_another_nodes_says_so_and_is_left_alone() {
     setting.delete("hv2", Changes::default());
     assert_eq!(setting.fleet.draining.len(), 0);
 }
+
+#[test]
+fn d29_a_long_list_of_problems_is_cut_with_a_count() {
+    let mut setting = Setting::new(&[node("hv1", "/a")]);
+    let problem = |number: usize| ovs_driver::Problem {
+        what: format!("vif{number:04}"),
+        why: "has no device".to_owned(),
+    };
+    let problems = (0..1500).map(problem).collect();
+    setting.event("hv1", Event::Report(ovs_driver::Report { problems, ..ovs_driver::Report::default() }));
+    assert_eq!(
+        setting.status()[0].last_error,
+        "vif0000: has no device; vif0001: has no device; vif0002: has no device; and 1,497 more"
+    );
+}
