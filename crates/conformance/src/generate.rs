@@ -231,7 +231,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
     let world = World::new(scattered);
     let (steps, made) = (Vec::new(), 0);
     let mut generator =
-        Generator { world, random, limits, floods, moves, routes, acls, others, style, steps, made };
+        Generator { random, limits, floods, moves, routes, acls, others, style, world, steps, made };
     generator.network();
     generator.life();
     History { scattered, steps: generator.steps }

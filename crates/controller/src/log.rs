@@ -136,12 +136,11 @@ impl Log {
 
 /// The line about lost ones.
 fn loss(lines: u64) -> String {
-    match lines {
-        1 => "1 line was lost: nobody read the log\n".to_owned(),
-        _ => {
-            let lines = usize::try_from(lines).unwrap_or(usize::MAX);
-            format!("{} lines were lost: nobody read the log\n", grouped(lines))
-        }
+    if lines == 1 {
+        "1 line was lost: nobody read the log\n".to_owned()
+    } else {
+        let lines = usize::try_from(lines).unwrap_or(usize::MAX);
+        format!("{} lines were lost: nobody read the log\n", grouped(lines))
     }
 }
 

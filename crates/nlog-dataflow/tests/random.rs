@@ -181,7 +181,9 @@ fn stopping(case: &Case, seed: u64, program: &Arc<Program>) -> Vec<Setup> {
 fn stopped_difference(case: &Case, seed: u64) -> Result<(), String> {
     let Some(program) = case.compile() else { return Ok(()) };
     let mut runs = Runs::alone(&program, &Tables::All, seed.is_multiple_of(2));
-    stopping(case, seed, &program).into_iter().for_each(|setup| runs.add(setup));
+    for setup in stopping(case, seed, &program) {
+        runs.add(setup);
+    }
     for step in 0..case.steps() {
         let transaction = case.transaction(step, &program, &mut |table| runs.inputs(table));
         runs.commit(&transaction);

@@ -315,12 +315,13 @@ fn run_case(seed: u64, stops: bool, tally: &mut Tally) -> Result<(), String> {
         let step = case.step(&mut random, &program, &mut now, &oracle.inputs);
         let by_columns = random.chance(50);
         let _ = writeln!(told, "{step:?}");
-        let take = |run: &mut Run| match stops {
-            false => take(run, &step, by_columns),
-            true => {
+        let take = |run: &mut Run| {
+            if stops {
                 let (result, stopped) = take_within(run, &step, by_columns, &mut random);
                 tally.stopped += stopped;
                 result
+            } else {
+                take(run, &step, by_columns)
             }
         };
         let results: Vec<_> = runs.iter_mut().map(take).collect();

@@ -362,16 +362,15 @@ mod tests {
                 prop_assert!(seen.insert(id) && before <= 1 && id <= GroupEntry::ID_MAX);
                 prop_assert!(bytes_of(&part.buckets) <= PART_BYTES_MAX);
                 for (bucket, bytes) in part.buckets.iter() {
-                    match buckets.get(bucket).filter(|own| *own == bytes) {
-                        Some(_) => drop(found.insert(*bucket, bytes.clone())),
-                        None => {
-                            let actions = encoding::decode(bytes).expect("a bucket").actions;
-                            let [openflow_rs::Action::Group(next)] = actions.0.as_slice() else {
-                                panic!("{actions} goes to no group");
-                            };
-                            to_see.push((next.id, before + usize::from(part.is_choice())));
-                        }
+                    if buckets.get(bucket).is_some_and(|own| own == bytes) {
+                        found.insert(*bucket, bytes.clone());
+                        continue;
                     }
+                    let actions = encoding::decode(bytes).expect("a bucket").actions;
+                    let [openflow_rs::Action::Group(next)] = actions.0.as_slice() else {
+                        panic!("{actions} goes to no group");
+                    };
+                    to_see.push((next.id, before + usize::from(part.is_choice())));
                 }
                 let own = part.buckets.keys().filter(|bucket| buckets.contains_key(bucket)).count();
                 prop_assert!(part.is_choice() || ids.len() > 4000 || own <= PART_BUCKETS_MAX);

@@ -292,7 +292,9 @@ impl World {
             let localnets = self.localnet_of(&name).map(|(localnet, _)| localnet.to_owned());
             let of_routers = self.routing.on(&name).map(|(port, _)| port.to_owned());
             let all: Vec<String> = ports.chain(localnets).chain(of_routers).collect();
-            all.iter().for_each(|port| self.label_anew(port));
+            for port in &all {
+                self.label_anew(port);
+            }
         }
     }
 

@@ -18,6 +18,7 @@ use super::Engine;
 use super::delta::{Delta, Diff};
 use super::engine::{State, one_row};
 use super::errors::Refusal;
+use super::groups::Groups;
 use super::output::Output;
 use super::pipeline::{Context, Pipeline};
 use super::placement::Moves;
@@ -271,7 +272,7 @@ impl State {
         range.for_each(|at| part.push(rows.row(at), rows.diff(at)));
         let head = self.rules[rule].head.0 as usize;
         let groups = self.rules[rule].groups.as_ref();
-        let mut out = Delta::new(groups.map_or(self.relations[head].columns, |groups| groups.width()));
+        let mut out = Delta::new(groups.map_or(self.relations[head].columns, Groups::width));
         let (mut too_many, mut failures) = (false, Vec::new());
         let (symbols, indexes) = (&self.symbols, &self.indexes);
         let (failed, too) = (&mut failures, &mut too_many);
@@ -453,6 +454,9 @@ mod tests {
         tables.into_iter().map(|id| (id, engine.contents(id).expect("all are observed"))).collect()
     }
 
+    /// Damages an engine, and returns the kind of store that it damaged; 9 if there is none of the kind.
+    type Damage<'a> = Box<dyn Fn(&mut Engine) -> usize + 'a>;
+
     /// A row of zeros more, or one less, in a trace.
     fn damage(trace: &mut Trace, width: usize, count: Diff) {
         let mut delta = Delta::new(width);
@@ -482,7 +486,7 @@ mod tests {
         let (is_derived, widths) = (&is_derived, &widths);
         let mut damaged = [0; 4];
         for count in [1, -1] {
-            let mut places: Vec<Box<dyn Fn(&mut Engine) -> usize + '_>> = Vec::new();
+            let mut places: Vec<Damage<'_>> = Vec::new();
             for at in 0..relations {
                 places.push(Box::new(move |engine| match &mut engine.state.relations[at].counts {
                     Counts::Counted(trace) if is_derived[at] => {
@@ -492,9 +496,9 @@ mod tests {
                     Counts::Watched(watch) => {
                         let first = watch.hashes()[0];
                         if count > 0 {
-                            watch.insert(first ^ 1)
+                            watch.insert(first ^ 1);
                         } else {
-                            watch.remove(first)
+                            watch.remove(first);
                         }
                         watch.publish();
                         1

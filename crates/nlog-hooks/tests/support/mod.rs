@@ -103,7 +103,7 @@ pub(crate) fn said(result: &Result<Committed, CommitError>, schema: &Schema) -> 
             line.extend(format!("{:?}", error.rule).bytes());
         }
         Err(error @ (CommitError::Stopped(_) | CommitError::Engine(_))) => {
-            line.extend(error.to_string().bytes())
+            line.extend(error.to_string().bytes());
         }
     }
     String::from_utf8(line).expect("JSON is text")
