@@ -22,7 +22,7 @@ const NETWORKS: u64 = 12;
 const ROUTED: u64 = 8;
 const FILTERED: u64 = 12;
 /// Seeds of networks with relays.
-const RELAYED: [u64; 4] = [13, 20, 54, 75];
+const RELAYED: [u64; 4] = [70, 113, 31, 108];
 /// Frames for each.
 const FRAMES: usize = 120;
 /// A port that no flow knows.

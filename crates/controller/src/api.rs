@@ -358,9 +358,9 @@ impl pb::controller_server::Controller for Api {
         &self,
         request: Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
-        // It waits for no other call, and for no thread: whoever looks for the cause of a delay asks for it.
+        // It waits for no call of another kind, and for no thread: whoever looks for the cause of a delay asks for it.
         let account = account(request.extensions());
-        account.room().await?;
+        let _turn = account.status_turn().await?;
         let nodes = request.into_inner().nodes.into_iter().collect();
         let status = self.engine.status(&nodes).map_err(stopping)?;
         let answer = pb::StatusResponse {

@@ -427,6 +427,17 @@ impl World {
         })
     }
 
+    /// Whether nothing of one tenant refers to what belongs to another once a port is in this switch.
+    fn may_move(&self, name: &str, switch: &str) -> bool {
+        let Some(port) = self.ports.get(name).filter(|port| port.switch != switch) else { return true };
+        let tenant_of = |switch: &str| self.switches.get(switch).map(String::as_str);
+        let mut after = self.clone();
+        after.ports.insert(name.to_owned(), Port { switch: switch.to_owned(), ..port.clone() });
+        let mut children = self.children(name).filter_map(|(_, child)| self.ports.get(child));
+        children.all(|child| agree(tenant_of(&child.switch), tenant_of(switch)))
+            && after.filters_agree(&mut |_| None, &|_| None)
+    }
+
     fn accepts_port(&self, name: &str, port: &Port) -> bool {
         let behind = port.parent.as_ref().is_none_or(|(parent, tag)| {
             parent != name
@@ -445,6 +456,7 @@ impl World {
         };
         let named = self.localnets.contains_key(name) || self.routing.ports.contains_key(name);
         behind
+            && self.may_move(name, &port.switch)
             && !named
             && !(port.security && port.unknown)
             && self.switches.contains_key(&port.switch)

@@ -424,7 +424,7 @@ fn d6_the_records_of_connections_can_be_left_out_as_a_whole() {
     story.run(&Step::Go(0));
     story.run(&Step::Pass(11));
     // The node goes, and what is known of it is forgotten.
-    let (answer, _) = oneshot::channel();
+    let (answer, _waiting) = oneshot::channel();
     let change = Change::Delete(vec![ObjectKey::new("transport_node", "hv3")]);
     let by = "test".into();
     story.world.group(Some(Input::Change(ChangeRequest {

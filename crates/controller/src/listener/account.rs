@@ -24,6 +24,8 @@ struct Inner {
     turn: Arc<Semaphore>,
     /// For work beside the engine.
     beside: Arc<Semaphore>,
+    /// For answers that wait for no other call, except of their own kind.
+    status: Arc<Semaphore>,
     registry: Weak<Registry>,
 }
 
@@ -38,7 +40,8 @@ impl Account {
     /// An account that counts towards the limit of this registry.
     pub(super) fn new(registry: Weak<Registry>) -> Self {
         let one = || Arc::new(Semaphore::new(1));
-        Account(Arc::new(Inner { held: watch::Sender::new(0), turn: one(), beside: one(), registry }))
+        let held = watch::Sender::new(0);
+        Account(Arc::new(Inner { held, turn: one(), beside: one(), status: one(), registry }))
     }
 
     /// An account of no connection.
@@ -80,9 +83,16 @@ impl Account {
         self.room().await?;
         Ok(turn)
     }
-}
 
-impl Account {
+    /// Waits for room, and for other calls for the status until their answers are on the account: together they would exceed
+    /// the limit.
+    pub(crate) async fn status_turn(&self) -> Result<OwnedSemaphorePermit, Status> {
+        let turn = self.0.status.clone().acquire_owned().await;
+        let turn = turn.map_err(|error| Status::internal(error.to_string()))?;
+        self.room().await?;
+        Ok(turn)
+    }
+
     /// Waits until no other call of the connection has work beside the engine, and then for room.
     pub(crate) async fn place_beside(&self) -> Result<OwnedSemaphorePermit, Status> {
         let place = self.0.beside.clone().acquire_owned().await;
