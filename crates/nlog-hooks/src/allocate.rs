@@ -1,22 +1,28 @@
 //! `allocate`: numbers that stay as long as they are wanted.
 
+mod pool;
 mod saved;
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
 use nlog_data::quotation::{quote, quote_row};
 use nlog_data::{Row, Table, TableDelta, Value};
 use serde_json::Value as Json;
 
+use self::pool::{Aged, From, Pool};
 use crate::hook::Hook;
+
+/// The number of releases whose order is exact: no pool of at most so many numbers ever has a number given again before another one that was released
+/// earlier, and in larger ones a number waits behind so many others.
+const EXACT: usize = 1 << 16;
 
 /// Gives each row of the source, an owner, a number of a pool. With a scope, a column of the source, each of its values
 /// has a pool.
 ///
 /// An owner keeps its number as long as it is in the source. The number is given again as late as possible: after all
-/// that were never given, and after all that were released earlier. So whoever still uses a number meets no new owner.
+/// that were never given, and after all that were released earlier, except that numbers that were released long ago are given in
+/// ascending order. So whoever still uses a number meets no new owner.
 /// Within a transaction, numbers are released first; then new owners get theirs, in the order of their values.
 ///
 /// By identity, the last column of the source is not the owner's. An owner whose identity changes is released and gets another
@@ -27,6 +33,7 @@ pub struct Allocate {
     last: u64,
     scope: Option<usize>,
     by_identity: bool,
+    exact: usize,
     numbers: Numbers,
     /// The numbers of the target's rows, if others were restored after the last update.
     replaced: Option<Numbers>,
@@ -43,37 +50,34 @@ struct Numbers {
     pools: HashMap<Option<Value>, Pool>,
 }
 
-/// The numbers without owners.
-#[derive(Debug)]
-struct Pool {
-    /// The least number that was never given; after the last one, none is left.
-    never_given: u64,
-    /// The least recently released first.
-    released: VecDeque<u64>,
-}
-
 /// What an update has done, to undo it.
 #[derive(Debug, Default)]
 struct Pending {
     /// The numbers before, if others were restored.
     replaced: Option<Numbers>,
-    /// The former owners, in the order of release.
-    released: Vec<(Row, u64)>,
-    /// The new owners, in the order of allocation, and whether the number had been released before.
-    given: Vec<(Row, bool)>,
+    /// The former owners, in the order of release, with what the release made of older numbers.
+    released: Vec<(Row, u64, Option<Aged>)>,
+    /// The new owners, in the order of allocation, and where their numbers came from.
+    given: Vec<(Row, From)>,
 }
 
 impl Allocate {
     /// The numbers from the first to the last one, in a pool for each value of this column.
     pub fn new(first: u64, last: u64, scope: Option<usize>) -> Self {
         let (numbers, replaced, pending) = (Numbers::default(), None, Vec::new());
-        Allocate { first, last, scope, by_identity: false, numbers, replaced, pending, work: 0 }
+        Allocate { first, last, scope, by_identity: false, exact: EXACT, numbers, replaced, pending, work: 0 }
     }
 
     /// The last column of the source is the identity of the owner in the others.
     #[must_use]
     pub fn by_identity(self) -> Self {
         Allocate { by_identity: true, ..self }
+    }
+
+    /// The order of release is exact for so many numbers: fewer than in a program, for tests.
+    #[must_use]
+    pub fn exact_for(self, exact: usize) -> Self {
+        Allocate { exact, ..self }
     }
 
     /// The owners of these rows of the source, which has each of them once, before and after.
@@ -100,27 +104,24 @@ impl Allocate {
     /// The pool of the owner's number.
     fn pool(&mut self, owner: &[Value]) -> &mut Pool {
         let (scope, first) = (self.scope_of(owner), self.first);
-        let new = || Pool { never_given: first, released: VecDeque::new() };
-        self.numbers.pools.entry(scope).or_insert_with(new)
+        self.numbers.pools.entry(scope).or_insert_with(|| Pool::new(first))
     }
 
     fn release(&mut self, owner: &Row, done: &mut Pending) -> Option<u64> {
         let number = self.numbers.given.remove(owner)?;
         self.work += 1;
-        self.pool(owner).released.push_back(number);
-        done.released.push((owner.clone(), number));
+        let exact = self.exact;
+        let aged = self.pool(owner).release(number, exact);
+        done.released.push((owner.clone(), number, aged));
         Some(number)
     }
 
     fn give(&mut self, owner: &Row, done: &mut Pending) -> Option<u64> {
         let last = self.last;
-        let pool = self.pool(owner);
-        let fresh = pool.never_given <= last;
-        let number = if fresh { pool.never_given } else { pool.released.pop_front()? };
-        pool.never_given += u64::from(fresh);
+        let (number, from) = self.pool(owner).give(last)?;
         self.work += 1;
         self.numbers.given.insert(owner.clone(), number);
-        done.given.push((owner.clone(), !fresh));
+        done.given.push((owner.clone(), from));
         Some(number)
     }
 
@@ -222,17 +223,12 @@ impl Hook for Allocate {
             self.numbers = numbers;
             return;
         }
-        for (owner, again) in given.into_iter().rev() {
+        for (owner, from) in given.into_iter().rev() {
             let Some(number) = self.numbers.given.remove(&owner) else { continue };
-            let pool = self.pool(&owner);
-            if again {
-                pool.released.push_front(number);
-            } else {
-                pool.never_given = number;
-            }
+            self.pool(&owner).take_back(number, from);
         }
-        for (owner, number) in released.into_iter().rev() {
-            self.pool(&owner).released.pop_back();
+        for (owner, number, aged) in released.into_iter().rev() {
+            self.pool(&owner).unrelease(aged);
             self.numbers.given.insert(owner, number);
         }
     }

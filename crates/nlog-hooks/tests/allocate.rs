@@ -9,39 +9,75 @@ use nlog::Program;
 use nlog_data::{CommitError, Evaluator, Memories, Role, Row, TableDelta, Tables, Transaction, Value};
 use nlog_hooks::{Allocate, Hook, Hooked, Recorded};
 
-/// The numbers in the order in which they are given next, and the owners of the others. With a scope, each value of this
-/// column has its own.
+/// The numbers without owners: those that were never given, sets of those that were released long ago, and the latest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Waiting {
+    fresh: Vec<i64>,
+    older: Vec<BTreeSet<i64>>,
+    latest: Vec<i64>,
+}
+
+impl Waiting {
+    fn take(&mut self) -> Option<i64> {
+        if !self.fresh.is_empty() {
+            return Some(self.fresh.remove(0));
+        }
+        if let Some(set) = self.older.first_mut() {
+            let number = set.pop_first();
+            self.older.retain(|set| !set.is_empty());
+            return number;
+        }
+        (!self.latest.is_empty()).then(|| self.latest.remove(0))
+    }
+
+    fn put(&mut self, number: i64, exact: usize) {
+        self.latest.push(number);
+        if self.latest.len() == 2 * exact {
+            self.older.push(self.latest.drain(..exact).collect());
+            if self.older.len() == 9 {
+                let both = |at: &usize| self.older[*at].len() + self.older[at + 1].len();
+                let at = (0..8).min_by_key(both).expect("there are nine");
+                let second = self.older.remove(at + 1);
+                self.older[at].extend(second);
+            }
+        }
+    }
+}
+
+/// The numbers that wait, and the owners of the others. With a scope, each value of this column has its own. The order of release is exact
+/// for so many numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Pool {
     all: Vec<i64>,
     scope: Option<usize>,
-    next: BTreeMap<Option<Value>, Vec<i64>>,
+    exact: usize,
+    next: BTreeMap<Option<Value>, Waiting>,
     given: BTreeMap<Row, i64>,
 }
 
 impl Pool {
     fn new(first: i64, last: i64, scope: Option<usize>) -> Self {
-        Pool { all: (first..=last).collect(), scope, next: BTreeMap::new(), given: BTreeMap::new() }
+        let (next, given) = (BTreeMap::new(), BTreeMap::new());
+        Pool { all: (first..=last).collect(), scope, exact: 1000, next, given }
     }
 
-    fn next(&mut self, owner: &Row) -> &mut Vec<i64> {
+    fn next(&mut self, owner: &Row) -> &mut Waiting {
         let scope = self.scope.map(|column| owner[column].clone());
-        self.next.entry(scope).or_insert(self.all.clone())
+        let fresh = self.all.clone();
+        self.next.entry(scope).or_insert(Waiting { fresh, ..Waiting::default() })
     }
 
     /// The pool once these are its owners, or the owner for whom no number is left.
     fn with(&self, owners: &BTreeSet<Row>) -> Result<Pool, Row> {
         let mut pool = self.clone();
         for gone in self.given.keys().filter(|owner| !owners.contains(*owner)) {
-            let number = pool.given.remove(gone);
-            pool.next(gone).extend(number);
+            if let Some(number) = pool.given.remove(gone) {
+                pool.next(gone).put(number, self.exact);
+            }
         }
         for owner in owners {
             if !pool.given.contains_key(owner) {
-                if pool.next(owner).is_empty() {
-                    return Err(owner.clone());
-                }
-                let number = pool.next(owner).remove(0);
+                let number = pool.next(owner).take().ok_or(owner.clone())?;
                 pool.given.insert(owner.clone(), number);
             }
         }
@@ -62,9 +98,13 @@ impl Pool {
 
 /// Whether a number that was released has a new owner.
 fn gives_again(before: &Pool, after: &Pool) -> bool {
-    let new = after.given.iter().filter(|(owner, _)| !before.given.contains_key(*owner));
-    new.into_iter()
-        .any(|(_, number)| before.next.values().any(|next| next.contains(number) && next[0] > *number))
+    let mut new = after.given.iter().filter(|(owner, _)| !before.given.contains_key(*owner));
+    let released = |number| {
+        move |waiting: &Waiting| {
+            waiting.latest.contains(number) || waiting.older.iter().any(|set| set.contains(number))
+        }
+    };
+    new.any(|(_, number)| before.next.values().any(released(number)))
 }
 
 fn owner(name: &str, number: i64) -> Row {
@@ -76,13 +116,21 @@ fn random_owners_get_what_a_plain_pool_gives() {
     let (mut again, mut full, mut undone) = (0, 0, 0);
     let seeds = test_random::seeds!("random_owners_get_what_a_plain_pool_gives", 400);
     let is_whole = seeds.is_whole();
+    let program = compile(
+        "input table wanted(name: string, n: int);
+         input table number(name: string, n: int, number: int) key(name, n) from allocate(wanted, first: 1, last: 9);
+         output table numbers(name: string, n: int, number: int) key(number); numbers(a, b, c) :- number(a, b, c);",
+    );
+    let table = program.schema.table(program.schema.find("number").expect("it is declared")).clone();
     for seed in seeds {
         let mut random = Random::new(seed);
         let first = *random.pick(&[0, 1, 257, i64::MAX - 20]);
-        let last = first + random.below(8) as i64;
+        let last = first + random.pick(&[7, 7, 19]).min(&random.below(20)).cast_signed();
         let scope = *random.pick(&[None, None, Some(0), Some(1)]);
-        let mut hook = Allocate::new(first.cast_unsigned(), last.cast_unsigned(), scope);
-        let mut pool = Pool::new(first, last, scope);
+        let exact = *random.pick(&[1, 2, 3, 1000]);
+        let new = || Allocate::new(first.cast_unsigned(), last.cast_unsigned(), scope).exact_for(exact);
+        let (mut hook, mut follower) = (new(), new());
+        let mut pool = Pool { exact, ..Pool::new(first, last, scope) };
         for _ in 0..60 {
             let mut owners = pool.owners();
             for name in ["a", "b", "c"] {
@@ -109,6 +157,17 @@ fn random_owners_get_what_a_plain_pool_gives() {
                     hook.accept();
                     again += usize::from(gives_again(&pool, &wanted));
                     pool = wanted;
+                    follower.follow(&said.expect("it is accepted")).expect("the hook did it");
+                    assert_eq!(follower.memory(), hook.memory());
+                    if random.chance(10) {
+                        // A restart.
+                        let memory = hook.memory().expect("it has one");
+                        hook = new();
+                        hook.restore(&memory, &table).expect("it is its own");
+                        hook.update(&difference(&BTreeSet::new(), &pool.owners()), None).expect("they fit");
+                        hook.accept();
+                        assert_eq!(hook.memory(), Some(memory));
+                    }
                 }
                 Err(left) => {
                     let said = said.expect_err("the pool is full");
@@ -140,6 +199,43 @@ fn a_number_costs_the_same_in_a_large_pool() {
         hook.work() - before
     });
     assert_eq!(costs, [2; 3]);
+}
+
+/// Ports come and go, each with a life of its own, for 300 days; at any time there are 500, and as many are new each day.
+#[test]
+fn d22_released_numbers_take_little_memory() {
+    let mut random = Random::new(22);
+    let mut hook = Allocate::new(1, 0xff_ffff, None).exact_for(1 << 11);
+    let mut owners: Vec<i64> = (0..500).collect();
+    let rows = |numbers: &[i64]| numbers.iter().map(|number| owner("port", *number)).collect::<Vec<_>>();
+    let first = TableDelta { insert: rows(&owners), ..TableDelta::default() };
+    hook.update(&first, None).expect("there are enough");
+    let mut next = 500;
+    for _ in 0..300 * 50 {
+        // Each is replaced by a new one, whichever it is.
+        let (mut delete, mut insert) = (BTreeSet::new(), Vec::new());
+        for _ in 0..10 {
+            let at = random.below(owners.len() as u64) as usize;
+            if delete.insert(owners[at]) {
+                insert.push(next);
+                owners[at] = next;
+                next += 1;
+            }
+        }
+        // One that came and went in the same step was never there.
+        let both: Vec<i64> = insert.iter().copied().filter(|number| delete.contains(number)).collect();
+        insert.retain(|number| !both.contains(number));
+        delete.retain(|number| !both.contains(number));
+        let delete: Vec<i64> = delete.into_iter().collect();
+        let change = TableDelta { insert: rows(&insert), delete: rows(&delete), ..TableDelta::default() };
+        hook.update(&change, None).expect("there are enough");
+        hook.accept();
+    }
+    let memory = hook.memory().expect("it has one").to_string();
+    let released = next - 500;
+    assert!(released > 140_000, "{released}");
+    // One by one, each would take nine.
+    assert!(memory.len() < released as usize, "{} bytes for {released} numbers", memory.len());
 }
 
 const PROGRAM: &str = "
@@ -421,6 +517,15 @@ fn a_memory_that_does_not_fit_is_refused_with_the_reason() {
         (r#"{"given":[["a","g",2]],"next":[["g",3]]}"#, "a number is neither given nor released"),
         (r#"{"given":[["a","g",1],["a","g",2]],"next":[["g",3]]}"#, r#"["a","g"] has two numbers"#),
         (r#"{"given":[["a","g",1]],"released":[["g",1]],"next":[["g",2]]}"#, "number 1 is there twice"),
+        (
+            r#"{"given":[["a","g",3]],"released":[["g",[[1,2],[2,2]]]],"next":[["g",4]]}"#,
+            "the range [2,2] does not follow",
+        ),
+        (r#"{"given":[["a","g",2]],"released":[["g",[[1,2]]]],"next":[["g",3]]}"#, "number 2 is there twice"),
+        (
+            r#"{"given":[["a","g",1]],"released":[["g",[2]]],"next":[["g",3]]}"#,
+            "2 is no range: [FIRST, LAST]",
+        ),
         (r#"{"given":[["a","g",1]],"next":[[2]]}"#, "a number has no scope, but the hook has one"),
         (r#"{"given":[["a",1]],"next":[["g",2]]}"#, "a row has 2 values instead of 3"),
         (
@@ -449,7 +554,7 @@ fn a_memory_that_does_not_fit_is_refused_with_the_reason() {
     let row = |name: &str, number: i64| vec![name.into(), "g".into(), number.into()];
     let mut recorded = Recorded::new(&program);
     recorded.follow("zone", &[], &[row("a", 3)]).expect("numbers may be passed over");
-    assert_eq!(recorded.memories()["zone"]["released"], serde_json::json!([["g", 1], ["g", 2]]));
+    assert_eq!(recorded.memories()["zone"]["released"], serde_json::json!([["g", [[1, 2]]]]));
     for (delete, insert, why) in [
         (vec![], vec![row("b", 3)], "[\"b\",\"g\"] gets number 3, which is in use"),
         (vec![], vec![row("a", 4)], "[\"a\",\"g\"] gets number 4, but has one"),

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 use nlog_data::json::{from_json, to_json};
 use nlog_data::quotation::quote_row;
 use nlog_data::{Row, Table, Value};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::{Allocate, Numbers, Pool, numbered};
+use super::pool::{Pool, Ranges};
+use super::{Allocate, Numbers, numbered};
 use crate::memory::{cells, row};
 
 /// The memory of the hook. With a scope, its value precedes the number in `released` and `next`.
@@ -18,7 +19,8 @@ use crate::memory::{cells, row};
 struct Memory {
     /// The owners with their numbers, in the order of the owners.
     given: Vec<Vec<Json>>,
-    /// The numbers that were released, those of a scope in the order of their release.
+    /// The numbers that were released, those of a scope in the order in which they are given again: numbers, and before them
+    /// lists of ranges, each a set of numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     released: Vec<Vec<Json>>,
     /// The least number that was never given.
@@ -33,9 +35,12 @@ impl Allocate {
         let pools: BTreeMap<&Option<Value>, &Pool> = pools.iter().collect();
         let (mut released, mut next) = (Vec::new(), Vec::new());
         for (scope, pool) in pools.into_iter().filter(|(_, pool)| pool.never_given > self.first) {
-            let entry = |number: u64| scope.iter().map(to_json).chain([Json::from(number)]).collect();
-            released.extend(pool.released.iter().map(|number| entry(*number)));
-            next.push(entry(pool.never_given));
+            let entry = |what: Json| scope.iter().map(to_json).chain([what]).collect();
+            let ranges =
+                |set: &Ranges| set.0.iter().map(|(first, last)| Json::from([*first, *last])).collect();
+            released.extend(pool.older.iter().map(|set| entry(ranges(set))));
+            released.extend(pool.latest.iter().map(|number| entry(Json::from(*number))));
+            next.push(entry(Json::from(pool.never_given)));
         }
         let given = rows.iter().map(|row| cells(row)).collect();
         serde_json::to_value(Memory { given, released, next })
@@ -48,54 +53,74 @@ impl Allocate {
         let mut numbers = Numbers::default();
         for entry in &next {
             let (scope, never_given) = self.entry(entry, target)?;
+            let never_given = number(never_given)?;
             if !(self.first..=self.last.saturating_add(1)).contains(&never_given) {
                 return Err(self.outside(never_given.saturating_sub(1)));
             }
-            numbers.pools.insert(scope, Pool { never_given, released: [].into() });
+            numbers.pools.insert(scope, Pool { never_given, ..Pool::new(self.first) });
         }
-        let mut seen = HashSet::new();
-        let mut claim = |scope: &Option<Value>, number: u64, pools: &Numbers| {
-            let end = pools.pools.get(scope).map_or(self.first, |pool| pool.never_given);
-            if !(self.first..end).contains(&number) {
-                return Err(self.outside(number));
-            }
-            let unique = seen.insert((scope.clone(), number));
-            if unique { Ok(()) } else { Err(format!("number {number} is there twice")) }
-        };
+        let mut claims = Claims::default();
         for given in &given {
             let mut owner = row(given, &target.columns)?;
             let number = owner.pop().and_then(|number| as_number(&number)).ok_or("a number is negative")?;
-            claim(&self.scope_of(&owner), number, &numbers)?;
+            let scope = self.scope_of(&owner);
+            self.known(&numbers, &scope, (number, number))?;
             if numbers.given.contains_key(&owner) {
                 return Err(format!("{} has two numbers", quote_row(&owner)));
             }
             numbers.given.insert(owner, number);
+            claims.add(scope, (number, number));
         }
         for entry in &released {
-            let (scope, number) = self.entry(entry, target)?;
-            claim(&scope, number, &numbers)?;
-            numbers.pools.entry(scope).and_modify(|pool| pool.released.push_back(number));
+            let (scope, what) = self.entry(entry, target)?;
+            let ranges = ranges(what)?;
+            for range in &ranges {
+                self.known(&numbers, &scope, *range)?;
+                claims.add(scope.clone(), *range);
+            }
+            let Some(pool) = numbers.pools.get_mut(&scope) else { continue };
+            if what.is_array() {
+                pool.older.push_back(Ranges(ranges.into()));
+            } else {
+                for (number, _) in ranges {
+                    pool.release(number, self.exact);
+                }
+            }
         }
+        claims.check()?;
         let all: u64 = numbers.pools.values().map(|pool| pool.never_given - self.first).sum();
-        if all != seen.len() as u64 {
+        if all != claims.count() {
             return Err("a number is neither given nor released".to_owned());
         }
         Ok(numbers)
     }
 
+    /// Checks that the numbers of a range have been given once.
+    fn known(
+        &self,
+        numbers: &Numbers,
+        scope: &Option<Value>,
+        (first, last): (u64, u64),
+    ) -> Result<(), String> {
+        let end = numbers.pools.get(scope).map_or(self.first, |pool| pool.never_given);
+        let is_known = |number: &u64| (self.first..end).contains(number);
+        [first, last]
+            .iter()
+            .find(|number| !is_known(number))
+            .map_or(Ok(()), |number| Err(self.outside(*number)))
+    }
+
     /// Reads an entry of `released` or `next`.
-    fn entry(&self, entry: &[Json], target: &Table) -> Result<(Option<Value>, u64), String> {
+    fn entry<'a>(&self, entry: &'a [Json], target: &Table) -> Result<(Option<Value>, &'a Json), String> {
         let ty = self.scope.and_then(|column| target.columns.get(column)).map(|column| &column.ty);
-        let (scope, number) = match (ty, entry) {
-            (None, [number]) => (None, number),
-            (Some(ty), [scope, number]) => {
-                (Some(from_json(scope, ty).map_err(|why| why.to_string())?), number)
+        match (ty, entry) {
+            (None, [what]) => Ok((None, what)),
+            (Some(ty), [scope, what]) => {
+                Ok((Some(from_json(scope, ty).map_err(|why| why.to_string())?), what))
             }
-            (None, _) => return Err("a number has a scope, but the hook has none".to_owned()),
-            (Some(_), _) => return Err("a number has no scope, but the hook has one".to_owned()),
-        };
-        let number = number.as_u64().ok_or_else(|| format!("{number} is no number of the hook"))?;
-        Ok((scope, number))
+            (None, _) => Err("a number has a scope, but the hook has none".to_owned()),
+            (Some(_), _) => Err("a number has no scope, but the hook has one".to_owned()),
+        }
     }
 
     fn outside(&self, number: u64) -> String {
@@ -110,7 +135,8 @@ impl Allocate {
             return Err(format!("{} loses number {number}, which it does not have", quote_row(&owner)));
         }
         self.numbers.given.remove(&owner);
-        self.pool(&owner).released.push_back(number);
+        let exact = self.exact;
+        self.pool(&owner).release(number, exact);
         Ok(())
     }
 
@@ -126,12 +152,10 @@ impl Allocate {
         }
         let pool = self.pool(&owner);
         if number >= pool.never_given {
-            (pool.never_given..number).rev().for_each(|passed| pool.released.push_front(passed));
+            pool.pass_over(number);
             pool.never_given = number + 1;
-        } else {
-            let at = pool.released.iter().position(|released| *released == number);
-            let at = at.ok_or_else(|| format!("{name} gets number {number}, which is in use"))?;
-            pool.released.remove(at);
+        } else if !pool.remove(number) {
+            return Err(format!("{name} gets number {number}, which is in use"));
         }
         self.numbers.given.insert(owner, number);
         Ok(())
@@ -149,5 +173,53 @@ fn as_number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
         _ => None,
+    }
+}
+
+/// A number of an entry.
+fn number(what: &Json) -> Result<u64, String> {
+    what.as_u64().ok_or_else(|| format!("{what} is no number of the hook"))
+}
+
+/// The ranges of an entry of `released`: a number, or a list of ranges, ascending.
+fn ranges(what: &Json) -> Result<Vec<(u64, u64)>, String> {
+    let Some(list) = what.as_array() else { return number(what).map(|number| vec![(number, number)]) };
+    let mut ranges: Vec<(u64, u64)> = Vec::with_capacity(list.len());
+    for range in list {
+        let ends = range.as_array().map(Vec::as_slice);
+        let Some([first, last]) = ends else { return Err(format!("{range} is no range: [FIRST, LAST]")) };
+        let (first, last) = (number(first)?, number(last)?);
+        let is_next =
+            ranges.last().is_none_or(|(_, before)| before.checked_add(1).is_some_and(|end| end < first));
+        if last < first || !is_next {
+            return Err(format!("the range {range} does not follow the one before it"));
+        }
+        ranges.push((first, last));
+    }
+    if ranges.is_empty() { Err("a list of ranges is empty".to_owned()) } else { Ok(ranges) }
+}
+
+/// The numbers of a memory, to find those that are there twice.
+#[derive(Default)]
+struct Claims(HashMap<Option<Value>, Vec<(u64, u64)>>);
+
+impl Claims {
+    fn add(&mut self, scope: Option<Value>, range: (u64, u64)) {
+        self.0.entry(scope).or_default().push(range);
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        for claims in self.0.values_mut() {
+            claims.sort_unstable();
+            let twice = claims.windows(2).find(|two| two[1].0 <= two[0].1);
+            if let Some(two) = twice {
+                return Err(format!("number {} is there twice", two[1].0));
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> u64 {
+        self.0.values().flatten().map(|(first, last)| last - first + 1).sum()
     }
 }
