@@ -724,6 +724,9 @@ impl Worker {
         self.unpublished.nodes.extend(changes.keys().cloned());
         self.unpublished.nodes.extend(addresses.keys().cloned());
         let journalled = accepted.elapsed();
+        for node in addresses.keys() {
+            self.journal.put_aside().forget(node);
+        }
         self.fleet.identify(self.journal.identity());
         let switches = self.fleet.push_in_order(record.txn, changes, &moves);
         // Before drivers end, so that the receipt records the transactions that their switches have not answered.

@@ -14,6 +14,7 @@ mod acknowledged;
 mod epoch;
 mod files;
 mod origins;
+mod put_aside;
 mod replay;
 mod seal;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub(crate) use self::epoch::next as next_epoch;
 pub use self::files::Lock;
 pub use self::origins::add_calls;
 pub(crate) use self::origins::add_origins;
+pub(crate) use self::put_aside::PutAside;
 pub use self::replay::{Records, Replay};
 pub(crate) use self::seal::Chain;
 use crate::record::Record;
@@ -48,6 +50,7 @@ pub struct Journal<F = File> {
     end: Position,
     acknowledged: Acknowledged,
     identity: Option<Arc<str>>,
+    put_aside: PutAside,
     _lock: Arc<Lock>,
 }
 
@@ -199,6 +202,11 @@ impl<F: JournalFile> Journal<F> {
     /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The hosts whose messages are not computed, and the one whose message is.
+    pub(crate) fn put_aside(&mut self) -> &mut PutAside {
+        &mut self.put_aside
     }
 
     /// What tells this journal, and the copies of it, from all others; `None` while it is empty.

@@ -132,8 +132,14 @@ impl RefusedReports {
         !self.due.is_empty() || (self.again && !self.nodes.is_empty())
     }
 
-    /// The part to try next, and its report.
-    pub(crate) fn next(&mut self, reports: &Reports) -> Option<(Part, ovs_driver::Report)> {
+    /// The transport node of the part to try next.
+    pub(crate) fn next_node(&mut self, reports: &Reports) -> Option<&str> {
+        self.fill(reports);
+        self.due.front().map(|part| part.node.as_str())
+    }
+
+    /// Once nothing is due, all is, if it is to be tried again.
+    fn fill(&mut self, reports: &Reports) {
         if self.due.is_empty() && std::mem::take(&mut self.again) {
             let part = |(node, entry): (&String, &Entry)| {
                 let ports = reports.missing(node, &entry.report);
@@ -141,6 +147,11 @@ impl RefusedReports {
             };
             self.due.extend(self.nodes.iter().map(part));
         }
+    }
+
+    /// The part to try next, and its report.
+    pub(crate) fn next(&mut self, reports: &Reports) -> Option<(Part, ovs_driver::Report)> {
+        self.fill(reports);
         let part = self.due.pop_front()?;
         let report = self.nodes.get(&part.node)?.report.clone();
         Some((part, report))

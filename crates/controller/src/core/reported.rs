@@ -64,6 +64,11 @@ impl Core {
         Ok(Some(Retried { node, report, transaction }))
     }
 
+    /// The transport node whose report [`Core::retry`] computes next.
+    pub(crate) fn next_retry(&mut self) -> Option<&str> {
+        self.refused.next_node(&self.reports)
+    }
+
     /// Whether a refused part is due for [`Core::retry`].
     pub fn is_retry_due(&self) -> bool {
         self.refused.is_due()

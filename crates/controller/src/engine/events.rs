@@ -68,7 +68,12 @@ impl Worker {
 
     fn reconcile_switch(&mut self, node: &str, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
         while let Some(difference) = self.fleet.take_difference(node, self.core.last_txn()) {
+            if let Some(why) = self.journal.put_aside().reason(node) {
+                self.fleet.is_put_aside(node, why);
+                continue;
+            }
             let accepted = Instant::now();
+            self.journal.put_aside().begin(node);
             match &difference {
                 Difference::Report(report) => {
                     let transaction = self.core.report(node, report, SystemTime::now()).map_err(failed)?;
@@ -77,10 +82,12 @@ impl Worker {
                 }
                 &Difference::Learned { table, cookie, is_new } => {
                     if !self.learned(node, (table, cookie), is_new, effects)? {
+                        self.journal.put_aside().end(node);
                         continue;
                     }
                 }
             }
+            self.journal.put_aside().end(node);
             self.taken.push((node.to_owned(), difference));
         }
         Ok(())
@@ -151,7 +158,10 @@ impl Worker {
     /// Retries a part of a refused report. Returns whether one was due.
     pub(super) fn retry(&mut self, effects: &mut Vec<Effect>) -> Result<bool, EngineError> {
         let accepted = Instant::now();
+        let Some(node) = self.core.next_retry().map(str::to_owned) else { return Ok(false) };
+        self.journal.put_aside().begin(&node);
         let retried = self.core.retry(SystemTime::now()).map_err(failed)?;
+        self.journal.put_aside().end(&node);
         let Some(Retried { node, report, transaction }) = retried else { return Ok(false) };
         self.reported(&node, transaction, accepted, effects);
         self.taken.push((node, Difference::Report(report)));

@@ -69,6 +69,8 @@ pub(super) struct Faults {
     pub(super) connection: BTreeMap<Channel, String>,
     /// The last refusal, until the driver reports that nothing is refused any more.
     pub(super) refused: Option<String>,
+    /// Why its reports are not computed.
+    pub(super) put_aside: Option<String>,
     /// Why the rules refused its last report.
     pub(super) report: Option<String>,
     /// The problems that the switch reports.
@@ -213,6 +215,7 @@ impl Faults {
         let withheld = || self.withheld.clone();
         let first =
             self.unreachable.clone().or_else(|| self.driver.clone()).or_else(withheld).or_else(connection);
+        let first = first.or_else(|| self.put_aside.clone());
         let first = first.or_else(|| self.foreign.clone()).or_else(refused).or_else(report);
         let first = first.or_else(|| self.too_often.clone()).or_else(|| self.excess.clone());
         first.or_else(|| self.problems.clone())

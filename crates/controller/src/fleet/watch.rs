@@ -93,6 +93,13 @@ impl Fleet {
         difference
     }
 
+    /// Records that what a switch tells is not computed.
+    pub(crate) fn is_put_aside(&mut self, node: &str, why: String) {
+        if let Some(switch) = self.switches.get_mut(node) {
+            switch.faults.put_aside = Some(why);
+        }
+    }
+
     /// Records the limits that the last report of a switch exceeds.
     pub(crate) fn report_exceeds(&mut self, node: &str, excess: Option<String>) {
         let Some(switch) = self.switches.get_mut(node) else { return };

@@ -5,13 +5,14 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tracing::{error, warn};
 
 use super::acknowledged::{self, Acknowledged, Known, Position};
 use super::files::{self, Lock};
 use super::seal::{Seal, checksum};
-use super::{FILE, Journal, JournalError, identity, io_error};
+use super::{FILE, Journal, JournalError, PutAside, identity, io_error};
 use crate::record::Record;
 
 /// The file that keeps the end that was last removed from the journal.
@@ -150,7 +151,8 @@ impl Replay {
         if tail == Tail::Torn || known.is_none() {
             files::sync_folder(&folder)?;
         }
-        Ok(Journal { path, file, end, acknowledged, identity, _lock: lock })
+        let put_aside = PutAside::open(&folder, SystemTime::now())?;
+        Ok(Journal { path, file, end, acknowledged, identity, put_aside, _lock: lock })
     }
 }
 

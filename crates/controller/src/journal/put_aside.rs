@@ -1,0 +1,232 @@
+//! What hosts tell is computed again after each start, since they tell it again. If the computation ends the process, it would end it at each start.
+//!
+//! So the file [`COMPUTING`] has the host whose message is computed at this moment. It is not synchronised: that would double the cost of a message,
+//! and what ends a process leaves written bytes alone. A start that finds a host there counts that in [`FILE`]. A host that has ended two processes one after
+//! the other is put aside: its messages are not computed, and what it told before holds. The rest of the network works on.
+//! After a day, a start tries once more.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use tracing::{error, warn};
+
+use super::{JournalError, files, io_error};
+
+/// The file with the host whose message is computed.
+const COMPUTING: &str = "computing";
+/// The file with the hosts that have ended processes.
+const FILE: &str = "put-aside.json";
+/// The size of the first file, which one write replaces. Ids of hosts are shorter.
+const SIZE: usize = 512;
+/// The most bytes of either file that are read.
+const READ_MAX: u64 = 1 << 20;
+/// A host is put aside once it has ended so many processes.
+const ENDS_MAX: u32 = 2;
+/// How long a host is put aside before it is tried again.
+const REST: Duration = Duration::from_hours(24);
+
+/// The hosts whose messages have ended processes, and the one whose message is computed.
+#[derive(Debug)]
+pub(crate) struct PutAside {
+    computing: File,
+    path: PathBuf,
+    ended: BTreeMap<String, Ended>,
+    has_failed: bool,
+}
+
+/// The processes that a host has ended, one after the other.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Ended {
+    times: u32,
+    /// When the last of them was found, in seconds since 1970.
+    at: u64,
+}
+
+impl PutAside {
+    /// Opens the files in a locked folder. What was computed when the process before this one ended is counted, on disk.
+    pub(super) fn open(folder: &Path, now: SystemTime) -> Result<PutAside, JournalError> {
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let path = folder.join(COMPUTING);
+        files::is_there(&path)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false).mode(files::MODE);
+        let computing = options.open(&path).map_err(io_error(&path, "cannot open"))?;
+        let node = read(&computing).map_err(io_error(&path, "cannot read"))?.trim().to_owned();
+        let mut this =
+            PutAside { computing, path: folder.join(FILE), ended: BTreeMap::new(), has_failed: false };
+        this.ended = this.read_ended()?;
+        let are_tried = this.try_again(now);
+        if !node.is_empty() {
+            this.count(&node, now);
+        }
+        if !node.is_empty() || are_tried {
+            this.write_ended().map_err(io_error(&this.path, "cannot write"))?;
+        }
+        this.write_computing("").map_err(io_error(&path, "cannot write"))?;
+        Ok(this)
+    }
+
+    /// A message of this host is computed from now on.
+    pub(crate) fn begin(&mut self, node: &str) {
+        let written = self.write_computing(node);
+        self.tell(written);
+    }
+
+    /// The message of this host has been computed.
+    pub(crate) fn end(&mut self, node: &str) {
+        let written = self.write_computing("");
+        self.tell(written);
+        self.forget(node);
+    }
+
+    /// Whatever this host did is forgotten: its message has been computed, or another switch has its name.
+    pub(crate) fn forget(&mut self, node: &str) {
+        if self.ended.remove(node).is_some() {
+            let written = self.write_ended();
+            self.tell(written);
+        }
+    }
+
+    /// Why the messages of a host are not computed; `None` if they are.
+    pub(crate) fn reason(&self, node: &str) -> Option<String> {
+        self.ended.get(node).filter(|ended| ended.times >= ENDS_MAX).map(|ended| {
+            format!(
+                "the controller ended {} times while it computed what this host reports, so its reports are put aside and the last one before \
+                 holds; please report this with the log, then remove {} and restart the controller",
+                ended.times,
+                self.path.display()
+            )
+        })
+    }
+
+    fn count(&mut self, node: &str, now: u64) {
+        let ended = self.ended.entry(node.to_owned()).or_insert(Ended { times: 0, at: now });
+        *ended = Ended { times: ended.times.saturating_add(1), at: now };
+        if ended.times < ENDS_MAX {
+            warn!(switch = node, "the process before this one ended while it computed what this switch told");
+        }
+        if let Some(why) = self.reason(node) {
+            error!(switch = node, "{why}");
+        }
+    }
+
+    /// Hosts that have rested long enough are tried once. Returns whether there are any.
+    fn try_again(&mut self, now: u64) -> bool {
+        let has_rested =
+            |ended: &&mut Ended| ended.times >= ENDS_MAX && now.saturating_sub(ended.at) >= REST.as_secs();
+        let tried = self.ended.values_mut().filter(has_rested).map(|ended| ended.times = ENDS_MAX - 1);
+        tried.count() > 0
+    }
+
+    fn read_ended(&self) -> Result<BTreeMap<String, Ended>, JournalError> {
+        if !files::is_there(&self.path)? {
+            return Ok(BTreeMap::new());
+        }
+        let text = File::open(&self.path).and_then(|file| read(&file));
+        let text = text.map_err(io_error(&self.path, "cannot read"))?;
+        Ok(serde_json::from_str(&text).unwrap_or_else(|why| {
+            warn!(file = %self.path.display(), %why, "the file is damaged and is written again: no host is put aside");
+            BTreeMap::new()
+        }))
+    }
+
+    fn write_computing(&self, node: &str) -> io::Result<()> {
+        let mut text: Vec<u8> = node.bytes().take(SIZE - 1).collect();
+        text.resize(SIZE - 1, b' ');
+        text.push(b'\n');
+        self.computing.write_all_at(&text, 0)
+    }
+
+    /// The file is on disk afterwards.
+    fn write_ended(&self) -> io::Result<()> {
+        let mut text = serde_json::to_vec(&self.ended)?;
+        text.push(b'\n');
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).mode(files::MODE).open(&self.path)?;
+        file.write_all_at(&text, 0)?;
+        file.set_len(text.len() as u64)?;
+        file.sync_all()
+    }
+
+    /// A file that cannot be written costs the next start its memory, and nothing else.
+    fn tell(&mut self, written: io::Result<()>) {
+        if let Err(why) = written.as_ref().map_err(ToString::to_string)
+            && !self.has_failed
+        {
+            warn!(
+                folder = %self.path.parent().unwrap_or(Path::new(".")).display(),
+                why,
+                "cannot note what is computed; if that ends the process, the next one does not know it"
+            );
+        }
+        self.has_failed = written.is_err();
+    }
+}
+
+/// The beginning of a file, as text.
+fn read(file: &File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.take(READ_MAX).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d25_a_host_that_has_ended_two_processes_is_put_aside_for_a_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = |hour| {
+            let now = SystemTime::UNIX_EPOCH + Duration::from_hours(hour);
+            PutAside::open(folder.path(), now).unwrap()
+        };
+        let is_aside = |put: &PutAside, node| put.reason(node).is_some();
+        start(0).begin("hv1");
+        let mut second = start(1);
+        assert!(!is_aside(&second, "hv1"), "once may be an accident");
+        // Others are computed meanwhile.
+        second.begin("hv2");
+        second.end("hv2");
+        second.begin("hv1");
+        let third = start(2);
+        assert!(is_aside(&third, "hv1") && !is_aside(&third, "hv2"));
+        assert!(third.reason("hv1").unwrap().contains("put-aside.json"));
+        assert!(is_aside(&start(3), "hv1"), "it stays aside");
+        // A message that is computed without harm ends the row of ends.
+        let mut fourth = start(4);
+        fourth.begin("hv2");
+        let mut fifth = start(5);
+        fifth.begin("hv2");
+        fifth.end("hv2");
+        fifth.begin("hv2");
+        assert!(!is_aside(&start(6), "hv2"));
+        let mut tried = start(27);
+        assert!(!is_aside(&tried, "hv1"), "after a day it is tried again");
+        tried.begin("hv1");
+        assert!(is_aside(&start(28), "hv1"), "once");
+        // Another switch may have the name.
+        start(28).begin("hv3");
+        start(29).begin("hv3");
+        let mut last = start(30);
+        assert!(is_aside(&last, "hv3"));
+        last.forget("hv3");
+        assert!(!is_aside(&last, "hv3") && !is_aside(&start(31), "hv3"));
+    }
+
+    #[test]
+    fn d25_a_damaged_file_puts_nobody_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE), "{").unwrap();
+        let mut put = PutAside::open(folder.path(), SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(put.reason("hv1"), None);
+        put.begin("hv1");
+        let put = PutAside::open(folder.path(), SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(put.ended["hv1"].times, 1);
+    }
+}
