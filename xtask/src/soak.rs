@@ -26,6 +26,9 @@ pub(crate) struct Soak {
     /// Kills of a controller under load
     #[arg(long, value_name = "N", default_value_t = 100)]
     kills: u64,
+    /// How long everything goes wrong at once around a controller, in seconds
+    #[arg(long, value_name = "N", default_value_t = 600)]
+    disturbed: u64,
     /// The first seed; without it, a fresh one, which is printed
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -44,6 +47,7 @@ impl Soak {
             test(package, "", seed, ("PROPTEST_RNG_SEED", seed))?;
         }
         test("nlog-dataflow", "soak::", seed, ("WEFT_TEST_TRANSACTIONS", self.transactions))?;
+        test("weft-cli", "disturbed::", seed, ("WEFT_TEST_SECONDS", self.disturbed))?;
         test("weft-cli", "kill::", seed, ("WEFT_TEST_KILLS", self.kills))
     }
 }

@@ -380,6 +380,11 @@ impl FakeSwitch {
         self.shared.lock().faults.push_back((stage, fault));
     }
 
+    /// Forgets the faults that no message has triggered yet.
+    pub fn forget_faults(&self) {
+        self.shared.lock().faults.clear();
+    }
+
     /// Refuses the flows for which `refuse` returns a refusal. `refuse` is called for every addition, with the flow,
     /// and for every deletion, with `None`.
     pub fn refuse(&self, refuse: impl Fn(&FlowKey, Option<&Flow>) -> Option<Refusal> + Send + 'static) {

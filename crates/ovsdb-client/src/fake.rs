@@ -400,6 +400,11 @@ impl FakeDatabase {
         self.shared.lock().faults.push_back((stage, fault));
     }
 
+    /// Forgets the faults that no message has triggered yet.
+    pub fn forget_faults(&self) {
+        self.shared.lock().faults.clear();
+    }
+
     /// Reads at most `bytes` at a time, each time after `pause`.
     pub fn slow(&self, pause: Duration, bytes: usize) {
         self.shared.lock().slow = Some((pause, bytes.max(1)));

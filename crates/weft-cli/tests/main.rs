@@ -7,6 +7,7 @@ mod bounded;
 mod check;
 mod command_line;
 mod defects;
+mod disturbed;
 mod eval;
 mod eval_hooks;
 mod eval_processes;
