@@ -20,6 +20,7 @@ mod logical_flows;
 mod lying_hosts;
 mod numbers;
 mod other_rules;
+mod put_aside;
 mod refused_state;
 mod routes;
 mod scrub;

@@ -38,7 +38,8 @@ fn d4_d11_d16_after_all_kinds_of_trouble_everything_is_as_after_a_fresh_start() 
     let _entered = runtime.enter();
     let folder = Folder::new();
     let socket = format!("unix:{}", folder.path("weft.sock").display());
-    folder.write("weft.toml", format!("state = \"state\"\nlisten = \"{socket}\"\n"));
+    // Much is logged, so that a reader who stalls is felt.
+    folder.write("weft.toml", format!("state = \"state\"\nlisten = \"{socket}\"\nlog = \"debug\"\n"));
     let mut hosts: Vec<Host> = (0..HOSTS).map(|number| Host::new(&folder, number)).collect();
 
     let controller = Controller::start(&folder);
@@ -354,7 +355,7 @@ async fn settled(controller: &Controller, socket: &str) -> Quiet {
         if since.elapsed() > QUIET {
             break status;
         }
-        assert!(Instant::now() < deadline, "{status:#?}\n{}", controller.log());
+        assert!(Instant::now() < deadline, "{status:#?}\n{}", controller.log_end());
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     let (mut objects, mut flows) = (BTreeMap::new(), BTreeMap::new());
@@ -454,6 +455,13 @@ impl Controller {
 
     fn child(&self) -> MutexGuard<'_, Child> {
         self.child.lock().unwrap()
+    }
+
+    /// The last lines of the log.
+    fn log_end(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(200)..].join("\n")
     }
 
     fn log(&self) -> String {

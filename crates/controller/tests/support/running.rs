@@ -72,6 +72,12 @@ impl Running {
         Client::connect(&endpoint).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// Waits until it ends by itself.
+    #[allow(dead_code, reason = "one test lets it fail")]
+    pub(crate) async fn ends(self) -> Result<(), DaemonError> {
+        within(self.end).await.expect("it does not panic")
+    }
+
     /// Stops it in order; its state stays in its folder.
     pub(crate) async fn stop(self) {
         self.stop.send(()).expect("it runs");
