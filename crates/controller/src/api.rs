@@ -182,7 +182,7 @@ impl pb::controller_server::Controller for Api {
         let kind = self.kind(&name)?;
         if let Some(id) = id {
             let turn = self.turns.next(&account).await?;
-            let objects = self.engine.get(kind.clone(), Which::One(id.clone())).await.map_err(stopping)?;
+            let objects = self.engine.get(&kind, &Which::One(id.clone())).map_err(stopping)?;
             if objects.is_empty() {
                 return Err(Status::not_found(format!("{kind} {} does not exist", cut(&id))));
             }
@@ -452,7 +452,7 @@ async fn send_objects(
     let mut last = None;
     loop {
         let turn = turns.next(account).await?;
-        let objects = engine.get(kind.clone(), Which::After(last)).await.map_err(stopping)?;
+        let objects = engine.get(&kind, &Which::After(last)).map_err(stopping)?;
         let problems = objects.iter().flat_map(|found| &found.problems);
         let bytes = objects.len() * size_of::<Found>() + problems.map(String::len).sum::<usize>();
         let _charge = account.charge(bytes);

@@ -31,6 +31,7 @@ use crate::homes::FormerPlaces;
 pub use crate::homes::Moves;
 use crate::input_rows::{managed_rows, objects_rows};
 use crate::learned::LearnedPlaces;
+pub(crate) use crate::object_status::{ChangedStates, ObjectStatus};
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
 use crate::provenance::Provenance;
@@ -165,6 +166,8 @@ pub struct AppliedTransaction {
     pub changes: BTreeMap<String, Changes>,
     /// Problems that operators should know about.
     pub problems: ProblemChanges,
+    /// The rows of tables of state that change.
+    pub(crate) states: ChangedStates,
     /// The changes of the addresses of switches.
     pub addresses: AddressChanges,
     /// The ports that move between switches.
@@ -405,6 +408,11 @@ impl Core {
         self.derived.status.state_of(kind, id, &self.rules)
     }
 
+    /// The states of all objects.
+    pub(crate) fn object_status(&self) -> &ObjectStatus {
+        &self.derived.status
+    }
+
     /// The addresses of all managed switches, by transport node.
     pub fn addresses(&self) -> impl Iterator<Item = (&String, &Arc<SwitchAddress>)> {
         self.derived.addresses.iter()
@@ -491,7 +499,7 @@ impl Core {
             transaction = self.transaction(&objects, &reported);
             ran = self.run_request(&transaction, &unwanted).map_err(refused)?;
         }
-        let Ran { mut changes, problems, addresses, moves, filled } = ran;
+        let Ran { mut changes, problems, states, addresses, moves, filled } = ran;
 
         self.objects.commit(&objects);
         let mut undo = Undo { objects: objects.clone(), ..Undo::default() };
@@ -517,7 +525,7 @@ impl Core {
         record.objects = ObjectChanges::of(&objects);
         record.reports = (!self.rules.use_all(&reported)).then(|| reported.into());
         let undo = Box::new(undo);
-        let transaction = AppliedTransaction { record, changes, problems, addresses, moves, undo };
+        let transaction = AppliedTransaction { record, changes, problems, states, addresses, moves, undo };
         Ok(Accepted { objects, transaction: Some(transaction) })
     }
 

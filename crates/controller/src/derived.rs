@@ -14,7 +14,7 @@ use crate::flood_drops::FloodMeters;
 use crate::flow_counts::CountedFlows;
 use crate::homes::{AwaitedFlows, Moves};
 use crate::learned::LearnedPlaces;
-use crate::object_status::{ObjectStatus, ProblemChanges};
+use crate::object_status::{ChangedStates, ObjectStatus, ProblemChanges};
 use crate::provenance::Provenance;
 use crate::record::RowChanges;
 use crate::routes::EffectiveRoutes;
@@ -43,6 +43,7 @@ pub(crate) struct Ran {
     /// The changes of the switches, by transport node.
     pub(crate) changes: BTreeMap<String, Changes>,
     pub(crate) problems: ProblemChanges,
+    pub(crate) states: ChangedStates,
     pub(crate) addresses: AddressChanges,
     pub(crate) moves: Moves,
     /// The changes of tables that hooks with a memory fill.
@@ -90,7 +91,7 @@ pub(crate) fn take_in(
     })?;
     choices::check(&changes, |node| desired.of(node))?;
     derived.provenance.apply(committed, rules);
-    let problems = derived.status.apply(committed, rules);
+    let (problems, states) = derived.status.apply(committed, rules);
     let addresses = derived.addresses.apply(committed, rules);
     derived.learned.apply(committed, rules);
     derived.flood_meters.apply(committed, rules.flood_meters);
@@ -101,5 +102,5 @@ pub(crate) fn take_in(
     derived.awaited.apply(committed, rules);
     let moves = Moves::of(committed, rules);
     let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);
-    Ok(Ran { changes, problems, addresses, moves, filled })
+    Ok(Ran { changes, problems, states, addresses, moves, filled })
 }

@@ -39,6 +39,7 @@ use crate::logical_flows::LogicalFlows;
 use crate::peer::Origin;
 use crate::provenance::Provenance;
 use crate::receipt::{Receipt, Wanted, Watch, WatchError};
+use crate::record::ObjectChanges;
 use crate::routes::{NoRouter, RoutesOf};
 use crate::rules::Rules;
 use crate::status::{self, Published, Status, Unpublished};
@@ -145,11 +146,6 @@ pub enum Which {
 
 /// A read-only request.
 pub(crate) enum Query {
-    Get {
-        kind: Arc<str>,
-        which: Which,
-        answer: Answer<Vec<Found>>,
-    },
     List {
         node: String,
         answer: Answer<Option<Listing>>,
@@ -198,7 +194,6 @@ impl Query {
     /// Whether somebody waits for the answer.
     fn is_wanted(&self) -> bool {
         let is_closed = match self {
-            Query::Get { answer, .. } => answer.is_closed(),
             Query::List { answer, .. } => answer.is_closed(),
             Query::Logical { answer, .. } => answer.is_closed(),
             Query::Survey { answer, .. } => answer.is_closed(),
@@ -288,9 +283,10 @@ impl Engine {
         receiver.await.map_err(|_| Stopping)
     }
 
-    /// Objects of a kind, ordered by id.
-    pub async fn get(&self, kind: Arc<str>, which: Which) -> Result<Vec<Found>, Stopping> {
-        self.ask(|answer| Query::Get { kind, which, answer }).await
+    /// Objects of a kind, ordered by id, with their states after the last transaction that took effect. Does not wait for one that is
+    /// being computed.
+    pub fn get(&self, kind: &str, which: &Which) -> Result<Vec<Found>, Stopping> {
+        if self.queries.is_closed() { Err(Stopping) } else { Ok(self.status.objects(kind, which)) }
     }
 
     /// The desired state of a transport node's switch; `None` if the node does not exist.
@@ -714,12 +710,22 @@ impl Worker {
             let (published, computed) =
                 (published.read(&BTreeSet::new()), status::computed(&self.core, &self.fleet));
             assert!(published == computed, "the status is {computed:?}, but {published:?} is published");
+            assert!(
+                self.requests.status.has_objects_of(&self.core),
+                "other objects are published than there are"
+            );
         }
     }
 
     fn publish(&mut self, applied: AppliedTransaction, accepted: Instant, computed: Duration) {
-        let AppliedTransaction { record, changes, problems, addresses, moves, .. } = applied;
+        let AppliedTransaction { record, changes, problems, states, addresses, moves, .. } = applied;
         self.follow_problems(&problems);
+        let ObjectChanges { put, delete } = &record.objects;
+        let put =
+            put.iter().map(|object| ObjectKey::new(object.kind().shared_name().clone(), object.id().clone()));
+        let delete = delete.iter().map(|(kind, id)| ObjectKey::new(kind.as_str(), id.as_str()));
+        self.unpublished.objects.extend(put.chain(delete));
+        self.unpublished.states.extend(states);
         self.unpublished.problems.push(problems);
         self.unpublished.nodes.extend(changes.keys().cloned());
         self.unpublished.nodes.extend(addresses.keys().cloned());
@@ -741,15 +747,6 @@ impl Worker {
     fn answer(&mut self, query: Query) {
         let core = &self.core;
         match query {
-            Query::Get { kind, which, answer } => {
-                let objects = match which {
-                    Which::One(id) => core.objects().get(&ObjectKey::new(kind, id)).into_iter().collect(),
-                    Which::After(id) => {
-                        core.objects().list_after(&kind, id.as_deref()).take(PAGE).collect::<Vec<_>>()
-                    }
-                };
-                drop(answer.send(objects.into_iter().map(|object| found(core, object)).collect()));
-            }
             Query::List { node, answer } => {
                 let known = core.is_managed(&node);
                 let listing = || Listing {
@@ -787,15 +784,6 @@ impl Worker {
             }
             Query::Watch { wanted, answer } => drop(answer.send(self.fleet.receipts.watch(wanted))),
         }
-    }
-}
-
-fn found(core: &Core, object: &Arc<Object>) -> Found {
-    let (kind, id) = (object.kind(), object.id());
-    Found {
-        object: object.clone(),
-        state: core.state_of(kind.name(), id),
-        problems: core.problems_of(kind.name(), id).map(|problem| problem.text.clone()).collect(),
     }
 }
 

@@ -17,6 +17,9 @@ pub(crate) struct ObjectStatus {
     problems: BTreeSet<Arc<Problem>>,
 }
 
+/// The rows of tables of state that a transaction changes: the table, and the id of the object.
+pub(crate) type ChangedStates = Vec<(TableId, Arc<str>)>;
+
 /// A request of an object that the network currently cannot fulfil.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
@@ -41,7 +44,8 @@ pub struct ProblemChanges {
 
 impl ObjectStatus {
     /// Applies the changes of the tables of state and of `problem`.
-    pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) -> ProblemChanges {
+    pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) -> (ProblemChanges, ChangedStates) {
+        let mut states = ChangedStates::new();
         let delta = |table| committed.delta.tables.get(&table);
         for state in &rules.states {
             let Some(delta) = delta(state.table) else { continue };
@@ -50,6 +54,8 @@ impl ObjectStatus {
                 Some(Value::String(id)) => Some(id.clone()),
                 _ => None,
             };
+            states
+                .extend(delta.delete.iter().chain(&delta.insert).filter_map(id).map(|id| (state.table, id)));
             for id in delta.delete.iter().filter_map(id) {
                 rows.remove(&id);
             }
@@ -61,12 +67,44 @@ impl ObjectStatus {
             changes.new = delta.insert.iter().filter_map(problem).collect();
             changes.gone.sort_unstable();
             changes.new.sort_unstable();
-            for problem in &changes.gone {
-                self.problems.remove(problem);
-            }
-            self.problems.extend(changes.new.iter().cloned());
+            self.change_problems(&changes);
         }
-        changes
+        (changes, states)
+    }
+
+    /// Problems come and go.
+    pub(crate) fn change_problems(&mut self, changes: &ProblemChanges) {
+        for problem in &changes.gone {
+            self.problems.remove(problem);
+        }
+        self.problems.extend(changes.new.iter().cloned());
+    }
+
+    /// Makes one row of a table of state that of another status.
+    pub(crate) fn copy_state(&mut self, from: &ObjectStatus, table: TableId, id: &Arc<str>) {
+        let rows = self.states.entry(table).or_default();
+        match from.states.get(&table).and_then(|rows| rows.get(id)) {
+            Some(row) => drop(rows.insert(id.clone(), row.clone())),
+            None => drop(rows.remove(id)),
+        }
+    }
+
+    /// Whether the rows of the tables of state are those of another status.
+    pub(crate) fn has_states_of(&self, other: &ObjectStatus) -> bool {
+        let rows = |status: &'_ ObjectStatus| -> BTreeMap<TableId, BTreeMap<Arc<str>, Row>> {
+            let filled = status.states.iter().filter(|(_, rows)| !rows.is_empty());
+            filled.map(|(table, rows)| (*table, rows.clone())).collect()
+        };
+        rows(self) == rows(other)
+    }
+
+    /// All rows of the tables of state.
+    pub(crate) fn all_states(&self) -> ChangedStates {
+        let ids = |(table, rows): (&TableId, &BTreeMap<Arc<str>, Row>)| {
+            let table = *table;
+            rows.keys().map(move |id| (table, id.clone())).collect::<Vec<_>>()
+        };
+        self.states.iter().flat_map(ids).collect()
     }
 
     /// The state of an object: the columns of its rows in the tables of state, by name.

@@ -1,12 +1,17 @@
-//! The status of the controller and its switches, which readers get without waiting for the engine thread, however
-//! long its current transaction takes.
+//! The status of the controller and its switches, and the objects with their states, which readers get without waiting for the
+//! engine thread, however long its current transaction takes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::core::{Core, Problem, ProblemChanges};
+use network::{Object, ObjectKey};
+
+use crate::core::{ChangedStates, Core, ObjectStatus, Problem, ProblemChanges};
+use crate::engine::{Found, PAGE, Which};
 use crate::fleet::{Fleet, SwitchStatus};
 use crate::levels::CutOff;
+use crate::rules::Rules;
 
 /// The controller and its switches after the last transaction that took effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,9 +33,13 @@ pub(crate) struct Published(Arc<RwLock<Parts>>);
 #[derive(Debug, Default)]
 struct Parts {
     last_txn: u64,
-    objects: BTreeMap<Arc<str>, usize>,
+    /// By kind and id. Every kind is there.
+    objects: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Object>>>,
+    /// Their states and problems.
+    status: ObjectStatus,
+    /// The names of states.
+    rules: Option<Arc<Rules>>,
     switches: BTreeMap<String, Arc<SwitchStatus>>,
-    problems: BTreeSet<Arc<Problem>>,
     /// What is wrong with the controller itself.
     own: Option<Arc<Problem>>,
 }
@@ -42,6 +51,10 @@ pub(crate) struct Unpublished {
     pub(crate) nodes: BTreeSet<String>,
     /// In the order in which they arose.
     pub(crate) problems: Vec<ProblemChanges>,
+    /// The objects that may differ.
+    pub(crate) objects: Vec<ObjectKey>,
+    /// The rows of tables of state that may differ.
+    pub(crate) states: ChangedStates,
 }
 
 impl Published {
@@ -49,31 +62,83 @@ impl Published {
     pub(crate) fn read(&self, nodes: &BTreeSet<String>) -> Status {
         let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let (switches, problems) = if nodes.is_empty() {
-            let problems = parts.own.iter().chain(&parts.problems).cloned().collect();
+            let problems = parts.own.iter().chain(parts.status.problems()).cloned().collect();
             (parts.switches.values().cloned().collect(), problems)
         } else {
             (nodes.iter().filter_map(|node| parts.switches.get(node)).cloned().collect(), Vec::new())
         };
-        Status { last_txn: parts.last_txn, objects: parts.objects.clone(), switches, problems }
+        let count =
+            |(kind, objects): (&Arc<str>, &BTreeMap<Arc<str>, Arc<Object>>)| (kind.clone(), objects.len());
+        let objects = parts.objects.iter().map(count).collect();
+        Status { last_txn: parts.last_txn, objects, switches, problems }
+    }
+
+    /// Objects of a kind with their states, ordered by id.
+    pub(crate) fn objects(&self, kind: &str, which: &Which) -> Vec<Found> {
+        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let (Some(objects), Some(rules)) = (parts.objects.get(kind), &parts.rules) else { return Vec::new() };
+        let found = |object: &Arc<Object>| {
+            let (kind, id) = (object.kind().name(), object.id());
+            let problems = parts.status.problems_of(kind, id).map(|problem| problem.text.clone()).collect();
+            Found { object: object.clone(), state: parts.status.state_of(kind, id, rules), problems }
+        };
+        match which {
+            Which::One(id) => objects.get(&**id).map(found).into_iter().collect(),
+            Which::After(id) => {
+                let from: Bound<&str> = id.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+                let following = objects.range::<str, _>((from, Bound::Unbounded));
+                following.take(PAGE).map(|(_, object)| found(object)).collect()
+            }
+        }
+    }
+
+    /// Whether these are the objects and the states of the core, to check them in debug builds.
+    pub(crate) fn has_objects_of(&self, core: &Core) -> bool {
+        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let published = parts.objects.values().flat_map(BTreeMap::values);
+        let count = published.clone().count();
+        let present = |object: &&Arc<Object>| {
+            let key = ObjectKey::new(object.kind().shared_name().clone(), object.id().clone());
+            core.objects().get(&key).is_some_and(|present| Arc::ptr_eq(present, object))
+        };
+        published.filter(present).count() == count
+            && core.objects().iter().count() == count
+            && parts.status.has_states_of(core.object_status())
+    }
+
+    /// All rows of the tables of state.
+    pub(crate) fn all_states(&self) -> ChangedStates {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).status.all_states()
     }
 
     /// Publishes what has changed. Takes time in proportion to that.
     pub(crate) fn update(&self, unpublished: &mut Unpublished, core: &Core, fleet: &Fleet) {
-        let Unpublished { nodes, problems } = std::mem::take(unpublished);
+        let Unpublished { nodes, problems, objects, states } = std::mem::take(unpublished);
         let switches: Vec<_> = nodes.into_iter().map(|node| (switch(core, fleet, &node), node)).collect();
         let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        (parts.last_txn, parts.objects, parts.own) = (core.last_txn(), counts(core), own(fleet));
+        (parts.last_txn, parts.own) = (core.last_txn(), own(fleet));
+        parts.rules.get_or_insert_with(|| core.rules().clone());
+        for kind in core.objects().kinds().iter() {
+            parts.objects.entry(kind.shared_name().clone()).or_default();
+        }
+        for key in objects {
+            let of_kind = parts.objects.entry(key.kind.clone()).or_default();
+            match core.objects().get(&key) {
+                Some(object) => drop(of_kind.insert(key.id, object.clone())),
+                None => drop(of_kind.remove(&key.id)),
+            }
+        }
+        for (table, id) in states {
+            parts.status.copy_state(core.object_status(), table, &id);
+        }
         for (status, node) in switches {
             match status {
                 Some(status) => drop(parts.switches.insert(node, Arc::new(status))),
                 None => drop(parts.switches.remove(&node)),
             }
         }
-        for ProblemChanges { new, gone } in problems {
-            for problem in gone {
-                parts.problems.remove(&problem);
-            }
-            parts.problems.extend(new);
+        for changes in problems {
+            parts.status.change_problems(&changes);
         }
     }
 }
@@ -83,7 +148,12 @@ impl Unpublished {
     pub(crate) fn all(core: &Core, fleet: &Fleet) -> Self {
         let new = core.problems().cloned().collect();
         let nodes = fleet.nodes().map(ToOwned::to_owned).collect();
-        Unpublished { nodes, problems: vec![ProblemChanges { new, gone: Vec::new() }] }
+        Unpublished {
+            nodes,
+            problems: vec![ProblemChanges { new, gone: Vec::new() }],
+            objects: core.objects().iter().map(|(key, _)| key).collect(),
+            states: core.object_status().all_states(),
+        }
     }
 }
 

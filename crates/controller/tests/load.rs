@@ -372,3 +372,23 @@ async fn a_stop_does_not_wait_for_a_transaction_that_takes_long() {
     slow.abort();
     closed.open();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d2_objects_are_read_while_a_transaction_is_computed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, gate, begun) = start_gated(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let closed = close(gate).await;
+    let slow = begin_slow(&running, &begun).await;
+    let switches = within(client.get_with_states("switch", None)).await.unwrap();
+    let ids: Vec<_> = switches.iter().map(|(text, state)| (&text[..], state.columns.is_empty())).collect();
+    assert_eq!(ids.len(), 2, "the one that is computed is not there: {ids:?}");
+    assert!(ids.iter().all(|(_, is_empty)| !is_empty), "{ids:?}");
+    let odd = within(client.get("switch", Some("blue"))).await.unwrap();
+    assert_eq!(odd.len(), 1);
+    closed.open();
+    within(slow).await.unwrap().unwrap();
+    assert_eq!(within(client.get("switch", None)).await.unwrap().len(), 3, "an answered request is seen");
+    running.stop().await;
+}

@@ -224,7 +224,7 @@ impl Core {
         // A report with rows that no rule reads is in the record as it came, beside the rows of the transaction.
         let whole = (!self.rules.use_all(&reported)).then(|| reported.clone().into());
         let transaction = self.rules.transaction(reported);
-        let Ran { mut changes, problems, addresses, moves, filled } = self.run(&transaction)?;
+        let Ran { mut changes, problems, states, addresses, moves, filled } = self.run(&transaction)?;
         let before = self.reports.commit(node, state);
         self.refused.retry_later();
         self.places.follow(&mut changes);
@@ -233,6 +233,6 @@ impl Core {
         record.filled = filled;
         record.reports = whole;
         let undo = Undo { reports: vec![(node.to_owned(), before)], ..Undo::default() };
-        Ok(AppliedTransaction { record, changes, problems, addresses, moves, undo: Box::new(undo) })
+        Ok(AppliedTransaction { record, changes, problems, states, addresses, moves, undo: Box::new(undo) })
     }
 }

@@ -9,10 +9,14 @@ use crate::core::{Mended, Scrub};
 
 /// The time from the end of one comparison to the begin of the next. A comparison takes about as long as a start.
 pub(crate) const SCRUB_EVERY: Duration = Duration::from_hours(1);
+/// A comparison that an input interrupts rests so many times as long as it has run. A transaction makes it compare a relation anew, so on a controller
+/// that is never idle for long it would take all idle time and come to no end.
+const RESTS: u32 = 9;
 
 impl Worker {
     /// Compares until all is compared or an input waits, which it returns.
     pub(super) fn scrub(&mut self) -> Result<Option<Input>, EngineError> {
+        let begun = Instant::now();
         while self.scrub_at <= Instant::now() && !self.is_stopped() {
             match self.core.scrub().map_err(failed)? {
                 Scrub::More => {}
@@ -24,6 +28,7 @@ impl Worker {
             }
             let waiting = self.waiting();
             if waiting.is_some() {
+                self.scrub_at = self.scrub_at.max(Instant::now() + begun.elapsed() * RESTS);
                 return Ok(waiting);
             }
         }
@@ -44,6 +49,9 @@ impl Worker {
         self.unpublished.nodes.extend(nodes);
         self.follow_problems(&problems);
         self.unpublished.problems.push(problems);
+        // Those that are gone, and those that are new.
+        self.unpublished.states = self.requests.status.all_states();
+        self.unpublished.states.extend(self.core.object_status().all_states());
         self.publish_status();
     }
 }

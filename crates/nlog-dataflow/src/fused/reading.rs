@@ -4,7 +4,7 @@
 //! that are stored nowhere are derived again, by running the rules of the relation over all rows.
 
 use nlog_data::{Role, TableId};
-use nlog_plan::query::RelationId;
+use nlog_plan::query::{Joins, RelationId};
 
 use super::delta::{Delta, Diff, TooMany};
 use super::engine::{State, one_row};
@@ -110,15 +110,41 @@ impl State {
         inputs: &dyn Fn(TableId) -> Delta,
         out: &mut Delta,
     ) -> Result<Vec<(Symbol, Diff)>, Refusal> {
-        let plan = &self.plan.rules[rule];
-        let joins = if part == 0 { &plan.body } else { &plan.failures[part - 1] };
-        let is_after = view == View::After;
-        let full = &joins.pipelines[joins.full];
-        let mut pipeline = Pipeline::new(full, |_| is_after, Moves::none(full), &self.symbols);
+        let (mut pipeline, rows) = self.begin_rule(rule, part, view, inputs)?;
+        self.run_over(rule, &mut pipeline, &rows, out)
+    }
+
+    /// The pipeline of a rule's body (part 0), or of one of its parts for failures, that begins with all rows of an atom, and these rows.
+    pub(crate) fn begin_rule(
+        &self,
+        rule: usize,
+        part: usize,
+        view: View,
+        inputs: &dyn Fn(TableId) -> Delta,
+    ) -> Result<(Pipeline, Delta), Refusal> {
+        let joins = self.joins_of(rule, part);
+        let (is_after, full) = (view == View::After, &joins.pipelines[joins.full]);
+        let pipeline = Pipeline::new(full, |_| is_after, Moves::none(full), &self.symbols);
         let rows = match pipeline.atom {
             Some(atom) => self.rows_that_fit(joins.atoms[atom], view, &pipeline.fit, inputs)?,
             None => one_row(),
         };
+        Ok((pipeline, rows))
+    }
+
+    fn joins_of(&self, rule: usize, part: usize) -> &Joins {
+        let plan = &self.plan.rules[rule];
+        if part == 0 { &plan.body } else { &plan.failures[part - 1] }
+    }
+
+    /// Runs a pipeline of a rule over rows. Adds the results to `out`, and returns the failures with their counts.
+    pub(crate) fn run_over(
+        &self,
+        rule: usize,
+        pipeline: &mut Pipeline,
+        rows: &Delta,
+        out: &mut Delta,
+    ) -> Result<Vec<(Symbol, Diff)>, Refusal> {
         let (mut too_many, mut failures) = (false, Vec::new());
         let (symbols, indexes) = (&self.symbols, &self.indexes);
         let (failed, too) = (&mut failures, &mut too_many);
@@ -133,7 +159,7 @@ impl State {
             rule: self.rules[rule].id,
             running: None,
         };
-        pipeline.run(&rows, &mut context);
-        if too_many { Err(Refusal::TooMany(plan.head)) } else { Ok(failures) }
+        pipeline.run(rows, &mut context);
+        if too_many { Err(Refusal::TooMany(self.rules[rule].head)) } else { Ok(failures) }
     }
 }

@@ -16,12 +16,11 @@ use nlog_plan::query::{Plan, RelationId};
 
 use super::Engine;
 use super::delta::{Delta, Diff};
-use super::engine::{State, one_row};
+use super::engine::State;
 use super::errors::Refusal;
 use super::groups::Groups;
 use super::output::Output;
-use super::pipeline::{Context, Pipeline};
-use super::placement::Moves;
+use super::pipeline::Pipeline;
 use super::relation::Counts;
 use super::trace::{Trace, View};
 use super::watch::hash_of;
@@ -59,7 +58,7 @@ impl Sum {
 }
 
 /// The progress of a scrub.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Scrub {
     /// The relation that is compared.
     relation: usize,
@@ -68,18 +67,26 @@ pub(super) struct Scrub {
 }
 
 /// The progress of one relation.
-#[derive(Debug)]
 struct Begun {
     basis: Basis,
     /// The rules of the relation that are left, the next one last.
     rules: Vec<usize>,
-    /// The rows with which the pipeline of the current rule begins, and the number of those it has had.
-    current: Option<(usize, Delta, usize)>,
+    current: Option<Current>,
     /// What the rules derive: the rows as the relation keeps them, and by index those of its indexes.
     rows: Sum,
     indexes: Vec<Sum>,
     /// The tuples of the groups of the current rule.
     tuples: Sum,
+}
+
+/// The progress of one rule.
+struct Current {
+    rule: usize,
+    pipeline: Pipeline,
+    /// The rows with which the pipeline begins.
+    rows: Delta,
+    /// The number of those it has had.
+    at: usize,
 }
 
 /// The state that a comparison is about. Another one makes it begin anew.
@@ -230,67 +237,34 @@ impl State {
 
     /// Compares a further part of a relation.
     fn scrub_relation(&self, relation: usize, begun: &mut Begun, inputs: Rows<'_>) -> Result<Part, Refusal> {
-        if let Some((rule, rows, at)) = begun.current.take() {
-            let next = (at + ROWS).min(rows.len());
-            self.scrub_rows(rule, &rows, at..next, begun)?;
-            if next < rows.len() {
-                begun.current = Some((rule, rows, next));
+        if let Some(mut current) = begun.current.take() {
+            self.scrub_rows(&mut current, begun)?;
+            if current.at < current.rows.len() {
+                begun.current = Some(current);
                 return Ok(Part::More);
             }
-            return Ok(self.end_of_rule(rule, begun));
+            return Ok(self.end_of_rule(current.rule, begun));
         }
         if let Some(rule) = begun.rules.pop() {
             begun.tuples = Sum::default();
-            begun.current = Some((rule, self.start_of_rule(rule, inputs)?, 0));
+            let (pipeline, rows) = self.begin_rule(rule, 0, View::Before, inputs)?;
+            begun.current = Some(Current { rule, pipeline, rows, at: 0 });
             return Ok(Part::More);
         }
         self.end_of_relation(relation, begun, inputs)
     }
 
-    /// The rows with which the pipeline for all rows of a rule begins.
-    fn start_of_rule(&self, rule: usize, inputs: Rows<'_>) -> Result<Delta, Refusal> {
-        let joins = &self.plan.rules[rule].body;
-        let full = &joins.pipelines[joins.full];
-        let pipeline = Pipeline::new(full, |_| false, Moves::none(full), &self.symbols);
-        match pipeline.atom {
-            Some(atom) => self.rows_that_fit(joins.atoms[atom], View::Before, &pipeline.fit, inputs),
-            None => Ok(one_row()),
-        }
-    }
-
     /// Runs a rule over some of its first rows.
-    fn scrub_rows(
-        &self,
-        rule: usize,
-        rows: &Delta,
-        range: std::ops::Range<usize>,
-        begun: &mut Begun,
-    ) -> Result<(), Refusal> {
-        let joins = &self.plan.rules[rule].body;
-        let full = &joins.pipelines[joins.full];
+    fn scrub_rows(&self, current: &mut Current, begun: &mut Begun) -> Result<(), Refusal> {
+        let Current { rule, pipeline, rows, at } = current;
+        let (rule, next) = (*rule, (*at + ROWS).min(rows.len()));
         let mut part = Delta::new(rows.width());
-        range.for_each(|at| part.push(rows.row(at), rows.diff(at)));
+        (*at..next).for_each(|at| part.push(rows.row(at), rows.diff(at)));
+        *at = next;
         let head = self.rules[rule].head.0 as usize;
         let groups = self.rules[rule].groups.as_ref();
         let mut out = Delta::new(groups.map_or(self.relations[head].columns, Groups::width));
-        let (mut too_many, mut failures) = (false, Vec::new());
-        let (symbols, indexes) = (&self.symbols, &self.indexes);
-        let (failed, too) = (&mut failures, &mut too_many);
-        let mut context = Context {
-            symbols,
-            indexes,
-            out: &mut out,
-            failures: failed,
-            too_many: too,
-            me: 0,
-            peers: 1,
-            rule: self.rules[rule].id,
-            running: None,
-        };
-        Pipeline::new(full, |_| false, Moves::none(full), symbols).run(&part, &mut context);
-        if too_many {
-            return Err(Refusal::TooMany(self.rules[rule].head));
-        }
+        self.run_over(rule, pipeline, &part, &mut out)?;
         if groups.is_some() {
             out.rows().for_each(|(tuple, count)| begun.tuples.add_words(tuple.iter().copied(), count));
         } else {
