@@ -6,7 +6,7 @@
 //! In reading order: [`measure`], [`meter`], [`process`], [`report`] (the table), [`engine`], [`inside`] (the engine inside timely), then a module for each comparison: [`figure6`] (a
 //! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
 //! (other engines), [`network`] (the network's own rules), [`first_packet`] (what ACLs cost a switch), [`daemon`] (memory of a whole controller), [`push`], [`hostile`] (a
-//! controller under attack), [`texts`], [`program`] and its generator [`nvp`].
+//! controller under attack), [`waits`] (how long others wait), [`texts`], [`program`] and its generator [`nvp`].
 
 mod daemon;
 mod datalog;
@@ -27,6 +27,7 @@ mod push;
 mod recorded;
 mod report;
 mod texts;
+mod waits;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -145,6 +146,8 @@ enum Bench {
         #[arg(long, default_value_t = 30)]
         seconds: u64,
     },
+    /// How long others wait for a status and an object: beside the worst transaction, explanations, hosts that lie
+    Waits,
     /// A program of NVP's size: checked, checked again after an edit, run until the first delta
     Program,
     /// Everything
@@ -270,6 +273,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         Bench::Hostile { seconds } => hostile::print(Duration::from_secs(*seconds)),
+        Bench::Waits => waits::print(),
         Bench::Program => program::figures(arguments.seed, arguments.runs),
         Bench::All => {
             print_lines(&arguments, &Bench::Engine)?;

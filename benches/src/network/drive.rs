@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use controller::core::{RULE_ROWS, most_of};
 use network::{Kinds, ObjectStore};
-use nlog_data::{ColumnTransaction, Delta, Evaluator as _, Schema, TableId, Value};
+use nlog_data::{Bound, ColumnTransaction, Delta, Evaluator as _, Schema, TableId, Value};
 use nlog_dataflow::Options;
 use nlog_dataflow::fused::{Engine as Fused, RawDelta};
 use nlog_hooks::Hooked;
@@ -103,6 +104,9 @@ impl Driver {
 
         let clock = Clock::start();
         let transaction = step.transaction(&mut store, &schema)?;
+        // What the controller accepts as one request, by default.
+        let most = most_of(RULE_ROWS, transaction.values());
+        engine.bound(Bound { most, ..Bound::default() });
         let columns = ColumnTransaction::from_rows(&transaction)?;
         drop(transaction);
         let (took, cpu, peak_mib, loaded) = engine.commit_columns_by(&columns, |engine, columns| {

@@ -52,6 +52,8 @@ pub(crate) struct Api {
     parsers: Arc<Semaphore>,
     aside: Aside,
     turns: Turns,
+    /// Those of answers that wait for the engine thread. They hold up no others.
+    engine_turns: Turns,
     surveys: Surveys,
 }
 
@@ -64,6 +66,7 @@ impl Api {
             parsers: Arc::new(Semaphore::new(PARSERS)),
             aside: Aside::default(),
             turns: Turns::default(),
+            engine_turns: Turns::default(),
             surveys: Surveys::default(),
         }
     }
@@ -207,7 +210,7 @@ impl pb::controller_server::Controller for Api {
     ) -> Result<Response<Self::ListFlowsStream>, Status> {
         let account = account(request.extensions());
         let node = request.into_inner().node;
-        let turn = self.turns.next(&account).await?;
+        let turn = self.engine_turns.next(&account).await?;
         let listing = self.engine.list(node.clone()).await.map_err(stopping)?;
         let listing = listing
             .ok_or_else(|| Status::not_found(format!("transport node {} does not exist", cut(&node))))?;
@@ -222,7 +225,7 @@ impl pb::controller_server::Controller for Api {
     ) -> Result<Response<Self::ListLogicalFlowsStream>, Status> {
         let account = account(request.extensions());
         let id = request.into_inner().id;
-        let turn = self.turns.next(&account).await?;
+        let turn = self.engine_turns.next(&account).await?;
         let flows = self.engine.logical_flows(id.clone()).await.map_err(stopping)?;
         let flows = flows.ok_or_else(|| no_logical_flows(&id))?;
         all_at_once(account, turn, move || logical_messages(&flows)).await
@@ -274,7 +277,7 @@ impl pb::controller_server::Controller for Api {
             ("", "") => Counted::Network,
             _ => Counted::Object(self.kind(&kind)?, id),
         };
-        let turn = self.turns.next(&account).await?;
+        let turn = self.engine_turns.next(&account).await?;
         let counting = self.engine.counting(of).await.map_err(stopping)?;
         let planned = tokio::task::spawn_blocking(move || counting.plan());
         let plan = planned.await.map_err(|error| Status::internal(error.to_string()))?;
@@ -293,7 +296,7 @@ impl pb::controller_server::Controller for Api {
     ) -> Result<Response<Self::ListRoutesStream>, Status> {
         let account = account(request.extensions());
         let router = request.into_inner().router;
-        let turn = self.turns.next(&account).await?;
+        let turn = self.engine_turns.next(&account).await?;
         let routes = self.engine.routes(router.clone()).await.map_err(stopping)?;
         let routes = routes.map_err(|why| match why {
             NoRouter::Object => Status::not_found(format!("router {} does not exist", cut(&router))),

@@ -80,7 +80,7 @@ const BYTES: u64 = 1 << 30;
 const BYTES_OF_VALUE: u64 = 4 << 10;
 
 /// The most that rules may make of a transaction that gives so many values.
-pub(crate) fn most_of(rule_rows: u64, values: u64) -> Most {
+pub fn most_of(rule_rows: u64, values: u64) -> Most {
     Most {
         rows: rule_rows.saturating_add(values.saturating_mul(ROWS_OF_VALUE)),
         bytes: BYTES.saturating_add(values.saturating_mul(BYTES_OF_VALUE)),

@@ -381,13 +381,23 @@ async fn d2_objects_are_read_while_a_transaction_is_computed() {
     apply(&mut client, NETWORK).await.unwrap();
     let closed = close(gate).await;
     let slow = begin_slow(&running, &begun).await;
+    // Questions that wait for the engine, of more connections than may ask at a time.
+    let mut asked = Vec::new();
+    for _ in 0..12 {
+        let mut client = running.client().await;
+        asked.push(tokio::spawn(async move { client.flows("hv1").await }));
+    }
     let switches = within(client.get_with_states("switch", None)).await.unwrap();
     let ids: Vec<_> = switches.iter().map(|(text, state)| (&text[..], state.columns.is_empty())).collect();
     assert_eq!(ids.len(), 2, "the one that is computed is not there: {ids:?}");
     assert!(ids.iter().all(|(_, is_empty)| !is_empty), "{ids:?}");
     let odd = within(client.get("switch", Some("blue"))).await.unwrap();
     assert_eq!(odd.len(), 1);
+    assert!(asked.iter().all(|asked| !asked.is_finished()));
     closed.open();
+    for asked in asked {
+        within(asked).await.unwrap().unwrap();
+    }
     within(slow).await.unwrap().unwrap();
     assert_eq!(within(client.get("switch", None)).await.unwrap().len(), 3, "an answered request is seen");
     running.stop().await;
