@@ -76,7 +76,7 @@ pub struct SwitchStatus {
     pub vifs: usize,
     /// The number of flow mods that the last synchronisation after a connection sent.
     pub sync_flow_mods: Option<usize>,
-    /// The number of flows and groups changed by others, as found since the driver was started.
+    /// The number of flows and groups changed by others, and of rows of the database changed without a notification, as found since the driver was started.
     pub foreign_changes: usize,
     /// The last change by others and the time at which it was found; empty if there is none.
     pub last_foreign_change: String,
@@ -503,6 +503,7 @@ impl Fleet {
             Event::ForeignChanges { count, first, repair_in } => {
                 switch.changed_by_others(count, &first, repair_in);
             }
+            Event::MissedChanges { count, last } => switch.found_changes(count, &last),
             Event::Repaired { flow_mods } => {
                 info!(switch = node, flow_mods, "changes of others are undone");
                 switch.faults.foreign = None;

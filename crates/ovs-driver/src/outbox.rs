@@ -98,6 +98,13 @@ impl Kept {
                 }
                 _ => true,
             }),
+            Event::MissedChanges { count, .. } => self.events.retain(|event| match event {
+                Event::MissedChanges { count: before, .. } => {
+                    *count += *before;
+                    false
+                }
+                _ => true,
+            }),
             Event::Withheld { .. } => self.events.retain(|event| !matches!(event, Event::Withheld { .. })),
             Event::Failed { .. } => self.events.retain(|event| !matches!(event, Event::Failed { .. })),
             Event::Refused { txn: None, .. } => {

@@ -517,7 +517,6 @@ impl Session {
         let barrier = first + count;
         let mut errors = Errors { first, batch, steps, refused: Vec::new(), other: None };
         let mut left = (first..barrier).zip(steps);
-        let mut barrier_sent = false;
         let mut unsent = Vec::new();
         let feed = |out: &mut BytesMut| {
             let start = out.len();
@@ -529,13 +528,13 @@ impl Session {
                                 .push(RefusedChange { place: step.place(batch), reason: error.to_string() });
                         }
                     }
-                    None if barrier_sent => return,
                     None => {
                         wire::put_short(out, kind::BARRIER_REQUEST, barrier, []);
-                        barrier_sent = true;
+                        return true;
                     }
                 }
             }
+            false
         };
         let observer = &self.observer;
         self.connection

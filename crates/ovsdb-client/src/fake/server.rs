@@ -303,6 +303,7 @@ impl Connection {
                 message = json!({"id": WRONG_ID, "result": [], "error": null});
             }
             Fault::WrongId => set(&mut message, "id", json!(WRONG_ID)),
+            Fault::Swallow => return Ok(()),
             Fault::Late(late) => tokio::time::sleep(late).await,
             Fault::StallMidMessage => {
                 let text = message.to_string();
