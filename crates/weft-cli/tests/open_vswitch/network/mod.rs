@@ -18,6 +18,7 @@ mod live_migration;
 mod logging;
 mod migration;
 mod random_migrations;
+mod remote_host;
 mod routers;
 mod sockets;
 mod stacks;
