@@ -85,6 +85,11 @@ pub enum Event {
         /// One of them, as text.
         last: String,
     },
+    /// The switch has sent these frames as often as they are to be sent. Undelivered events of this kind are added up.
+    Announced {
+        /// The names of the frames.
+        names: BTreeSet<String>,
+    },
     /// The switch belongs to another transport node or to another controller ([`Config::owner`](crate::Config::owner)), and the
     /// driver writes nothing to it.
     Withheld {

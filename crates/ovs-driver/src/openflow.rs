@@ -114,7 +114,7 @@ enum What {
     /// Read the flows of this table, for somebody else.
     TableFlows(u8, oneshot::Sender<Result<Vec<SeenFlow>, ReadError>>),
     /// Send these frames.
-    Send(Vec<Frame>),
+    Send(Vec<Frame>, oneshot::Sender<()>),
 }
 
 /// The handle of those who only read from the switch.
@@ -164,9 +164,9 @@ impl Reader {
         self.requests.send(request).await.map_err(|_| ReadError::Lost)
     }
 
-    /// Sends the frames of the intent for ever. If there is no connection when the time of one comes, its series begins again after the next
-    /// connection.
-    pub(crate) async fn send_frames(self, intent: Arc<Shared>) {
+    /// Sends the frames of the intent for ever, and reports those that are done. If there is no connection when the time of one comes, or the
+    /// switch does not confirm it, its series begins again after the next connection.
+    pub(crate) async fn send_frames(self, intent: Arc<Shared>, outbox: Arc<Outbox>) {
         loop {
             intent.frame_is_due().await;
             let Ok(connection) = self.connection() else {
@@ -174,9 +174,18 @@ impl Reader {
                 continue;
             };
             let frames = intent.lock().frames.take_due(tokio::time::Instant::now());
-            let request = Request { connection, what: What::Send(frames) };
+            let (reply, sent) = oneshot::channel();
+            let request = Request { connection, what: What::Send(frames, reply) };
             // The send fails only while the driver ends.
             let _ = self.requests.send(request).await;
+            if sent.await.is_err() {
+                intent.lock().frames.interrupted();
+                continue;
+            }
+            let names = intent.lock().frames.confirmed();
+            if !names.is_empty() {
+                outbox.put(Event::Announced { names });
+            }
         }
     }
 }
@@ -427,7 +436,11 @@ impl Keeper {
                 Some(Request { what: What::TableFlows(table, reply), .. }) => {
                     session.table_flows(table).await.map(|flows| drop(reply.send(flows)))
                 }
-                Some(Request { what: What::Send(frames), .. }) => session.send_frames(&frames).await,
+                Some(Request { what: What::Send(frames, reply), .. }) => {
+                    session.send_frames(&frames).await.map(|()| {
+                        let _ = reply.send(());
+                    })
+                }
                 None => std::future::pending().await,
             };
             session.release();
