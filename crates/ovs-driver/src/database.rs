@@ -285,6 +285,7 @@ impl Watcher {
         let mut put_aside = None;
         let identity = self.identity.clone();
         let mut comparisons = identity.changes();
+        // What is done is in memory of its own: the task waits nearly all the time.
         loop {
             let retry = connected && (self.bridge_problem.is_some() || self.withheld.is_some());
             let may_listen_later = connected && !retry && self.is_silent();
@@ -301,7 +302,7 @@ impl Watcher {
                         // One look at the whole bridge serves for all changes that wait.
                         put_aside = std::iter::from_fn(|| events.try_recv().ok())
                             .find(|event| !matches!(event, ClientEvent::Changes(_)));
-                        self.look().await;
+                        Box::pin(self.look()).await;
                         self.report(std::mem::take(&mut fresh));
                     }
                     Some(ClientEvent::Disconnected { why }) => {
@@ -316,18 +317,18 @@ impl Watcher {
                 () = self.report_again.notified() => if connected { self.report(false) },
                 () = self.lock_lost.notified() => if connected {
                     self.has_lock = false;
-                    self.look().await;
+                    Box::pin(self.look()).await;
                     self.report(false);
                 },
                 // A switch that cannot listen, because its address is not there yet, tries again when its database changes.
-                () = tokio::time::sleep(LISTEN_AGAIN), if may_listen_later => self.until_in_force().await,
+                () = tokio::time::sleep(LISTEN_AGAIN), if may_listen_later => Box::pin(self.until_in_force()).await,
                 () = comparisons.next(), if retry || may_listen_later => {
-                    self.look().await;
+                    Box::pin(self.look()).await;
                     self.report(false);
                 }
-                () = tokio::time::sleep_until(self.scrub_at), if connected => self.scrub().await,
+                () = tokio::time::sleep_until(self.scrub_at), if connected => Box::pin(self.scrub()).await,
                 () = tokio::time::sleep(self.timing.backoff_max), if retry => {
-                    self.look().await;
+                    Box::pin(self.look()).await;
                     self.report(false);
                 }
             }

@@ -163,7 +163,8 @@ impl Driver {
                     self.database.report_again();
                 }
             }
-            let pass = self.correct().await;
+            // In memory of its own: the driver waits nearly all the time.
+            let pass = Box::pin(self.correct()).await;
             self.report_refused_total();
             self.confirm();
             if pass == Pass::Again {

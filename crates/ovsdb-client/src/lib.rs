@@ -46,6 +46,7 @@
     )
 )]
 
+mod collections;
 pub mod connection;
 pub mod events;
 pub mod fake;
@@ -61,6 +62,7 @@ mod text;
 pub mod transact;
 pub mod value;
 
+pub use collections::{Atoms, Pairs};
 pub use connection::{Options, SessionError};
 pub use events::Event;
 pub use peer_connection::{Dial, Endpoint, EndpointError};

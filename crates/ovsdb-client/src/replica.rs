@@ -383,10 +383,8 @@ impl RowReader<'_> {
 
     /// A whole row. Columns that are left out have their defaults.
     fn whole<'a>(&self, columns: impl IntoIterator<Item = (String, &'a str)>) -> Result<Row, ReplicaError> {
-        let mut row = Row::new(self.table.clone());
-        for (column, column_type) in self.columns {
-            row.set(column.clone(), column_type.default_datum());
-        }
+        let defaults = self.columns.iter().map(|(column, kind)| (column.clone(), kind.default_datum()));
+        let mut row = Row::sorted(self.table.clone(), defaults.collect());
         for (column, notation) in columns {
             let (name, column_type) = self.column(&column, notation)?;
             row.set(name, self.decode(&column, column_type, notation)?);

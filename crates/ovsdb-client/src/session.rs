@@ -33,7 +33,7 @@ use comparison::Comparison;
 #[derive(Debug, Clone)]
 pub struct Client {
     database: Arc<str>,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<Box<Command>>,
     replica: Arc<RwLock<Replica>>,
     layout: Arc<RwLock<Arc<Layout>>>,
     version: watch::Receiver<u64>,
@@ -256,7 +256,7 @@ impl Client {
     }
 
     async fn command(&self, what: What, caller: Caller) -> Result<(), TransactError> {
-        self.commands.send(Command { what, caller }).await.map_err(|_| ended())
+        self.commands.send(Box::new(Command { what, caller })).await.map_err(|_| ended())
     }
 }
 
@@ -270,7 +270,7 @@ struct Session {
     database: Arc<str>,
     monitor: MonitorSpec,
     options: Options,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<Box<Command>>,
     outbox: Outbox,
     replica: Arc<RwLock<Replica>>,
     layout: Arc<RwLock<Arc<Layout>>>,
@@ -309,7 +309,8 @@ impl Session {
     async fn run(mut self) {
         let mut reconnect = Reconnect::new(self.options.backoff_min, self.options.backoff_max);
         loop {
-            let why = match self.connect_in_time().await {
+            // In memory of its own: the task waits nearly all the time.
+            let why = match Box::pin(self.connect_in_time()).await {
                 Ok(served) => {
                     tracing::debug!(endpoint = %self.endpoint, "connected");
                     reconnect.connected();
@@ -434,7 +435,7 @@ impl Session {
                 }
                 command = self.commands.recv(), if served.connection.unsent() < UNSENT_BYTES_MAX => {
                     let Some(command) = command else { return Err(Ended) };
-                    if let Err(error) = self.ask(&mut served, command) {
+                    if let Err(error) = self.ask(&mut served, *command) {
                         break error;
                     }
                 }

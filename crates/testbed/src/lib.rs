@@ -218,9 +218,10 @@ impl Testbed {
         let kind = rules.host_kind().context("the built-in rules say nothing of hosts")?;
         for link in self.lab()?.management_links()? {
             let host = link.host();
-            let (ovsdb, openflow) = match self.settings.remote {
-                true => (link.ovsdb_endpoint(), link.openflow_endpoint()),
-                false => (host.ovsdb_endpoint(), host.openflow_endpoint()),
+            let (ovsdb, openflow) = if self.settings.remote {
+                (link.ovsdb_endpoint(), link.openflow_endpoint())
+            } else {
+                (host.ovsdb_endpoint(), host.openflow_endpoint())
             };
             let _ = write!(
                 text,

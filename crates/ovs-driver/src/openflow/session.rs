@@ -521,17 +521,12 @@ impl Session {
         let feed = |out: &mut BytesMut| {
             let start = out.len();
             while out.len() - start < CHUNK_BYTES {
-                match left.next() {
-                    Some((xid, step)) => {
-                        if let Err(error) = put(out, xid, *step) {
-                            unsent
-                                .push(RefusedChange { place: step.place(batch), reason: error.to_string() });
-                        }
-                    }
-                    None => {
-                        wire::put_short(out, kind::BARRIER_REQUEST, barrier, []);
-                        return true;
-                    }
+                let Some((xid, step)) = left.next() else {
+                    wire::put_short(out, kind::BARRIER_REQUEST, barrier, []);
+                    return true;
+                };
+                if let Err(error) = put(out, xid, *step) {
+                    unsent.push(RefusedChange { place: step.place(batch), reason: error.to_string() });
                 }
             }
             false
