@@ -18,16 +18,16 @@ use network::{Batch, ChangeSet, ObjectError, ObjectKey, ObjectStore, Outcome, Ro
 use nlog_data::{
     Bound, Cancel, CommitError, Evaluator, Memories, Most, Progress, Stopped, Transaction, TransactionError,
 };
-use ovs_driver::{Changes, Desired};
+use ovs_driver::{Changes, Desired, Frame};
 use serde_json::{Map, Value as Json};
 
+use crate::announcements::Announcements;
 use crate::beside::{Beside, Kept};
 use crate::concerned::{Concerned, Search};
 use crate::derived::{Derived, DesiredStates, Ran, run, take_in};
 use crate::drops::DropCauses;
 use crate::flood_drops::{FloodMeters, Metered};
 use crate::flow_counts::CountedFlows;
-use crate::homes::FormerPlaces;
 pub use crate::homes::Moves;
 use crate::input_rows::{managed_rows, objects_rows};
 use crate::learned::LearnedPlaces;
@@ -35,7 +35,7 @@ pub(crate) use crate::object_status::{ChangedStates, ObjectStatus};
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
 use crate::provenance::Provenance;
-use crate::record::{NewRecord, ObjectChanges, Record, UPGRADE, rfc3339};
+use crate::record::{AnnouncementChanges, NewRecord, ObjectChanges, Record, UPGRADE, rfc3339};
 pub use crate::refused_reports::Verdict;
 use crate::refused_reports::{Entry, RefusedReports};
 use crate::reports::{NodeReport, Reports};
@@ -58,7 +58,7 @@ pub struct Core {
     /// The desired state by transport node. Nodes without any are absent.
     desired: DesiredByNode,
     derived: Derived,
-    places: FormerPlaces,
+    announcements: Announcements,
     /// What hooks remembered before the first transaction, for its record: facts can want numbers too.
     unrecorded: Memories,
     last_txn: u64,
@@ -93,6 +93,14 @@ struct NodeDesired {
     state: Arc<Desired>,
     /// The number of its groups, maintained as buckets are added and deleted.
     groups: usize,
+}
+
+/// What a driver begins with.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) desired: Arc<Desired>,
+    /// The announcements under way.
+    pub(crate) announcing: BTreeMap<String, Frame>,
 }
 
 /// The desired states of switches, by transport node.
@@ -239,7 +247,8 @@ impl Core {
         history: History,
         now: SystemTime,
     ) -> Result<(Core, Option<Record>), RestoreError> {
-        let Restored { objects, reports, rows, memories, last_txn } = history.finish(rules.kinds())?;
+        let Restored { objects, reports, rows, memories, announcing, last_txn } =
+            history.finish(rules.kinds())?;
         let mut all = objects_rows(&objects, &rules);
         all.add(reports.rows());
         let all = rules.transaction(all);
@@ -273,11 +282,13 @@ impl Core {
                 reports: None,
                 filled: None,
                 memory,
+                announcements: AnnouncementChanges::default(),
                 observation: false,
             }
         });
         let last_txn = last_txn + u64::from(correction.is_some());
-        let (refused, desired, places, beside) = Default::default();
+        let (refused, desired, beside) = Default::default();
+        let announcements = Announcements::resumed(announcing, &changes);
         let mut core = Core {
             evaluator,
             rules,
@@ -287,7 +298,7 @@ impl Core {
             beside,
             desired,
             derived,
-            places,
+            announcements,
             unrecorded,
             last_txn,
             rule_rows: RULE_ROWS,
@@ -350,6 +361,16 @@ impl Core {
     /// The desired state of a transport node's switch.
     pub fn desired(&self, node: &str) -> Arc<Desired> {
         self.desired.get(node).map(|desired| desired.state.clone()).unwrap_or_default()
+    }
+
+    /// What a driver of a transport node's switch begins with: the desired state, and what is to be announced.
+    pub(crate) fn given(&self, node: &str) -> Given {
+        Given { desired: self.desired(node), announcing: self.announcements.of(node) }
+    }
+
+    /// The switch of a transport node has announced these as often as they are to be.
+    pub fn announced(&mut self, node: &str, names: &BTreeSet<String>) {
+        self.announcements.end(node, names);
     }
 
     /// The size of the desired state of a transport node's switch. Takes constant time.
@@ -518,9 +539,10 @@ impl Core {
             undo.adopted.push((node, port));
         }
         self.refused.retry_later();
-        self.places.follow(&mut changes);
+        let announcements = self.announcements.follow(&mut changes);
         self.change_desired(&changes);
         let mut record = self.record(transaction, by, now);
+        record.announcements = announcements;
         record.filled = filled;
         record.objects = ObjectChanges::of(&objects);
         record.reports = (!self.rules.use_all(&reported)).then(|| reported.into());
@@ -539,8 +561,9 @@ impl Core {
     pub fn undo(&mut self, applied: AppliedTransaction) -> Result<(), CoreError> {
         let AppliedTransaction { record, undo, .. } = applied;
         let Undo { objects, reports, refused, beside, adopted } = *undo;
-        let Record { txn, insert, delete, memory, .. } = record;
+        let Record { txn, insert, delete, memory, announcements, .. } = record;
         let ran = self.undo_rows(&self.rules.transaction(Rows { insert, delete }))?;
+        self.announcements.undo(&ran.changes, announcements);
         self.change_desired(&ran.changes);
         self.unrecorded = memory;
         self.objects.commit(&objects.inverse());
@@ -581,8 +604,22 @@ impl Core {
         let Origin { by, peer } = origin;
         let (objects, labels, reports, filled) = (ObjectChanges::default(), Vec::new(), None, None);
         let memory = std::mem::take(&mut self.unrecorded);
-        let observation = false;
-        Record { txn, at, by, peer, insert, delete, objects, labels, reports, filled, memory, observation }
+        let (announcements, observation) = (AnnouncementChanges::default(), false);
+        Record {
+            txn,
+            at,
+            by,
+            peer,
+            insert,
+            delete,
+            objects,
+            labels,
+            reports,
+            filled,
+            memory,
+            announcements,
+            observation,
+        }
     }
 
     /// The rows of the last reports of these switches, to be deleted.

@@ -194,7 +194,7 @@ impl Daemon {
                 let mut fleet = Fleet::new(conventions, drivers, runtime.clone(), event_sender, patience);
                 fleet.belongs_to(start);
                 fleet.identify(journal.identity());
-                fleet.start(core.addresses(), |node| core.desired(node));
+                fleet.start(core.addresses(), |node| core.given(node));
                 Worker::new(core, journal, fleet, requests, events)
             });
             match prepared {

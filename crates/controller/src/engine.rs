@@ -741,7 +741,7 @@ impl Worker {
         self.fleet.receipts.add(Receipt { txn, by, at, accepted, computed, journalled, switches });
         // A driver that starts now receives the whole desired state, including this transaction.
         let core = &self.core;
-        self.fleet.commit(txn, &addresses, |node| core.desired(node));
+        self.fleet.commit(txn, &addresses, |node| core.given(node));
     }
 
     fn answer(&mut self, query: Query) {

@@ -4,19 +4,17 @@
 //! switch is connected or not. It merges changes, so nothing is queued for an offline switch; it sends the difference when
 //! the switch reconnects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openflow_rs::Match;
-use ovs_driver::{
-    Channel, Desired, Event, FlowCount, FlowKey, MeterCount, Owner, ReadError, Rejection, SeenFlow,
-};
+use ovs_driver::{Channel, Event, FlowCount, FlowKey, MeterCount, Owner, ReadError, Rejection, SeenFlow};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
-use crate::core::{AddressChanges, DesiredCounts, SwitchAddress};
+use crate::core::{AddressChanges, DesiredCounts, Given, SwitchAddress};
 use crate::lasting::Lasting;
 use crate::levels::{Link, Moment, Patience};
 use crate::receipt::{Progress, Receipts};
@@ -76,7 +74,7 @@ pub struct SwitchStatus {
     pub vifs: usize,
     /// The number of flow mods that the last synchronisation after a connection sent.
     pub sync_flow_mods: Option<usize>,
-    /// The number of flows and groups changed by others, as found since the driver was started.
+    /// The number of flows and groups changed by others, and of rows of the database changed without a notification, as found since the driver was started.
     pub foreign_changes: usize,
     /// The last change by others and the time at which it was found; empty if there is none.
     pub last_foreign_change: String,
@@ -105,7 +103,16 @@ pub(crate) struct Fleet {
     faults: Lasting<SwitchFault>,
     start: Option<Start>,
     owner: Option<Arc<Owner>>,
+    announced: Vec<(String, BTreeSet<String>)>,
     pub(crate) receipts: Receipts,
+}
+
+/// Gives a driver what it begins with.
+fn give(driver: &dyn Driver, Given { desired, announcing }: Given) {
+    driver.set_desired(desired);
+    if !announcing.is_empty() {
+        driver.announce(announcing);
+    }
 }
 
 /// The switch of a deleted transport node, whose driver still removes the controller's flows, groups and ports.
@@ -141,6 +148,7 @@ impl Fleet {
             faults: Lasting::default(),
             start: None,
             owner: None,
+            announced: Vec::new(),
             receipts,
         }
     }
@@ -172,7 +180,7 @@ impl Fleet {
     pub(crate) fn start<'a>(
         &mut self,
         addresses: impl Iterator<Item = (&'a String, &'a Arc<SwitchAddress>)>,
-        desired: impl Fn(&str) -> Arc<Desired>,
+        given: impl Fn(&str) -> Given,
     ) {
         let addresses: Vec<_> = addresses.collect();
         if let Some(owner) = &self.owner {
@@ -180,7 +188,7 @@ impl Fleet {
             owner.expect(addresses.iter().map(|(node, _)| (*node).clone()));
         }
         for (node, address) in addresses {
-            self.add_node(node, address, desired(node));
+            self.add_node(node, address, given(node));
         }
     }
 
@@ -217,12 +225,7 @@ impl Fleet {
     }
 
     /// Starts, restarts and stops drivers as transaction `txn` changes transport nodes. Its flow changes were pushed before.
-    pub(crate) fn commit(
-        &mut self,
-        txn: u64,
-        addresses: &AddressChanges,
-        desired: impl Fn(&str) -> Arc<Desired>,
-    ) {
+    pub(crate) fn commit(&mut self, txn: u64, addresses: &AddressChanges, given: impl Fn(&str) -> Given) {
         let (mut starting, mut ending) = (Vec::new(), Vec::new());
         if !addresses.is_empty() {
             self.watch.look();
@@ -239,7 +242,7 @@ impl Fleet {
         }
         self.end(ending);
         for (node, address) in starting {
-            self.add_node(node, address, desired(node));
+            self.add_node(node, address, given(node));
         }
     }
 
@@ -273,7 +276,7 @@ impl Fleet {
         ending
     }
 
-    fn add_node(&mut self, node: &str, address: &Arc<SwitchAddress>, desired: Arc<Desired>) {
+    fn add_node(&mut self, node: &str, address: &Arc<SwitchAddress>, given: Given) {
         self.generation += 1;
         let mut switch = Switch::new(self.generation, address.clone(), self.now());
         match config(node, address, &self.conventions, self.owner.clone()) {
@@ -282,7 +285,7 @@ impl Fleet {
                 let (events, generation) = (self.events.clone(), self.generation);
                 let _runtime = self.runtime.enter();
                 let driver = self.drivers.spawn(config, sender);
-                driver.set_desired(desired);
+                give(&*driver, given);
                 switch.driver = Some(driver);
                 self.runtime.spawn(async move {
                     while let Some((node, event)) = receiver.recv().await {
@@ -503,6 +506,8 @@ impl Fleet {
             Event::ForeignChanges { count, first, repair_in } => {
                 switch.changed_by_others(count, &first, repair_in);
             }
+            Event::Announced { names } => self.announced.push((node, names)),
+            Event::MissedChanges { count, last } => switch.found_changes(count, &last),
             Event::Repaired { flow_mods } => {
                 info!(switch = node, flow_mods, "changes of others are undone");
                 switch.faults.foreign = None;
@@ -533,10 +538,15 @@ impl Fleet {
     }
 
     /// Gives the switch of a transport node this desired state, which was derived again.
-    pub(crate) fn correct(&self, node: &str, desired: Arc<Desired>) {
+    pub(crate) fn correct(&self, node: &str, given: Given) {
         if let Some(driver) = self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
-            driver.set_desired(desired);
+            give(&**driver, given);
         }
+    }
+
+    /// What switches have announced as often as it is to be, since the last call.
+    pub(crate) fn take_announced(&mut self) -> Vec<(String, BTreeSet<String>)> {
+        std::mem::take(&mut self.announced)
     }
 
     /// Reads from the switch of a transport node what its meters have counted.

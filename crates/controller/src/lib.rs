@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod announcements;
 mod answers;
 mod api;
 mod aside;

@@ -22,8 +22,20 @@ use crate::record::RowChanges;
 use crate::restore::follow_hooks;
 
 /// What a controller writes beside the rows of a record, with the members of its seal.
-const MEMBERS: [&str; 11] =
-    ["at", "by", "peer", "objects", "reports", "filled", "memory", "observation", "len", "group", "sum"];
+const MEMBERS: [&str; 12] = [
+    "at",
+    "by",
+    "peer",
+    "objects",
+    "reports",
+    "filled",
+    "memory",
+    "announcements",
+    "observation",
+    "len",
+    "group",
+    "sum",
+];
 
 /// What the records of a journal add up to.
 #[derive(Debug)]

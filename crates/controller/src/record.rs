@@ -1,11 +1,11 @@
 //! One accepted transaction, as a line of the journal.
 //!
 //! A line has the form that `weft eval` reads: `txn`, `insert` and `delete`, and as the transaction's origin `at`,
-//! `by`, `objects`, `labels`, `reports`, `filled` and `memory`. The rows replay the rules; the other members have the information that
+//! `by`, `objects`, `labels`, `reports`, `filled`, `memory` and `announcements`. The rows replay the rules; the other members have the information that
 //! rows lack, so that a controller with other rules can start from the same journal. Unknown members are refused,
 //! because their effect is unknown. The journal appends the members of its [seal](crate::journal).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -55,6 +55,9 @@ pub struct Record<R = Vec<Json>, O = Json> {
     /// before.
     #[serde(default, skip_serializing_if = "Memories::is_empty")]
     pub memory: Memories,
+    /// The announcements to the physical network that begin with it, and those that have ended before it.
+    #[serde(default, skip_serializing_if = "AnnouncementChanges::is_empty")]
+    pub announcements: AnnouncementChanges,
     /// Whether it has only what was observed of connections. A replay needs it, since every input counts; a start does not, and
     /// no other record relies on it. So all such records may be left out of a journal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -70,6 +73,25 @@ impl NewRecord {
         let text = serde_json::to_value(self);
         let record = text.and_then(serde_json::from_value);
         record.unwrap_or_else(|error| unreachable!("a record can be read back: {error}"))
+    }
+}
+
+/// Changes of the announcements that are under way, by name: a MAC address and its port. What has begun and not ended when the controller
+/// ends is announced again by its next start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnnouncementChanges {
+    /// Announced by their hosts, or not true any more, since the record before.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub ended: BTreeSet<String>,
+    /// To be announced from this transaction on.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub begun: BTreeSet<String>,
+}
+
+impl AnnouncementChanges {
+    fn is_empty(&self) -> bool {
+        *self == AnnouncementChanges::default()
     }
 }
 

@@ -31,6 +31,8 @@ pub struct History {
     reports: Reports,
     rows: RowTexts,
     hooks: Recorded,
+    /// The announcements that have begun and not ended.
+    announcing: BTreeSet<String>,
     last_txn: u64,
 }
 
@@ -41,6 +43,8 @@ pub(crate) struct Restored {
     pub(crate) rows: JournalRows,
     /// The memories of the hooks of the present rules.
     pub(crate) memories: Memories,
+    /// The announcements under way.
+    pub(crate) announcing: BTreeSet<String>,
     pub(crate) last_txn: u64,
 }
 
@@ -57,6 +61,7 @@ impl History {
             reports: Reports::default(),
             rows: RowTexts::new(),
             hooks: Recorded::new(rules.program()),
+            announcing: BTreeSet::new(),
             last_txn: 0,
         }
     }
@@ -79,16 +84,18 @@ impl History {
         }
         self.labels.follow(&mut self.hooks, record).map_err(fault)?;
         follow_hooks(&mut self.hooks, &record.memory, record.filled.as_ref()).map_err(fault)?;
+        self.announcing.retain(|name| !record.announcements.ended.contains(name));
+        self.announcing.extend(record.announcements.begun.iter().cloned());
         self.last_txn = record.txn;
         Ok(())
     }
 
     /// The state after all records.
     pub(crate) fn finish(self, kinds: &Kinds) -> Result<Restored, RestoreError> {
-        let History { objects, reports, rows, hooks, last_txn, .. } = self;
+        let History { objects, reports, rows, hooks, announcing, last_txn, .. } = self;
         let memories = hooks.memories();
         let objects = store(&objects, kinds)?;
-        Ok(Restored { objects, reports, rows: JournalRows(rows), memories, last_txn })
+        Ok(Restored { objects, reports, rows: JournalRows(rows), memories, announcing, last_txn })
     }
 }
 

@@ -1,6 +1,8 @@
 //! Interfaces that announce themselves, and places that the controller announces.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+use std::collections::BTreeSet;
+
 use controller::core::{AppliedTransaction, Core, Moves};
 use controller::record::Record;
 use ovs_driver::{Event, Frame, Report};
@@ -278,7 +280,79 @@ async fn what_a_switch_learns_moves_the_port_in_order_and_survives_a_restart() {
         status_when(&mut client, |status| status.switches.iter().any(|switch| switch.vifs == 2)).await;
     assert_eq!(after.last_txn, status.last_txn + 1);
     assert!(has_moved(&running, "hv1") || flow_to(&running, "hv1").len() == 2);
-    let sent = running.switches.look("hv2", |switch| switch.frames.len());
-    assert_eq!(sent, 1, "that of the new interface");
+    let sent: Vec<String> = names(&running, "hv2");
+    assert_eq!(
+        sent,
+        [MOVED, "02:00:00:00:00:02 blue-2"],
+        "what nobody confirmed, and that of the new interface"
+    );
+    running.stop().await;
+}
+
+/// The name of the announcement of the port that moves.
+const MOVED: &str = "02:00:00:00:00:01 blue-1";
+
+/// The names of the frames that a switch was told to send.
+fn names(running: &Running, host: &str) -> Vec<String> {
+    running.switches.look(host, |switch| switch.frames.iter().map(|(name, _)| name.clone()).collect())
+}
+
+#[test]
+fn d21_records_say_which_announcements_begin_and_which_have_ended() {
+    let mut kept = Kept::new();
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+    let said = |applied: AppliedTransaction| {
+        let announcements = applied.journalled().announcements;
+        (announcements.ended, announcements.begun)
+    };
+    let first = kept.report("hv1", &[("blue-1", 5)]).unwrap();
+    assert_eq!(said(first), (set(&[]), set(&[MOVED])));
+    kept.report("hv2", &[("blue-1", 6)]);
+    // Its next place takes its place. An undone move leaves it as it was.
+    let undone = kept.core.learned("hv2", (12, 6), true, now()).unwrap().unwrap();
+    kept.core.undo(undone).unwrap();
+    kept.core.announced("hv2", &set(&[MOVED]));
+    let moved = kept.learned("hv2", 6, true).unwrap();
+    assert_eq!(said(moved).1, set(&[MOVED]));
+    // Of another host, and of what is not under way, nothing is said.
+    kept.core.announced("hv1", &set(&[MOVED]));
+    kept.core.announced("hv2", &set(&["02:00:00:00:00:09 other"]));
+    let other = kept.report("hv1", &[("blue-1", 15)]).unwrap();
+    assert_eq!(said(other), (set(&[]), set(&[])));
+    kept.core.announced("hv2", &set(&[MOVED]));
+    let confirmed = kept.report("hv1", &[("blue-1", 16)]).unwrap();
+    assert_eq!(said(confirmed), (set(&[MOVED]), set(&[])));
+    // What is not true any more has ended too.
+    kept.report("hv2", &[]);
+    let gone = kept.report("hv1", &[]).unwrap();
+    assert_eq!(said(gone).0, set(&[MOVED]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d21_what_no_host_has_confirmed_is_announced_again_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = two_hosts(folder.path()).await;
+    running.switches.event("hv2", Event::Learned { table: 12, cookie: 6, is_new: true }).await;
+    let mut client = running.client().await;
+    status_when(&mut client, |_| names(&running, "hv2") == [MOVED]).await;
+    running.stop().await;
+
+    // The port has moved, and its new home announces that, as often as the controller starts before it says so.
+    for _ in 0..2 {
+        let running = two_hosts(folder.path()).await;
+        assert_eq!(names(&running, "hv2"), [MOVED]);
+        assert_eq!(names(&running, "hv1"), [] as [&str; 0]);
+        running.stop().await;
+    }
+
+    let running = two_hosts(folder.path()).await;
+    let mut client = running.client().await;
+    running.switches.event("hv2", Event::Announced { names: [MOVED.to_owned()].into() }).await;
+    let before = client.status().await.unwrap().last_txn;
+    running.switches.event("hv2", Event::Report(plugged(&[("blue-1", 16)]))).await;
+    status_when(&mut client, |status| status.last_txn > before).await;
+    running.stop().await;
+    let running = two_hosts(folder.path()).await;
+    assert_eq!(names(&running, "hv2"), [] as [&str; 0]);
     running.stop().await;
 }

@@ -23,7 +23,7 @@
 //! ```
 //!
 //! Reading order: [`preflight`] (requirements), [`Lab`] (the whole), [`Vswitch`] and [`Host`] (one transport node: daemons
-//! and `ovs-*` tools), [`VmSpec`] and [`Migration`] (virtual machines, also behind VLAN tags and on physical networks),
+//! and `ovs-*` tools), [`ManagementLink`] (TCP to its daemons), [`VmSpec`] and [`Migration`] (virtual machines, also behind VLAN tags and on physical networks),
 //! [`ping`], [`Transfer`], [`Datagrams`] and [`Reach`] (measurements by traffic), [`Taps`] and [`frame`] (frames as bytes,
 //! counted where they arrive), [`Lab::drain`] (when no frame is in flight any more), [`openflow`] (messages that a switch
 //! received), [`state`] (the state on disk), cleanup.
@@ -46,6 +46,7 @@ mod guest;
 mod host;
 mod inside;
 mod labs;
+mod management;
 pub mod openflow;
 mod physical;
 pub mod ping;
@@ -64,6 +65,7 @@ pub use command::Output;
 pub use error::Error;
 pub use host::{Host, HostSpec};
 pub use labs::{Lab, Options};
+pub use management::ManagementLink;
 pub use openflow::{OpenflowCount, OpenflowMark};
 pub use ping::{PingOptions, PingResult, Reachability, RunningPing};
 pub use preflight::{Missing, preflight};

@@ -209,6 +209,8 @@ impl Vswitch {
         let mut command = self.command("ovsdb-server");
         command.arg(self.run_dir.join("conf.db"));
         command.arg(format!("--remote=p{}", self.ovsdb_endpoint()));
+        // Where `ovs-vsctl set-manager` says too, as distributions start it.
+        command.arg("--remote=db:Open_vSwitch,Open_vSwitch,manager_options");
         run(&self.name, self.daemonised(command, "db")).map(drop)
     }
 

@@ -73,7 +73,7 @@ pub struct Timing {
     pub in_force_max: Duration,
     /// The interval at which groups are compared with the desired state. No switch reports changes of groups.
     pub compare_every: Duration,
-    /// The interval at which all flows of the switch are read and compared, too. The switch reports changes of flows, but a flow
+    /// The interval at which all flows of the switch, and what is monitored of its database, are read and compared, too. The switch reports changes, but a flow
     /// that it lost, or a change that was lost on the way, has no report. The first comparison of a switch comes
     /// at some time within this interval, so that a controller does not read all its switches at once.
     pub scrub_every: Duration,
@@ -108,4 +108,9 @@ impl Default for Timing {
             repair_max: Duration::from_secs(30),
         }
     }
+}
+
+/// The time until the first comparison of a whole switch: the same for each start, and different for each switch.
+pub(crate) fn first_scrub(name: &str, every: Duration) -> Duration {
+    every.mul_f64(f64::from(crc32fast::hash(name.as_bytes())) / f64::from(u32::MAX))
 }

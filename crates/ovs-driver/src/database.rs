@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ovsdb_client::open_vswitch::{self, DATABASE, PortStatus};
-use ovsdb_client::{Client, Event as ClientEvent, Operation, Options, TransactError};
+use ovsdb_client::{Change, Client, Event as ClientEvent, Operation, Options, TransactError};
 use peer_connection::{Dial, PeerMemory};
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::Instant;
 
 use crate::arrivals::Arrivals;
-use crate::config::{Config, Timing};
+use crate::config::{Config, Timing, first_scrub};
 use crate::event::{Channel, Event, Problem, Report};
 use crate::identity::Identity;
 use crate::intent::{Leaving, Shared};
@@ -106,6 +107,7 @@ impl Database {
             bridge_problem: None,
             has_lock: false,
             withheld: None,
+            scrub_at: Instant::now() + first_scrub(&config.name, timing.scrub_every),
         };
         let (config, timing) = (config.clone(), timing.clone());
         let database = Database { client, config, timing, status: status_receiver, report_again, lock_lost };
@@ -234,6 +236,17 @@ async fn next(
     }
 }
 
+/// A change of a row as text.
+fn change_text(change: &Change) -> String {
+    let what = match (&change.old, &change.new) {
+        (None, _) => "added",
+        (_, None) => "deleted",
+        _ => "changed",
+    };
+    let name = change.new.as_ref().or(change.old.as_ref()).and_then(|row| row.get::<String>("name").ok());
+    format!("{what} {} {}", change.table, name.unwrap_or_else(|| change.uuid.to_string()))
+}
+
 /// Whether another client has the lock that the driver asserts.
 fn is_lock_lost(error: &open_vswitch::Error) -> bool {
     matches!(error, open_vswitch::Error::Transact(TransactError::NotOwner { .. }))
@@ -258,6 +271,8 @@ struct Watcher {
     has_lock: bool,
     /// Why the bridge is not the driver's.
     withheld: Option<Refused>,
+    /// The time of the next comparison with the database.
+    scrub_at: Instant,
 }
 
 impl Watcher {
@@ -270,6 +285,7 @@ impl Watcher {
         let mut put_aside = None;
         let identity = self.identity.clone();
         let mut comparisons = identity.changes();
+        // What is done is in memory of its own: the task waits nearly all the time.
         loop {
             let retry = connected && (self.bridge_problem.is_some() || self.withheld.is_some());
             let may_listen_later = connected && !retry && self.is_silent();
@@ -286,7 +302,7 @@ impl Watcher {
                         // One look at the whole bridge serves for all changes that wait.
                         put_aside = std::iter::from_fn(|| events.try_recv().ok())
                             .find(|event| !matches!(event, ClientEvent::Changes(_)));
-                        self.look().await;
+                        Box::pin(self.look()).await;
                         self.report(std::mem::take(&mut fresh));
                     }
                     Some(ClientEvent::Disconnected { why }) => {
@@ -301,20 +317,42 @@ impl Watcher {
                 () = self.report_again.notified() => if connected { self.report(false) },
                 () = self.lock_lost.notified() => if connected {
                     self.has_lock = false;
-                    self.look().await;
+                    Box::pin(self.look()).await;
                     self.report(false);
                 },
                 // A switch that cannot listen, because its address is not there yet, tries again when its database changes.
-                () = tokio::time::sleep(LISTEN_AGAIN), if may_listen_later => self.until_in_force().await,
+                () = tokio::time::sleep(LISTEN_AGAIN), if may_listen_later => Box::pin(self.until_in_force()).await,
                 () = comparisons.next(), if retry || may_listen_later => {
-                    self.look().await;
+                    Box::pin(self.look()).await;
                     self.report(false);
                 }
+                () = tokio::time::sleep_until(self.scrub_at), if connected => Box::pin(self.scrub()).await,
                 () = tokio::time::sleep(self.timing.backoff_max), if retry => {
-                    self.look().await;
+                    Box::pin(self.look()).await;
                     self.report(false);
                 }
             }
+        }
+    }
+
+    /// Compares what the database has notified with what it has. What differs comes as changes afterwards.
+    async fn scrub(&mut self) {
+        self.scrub_at = Instant::now() + self.timing.scrub_every;
+        let switch = &self.config.name;
+        match self.client.compare().await {
+            Ok(changes) => {
+                let Some(last) = changes.last() else { return };
+                let (count, last) = (changes.len(), change_text(last));
+                tracing::warn!(
+                    switch,
+                    count,
+                    last,
+                    "the database has changed without a notification, or that was lost on the way; found by comparison"
+                );
+                self.outbox.put(Event::MissedChanges { count, last });
+            }
+            // The next connection reads everything.
+            Err(error) => tracing::debug!(switch, %error, "cannot compare with the database"),
         }
     }
 

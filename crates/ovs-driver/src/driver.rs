@@ -9,14 +9,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use openflow_rs::message::TlvMapping;
 use ovsdb_client::Operation;
 use ovsdb_client::open_vswitch::Interface;
 use peer_connection::PeerMemory;
 
-use crate::config::{Config, Timing};
+use crate::config::{Config, Timing, first_scrub};
 use crate::database::{Database, Status};
 use crate::desired::{Port, Ports};
 use crate::event::{Event, ForeignChange, Rejection};
@@ -163,7 +163,8 @@ impl Driver {
                     self.database.report_again();
                 }
             }
-            let pass = self.correct().await;
+            // In memory of its own: the driver waits nearly all the time.
+            let pass = Box::pin(self.correct()).await;
             self.report_refused_total();
             self.confirm();
             if pass == Pass::Again {
@@ -560,11 +561,6 @@ impl Driver {
         self.refuse(refusals);
         Ok(more)
     }
-}
-
-/// The time until the first comparison of all flows of a switch: the same for each start, and different for each switch.
-fn first_scrub(name: &str, every: Duration) -> Duration {
-    every.mul_f64(f64::from(crc32fast::hash(name.as_bytes())) / f64::from(u32::MAX))
 }
 
 /// The operations that remove unwanted limits, sets of collectors and BFD sessions.

@@ -77,6 +77,19 @@ pub enum Event {
         /// The flow and group modifications needed; 0 if the changes were undone otherwise.
         flow_mods: usize,
     },
+    /// The database had changes that it has not notified: the driver read it to compare. They count from now on. Undelivered events of this
+    /// kind are added up.
+    MissedChanges {
+        /// The number of rows.
+        count: usize,
+        /// One of them, as text.
+        last: String,
+    },
+    /// The switch has sent these frames as often as they are to be sent. Undelivered events of this kind are added up.
+    Announced {
+        /// The names of the frames.
+        names: BTreeSet<String>,
+    },
     /// The switch belongs to another transport node or to another controller ([`Config::owner`](crate::Config::owner)), and the
     /// driver writes nothing to it.
     Withheld {

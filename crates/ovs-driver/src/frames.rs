@@ -1,6 +1,6 @@
 //! Frames that the owner wants sent once a transaction is in force, several times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -39,7 +39,8 @@ struct Sending {
     ports: bool,
     frame: Frame,
     sent: usize,
-    due: Instant,
+    /// When it is sent next; `None` if it was sent as often as it is to be, and the switch has not confirmed the last time.
+    due: Option<Instant>,
 }
 
 impl Frames {
@@ -55,6 +56,14 @@ impl Frames {
         }
     }
 
+    /// Wants these frames sent once this version of the flows is in force.
+    pub(crate) fn announce(&mut self, frames: BTreeMap<String, Frame>, version: u64) {
+        for (name, frame) in frames {
+            self.sending.remove(&name);
+            self.waiting.insert(name, Waiting { frame, version, ports: false });
+        }
+    }
+
     /// Forgets all frames.
     pub(crate) fn clear(&mut self) {
         *self = Frames::default();
@@ -67,13 +76,13 @@ impl Frames {
         let mut started = false;
         for (name, waiting) in self.waiting.extract_if(.., |_, waiting| in_force(waiting)) {
             let Waiting { frame, version, ports } = waiting;
-            self.sending.insert(name, Sending { version, ports, frame, sent: 0, due: now + GAPS[0] });
+            self.sending.insert(name, Sending { version, ports, frame, sent: 0, due: Some(now + GAPS[0]) });
             started = true;
         }
         started
     }
 
-    /// There is no connection to send frames by. Those that were not sent as often as they are to be begin again, once the switch has been
+    /// There is no connection to send frames by. Those that are not confirmed as often as they are to be begin again, once the switch has been
     /// compared after the next connection.
     pub(crate) fn interrupted(&mut self) {
         for (name, Sending { version, ports, frame, .. }) in std::mem::take(&mut self.sending) {
@@ -83,19 +92,25 @@ impl Frames {
 
     /// When the next frame is due.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.sending.values().map(|sending| sending.due).min()
+        self.sending.values().filter_map(|sending| sending.due).min()
     }
 
     /// Takes the frames to be sent now.
     pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Frame> {
         let mut due = Vec::new();
-        for sending in self.sending.values_mut().filter(|sending| sending.due <= now) {
+        let is_due = |sending: &&mut Sending| sending.due.is_some_and(|due| due <= now);
+        for sending in self.sending.values_mut().filter(is_due) {
             due.push(sending.frame.clone());
             sending.sent += 1;
-            sending.due = now + GAPS.get(sending.sent).copied().unwrap_or_default();
+            sending.due = GAPS.get(sending.sent).map(|gap| now + *gap);
         }
-        self.sending.retain(|_, sending| sending.sent < GAPS.len());
         due
+    }
+
+    /// Notes that the switch has sent all frames that were taken, and returns the names of those that were sent as often as they are to
+    /// be.
+    pub(crate) fn confirmed(&mut self) -> BTreeSet<String> {
+        self.sending.extract_if(.., |_, sending| sending.due.is_none()).map(|(name, _)| name).collect()
     }
 }
 
@@ -164,7 +179,12 @@ mod tests {
         assert_eq!(frames.due(), None, "nothing is sent without a connection");
         assert!(frames.start(5, 5, now));
         assert_eq!(times(&mut frames, now).len(), GAPS.len());
-        // What was sent as often as it is to be is done.
+        // Nobody knows whether the last one was sent.
+        frames.interrupted();
+        assert!(frames.start(5, 5, now));
+        assert_eq!(times(&mut frames, now).len(), GAPS.len());
+        // What was confirmed as often as it is to be is done.
+        assert_eq!(frames.confirmed(), ["p".to_owned()].into());
         frames.interrupted();
         assert!(!frames.start(9, 9, now));
         // What is gone meanwhile does not come back.

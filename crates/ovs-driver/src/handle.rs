@@ -1,5 +1,6 @@
 //! Starts the tasks of a driver, and is its owner's end of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Config, Timing};
 use crate::database::{self, Database};
-use crate::desired::{Changes, Desired};
+use crate::desired::{Changes, Desired, Frame};
 use crate::driver::Driver;
 use crate::event::{Channel, Event};
 use crate::flow::FlowKey;
@@ -58,6 +59,12 @@ impl Handle {
     /// [`Event::Confirmed`] or [`Event::Refused`]; transactions that wait for an unreachable switch end together.
     pub fn push(&self, txn: u64, changes: Changes) {
         self.intent.wish(Wish::Push(txn, Box::new(changes)));
+    }
+
+    /// Has these frames sent, each several times, once all that is wanted so far is in force, as those of a transaction
+    /// ([`Changes::frames_add`]). [`set_desired`](Self::set_desired) forgets frames. Returns at once.
+    pub fn announce(&self, frames: BTreeMap<String, Frame>) {
+        self.intent.wish(Wish::Announce(frames));
     }
 
     /// Reads from the switch the flows of a table that the switch itself fills, those whose packets the match covers.
@@ -184,7 +191,7 @@ fn start(
         outbox.clone(),
     );
     readers.set(openflow.reader());
-    let send_frames = openflow.reader().send_frames(intent.clone());
+    let send_frames = openflow.reader().send_frames(intent.clone(), outbox.clone());
     let driver = Driver::new(config, (timing, memory.clone()), identity, intent, outbox, database, openflow);
     let mut tasks = Tasks::default();
     tasks.spawn("that corrects the switch", driver.run());

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use crate::awaited::Awaited;
 use crate::bfd::Sessions;
 use crate::collectors::Collectors;
-use crate::desired::{Changes, Desired, Ports};
+use crate::desired::{Changes, Desired, Frame, Ports};
 use crate::event::Channel;
 use crate::forwarding::Forwarding;
 use crate::frames::Frames;
@@ -36,6 +36,8 @@ pub(crate) enum Wish {
     Desired(Arc<Desired>),
     /// The changes of this transaction.
     Push(u64, Box<Changes>),
+    /// These frames, once all that is wanted so far is in force.
+    Announce(BTreeMap<String, Frame>),
     /// To leave the switch, once it is in sync.
     Leave,
 }
@@ -206,6 +208,7 @@ impl Intent {
         match wish {
             Wish::Desired(desired) => self.set_desired(&desired),
             Wish::Push(txn, changes) => self.push(txn, &changes),
+            Wish::Announce(frames) => self.frames.announce(frames, self.version),
             Wish::Leave => self.leaving = Leaving::Wanted,
         }
     }

@@ -89,7 +89,7 @@ impl Applied {
 /// The driver task's handle to the connection task.
 pub(crate) struct OpenFlow {
     pub(crate) status: watch::Receiver<Status>,
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<Box<Request>>,
 }
 
 #[derive(Debug)]
@@ -114,14 +114,14 @@ enum What {
     /// Read the flows of this table, for somebody else.
     TableFlows(u8, oneshot::Sender<Result<Vec<SeenFlow>, ReadError>>),
     /// Send these frames.
-    Send(Vec<Frame>),
+    Send(Vec<Frame>, oneshot::Sender<()>),
 }
 
 /// The handle of those who only read from the switch.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
     status: watch::Receiver<Status>,
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<Box<Request>>,
 }
 
 impl Reader {
@@ -161,12 +161,12 @@ impl Reader {
 
     async fn ask(&self, what: What) -> Result<(), ReadError> {
         let request = Request { connection: self.connection()?, what };
-        self.requests.send(request).await.map_err(|_| ReadError::Lost)
+        self.requests.send(Box::new(request)).await.map_err(|_| ReadError::Lost)
     }
 
-    /// Sends the frames of the intent for ever. If there is no connection when the time of one comes, its series begins again after the next
-    /// connection.
-    pub(crate) async fn send_frames(self, intent: Arc<Shared>) {
+    /// Sends the frames of the intent for ever, and reports those that are done. If there is no connection when the time of one comes, or the
+    /// switch does not confirm it, its series begins again after the next connection.
+    pub(crate) async fn send_frames(self, intent: Arc<Shared>, outbox: Arc<Outbox>) {
         loop {
             intent.frame_is_due().await;
             let Ok(connection) = self.connection() else {
@@ -174,9 +174,18 @@ impl Reader {
                 continue;
             };
             let frames = intent.lock().frames.take_due(tokio::time::Instant::now());
-            let request = Request { connection, what: What::Send(frames) };
+            let (reply, sent) = oneshot::channel();
+            let request = Request { connection, what: What::Send(frames, reply) };
             // The send fails only while the driver ends.
-            let _ = self.requests.send(request).await;
+            let _ = self.requests.send(Box::new(request)).await;
+            if sent.await.is_err() {
+                intent.lock().frames.interrupted();
+                continue;
+            }
+            let names = intent.lock().frames.confirmed();
+            if !names.is_empty() {
+                outbox.put(Event::Announced { names });
+            }
         }
     }
 }
@@ -220,7 +229,7 @@ impl OpenFlow {
     pub(crate) async fn read(&self, connection: u64) -> Result<Option<String>, Lost> {
         let (reply, receiver) = oneshot::channel();
         let request = Request { connection, what: What::Read(reply) };
-        self.requests.send(request).await.map_err(|_| Lost)?;
+        self.requests.send(Box::new(request)).await.map_err(|_| Lost)?;
         receiver.await.map_err(|_| Lost)
     }
 
@@ -229,7 +238,7 @@ impl OpenFlow {
     pub(crate) async fn compare(&self, connection: u64, all: bool) -> Result<(), Lost> {
         let (reply, receiver) = oneshot::channel();
         let request = Request { connection, what: What::Compare(all, reply) };
-        self.requests.send(request).await.map_err(|_| Lost)?;
+        self.requests.send(Box::new(request)).await.map_err(|_| Lost)?;
         receiver.await.map_err(|_| Lost)
     }
 
@@ -237,7 +246,7 @@ impl OpenFlow {
     pub(crate) async fn apply(&self, connection: u64, batch: Batch) -> Result<Applied, Lost> {
         let (reply, receiver) = oneshot::channel();
         let request = Request { connection, what: What::Apply(batch, reply) };
-        self.requests.send(request).await.map_err(|_| Lost)?;
+        self.requests.send(Box::new(request)).await.map_err(|_| Lost)?;
         receiver.await.map_err(|_| Lost)
     }
 }
@@ -265,7 +274,7 @@ struct Keeper {
     intent: Arc<Shared>,
     outbox: Arc<Outbox>,
     status: watch::Sender<Status>,
-    requests: mpsc::Receiver<Request>,
+    requests: mpsc::Receiver<Box<Request>>,
     /// Whether the switch reports changes of flows.
     monitored: bool,
 }
@@ -274,8 +283,8 @@ impl Keeper {
     async fn run(mut self) {
         let mut reconnect = Reconnect::new(self.timing.backoff_min, self.timing.backoff_max);
         loop {
-            let error = match connect(&*self.dialler, &self.config.openflow, &self.timing, &self.memory).await
-            {
+            let connected = connect(&*self.dialler, &self.config.openflow, &self.timing, &self.memory);
+            let error = match Box::pin(connected).await {
                 Ok(mut session) => self.use_session(&mut session, &mut reconnect).await,
                 Err(error) => {
                     self.identity.openflow_is_silent();
@@ -387,22 +396,23 @@ impl Keeper {
                     Verdict::Withheld => return self.withheld(),
                     _ => return SessionError::NewDatapathId,
                 },
-                request = self.requests.recv() => request,
+                request = self.requests.recv() => request.map(|request| *request),
             };
+            // What is done is in memory of its own: a connection waits nearly all the time.
             let result = match request {
                 // Dropping a request for an earlier connection tells its sender that the connection was lost.
                 Some(Request { connection, .. }) if connection != current => Ok(()),
                 // The sender of a request may have gone away.
                 Some(Request { what: What::Read(reply), .. }) => {
-                    self.read(session).await.map(|option_fault| drop(reply.send(option_fault)))
+                    Box::pin(self.read(session)).await.map(|option_fault| drop(reply.send(option_fault)))
                 }
                 Some(Request { what: What::Compare(all, reply), .. }) => {
-                    self.compare(session, all).await.map(|()| {
+                    Box::pin(self.compare(session, all)).await.map(|()| {
                         let _ = reply.send(());
                     })
                 }
                 Some(Request { what: What::Apply(batch, reply), .. }) => {
-                    let applied = session.apply(&batch).await;
+                    let applied = Box::pin(session.apply(&batch)).await;
                     // What was refused is held on; the next comparison counts it exactly.
                     let settled = applied.and_then(|applied| {
                         session.settle(applied.refused.len())?;
@@ -413,21 +423,25 @@ impl Keeper {
                 // Whoever asked has gone: the time was over while others were served.
                 Some(Request { what: What::Learned(_, reply), .. }) if reply.is_closed() => Ok(()),
                 Some(Request { what: What::Learned(request, reply), .. }) => {
-                    session.learned(*request).await.map(|learned| drop(reply.send(learned)))
+                    Box::pin(session.learned(*request)).await.map(|learned| drop(reply.send(learned)))
                 }
                 Some(Request { what: What::Counts(reply), .. }) if reply.is_closed() => Ok(()),
                 Some(Request { what: What::Counts(reply), .. }) => {
-                    session.meter_counts().await.map(|counts| drop(reply.send(counts)))
+                    Box::pin(session.meter_counts()).await.map(|counts| drop(reply.send(counts)))
                 }
                 Some(Request { what: What::FlowCounts(_, reply), .. }) if reply.is_closed() => Ok(()),
                 Some(Request { what: What::FlowCounts(keys, reply), .. }) => {
-                    session.flow_counts(&keys).await.map(|counts| drop(reply.send(counts)))
+                    Box::pin(session.flow_counts(&keys)).await.map(|counts| drop(reply.send(counts)))
                 }
                 Some(Request { what: What::TableFlows(_, reply), .. }) if reply.is_closed() => Ok(()),
                 Some(Request { what: What::TableFlows(table, reply), .. }) => {
-                    session.table_flows(table).await.map(|flows| drop(reply.send(flows)))
+                    Box::pin(session.table_flows(table)).await.map(|flows| drop(reply.send(flows)))
                 }
-                Some(Request { what: What::Send(frames), .. }) => session.send_frames(&frames).await,
+                Some(Request { what: What::Send(frames, reply), .. }) => {
+                    Box::pin(session.send_frames(&frames)).await.map(|()| {
+                        let _ = reply.send(());
+                    })
+                }
                 None => std::future::pending().await,
             };
             session.release();

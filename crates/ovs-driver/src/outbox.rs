@@ -98,6 +98,20 @@ impl Kept {
                 }
                 _ => true,
             }),
+            Event::MissedChanges { count, .. } => self.events.retain(|event| match event {
+                Event::MissedChanges { count: before, .. } => {
+                    *count += *before;
+                    false
+                }
+                _ => true,
+            }),
+            Event::Announced { names } => self.events.retain_mut(|event| match event {
+                Event::Announced { names: before } => {
+                    names.append(before);
+                    false
+                }
+                _ => true,
+            }),
             Event::Withheld { .. } => self.events.retain(|event| !matches!(event, Event::Withheld { .. })),
             Event::Failed { .. } => self.events.retain(|event| !matches!(event, Event::Failed { .. })),
             Event::Refused { txn: None, .. } => {

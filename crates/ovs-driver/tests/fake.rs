@@ -18,6 +18,7 @@ use ovs_driver::{
 };
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_before_the_desired_state_is_known() {
@@ -98,6 +99,39 @@ async fn whatever_fails_at_whatever_stage_is_reported_and_healed() {
     }
     while let Some(run) = runs.join_next().await {
         run.unwrap();
+    }
+}
+
+/// An answer is lost on the way, whichever it is, while the switch is silent otherwise or reports other things all the time.
+#[tokio::test(start_paused = true)]
+async fn d30_a_lost_answer_costs_no_more_than_a_probe() {
+    for stage in [Stage::Options, Stage::Groups, Stage::Meters, Stage::Dump, Stage::Barrier, Stage::Commit] {
+        for is_busy in [false, true] {
+            let setting = Setting::new();
+            setting.fake.fault(stage, Fault::Ignore);
+            let mut driven = setting.drive(patient());
+            let began = Instant::now();
+            driven.handle.set_desired(desired(&some_flows(5)));
+            let busy = async {
+                for n in 0.. {
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                    if is_busy && began.elapsed() < Duration::from_secs(6) {
+                        let (key, other) = flow(&format!("table=99, priority={n} actions=drop"));
+                        setting.fake.install(key, other);
+                    }
+                }
+            };
+            let why = tokio::select! {
+                why = driven.disconnected(Channel::OpenFlow) => why,
+                () = busy => unreachable!(),
+            };
+            assert!(why.contains("the answer is lost on the way"), "{stage:?}: {why}");
+            driven.synced().await;
+            assert!(began.elapsed() < Duration::from_secs(6), "{stage:?} {is_busy}: {:?}", began.elapsed());
+            let mut flows = setting.fake.flows();
+            flows.retain(|key, _| key.table() != 99);
+            assert_eq!(flows, some_flows(5));
+        }
     }
 }
 
@@ -409,7 +443,7 @@ async fn a_switch_that_does_not_say_what_it_learned_delays_nobody_for_long() {
 
     // It ignores the request, and so it is connected anew. Changes and the next request are answered then.
     setting.fake.fault(Stage::Dump, Fault::Ignore);
-    assert_eq!(read(&driven).await, Err(ReadError::Late));
+    assert_eq!(read(&driven).await, Err(ReadError::Lost));
     driven.handle.push(1, adding(&["table=9, actions=drop"]));
     driven.disconnected(Channel::OpenFlow).await;
     driven.synced().await;

@@ -116,6 +116,8 @@ pub enum Fault {
     WrongId,
     /// The request fails with this error and is not executed.
     Refuse(&'static str),
+    /// The message is not sent.
+    Swallow,
     /// The message is delayed by this time. Later messages wait behind it.
     Late(Duration),
 }

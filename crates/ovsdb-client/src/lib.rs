@@ -1,7 +1,7 @@
 //! OVSDB client (RFC 7047 and the extensions of Open vSwitch, `ovsdb-server(7)`): monitor, transact, reconnect.
 //!
 //! The replica mirrors the monitored part of the database. Every change is reported exactly once and in order, even
-//! when connections are lost, and every wait has a deadline.
+//! when connections are lost, and every wait has a deadline. [`Client::compare`] finds changes that the server has not notified.
 //!
 //! ```
 //! use ovsdb_client::{Client, Condition, Endpoint, Event, MonitorSpec, Operation, Options};
@@ -26,7 +26,8 @@
 //!
 //! In reading order: `text` (JSON, part by part), [`value`] (atoms and data), [`schema`] (column types), [`row`]; [`framing`]
 //! (bytes to messages), `connection` (JSON-RPC); [`transact`] (operations and their results), [`replica`]
-//! (monitored rows and their changes), [`events`] (reports), [`session`] (the task that stays connected), `lock` (which keeps
+//! (monitored rows and their changes), [`events`] (reports), [`session`] (the task that stays connected, and compares the replica
+//! with the database when asked to), `lock` (which keeps
 //! other clients from writing); on top of
 //! these [`open_vswitch`], a typed view of the `Open_vSwitch` schema; and [`fake`], the test double of a server.
 //!
@@ -45,6 +46,7 @@
     )
 )]
 
+mod collections;
 pub mod connection;
 pub mod events;
 pub mod fake;
@@ -60,6 +62,7 @@ mod text;
 pub mod transact;
 pub mod value;
 
+pub use collections::{Atoms, Pairs};
 pub use connection::{Options, SessionError};
 pub use events::Event;
 pub use peer_connection::{Dial, Endpoint, EndpointError};

@@ -12,13 +12,17 @@ use uuid::Uuid;
 use crate::known::Known;
 use crate::row::{COLUMNS_MAX, ColumnError, ROW_BYTES_MAX, Row};
 use crate::schema::{AtomType, ColumnType, Schema};
-use crate::text::{PartsError, member, members};
-use crate::value::{ValueError, shorten};
+use crate::text::{PartsError, elements, member, members};
+use crate::transact::{Operation, RESULT_MEMBERS_MAX};
+use crate::value::{Datum, FromDatum, ValueError, shorten};
 
 /// The most rows of one update. A bridge has at most 65,279 ports, with two rows each.
 pub const ROWS_MAX: usize = 200_000;
 /// The longest row that refers to others, in bytes: 65,279 references of 48 bytes, and some more.
 pub const REFERRING_ROW_BYTES_MAX: usize = 4 << 20;
+
+/// The column that every row has.
+const UUID: &str = "_uuid";
 
 /// The tables and columns to monitor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -177,6 +181,20 @@ impl Layout {
         if long { REFERRING_ROW_BYTES_MAX } else { ROW_BYTES_MAX }
     }
 
+    /// The number of monitored tables.
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The operations that read what is monitored, for [`Replica::selected`].
+    pub(crate) fn selects(&self) -> Vec<Operation> {
+        let select = |(table, columns): (&Arc<str>, &BTreeMap<Arc<str>, ColumnType>)| {
+            let columns: Vec<&str> = columns.keys().map(|column| &**column).chain([UUID]).collect();
+            Operation::select(&**table, Vec::new(), &columns)
+        };
+        self.0.iter().map(select).collect()
+    }
+
     /// The `<monitor-requests>` object.
     pub(crate) fn to_json(&self) -> Value {
         let tables = self.0.iter().map(|(table, columns)| {
@@ -239,6 +257,45 @@ impl Replica {
         self.tables.values().flat_map(BTreeMap::values).map(Row::memory).sum()
     }
 
+    /// The replica that the results of [`Layout::selects`] describe. Its rows are charged to `memory`.
+    pub(crate) fn selected(
+        layout: &Layout,
+        results: &str,
+        memory: &mut Charge,
+    ) -> Result<Replica, ReplicaError> {
+        let mut replica = Replica::default();
+        let parts = elements(results, layout.len()).unwrap_or_default();
+        if parts.len() != layout.len() {
+            return Err(form("a result for each monitored table", results));
+        }
+        let mut left = ROWS_MAX;
+        for ((table, columns), result) in layout.0.iter().zip(parts) {
+            let result = object(table, result, RESULT_MEMBERS_MAX)?;
+            let rows = elements(member(&result, "rows"), left).map_err(|problem| match problem {
+                PartsError::Form => form("the rows of a table", member(&result, "error")),
+                PartsError::TooMany(max) => {
+                    ReplicaError::TooLarge { place: table.to_string(), what: "it has more rows", max }
+                }
+            })?;
+            left -= rows.len();
+            let read = |text: &&str| {
+                let members = object(table, text, COLUMNS_MAX)?;
+                let uuid = Datum::from_text(member(&members, UUID)).ok();
+                let uuid = uuid.and_then(|uuid| FromDatum::from_datum(&uuid));
+                let reader = RowReader { table, columns, uuid: uuid.ok_or_else(|| form("a uuid", text))? };
+                reader.check_size(text)?;
+                let row = reader.whole(members.into_iter().filter(|(name, _)| name != UUID))?;
+                memory.add(row.memory())?;
+                Ok((reader.uuid, row))
+            };
+            let rows: BTreeMap<Uuid, Row> = rows.iter().map(read).collect::<Result<_, ReplicaError>>()?;
+            if !rows.is_empty() {
+                replica.tables.insert(table.clone(), rows);
+            }
+        }
+        Ok(replica)
+    }
+
     /// The changes that an update makes. Does not apply them. The new rows are charged to `memory`.
     pub(crate) fn decode(
         &self,
@@ -254,21 +311,13 @@ impl Replica {
                 let problem = ValueError::of_text("a monitored table", rows);
                 ColumnError::new(&table, "(row)", problem)
             })?;
-            let row_bytes_max = Layout::row_bytes_max(columns);
             let rows = object(table, rows, left)?;
             left -= rows.len();
             for (uuid, update) in rows {
                 let uuid: Uuid = uuid.parse().map_err(|_| form("a uuid", &uuid))?;
-                if update.len() > row_bytes_max {
-                    let place = format!("{table}: row {uuid}");
-                    return Err(ReplicaError::TooLarge {
-                        place,
-                        what: "it has more bytes",
-                        max: row_bytes_max,
-                    });
-                }
                 let old = self.row(table, uuid).cloned();
                 let reader = RowReader { table, columns, uuid };
+                reader.check_size(update)?;
                 let new = match format {
                     Format::Update1 => reader.update1(update)?,
                     Format::Update2 => reader.update2(old.as_ref(), update)?,
@@ -302,10 +351,19 @@ struct RowReader<'a> {
 }
 
 impl RowReader<'_> {
+    fn check_size(&self, text: &str) -> Result<(), ReplicaError> {
+        let max = Layout::row_bytes_max(self.columns);
+        if text.len() <= max {
+            return Ok(());
+        }
+        let place = format!("{}: row {}", self.table, self.uuid);
+        Err(ReplicaError::TooLarge { place, what: "it has more bytes", max })
+    }
+
     fn update1(&self, update: &str) -> Result<Option<Row>, ReplicaError> {
         match member(&object(self.table, update, COLUMNS_MAX)?, "new") {
             "null" => Ok(None),
-            new => self.whole(new).map(Some),
+            new => self.whole(object(self.table, new, COLUMNS_MAX)?).map(Some),
         }
     }
 
@@ -316,20 +374,18 @@ impl RowReader<'_> {
             return Err(form("one of initial, insert, modify, delete", update));
         };
         match kind.as_str() {
-            "initial" | "insert" => self.whole(columns).map(Some),
+            "initial" | "insert" => self.whole(object(self.table, columns, COLUMNS_MAX)?).map(Some),
             "modify" => self.modified(old.ok_or_else(|| unknown("modified"))?, columns).map(Some),
             "delete" => old.map(|_| None).ok_or_else(|| unknown("deleted")),
             _ => Err(form("one of initial, insert, modify, delete", update)),
         }
     }
 
-    /// A whole row. Columns that the update omits have their defaults.
-    fn whole(&self, columns: &str) -> Result<Row, ReplicaError> {
-        let mut row = Row::new(self.table.clone());
-        for (column, column_type) in self.columns {
-            row.set(column.clone(), column_type.default_datum());
-        }
-        for (column, notation) in object(self.table, columns, COLUMNS_MAX)? {
+    /// A whole row. Columns that are left out have their defaults.
+    fn whole<'a>(&self, columns: impl IntoIterator<Item = (String, &'a str)>) -> Result<Row, ReplicaError> {
+        let defaults = self.columns.iter().map(|(column, kind)| (column.clone(), kind.default_datum()));
+        let mut row = Row::sorted(self.table.clone(), defaults.collect());
+        for (column, notation) in columns {
             let (name, column_type) = self.column(&column, notation)?;
             row.set(name, self.decode(&column, column_type, notation)?);
         }
@@ -361,12 +417,7 @@ impl RowReader<'_> {
         })
     }
 
-    fn decode(
-        &self,
-        column: &str,
-        column_type: ColumnType,
-        notation: &str,
-    ) -> Result<crate::Datum, ColumnError> {
+    fn decode(&self, column: &str, column_type: ColumnType, notation: &str) -> Result<Datum, ColumnError> {
         column_type.decode_text(notation).map_err(|problem| ColumnError::new(self.table, column, problem))
     }
 }

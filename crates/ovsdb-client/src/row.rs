@@ -54,6 +54,11 @@ impl Row {
         Row { table: table.into(), columns: Arc::default() }
     }
 
+    /// A row with these columns, which are in the order of their names.
+    pub(crate) fn sorted(table: Arc<str>, columns: Vec<(Arc<str>, Datum)>) -> Self {
+        Row { table, columns: Arc::new(columns) }
+    }
+
     /// Sets a column.
     pub fn with(mut self, column: impl Into<Arc<str>>, value: impl Into<Datum>) -> Self {
         self.set(column.into(), value.into());
@@ -122,8 +127,10 @@ impl Row {
 
     /// About the memory that it takes, in bytes, if nobody shares it.
     pub(crate) fn memory(&self) -> usize {
-        const COLUMN: usize = 80;
-        self.columns.iter().map(|(_, datum)| COLUMN + datum.memory()).sum::<usize>() + 2 * COLUMN
+        // The allocations of the row, and of each value.
+        const ROW: usize = 160;
+        const COLUMN: usize = size_of::<(Arc<str>, Datum)>() + 16;
+        self.columns.iter().map(|(_, datum)| COLUMN + datum.memory()).sum::<usize>() + ROW
     }
 
     /// Parses a row in the result of a select.

@@ -4,6 +4,8 @@
 //! Requests wait while it connects and fail at once while it waits to reconnect. The task never waits for the
 //! receiver of events: a receiver that itself waits for a transaction would never get its reply.
 
+mod comparison;
+
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -25,12 +27,13 @@ use crate::schema::Schema;
 use crate::text::elements;
 use crate::transact::{self, Operation, Outcomes, TransactError, error_parts};
 use crate::value::shorten;
+use comparison::Comparison;
 
 /// A handle to the client's task. Clones share it; the task ends when the last one is dropped.
 #[derive(Debug, Clone)]
 pub struct Client {
     database: Arc<str>,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<Box<Command>>,
     replica: Arc<RwLock<Replica>>,
     layout: Arc<RwLock<Arc<Layout>>>,
     version: watch::Receiver<u64>,
@@ -39,9 +42,18 @@ pub struct Client {
 
 #[derive(Debug)]
 struct Command {
-    method: String,
-    params: Value,
+    what: What,
     caller: Caller,
+}
+
+#[derive(Debug)]
+enum What {
+    Request {
+        method: String,
+        params: Value,
+    },
+    /// Read what is monitored.
+    Select,
 }
 
 /// The caller that waits for a reply. It may have stopped waiting.
@@ -50,6 +62,7 @@ enum Caller {
     /// The operations, used to check the result.
     Transaction(Vec<Operation>, oneshot::Sender<Result<Outcomes, TransactError>>),
     Call(oneshot::Sender<Result<Value, TransactError>>),
+    Comparison(Comparison),
 }
 
 impl Caller {
@@ -57,7 +70,7 @@ impl Caller {
     fn waits(&self) -> Option<Duration> {
         match self {
             Caller::Transaction(operations, _) => transact::waits(operations),
-            Caller::Call(_) => Some(Duration::ZERO),
+            Caller::Call(_) | Caller::Comparison(_) => Some(Duration::ZERO),
         }
     }
 
@@ -65,6 +78,7 @@ impl Caller {
         match self {
             Caller::Transaction(..) => "a transaction",
             Caller::Call(_) => "a call",
+            Caller::Comparison(_) => "a comparison",
         }
     }
 
@@ -72,6 +86,7 @@ impl Caller {
         match self {
             Caller::Transaction(_, sender) => drop(sender.send(Err(error))),
             Caller::Call(sender) => drop(sender.send(Err(error))),
+            Caller::Comparison(comparison) => comparison.fail(error),
         }
     }
 
@@ -88,6 +103,8 @@ impl Caller {
                 let problem = || TransactError::Reply { problem: "it is too long".to_owned() };
                 drop(sender.send(crate::text::tree(message.result()).ok_or_else(problem)));
             }
+            // The session answers it.
+            Caller::Comparison(comparison) => comparison.fail(ended()),
             Caller::Transaction(operations, sender) => {
                 let outcomes = transact::outcomes(&operations, message.result(), schema);
                 let problem = match &outcomes {
@@ -226,9 +243,20 @@ impl Client {
         tokio::time::timeout(patience, look).await.ok().flatten()
     }
 
+    /// Compares the replica with the database, and applies what differs as if it had been notified. Returns these changes; there are
+    /// none unless a notification was lost on the way.
+    pub async fn compare(&self) -> Result<Vec<Change>, TransactError> {
+        let (comparison, receiver) = Comparison::new();
+        self.command(What::Select, Caller::Comparison(comparison)).await?;
+        receiver.await.unwrap_or_else(|_| Err(ended()))
+    }
+
     async fn request(&self, method: &str, params: Value, caller: Caller) -> Result<(), TransactError> {
-        let command = Command { method: method.to_owned(), params, caller };
-        self.commands.send(command).await.map_err(|_| ended())
+        self.command(What::Request { method: method.to_owned(), params }, caller).await
+    }
+
+    async fn command(&self, what: What, caller: Caller) -> Result<(), TransactError> {
+        self.commands.send(Box::new(Command { what, caller })).await.map_err(|_| ended())
     }
 }
 
@@ -242,7 +270,7 @@ struct Session {
     database: Arc<str>,
     monitor: MonitorSpec,
     options: Options,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<Box<Command>>,
     outbox: Outbox,
     replica: Arc<RwLock<Replica>>,
     layout: Arc<RwLock<Arc<Layout>>>,
@@ -281,7 +309,8 @@ impl Session {
     async fn run(mut self) {
         let mut reconnect = Reconnect::new(self.options.backoff_min, self.options.backoff_max);
         loop {
-            let why = match self.connect_in_time().await {
+            // In memory of its own: the task waits nearly all the time.
+            let why = match Box::pin(self.connect_in_time()).await {
                 Ok(served) => {
                     tracing::debug!(endpoint = %self.endpoint, "connected");
                     reconnect.connected();
@@ -406,13 +435,8 @@ impl Session {
                 }
                 command = self.commands.recv(), if served.connection.unsent() < UNSENT_BYTES_MAX => {
                     let Some(command) = command else { return Err(Ended) };
-                    match served.connection.request(&command.method, command.params) {
-                        Ok(id) => {
-                            let limit = command.caller.waits().map(|waits| waits + self.options.request_timeout);
-                            let deadline = limit.map(|limit| after(Instant::now(), limit));
-                            served.pending.insert(id, (command.caller, deadline));
-                        }
-                        Err(error) => break error,
+                    if let Err(error) = self.ask(&mut served, *command) {
+                        break error;
                     }
                 }
                 () = late => if let Some(method) = served.late(Instant::now()) {
@@ -432,11 +456,28 @@ impl Session {
         Ok(why)
     }
 
+    fn ask(&self, served: &mut Served, Command { what, caller }: Command) -> Result<(), SessionError> {
+        let (method, params) = match what {
+            What::Request { method, params } => (method, params),
+            What::Select => {
+                ("transact".to_owned(), transact::request(&self.database, &served.layout.selects()))
+            }
+        };
+        let id = served.connection.request(&method, params)?;
+        let limit = caller.waits().map(|waits| waits + self.options.request_timeout);
+        let deadline = limit.map(|limit| after(Instant::now(), limit));
+        served.pending.insert(id, (caller, deadline));
+        Ok(())
+    }
+
     fn take_in(&mut self, served: &mut Served, incoming: Incoming) -> Result<(), SessionError> {
         match incoming {
             Incoming::Reply { id, message } => {
                 let (caller, _) = served.pending.remove(&id).ok_or_else(|| unexpected_reply(message.id()))?;
-                caller.answer(&message, &served.schema)
+                match caller {
+                    Caller::Comparison(comparison) => self.compare(served, comparison, &message),
+                    caller => caller.answer(&message, &served.schema),
+                }
             }
             Incoming::Notification { method, message } => self.notified(served, &method, message.params()),
         }

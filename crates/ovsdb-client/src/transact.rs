@@ -489,7 +489,7 @@ pub(crate) fn outcomes(
 }
 
 /// The most members of a result.
-const RESULT_MEMBERS_MAX: usize = 10;
+pub(crate) const RESULT_MEMBERS_MAX: usize = 10;
 
 /// The most rows of a select.
 const SELECTED_MAX: usize = 100_000;

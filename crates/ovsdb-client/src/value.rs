@@ -8,6 +8,8 @@ use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Vi
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::collections::{Atoms, Pairs};
+
 /// One value of a basic type.
 ///
 /// Atoms are ordered by type, then by value. Reals are ordered by [`f64::total_cmp`], so that sets are well defined.
@@ -115,9 +117,9 @@ impl Eq for Atom {}
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Datum {
     /// A set. A set with one element is written as the bare atom.
-    Set(BTreeSet<Atom>),
+    Set(Atoms),
     /// A map.
-    Map(BTreeMap<Atom, Atom>),
+    Map(Pairs),
 }
 
 impl Datum {
@@ -175,18 +177,16 @@ impl Datum {
         serde_json::from_str(text).map_err(|_| ValueError::of_text(DATUM, text))
     }
 
-    /// About the memory that it takes beyond itself, in bytes. A set or map has a node for up to eleven elements.
+    /// About the memory that it takes beyond itself, in bytes.
     pub(crate) fn memory(&self) -> usize {
-        const NODE: usize = 300;
-        let text = |atom: &Atom| match atom {
-            Atom::String(text) | Atom::NamedUuid(text) => text.capacity(),
-            _ => 0,
+        const ATOM: usize = size_of::<Atom>();
+        let atom = |atom: &Atom| match atom {
+            Atom::String(text) | Atom::NamedUuid(text) => ATOM + text.capacity(),
+            _ => ATOM,
         };
         match self {
-            Datum::Set(set) => set.len().div_ceil(6) * NODE + set.iter().map(text).sum::<usize>(),
-            Datum::Map(map) => {
-                map.len().div_ceil(6) * 2 * NODE + map.iter().map(|(k, v)| text(k) + text(v)).sum::<usize>()
-            }
+            Datum::Set(set) => set.iter().map(atom).sum(),
+            Datum::Map(map) => map.iter().map(|(key, value)| atom(key) + atom(value)).sum(),
         }
     }
 
@@ -196,20 +196,24 @@ impl Datum {
     pub(crate) fn apply_difference(&mut self, difference: Datum) {
         match (self, difference) {
             (Datum::Set(set), Datum::Set(toggled)) => {
+                let mut atoms: BTreeSet<Atom> = std::mem::take(set).into_iter().collect();
                 for atom in toggled {
-                    if !set.remove(&atom) {
-                        set.insert(atom);
+                    if !atoms.remove(&atom) {
+                        atoms.insert(atom);
                     }
                 }
+                *set = atoms.into();
             }
             (Datum::Map(map), Datum::Map(changed)) => {
+                let mut pairs: BTreeMap<Atom, Atom> = std::mem::take(map).into_iter().collect();
                 for (key, value) in changed {
-                    if map.get(&key) == Some(&value) {
-                        map.remove(&key);
+                    if pairs.get(&key) == Some(&value) {
+                        pairs.remove(&key);
                     } else {
-                        map.insert(key, value);
+                        pairs.insert(key, value);
                     }
                 }
+                *map = pairs.into();
             }
             (other, new) => *other = new,
         }
@@ -283,7 +287,10 @@ impl<'de> Visitor<'de> for Notation {
                 Notated::Atom(Atom::Uuid(text.parse().map_err(|_| wrong())?))
             }
             "named-uuid" => Notated::Atom(Atom::NamedUuid(array.next_element()?.ok_or_else(wrong)?)),
-            "set" if self.may_be_many => Notated::Many(Datum::Set(array.next_element()?.ok_or_else(wrong)?)),
+            "set" if self.may_be_many => {
+                let atoms: Vec<Atom> = array.next_element()?.ok_or_else(wrong)?;
+                Notated::Many(Datum::Set(atoms.into_iter().collect()))
+            }
             "map" if self.may_be_many => {
                 let pairs: Vec<(Atom, Atom)> = array.next_element()?.ok_or_else(wrong)?;
                 Notated::Many(Datum::Map(pairs.into_iter().collect()))
@@ -373,7 +380,7 @@ impl From<&str> for Datum {
 
 impl From<Atom> for Datum {
     fn from(atom: Atom) -> Self {
-        Datum::set([atom])
+        Datum::Set(Atoms::one(atom))
     }
 }
 
@@ -514,8 +521,8 @@ mod tests {
 
     fn datum() -> impl Strategy<Value = Datum> {
         prop_oneof![
-            proptest::collection::btree_set(atom(), 0..5).prop_map(Datum::Set),
-            proptest::collection::btree_map(atom(), atom(), 0..5).prop_map(Datum::Map),
+            proptest::collection::btree_set(atom(), 0..5).prop_map(|set| Datum::Set(set.into())),
+            proptest::collection::btree_map(atom(), atom(), 0..5).prop_map(|map| Datum::Map(map.into())),
         ]
     }
 

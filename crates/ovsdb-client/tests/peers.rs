@@ -15,21 +15,21 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
-const A: &str = "00000000-0000-0000-0000-00000000000a";
-const B: &str = "00000000-0000-0000-0000-00000000000b";
+pub(crate) const A: &str = "00000000-0000-0000-0000-00000000000a";
+pub(crate) const B: &str = "00000000-0000-0000-0000-00000000000b";
 const NO_TRANSACTION: &str = "00000000-0000-0000-0000-000000000000";
 
 /// A listener, and a client of it with short deadlines.
-struct Stage {
+pub(crate) struct Stage {
     listener: InMemoryListener,
-    client: Client,
-    events: Receiver<Event>,
+    pub(crate) client: Client,
+    pub(crate) events: Receiver<Event>,
 }
 
 const PROBE: Duration = Duration::from_millis(100);
 
 impl Stage {
-    fn new() -> Stage {
+    pub(crate) fn new() -> Stage {
         Stage::with(Options::default())
     }
 
@@ -54,14 +54,14 @@ impl Stage {
     }
 
     /// Accepts and serves schema and snapshot well.
-    async fn accept_well(&mut self, rows: &[(&str, &str)]) -> Peer {
+    pub(crate) async fn accept_well(&mut self, rows: &[(&str, &str)]) -> Peer {
         let mut peer = self.accept().await;
         peer.handshake(rows).await;
         peer
     }
 
     /// After whatever happened, a peer that behaves is found, and the replica is what it says.
-    async fn recovers(&mut self) {
+    pub(crate) async fn recovers(&mut self) {
         let _peer = self.accept_well(&[(A, "recovered")]).await;
         connected(&mut self.events).await;
         let name = |replica: &ovsdb_client::Replica| {
@@ -72,12 +72,12 @@ impl Stage {
     }
 }
 
-struct Peer {
+pub(crate) struct Peer {
     stream: Framed<DuplexStream, JsonCodec>,
 }
 
 impl Peer {
-    async fn send(&mut self, text: impl AsRef<[u8]>) {
+    pub(crate) async fn send(&mut self, text: impl AsRef<[u8]>) {
         self.stream.get_mut().write_all(text.as_ref()).await.unwrap();
     }
 
@@ -97,7 +97,7 @@ impl Peer {
         }
     }
 
-    async fn answer(&mut self, method: &str, result: &Value) {
+    pub(crate) async fn answer(&mut self, method: &str, result: &Value) {
         let request = self.receive().await;
         assert_eq!(request["method"], method);
         self.send(json!({"id": request["id"], "result": result, "error": null}).to_string()).await;
@@ -127,7 +127,7 @@ impl Peer {
     }
 }
 
-fn update(uuid: &str, change: &Value) -> String {
+pub(crate) fn update(uuid: &str, change: &Value) -> String {
     json!({"id": null, "method": "update3", "params": ["replica", NO_TRANSACTION, {"T": {uuid: change}}]})
         .to_string()
 }

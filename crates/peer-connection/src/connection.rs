@@ -156,6 +156,16 @@ impl fmt::Display for Partial {
     }
 }
 
+/// The echo requests of a connection. A peer that answers in order has lost the reply to a request if it has answered a probe that was
+/// sent after it, but not the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Probes {
+    /// The number of probes sent.
+    pub sent: u64,
+    /// The number of probes answered.
+    pub answered: u64,
+}
+
 /// A connection. Nothing is sent or received unless [`step`](Self::step) or [`receive`](Self::receive) is polled.
 pub struct Connection<P> {
     framed: Framing<P>,
@@ -167,6 +177,7 @@ pub struct Connection<P> {
     message_began: Option<Instant>,
     /// The time of the last probe.
     probed: Option<Instant>,
+    probes: Probes,
     /// The next deadline, and the time at which it counts as missed: see [`timer`](Self::timer).
     verdict: Option<(Instant, Instant)>,
 }
@@ -196,6 +207,7 @@ impl<P: Protocol> Connection<P> {
                 needs_flush: false,
                 message_began: None,
                 probed: None,
+                probes: Probes::default(),
                 verdict: None,
             }),
             Ok(Err(error)) => Err(ConnectionError::Connect(error)),
@@ -236,6 +248,18 @@ impl<P: Protocol> Connection<P> {
         self.framed.capacity()
     }
 
+    /// The probes so far.
+    pub fn probes(&self) -> Probes {
+        self.probes
+    }
+
+    /// Sends a probe, whether or not the peer is silent.
+    pub fn probe(&mut self) -> ConnectionResult<(), P> {
+        self.probes.sent += 1;
+        let probe = self.framed.protocol.echo_request();
+        self.send(probe)
+    }
+
     /// The next message. Cancel safe.
     pub async fn receive(&mut self) -> ConnectionResult<P::Item, P> {
         loop {
@@ -245,7 +269,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// The next message, or `None` once the peer has taken bytes. Cancel safe.
+    /// The next message, or `None` once the peer has taken bytes or answered a probe. Cancel safe.
     pub async fn step(&mut self) -> ConnectionResult<Option<P::Item>, P> {
         let account = self.account.clone();
         loop {
@@ -264,7 +288,11 @@ impl<P: Protocol> Connection<P> {
             match self.framed.protocol.classify(message) {
                 Received::Message(message) => return Ok(Some(message)),
                 Received::Request { answer } => self.send(answer)?,
-                Received::EchoReply => {}
+                Received::EchoReply => {
+                    // More answers than probes are no answers.
+                    self.probes.answered = self.probes.sent.min(self.probes.answered + 1);
+                    return Ok(None);
+                }
             }
         }
     }
@@ -417,8 +445,7 @@ impl<P: Protocol> Connection<P> {
                 return Err(ConnectionError::Silent { peer, seconds, partial: self.partial() });
             }
             self.probed = Some(now);
-            let probe = self.framed.protocol.echo_request();
-            self.send(probe)?;
+            self.probe()?;
         }
         Ok(())
     }

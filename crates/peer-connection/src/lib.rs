@@ -32,7 +32,9 @@ mod reconnect;
 mod resolve;
 mod timed_stream;
 
-pub use connection::{Connection, ConnectionError, ConnectionResult, Partial, Protocol, Received, Timeouts};
+pub use connection::{
+    Connection, ConnectionError, ConnectionResult, Partial, Probes, Protocol, Received, Timeouts,
+};
 pub use dial::{ByteStream, Dial, Dialling, Sockets, Stream};
 pub use endpoint::{Endpoint, EndpointError};
 pub use in_memory::{InMemoryListener, InMemoryNetwork};

@@ -13,6 +13,7 @@ pub mod scenario;
 pub mod tenants;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,8 @@ pub struct Settings {
     pub weft: PathBuf,
     /// The rules that the controller runs, as its configuration takes them; the built-in ones if there are none.
     pub rules: Vec<PathBuf>,
+    /// Whether the controller reaches the hosts by TCP over a management network, and not by their unix sockets.
+    pub remote: bool,
     /// Whether the controller may outlive this process, for [`Testbed::keep`].
     pub may_be_kept: bool,
 }
@@ -64,6 +67,7 @@ impl Settings {
             encaps: vec!["geneve".to_owned()],
             weft: weft.into(),
             rules: Vec::new(),
+            remote: false,
             may_be_kept: false,
         }
     }
@@ -103,6 +107,9 @@ impl Testbed {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut testbed = Testbed { settings, lab: Some(lab), controller: None, folder, runtime };
         testbed.lab()?.warm_underlay()?;
+        if testbed.settings.remote {
+            testbed.lab()?.lay_management()?;
+        }
         testbed.write_configuration()?;
         testbed.start_controller()?;
         let nodes = testbed.hosts_as_objects()?;
@@ -154,7 +161,7 @@ impl Testbed {
     pub fn start_controller(&mut self) -> Result<()> {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log())?;
         let child = self
-            .weft()
+            .weft()?
             .arg("controller")
             .arg("--config")
             .arg(self.configuration())
@@ -178,14 +185,20 @@ impl Testbed {
         }
     }
 
-    /// The program. The kernel kills it if this thread ends first.
-    fn weft(&self) -> Command {
-        if self.settings.may_be_kept {
-            return Command::new(&self.settings.weft);
+    /// The program, where it reaches the hosts. The kernel kills it if this thread ends first.
+    fn weft(&self) -> Result<Command> {
+        let mut words: Vec<OsString> = Vec::new();
+        if !self.settings.may_be_kept {
+            words.extend(["setpriv", "--pdeathsig", "KILL", "--"].map(OsString::from));
         }
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.settings.weft);
-        command
+        if self.settings.remote {
+            words.extend(["ip", "netns", "exec"].map(OsString::from));
+            words.push(self.lab()?.underlay_namespace().into());
+        }
+        words.push(self.settings.weft.clone().into());
+        let mut command = Command::new(words.remove(0));
+        command.args(words);
+        Ok(command)
     }
 
     /// Kills the controller as a crash would.
@@ -203,15 +216,19 @@ impl Testbed {
         let mappings = self.lab()?.bridge_mappings()?;
         let rules = Rules::built_in()?;
         let kind = rules.host_kind().context("the built-in rules say nothing of hosts")?;
-        for host in self.lab()?.hosts()? {
+        for link in self.lab()?.management_links()? {
+            let host = link.host();
+            let (ovsdb, openflow) = if self.settings.remote {
+                (link.ovsdb_endpoint(), link.openflow_endpoint())
+            } else {
+                (host.ovsdb_endpoint(), host.openflow_endpoint())
+            };
             let _ = write!(
                 text,
-                "---\nkind: {kind}\nid: {}\nip: {}\nencaps: [{}]\novsdb: {}\nopenflow: {}\n",
+                "---\nkind: {kind}\nid: {}\nip: {}\nencaps: [{}]\novsdb: {ovsdb}\nopenflow: {openflow}\n",
                 host.name,
                 host.ip,
                 self.settings.encaps.join(", "),
-                host.ovsdb_endpoint(),
-                host.openflow_endpoint(),
             );
             if !mappings.is_empty() {
                 text.push_str("bridge_mappings:\n");

@@ -227,11 +227,12 @@ impl Core {
         let Ran { mut changes, problems, states, addresses, moves, filled } = self.run(&transaction)?;
         let before = self.reports.commit(node, state);
         self.refused.retry_later();
-        self.places.follow(&mut changes);
+        let announcements = self.announcements.follow(&mut changes);
         self.change_desired(&changes);
         let mut record = self.record(transaction, format!("switch {node}").into(), now);
         record.filled = filled;
         record.reports = whole;
+        record.announcements = announcements;
         let undo = Undo { reports: vec![(node.to_owned(), before)], ..Undo::default() };
         Ok(AppliedTransaction { record, changes, problems, states, addresses, moves, undo: Box::new(undo) })
     }

@@ -20,6 +20,9 @@ impl Worker {
         self.requests.activity.begin(Work::Switch(node.clone()));
         self.unpublished.nodes.insert(node.clone());
         self.fleet.event(event);
+        for (node, names) in self.fleet.take_announced() {
+            self.core.announced(&node, &names);
+        }
         if self.rests() { Ok(()) } else { self.reconcile_switch(&node, effects) }
     }
 

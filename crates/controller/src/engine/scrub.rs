@@ -44,7 +44,7 @@ impl Worker {
              is a fault of Weft or of this machine's memory"
         );
         for node in &nodes {
-            self.fleet.correct(node, self.core.desired(node));
+            self.fleet.correct(node, self.core.given(node));
         }
         self.unpublished.nodes.extend(nodes);
         self.follow_problems(&problems);

@@ -68,6 +68,7 @@ impl Drivers for Idle {
 impl Driver for Idle {
     fn set_desired(&self, _: Arc<Desired>) {}
     fn push(&self, _: u64, _: ovs_driver::Changes) {}
+    fn announce(&self, _: std::collections::BTreeMap<String, ovs_driver::Frame>) {}
     fn learned(&self, _: u8, _: &openflow_rs::Match) -> Reading {
         Box::pin(std::future::ready(Err(ovs_driver::ReadError::NotConnected)))
     }
@@ -145,7 +146,7 @@ impl World {
         let conventions = self.rules.conventions().clone();
         let handle = self.runtime.handle().clone();
         let mut fleet = Fleet::new(conventions, Box::new(Idle), handle, sender, self.patience);
-        fleet.start(core.addresses(), |node| core.desired(node));
+        fleet.start(core.addresses(), |node| core.given(node));
         let (engine, requests) = Engine::new();
         self.engine = engine;
         self.worker = Some(Worker::new(core, journal, fleet, requests, events));

@@ -1,12 +1,13 @@
 //! Drivers of switches: real ones, and those that tests supply.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use openflow_rs::Match;
 use ovs_driver::{
-    Changes, Desired, Event, FlowCount, FlowKey, FlowTable, LearnedFlow, MeterCount, Peers, ReadError,
+    Changes, Desired, Event, FlowCount, FlowKey, FlowTable, Frame, LearnedFlow, MeterCount, Peers, ReadError,
     SeenFlow, Timing,
 };
 use tokio::sync::mpsc;
@@ -26,6 +27,8 @@ pub trait Driver: Send {
     fn set_desired(&self, desired: Arc<Desired>);
     /// Adds the changes of one transaction.
     fn push(&self, txn: u64, changes: Changes);
+    /// Has these frames sent once all that is wanted so far is in force.
+    fn announce(&self, frames: BTreeMap<String, Frame>);
     /// Reads from the switch what it has learned: the flows of this table, those that the match covers.
     fn learned(&self, table: u8, matching: &Match) -> Reading;
     /// Reads from the switch what its meters have counted.
@@ -74,6 +77,10 @@ impl Driver for ovs_driver::Handle {
 
     fn push(&self, txn: u64, changes: Changes) {
         ovs_driver::Handle::push(self, txn, changes);
+    }
+
+    fn announce(&self, frames: BTreeMap<String, Frame>) {
+        ovs_driver::Handle::announce(self, frames);
     }
 
     fn learned(&self, table: u8, matching: &Match) -> Reading {

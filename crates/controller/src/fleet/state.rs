@@ -40,7 +40,7 @@ pub(super) struct Switch {
     pub(super) sync_flow_mods: Option<usize>,
     /// The number of flows, groups and ports that the switch currently refuses.
     pub(super) refused: usize,
-    /// The number of flows and groups changed by others, and the last change with its time.
+    /// The number of flows and groups changed by others, and of rows of the database changed without a notification, and the last change with its time.
     pub(super) foreign_changes: usize,
     pub(super) last_foreign_change: String,
     /// The number of failures of the driver, and the last failure with its time.
@@ -159,6 +159,13 @@ impl Switch {
         };
         self.faults.foreign = Some(format!("another client changed this switch: {last}{more}{delay}"));
         self.last_foreign_change = format!("{} {last}{more}", rfc3339(SystemTime::now()));
+    }
+
+    /// Records that the database had changes that it had not notified. The driver logs it, and they count by now.
+    pub(super) fn found_changes(&mut self, count: usize, last: &str) {
+        self.foreign_changes += count;
+        self.last_foreign_change =
+            format!("{} {last} (not notified; found by comparison)", rfc3339(SystemTime::now()));
     }
 
     /// Records that the driver failed and was restarted. The driver logs it.

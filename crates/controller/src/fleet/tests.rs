@@ -36,10 +36,14 @@ struct FakeDriver {
 }
 
 impl Driver for FakeDriver {
-    fn set_desired(&self, _desired: Arc<Desired>) {}
+    fn set_desired(&self, _desired: Arc<ovs_driver::Desired>) {}
 
     fn push(&self, txn: u64, _changes: Changes) {
         self.told.add(format!("push {txn} to {}", self.address));
+    }
+
+    fn announce(&self, frames: BTreeMap<String, ovs_driver::Frame>) {
+        self.told.add(format!("announce {} at {}", frames.len(), self.address));
     }
 
     fn learned(&self, _table: u8, _matching: &Match) -> Reading {
@@ -151,7 +155,7 @@ impl Setting {
             }
         }
         self.txn += 1;
-        self.fleet.commit(self.txn, changes, |_| Arc::default());
+        self.fleet.commit(self.txn, changes, |_| Given::default());
     }
 
     fn event(&mut self, node: &str, event: Event) {

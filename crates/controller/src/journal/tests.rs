@@ -26,6 +26,7 @@ fn record(txn: u64) -> Record {
         reports: None,
         filled: None,
         memory: BTreeMap::new(),
+        announcements: crate::record::AnnouncementChanges::default(),
         observation: false,
     }
 }

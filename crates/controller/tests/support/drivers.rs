@@ -158,6 +158,10 @@ impl Driver for FakeDriver {
         });
     }
 
+    fn announce(&self, frames: BTreeMap<String, Frame>) {
+        self.switch(|switch| switch.frames.extend(frames));
+    }
+
     fn learned(&self, table: u8, matching: &Match) -> Reading {
         let mut learned = None;
         // The real one reads only these.

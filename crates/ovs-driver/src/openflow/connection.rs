@@ -28,6 +28,11 @@ pub(crate) enum SessionError {
     #[error("the switch answers echo requests, but did not answer {request} within {seconds:.1} s")]
     NoAnswer { request: &'static str, seconds: f64 },
     #[error(
+        "the switch has answered an echo request that was sent after {request}, but not {request}: the answer is lost on the way; \
+         connecting again to read the switch"
+    )]
+    LostAnswer { request: &'static str },
+    #[error(
         "the switch does not speak OpenFlow 1.5 (0x06) but {theirs}; add OpenFlow15 to the bridge's protocols"
     )]
     Version { theirs: String },
@@ -90,6 +95,7 @@ pub(crate) struct OpenFlowConnection {
     connection: Connection<OpenFlowCodec>,
     next_xid: u32,
     request_max: Duration,
+    probe_after: Duration,
 }
 
 impl OpenFlowConnection {
@@ -108,7 +114,8 @@ impl OpenFlowConnection {
         let deadline = peer_connection::after(Instant::now(), timing.handshake_max);
         let (codec, account) = (OpenFlowCodec::negotiating(), memory.account());
         let connection = Connection::open(dialler, endpoint, deadline, codec, timeouts, account).await?;
-        Ok(OpenFlowConnection { connection, next_xid: 1, request_max: timing.request_max })
+        let Timing { request_max, probe_after, .. } = *timing;
+        Ok(OpenFlowConnection { connection, next_xid: 1, request_max, probe_after })
     }
 
     /// What the switch makes the driver hold is charged to this account.
@@ -155,46 +162,98 @@ impl OpenFlowConnection {
         request: &'static str,
         wanted: impl FnMut(Frame) -> Result<Option<T>, SessionError>,
     ) -> Result<T, SessionError> {
-        self.exchange(request, |_| {}, wanted).await
+        self.exchange(request, |_| true, wanted).await
     }
 
-    /// Like [`wait_for`](Self::wait_for), and sends what `feed` appends whenever little is queued.
+    /// Like [`wait_for`](Self::wait_for), and sends what `feed` appends whenever little is queued, until it returns that the request
+    /// is complete.
+    ///
+    /// A switch answers the messages of a connection in order. So the answer to an echo request that was sent after the request
+    /// shows that the answer to the request is lost.
     pub(crate) async fn exchange<T>(
         &mut self,
         request: &'static str,
-        mut feed: impl FnMut(&mut BytesMut),
+        mut feed: impl FnMut(&mut BytesMut) -> bool,
         mut wanted: impl FnMut(Frame) -> Result<Option<T>, SessionError>,
     ) -> Result<T, SessionError> {
         let (limit, whole_limit) = (self.request_max, self.request_max.saturating_mul(WHOLE));
         let mut progress = Instant::now();
         let whole = peer_connection::after(progress, whole_limit);
+        let mut probing = None;
         loop {
-            if self.connection.unsent() < AHEAD_MIN {
-                feed(self.connection.write_buffer());
+            if probing.is_none()
+                && self.connection.unsent() < AHEAD_MIN
+                && feed(self.connection.write_buffer())
+            {
+                probing = Some(Probing {
+                    sent_before: self.connection.probes().sent,
+                    at: peer_connection::after(Instant::now(), self.probe_after),
+                });
             }
             let deadline = peer_connection::after(progress, limit).min(whole);
             // Bytes of the request, not of a probe.
             let unsent = self.connection.unsent() > 0;
-            let Some(step) = peer_connection::within(deadline, self.connection.step()).await else {
-                if Instant::now() >= whole {
-                    return Err(SessionError::TooSlow { request, seconds: whole_limit.as_secs_f64() });
-                }
-                return Err(SessionError::NoAnswer { request, seconds: limit.as_secs_f64() });
-            };
+            let before = self.connection.probes();
+            let step = self.step_until(deadline, probing).await?;
             // What is there in time does not help for ever.
             if Instant::now() >= whole {
                 return Err(SessionError::TooSlow { request, seconds: whole_limit.as_secs_f64() });
             }
-            match step? {
-                Some(frame) => {
+            let answered = self.connection.probes().answered;
+            match step {
+                Step::Message(frame) => {
                     if let Some(answer) = wanted(frame)? {
                         return Ok(answer);
                     }
                 }
-                None if unsent => {}
-                None => continue,
+                Step::Late => return Err(SessionError::NoAnswer { request, seconds: limit.as_secs_f64() }),
+                Step::Other if probing.is_some_and(|probing| answered > probing.sent_before) => {
+                    return Err(SessionError::LostAnswer { request });
+                }
+                Step::Other if unsent && answered == before.answered => {}
+                Step::Other => continue,
             }
             progress = Instant::now();
         }
     }
+
+    /// One step of an exchange. Sends a probe when its time has come.
+    async fn step_until(
+        &mut self,
+        deadline: Instant,
+        probing: Option<Probing>,
+    ) -> Result<Step, SessionError> {
+        let is_due = |sent: u64| probing.filter(|probing| probing.sent_before == sent);
+        if let Some(probing) = is_due(self.connection.probes().sent).filter(|probing| probing.at < deadline) {
+            if let Some(step) = peer_connection::within(probing.at, self.connection.step()).await {
+                return Ok(step?.map_or(Step::Other, Step::Message));
+            }
+            // The connection itself probes a silent switch.
+            if is_due(self.connection.probes().sent).is_some() {
+                self.connection.probe()?;
+            }
+        }
+        match peer_connection::within(deadline, self.connection.step()).await {
+            Some(step) => Ok(step?.map_or(Step::Other, Step::Message)),
+            None => Ok(Step::Late),
+        }
+    }
+}
+
+/// The probe that shows whether the answer to a request is lost.
+#[derive(Debug, Clone, Copy)]
+struct Probing {
+    /// The probes that were sent before the end of the request.
+    sent_before: u64,
+    /// When one is sent if none has been sent since.
+    at: Instant,
+}
+
+/// What happens in an exchange.
+enum Step {
+    Message(Frame),
+    /// The switch has taken bytes, or a probe was sent or answered.
+    Other,
+    /// Nothing, until the deadline.
+    Late,
 }

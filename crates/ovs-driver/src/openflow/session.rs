@@ -517,25 +517,19 @@ impl Session {
         let barrier = first + count;
         let mut errors = Errors { first, batch, steps, refused: Vec::new(), other: None };
         let mut left = (first..barrier).zip(steps);
-        let mut barrier_sent = false;
         let mut unsent = Vec::new();
         let feed = |out: &mut BytesMut| {
             let start = out.len();
             while out.len() - start < CHUNK_BYTES {
-                match left.next() {
-                    Some((xid, step)) => {
-                        if let Err(error) = put(out, xid, *step) {
-                            unsent
-                                .push(RefusedChange { place: step.place(batch), reason: error.to_string() });
-                        }
-                    }
-                    None if barrier_sent => return,
-                    None => {
-                        wire::put_short(out, kind::BARRIER_REQUEST, barrier, []);
-                        barrier_sent = true;
-                    }
+                let Some((xid, step)) = left.next() else {
+                    wire::put_short(out, kind::BARRIER_REQUEST, barrier, []);
+                    return true;
+                };
+                if let Err(error) = put(out, xid, *step) {
+                    unsent.push(RefusedChange { place: step.place(batch), reason: error.to_string() });
                 }
             }
+            false
         };
         let observer = &self.observer;
         self.connection

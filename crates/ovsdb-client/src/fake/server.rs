@@ -205,9 +205,12 @@ fn modified<'a>(
 /// The symmetric difference of two sets. For maps: the removed pairs with their old values, and the new pairs.
 fn difference(old: &Datum, new: &Datum) -> Datum {
     match (old, new) {
-        (Datum::Set(old), Datum::Set(new)) => Datum::Set(old ^ new),
+        (Datum::Set(old), Datum::Set(new)) => {
+            let gone = old.iter().filter(|atom| !new.has(atom));
+            Datum::Set(gone.chain(new.iter().filter(|atom| !old.has(atom))).cloned().collect())
+        }
         (Datum::Map(old), Datum::Map(new)) => {
-            let gone = old.iter().filter(|(key, _)| !new.contains_key(key));
+            let gone = old.iter().filter(|(key, _)| new.get(key).is_none());
             let set = new.iter().filter(|(key, value)| old.get(key) != Some(value));
             Datum::Map(gone.chain(set).map(|(key, value)| (key.clone(), value.clone())).collect())
         }
@@ -303,6 +306,7 @@ impl Connection {
                 message = json!({"id": WRONG_ID, "result": [], "error": null});
             }
             Fault::WrongId => set(&mut message, "id", json!(WRONG_ID)),
+            Fault::Swallow => return Ok(()),
             Fault::Late(late) => tokio::time::sleep(late).await,
             Fault::StallMidMessage => {
                 let text = message.to_string();

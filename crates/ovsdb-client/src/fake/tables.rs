@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::schema::{NAMED, REFERENCES, ROOT, ROOTS, SchemaVersion, schema};
+use crate::collections::Atoms;
 use crate::replica::{Change, Replica};
 use crate::row::Row;
 use crate::schema::{ColumnType, Schema};
@@ -336,19 +337,21 @@ impl Mutation {
     fn apply(&self, row: &mut Row) -> Result<()> {
         let Some(before) = row.datum(&self.column).cloned() else { return Ok(()) };
         let after = match (self.mutator.as_str(), before, self.value.clone()) {
-            ("insert", Datum::Set(before), Datum::Set(more)) => Datum::Set(&before | &more),
+            ("insert", Datum::Set(before), Datum::Set(more)) => {
+                Datum::Set(before.into_iter().chain(more).collect())
+            }
             // An existing key keeps its value.
             ("insert", Datum::Map(before), Datum::Map(more)) => {
                 Datum::Map(more.into_iter().chain(before).collect())
             }
-            ("delete", Datum::Set(before), Datum::Set(less)) => Datum::Set(&before - &less),
-            ("delete", Datum::Map(mut before), Datum::Map(less)) => {
-                before.retain(|key, value| less.get(key) != Some(value));
-                Datum::Map(before)
+            ("delete", Datum::Set(before), Datum::Set(less)) => {
+                Datum::Set(before.into_iter().filter(|atom| !less.has(atom)).collect())
             }
-            ("delete", Datum::Map(mut before), Datum::Set(less)) => {
-                before.retain(|key, _| !less.contains(key));
-                Datum::Map(before)
+            ("delete", Datum::Map(before), Datum::Map(less)) => {
+                Datum::Map(before.into_iter().filter(|(key, value)| less.get(key) != Some(value)).collect())
+            }
+            ("delete", Datum::Map(before), Datum::Set(less)) => {
+                Datum::Map(before.into_iter().filter(|(key, _)| !less.has(key)).collect())
             }
             (mutator @ ("+=" | "-=" | "*=" | "/=" | "%="), Datum::Set(before), Datum::Set(by)) => {
                 let Some(Atom::Integer(by)) = by.first() else {
@@ -427,14 +430,14 @@ fn datum(uuid: Uuid, row: &Row, column: &str) -> Datum {
     match column {
         "_uuid" => Datum::from(uuid),
         "_version" => Datum::from(Uuid::nil()),
-        _ => row.datum(column).cloned().unwrap_or_else(|| Datum::Set(BTreeSet::new())),
+        _ => row.datum(column).cloned().unwrap_or_else(|| Datum::Set(Atoms::default())),
     }
 }
 
 /// The number of elements of `value` that the datum has.
 fn common(datum: &Datum, value: &Datum) -> usize {
     match (datum, value) {
-        (Datum::Set(have), Datum::Set(value)) => have.intersection(value).count(),
+        (Datum::Set(have), Datum::Set(value)) => value.iter().filter(|atom| have.has(atom)).count(),
         (Datum::Map(have), Datum::Map(value)) => {
             value.iter().filter(|(key, value)| have.get(key) == Some(value)).count()
         }

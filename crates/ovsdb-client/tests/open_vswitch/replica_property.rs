@@ -165,6 +165,7 @@ async fn check(server: &Server, steps: &[Step]) {
         assert!(first.with_replica(|replica| *replica == expected), "replica differs after {step:?}");
         follow(&mut own, &mut events);
         assert!(own == expected, "events differ after {step:?}");
+        assert_eq!(first.compare().await.unwrap(), [], "after {step:?}");
     }
 }
 

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod announced_moves;
 mod claims;
 mod connection_limits;
 mod connections;
@@ -18,6 +19,7 @@ mod live_migration;
 mod logging;
 mod migration;
 mod random_migrations;
+mod remote_host;
 mod routers;
 mod sockets;
 mod stacks;
