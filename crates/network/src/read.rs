@@ -108,7 +108,7 @@ impl<'a> Document<'a> {
     /// Reads a field, by its name or a former one.
     fn field(&mut self, field: &'a ObjectField) -> Option<Value> {
         let names = std::iter::once(&field.name).chain(&field.formers);
-        let mut given = names.filter(|name| self.map.contains_key(*name)).map(String::as_str);
+        let mut given = names.filter(|name| self.map.contains_key(name)).map(String::as_str);
         let name = given.next().unwrap_or(&field.name);
         let others: Vec<&str> = given.collect();
         for other in &others {

@@ -71,7 +71,7 @@ impl Mapping {
 /// A mapping that is read.
 #[derive(Default)]
 pub(crate) struct Fields {
-    fields: Vec<(Box<str>, Tree)>,
+    given: Vec<(Box<str>, Tree)>,
     /// The hashes of the names, once there are many. Of equal hashes the names are compared.
     hashes: HashSet<u64>,
     hasher: RandomState,
@@ -79,7 +79,7 @@ pub(crate) struct Fields {
 
 impl Fields {
     pub(crate) fn has(&self, name: &str) -> bool {
-        let is_there = || self.fields.iter().any(|(own, _)| **own == *name);
+        let is_there = || self.given.iter().any(|(own, _)| **own == *name);
         if self.hashes.is_empty() {
             is_there()
         } else {
@@ -89,18 +89,18 @@ impl Fields {
 
     /// Adds a field that is not there.
     pub(crate) fn push(&mut self, name: Box<str>, value: Tree) {
-        if self.fields.len() >= MANY {
+        if self.given.len() >= MANY {
             if self.hashes.is_empty() {
-                self.hashes.extend(self.fields.iter().map(|(name, _)| self.hasher.hash_one(&**name)));
+                self.hashes.extend(self.given.iter().map(|(name, _)| self.hasher.hash_one(&**name)));
             }
             self.hashes.insert(self.hasher.hash_one(&*name));
         }
-        self.fields.push((name, value));
+        self.given.push((name, value));
     }
 
     pub(crate) fn finish(mut self) -> Tree {
-        self.fields.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        Tree::Mapping(Mapping(self.fields.into()))
+        self.given.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Tree::Mapping(Mapping(self.given.into()))
     }
 }
 

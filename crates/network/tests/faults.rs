@@ -635,9 +635,15 @@ fn d17_a_text_of_an_object_is_a_short_line() {
         read(&odd),
         [
             format!("{place}text: \"a\\nb\" contains the character '\\n'; write a text of one line"),
-            format!("{place}lines[0]: \"\\u001b[31m\" contains the character '\\u{{1b}}'; write a text of one line"),
-            format!("{place}entries: \"\u{9b}\" contains the character '\\u{{9b}}'; write a text of one line"),
-            format!("{place}entries.\u{9b}: \"\u{202e}\" contains the character '\\u{{202e}}'; write a text of one line"),
+            format!(
+                "{place}lines[0]: \"\\u001b[31m\" contains the character '\\u{{1b}}'; write a text of one line"
+            ),
+            format!(
+                "{place}entries: \"\u{9b}\" contains the character '\\u{{9b}}'; write a text of one line"
+            ),
+            format!(
+                "{place}entries.\u{9b}: \"\u{202e}\" contains the character '\\u{{202e}}'; write a text of one line"
+            ),
         ]
     );
     let too_long = read(&note(&format!("{long}x"), "", "a", ""));

@@ -43,7 +43,7 @@ fn worst() -> Vec<(&'static str, String)> {
             "different fields",
             object(&format!("\"x\": {{{}\"a\":0}}", numbered(60_000, |n| format!("\"{n}\":0,")))),
         ),
-        ("unknown fields", object(&numbered(60_000, |n| format!("\"{n}\":0,")).trim_end_matches(','))),
+        ("unknown fields", object(numbered(60_000, |n| format!("\"{n}\":0,")).trim_end_matches(','))),
         (
             "labels",
             object(&format!("\"labels\": {{{}\"a\":\"\"}}", numbered(45_000, |n| format!("\"{n}\":\"\",")))),

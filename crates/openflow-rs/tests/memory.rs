@@ -108,7 +108,7 @@ fn sizes(one: impl Fn(usize) -> Body) -> Vec<Vec<u8>> {
 fn worst() -> Vec<(String, Vec<u8>)> {
     let mut messages = Vec::new();
     let mut add = |name: String, sizes: Vec<Vec<u8>>| {
-        messages.extend(sizes.into_iter().map(|bytes| (name.clone(), bytes)))
+        messages.extend(sizes.into_iter().map(|bytes| (name.clone(), bytes)));
     };
     let flow = |matches: &str, actions| FlowEntry::new(0, 1, matches.parse().expect("a match"), actions);
     let flows = |entry: FlowEntry, count| {
@@ -199,7 +199,7 @@ fn d1_the_memory_of_a_changed_message_follows_its_bytes() {
     for (name, bytes) in worst() {
         for _ in 0..20 {
             let mut bytes = bytes.clone();
-            for _ in 0..1 + next(3) {
+            for _ in 0..=next(3) {
                 let at = if next(2) == 0 { next(200.min(bytes.len())) } else { next(bytes.len()) };
                 bytes[at] = [0, 1, 8, 0xff, next(256) as u8][next(5)];
             }
