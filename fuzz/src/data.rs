@@ -5,6 +5,8 @@ use std::sync::{Arc, LazyLock};
 use nlog_data::json::{parse_line, parse_line_columns, write_delta_line};
 use nlog_data::{Inputs, Schema, Type, Value, literal, state};
 
+use crate::decode;
+
 /// The longest refusal, in bytes. A message quotes a few values, each cut.
 const LONGEST_MESSAGE: usize = 8192;
 
@@ -33,8 +35,9 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
 
 /// A line of transactions is the same by rows and by columns, and its change is read back as it is written.
 pub fn transaction(line: &[u8]) {
-    let rows = parse_line(line, 1, &SCHEMA);
-    let columns = parse_line_columns(line, 1, &SCHEMA);
+    let schema = &*SCHEMA;
+    let rows = decode("a line as rows", line.len(), || parse_line(line, 1, schema));
+    let columns = decode("a line as columns", line.len(), || parse_line_columns(line, 1, schema));
     let transaction = match (rows, columns) {
         (Ok(rows), Ok(columns)) => {
             assert_eq!(rows.txn, columns.txn);
@@ -60,7 +63,7 @@ pub fn transaction(line: &[u8]) {
 
 /// A text as a literal of nlog and as a match, actions or an address: each value is read back as it prints.
 pub fn literal(text: &str) {
-    if let Ok(value) = literal::parse(text) {
+    if let Ok(value) = decode("a literal", text.len(), || literal::parse(text)) {
         assert_eq!(literal::parse(&value.to_string()).as_ref(), Ok(&value));
         value_as_bytes(&value);
     }

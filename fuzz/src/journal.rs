@@ -6,11 +6,13 @@ use std::path::Path;
 use controller::journal::{JournalError, Replay};
 use controller::record::Record;
 
+use crate::decode;
+
 /// Bytes as a journal. Whatever is accepted, and repaired, reads the same when it is opened again.
 pub fn journal(bytes: &[u8]) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("journal.jsonl"), bytes).expect("a temporary file");
-    let Ok(records) = open(folder.path()) else { return };
+    let Ok(records) = decode("a journal", bytes.len(), || open(folder.path())) else { return };
     let again = open(folder.path()).expect("a journal that was opened can be opened again");
     assert_eq!(records, again);
 }

@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use network::{Batch, Cancel, Kinds, ObjectStore};
 use nlog::{Sources, compile};
 
+use crate::decode;
+
 /// The kinds of the built-in rules.
 static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
     let sources = Sources::from_texts([
@@ -22,7 +24,7 @@ pub fn objects(text: &str) {
     let kinds = &*KINDS;
     for name in ["net.yaml", "net.json", "standard input"] {
         let mut batch = Batch::new(kinds, Cancel::default());
-        batch.add_document(name, text);
+        decode(name, text.len(), || batch.add_document(name, text));
         let mut store = ObjectStore::new(kinds);
         match store.plan(batch) {
             Ok(changes) => {

@@ -7,13 +7,16 @@ use ovsdb_client::schema::Schema;
 use ovsdb_client::Datum;
 use tokio_util::codec::Decoder;
 
+use crate::decode;
+
 /// Bytes as a stream of OpenFlow messages. An encoded message is decoded to one that is encoded
 /// in the same way.
 pub fn openflow(mut stream: &[u8]) {
     while let Ok(Frame::Message(length)) = frame(stream) {
         let Some((bytes, rest)) = stream.split_at_checked(length) else { return };
         stream = rest;
-        let Ok(message) = Message::decode(bytes) else { continue };
+        let decoded = decode("an OpenFlow message", bytes.len(), || Message::decode(bytes));
+        let Ok(message) = decoded else { continue };
         let text = message.to_string();
         assert!(!text.is_empty());
         if matches!(message.body, Body::PortStatus(_) | Body::PortDescReply(_)) {
@@ -35,7 +38,8 @@ pub fn ovsdb(bytes: &[u8]) {
     let (first, second) = bytes.split_at(usize::from(*cut).min(bytes.len()));
     assert_eq!(whole, messages([first, second]), "messages depend on how the stream is cut");
     for message in whole.0 {
-        let _schema = Schema::from_json(&message);
+        let text = message.to_string();
+        let _schema = decode("a schema", text.len(), || Schema::from_text(&text));
         let values = message.as_object().into_iter().flat_map(|members| members.values());
         for value in values {
             let Ok(datum) = Datum::from_json(value) else { continue };

@@ -25,7 +25,7 @@ use crate::peer::Origin;
 use crate::receipt::{Wanted, Watch};
 use crate::routes::NoRouter;
 use crate::rules::Rules;
-use crate::text::requester;
+use crate::text::{document_names, requester};
 use crate::trace;
 use crate::trial;
 
@@ -104,6 +104,8 @@ impl Api {
 
     /// Parses the objects of a request without blocking other requests. Stops early if the caller has gone.
     async fn parse(&self, documents: Vec<pb::Document>, objects: Vec<String>) -> Result<Batch, Status> {
+        let names = documents.iter().map(|document| document.name.as_str());
+        document_names(names).map_err(Status::invalid_argument)?;
         let bytes: usize = documents.iter().map(|document| document.text.len()).sum::<usize>()
             + objects.iter().map(String::len).sum::<usize>();
         let permit = match bytes {
@@ -311,6 +313,8 @@ impl pb::controller_server::Controller for Api {
     async fn trace(&self, request: Request<pb::TraceRequest>) -> Result<Response<pb::TraceResponse>, Status> {
         let account = account(request.extensions());
         let request = request.into_inner();
+        let names = request.change.iter().flat_map(|change| &change.documents);
+        document_names(names.map(|document| document.name.as_str())).map_err(Status::invalid_argument)?;
         let place = self.aside.place(&account).await?;
         let change = trial::change(&request);
         let without = change.as_ref().map(|change| change.without.clone());
@@ -328,7 +332,7 @@ impl pb::controller_server::Controller for Api {
         let (mut traced, tables) = traced.await?;
         trace::note_behind(&self.engine, &mut traced).map_err(stopping)?;
         if live {
-            trace::compare(&self.engine, &mut traced, &tables).await.map_err(stopping)?;
+            trace::compare(&self.engine, &mut traced, tables).await.map_err(stopping)?;
         }
         let answer = trace::answer(&traced, form);
         Ok(Turn::charged(&account, &answer).until_encoded(answer))

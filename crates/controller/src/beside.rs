@@ -150,6 +150,11 @@ impl Beside {
         self.hosts.get(host).into_iter().flat_map(|kept| kept.vifs.keys()).map(String::as_str)
     }
 
+    /// How many interfaces of a host are not kept.
+    pub(crate) fn beyond(&self, host: &str) -> usize {
+        self.hosts.get(host).map_or(0, |kept| kept.beyond + kept.too_long)
+    }
+
     /// The limits that the last report of a host exceeds; `None` if there are none.
     pub(crate) fn excess(&self, host: &str) -> Option<String> {
         self.hosts.get(host)?.excess()

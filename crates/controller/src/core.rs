@@ -44,6 +44,7 @@ use crate::restore::{Restored, objects_without_kinds, refusal_of_state};
 use crate::routes::EffectiveRoutes;
 use crate::rules::Rules;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
+pub use reported::Strays;
 pub use scrub::{Mended, Scrub};
 
 /// All state of a controller.

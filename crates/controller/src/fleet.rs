@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
-use crate::core::{AddressChanges, DesiredCounts, Given, SwitchAddress};
+use crate::core::{AddressChanges, DesiredCounts, Given, Strays, SwitchAddress};
 use crate::lasting::Lasting;
 use crate::levels::{Link, Moment, Patience};
 use crate::receipt::{Progress, Receipts};
@@ -82,6 +82,8 @@ pub struct SwitchStatus {
     pub driver_restarts: usize,
     /// The last failure of the driver and its time; empty if there is none.
     pub last_driver_failure: String,
+    /// The interfaces that it reports with ids that no object has, as of its last news.
+    pub strays: Strays,
 }
 
 /// All switches.
@@ -607,6 +609,7 @@ impl Fleet {
             last_foreign_change: switch.last_foreign_change.clone(),
             driver_restarts: switch.driver_restarts,
             last_driver_failure: switch.last_driver_failure.clone(),
+            strays: Strays::default(),
         })
     }
 }

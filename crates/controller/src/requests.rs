@@ -41,6 +41,12 @@ const CLIENT_BYTES_MAX: usize = 320 << 20;
 const ELEMENT_BYTES: usize = 96;
 /// The most elements (objects, documents, names) of a request.
 const ELEMENTS_MAX: usize = 1 << 20;
+/// So many elements may be as small as they like. Beyond them, each has so many bytes on average: an empty document takes two, and 144
+/// of memory while the list of them grows. The least object has four.
+const FEW_ELEMENTS: usize = 1024;
+const ELEMENT_BYTES_MIN: usize = 4;
+/// The field of `TraceRequest` that has repeated fields itself: `change`.
+const CHANGE_OF_TRACE: u64 = 8;
 /// The time limit for the next bytes of a request, and for the whole request.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 const ARRIVAL_MAX: Duration = Duration::from_mins(5);
@@ -116,7 +122,9 @@ where
             let client = caller.as_ref().map(|caller| caller.client);
             let largest =
                 if parts.uri.path().ends_with("/Apply") { MESSAGE_BYTES_MAX } else { QUERY_BYTES_MAX };
-            let whole = tokio::time::timeout(ARRIVAL_MAX, budget.collect(body, client, largest)).await;
+            let within = parts.uri.path().ends_with("/Trace").then_some(CHANGE_OF_TRACE);
+            let whole = budget.collect(body, client, largest, within);
+            let whole = tokio::time::timeout(ARRIVAL_MAX, whole).await;
             let Whole { pieces, held } = match whole.unwrap_or_else(|_| Err(too_slow(ARRIVAL_MAX))) {
                 Ok(whole) => whole,
                 Err(status) => return Ok(status.into_http()),
@@ -176,11 +184,17 @@ impl Default for Budget {
 
 impl Budget {
     /// Collects a request as it arrives.
-    async fn collect(&self, body: Body, client: Option<Client>, largest: usize) -> Result<Whole, Status> {
+    async fn collect(
+        &self,
+        body: Body,
+        client: Option<Client>,
+        largest: usize,
+        within: Option<u64>,
+    ) -> Result<Whole, Status> {
         let mut body = pin!(body);
         let held = Held::new(self.of_client(client), self.total.clone());
         let (mut whole, mut last) = (Whole { pieces: VecDeque::new(), held }, Vec::new());
-        let (mut arrived, mut limit, mut elements) = (0, None, Elements::after_prefix(PREFIX));
+        let (mut arrived, mut limit, mut elements) = (0, None, Elements::after_prefix(PREFIX).within(within));
         loop {
             let next = tokio::time::timeout(PAUSE_MAX, poll_fn(|context| body.as_mut().poll_frame(context)));
             let frame = match next.await.map_err(|_| too_slow(PAUSE_MAX))? {
@@ -207,6 +221,12 @@ impl Budget {
             if limit.is_some_and(|limit| arrived > limit) {
                 return Err(Status::invalid_argument("the request is longer than it announces"));
             }
+        }
+        if elements.count() > FEW_ELEMENTS && elements.count() * ELEMENT_BYTES_MIN > arrived {
+            return Err(Status::invalid_argument(format!(
+                "the request has {} elements in {arrived} bytes: most are empty; leave these out",
+                elements.count()
+            )));
         }
         if !last.is_empty() {
             whole.pieces.push_back(last.into());
@@ -302,14 +322,72 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
 
+    use prost::Message as _;
+
     use super::*;
 
-    /// An apply request of so many empty objects: two bytes each.
-    fn empty_objects(count: usize) -> Body {
+    /// An apply request of so many small objects: four bytes each.
+    fn small_objects(count: usize) -> Body {
+        body(&b"\x12\x02{}".repeat(count))
+    }
+
+    /// The body of a request with this message.
+    fn body(message: &[u8]) -> Body {
         let mut bytes = vec![0];
-        bytes.extend_from_slice(&u32::try_from(2 * count).unwrap().to_be_bytes());
-        bytes.extend([0x12, 0].repeat(count));
+        bytes.extend_from_slice(&u32::try_from(message.len()).unwrap().to_be_bytes());
+        bytes.extend_from_slice(message);
         Body::new(Pieces([Bytes::from(bytes)].into()))
+    }
+
+    /// What any request takes: the lists of few elements.
+    const ANY_REQUEST: usize = 256 << 10;
+
+    #[tokio::test]
+    async fn d1_the_memory_of_a_request_follows_its_bytes() {
+        let budget = Budget::default();
+        let (mut decoded, mut refused) = (0, 0);
+        let parts: [(&str, &[u8]); 10] = [
+            ("empty documents", &[0x0a, 0]),
+            ("empty objects", &[0x12, 0]),
+            ("names alone", &[0x0a, 3, 0x0a, 1, b'a']),
+            ("documents of an empty name", &[0x0a, 2, 0x0a, 0]),
+            ("short objects", &[0x12, 2, b'{', b'}']),
+            ("requesters", &[0x1a, 1, b'a']),
+            ("no field that is known", &[0x7a, 0]),
+            ("numbers", &[0x20, 1]),
+            ("objects to delete", &[0x0a, 2, 0x0a, 0]),
+            ("documents and objects", &[0x0a, 0, 0x12, 6, b'{', b'}', b' ', b' ', b' ', b' ']),
+        ];
+        for count in [1000, 100_000] {
+            for (name, part) in parts {
+                let message = part.repeat(count);
+                let mut changed = vec![0x42];
+                prost::encoding::encode_varint(message.len() as u64, &mut changed);
+                changed.extend_from_slice(&message);
+                for (message, within) in [(message, None), (changed, Some(CHANGE_OF_TRACE))] {
+                    let name = format!("{count} {name}, {within:?}");
+                    if budget.collect(body(&message), None, MESSAGE_BYTES_MAX, within).await.is_err() {
+                        refused += 1;
+                        continue;
+                    }
+                    decoded += 1;
+                    decoder_memory::bounded(&name, message.len(), ANY_REQUEST, || match within {
+                        None => {
+                            let _apply = crate::pb::ApplyRequest::decode(&*message);
+                            let _delete = crate::pb::DeleteRequest::decode(&*message);
+                            let _status = crate::pb::StatusRequest::decode(&*message);
+                        }
+                        Some(_) => drop(crate::pb::TraceRequest::decode(&*message)),
+                    });
+                }
+            }
+        }
+        assert!(decoded > 20 && refused >= 6, "{decoded} {refused}");
+        let Err(error) = budget.collect(body(&[0x0a, 0].repeat(2000)), None, MESSAGE_BYTES_MAX, None).await
+        else {
+            panic!("empty documents");
+        };
+        assert!(error.message().contains("2000 elements in 4005 bytes"), "{error}");
     }
 
     /// A service that decodes until it is told to stop, without a yield.
@@ -346,7 +424,7 @@ mod tests {
         let begun = Arc::new(AtomicBool::new(false));
         let decoder = Decoder { begun: begun.clone(), told: Arc::new(Mutex::new(told)) };
         let request = http::Request::post("http://localhost/weft.v1.Controller/Apply");
-        let request = request.body(empty_objects(LARGE / 2)).unwrap();
+        let request = request.body(small_objects(LARGE / 4)).unwrap();
         let answer = tokio::spawn(WholeRequests::new(decoder).call(request));
         while !begun.load(Ordering::SeqCst) {
             tokio::task::yield_now().await;
@@ -359,12 +437,12 @@ mod tests {
     async fn elements_count_towards_the_budget() {
         let budget = Budget::default();
         let take = async |count| {
-            budget.collect(empty_objects(count), Some(Client::Process(1)), MESSAGE_BYTES_MAX).await
+            budget.collect(small_objects(count), Some(Client::Process(1)), MESSAGE_BYTES_MAX, None).await
         };
         let before = budget.total.available_permits();
         let whole = take(100_000).await.unwrap();
         let held = (before - budget.total.available_permits()) * PIECE;
-        assert!((100_000 * 98 - 2 * PIECE..=100_000 * 98).contains(&held), "{held}");
+        assert!((100_000 * 100 - 2 * PIECE..=100_000 * 100).contains(&held), "{held}");
         drop(whole);
         assert_eq!(budget.total.available_permits(), before);
         // Three such requests are all that a client may have.

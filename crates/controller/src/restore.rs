@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use network::{Batch, Cancel, ChangeSet, Kinds, ObjectStore, Rows};
+use network::{Batch, ChangeSet, Kinds, ObjectStore, Rows};
 use nlog_data::json::to_json;
 use nlog_data::quotation::{cut, grouped, names};
 use nlog_data::{ForbiddenRows, Memories, Row, TableDelta, TableId, TransactionError};
 use nlog_hooks::Recorded;
+use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::core::{Refusal, RestoreError};
 use crate::former_labels::{self, FormerLabels};
-use crate::record::{JsonRows, Record, RowChanges};
+use crate::record::{JsonRows, ObjectText, Record, RowChanges};
 use crate::reports::{CONNECTION, Reports};
 use crate::rules::Rules;
 
@@ -23,10 +24,17 @@ fn text(row: &[Json]) -> String {
     Json::Array(row.to_vec()).to_string()
 }
 
+/// What tells an object from others.
+#[derive(Deserialize)]
+struct Name {
+    kind: String,
+    id: String,
+}
+
 /// The state after the records of a journal, which are added one after the other. It does not keep the records.
 #[derive(Debug)]
 pub struct History {
-    objects: BTreeMap<(String, String), Json>,
+    objects: BTreeMap<(String, String), ObjectText>,
     labels: FormerLabels,
     reports: Reports,
     rows: RowTexts,
@@ -77,10 +85,9 @@ impl History {
                 .ok_or_else(|| fault(format!("{} {} is deleted, but does not exist", key.0, key.1)))?;
         }
         for object in &record.objects.put {
-            let member = |name| object.get(name).and_then(Json::as_str).map(str::to_owned);
-            let key = member("kind").zip(member("id"));
-            let key = key.ok_or_else(|| fault(format!("no object: {object}")))?;
-            self.objects.insert(key, object.clone());
+            let name = serde_json::from_str::<Name>(object.text());
+            let Name { kind, id } = name.map_err(|_| fault(format!("no object: {}", object.text())))?;
+            self.objects.insert((kind, id), object.clone());
         }
         self.labels.follow(&mut self.hooks, record).map_err(fault)?;
         follow_hooks(&mut self.hooks, &record.memory, record.filled.as_ref()).map_err(fault)?;
@@ -172,7 +179,10 @@ fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
 }
 
 /// The store of these objects, validated again.
-fn store(objects: &BTreeMap<(String, String), Json>, kinds: &Kinds) -> Result<ObjectStore, RestoreError> {
+fn store(
+    objects: &BTreeMap<(String, String), ObjectText>,
+    kinds: &Kinds,
+) -> Result<ObjectStore, RestoreError> {
     let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
     for (kind, _) in objects.keys().filter(|(kind, _)| kinds.get(kind).is_none()) {
         *unknown.entry(kind).or_default() += 1;
@@ -181,9 +191,9 @@ fn store(objects: &BTreeMap<(String, String), Json>, kinds: &Kinds) -> Result<Ob
         let unknown = unknown.into_iter().map(|(kind, count)| (kind.to_owned(), count));
         return Err(RestoreError::Kinds(unknown.collect()));
     }
-    let mut batch = Batch::new(kinds, Cancel::default());
+    let mut batch = Batch::stored(kinds);
     for object in objects.values() {
-        batch.add_json("journal", &object.to_string());
+        batch.add_json("journal", object.text());
     }
     let mut store = ObjectStore::new(kinds);
     let changes = store.plan(batch).map_err(|faults| RestoreError::Objects(Refusal::Objects { faults }))?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use network::{Object, ObjectKey};
 
-use crate::core::{ChangedStates, Core, ObjectStatus, Problem, ProblemChanges};
+use crate::core::{ChangedStates, Core, ObjectStatus, Problem, ProblemChanges, Strays};
 use crate::engine::{Found, PAGE, Which};
 use crate::fleet::{Fleet, SwitchStatus};
 use crate::levels::CutOff;
@@ -157,6 +157,14 @@ impl Unpublished {
     }
 }
 
+/// The status without what is told as of the last news of a host: objects that come and go since then do not change it.
+pub(crate) fn without_strays(mut status: Status) -> Status {
+    for switch in &mut status.switches {
+        Arc::make_mut(switch).strays = Strays::default();
+    }
+    status
+}
+
 /// The status computed from nothing, to check the published one in debug builds.
 pub(crate) fn computed(core: &Core, fleet: &Fleet) -> Status {
     Status {
@@ -179,7 +187,8 @@ fn own(fleet: &Fleet) -> Option<Arc<Problem>> {
 }
 
 fn switch(core: &Core, fleet: &Fleet, node: &str) -> Option<SwitchStatus> {
-    fleet.status(node, core.desired_counts(node), core.vif_count(node))
+    let status = fleet.status(node, core.desired_counts(node), core.vif_count(node))?;
+    Some(SwitchStatus { strays: core.strays(node), ..status })
 }
 
 fn counts(core: &Core) -> BTreeMap<Arc<str>, usize> {

@@ -1,34 +1,10 @@
-//! Texts of clients and of switches: which are stored, and how a person reads them.
+//! Texts of clients: which are stored.
 
-use std::borrow::Cow;
-use std::fmt::Write as _;
+pub use nlog_data::quotation::shown;
+use nlog_data::quotation::{cut, is_odd};
 
 /// The longest name that a client gives itself, in bytes. Each transaction stores it.
 const BY_BYTES_MAX: usize = 255;
-
-/// Whether a character changes how a terminal shows the others: control characters, ends of lines, and directions of writing (CWE-150).
-fn is_odd(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// A text of a client or of a switch, as a person may read it in a terminal or a log: one line, which cannot look like several or hide a part.
-/// Odd characters are escaped: `x\nhv2: in sync`. JSON has escapes of its own and needs none of these.
-pub fn shown(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_odd) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_odd(c) {
-            // Writing to a text cannot fail.
-            let _ = write!(shown, "{}", c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    Cow::Owned(shown)
-}
 
 /// The name that a client gives itself, which is stored with each of its transactions: a line of at most 255 bytes. The error says why it is
 /// not.
@@ -48,8 +24,32 @@ pub(crate) fn requester(by: String) -> Result<String, String> {
     }
 }
 
+/// The longest name of a document, in bytes: that of a path.
+const NAME_BYTES_MAX: usize = 4096;
+
+/// Checks the names that a client gives its documents: faults and logs repeat them. The error says why one is refused.
+pub(crate) fn document_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+    for name in names {
+        if name.len() > NAME_BYTES_MAX {
+            let length = name.len();
+            return Err(format!(
+                "the name of a document is {length} bytes long; name it in at most {NAME_BYTES_MAX} bytes"
+            ));
+        }
+        if let Some(odd) = name.chars().find(|c| is_odd(*c)) {
+            return Err(format!(
+                "the name of the document `{}` contains the character {odd:?}; name it in a line of printable text",
+                shown(&cut(name))
+            ));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
 
     #[test]
@@ -59,6 +59,16 @@ mod tests {
         assert!(requester("x".repeat(256)).unwrap_err().contains("256 bytes long"));
         for odd in ["a\nb", "a\u{1b}[31m", "\u{7f}", "\u{9b}", "\u{202e}a"] {
             assert!(requester(odd.to_owned()).unwrap_err().contains("contains the character"), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn d17_the_name_of_a_document_is_a_line() {
+        assert_eq!(document_names(["net.yaml", "/a b/é.json", "standard input", ""]), Ok(()));
+        assert!(document_names(["x".repeat(4097).as_str()]).unwrap_err().contains("4097 bytes long"));
+        for odd in ["a\nb", "a\u{1b}[31m", "\u{9b}", "\u{202e}a"] {
+            let error = document_names(["net.yaml", odd]).unwrap_err();
+            assert!(error.contains("contains the character") && !error.contains(odd), "{error}");
         }
     }
 

@@ -68,6 +68,11 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
+    /// Keeps the states of these hosts only. Whoever holds a state while the engine changes it makes the engine copy it.
+    fn retain(&mut self, hosts: &BTreeMap<String, BTreeSet<u8>>) {
+        self.desired.retain(|host, _| hosts.contains_key(host));
+    }
+
     /// Whose a flow is that a switch has; none if it is to have it.
     fn whose(&self, host: &str, flow: &FlowEntry) -> Option<Whose> {
         let key = FlowKey::new(flow.table, flow.priority, &flow.matches).ok();
@@ -325,8 +330,10 @@ fn behind(switch: &SwitchStatus) -> Option<String> {
 ///
 /// # Errors
 /// The controller stops.
-pub(crate) async fn compare(engine: &Engine, trace: &mut Trace, tables: &Tables) -> Result<(), Stopping> {
+pub(crate) async fn compare(engine: &Engine, trace: &mut Trace, mut tables: Tables) -> Result<(), Stopping> {
     let met: BTreeMap<_, _> = live::tables(&trace.met).into_iter().take(LIVE_MAX).collect();
+    // Switches may take half a minute to answer.
+    tables.retain(&met);
     let mut asked = JoinSet::new();
     for (node, reading) in engine.table_flows(met).await? {
         asked.spawn(async move { (node, reading.await) });

@@ -358,7 +358,7 @@ fn records_that_do_not_add_up_are_errors() {
             record(&|record| record.filled.clone_from(&first.filled)),
             "the hook that fills table \"datapath_label\" does not fit: [\"blue\"] gets number 1, but has one",
         ),
-        (record(&|record| record.objects.put = vec![json!({"kind": "switch_port"})]), "no object"),
+        (record(&|record| record.objects.put = vec![json!({"kind": "switch_port"}).into()]), "no object"),
     ];
     for (records, wanted) in cases {
         let error = restore(&records);

@@ -25,6 +25,17 @@ pub fn peak<R>(decode: impl FnOnce() -> R) -> (R, usize) {
     (result, MEMORY.peak_usage().saturating_sub(before))
 }
 
+/// Like [`bounded`], without a word, for a fuzz target, which decodes a million inputs.
+///
+/// # Panics
+///
+/// As [`bounded`].
+pub fn checked<R>(name: &str, input: usize, fixed: usize, decode: impl FnOnce() -> R) -> R {
+    let (result, peak) = peak(decode);
+    check(name, "while it was read", peak, input, fixed);
+    result
+}
+
 /// Runs a decoder on `input` bytes. Prints the memory for each byte.
 ///
 /// # Panics
@@ -51,6 +62,10 @@ pub fn kept<R>(name: &str, input: usize, fixed: usize, decode: impl FnOnce() -> 
 fn judge(name: &str, when: &str, taken: usize, input: usize, fixed: usize) {
     let each = taken as f64 / input.max(1) as f64;
     println!("{name}: {each:.1} bytes of memory for each byte {when} ({taken} for {input})");
+    check(name, when, taken, input, fixed);
+}
+
+fn check(name: &str, when: &str, taken: usize, input: usize, fixed: usize) {
     assert!(
         taken <= FACTOR * input + fixed,
         "{name}: {taken} bytes of memory {when} for {input} bytes of input; the limit is {FACTOR} for each and {fixed}"

@@ -5,19 +5,16 @@ use std::sync::Arc;
 
 use nlog_data::quotation::cut;
 use serde::de::DeserializeSeed as _;
-use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
-use crate::field::{Fault, form};
+use crate::field::{FAULTS_MAX, Fault, form};
 use crate::read::{Given, ID, KIND, name, read};
-use crate::tree::{Items, Tree};
+use crate::tree::{Items, Tree, TreeSeed};
 use crate::yaml::Documents;
 use crate::{Cancel, FaultCode, Kinds, Object, ObjectError, ObjectKey, Place};
 
 /// The most objects of a batch. More of them take too much memory, and the network too long for one transaction.
 const OBJECTS_MAX: usize = 1 << 20;
-/// The most faults that are listed. A user with more faults corrects these first.
-const FAULTS_MAX: usize = 1000;
 
 /// Objects to be applied together, and the faults of each object by itself.
 #[derive(Debug)]
@@ -42,6 +39,8 @@ pub struct Batch {
     count: usize,
     /// Whether it has as many objects as it may have, and there are more.
     full: bool,
+    /// Whether the objects were accepted before.
+    is_stored: bool,
     cancel: Cancel,
 }
 
@@ -83,8 +82,15 @@ impl Batch {
             texts: HashSet::new(),
             count: 0,
             full: false,
+            is_stored: false,
             cancel,
         }
+    }
+
+    /// A batch of objects that were accepted before. What is asked of texts since then does not apply to theirs, so that a
+    /// state stays readable.
+    pub fn stored(kinds: &Kinds) -> Self {
+        Batch { is_stored: true, ..Batch::new(kinds, Cancel::default()) }
     }
 
     /// Reads the text of a file. The extension decides the format (`.yaml`, `.yml`, `.json`, `.jsonl`). Without a
@@ -125,7 +131,7 @@ impl Batch {
                 Some(Err(error)) => Err(error.to_string()),
                 Some(Ok(value)) => {
                     let mut parser = serde_json::Deserializer::from_str(value.get());
-                    let mut each = |item: &Json| {
+                    let mut each = |item: &Tree| {
                         place.number += 1;
                         self.add(place.clone(), item);
                         !self.is_at_end()
@@ -133,7 +139,7 @@ impl Batch {
                     let read = if value.get().starts_with('[') {
                         Items::new(&mut each, &cancel).deserialize(&mut parser)
                     } else {
-                        let read = Tree::new(&cancel).deserialize(&mut parser);
+                        let read = TreeSeed::new(&cancel).deserialize(&mut parser);
                         read.map(|value| {
                             each(&value);
                         })
@@ -159,7 +165,7 @@ impl Batch {
             }
             let place = Place { document: name.clone(), unit: "document", number };
             match document {
-                Ok(Json::Null) => {}
+                Ok(Tree::Null) => {}
                 Ok(value) => self.add(place, &value),
                 Err(why) => self.unreadable(place, why),
             }
@@ -207,7 +213,7 @@ impl Batch {
         self.count += 1;
     }
 
-    fn add(&mut self, place: Place, value: &Json) {
+    fn add(&mut self, place: Place, value: &Tree) {
         if self.count == OBJECTS_MAX {
             self.full = true;
             self.unreadable(
@@ -216,17 +222,17 @@ impl Batch {
             );
             return;
         }
-        let Json::Object(map) = value else {
+        let Tree::Mapping(map) = value else {
             let message = format!("must be a mapping with `kind` and `id`, not {}", form(value));
             self.unreadable(place, message);
             return;
         };
         let mut faults = Vec::new();
-        let object = read(&self.kinds, map, &mut faults, &mut self.texts);
+        let object = read(&self.kinds, map, &mut faults, &mut self.texts, self.is_stored);
         let number = self.count;
         self.count += 1;
 
-        let kind = map.get(KIND).and_then(Json::as_str);
+        let kind = map.get(KIND).and_then(Tree::as_str);
         let id: Option<Arc<str>> = match &object {
             Some(Given::Object(object)) => Some(object.id().clone()),
             Some(Given::Removal(_, id)) => Some(id.clone()),

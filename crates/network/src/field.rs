@@ -3,11 +3,11 @@
 use std::fmt::{self, Write as _};
 
 use nlog_data::Value;
-use nlog_data::quotation::quote_text;
-use serde_json::Value as Json;
+use nlog_data::quotation::{grouped, is_odd, quote_text};
 
 use crate::FaultCode;
 use crate::print::text_of;
+use crate::tree::Tree;
 
 /// A fault, and the path of the field from the object's root.
 #[derive(Debug)]
@@ -21,6 +21,10 @@ pub(crate) struct Fault {
 pub(crate) const LABEL_CHARS_MAX: usize = 255;
 /// The most bytes of a name.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
+/// The most bytes of any other text.
+pub(crate) const TEXT_BYTES_MAX: usize = 4096;
+/// The most faults of one object, and of a batch, that are told. A user with more faults corrects these first.
+pub(crate) const FAULTS_MAX: usize = 1000;
 
 /// A step of the path of a value in an object.
 #[derive(Debug, Clone, Copy)]
@@ -68,32 +72,41 @@ pub(crate) fn list(names: &[&str]) -> String {
 }
 
 /// The noun for the type of a value.
-pub(crate) fn form(value: &Json) -> &'static str {
+pub(crate) fn form(value: &Tree) -> &'static str {
     match value {
-        Json::Null => "nothing",
-        Json::Bool(_) => "a boolean",
-        Json::Number(_) => "a number",
-        Json::String(_) => "text",
-        Json::Array(_) => "a list",
-        Json::Object(_) => "a mapping",
+        Tree::Null => "nothing",
+        Tree::Bool(_) => "a boolean",
+        Tree::Number(_) => "a number",
+        Tree::Text(_) => "text",
+        Tree::List(_) => "a list",
+        Tree::Mapping(_) => "a mapping",
     }
 }
 
 /// The value of a label: text of one line.
-pub(crate) fn label(value: &Json) -> Result<String, String> {
+pub(crate) fn label(value: &Tree) -> Result<String, String> {
     let text = text(value)?;
     if text.chars().count() > LABEL_CHARS_MAX {
         Err(format!("is longer than {LABEL_CHARS_MAX} characters"))
-    } else if let Some(odd) = text.chars().find(|c| c.is_control()) {
+    } else {
+        check_line(text).map(|()| text.to_owned())
+    }
+}
+
+/// Checks a text that is no name: one line, which looks in a terminal, a log and a file as it is (CWE-150).
+pub(crate) fn check_line(text: &str) -> Result<(), String> {
+    if text.len() > TEXT_BYTES_MAX {
+        Err(format!("is {} bytes long; write at most {TEXT_BYTES_MAX}", grouped(text.len())))
+    } else if let Some(odd) = text.chars().find(|c| is_odd(*c)) {
         Err(format!("{} contains the character {odd:?}; write a text of one line", quote_text(text)))
     } else {
-        Ok(text.to_owned())
+        Ok(())
     }
 }
 
 /// Text.
-pub(crate) fn text(value: &Json) -> Result<&str, String> {
-    let quote = if value.is_number() || value.is_boolean() { "; write it in quotes" } else { "" };
+pub(crate) fn text(value: &Tree) -> Result<&str, String> {
+    let quote = if matches!(value, Tree::Number(_) | Tree::Bool(_)) { "; write it in quotes" } else { "" };
     value.as_str().ok_or_else(|| format!("must be text, not {}{quote}", form(value)))
 }
 

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use nlog_data::{ObjectField, Type, Value};
-use serde_json::{Map, Value as Json};
 
 use crate::field::{Fault, Step, check_name, form, label, text};
 use crate::object::Labels;
 use crate::print::single;
+use crate::tree::{Mapping, Tree};
 use crate::value::Reader;
 use crate::{FaultCode, Kind, Kinds, Object};
 
@@ -32,18 +32,19 @@ pub(crate) enum Given {
 
 /// The fields of an object's document.
 struct Document<'a> {
-    map: &'a Map<String, Json>,
+    map: &'a Mapping,
     reader: Reader<'a>,
 }
 
 /// Reads an object. If it has faults, the result must not be used.
 pub(crate) fn read(
     kinds: &Kinds,
-    map: &Map<String, Json>,
+    map: &Mapping,
     faults: &mut Vec<Fault>,
     texts: &mut HashSet<Arc<str>>,
+    is_stored: bool,
 ) -> Option<Given> {
-    let mut document = Document { map, reader: Reader { faults, texts, path: Vec::new() } };
+    let mut document = Document { map, reader: Reader { faults, texts, path: Vec::new(), is_stored } };
     let kind = document.required(KIND, text);
     let id = document.required(ID, name);
     let kind = match kinds.find(kind?) {
@@ -69,18 +70,18 @@ impl<'a> Document<'a> {
     }
 
     /// A member that has a value.
-    fn given(&self, name: &str) -> Option<&'a Json> {
+    fn given(&self, name: &str) -> Option<&'a Tree> {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
-    fn optional<T>(&mut self, name: &'a str, read: impl FnOnce(&'a Json) -> Result<T, String>) -> Option<T> {
+    fn optional<T>(&mut self, name: &'a str, read: impl FnOnce(&'a Tree) -> Result<T, String>) -> Option<T> {
         match read(self.given(name)?) {
             Ok(value) => Some(value),
             Err(message) => self.fault(FaultCode::BadValue, name, message),
         }
     }
 
-    fn required<T>(&mut self, name: &'a str, read: impl FnOnce(&'a Json) -> Result<T, String>) -> Option<T> {
+    fn required<T>(&mut self, name: &'a str, read: impl FnOnce(&'a Tree) -> Result<T, String>) -> Option<T> {
         if self.given(name).is_none() {
             return self.fault(FaultCode::MissingField, name, "is missing");
         }
@@ -90,13 +91,13 @@ impl<'a> Document<'a> {
     /// Reads the labels; those of a faulty object are incomplete.
     fn labels(&mut self) -> Labels {
         let mut labels = Labels::new();
-        for (key, value) in self.optional(LABELS, mapping).into_iter().flatten() {
+        for (key, value) in self.optional(LABELS, mapping).into_iter().flat_map(Mapping::iter) {
             if let Err(message) = check_name(key) {
                 self.fault::<()>(FaultCode::BadValue, LABELS, message);
             }
             self.reader.path.push(Step::Member(LABELS));
             match label(value) {
-                Ok(value) => drop(labels.insert(key.clone(), value)),
+                Ok(value) => drop(labels.insert(key.to_owned(), value)),
                 Err(message) => drop(self.fault::<()>(FaultCode::BadValue, key, message)),
             }
             self.reader.path.pop();
@@ -107,7 +108,7 @@ impl<'a> Document<'a> {
     /// Reads a field, by its name or a former one.
     fn field(&mut self, field: &'a ObjectField) -> Option<Value> {
         let names = std::iter::once(&field.name).chain(&field.formers);
-        let mut given = names.filter(|name| self.map.contains_key(*name)).map(String::as_str);
+        let mut given = names.filter(|name| self.map.contains_key(name)).map(String::as_str);
         let name = given.next().unwrap_or(&field.name);
         let others: Vec<&str> = given.collect();
         for other in &others {
@@ -126,7 +127,7 @@ impl<'a> Document<'a> {
             };
         };
         let is_former = *name != *field.name;
-        let single = single(&field.ty).filter(|_| is_former && !json.is_array());
+        let single = single(&field.ty).filter(|_| is_former && !matches!(json, Tree::List(_)));
         self.reader.part(Step::Member(name), |reader| {
             let Some(of) = single else { return reader.value(&field.ty, json) };
             let element = reader.value(of, json)?;
@@ -148,16 +149,24 @@ impl<'a> Document<'a> {
     }
 }
 
-fn mapping(value: &Json) -> Result<&Map<String, Json>, String> {
-    value.as_object().ok_or_else(|| format!("must be a mapping, not {}", form(value)))
+fn mapping(value: &Tree) -> Result<&Mapping, String> {
+    if let Tree::Mapping(map) = value {
+        Ok(map)
+    } else {
+        Err(format!("must be a mapping, not {}", form(value)))
+    }
 }
 
 /// Reads a name: text that needs no quoting in a URL path, a log line or a shell.
-pub(crate) fn name(value: &Json) -> Result<&str, String> {
+pub(crate) fn name(value: &Tree) -> Result<&str, String> {
     let text = text(value)?;
     check_name(text).map(|()| text)
 }
 
-fn flag(value: &Json) -> Result<bool, String> {
-    value.as_bool().ok_or_else(|| format!("must be `true` or `false`, not {}", form(value)))
+fn flag(value: &Tree) -> Result<bool, String> {
+    if let Tree::Bool(flag) = value {
+        Ok(*flag)
+    } else {
+        Err(format!("must be `true` or `false`, not {}", form(value)))
+    }
 }

@@ -1,17 +1,108 @@
-//! JSON values, read from JSON in bounded memory, and the count of values that bounds an object of either format.
+//! The values of a document, in few bytes each; their reading from JSON; and the count that bounds an object of either format.
+//!
+//! Invariant: a tree takes at most 64 bytes of memory for each byte of its text, while it is read and afterwards. `serde_json`'s own
+//! values take 170: a mapping of one field, as `{a}` in YAML, is a node with room for eleven.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 
 use nlog_data::Cancel;
 use nlog_data::quotation::cut;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value as Json};
+use serde_json::Number;
 
 use crate::field::form;
 
 /// The most values in one object, including names of fields.
 const VALUES_MAX: usize = 100_000;
+/// From so many fields on, a mapping that is read has a set of the names that it has.
+const MANY: usize = 16;
+
+/// A value of a document.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Tree {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(Box<str>),
+    List(Box<[Tree]>),
+    Mapping(Mapping),
+}
+
+impl Tree {
+    pub(crate) fn is_null(&self) -> bool {
+        *self == Tree::Null
+    }
+
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        if let Tree::Text(text) = self { Some(text) } else { None }
+    }
+}
+
+/// A mapping of a document: its fields, in the order of their names.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mapping(Box<[(Box<str>, Tree)]>);
+
+impl Mapping {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Tree> {
+        let at = self.0.binary_search_by(|(own, _)| (**own).cmp(name)).ok()?;
+        Some(&self.0[at].1)
+    }
+
+    pub(crate) fn contains_key(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| &**name)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Tree)> {
+        self.0.iter().map(|(name, value)| (&**name, value))
+    }
+}
+
+/// A mapping that is read.
+#[derive(Default)]
+pub(crate) struct Fields {
+    given: Vec<(Box<str>, Tree)>,
+    /// The hashes of the names, once there are many. Of equal hashes the names are compared.
+    hashes: HashSet<u64>,
+    hasher: RandomState,
+}
+
+impl Fields {
+    pub(crate) fn has(&self, name: &str) -> bool {
+        let is_there = || self.given.iter().any(|(own, _)| **own == *name);
+        if self.hashes.is_empty() {
+            is_there()
+        } else {
+            self.hashes.contains(&self.hasher.hash_one(name)) && is_there()
+        }
+    }
+
+    /// Adds a field that is not there.
+    pub(crate) fn push(&mut self, name: Box<str>, value: Tree) {
+        if self.given.len() >= MANY {
+            if self.hashes.is_empty() {
+                self.hashes.extend(self.given.iter().map(|(name, _)| self.hasher.hash_one(&**name)));
+            }
+            self.hashes.insert(self.hasher.hash_one(&*name));
+        }
+        self.given.push((name, value));
+    }
+
+    pub(crate) fn finish(mut self) -> Tree {
+        self.given.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Tree::Mapping(Mapping(self.given.into()))
+    }
+}
 
 /// Counts the values of one object, while it is read.
 pub(crate) struct Count<'a> {
@@ -38,26 +129,26 @@ impl<'a> Count<'a> {
 }
 
 /// Reads one value. Keys of mappings must be texts and unique.
-pub(crate) struct Tree<'a>(Count<'a>);
+pub(crate) struct TreeSeed<'a>(Count<'a>);
 
-impl<'a> Tree<'a> {
+impl<'a> TreeSeed<'a> {
     pub(crate) fn new(cancel: &'a Cancel) -> Self {
-        Tree(Count::new(cancel))
+        TreeSeed(Count::new(cancel))
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Tree<'_> {
-    type Value = Json;
+impl<'de> DeserializeSeed<'de> for TreeSeed<'_> {
+    type Value = Tree;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
         (&self).deserialize(deserializer)
     }
 }
 
-impl<'de> DeserializeSeed<'de> for &Tree<'_> {
-    type Value = Json;
+impl<'de> DeserializeSeed<'de> for &TreeSeed<'_> {
+    type Value = Tree;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
         self.0.one().map_err(de::Error::custom)?;
         deserializer.deserialize_any(self)
     }
@@ -67,12 +158,12 @@ impl<'de> DeserializeSeed<'de> for &Tree<'_> {
 /// fault.
 pub(crate) struct Items<'a> {
     /// Whether the next item is wanted.
-    each: &'a mut dyn FnMut(&Json) -> bool,
+    each: &'a mut dyn FnMut(&Tree) -> bool,
     cancel: &'a Cancel,
 }
 
 impl<'a> Items<'a> {
-    pub(crate) fn new(each: &'a mut dyn FnMut(&Json) -> bool, cancel: &'a Cancel) -> Self {
+    pub(crate) fn new(each: &'a mut dyn FnMut(&Tree) -> bool, cancel: &'a Cancel) -> Self {
         Items { each, cancel }
     }
 }
@@ -93,7 +184,7 @@ impl<'de> Visitor<'de> for Items<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while let Some(item) = items.next_element_seed(Tree::new(self.cancel))? {
+        while let Some(item) = items.next_element_seed(TreeSeed::new(self.cancel))? {
             if !(self.each)(&item) {
                 break;
             }
@@ -102,74 +193,75 @@ impl<'de> Visitor<'de> for Items<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for &Tree<'_> {
-    type Value = Json;
+impl<'de> Visitor<'de> for &TreeSeed<'_> {
+    type Value = Tree;
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("a mapping, a list, text, a number, `true`, `false` or nothing")
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Ok(Json::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Ok(value.into())
+    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+        Ok(Tree::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Ok(value.into())
+    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+        Ok(Tree::Number(value.into()))
     }
 
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Json, E> {
-        match serde_json::Number::from_f64(value) {
-            Some(number) => Ok(Json::Number(number)),
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Tree, E> {
+        match Number::from_f64(value) {
+            Some(number) => Ok(Tree::Number(number)),
             None => Err(E::custom(format_args!("{value} is not a number that an object can have"))),
         }
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
-        Ok(Json::String(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
+        Ok(Tree::Text(value.into()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Json, E> {
-        Ok(Json::String(value))
+    fn visit_string<E>(self, value: String) -> Result<Tree, E> {
+        Ok(Tree::Text(value.into()))
     }
 
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
+    fn visit_none<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Null)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
         deserializer.deserialize_any(self)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element_seed(self)? {
             list.push(item);
         }
-        Ok(Json::Array(list))
+        Ok(Tree::List(list.into()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
-        let mut map = Map::new();
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Tree, A::Error> {
+        let mut fields = Fields::default();
         while let Some(key) = entries.next_key_seed(self)? {
-            let Json::String(key) = key else {
+            let Tree::Text(key) = key else {
                 return Err(de::Error::custom(format_args!(
                     "a field's name must be text, not {}",
                     form(&key)
                 )));
             };
             let value = entries.next_value_seed(self)?;
-            if map.insert(key.clone(), value).is_some() {
+            if fields.has(&key) {
                 return Err(de::Error::custom(format_args!("field `{}` is given twice", cut(&key))));
             }
+            fields.push(key, value);
         }
-        Ok(Json::Object(map))
+        Ok(fields.finish())
     }
 }

@@ -5,15 +5,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use nlog_data::quotation::{quote, quote_text};
+use nlog_data::quotation::{cut, quote, quote_text};
 use nlog_data::{Constrained, Enumeration, InterfaceAddress, Meaning, Record, Type, Value};
 use openflow_rs::filter::{self, PacketFilter};
 use openflow_rs::{MacAddr, nearest};
-use serde_json::{Map, Value as Json};
 
 use crate::FaultCode;
-use crate::field::{Fault, Path, Step, check_name, form, list, text};
+use crate::field::{FAULTS_MAX, Fault, Path, Step, check_line, check_name, form, list, text};
 use crate::print::{pair, text_of};
+use crate::tree::{Mapping, Tree};
 
 /// Reads the values of an object.
 ///
@@ -24,13 +24,24 @@ pub(crate) struct Reader<'a> {
     pub(crate) texts: &'a mut HashSet<Arc<str>>,
     /// The path of the value that is read.
     pub(crate) path: Vec<Step<'a>>,
+    /// Whether the object was accepted before: its texts are as they are.
+    pub(crate) is_stored: bool,
 }
 
 impl<'a> Reader<'a> {
     /// Records a fault of the value that is read.
     pub(crate) fn fault<T>(&mut self, code: FaultCode, message: impl Into<String>) -> Option<T> {
-        self.faults.push(Fault { code, path: Path(&self.path).to_string(), message: message.into() });
+        if !self.is_full() {
+            // A name in the path may be as long as the whole input.
+            let path = cut(&Path(&self.path).to_string()).into_owned();
+            self.faults.push(Fault { code, path, message: message.into() });
+        }
         None
+    }
+
+    /// Whether the object has as many faults as are told.
+    fn is_full(&self) -> bool {
+        self.faults.len() >= FAULTS_MAX
     }
 
     /// Records that the value is none of its type.
@@ -51,14 +62,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a value of a type.
-    pub(crate) fn value(&mut self, ty: &'a Type, json: &'a Json) -> Option<Value> {
+    pub(crate) fn value(&mut self, ty: &'a Type, json: &'a Tree) -> Option<Value> {
         match ty {
-            Type::Bool => match json.as_bool() {
-                Some(flag) => Some(Value::Bool(flag)),
-                None => self.bad(format!("must be `true` or `false`, not {}", form(json))),
+            Type::Bool => match json {
+                Tree::Bool(flag) => Some(Value::Bool(*flag)),
+                json => self.bad(format!("must be `true` or `false`, not {}", form(json))),
             },
             Type::Int => self.integer(ty, json),
-            Type::String => self.text(json).map(Value::from),
+            Type::String => {
+                let text = self.text(json)?;
+                self.result(if self.is_stored { Ok(()) } else { check_line(text) })?;
+                Some(text.into())
+            }
             Type::Mac => self.parsed(json, mac),
             Type::Ip => self.parsed(json, ip),
             Type::Net => self.parsed(json, net),
@@ -84,7 +99,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn text(&mut self, json: &'a Json) -> Option<&'a str> {
+    fn text(&mut self, json: &'a Tree) -> Option<&'a str> {
         self.result(text(json))
     }
 
@@ -98,18 +113,18 @@ impl<'a> Reader<'a> {
         shared
     }
 
-    fn parsed(&mut self, json: &'a Json, parse: impl FnOnce(&str) -> Result<Value, String>) -> Option<Value> {
+    fn parsed(&mut self, json: &'a Tree, parse: impl FnOnce(&str) -> Result<Value, String>) -> Option<Value> {
         let text = self.text(json)?;
         self.result(parse(text))
     }
 
     /// Reads an integer in the range of its type.
-    fn integer(&mut self, ty: &Type, json: &Json) -> Option<Value> {
+    fn integer(&mut self, ty: &Type, json: &Tree) -> Option<Value> {
         let wanted = match range(ty) {
             Some((least, greatest)) => format!("a number from {least} to {greatest}"),
             None => "a whole number".to_owned(),
         };
-        let Json::Number(number) = json else {
+        let Tree::Number(number) = json else {
             return self.bad(format!("must be {wanted}, not {}", form(json)));
         };
         let (least, greatest) = range(ty).unwrap_or((i64::MIN, i64::MAX));
@@ -125,7 +140,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn member(&mut self, of: &Enumeration, json: &'a Json) -> Option<Value> {
+    fn member(&mut self, of: &Enumeration, json: &'a Tree) -> Option<Value> {
         let text = self.text(json)?;
         if of.members.iter().any(|member| member == text) {
             return Some(Value::String(self.shared(text)));
@@ -139,7 +154,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a value of a constrained type.
-    fn constrained(&mut self, of: &'a Constrained, ty: &'a Type, json: &'a Json) -> Option<Value> {
+    fn constrained(&mut self, of: &'a Constrained, ty: &'a Type, json: &'a Tree) -> Option<Value> {
         if ty.base() == &Type::Int {
             // The message names the range, so the type is not read by its base.
             let value = self.integer(ty, json)?;
@@ -164,19 +179,22 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the elements of a list or a set.
-    fn elements(&mut self, of: &'a Type, json: &'a Json) -> Option<Vec<Value>> {
-        let Json::Array(items) = json else {
+    fn elements(&mut self, of: &'a Type, json: &'a Tree) -> Option<Vec<Value>> {
+        let Tree::List(items) = json else {
             return self.bad(format!("must be a list, not {}", form(json)));
         };
         let mut values = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
+            if self.is_full() {
+                return None;
+            }
             values.extend(self.part(Step::Element(index), |reader| reader.value(of, item)));
         }
         (values.len() == items.len()).then_some(values)
     }
 
-    fn record(&mut self, of: &'a Record, json: &'a Json) -> Option<Value> {
-        let Json::Object(map) = json else {
+    fn record(&mut self, of: &'a Record, json: &'a Tree) -> Option<Value> {
+        let Tree::Mapping(map) = json else {
             return self.bad(format!("must be a mapping of fields, not {}", form(json)));
         };
         let mut values = Vec::with_capacity(of.fields.len());
@@ -196,13 +214,11 @@ impl<'a> Reader<'a> {
     }
 
     /// Records the members of a mapping of fields that are none of these, which messages list, nor known otherwise.
-    pub(crate) fn unknown(
-        &mut self,
-        map: &'a Map<String, Json>,
-        names: &[&str],
-        known: impl Fn(&str) -> bool,
-    ) {
-        for name in map.keys().filter(|name| !names.contains(&name.as_str()) && !known(name)) {
+    pub(crate) fn unknown(&mut self, map: &'a Mapping, names: &[&str], known: impl Fn(&str) -> bool) {
+        for name in map.keys().filter(|name| !names.contains(name) && !known(name)) {
+            if self.is_full() {
+                return;
+            }
             let message = match nearest(name, names.iter().copied()) {
                 Some(near) => format!("unknown field; did you mean `{near}`?"),
                 None => format!("unknown field; valid fields are {}", list(names)),
@@ -212,8 +228,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a mapping of header fields.
-    fn packet_filter(&mut self, json: &'a Json) -> Option<Value> {
-        let Json::Object(map) = json else {
+    fn packet_filter(&mut self, json: &'a Tree) -> Option<Value> {
+        let Tree::Mapping(map) = json else {
             return self.bad(format!("must be a mapping of header fields, not {}", form(json)));
         };
         let names: Vec<&str> = filter::field_names().collect();
@@ -224,7 +240,7 @@ impl<'a> Reader<'a> {
         for (name, item) in map.iter().filter(|(_, item)| !item.is_null()) {
             let read = |reader: &mut Self| {
                 let text = reader.result(number_or_text(item))?;
-                let is_known = names.contains(&name.as_str()) || is_refused(name);
+                let is_known = names.contains(&name) || is_refused(name);
                 (!is_known || reader.result(filter::check(name, &text)).is_some()).then_some(text)
             };
             texts.extend(self.part(Step::Member(name), read).map(|text| (name, text)));
@@ -233,13 +249,12 @@ impl<'a> Reader<'a> {
         if self.faults.len() > faults {
             return None;
         }
-        let items = texts.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let items = texts.iter().map(|(name, text)| (*name, text.as_str()));
         match PacketFilter::new(items) {
             Ok(filter) => Some(filter.into()),
             Err(faults) => {
                 for fault in faults {
-                    let name = map.keys().find(|name| **name == fault.field);
-                    let name = name.map_or("", String::as_str);
+                    let name = map.keys().find(|name| *name == fault.field).unwrap_or_default();
                     self.part(Step::Member(name), |reader| reader.bad::<()>(fault.message));
                 }
                 None
@@ -248,8 +263,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a mapping as a set of pairs.
-    fn mapping(&mut self, of: &'a Constrained, json: &'a Json) -> Option<Value> {
-        let Json::Object(map) = json else {
+    fn mapping(&mut self, of: &'a Constrained, json: &'a Tree) -> Option<Value> {
+        let Tree::Mapping(map) = json else {
             return self.bad(format!("must be a mapping, not {}", form(json)));
         };
         let Some((key_type, value_type)) = pair(of) else {
@@ -257,7 +272,7 @@ impl<'a> Reader<'a> {
         };
         let mut keys = HashSet::new();
         let mut pairs = Vec::with_capacity(map.len());
-        for (name, item) in map {
+        for (name, item) in map.iter() {
             let key = self.key(key_type, name);
             let value = self.part(Step::Member(name), |reader| reader.value(value_type, item));
             if let Some(key) = key.clone()
@@ -274,12 +289,15 @@ impl<'a> Reader<'a> {
     /// Reads the key of a mapping: the text of a value.
     fn key(&mut self, ty: &'a Type, text: &str) -> Option<Value> {
         let json = match ty.base() {
-            Type::Int => text.parse().map_or_else(|_| text.into(), |number: i64| Json::Number(number.into())),
-            Type::Bool => text.parse().map_or_else(|_| text.into(), Json::Bool),
-            _ => Json::String(text.to_owned()),
+            Type::Int => text
+                .parse()
+                .map_or_else(|_| Tree::Text(text.into()), |number: i64| Tree::Number(number.into())),
+            Type::Bool => text.parse().map_or_else(|_| Tree::Text(text.into()), Tree::Bool),
+            _ => Tree::Text(text.into()),
         };
         // The faults of a key are those of the whole mapping.
-        let mut reader = Reader { faults: self.faults, texts: self.texts, path: self.path.clone() };
+        let (path, is_stored) = (self.path.clone(), self.is_stored);
+        let mut reader = Reader { faults: self.faults, texts: self.texts, path, is_stored };
         reader.value(ty, &json)
     }
 }
@@ -314,12 +332,12 @@ fn shown(value: &Value) -> String {
 }
 
 /// A text, or a whole number as text.
-fn number_or_text(json: &Json) -> Result<String, String> {
+fn number_or_text(json: &Tree) -> Result<String, String> {
     // The greatest number that JSON texts and `f64` agree on.
     const MOST: f64 = 9_007_199_254_740_992.0;
     match json {
-        Json::String(text) => Ok(text.clone()),
-        Json::Number(number) => match number.as_f64() {
+        Tree::Text(text) => Ok(text.to_string()),
+        Tree::Number(number) => match number.as_f64() {
             Some(whole) if number.is_f64() && whole.fract() == 0.0 && whole.abs() < MOST => {
                 Ok((whole as i64).to_string())
             }

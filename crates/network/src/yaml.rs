@@ -1,4 +1,4 @@
-//! JSON values, read from the documents of a YAML text in bounded memory and time.
+//! Values, read from the documents of a YAML text in bounded memory and time.
 //!
 //! The text is read event by event, so that neither its events nor its text are held a second time, and so that an object that
 //! is nested too deeply ends the reading before the parser has looked far ahead. The form of YAML is that of JSON with fewer
@@ -9,11 +9,11 @@ use std::str::FromStr as _;
 
 use libyaml_safer::{Encoding, Error, Event, EventData, Mark, Parser, ScalarStyle};
 use nlog_data::quotation::cut;
-use serde_json::{Map, Value as Json};
+use serde_json::Number;
 
 use crate::Cancel;
 use crate::field::form;
-use crate::tree::Count;
+use crate::tree::{Count, Fields, Tree};
 
 /// The size limit of one object's text, in bytes. It is far beyond any real object.
 const BYTES_MAX: usize = 1 << 20;
@@ -58,7 +58,7 @@ impl<'a> Documents<'a> {
     }
 
     /// The value of the next document; none after the last one.
-    fn document(&mut self) -> Result<Option<Json>, String> {
+    fn document(&mut self) -> Result<Option<Tree>, String> {
         loop {
             match self.event()?.data {
                 EventData::StreamEnd => return Ok(None),
@@ -72,7 +72,7 @@ impl<'a> Documents<'a> {
     }
 
     /// The value that begins with an event.
-    fn value(&mut self, event: Event, count: &Count, levels: usize) -> Result<Json, String> {
+    fn value(&mut self, event: Event, count: &Count, levels: usize) -> Result<Tree, String> {
         count.one().map_err(|why| invalid(&why))?;
         let mark = event.start_mark;
         let anchored = match &event.data {
@@ -110,44 +110,44 @@ impl<'a> Documents<'a> {
         }
     }
 
-    fn list(&mut self, count: &Count, levels: usize) -> Result<Json, String> {
+    fn list(&mut self, count: &Count, levels: usize) -> Result<Tree, String> {
         let mut list = Vec::new();
         loop {
             let event = self.event()?;
             if event.data == EventData::SequenceEnd {
-                return Ok(Json::Array(list));
+                return Ok(Tree::List(list.into()));
             }
             list.push(self.value(event, count, levels)?);
         }
     }
 
-    fn mapping(&mut self, count: &Count, levels: usize) -> Result<Json, String> {
-        let mut map = Map::new();
+    fn mapping(&mut self, count: &Count, levels: usize) -> Result<Tree, String> {
+        let mut fields = Fields::default();
         loop {
             let event = self.event()?;
             if event.data == EventData::MappingEnd {
-                return Ok(Json::Object(map));
+                return Ok(fields.finish());
             }
             let mark = event.start_mark;
             let key = match self.value(event, count, levels)? {
-                Json::String(key) => key,
+                Tree::Text(key) => key,
                 key => {
                     return Err(located(&format!("a field's name must be text, not {}", form(&key)), mark));
                 }
             };
             let event = self.event()?;
             let value = self.value(event, count, levels)?;
-            if map.contains_key(&key) {
+            if fields.has(&key) {
                 return Err(located(&format!("field `{}` is given twice", cut(&key)), mark));
             }
-            map.insert(key, value);
+            fields.push(key, value);
         }
     }
 }
 
 impl Iterator for Documents<'_> {
     /// The number of the document, from 1 on, and its value or why it cannot be read.
-    type Item = (u32, Result<Json, String>);
+    type Item = (u32, Result<Tree, String>);
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
@@ -162,20 +162,20 @@ impl Iterator for Documents<'_> {
 }
 
 /// The value of a text that is no list or mapping.
-fn scalar(tag: Option<&str>, value: String, style: ScalarStyle) -> Result<Json, String> {
+fn scalar(tag: Option<&str>, value: String, style: ScalarStyle) -> Result<Tree, String> {
     let Some(tag) = tag else {
-        return if style == ScalarStyle::Plain { plain(value) } else { Ok(Json::String(value)) };
+        return if style == ScalarStyle::Plain { plain(value) } else { Ok(Tree::Text(value.into())) };
     };
     let tag = own_tag(Some(tag))?;
     if matches!(tag, "str" | "!") {
-        return Ok(Json::String(value));
+        return Ok(Tree::Text(value.into()));
     }
     let read = plain(value)?;
     let fits = match tag {
         "null" => read.is_null(),
-        "bool" => read.is_boolean(),
-        "int" => read.is_i64() || read.is_u64(),
-        "float" => read.is_number(),
+        "bool" => matches!(read, Tree::Bool(_)),
+        "int" => matches!(&read, Tree::Number(number) if !number.is_f64()),
+        "float" => matches!(read, Tree::Number(_)),
         _ => false,
     };
     if fits { Ok(read) } else { Err(format!("{} is not of type `!!{}`", form(&read), cut(tag))) }
@@ -191,31 +191,31 @@ fn own_tag(tag: Option<&str>) -> Result<&str, String> {
 }
 
 /// The value of a text without quotes.
-fn plain(value: String) -> Result<Json, String> {
+fn plain(value: String) -> Result<Tree, String> {
     match &*value {
-        "" | "~" | "null" | "Null" | "NULL" => return Ok(Json::Null),
-        "true" | "True" | "TRUE" => return Ok(Json::Bool(true)),
-        "false" | "False" | "FALSE" => return Ok(Json::Bool(false)),
+        "" | "~" | "null" | "Null" | "NULL" => return Ok(Tree::Null),
+        "true" | "True" | "TRUE" => return Ok(Tree::Bool(true)),
+        "false" | "False" | "FALSE" => return Ok(Tree::Bool(false)),
         _ => {}
     }
     let digits = value.strip_prefix(['-', '+']).unwrap_or(&value);
     // All numbers begin with a digit or a point, which spares most texts the attempts below.
     if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-        return Ok(Json::String(value));
+        return Ok(Tree::Text(value.into()));
     }
     let refused = || format!("{} is not a number that an object can have", cut(&value));
     let Ok(number) = serde_norway::Number::from_str(&value) else {
         // Digits after a zero are text, as YAML 1.2 has it. Other digits are a number that is too long.
         let too_long = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
-        return if too_long { Err(refused()) } else { Ok(Json::String(value)) };
+        return if too_long { Err(refused()) } else { Ok(Tree::Text(value.into())) };
     };
     if let Some(number) = number.as_u64() {
-        Ok(number.into())
+        Ok(Tree::Number(number.into()))
     } else if let Some(number) = number.as_i64() {
-        Ok(number.into())
+        Ok(Tree::Number(number.into()))
     } else {
-        let float = number.as_f64().and_then(serde_json::Number::from_f64);
-        float.map(Json::Number).ok_or_else(refused)
+        let float = number.as_f64().and_then(Number::from_f64);
+        float.map(Tree::Number).ok_or_else(refused)
     }
 }
 
@@ -250,11 +250,27 @@ fn fault(error: &Error) -> String {
 mod tests {
     use proptest::prelude::*;
     use serde::Deserialize as _;
+    use serde_json::Value as Json;
 
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Json>, String> {
-        Documents::new(text, &Cancel::default()).map(|(_, document)| document).collect()
+        Documents::new(text, &Cancel::default())
+            .map(|(_, document)| document.map(|tree| json(&tree)))
+            .collect()
+    }
+
+    fn json(tree: &Tree) -> Json {
+        match tree {
+            Tree::Null => Json::Null,
+            Tree::Bool(value) => Json::Bool(*value),
+            Tree::Number(number) => Json::Number(number.clone()),
+            Tree::Text(text) => Json::String(text.to_string()),
+            Tree::List(list) => list.iter().map(json).collect(),
+            Tree::Mapping(map) => {
+                Json::Object(map.iter().map(|(name, value)| (name.to_owned(), json(value))).collect())
+            }
+        }
     }
 
     /// The same text, read by serde's YAML.

@@ -1,8 +1,9 @@
 //! Every fault of a file, as a user reads it.
 
-use network::{Batch, ObjectKey, ObjectStore};
+use network::{Batch, Kinds, ObjectKey, ObjectStore};
+use nlog_data::{Constrained, ObjectField, ObjectKind, TableId, Type};
 
-use crate::support::{batch, built_in, empty_store};
+use crate::support::{batch, built_in, empty_store, record};
 
 const NAME: &str = "net.yaml";
 
@@ -583,4 +584,79 @@ fn a_fault_quotes_the_beginning_of_a_long_value() {
             assert!(fault.len() < 2000, "{} bytes", fault.len());
         }
     }
+}
+
+/// Kinds of a package, with texts of any form.
+fn notes() -> Kinds {
+    let field = |name: &str, ty| ObjectField {
+        name: name.to_owned(),
+        ty,
+        default: None,
+        formers: Vec::new(),
+        doc: String::new(),
+    };
+    let entry = record("entry", &[("key", Type::String), ("value", Type::String)]);
+    let fields = vec![
+        field("text", Type::String),
+        field("lines", Type::list(Type::String)),
+        field("entries", Type::Constrained(Constrained::mapping(entry).into())),
+    ];
+    Kinds::new(vec![ObjectKind {
+        name: "note".to_owned(),
+        table: TableId(0),
+        id_space: "note".to_owned(),
+        fields,
+        uniques: Vec::new(),
+        doc: String::new(),
+    }])
+}
+
+#[test]
+fn d17_a_text_of_an_object_is_a_short_line() {
+    let kinds = notes();
+    let note = |text: &str, line: &str, key: &str, value: &str| {
+        let json = serde_json::json!({"kind": "note", "id": "n", "text": text, "lines": [line], "entries": {key: value}});
+        json.to_string()
+    };
+    let faults = |batch: Batch| -> Vec<String> {
+        let faults = ObjectStore::new(&kinds).plan(batch).err().unwrap_or_default();
+        faults.iter().map(ToString::to_string).collect()
+    };
+    let read = |text: &str| {
+        let mut batch = batch(&kinds);
+        batch.add_document("net.json", text);
+        faults(batch)
+    };
+    let long = "é".repeat(2048);
+    assert_eq!(read(&note(&long, "", "a b", "tab-less; ünïcode")), Vec::<String>::new());
+    let odd = note("a\nb", "\u{1b}[31m", "\u{9b}", "\u{202e}");
+    let place = "net.json: object 1: note n: ";
+    assert_eq!(
+        read(&odd),
+        [
+            format!("{place}text: \"a\\nb\" contains the character '\\n'; write a text of one line"),
+            format!(
+                "{place}lines[0]: \"\\u001b[31m\" contains the character '\\u{{1b}}'; write a text of one line"
+            ),
+            format!(
+                "{place}entries: \"\u{9b}\" contains the character '\\u{{9b}}'; write a text of one line"
+            ),
+            format!(
+                "{place}entries.\u{9b}: \"\u{202e}\" contains the character '\\u{{202e}}'; write a text of one line"
+            ),
+        ]
+    );
+    let too_long = read(&note(&format!("{long}x"), "", "a", ""));
+    assert_eq!(too_long, [format!("{place}text: is 4,097 bytes long; write at most 4096")]);
+    // What was accepted before stays readable.
+    let mut stored = Batch::stored(&kinds);
+    stored.add_json("journal", &odd);
+    assert_eq!(faults(stored), Vec::<String>::new());
+}
+
+/// A list of a hundred thousand faults is no answer.
+#[test]
+fn d1_the_faults_of_one_object_are_counted() {
+    let text = format!("kind: switch_port\nid: a\nswitch: blue\naddresses: [{}0]", "0,".repeat(50_000));
+    assert_eq!(faults_of(NAME, &text).len(), 1000);
 }

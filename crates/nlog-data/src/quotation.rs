@@ -4,7 +4,7 @@
 //! message and fill the logs. So a long quotation ends after its first [`LONGEST`] bytes with `…` and its length.
 
 use std::borrow::Cow;
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 
 use crate::Value;
 use crate::json::{write_row, write_text, write_value};
@@ -14,6 +14,39 @@ pub const LONGEST: usize = 400;
 
 /// The most names that a message lists.
 const MOST_NAMES: usize = 20;
+
+/// Whether a character changes how a terminal shows the others: control characters, ends of lines, and directions of writing (CWE-150).
+pub fn is_odd(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A text of a client or of a switch, as a person may read it in a terminal or a log: one line, which cannot look like several or hide a part.
+/// Odd characters are escaped: `x\nhv2: in sync`. JSON has escapes of its own and needs none of these.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    escaped(text, is_odd)
+}
+
+/// A whole answer, as a person may read it in a terminal: of its odd characters only the ends of its lines stay.
+pub fn shown_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c != '\n' && is_odd(c))
+}
+
+fn escaped(text: &str, is_odd: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_odd) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_odd(c) {
+            // Writing to a text cannot fail.
+            let _ = write!(shown, "{}", c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
 
 /// The text itself, or its beginning if it is long: `reg0=1,reg1=1… (1,048,576 bytes)`.
 pub fn cut(text: &str) -> Cow<'_, str> {

@@ -6,6 +6,7 @@ mod functions;
 mod inputs;
 mod json;
 mod json_columns;
+mod memory;
 mod merge;
 mod open_vswitch;
 mod reference;

@@ -5,6 +5,7 @@ mod files;
 mod format;
 mod functions;
 mod libraries;
+mod memory;
 mod names_in_rules;
 mod normal_form;
 mod order;

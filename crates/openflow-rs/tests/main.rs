@@ -1,5 +1,6 @@
 //! Messages, fields and actions against `ovs-ofctl`.
 
+mod memory;
 mod open_vswitch;
 mod properties;
 mod reference;

@@ -226,7 +226,7 @@ pub(crate) enum Incoming {
 }
 
 /// The codec of a client: messages as text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RpcCodec {
     messages: JsonCodec,
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: applying all batches of changes in order yields exactly the replica. A malformed update changes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use peer_connection::{Charge, OverBudget};
@@ -306,15 +306,24 @@ impl Replica {
     ) -> Result<Vec<Change>, ReplicaError> {
         let mut changes = Vec::new();
         let mut left = ROWS_MAX;
+        let mut tables = BTreeSet::new();
         for (table, rows) in object("an update", updates, COLUMNS_MAX)? {
             let (table, columns) = layout.0.get_key_value(table.as_str()).ok_or_else(|| {
                 let problem = ValueError::of_text("a monitored table", rows);
                 ColumnError::new(&table, "(row)", problem)
             })?;
+            if !tables.insert(table) {
+                return Err(form("no table twice", rows));
+            }
             let rows = object(table, rows, left)?;
             left -= rows.len();
+            // A change of a row copies it, which may be 4 MiB for a change of few bytes: once.
+            let mut seen = HashSet::new();
             for (uuid, update) in rows {
                 let uuid: Uuid = uuid.parse().map_err(|_| form("a uuid", &uuid))?;
+                if !seen.insert(uuid) {
+                    return Err(form("no row twice", update));
+                }
                 let old = self.row(table, uuid).cloned();
                 let reader = RowReader { table, columns, uuid };
                 reader.check_size(update)?;
@@ -435,6 +444,9 @@ fn object<'a>(place: &str, text: &'a str, max: usize) -> Result<Vec<(String, &'a
 fn form(wanted: &'static str, got: &str) -> ReplicaError {
     ReplicaError::Form { wanted, got: shorten(got) }
 }
+
+#[cfg(test)]
+mod memory;
 
 #[cfg(test)]
 mod tests {

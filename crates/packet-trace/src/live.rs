@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow_simulator::FlowKey;
 use flow_simulator::trace::{Step, What};
+use nlog_data::quotation::shown;
 use openflow_rs::{Action, Field, FlowEntry};
 use serde_json::{Value as Json, json};
 
@@ -188,7 +189,7 @@ pub(crate) fn lines(trace: &Trace, verbose: bool) -> Vec<String> {
             lines.extend(step_lines(step).into_iter().map(|line| format!("        {line}")));
         }
     }
-    lines.extend(live.unread.iter().map(|(host, why)| format!("    {host} cannot be read: {why}")));
+    lines.extend(live.unread.iter().map(|(host, why)| format!("    {host} cannot be read: {}", shown(why))));
     if let Some(first) = trace.met.first().filter(|_| verbose) {
         let port = first.key.get(Field::InPort);
         lines.push(format!("    Open vSwitch's own trace, to be run on {}:", first.host));

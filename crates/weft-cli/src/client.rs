@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use controller::client::FlowCounts;
-use controller::pb::{Accepted, EngineWork, ObjectState, Outcome};
+use controller::pb::{Accepted, EngineWork, ObjectState, Outcome, SwitchStatus};
 use controller::{Client, ClientError, Listen, builtin, shown};
 use network::ObjectKey;
-use nlog_data::quotation::grouped;
+use nlog_data::quotation::{cut, grouped};
 use serde_json::{Map, Value as Json};
 
-use crate::exit::{Failure, say};
+use crate::exit::{Failure, print_as, say};
 use crate::flood_drops::Drops;
 use crate::wait::Wait;
 use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes};
@@ -174,7 +174,7 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
     if json {
         text = format!("{}\n", serde_json::json!({"txn": accepted.txn, "objects": objects}));
     }
-    print(&text)
+    print_as(json, &text)
 }
 
 /// Arguments of `weft get`.
@@ -254,7 +254,7 @@ impl Get {
                 text += &yaml(object)?;
             }
         }
-        print(&text)
+        print_as(self.json, &text)
     }
 
     fn status(&self) -> Result<(), Failure> {
@@ -277,6 +277,7 @@ impl Get {
                         "sync_flow_mods": switch.sync_flow_mods, "refused": switch.refused,
                         "foreign_changes": switch.foreign_changes, "last_foreign_change": switch.last_foreign_change,
                         "driver_restarts": switch.driver_restarts, "last_driver_failure": switch.last_driver_failure,
+                        "strays": strays_json(switch),
                     });
                     // Named like the kind of the object whose switch it is.
                     shown[&status.host_kind] = switch.node.as_str().into();
@@ -334,6 +335,7 @@ impl Get {
                 }
                 let error = &switch.last_error;
                 text += &if error.is_empty() { "\n".to_owned() } else { format!("; {}\n", shown(error)) };
+                text += &strays(switch);
             }
             for problem in &status.problems {
                 let object = problem.object.clone().unwrap_or_default();
@@ -341,7 +343,7 @@ impl Get {
             }
             text += &counts.as_ref().map(flow_counts::network_drops).unwrap_or_default();
         }
-        print(&text)
+        print_as(self.json, &text)
     }
 
     fn flows(&self) -> Result<(), Failure> {
@@ -350,7 +352,7 @@ impl Get {
         })?;
         let flows =
             self.address.with(|mut client| async move { client.flows(&node).await.map_err(failed) })?;
-        print(&if self.json { flows::to_json(&flows) } else { flows::to_text(&flows) })
+        print_as(self.json, &if self.json { flows::to_json(&flows) } else { flows::to_text(&flows) })
     }
 
     fn logical_flows(&self) -> Result<(), Failure> {
@@ -361,7 +363,10 @@ impl Get {
         })?;
         let flows =
             self.address.with(|mut client| async move { client.logical_flows(&id).await.map_err(failed) })?;
-        print(&if self.json { logical_flows::to_json(&flows) } else { logical_flows::to_text(&flows) })
+        print_as(
+            self.json,
+            &if self.json { logical_flows::to_json(&flows) } else { logical_flows::to_text(&flows) },
+        )
     }
 
     fn learned_addresses(&self) -> Result<(), Failure> {
@@ -374,14 +379,17 @@ impl Get {
         let found = self.address.with(|mut client| async move {
             client.learned_addresses(&id, addresses).await.map_err(failed)
         })?;
-        print(&if self.json { learned::to_json(&found, addresses) } else { learned::to_text(&found) })
+        print_as(
+            self.json,
+            &if self.json { learned::to_json(&found, addresses) } else { learned::to_text(&found) },
+        )
     }
 
     fn routes(&self) -> Result<(), Failure> {
         let router = self.id.clone().unwrap_or_default();
         let found =
             self.address.with(|mut client| async move { client.routes(&router).await.map_err(failed) })?;
-        print(&if self.json { routes::to_json(&found) } else { routes::to_text(&found) })
+        print_as(self.json, &if self.json { routes::to_json(&found) } else { routes::to_text(&found) })
     }
 
     fn drops(&self, of: Drops) -> Result<(), Failure> {
@@ -393,12 +401,41 @@ impl Get {
             };
             found.map_err(failed)
         })?;
-        print(&if self.json {
-            flood_drops::to_json(&found, of)
-        } else {
-            flood_drops::to_text(&found, of, self.id.as_deref())
-        })
+        print_as(
+            self.json,
+            &if self.json {
+                flood_drops::to_json(&found, of)
+            } else {
+                flood_drops::to_text(&found, of, self.id.as_deref())
+            },
+        )
     }
+}
+
+/// A line for the interfaces of a host with ids that no object has: they are plugged into nothing.
+fn strays(switch: &SwitchStatus) -> String {
+    let count = usize::try_from(switch.stray_count).unwrap_or(usize::MAX);
+    if count == 0 {
+        return String::new();
+    }
+    let names = switch.strays.iter().map(|stray| {
+        let meant = stray.nearest.as_ref().map(|near| format!(" (did you mean {} {}?)", near.kind, near.id));
+        format!("`{}`{}", shown(&cut(&stray.id)), meant.unwrap_or_default())
+    });
+    let mut names = names.collect::<Vec<_>>().join(", ");
+    if count > switch.strays.len() {
+        names += &format!(" and {} more", grouped(count - switch.strays.len()));
+    }
+    let interfaces = if count == 1 { "interface" } else { "interfaces" };
+    format!("    no object has the external_ids:iface-id of {} {interfaces}: {names}\n", grouped(count))
+}
+
+fn strays_json(switch: &SwitchStatus) -> Json {
+    let first = switch.strays.iter().map(|stray| {
+        let near = stray.nearest.as_ref().map(|near| serde_json::json!({"kind": near.kind, "id": near.id}));
+        serde_json::json!({"id": stray.id, "nearest": near})
+    });
+    serde_json::json!({"count": switch.stray_count, "first": first.collect::<Vec<_>>()})
 }
 
 /// The state of an object as comments before it, so that the output can be applied again.
@@ -477,10 +514,6 @@ impl Delete {
     }
 }
 
-fn print(text: &str) -> Result<(), Failure> {
-    std::io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
-}
-
 /// What the engine is doing, if others wait for it.
 fn engine_line(engine: &EngineWork) -> Option<String> {
     if engine.milliseconds < DELAY {
@@ -497,7 +530,28 @@ fn engine_line(engine: &EngineWork) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use controller::pb::{ObjectRef, StrayInterface};
+
     use super::*;
+
+    #[test]
+    fn d20_interfaces_of_no_object_are_named_with_the_object_that_may_be_meant() {
+        let near = Some(ObjectRef { kind: "switch_port".into(), id: "blue-1".into() });
+        let stray = |id: &str, nearest| StrayInterface { id: id.into(), nearest };
+        let mut switch = SwitchStatus {
+            stray_count: 1002,
+            strays: vec![stray("blue-l", near), stray("x\u{1b}[2J\nhv2: in sync", None)],
+            ..SwitchStatus::default()
+        };
+        assert_eq!(
+            strays(&switch),
+            "    no object has the external_ids:iface-id of 1,002 interfaces: `blue-l` (did you mean switch_port blue-1?), \
+             `x\\u{1b}[2J\\nhv2: in sync` and 1,000 more\n"
+        );
+        assert_eq!(strays_json(&switch)["first"][0]["nearest"]["id"], "blue-1");
+        switch.stray_count = 0;
+        assert_eq!(strays(&switch), "");
+    }
 
     #[test]
     fn what_is_printed_of_an_object_can_be_applied_with_what_rules_say_of_it() {

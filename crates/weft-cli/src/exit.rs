@@ -7,6 +7,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use nlog_data::quotation::shown_lines;
+
 /// The reason why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -69,8 +71,28 @@ pub(crate) fn usage(answer: &clap::Error) -> ExitCode {
     }
 }
 
-/// Writes a message to standard error. If it cannot be written (`2>&1 | head`), the work continues.
+/// Prints an answer for a person. Names and errors of switches and of other clients are in it: nothing in them reaches the terminal
+/// but text (CWE-150). Whoever puts such a text into a line escapes its line ends too, by [`shown`](nlog_data::quotation::shown).
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    io::stdout().lock().write_all(shown_lines(text).as_bytes()).map_err(Failure::output)
+}
+
+/// Prints JSON, or the answer for a person.
+pub(crate) fn print_as(is_json: bool, text: &str) -> Result<(), Failure> {
+    if is_json {
+        io::stdout().lock().write_all(text.as_bytes()).map_err(Failure::output)
+    } else {
+        print(text)
+    }
+}
+
+/// Writes a message to standard error, as [`print`] does an answer. If it cannot be written (`2>&1 | head`), the work continues.
 pub(crate) fn say(line: impl Display) {
+    say_painted(shown_lines(&line.to_string()));
+}
+
+/// The same of a text with colours, which quotes only files that the user named.
+pub(crate) fn say_painted(line: impl Display) {
     let _unread = writeln!(io::stderr().lock(), "{line}");
 }
 
@@ -83,5 +105,18 @@ fn say_soon(line: String) {
     };
     if thread::Builder::new().name("last-message".to_owned()).spawn(write).is_ok() {
         let _unread = done.recv_timeout(UNREAD_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d29_the_last_message_of_a_command_has_no_control_characters() {
+        // `say` and `print` have this in common.
+        let hostile = "error: hv1 failed: x\u{1b}[2Jy\u{9b}31m\u{202e}\r\u{7}";
+        assert_eq!(shown_lines(hostile), "error: hv1 failed: x\\u{1b}[2Jy\\u{9b}31m\\u{202e}\\r\\u{7}");
+        assert_eq!(shown_lines("one\ntwo é\n"), "one\ntwo é\n");
     }
 }

@@ -1,7 +1,7 @@
 //! `weft explain` and `weft why-not`: why a row is present or missing after some transactions, or in a running controller.
 
 use std::fs::File;
-use std::io::{BufReader, Write as _};
+use std::io::BufReader;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use packet_trace::{Origins, Question, UNKNOWN, follow, hook_engine, input_engine
 
 use crate::client::{Address, failed};
 use crate::eval::{Begin, Run, Running, Source};
-use crate::exit::Failure;
+use crate::exit::{Failure, print_as};
 use crate::program::{compile, load, show};
 
 /// The arguments of both commands.
@@ -83,11 +83,11 @@ impl Explain {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let Some((programs, atom)) = self.asked.parts()? else {
             let question = Some(self.asked.message(self.host.as_deref()));
+            let is_json = self.asked.json;
             let request = pb::ExplainRequest { question, rows: self.rows, json: self.asked.json };
-            return self
-                .asked
-                .address
-                .with(|mut client| async move { print(&client.explain(request).await.map_err(failed)?) });
+            return self.asked.address.with(|mut client| async move {
+                print(is_json, &client.explain(request).await.map_err(failed)?)
+            });
         };
         let Case { state, origins, question, refused } =
             self.asked.case(programs, &atom, self.host.as_deref())?;
@@ -99,7 +99,10 @@ impl Explain {
         let mut answer = answer.map_err(Failure::Rejected)?;
         self.asked.source.add_calls(&mut answer)?;
         let program = state.program();
-        print(&if self.asked.json { answer.json(program).to_string() } else { answer.text(program) })?;
+        print(
+            self.asked.json,
+            &if self.asked.json { answer.json(program).to_string() } else { answer.text(program) },
+        )?;
         refused
     }
 }
@@ -109,23 +112,23 @@ impl WhyNotCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let Some((programs, atom)) = self.asked.parts()? else {
             let question = Some(self.asked.message(self.host.as_deref()));
+            let is_json = self.asked.json;
             let request = pb::WhyNotRequest { question, json: self.asked.json };
-            return self
-                .asked
-                .address
-                .with(|mut client| async move { print(&client.why_not(request).await.map_err(failed)?) });
+            return self.asked.address.with(|mut client| async move {
+                print(is_json, &client.why_not(request).await.map_err(failed)?)
+            });
         };
         let Case { state, question, refused, .. } = self.asked.case(programs, &atom, self.host.as_deref())?;
         let answer = question.why_not(&state, || question.rows(&state)).map_err(Failure::Rejected)?;
         let program = state.program();
         let lines = || explanation::why_not(program, &answer).join("\n");
-        print(&if self.asked.json { answer.json(program).to_string() } else { lines() })?;
+        print(self.asked.json, &if self.asked.json { answer.json(program).to_string() } else { lines() })?;
         refused
     }
 }
 
-fn print(text: &str) -> Result<(), Failure> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::output)
+fn print(is_json: bool, text: &str) -> Result<(), Failure> {
+    print_as(is_json, &format!("{text}\n"))
 }
 
 /// A state, and a question about it.

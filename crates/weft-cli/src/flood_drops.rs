@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use controller::client::FloodDrops;
 use controller::pb::FloodDrops as Row;
+use controller::shown;
 
 /// What is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +60,7 @@ pub(crate) fn to_text(found: &FloodDrops, of: Drops, port: Option<&str>) -> Stri
         }
     }
     for unread in &found.unread {
-        let _ = writeln!(text, "{}: not known: {}", unread.node, unread.error);
+        let _ = writeln!(text, "{}: not known: {}", unread.node, shown(&unread.error));
     }
     text
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use controller::client::{Drops, FlowCounts};
+use controller::shown;
 use serde_json::{Value as Json, json};
 
 /// The names of the members of the state in JSON.
@@ -24,7 +25,7 @@ pub(crate) fn to_comments(counts: &FlowCounts) -> String {
         let _ = writeln!(text, "# counted on: {}", hosts(counts));
     }
     for unread in &counts.unread {
-        let _ = writeln!(text, "# not counted: {}: {}", unread.node, unread.error);
+        let _ = writeln!(text, "# not counted: {}: {}", unread.node, shown(&unread.error));
     }
     text
 }
@@ -37,7 +38,11 @@ fn drops(counts: &FlowCounts) -> String {
     let all = causes.iter().fold(0_u64, |all, (_, (packets, _))| all.saturating_add(*packets));
     let mut text = format!("dropped: {all}\n");
     for (cause, (packets, _)) in causes {
-        let _ = writeln!(text, "  {packets} {cause}: {}", drops.causes.get(cause).map_or("", String::as_str));
+        let _ = writeln!(
+            text,
+            "  {packets} {cause}: {}",
+            shown(drops.causes.get(cause).map_or("", String::as_str))
+        );
     }
     text
 }
@@ -50,7 +55,7 @@ pub(crate) fn network_drops(counts: &FlowCounts) -> String {
     let mut text = drops(counts);
     let _ = writeln!(text, "counted on: {}", hosts(counts));
     for unread in &counts.unread {
-        let _ = writeln!(text, "not counted: {}: {}", unread.node, unread.error);
+        let _ = writeln!(text, "not counted: {}: {}", unread.node, shown(&unread.error));
     }
     text
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use controller::client::Flows;
 use controller::pb::{Flow, Rule};
+use controller::shown;
 
 /// Flows in pipeline order, grouped by rule; then buckets in the same way, and ports.
 pub(crate) fn to_text(flows: &Flows) -> String {
@@ -40,14 +41,26 @@ pub(crate) fn to_text(flows: &Flows) -> String {
         let _ = writeln!(text, " actions={}", bucket.actions);
     }
     for tunnel in &flows.tunnels {
-        let _ = write!(text, "tunnel port {}: {}, remote {}", tunnel.name, tunnel.encap, tunnel.remote);
+        let _ = write!(
+            text,
+            "tunnel port {}: {}, remote {}",
+            shown(&tunnel.name),
+            tunnel.encap,
+            shown(&tunnel.remote)
+        );
         if tunnel.bfd_interval != 0 {
             let _ = write!(text, ", BFD each {} ms", tunnel.bfd_interval);
         }
         text.push('\n');
     }
     for patch in &flows.patches {
-        let _ = writeln!(text, "patch port {}: to {} of {}", patch.name, patch.peer, patch.bridge);
+        let _ = writeln!(
+            text,
+            "patch port {}: to {} of {}",
+            shown(&patch.name),
+            shown(&patch.peer),
+            shown(&patch.bridge)
+        );
     }
     text
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use controller::client::LearnedAddresses;
 use controller::pb::LearnedAddresses as Row;
+use controller::shown;
 
 /// What stands in place of a port for addresses that were heard without one.
 const NO_PORT: &str = "(no port)";
@@ -31,7 +32,7 @@ pub(crate) fn to_text(found: &LearnedAddresses) -> String {
         }
     }
     for unread in &found.unread {
-        let _ = writeln!(text, "{}: not known: {}", unread.node, unread.error);
+        let _ = writeln!(text, "{}: not known: {}", unread.node, shown(&unread.error));
     }
     text
 }

@@ -20,6 +20,8 @@ mod flow_counts;
 mod flows;
 mod fmt;
 mod free_memory;
+#[cfg(test)]
+mod hostile_texts;
 #[cfg(feature = "lab")]
 mod lab;
 mod learned;

@@ -13,7 +13,7 @@ use nlog::{Compilation, Program};
 use nlog_data::quotation::grouped;
 use nlog_data::{Schema, TableId, Tables};
 
-use crate::exit::{Failure, say};
+use crate::exit::{Failure, say, say_painted};
 
 /// The maximum number of tables in a message.
 const SHOWN_TABLES: usize = 20;
@@ -110,7 +110,7 @@ pub(crate) fn show<'a>(diagnostics: impl IntoIterator<Item = &'a Diagnostic>, so
     let style = if io::stderr().is_terminal() { Style::Colour } else { Style::Plain };
     let mut diagnostics = diagnostics.into_iter();
     for diagnostic in diagnostics.by_ref().take(SHOWN_DIAGNOSTICS) {
-        say(to_text(diagnostic, sources, style));
+        say_painted(to_text(diagnostic, sources, style));
     }
     let more = diagnostics.count();
     if more > 0 {

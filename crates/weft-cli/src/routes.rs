@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use controller::pb::Route;
+use controller::shown;
 
 /// What stands for what does not apply.
 const NOTHING: &str = "-";
@@ -27,7 +28,7 @@ pub(crate) fn to_text(routes: &[Route]) -> String {
             let _ = write!(line, "{cell:width$}  ");
         }
         if !why.is_empty() {
-            let _ = write!(line, "no packets: {why}");
+            let _ = write!(line, "no packets: {}", shown(why));
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }

@@ -1,6 +1,5 @@
 //! `weft trace`: the way of a packet through the network, and why it ends where it ends.
 
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ mod running;
 
 use crate::client::Address;
 use crate::eval::{Begin, Source};
-use crate::exit::Failure;
+use crate::exit::{Failure, print_as};
 use crate::explain::{input_rows, input_rows_after};
 use crate::program::compile;
 
@@ -238,7 +237,7 @@ impl TraceCommand {
         let mut difference = compare((&before.0, &before.1), (&after.0, &after.1));
         self.source.add_calls(&mut difference)?;
         let out = if self.json { format!("{}\n", difference.json()) } else { difference.text() };
-        std::io::stdout().write_all(out.as_bytes()).map_err(Failure::output)?;
+        print_as(self.json, &out)?;
         refused?;
         if after.1.is_delivered() { Ok(()) } else { Err(Failure::Reported) }
     }
@@ -258,6 +257,6 @@ impl TraceCommand {
             Some(number) => format!("{number}: {verdict}: {packet}\n"),
             None => form.to_owned(),
         };
-        std::io::stdout().write_all(out.as_bytes()).map_err(Failure::output)
+        print_as(self.json, &out)
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use controller::pb::switch_receipt::State;
 use controller::pb::{Accepted, Receipt};
-use controller::{Client, ClientError};
+use controller::{Client, ClientError, shown};
 
 use crate::exit::{Failure, say};
 
@@ -78,7 +78,8 @@ impl Wait {
 /// The refusals of switches, one per line.
 fn refusals(receipt: &Receipt) -> Option<String> {
     let refused = receipt.switches.iter().filter(|switch| switch.state() == State::Refused);
-    let texts: Vec<String> = refused.map(|switch| format!("{}: {}", switch.node, switch.error)).collect();
+    let texts: Vec<String> =
+        refused.map(|switch| format!("{}: {}", switch.node, shown(&switch.error))).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
@@ -95,7 +96,7 @@ async fn until_in_sync(
         if left().is_zero() {
             for node in &nodes {
                 let error = switch(node).map(|switch| switch.last_error.as_str()).unwrap_or_default();
-                let why = if error.is_empty() { String::new() } else { format!(": {error}") };
+                let why = if error.is_empty() { String::new() } else { format!(": {}", shown(error)) };
                 say(format_args!("warning: {node} is not in sync yet{why}"));
             }
             return Ok(());

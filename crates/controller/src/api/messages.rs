@@ -197,7 +197,14 @@ pub(super) fn switch_status(status: &SwitchStatus) -> pb::SwitchStatus {
         last_foreign_change: status.last_foreign_change,
         driver_restarts: status.driver_restarts as u64,
         last_driver_failure: status.last_driver_failure,
+        stray_count: status.strays.count as u64,
+        strays: status.strays.first.into_iter().map(stray).collect(),
     }
+}
+
+fn stray((id, nearest): (String, Option<ObjectKey>)) -> pb::StrayInterface {
+    let object = |key: ObjectKey| pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() };
+    pb::StrayInterface { id, nearest: nearest.map(object) }
 }
 
 /// The new information about a transaction.

@@ -6,7 +6,16 @@ use std::time::SystemTime;
 use super::{AppliedTransaction, Core, CoreError, Retried, Undo, Verdict};
 use crate::derived::Ran;
 use crate::reports::{CONNECTION, NodeReport, difference};
-use network::{ChangeSet, Outcome, Rows};
+use network::{ChangeSet, ObjectKey, Outcome, Rows};
+
+/// Interfaces of a host with ids that no object has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Strays {
+    /// How many there are.
+    pub count: usize,
+    /// The ids of the first, and for each the object with a similar id, if there is one.
+    pub first: Vec<(String, Option<ObjectKey>)>,
+}
 
 /// Objects that come whose interfaces hosts report already.
 #[derive(Debug, Default)]
@@ -129,6 +138,25 @@ impl Core {
     /// The ids, in order, that interfaces of a transport node have and no object has.
     pub fn unclaimed(&self, node: &str) -> impl Iterator<Item = &str> {
         self.beside.of_host(node)
+    }
+
+    /// The interfaces of a transport node whose ids no object has: how many, and the first of them, each with the object that may be
+    /// meant.
+    pub fn strays(&self, node: &str) -> Strays {
+        /// The most that are named.
+        const NAMED: usize = 5;
+        /// How many ids before and after a name are compared with it, of each kind. To compare all would take the engine's time.
+        const COMPARED: usize = 4;
+        let near = |id: &str| {
+            let objects: Vec<_> = self.objects.neighbours(id, COMPARED).collect();
+            let found = openflow_rs::nearest(id, objects.iter().map(|object| &**object.id()))?;
+            objects.iter().find(|object| **object.id() == *found).map(|object| object.key())
+        };
+        // An object may have come since the last report.
+        let mut strays = self.unclaimed(node).filter(|id| !self.objects.has_id(id));
+        let first: Vec<_> = strays.by_ref().take(NAMED).map(|id| (id.to_owned(), near(id))).collect();
+        let count = first.len() + strays.count() + self.beside.beyond(node);
+        Strays { count, first }
     }
 
     /// Plans that objects come whose interfaces hosts report already: the state of each host's reports, the rows, and the interfaces.

@@ -572,6 +572,9 @@ fn d20_what_no_object_has_never_reaches_theengine_and_comes_with_its_object() {
     assert_eq!((world.worker().core.last_txn(), world.worker().core.vif_count("hv1")), (before, 0));
     assert!(world.worker().core.unclaimed("hv1").any(|port| port == "p3"));
     let status = world.worker().requests.status.read(&BTreeSet::new());
+    // The first ids are named, and of all there is a number.
+    let strays = &status.switches[0].strays;
+    assert_eq!((strays.count, strays.first.len()), (5000, 5));
     let error = &status.switches[0].last_error;
     assert!(error.contains("5000 interfaces with ids that no object has; 1024 are kept"), "{error}");
 
@@ -596,4 +599,21 @@ fn d20_what_no_object_has_never_reaches_theengine_and_comes_with_its_object() {
     apply(&mut world, moved).unwrap();
     apply(&mut world, "{kind: switch_port, id: p4, number: 4}").unwrap();
     assert_eq!(world.worker().core.vif_count("hv1"), 0);
+}
+
+#[test]
+fn d20_an_interface_of_no_object_is_told_with_the_object_that_may_be_meant() {
+    let mut world = World::new(Patience::default());
+    let mut report = Report::default();
+    for (number, port) in ["p11", "something-else"].into_iter().enumerate() {
+        let interface = InterfaceId(number as u128);
+        report.vifs.insert(port.to_owned(), Vif { ofport: 7, mac: String::new(), interface });
+        report.interfaces.insert((port.to_owned(), interface));
+    }
+    world.event("hv1", Event::Report(report));
+    let status = world.worker().requests.status.read(&BTreeSet::new());
+    let strays = &status.switches[0].strays;
+    let near = |id: &str| Some(network::ObjectKey::new("switch_port", id));
+    let first = [("p11".to_owned(), near("p1")), ("something-else".to_owned(), None)];
+    assert_eq!((strays.count, &strays.first[..]), (2, &first[..]));
 }

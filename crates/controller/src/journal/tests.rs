@@ -21,7 +21,9 @@ fn record(txn: u64) -> Record {
             vec![vec![json!(format!("s{txn}\n")), json!("")]],
         )]),
         delete: BTreeMap::new(),
-        objects: ObjectChanges { put: vec![json!({"kind": "switch", "id": "ü"})], delete: Vec::new() },
+        objects: ObjectChanges {
+            put: vec![json!({"kind": "switch", "id": "ü"}).into()], delete: Vec::new()
+        },
         labels: vec![LabelRecord("switch".to_owned(), "ü".to_owned(), 1)],
         reports: None,
         filled: None,
@@ -499,4 +501,47 @@ fn d19_a_journal_and_its_copies_have_one_identity_from_the_first_record_on() {
     let (mut journal, _) = open(other.path()).unwrap();
     journal.append(&[large(1)]).unwrap();
     assert_ne!(journal.identity().map(str::to_owned), identity);
+}
+
+/// Lines of a journal, each made to take as much memory as it can.
+fn worst() -> Vec<(&'static str, String)> {
+    let line = |members: &str| format!("{{\"txn\":1,\"at\":\"\",\"by\":\"\",{members}}}");
+    let rows = |row: &str| vec![row; 200_000 / (row.len() + 1)].join(",");
+    let inserted = |row: &str| line(&format!("\"insert\":{{\"t\":[{}]}}", rows(row)));
+    let put = |object: &str| line(&format!("\"objects\":{{\"put\":[{}]}}", rows(object)));
+    vec![
+        ("empty rows", inserted("[]")),
+        ("rows of a number", inserted("[0]")),
+        ("rows of a list", inserted("[[]]")),
+        ("rows of a list of a number", inserted("[[0]]")),
+        ("rows of lists in lists", inserted("[[[[0]]]]")),
+        ("rows of texts", inserted("[\"\",\"\"]")),
+        ("a row of numbers", inserted(&format!("[{}]", rows("0")))),
+        ("a row of lists", inserted(&format!("[{}]", rows("[]")))),
+        ("objects", put("{\"a\":0}")),
+        ("empty objects", put("{}")),
+        ("objects of objects", put("{\"a\":{\"a\":{}}}")),
+        ("deleted objects", line(&format!("\"objects\":{{\"delete\":[{}]}}", rows("[\"\",\"\"]")))),
+        ("labels", line(&format!("\"labels\":[{}]", rows("[\"\",\"\",0]")))),
+        ("tables", {
+            let tables = (0..30_000).map(|table| format!("\"{table:x}\":[]"));
+            line(&format!("\"insert\":{{{}}}", tables.collect::<Vec<_>>().join(",")))
+        }),
+        ("brackets", format!("{{\"insert\":{}", "[".repeat(200_000))),
+    ]
+}
+
+/// What any line takes: the buffers of a reader.
+const ANY_LINE: usize = 1 << 20;
+
+#[test]
+fn d1_the_memory_of_a_journal_follows_its_lines() {
+    for (name, line) in worst() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(FILE), format!("{line}\n")).unwrap();
+        decoder_memory::bounded(name, line.len(), ANY_LINE, || {
+            open(folder.path()).map(|(_, records)| records)
+        })
+        .ok();
+    }
 }

@@ -1,5 +1,6 @@
 //! A trace from the rows around the ports of a packet says of its way what one from all rows says.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use nlog_data::Cancel;
 use packet_trace::{Change, Drop, Line, Network, Payload, Trace, Words};
 use test_random::Random;
 
-use super::Snapshot;
+use super::{Snapshot, Tables};
 use crate::core::Core;
 use crate::pb;
 use crate::random_networks::{core_of, network_of};
@@ -76,6 +77,23 @@ fn way(trace: &Trace) -> String {
 fn behind(trace: &Trace) -> Vec<Vec<String>> {
     let of = |drop: &Drop| drop.because.iter().map(|leaf| leaf.row.clone()).collect();
     trace.dropped.iter().map(of).collect()
+}
+
+/// The engine copies each state that it changes while somebody holds it.
+#[test]
+fn d26_a_trace_that_waits_for_switches_holds_the_states_of_these_alone() {
+    let rules = Arc::new(Rules::built_in().unwrap());
+    let cores = (1..50).map(|seed| core_of(&rules, &network_of(seed).0));
+    let core = { cores }.find(|core| core.all_desired().len() > 1).expect("a network of two hosts");
+    // The engine, this count, and the trace.
+    let copied = || core.all_desired().values().filter(|state| Arc::strong_count(state) > 2).count();
+    let desired = core.all_desired();
+    let (hosts, first) = (desired.len(), desired.keys().next().cloned().unwrap());
+    let (provenance, by_fingerprint) = (core.provenance(), Arc::default());
+    let mut tables = Tables { rules, desired, provenance, by_fingerprint };
+    assert_eq!(copied(), hosts);
+    tables.retain(&BTreeMap::from([(first, BTreeSet::new())]));
+    assert_eq!(copied(), 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rule_tests::comparison::{Comparison, Line};
 use rule_tests::{Failure, Outcome};
 use serde_json::json;
 
-use crate::exit::say;
+use crate::exit::say_painted;
 
 /// The number of tests by result.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -63,19 +63,19 @@ pub(super) fn list(file: &str, outcomes: &[Outcome]) {
     if outcomes.is_empty() {
         return;
     }
-    say(file);
+    say_painted(file);
     for outcome in outcomes {
         let word = if outcome.failures.is_empty() { painted("ok", GREEN) } else { painted("FAILED", RED) };
-        say(format_args!("    {word} {}", outcome.name));
+        say_painted(format_args!("    {word} {}", outcome.name));
     }
 }
 
 /// The full report of all failures.
 pub(super) fn failures(outcomes: &[Outcome]) {
     for outcome in outcomes {
-        say(format_args!("\n{}: {}", painted("FAILED", RED), outcome.name));
+        say_painted(format_args!("\n{}: {}", painted("FAILED", RED), outcome.name));
         for failure in &outcome.failures {
-            text(failure).iter().for_each(say);
+            text(failure).iter().for_each(say_painted);
         }
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn summary(tally: &Tally) {
     if left_out > 0 {
         text += &format!(", {left_out} left out");
     }
-    say(text);
+    say_painted(text);
 }
 
 /// A test as a line of `--json`.
