@@ -360,3 +360,45 @@ async fn p5_a_bucket_that_watches_a_group_gets_packets_while_no_session_is_up() 
     driven.handle.set_desired(Arc::new(desired));
     assert_eq!(driven.synced().await, (0, 0), "what is read back is what was sent");
 }
+
+/// A route has at most 512 next hops (`MOST_NEXT_HOPS` in rules/logical/routing/objects.nlog). A switch has room for so many IPv6 ones, and
+/// each packet takes one of them.
+#[tokio::test]
+async fn p1_a_choice_of_512_next_hops_passes_packets() {
+    const HOPS: u32 = 512;
+    let ovs = Switch::start();
+    let bucket = |hop: u32| {
+        let actions = format!(
+            "set_field:0->reg9,set_field:0xfd000000000000000000000000000000/0xffffffffffffffffffffffff00000000->xxreg1,set_field:{hop}->reg7,resubmit(,40)"
+        );
+        Bucket::candidate(7, 1, Watched::default(), &actions.parse().expect("actions"))
+            .expect("a bucket that fits")
+    };
+    let candidates: BTreeMap<(u32, u32), Bucket> = (1..=HOPS).map(|hop| ((8, hop), bucket(hop))).collect();
+    let bytes: usize = candidates.values().map(Bucket::encoded_len).sum();
+    assert!(bytes <= ovs_driver::CHOICE_BYTES_MAX, "{bytes}");
+    let desired = Desired {
+        flows: flows(&["actions=group:8", "table=40, actions=drop"]),
+        choices: [(8, Choice::Select(FIVE_TUPLE.to_vec()))].into(),
+        candidates,
+        ..Desired::default()
+    };
+    let desired = Arc::new(desired);
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(desired.clone());
+    driven.synced().await;
+    const PACKETS: u16 = 20;
+    for source in 0..PACKETS {
+        let ip = format!("4500001c0000000040110000c0000201c0000202{source:04x}000700080000");
+        let frame = format!("0200000000020200000000010800{ip}{}", "00".repeat(18));
+        ovs.ofctl(&["packet-out", "BRIDGE", &format!("in_port=LOCAL,packet={frame},actions=table")]);
+    }
+    ovs_testing::wait_until("each packet takes a next hop", || {
+        let dump = ovs.ofctl(&["dump-flows", "BRIDGE", "table=40"]);
+        dump.contains(&format!("n_packets={PACKETS},"))
+    });
+    drop(driven);
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(desired);
+    assert_eq!(driven.synced().await, (0, 0), "what is read back is what was sent");
+}
