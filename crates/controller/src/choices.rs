@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nlog_data::{Canonical, Committed, Row, TableDelta, TransactionError, Value};
 use openflow_rs::{Actions, Field, PortNo};
-use ovs_driver::{BUCKET_MAX, Bucket, CHOICE_BYTES_MAX, Changes, Choice, Desired, GROUP_MAX, Pool};
+use ovs_driver::{BUCKET_MAX, Bucket, CHOICE_BYTES_MAX, Changes, Choice, Desired, GROUP_MAX, Pool, Watched};
 use switch_tables::{FAST_FAILOVER, SELECT, rows::PORT};
 
 use crate::delta_split::{attributed, misfit, range, split};
@@ -87,7 +87,7 @@ struct Candidate<'a> {
     /// Group and bucket.
     key: (u32, u32),
     weight: u16,
-    watch_port: Option<PortNo>,
+    watched: Watched,
     actions: &'a Canonical<Actions>,
 }
 
@@ -99,6 +99,7 @@ impl<'a> Candidate<'a> {
             Value::Int(bucket),
             Value::Int(weight),
             Value::Int(watch_port),
+            Value::Int(watch_group),
             Value::Actions(actions),
         ] = row.as_slice()
         else {
@@ -108,12 +109,16 @@ impl<'a> Candidate<'a> {
         let key = (number("group", *group, GROUP_MAX)?, number("bucket", *bucket, BUCKET_MAX)?);
         let weight = number("weight", *weight, u16::MAX.into())? as u16;
         let watch_port = PortNo(number("watch_port", *watch_port, PORT.into())? as u16);
-        let watch_port = Some(watch_port).filter(|port| *port != PortNo(0));
-        Ok(Candidate { node: node.to_string(), key, weight, watch_port, actions })
+        let watch_group = number("watch_group", *watch_group, GROUP_MAX)?;
+        let watched = Watched {
+            port: Some(watch_port).filter(|port| *port != PortNo(0)),
+            group: Some(watch_group).filter(|group| *group != 0),
+        };
+        Ok(Candidate { node: node.to_string(), key, weight, watched, actions })
     }
 
     fn bucket(&self, rule: u64) -> Result<Bucket, TransactionError> {
-        let bucket = Bucket::candidate(rule, self.weight, self.watch_port, &self.actions.get());
+        let bucket = Bucket::candidate(rule, self.weight, self.watched, &self.actions.get());
         bucket.map_err(|error| range(format!("of_candidate: {}: {error}", self.node)))
     }
 }
@@ -186,15 +191,16 @@ fn check_group(group: u32, state: &Desired, changes: &Changes) -> Result<(), Str
     Ok(())
 }
 
-/// Checks weight and watched port of a bucket.
+/// Checks weight of a bucket, and whether it watches something.
 fn check_candidate(choice: &Choice, id: u32, bucket: &Bucket, group: u32) -> Result<(), String> {
     let fault = |why: &str| Err(format!("of_candidate: bucket {id} of group {group} {why}"));
-    match (choice, bucket.weight(), bucket.watch_port()) {
+    match (choice, bucket.weight(), bucket.watched() == Watched::default()) {
         (Choice::Select(_), 0, _) => fault(
             "has weight 0, so no packet would come to it: give it a weight of at least 1, or leave it out",
         ),
-        (Choice::FastFailover, 0, None) => fault(
-            "watches no port, but fast_failover takes only buckets that watch one: give it a watch_port",
+        (Choice::FastFailover, 0, true) => fault(
+            "watches nothing, but fast_failover takes only buckets that watch a port or a group: give it a watch_port or a \
+             watch_group",
         ),
         (Choice::FastFailover, weight @ 1.., _) => {
             fault(&format!("has weight {weight}, but fast_failover knows no weights: write 0"))
@@ -210,7 +216,7 @@ mod tests {
     #[test]
     fn a_group_that_chooses_has_room_for_so_many_buckets() {
         let actions = "set_field:172.16.0.1->tun_dst,resubmit(,51)".parse().expect("actions");
-        let bucket = Bucket::candidate(0, 1, None, &actions).expect("a bucket");
+        let bucket = Bucket::candidate(0, 1, Watched::default(), &actions).expect("a bucket");
         let room = CHOICE_BYTES_MAX / bucket.encoded_len();
         let some = |count: usize| (0_u32..).zip(std::iter::repeat_n(&bucket, count));
         let mut changes = Changes::default();

@@ -46,8 +46,9 @@ pub(crate) fn others(
     };
     add(rules.groups, desired.choices.iter().map(choice).collect())?;
     let candidate = |((group, id), bucket): (&(u32, u32), &ovs_driver::Bucket)| {
-        let watched = bucket.watch_port().map_or(0, |port| port.0);
-        let numbers = [number(*group), number(*id), number(bucket.weight()), number(watched)];
+        let watched = bucket.watched();
+        let (port, live) = (watched.port.map_or(0, |port| port.0), watched.group.unwrap_or(0));
+        let numbers = [number(*group), number(*id), number(bucket.weight()), number(port), number(live)];
         Ok([&[host.clone()][..], &numbers, &[actions(bucket)?]].concat())
     };
     add(rules.candidates, desired.candidates.iter().map(candidate).collect())?;

@@ -10,11 +10,11 @@ use ovs_driver::Choice;
 const CHOICES: &str = r#"
 output table of_bucket(hv: string, group: int, bucket: int, actions: actions) key(hv, group, bucket);
 output table of_group(hv: string, group: int, type: string, fields: set<string>) key(hv, group);
-output table of_candidate(hv: string, group: int, bucket: int, weight: int, watch_port: int, actions: actions)
-    key(hv, group, bucket);
+output table of_candidate(hv: string, group: int, bucket: int, weight: int, watch_port: int, watch_group: int,
+    actions: actions) key(hv, group, bucket);
 
 of_group(hv, 7, "select", {"tcp_dst", "ip_src"}) :- transport_node(id: hv, ..), logical_switch("blue", "acme");
-of_candidate(hv, 7, label, ofport - 1, ofport, set_reg1(label)) :-
+of_candidate(hv, 7, label, ofport - 1, ofport, label - 250, set_reg1(label)) :-
     vif(hv, port, ofport, _, _), port_label(port, label), logical_switch("blue", "acme");
 of_bucket(hv, 7, label, set_reg1(label)) :-
     vif(hv, port, _, _, _), port_label(port, label), logical_switch("blue", "copies");
@@ -40,7 +40,8 @@ fn choices_go_to_switches_and_become_copies_in_one_transaction() {
     let desired = core.desired("hv1");
     let bucket = &desired.candidates[&(7, 0x101)];
     assert!(
-        format!("{bucket:?}").contains(", weight:4, watch_port:5, actions=set_field:0x101->reg1"),
+        format!("{bucket:?}")
+            .contains(", weight:4, watch_port:5, watch_group:7, actions=set_field:0x101->reg1"),
         "{bucket:?}"
     );
     assert_eq!((core.desired_counts("hv1").groups, core.desired_counts("hv2").groups), (1, 0));
@@ -64,7 +65,7 @@ fn what_no_group_can_be_is_refused_with_the_group_and_the_remedy() {
     let failover = group("9, \"fast_failover\", {}");
     for (rules_text, expected) in [
         (
-            candidate("9, 1, 1, 0"),
+            candidate("9, 1, 1, 0, 0"),
             "of_candidate: hv1: group 9 has no row of of_group: add one with its type, or put its buckets into of_bucket, of \
              which each gets a copy",
         ),
@@ -74,17 +75,17 @@ fn what_no_group_can_be_is_refused_with_the_group_and_the_remedy() {
              each gets a copy, or in of_candidate, of which one gets the packet; use another number for one of them",
         ),
         (
-            candidate("7, 1, 0, 0"),
+            candidate("7, 1, 0, 0, 0"),
             "of_candidate: hv1: bucket 1 of group 7 has weight 0, so no packet would come to it: give it a weight of at least \
              1, or leave it out",
         ),
         (
-            failover.clone() + &candidate("9, 2, 0, 0"),
-            "of_candidate: hv1: bucket 2 of group 9 watches no port, but fast_failover takes only buckets that watch one: give \
-             it a watch_port",
+            failover.clone() + &candidate("9, 2, 0, 0, 0"),
+            "of_candidate: hv1: bucket 2 of group 9 watches nothing, but fast_failover takes only buckets that watch a port or a \
+             group: give it a watch_port or a watch_group",
         ),
         (
-            failover + &candidate("9, 2, 3, 4"),
+            failover + &candidate("9, 2, 3, 4, 0"),
             "of_candidate: hv1: bucket 2 of group 9 has weight 3, but fast_failover knows no weights: write 0",
         ),
         (
@@ -107,10 +108,17 @@ fn what_no_group_can_be_is_refused_with_the_group_and_the_remedy() {
             group("0x4000000, \"fast_failover\", {}"),
             "of_group: hv1: group 67108864 is out of range; the last is 67108863",
         ),
-        (candidate("7, 1, 65536, 0"), "of_candidate: hv1: weight 65536 is out of range; the last is 65535"),
         (
-            candidate("7, 1, 1, 65280"),
+            candidate("7, 1, 65536, 0, 0"),
+            "of_candidate: hv1: weight 65536 is out of range; the last is 65535",
+        ),
+        (
+            candidate("7, 1, 1, 65280, 0"),
             "of_candidate: hv1: watch_port 65280 is out of range; the last is 65279",
+        ),
+        (
+            candidate("7, 1, 1, 0, 0x4000000"),
+            "of_candidate: hv1: watch_group 67108864 is out of range; the last is 67108863",
         ),
     ] {
         let rules = rules(&format!("{RULES}{CHOICES}{rules_text}"));

@@ -470,8 +470,12 @@ mod tests {
     fn candidate(group: u32, n: u32) -> crate::Bucket {
         let actions = format!("set_field:{n}->reg1,resubmit(,40)").parse().expect("actions");
         let weight = if group == 0 { n as u16 + 1 } else { 0 };
-        let bucket =
-            crate::Bucket::candidate(n.into(), weight, Some(openflow_rs::PortNo(n as u16 + 1)), &actions);
+        let bucket = crate::Bucket::candidate(
+            n.into(),
+            weight,
+            crate::Watched::port(openflow_rs::PortNo(n as u16 + 1)),
+            &actions,
+        );
         bucket.expect("a bucket")
     }
 

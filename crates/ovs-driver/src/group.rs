@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use openflow_rs::flow::ANY_GROUP;
 use openflow_rs::{Actions, DecodeError, Field, GroupEntry, GroupKind, PortNo, Selection};
 
 pub(crate) use encoding::{BUCKET_HEAD, actions_from_switch, parts_of_bucket, shape_from_switch, show, uses};
@@ -83,6 +84,22 @@ impl fmt::Display for Choice {
     }
 }
 
+/// What a bucket watches: it is chosen only while one of these is live. A bucket that watches nothing always is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Watched {
+    /// A port: live while it has carrier and its BFD session, if it has one, is up.
+    pub port: Option<PortNo>,
+    /// A group: live while one of its buckets is. So one of type `all` is always live while it exists.
+    pub group: Option<u32>,
+}
+
+impl Watched {
+    /// This port alone.
+    pub fn port(port: PortNo) -> Watched {
+        Watched { port: Some(port), group: None }
+    }
+}
+
 /// A bucket of a group.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Bucket {
@@ -98,23 +115,23 @@ impl Bucket {
     /// # Errors
     /// The actions are too long, or include an instruction.
     pub fn new(rule: u64, actions: &Actions) -> Result<Bucket, FlowError> {
-        Bucket::candidate(rule, 0, None, actions)
+        Bucket::candidate(rule, 0, Watched::default(), actions)
     }
 
-    /// Encodes a bucket of a group that chooses one. `weight` is at least 1 in groups of type select and 0 in others. With
-    /// `watch_port`, the bucket is chosen only while this port is live.
+    /// Encodes a bucket of a group that chooses one. `weight` is at least 1 in groups of type select and 0 in others.
     ///
     /// # Errors
     /// The actions are too long, or include an instruction.
     pub fn candidate(
         rule: u64,
         weight: u16,
-        watch_port: Option<PortNo>,
+        watched: Watched,
         actions: &Actions,
     ) -> Result<Bucket, FlowError> {
         let bucket = openflow_rs::Bucket {
             weight,
-            watch_port: watch_port.unwrap_or(PortNo::ANY),
+            watch_port: watched.port.unwrap_or(PortNo::ANY),
+            watch_group: watched.group.unwrap_or(ANY_GROUP),
             ..openflow_rs::Bucket::new(0, actions.clone())
         };
         let bytes = encoding::encode(bucket.clone()).filter(|bytes| bytes.len() <= crate::ENCODED_BYTES_MAX);
@@ -159,10 +176,15 @@ impl Bucket {
         encoding::decode(&self.bytes).map_or(0, |bucket| bucket.weight)
     }
 
-    /// The port that must be live.
-    pub fn watch_port(&self) -> Option<PortNo> {
-        let bucket = encoding::decode(&self.bytes).ok()?;
-        Some(bucket.watch_port).filter(|port| *port != PortNo::ANY)
+    /// What it watches.
+    pub fn watched(&self) -> Watched {
+        encoding::decode(&self.bytes).map_or_else(
+            |_| Watched::default(),
+            |bucket| Watched {
+                port: Some(bucket.watch_port).filter(|port| *port != PortNo::ANY),
+                group: Some(bucket.watch_group).filter(|group| *group != ANY_GROUP),
+            },
+        )
     }
 }
 
@@ -176,6 +198,9 @@ impl fmt::Debug for Bucket {
                 }
                 if bucket.watch_port != PortNo::ANY {
                     write!(f, "watch_port:{}, ", bucket.watch_port)?;
+                }
+                if bucket.watch_group != ANY_GROUP {
+                    write!(f, "watch_group:{}, ", bucket.watch_group)?;
                 }
                 write!(f, "actions={}", bucket.actions)
             }
@@ -274,7 +299,7 @@ fn connected(group: u32, mut parts: Vec<Buckets>) -> BTreeMap<u32, Part> {
     for (part, buckets) in (1..).zip(parts.drain(1..)) {
         let (behind, gate) = (id(2 * part), id(2 * part + 1));
         // The only bucket, so its weight means nothing; but there must be one.
-        let only = Bucket::candidate(0, 1, None, &to(behind)).map(|bucket| bucket.bytes).ok();
+        let only = Bucket::candidate(0, 1, Watched::default(), &to(behind)).map(|bucket| bucket.bytes).ok();
         let buckets_of_gate = only.into_iter().map(|bytes| (0, bytes)).collect();
         found.insert(behind, Part::new(buckets));
         found.insert(gate, Part { shape: shape.clone(), buckets: Arc::new(buckets_of_gate) });
@@ -322,12 +347,13 @@ mod tests {
                 format!("a bucket cannot contain {text}: it takes actions only, no instructions")
             );
         }
-        let watching = Bucket::candidate(7, 5, Some(PortNo(3)), &actions(5)).expect("a bucket");
-        assert_eq!((watching.weight(), watching.watch_port()), (5, Some(PortNo(3))));
+        let watched = Watched { port: Some(PortNo(3)), group: Some(9) };
+        let watching = Bucket::candidate(7, 5, watched, &actions(5)).expect("a bucket");
+        assert_eq!((watching.weight(), watching.watched()), (5, watched));
         assert_eq!(watching.actions(), Ok(actions(5)));
         assert_eq!(
             format!("{watching:?}"),
-            format!("rule=0x7, weight:5, watch_port:3, actions={}", actions(5))
+            format!("rule=0x7, weight:5, watch_port:3, watch_group:9, actions={}", actions(5))
         );
         let long: Actions = vec!["output:1"; 5_000].join(",").parse().expect("actions");
         assert!(Bucket::new(0, &long).is_err());

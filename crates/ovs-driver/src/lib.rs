@@ -139,7 +139,7 @@ pub use config::{Config, Timing};
 pub use desired::{Changes, Desired, Frame, Patch, Remote, RemoteError, Tunnel};
 pub use event::{Channel, Event, ForeignChange, InterfaceId, Problem, Rejection, Report, Vif};
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
-pub use group::{BUCKET_MAX, Bucket, CHOICE_BYTES_MAX, Choice, GROUP_MAX};
+pub use group::{BUCKET_MAX, Bucket, CHOICE_BYTES_MAX, Choice, GROUP_MAX, Watched};
 pub use handle::{Handle, spawn, spawn_with};
 pub use learned::{FlowCount, LEARNED_WITHIN, LearnedFlow, ReadError, SeenFlow};
 pub use limits::ZoneLimits;

@@ -111,7 +111,8 @@ impl Support {
         (unlimited > 0 && !self.connections).then(|| {
             format!(
                 "cannot limit the number of connections (its database has no column `limit` in table CT_Zone), so {unlimited} of its \
-                 ports are bounded by `rate` and timeouts alone; update Open vSwitch to 3.3"
+                 ports are bounded by `rate` and timeouts alone, and may fill the table of the host together; update Open vSwitch \
+                 to 3.3, or lower `rate` or `established` of `connections`, or enlarge the table and say so in `connection_table`"
             )
         })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use openflow_rs::{Field, GroupEntry, PortNo};
 use ovs_driver::fake::Refusal;
-use ovs_driver::{Bucket, Changes, Channel, Choice, Config, Desired, Event, ForeignChange, Timing};
+use ovs_driver::{Bucket, Changes, Channel, Choice, Config, Desired, Event, ForeignChange, Timing, Watched};
 use tokio::time::Instant;
 
 use crate::support::driven::Driven;
@@ -82,7 +82,7 @@ async fn a_flow_that_another_deletes_adds_or_changes_is_put_right_and_reported()
 async fn a_choice_that_another_changes_is_put_right() {
     let setting = Setting::new();
     let candidate = |weight, port| {
-        Bucket::candidate(7, weight, Some(PortNo(port)), &"output:1".parse().unwrap()).unwrap()
+        Bucket::candidate(7, weight, Watched::port(PortNo(port)), &"output:1".parse().unwrap()).unwrap()
     };
     let want = Desired {
         choices: [(7, Choice::Select(vec![Field::IpDst])), (8, Choice::FastFailover)].into(),

@@ -106,14 +106,14 @@ fn packets_pass_groups_that_choose_a_bucket_and_comparisons_of_lengths() {
     const CHOICES: &str = r#"
         output table of_group(hv: string, group: int, type: string, fields: set<string>) key(hv, group);
         output table of_candidate(
-            hv: string, group: int, bucket: int, weight: int, watch_port: int, actions: actions
+            hv: string, group: int, bucket: int, weight: int, watch_port: int, watch_group: int, actions: actions
         ) key(hv, group, bucket);
         of_group(hv, 2, "fast_failover", {}) :- managed(hv);
-        of_candidate(hv, 2, 1, 0, 999, actions[set(reg1, 1), resubmit(30)]) :- managed(hv);
-        of_candidate(hv, 2, 5, 0, ofport, actions[group(3)]) :- tunnel_port(hv, _, ofport);
+        of_candidate(hv, 2, 1, 0, 999, 0, actions[set(reg1, 1), resubmit(30)]) :- managed(hv);
+        of_candidate(hv, 2, 5, 0, ofport, 0, actions[group(3)]) :- tunnel_port(hv, _, ofport);
         of_group(hv, 3, "select", {"eth_src", "ip_dst"}) :- managed(hv);
-        of_candidate(hv, 3, 1, 1, 0, actions[set(reg1, 2), resubmit(30)]) :- managed(hv);
-        of_candidate(hv, 3, 2, 9, 999, actions[set(reg1, 1), resubmit(30)]) :- managed(hv);
+        of_candidate(hv, 3, 1, 1, 0, 0, actions[set(reg1, 2), resubmit(30)]) :- managed(hv);
+        of_candidate(hv, 3, 2, 9, 999, 0, actions[set(reg1, 1), resubmit(30)]) :- managed(hv);
         common_flow(20, 100, match{eth_dst: "02:00:00:00:00:03"}, actions[check_pkt_larger(1400, reg0[0]), resubmit(25)])
             :- port(..);
         common_flow(25, 100, match{reg0: 0/1}, actions[group(2)]) :- port(..);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nlog_data::Canonical;
+use openflow_rs::flow::ANY_GROUP;
 use openflow_rs::{Action, Actions, GroupEntry, GroupKind, PortNo, Selection};
 use switch_tables::rows::{Bucket, Candidate, Group};
 
@@ -121,11 +122,11 @@ impl Groups {
 }
 
 fn candidate_bucket(candidate: &Candidate) -> openflow_rs::Bucket {
-    let Candidate { bucket, weight, watch_port } = candidate;
-    let watch_port = watch_port.map_or(PortNo::ANY, PortNo);
+    let Candidate { bucket, weight, watch_port, watch_group } = candidate;
     openflow_rs::Bucket {
         weight: *weight,
-        watch_port,
+        watch_port: watch_port.map_or(PortNo::ANY, PortNo),
+        watch_group: watch_group.unwrap_or(ANY_GROUP),
         ..openflow_rs::Bucket::new(bucket.id, bucket.actions.get())
     }
 }
@@ -142,7 +143,7 @@ mod tests {
     }
 
     fn candidate(id: u32, weight: u16, watch_port: Option<u16>) -> Candidate {
-        Candidate { bucket: bucket(7, id, 2), weight, watch_port }
+        Candidate { bucket: bucket(7, id, 2), weight, watch_port, watch_group: Some(3).filter(|_| id == 9) }
     }
 
     fn group(select_by: Option<Vec<Field>>) -> Group {
@@ -169,7 +170,7 @@ mod tests {
         let touched = groups.change(changes, |host| host == "h1");
         assert_eq!(touched, [("h1".to_owned(), 7)].into());
         let select = "group_id=7,type=select,selection_method=hash,fields(ip_src,tcp_dst),bucket=bucket_id:1,actions=output:2,\
-                      bucket=bucket_id:9,weight:2,watch_port:4,actions=output:2";
+                      bucket=bucket_id:9,weight:2,watch_port:4,watch_group:3,actions=output:2";
         assert_eq!(text(&groups), Ok(Some(select.to_owned())));
 
         let mut changes = nothing();
@@ -178,7 +179,7 @@ mod tests {
         changes.candidates.delete.extend([candidate(9, 2, Some(4)), candidate(1, 1, None)]);
         changes.candidates.insert.push(candidate(9, 0, Some(4)));
         groups.change(changes, |_| true);
-        let failover = "group_id=7,type=ff,bucket=bucket_id:9,watch_port:4,actions=output:2";
+        let failover = "group_id=7,type=ff,bucket=bucket_id:9,watch_port:4,watch_group:3,actions=output:2";
         assert_eq!(text(&groups), Ok(Some(failover.to_owned())));
 
         let mut changes = nothing();

@@ -106,7 +106,8 @@ tables! {
     GROUPS = Output "of_group" ["hv": STRING, "group": INT, "type": GROUP_TYPE, "fields": HASH_FIELDS];
     /// Their buckets.
     CANDIDATES = Output "of_candidate"
-        ["hv": STRING, "group": INT, "bucket": INT, "weight": INT, "watch_port": INT, "actions": ACTIONS];
+        ["hv": STRING, "group": INT, "bucket": INT, "weight": INT, "watch_port": INT, "watch_group": INT,
+            "actions": ACTIONS];
     /// Buckets of groups that give each a copy.
     BUCKETS = Output "of_bucket" ["hv": STRING, "group": INT, "bucket": INT, "actions": ACTIONS];
     /// Meters.

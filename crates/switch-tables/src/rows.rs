@@ -53,8 +53,10 @@ pub struct Candidate {
     pub bucket: Bucket,
     /// Its weight; 0 in groups without weights.
     pub weight: u16,
-    /// The port that must be live.
+    /// The port that must be live, if no group that the bucket watches is.
     pub watch_port: Option<u16>,
+    /// The group that must be live, if no port that the bucket watches is.
+    pub watch_group: Option<u32>,
 }
 
 /// A row of [`METERS`](crate::METERS).
@@ -209,11 +211,15 @@ pub fn group(row: &Row) -> Option<Group> {
 
 /// Reads a row; none if no switch can have it.
 pub fn candidate(row: &Row) -> Option<Candidate> {
-    let [host, group, id, Value::Int(weight), Value::Int(port), actions] = &row[..] else { return None };
+    let [host, group, id, Value::Int(weight), Value::Int(port), Value::Int(watched), actions] = &row[..]
+    else {
+        return None;
+    };
     let bucket = bucket(&vec![host.clone(), group.clone(), id.clone(), actions.clone()])?;
     let port = u16::try_from(*port).ok().filter(|port| *port <= PORT)?;
     let watch_port = Some(port).filter(|port| *port != 0);
-    Some(Candidate { bucket, weight: u16::try_from(*weight).ok()?, watch_port })
+    let watch_group = Some(u32::try_from(*watched).ok()?).filter(|group| *group != 0);
+    Some(Candidate { bucket, weight: u16::try_from(*weight).ok()?, watch_port, watch_group })
 }
 
 /// Reads a row; none if no switch can have it.

@@ -33,7 +33,8 @@ pub(crate) fn to_text(flows: &Flows) -> String {
             let _ = writeln!(text, "group {}{comma}{}: {place}", bucket.group, bucket.choice);
         }
         let _ = write!(text, "    bucket={}", bucket.bucket);
-        for (name, value) in [("weight", bucket.weight), ("watch_port", bucket.watch_port)] {
+        let watched = [("watch_port", bucket.watch_port), ("watch_group", bucket.watch_group)];
+        for (name, value) in [("weight", bucket.weight)].into_iter().chain(watched) {
             if value != 0 {
                 let _ = write!(text, ",{name}={value}");
             }
@@ -103,6 +104,7 @@ pub(crate) fn to_json(flows: &Flows) -> String {
             object["choice"] = bucket.choice.as_str().into();
             object["weight"] = bucket.weight.into();
             object["watch_port"] = bucket.watch_port.into();
+            object["watch_group"] = bucket.watch_group.into();
         }
         let _ = writeln!(text, "{object}");
     }
@@ -160,6 +162,7 @@ mod tests {
             choice: "select by ip_src, tcp_dst".to_owned(),
             weight: 2,
             watch_port: 9,
+            watch_group: 1,
             ..bucket(9, 1, 2)
         };
         let tunnel = |name: &str, remote: &str, bfd_interval| Tunnel {
@@ -195,7 +198,7 @@ mod tests {
              group 8: a rule that is not known any more\n    \
              bucket=1 actions=resubmit(,40)\n\
              group 9, select by ip_src, tcp_dst: rules/physical/replication.nlog:20\n    \
-             bucket=1,weight=2,watch_port=9 actions=resubmit(,40)\n\
+             bucket=1,weight=2,watch_port=9,watch_group=1 actions=resubmit(,40)\n\
              tunnel port g: geneve, remote flow\n\
              tunnel port h: geneve, remote 172.16.0.2, BFD each 500 ms\n\
              patch port p: to q of br-phys\n"
@@ -219,7 +222,7 @@ mod tests {
             lines[4],
             serde_json::json!({
                 "group": 9, "bucket": 1, "actions": "resubmit(,40)", "rule": "rules/physical/replication.nlog:20",
-                "choice": "select by ip_src, tcp_dst", "weight": 2, "watch_port": 9,
+                "choice": "select by ip_src, tcp_dst", "weight": 2, "watch_port": 9, "watch_group": 1,
             })
         );
         assert_eq!(lines[5], serde_json::json!({"patch": "p", "bridge": "br-phys", "peer": "q"}));

@@ -116,7 +116,8 @@ pub(super) fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> 
         rule: what.rule(),
         choice: listing.desired.choices.get(group).map(ToString::to_string).unwrap_or_default(),
         weight: what.weight().into(),
-        watch_port: what.watch_port().map_or(0, |port| port.0.into()),
+        watch_port: what.watched().port.map_or(0, |port| port.0.into()),
+        watch_group: what.watched().group.unwrap_or(0),
     };
     let buckets = listing.desired.groups.iter().chain(&listing.desired.candidates);
     let mut buckets: Vec<pb::Bucket> = buckets.map(bucket).collect();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use openflow_rs::flow::ANY_GROUP;
 use openflow_rs::message::TlvMapping;
 use openflow_rs::meter::MeterCommand;
 use openflow_rs::{
@@ -134,7 +135,7 @@ impl Table {
             return Err(Refusal::BAD_PROPERTY);
         }
         for bucket in &group.buckets {
-            let watches = bucket.watch_port != PortNo::ANY;
+            let watches = bucket.watch_port != PortNo::ANY || bucket.watch_group != ANY_GROUP;
             match group.kind {
                 GroupKind::All | GroupKind::Indirect if watches => return Err(Refusal::WATCH_UNSUPPORTED),
                 GroupKind::FastFailover if !watches => return Err(Refusal::INVALID_GROUP),

@@ -187,7 +187,9 @@ mod tests {
         assert_eq!(read.get(&9).map(|part| part.buckets.len()), Some(0));
         let (three, four) = ("output:3".parse().expect("actions"), "output:4".parse().expect("actions"));
         let candidate = |weight, port, actions| {
-            crate::Bucket::candidate(0, weight, Some(PortNo(port)), actions).expect("a bucket").bytes()
+            crate::Bucket::candidate(0, weight, crate::Watched::port(PortNo(port)), actions)
+                .expect("a bucket")
+                .bytes()
         };
         let select = Choice::Select(vec![Field::IpDst, Field::IpSrc]);
         let wanted = |choice: Choice, buckets| Wanted { shape: choice.shape(), buckets };

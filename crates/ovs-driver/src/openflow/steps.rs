@@ -170,7 +170,8 @@ mod tests {
         };
         let bytes = |n: u8| {
             let actions = format!("set_field:{n}->reg1,resubmit(,40)").parse().expect("actions");
-            let watched = watches.filter(|_| n > 0 || weighs == 0);
+            let port = watches.filter(|_| n > 0 || weighs == 0);
+            let watched = crate::Watched { port, group: port.and(Some(3).filter(|_| n > 1)) };
             let bucket = crate::Bucket::candidate(0, weighs * (u16::from(n) + 1), watched, &actions);
             bucket.expect("a bucket").bytes()
         };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use openflow_rs::{Field, PortNo};
-use ovs_driver::{Bucket, Changes, Channel, Choice, Desired};
+use ovs_driver::{BfdSession, Bucket, Changes, Channel, Choice, Desired, Tunnel, Watched};
 
 use crate::open_vswitch::switch::Switch;
 use crate::support::driven::Driven;
@@ -21,7 +21,7 @@ const FIVE_TUPLE: [Field; 7] =
 fn candidates(rows: &[(u32, u32, u16, u16, &str)]) -> BTreeMap<(u32, u32), Bucket> {
     let candidate = |(group, bucket, weight, port, actions): &(u32, u32, u16, u16, &str)| {
         let actions = actions.parse().expect("actions");
-        let watched = Some(PortNo(*port)).filter(|port| *port != PortNo(0));
+        let watched = Watched { port: Some(PortNo(*port)).filter(|port| *port != PortNo(0)), group: None };
         ((*group, *bucket), Bucket::candidate(7, *weight, watched, &actions).expect("a bucket that fits"))
     };
     rows.iter().map(candidate).collect()
@@ -81,6 +81,8 @@ async fn what_others_change_of_a_choice_is_repaired_and_a_restart_brings_it_back
         ),
         ("order", reversed.to_owned()),
         ("watched port of failover", FAILOVER.replace("watch_port:7", "watch_port:8")),
+        ("watched group", FAILOVER.replace("watch_port:7", "watch_port:7,watch_group:7")),
+        ("watched group instead of port", FAILOVER.replace("watch_port:7", "watch_group:7")),
         ("failover to select", FAILOVER.replace("type=ff", "type=select")),
         ("all to select", ALL.replace("type=all", "type=select,selection_method=hash,fields=ip_src")),
     ];
@@ -304,4 +306,99 @@ async fn a_next_hop_that_goes_moves_only_its_own_flows() {
     ovs.start_vswitchd();
     driven.synced().await;
     assert_eq!(chosen(&ovs), unequal);
+}
+
+/// The first bucket watches a tunnel port whose session with nobody never comes up; the last one watches a group of type `all`, which is
+/// always live. The switch sends through the last, and what is read back is what was sent.
+#[tokio::test]
+async fn p5_a_bucket_that_watches_a_group_gets_packets_while_no_session_is_up() {
+    const LIVE: u32 = 1;
+    let ovs = Switch::start();
+    let to_nobody = Tunnel { encap: "geneve".parse().unwrap(), remote: "192.0.2.1".parse().unwrap() };
+    let tunnels = Desired {
+        tunnels: [("gnv".to_owned(), to_nobody)].into(),
+        bfd: [("gnv".to_owned(), BfdSession { interval: 200 })].into(),
+        ..Desired::default()
+    };
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(tunnels.clone()));
+    driven.synced().await;
+    let ofport = ovs.vsctl(&["get", "interface", "gnv", "ofport"]).trim().parse().expect("a port");
+
+    let bucket = |watched, table: u8| {
+        let actions = format!("resubmit(,{table})").parse().expect("actions");
+        Bucket::candidate(7, 0, watched, &actions).expect("a bucket that fits")
+    };
+    let live = Bucket::new(7, &openflow_rs::Actions::drop()).expect("a bucket that fits");
+    let changes = Changes {
+        flows_add: flows(&["actions=group:9", "table=40, actions=drop", "table=41, actions=drop"]),
+        buckets_add: [((LIVE, 0), live)].into(),
+        choices_add: [(9, Choice::FastFailover)].into(),
+        candidates_add: [
+            ((9, 0), bucket(Watched::port(PortNo(ofport)), 40)),
+            ((9, 2), bucket(Watched { port: None, group: Some(LIVE) }, 41)),
+        ]
+        .into(),
+        ..Changes::default()
+    };
+    let mut desired = tunnels;
+    desired.apply(&changes);
+    driven.handle.push(1, changes);
+    driven.confirmed(1).await;
+    let passed = |table: u8| {
+        let dump = ovs.ofctl(&["dump-flows", "BRIDGE", &format!("table={table}")]);
+        let counter = dump.split("n_packets=").nth(1).and_then(|rest| rest.split(',').next());
+        counter.and_then(|packets| packets.parse().ok()).unwrap_or(0_u32)
+    };
+    let frame = format!("0200000000020200000000010800{}", "00".repeat(46));
+    ovs.ofctl(&["packet-out", "BRIDGE", &format!("in_port=LOCAL,packet={frame},actions=table")]);
+    ovs_testing::wait_until("the last bucket has the packet", || passed(41) == 1);
+    assert_eq!(passed(40), 0);
+
+    drop(driven);
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(desired));
+    assert_eq!(driven.synced().await, (0, 0), "what is read back is what was sent");
+}
+
+/// A route has at most 512 next hops (`MOST_NEXT_HOPS` in rules/logical/routing/objects.nlog). A switch has room for so many IPv6 ones, and
+/// each packet takes one of them.
+#[tokio::test]
+async fn p1_a_choice_of_512_next_hops_passes_packets() {
+    const HOPS: u32 = 512;
+    let ovs = Switch::start();
+    let bucket = |hop: u32| {
+        let actions = format!(
+            "set_field:0->reg9,set_field:0xfd000000000000000000000000000000/0xffffffffffffffffffffffff00000000->xxreg1,set_field:{hop}->reg7,resubmit(,40)"
+        );
+        Bucket::candidate(7, 1, Watched::default(), &actions.parse().expect("actions"))
+            .expect("a bucket that fits")
+    };
+    let candidates: BTreeMap<(u32, u32), Bucket> = (1..=HOPS).map(|hop| ((8, hop), bucket(hop))).collect();
+    let bytes: usize = candidates.values().map(Bucket::encoded_len).sum();
+    assert!(bytes <= ovs_driver::CHOICE_BYTES_MAX, "{bytes}");
+    let desired = Desired {
+        flows: flows(&["actions=group:8", "table=40, actions=drop"]),
+        choices: [(8, Choice::Select(FIVE_TUPLE.to_vec()))].into(),
+        candidates,
+        ..Desired::default()
+    };
+    let desired = Arc::new(desired);
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(desired.clone());
+    driven.synced().await;
+    const PACKETS: u16 = 20;
+    for source in 0..PACKETS {
+        let ip = format!("4500001c0000000040110000c0000201c0000202{source:04x}000700080000");
+        let frame = format!("0200000000020200000000010800{ip}{}", "00".repeat(18));
+        ovs.ofctl(&["packet-out", "BRIDGE", &format!("in_port=LOCAL,packet={frame},actions=table")]);
+    }
+    ovs_testing::wait_until("each packet takes a next hop", || {
+        let dump = ovs.ofctl(&["dump-flows", "BRIDGE", "table=40"]);
+        dump.contains(&format!("n_packets={PACKETS},"))
+    });
+    drop(driven);
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(desired);
+    assert_eq!(driven.synced().await, (0, 0), "what is read back is what was sent");
 }

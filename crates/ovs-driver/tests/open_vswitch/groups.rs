@@ -334,27 +334,38 @@ async fn d9_patch_ports_that_move_to_other_bridges_are_never_refused() {
     }
 }
 
-/// Each copy of a flood takes nine look-ups in tables, as one to a secured port with a stateless ACL does. Open vSwitch drops a packet with
-/// more than 4,096 look-ups in one translation.
-#[tokio::test]
-async fn p1_a_flood_to_1500_ports_of_a_host_is_whole() {
-    const PORTS: u32 = 1500;
+/// Tables that each send a packet to the next one, and the last of which drops it.
+fn look_ups(tables: std::ops::RangeInclusive<u8>) -> Vec<String> {
+    let last = *tables.end();
+    let actions = |table: u8| {
+        if table == last { "drop".to_owned() } else { format!("resubmit(,{})", table + 1) }
+    };
+    tables.map(|table| format!("table={table}, actions={}", actions(table))).collect()
+}
+
+/// Floods to so many ports, each copy of which takes so many look-ups in tables, and to so many hosts besides, in the same translation. Open
+/// vSwitch drops a packet with more than 4,096 look-ups in one translation.
+async fn a_flood_is_whole(ports: u32, copy: u8, hosts: u32) {
+    const LOCAL: u8 = 40;
+    const REMOTE: u8 = 60;
     let ovs = Switch::start();
-    let tables = 40..48;
-    let mut lines: Vec<String> =
-        tables.map(|table| format!("table={table}, actions=resubmit(,{})", table + 1)).collect();
-    lines.push("actions=group:7".to_owned());
-    lines.push("table=48, actions=drop".to_owned());
-    let copies: Vec<String> =
-        (1..=PORTS).map(|port| format!("set_field:{port:#x}->reg1,resubmit(,40)")).collect();
-    let rows: Vec<(u32, u32, &str)> = (1..).zip(&copies).map(|(port, copy)| (7, port, &**copy)).collect();
+    let last = LOCAL + copy - 1;
+    let mut lines = look_ups(LOCAL..=last);
+    lines.extend(look_ups(REMOTE..=REMOTE + 2));
+    lines.push(if hosts == 0 { "actions=group:7" } else { "actions=group:8,group:7" }.to_owned());
+    let to = |table: u8| move |n: u32| format!("set_field:{n:#x}->reg1,resubmit(,{table})");
+    let copies: Vec<String> = (1..=ports).map(to(LOCAL)).collect();
+    let remote: Vec<String> = (1..=hosts).map(to(REMOTE)).collect();
+    let rows = (1..).zip(&copies).map(|(port, copy)| (7, port, &**copy));
+    let rows: Vec<(u32, u32, &str)> =
+        rows.chain((1..).zip(&remote).map(|(host, copy)| (8, host, &**copy))).collect();
     let desired = Desired { flows: flows(&lines), groups: buckets(&rows), ..Desired::default() };
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(Arc::new(desired.clone()));
     driven.synced().await;
 
-    let copied = || {
-        let dump = ovs.ofctl(&["dump-flows", "BRIDGE", "table=48"]);
+    let copied = |table: u8| {
+        let dump = ovs.ofctl(&["dump-flows", "BRIDGE", &format!("table={table}")]);
         let counter = dump.split("n_packets=").nth(1).and_then(|rest| rest.split(',').next());
         counter.and_then(|packets| packets.parse().ok()).unwrap_or(0_u32)
     };
@@ -363,7 +374,8 @@ async fn p1_a_flood_to_1500_ports_of_a_host_is_whole() {
         let frame = format!("ffffffffffff02000000000{sent}{rest}{}", "00".repeat(46));
         let out = format!("in_port=LOCAL,packet={frame},actions=table");
         ovs.ofctl(&["packet-out", "BRIDGE", &out]);
-        ovs_testing::wait_until("every port has its copy", || copied() == sent * PORTS);
+        ovs_testing::wait_until("every port has its copy", || copied(last) == sent * ports);
+        ovs_testing::wait_until("every host has its copy", || copied(REMOTE + 2) == sent * hosts);
     }
 
     // What is read back is what was sent.
@@ -371,4 +383,17 @@ async fn p1_a_flood_to_1500_ports_of_a_host_is_whole() {
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(Arc::new(desired));
     assert_eq!(driven.synced().await, (0, 0));
+}
+
+/// Each copy takes nine look-ups, as one to a secured port with a stateless ACL does.
+#[tokio::test]
+async fn p1_a_flood_to_1500_ports_of_a_host_is_whole() {
+    a_flood_is_whole(1500, 9, 0).await;
+}
+
+/// As many ports as a host has without a problem, each with the look-ups of four tiers of ACLs, and as many hosts as get copies from one that
+/// has no tree of replication.
+#[tokio::test]
+async fn p1_a_flood_to_4000_ports_with_four_tiers_and_64_hosts_is_whole() {
+    a_flood_is_whole(4000, 16, 64).await;
 }

@@ -17,6 +17,7 @@ mod leaders;
 mod learning;
 mod live_migration;
 mod logging;
+mod long_chains;
 mod migration;
 mod random_migrations;
 mod remote_host;

@@ -227,6 +227,32 @@ fn a_silent_relay_is_replaced_without_a_controller() {
     both_answer(testbed.lab().unwrap());
 }
 
+/// A session takes a second or two to come up, and until then neither relay answers. Here none ever comes up, since the relays end theirs:
+/// the sender's switch keeps to its first relay. No controller runs.
+#[test]
+fn p5_packets_pass_to_the_first_relay_while_no_session_is_up() {
+    let mut testbed = Testbed::start(Settings { hosts: 3, ..settings("no-session") }).unwrap();
+    let nodes = testbed.hosts_as_objects().unwrap().replace("\nip:", "\ntransport_zone: rack\nip:");
+    let zone = "{kind: transport_zone, id: rack, tunnels: port}\n";
+    testbed.apply("zone.yaml", &format!("{zone}{nodes}")).unwrap();
+    with_two_relays(&testbed);
+    testbed.kill_controller().unwrap();
+    let lab = testbed.lab().unwrap();
+    for relay in ["hv1", "hv3"] {
+        let host = lab.host(relay).unwrap();
+        let ports = host.vsctl(&["--bare", "--columns=name", "find", "Interface", "type=geneve"]).unwrap();
+        for port in ports.split_whitespace() {
+            host.vsctl(&["set", "interface", port, "bfd:enable=false"]).unwrap();
+        }
+    }
+    wait_for("no session at the sender", || {
+        let sender = lab.host("hv2").unwrap();
+        let states = sender.vsctl(&["--bare", "--columns=bfd_status", "find", "Interface", "type=geneve"]);
+        (states.unwrap().matches(" state=down").count() == 2).then_some(())
+    });
+    both_answer(lab);
+}
+
 /// The host that the first bucket of a host's only failover group sends to.
 fn first_relay(lab: &Lab, of: &str) -> String {
     let host = lab.host(of).unwrap();
