@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use controller::core::{RULE_ROWS, most_of};
 use network::{Kinds, ObjectStore};
-use nlog_data::{Bound, ColumnTransaction, Delta, Evaluator as _, Schema, TableId, Value};
+use nlog_data::{Bound, Cancel, ColumnTransaction, Delta, Evaluator as _, Schema, TableId, Value};
 use nlog_dataflow::Options;
 use nlog_dataflow::fused::{Engine as Fused, RawDelta};
 use nlog_hooks::Hooked;
@@ -106,7 +106,7 @@ impl Driver {
         let transaction = step.transaction(&mut store, &schema)?;
         // What the controller accepts as one request, by default.
         let most = most_of(RULE_ROWS, transaction.values());
-        engine.bound(Bound { most, ..Bound::default() });
+        engine.bound(Bound { most, ..Bound::cancelled_by(Cancel::default()) });
         let columns = ColumnTransaction::from_rows(&transaction)?;
         drop(transaction);
         let (took, cpu, peak_mib, loaded) = engine.commit_columns_by(&columns, |engine, columns| {
