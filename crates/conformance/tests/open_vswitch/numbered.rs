@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use conformance::world::Port;
 use frame_builder::Mac;
 
-pub(super) fn mac(number: u8) -> Mac {
+pub(super) const fn mac(number: u8) -> Mac {
     [2, 0, 0, 0, 0, number]
 }
 

@@ -119,17 +119,18 @@ pub enum AclProtocol {
     Number(u8),
 }
 
-/// Sources or destinations.
+/// Sources or destinations. Ports stand for their declared addresses, and for themselves where a frame is known to be from or to one of
+/// them: an ACL acts at one end of a frame's way, so it knows the port at that end and no other ([`World::is_among`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peers {
     /// The addresses of an address group.
     AddressGroup(String),
-    /// The declared addresses of the ports of a port group.
+    /// The ports of a port group.
     PortGroup(String),
     /// The addresses of a prefix.
     Net(Network),
-    /// The declared addresses of the ports with all these labels that belong to the tenant of the ACL. Ports of switches
-    /// without a tenant are for ACLs without a tenant.
+    /// The ports with all these labels that belong to the tenant of the ACL. Ports of switches without a tenant are for ACLs without a
+    /// tenant.
     Labels(BTreeMap<String, String>),
 }
 
@@ -214,13 +215,20 @@ impl World {
             Peers::AddressGroup(group) => {
                 self.address_groups.get(group).into_iter().flatten().any(|network| network.contains(ip))
             }
-            Peers::PortGroup(group) => {
-                self.port_groups.get(group).into_iter().flatten().any(|port| self.declares(port, ip))
+            Peers::PortGroup(_) | Peers::Labels(_) => {
+                self.ports.keys().any(|port| self.is_among(peers, tenant, port) && self.declares(port, ip))
             }
-            Peers::Labels(labels) => self.ports.iter().any(|(id, port)| {
+        }
+    }
+
+    /// Whether a port itself is one of these, for an ACL at a port of this tenant.
+    pub(super) fn is_among(&self, peers: &Peers, tenant: &str, id: &str) -> bool {
+        match peers {
+            Peers::Net(_) | Peers::AddressGroup(_) => false,
+            Peers::PortGroup(group) => self.port_groups.get(group).is_some_and(|ports| ports.contains(id)),
+            Peers::Labels(labels) => self.ports.get(id).is_some_and(|port| {
                 self.tenant_of(&port.switch) == tenant
                     && labels.iter().all(|(key, value)| port.labels.get(key) == Some(value))
-                    && self.declares(id, ip)
             }),
         }
     }

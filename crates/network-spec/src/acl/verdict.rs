@@ -1,7 +1,9 @@
 //! What the ACLs of a port say of a packet, without any connection.
 
+use std::net::IpAddr;
+
 use super::headers::Headers;
-use super::objects::{Acl, AclAction, AclPlace, Default, Direction};
+use super::objects::{Acl, AclAction, AclPlace, Default, Direction, Peers};
 use crate::World;
 
 /// The last tier.
@@ -48,7 +50,7 @@ impl World {
         let is_for = |acl: &&Acl| {
             acl.direction == direction
                 && exempt.is_none_or(|exempt| acl.matches.asks_for(exempt))
-                && self.matches(acl, tenant, headers)
+                && self.matches(acl, port, tenant, headers)
         };
         let matching: Vec<&Acl> = self.acls_at(port).filter(is_for).collect();
         for tier in 0..=LAST_TIER {
@@ -66,11 +68,18 @@ impl World {
         if default == Default::Drop && exempt.is_none() { Verdict::Drop } else { Verdict::Begin }
     }
 
-    fn matches(&self, acl: &Acl, tenant: &str, headers: &Headers) -> bool {
+    /// Whether an ACL matches a packet at a port. What is from the port comes from it, and what is to the port goes to it, whatever
+    /// addresses it carries, and also if it carries none.
+    fn matches(&self, acl: &Acl, port: &str, tenant: &str, headers: &Headers) -> bool {
         let (src, dst) = headers.addresses.unzip();
-        let are = |peers: &Option<super::objects::Peers>, ip: Option<std::net::IpAddr>| {
-            peers.as_ref().is_none_or(|peers| ip.is_some_and(|ip| self.are(peers, tenant, ip)))
+        let are = |peers: &Option<Peers>, ip: Option<IpAddr>, is_at: Direction| {
+            peers.as_ref().is_none_or(|peers| {
+                (acl.direction == is_at && self.is_among(peers, tenant, port))
+                    || ip.is_some_and(|ip| self.are(peers, tenant, ip))
+            })
         };
-        acl.matches.admits(headers) && are(&acl.from, src) && are(&acl.to, dst)
+        acl.matches.admits(headers)
+            && are(&acl.from, src, Direction::FromPort)
+            && are(&acl.to, dst, Direction::ToPort)
     }
 }

@@ -221,6 +221,43 @@ fn ports_stand_for_their_declared_addresses_and_labels_for_ports_of_the_tenant()
 }
 
 #[test]
+fn p15_a_group_of_ports_is_also_these_ports_where_a_frame_is_known_to_be_from_or_to_one() {
+    let mut world = three();
+    world.port_groups.insert("g".into(), BTreeSet::from(["b".into()]));
+    world.ports.get_mut("b").expect("b").labels.insert("app".into(), "web".into());
+    let as_others = frame(mac(1), mac(2), IPV4, &Ipv4::new(ipv4(8), ipv4(9), UDP).packet(&[0; 8]));
+    let back = frame(mac(2), mac(1), IPV4, &Ipv4::new(ipv4(9), ipv4(8), UDP).packet(&[0; 8]));
+    let group = || Some(Peers::PortGroup("g".into()));
+    let web = || Some(Peers::Labels(BTreeMap::from([("app".into(), "web".into())])));
+    for peers in [group(), web()] {
+        // What `b` gets, by whatever address, and if it is not IP.
+        let mut model = Model::new(with(world.clone(), &[Acl { to: peers.clone(), ..acl(ToPort, Drop) }]));
+        for frame in [udp((1, 2), (5, 6)), as_others.clone(), unknown(mac(1), mac(2))] {
+            assert!(send(&mut model, "a", &frame).is_empty(), "{peers:?}");
+        }
+        assert_eq!(send(&mut model, "a", &unknown(mac(1), BROADCAST)), ["c"], "of a flood its copy alone");
+        assert_eq!(send(&mut model, "b", &back), ["a"]);
+        // What `b` sends.
+        let mut model =
+            Model::new(with(world.clone(), &[Acl { from: peers.clone(), ..acl(FromPort, Drop) }]));
+        for frame in [udp((2, 1), (5, 6)), back.clone(), unknown(mac(2), mac(1)), unknown(mac(2), BROADCAST)]
+        {
+            assert!(send(&mut model, "b", &frame).is_empty(), "{peers:?}");
+        }
+        assert_eq!(send(&mut model, "a", &as_others), ["b"]);
+        // At the other end, only addresses say what is from `b` or to it.
+        let far = [
+            Acl { to: peers.clone(), ..acl(FromPort, Drop) },
+            Acl { from: peers.clone(), ..acl(ToPort, Drop) },
+        ];
+        let mut model = Model::new(with(world.clone(), &far));
+        assert_eq!(send(&mut model, "a", &as_others), ["b"]);
+        assert_eq!(send(&mut model, "b", &unknown(mac(2), mac(1))), ["a"]);
+        assert!(send(&mut model, "a", &udp((1, 2), (5, 6))).is_empty());
+    }
+}
+
+#[test]
 fn the_first_tier_decides_then_the_highest_priority_then_the_strictest_action() {
     let with_rank = |tier, priority, action| Acl { tier, priority, ..acl(ToPort, action) };
     let bytes = udp((1, 2), (5, 6));

@@ -159,7 +159,10 @@ impl Network {
                 Some(Value::Match(of)) => own != Some(0) && of.get().iter().all(|demand| meets(key, demand)),
                 _ => false,
             });
-            if !meets {
+            let is_own_end = acl.text("direction").is_some_and(|direction| direction.starts_with(column));
+            let of_acl = self.with("own_port", "acl", acl.id());
+            let is_own_port = is_own_end && of_acl.iter().any(|row| row.text("port") == Some(port));
+            if !meets && !is_own_port {
                 ends.push(self.no_member(column, peer.get("peer"), key));
             }
         }
