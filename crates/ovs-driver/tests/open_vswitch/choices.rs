@@ -366,6 +366,7 @@ async fn p5_a_bucket_that_watches_a_group_gets_packets_while_no_session_is_up() 
 #[tokio::test]
 async fn p1_a_choice_of_512_next_hops_passes_packets() {
     const HOPS: u32 = 512;
+    const PACKETS: u16 = 20;
     let ovs = Switch::start();
     let bucket = |hop: u32| {
         let actions = format!(
@@ -387,7 +388,6 @@ async fn p1_a_choice_of_512_next_hops_passes_packets() {
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(desired.clone());
     driven.synced().await;
-    const PACKETS: u16 = 20;
     for source in 0..PACKETS {
         let ip = format!("4500001c0000000040110000c0000201c0000202{source:04x}000700080000");
         let frame = format!("0200000000020200000000010800{ip}{}", "00".repeat(18));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::open_vswitch::switch::Switch;
 use crate::support::driven::Driven;
 use crate::support::flows::{buckets, flows};
-use ovs_driver::{Changes, Channel, Config, Desired, Event, Patch, Tunnel};
+use ovs_driver::{Changes, Channel, CollectorSet, Config, Desired, Event, Patch, Tunnel};
 
 fn standing(event: &Event) -> Option<usize> {
     match event {
@@ -334,24 +334,30 @@ async fn d9_patch_ports_that_move_to_other_bridges_are_never_refused() {
     }
 }
 
-/// Tables that each send a packet to the next one, and the last of which drops it.
-fn look_ups(tables: std::ops::RangeInclusive<u8>) -> Vec<String> {
+/// Collectors of what actions `sample` report. Nobody listens there.
+fn collectors() -> CollectorSet {
+    CollectorSet { targets: ["127.0.0.1:9".to_owned()].into(), active_timeout: 10, flows_max: 4096 }
+}
+
+/// Tables that each send a packet to the next one, and the last of which drops it. Each has these actions before.
+fn look_ups(tables: std::ops::RangeInclusive<u8>, before: &str) -> Vec<String> {
     let last = *tables.end();
     let actions = |table: u8| {
-        if table == last { "drop".to_owned() } else { format!("resubmit(,{})", table + 1) }
+        if table == last { "drop".to_owned() } else { format!("{before}resubmit(,{})", table + 1) }
     };
     tables.map(|table| format!("table={table}, actions={}", actions(table))).collect()
 }
 
 /// Floods to so many ports, each copy of which takes so many look-ups in tables, and to so many hosts besides, in the same translation. Open
-/// vSwitch drops a packet with more than 4,096 look-ups in one translation.
-async fn a_flood_is_whole(ports: u32, copy: u8, hosts: u32) {
+/// vSwitch drops a packet with more than 4,096 look-ups in one translation, and sends no more copies after 64 KB of actions. Each look-up but
+/// the last of a copy has these actions besides.
+async fn a_flood_is_whole(ports: u32, copy: u8, hosts: u32, besides: &str) {
     const LOCAL: u8 = 40;
     const REMOTE: u8 = 60;
     let ovs = Switch::start();
     let last = LOCAL + copy - 1;
-    let mut lines = look_ups(LOCAL..=last);
-    lines.extend(look_ups(REMOTE..=REMOTE + 2));
+    let mut lines = look_ups(LOCAL..=last, besides);
+    lines.extend(look_ups(REMOTE..=REMOTE + 2, besides));
     lines.push(if hosts == 0 { "actions=group:7" } else { "actions=group:8,group:7" }.to_owned());
     let to = |table: u8| move |n: u32| format!("set_field:{n:#x}->reg1,resubmit(,{table})");
     let copies: Vec<String> = (1..=ports).map(to(LOCAL)).collect();
@@ -359,7 +365,12 @@ async fn a_flood_is_whole(ports: u32, copy: u8, hosts: u32) {
     let rows = (1..).zip(&copies).map(|(port, copy)| (7, port, &**copy));
     let rows: Vec<(u32, u32, &str)> =
         rows.chain((1..).zip(&remote).map(|(host, copy)| (8, host, &**copy))).collect();
-    let desired = Desired { flows: flows(&lines), groups: buckets(&rows), ..Desired::default() };
+    let desired = Desired {
+        flows: flows(&lines),
+        groups: buckets(&rows),
+        collectors: [(9, collectors())].into(),
+        ..Desired::default()
+    };
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(Arc::new(desired.clone()));
     driven.synced().await;
@@ -388,12 +399,20 @@ async fn a_flood_is_whole(ports: u32, copy: u8, hosts: u32) {
 /// Each copy takes nine look-ups, as one to a secured port with a stateless ACL does.
 #[tokio::test]
 async fn p1_a_flood_to_1500_ports_of_a_host_is_whole() {
-    a_flood_is_whole(1500, 9, 0).await;
+    a_flood_is_whole(1500, 9, 0, "").await;
 }
 
 /// As many ports as a host has without a problem, each with the look-ups of four tiers of ACLs, and as many hosts as get copies from one that
 /// has no tree of replication.
 #[tokio::test]
 async fn p1_a_flood_to_4000_ports_with_four_tiers_and_64_hosts_is_whole() {
-    a_flood_is_whole(4000, 16, 64).await;
+    a_flood_is_whole(4000, 18, 64, "").await;
+}
+
+/// Four tiers report each copy to a port, and one of two packets: 80 bytes of actions for each report. A copy into a tunnel takes 92,
+/// for which two reports stand here.
+#[tokio::test]
+async fn p1_a_flood_with_four_reports_for_each_of_192_ports_is_whole() {
+    let report = "sample(probability=32767,collector_set_id=9,obs_domain_id=5,obs_point_id=7),";
+    a_flood_is_whole(192, 5, 64, report).await;
 }
