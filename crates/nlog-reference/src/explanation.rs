@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use nlog::Program;
 use nlog::program::HeadTerm;
+use nlog_data::quotation::cut;
 use nlog_data::{Role, Row, TableId, Value};
 
 use crate::{Derivation, Obstacle, ObstacleKind, OnDemand, WhyNot};
@@ -17,15 +18,20 @@ const GROUP: usize = 20;
 /// The maximum number of ways of a row that are counted for each rule.
 pub const WAYS: usize = 1000;
 
+/// A value in a text for people, or its beginning and its length. In JSON it is whole.
+fn short(value: &Value) -> String {
+    cut(&value.to_string()).into_owned()
+}
+
 /// `table(value, …)`
 pub fn atom(program: &Program, table: TableId, row: &[Value]) -> String {
-    let values: Vec<String> = row.iter().map(ToString::to_string).collect();
+    let values: Vec<String> = row.iter().map(short).collect();
     call(program, table, &values)
 }
 
 /// `table(value, …)`, where `None` is `_`.
 pub fn pattern(program: &Program, pattern: &nlog::program::Pattern) -> String {
-    let value = |value: &Option<Value>| value.as_ref().map_or("_".to_owned(), ToString::to_string);
+    let value = |value: &Option<Value>| value.as_ref().map_or("_".to_owned(), short);
     call(program, pattern.table, &pattern.columns.iter().map(value).collect::<Vec<_>>())
 }
 
@@ -154,7 +160,8 @@ fn one(program: &Program, answer: &WhyNot, obstacle: &Obstacle, indent: &str, li
     let but = if obstacle.found.is_empty() { "" } else { "but " };
     match &obstacle.kind {
         ObstacleKind::NoRow { terms, place, why_not } => {
-            let missing = call(program, why_not.pattern.table, terms);
+            let terms: Vec<String> = terms.iter().map(|term| cut(term).into_owned()).collect();
+            let missing = call(program, why_not.pattern.table, &terms);
             lines.push(format!("{indent}    {but}finds no {missing} ({}:{})", place.line, place.column));
             let nested = format!("{indent}        ");
             if why_not.rows == Some(0) {
@@ -169,17 +176,22 @@ fn one(program: &Program, answer: &WhyNot, obstacle: &Obstacle, indent: &str, li
             }
         }
         ObstacleKind::False { condition, values } => {
-            lines.push(format!("{indent}    {but}wants {condition}{}", values_text(values)));
+            lines.push(format!("{indent}    {but}wants {}{}", cut(condition), values_text(values)));
         }
         ObstacleKind::NoResult { call, values, found: None } => {
-            lines.push(format!("{indent}    {but}gets no value of {call}{}", values_text(values)));
+            lines.push(format!("{indent}    {but}gets no value of {}{}", cut(call), values_text(values)));
         }
         ObstacleKind::NoResult { call, values, found: Some(found) } => {
-            lines.push(format!("{indent}    {but}wants {call}, which is {found}{}", values_text(values)));
+            lines.push(format!(
+                "{indent}    {but}wants {}, which is {}{}",
+                cut(call),
+                short(found),
+                values_text(values)
+            ));
         }
         ObstacleKind::Head { column, found } => {
             let name = &program.schema.table(answer.pattern.table).columns[*column].name;
-            lines.push(format!("{indent}    {but}gives {name} = {found}"));
+            lines.push(format!("{indent}    {but}gives {name} = {}", short(found)));
         }
         ObstacleKind::Aggregate { derived } => {
             let rows = derived.iter().take(RULES);
@@ -206,6 +218,7 @@ fn values_text(values: &[(String, Value)]) -> String {
     if values.is_empty() {
         return String::new();
     }
-    let values: Vec<String> = values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let values: Vec<String> =
+        values.iter().map(|(name, value)| format!("{name} = {}", short(value))).collect();
     format!(", where {}", values.join(", "))
 }

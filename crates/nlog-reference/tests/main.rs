@@ -1,4 +1,5 @@
 //! The reference evaluator.
 
+mod explanation;
 mod function_examples;
 mod reference;
