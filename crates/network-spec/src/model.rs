@@ -12,7 +12,7 @@ use crate::migration::{Announced, announces};
 use crate::neighbour::{MACHINE, Question};
 use crate::routing::{Choices, Dropped};
 use crate::security::{may_receive, may_send};
-use crate::world::{Encap, Localnet, Port};
+use crate::world::{Encap, Localnet, Mac, Port};
 
 /// A place where frames go in and come out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -280,10 +280,17 @@ impl Model {
     }
 
     /// Answers a request for an address of a port of the switch or of a router, unless it came from a localnet port, because every
-    /// host receives those. Forwards any other frame.
+    /// host receives those. Sends an announcement of another's address to the owner alone. Forwards any other frame.
     fn answer_or_forward(&mut self, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
         let Sent { host, switch, port, frame, bytes, .. } = *sent;
         let own = self.world.ports.get(port);
+        if let Some(owner) = own.and_then(|own| self.contradicted(switch, own, frame)) {
+            let bytes = [owner.as_slice(), &bytes[6..]].concat();
+            if let Some(frame) = Frame::read(&bytes) {
+                self.forward(&Sent { frame: &frame, bytes: &bytes, ..*sent }, out);
+            }
+            return;
+        }
         let of_router = || self.world.answer_of_router(switch, frame, bytes);
         match own.and_then(|own| self.answer(switch, own, frame, bytes).or_else(of_router)) {
             // The asker gets the answer, even if its port security would drop such a frame from another port.
@@ -292,10 +299,24 @@ impl Model {
         }
     }
 
-    /// The answer to a frame that asks for an address of another port of the switch. A port that lives on the physical network
-    /// answers for itself.
+    /// The answer to a frame that asks for an address of another port of the switch.
     fn answer(&self, switch: &str, asker: &Port, frame: &Frame, bytes: &[u8]) -> Option<Vec<u8>> {
         let question = Question::read(frame)?;
+        let mac = self.owner(switch, asker, &question)?;
+        Some(question.answer(bytes, mac, MACHINE))
+    }
+
+    /// The MAC of another port whose address the sender of a frame announces as its own. The owner must hear of the conflict (RFC 5227,
+    /// 2.4) and may defend its address; nobody else hears of it, whose packets the sender could draw to itself. In IPv6 nothing else is
+    /// needed: solicitations that detect duplicates and advertisements are forwarded like any frame.
+    fn contradicted(&self, switch: &str, sender: &Port, frame: &Frame) -> Option<Mac> {
+        let question = Question::read(frame).filter(Question::is_announcement)?;
+        self.owner(switch, sender, &question)
+    }
+
+    /// The MAC of another port of the switch for the address in a question. A port that lives on the physical network answers for
+    /// itself.
+    fn owner(&self, switch: &str, asker: &Port, question: &Question) -> Option<Mac> {
         let at = |port: &Port| {
             let mut addresses = port.addresses.iter();
             addresses.find(|address| address.ips.contains(&question.target())).map(|address| address.mac)
@@ -304,8 +325,7 @@ impl Model {
             return None;
         }
         let here = |(id, port): (&str, &Port)| (!self.world.lives_outside(id)).then(|| at(port)).flatten();
-        let mac = self.world.ports_of(switch).find_map(here)?;
-        Some(question.answer(bytes, mac, MACHINE))
+        self.world.ports_of(switch).find_map(here)
     }
 
     /// Forwards a frame. A frame to a group address goes to all ports, any other to the port with its address, which may be a

@@ -68,6 +68,11 @@ impl Question {
         }
     }
 
+    /// Whether it asks for nothing but says that the address it names is the sender's: an ARP announcement (RFC 5227, 1.1 and 2.3).
+    pub(crate) fn is_announcement(&self) -> bool {
+        matches!(self, Question::Arp(arp) if arp.sender.1 == arp.target.1)
+    }
+
     /// The address asked for.
     pub(crate) fn target(&self) -> IpAddr {
         match self {

@@ -173,6 +173,10 @@ fn neighbours() -> Vec<Case> {
     };
     vec![
         ("a question to all", "vm", arp4(1, BROADCAST, 1, [ipv4(1), ipv4(4)]), &["vm"]),
+        ("P8: another's address announced", "vm", arp4(1, BROADCAST, 1, [ipv4(4), ipv4(4)]), &["p"]),
+        ("P8: a secured port's announced", "vm", arp4(1, BROADCAST, 1, [ipv4(2), ipv4(2)]), &["s"]),
+        ("P8: one's own announced", "vm", arp4(1, BROADCAST, 1, [ipv4(1), ipv4(1)]), &["p", "r", "s"]),
+        ("P8: another's in a reply", "vm", arp4(1, BROADCAST, 2, [ipv4(4), ipv4(4)]), &["p", "r", "s"]),
         ("a question to one", "vm", arp4(1, mac(4), 1, [ipv4(1), ipv4(4)]), &["p"]),
         ("a question to a secured port", "vm", arp4(1, mac(2), 1, [ipv4(1), ipv4(2)]), &["s"]),
         ("a question to the wrong secured port", "vm", arp4(1, mac(2), 1, [ipv4(1), ipv4(4)]), &[]),

@@ -87,6 +87,38 @@ fn who_probes_for_an_address_of_another_is_told() {
     assert_eq!(send_any(&mut model, "s", &probe), [("s".into(), answer)], "also past its port security");
 }
 
+/// RFC 5227, 2.4: whoever has an address hears of each announcement of it by another machine. The others, whose packets the announcement
+/// could draw away, do not.
+#[test]
+fn p8_who_announces_an_address_of_another_is_heard_by_its_owner_alone() {
+    let mut model = blue();
+    let request = |from, sender, target| {
+        arp(mac(from), BROADCAST, 1, (mac(from), ipv4(sender)), ([0; 6], ipv4(target)))
+    };
+    let to_owner = [mac(2).as_slice(), &request(1, 2, 2)[6..]].concat();
+    assert_eq!(send_any(&mut model, "a", &request(1, 2, 2)), [("b".into(), to_owner)]);
+    let to_owner = [mac(1).as_slice(), &request(3, 1, 1)[6..]].concat();
+    assert_eq!(send_any(&mut model, "c", &request(3, 1, 1)), [("a".into(), to_owner)], "on one host, too");
+    assert!(send(&mut model, "a", &request(1, 4, 4)).is_empty(), "the owner is nowhere");
+    // One's own address, one that no port has, and one of a port of another switch.
+    for own in [1, 9, 5] {
+        assert_eq!(send(&mut model, "a", &request(1, own, own)), ["b", "c"]);
+    }
+    // Who asks for one address as the owner of another is answered.
+    let answer = arp(mac(3), mac(1), 2, (mac(3), ipv4(3)), (mac(1), ipv4(2)));
+    assert_eq!(send_any(&mut model, "a", &request(1, 2, 3)), [("a".into(), answer)]);
+    // The form of a reply, and in IPv6 advertisements and the detection of duplicates, reach all.
+    let reply = arp(mac(1), BROADCAST, 2, (mac(1), ipv4(2)), (BROADCAST, ipv4(2)));
+    assert_eq!(send(&mut model, "a", &reply), ["b", "c"]);
+    let all: Ipv6Addr = "ff02::1".parse().expect("a group");
+    let nodes = [0x33, 0x33, 0, 0, 0, 1];
+    let claim = discovery((mac(1), nodes), (ipv6(2), all), (136, 0x20), ipv6(2), &link_layer(2, mac(1)));
+    assert_eq!(send(&mut model, "a", &claim), ["b", "c"]);
+    let none = Ipv6Addr::UNSPECIFIED;
+    let detection = discovery((mac(1), NODES), (none, solicited(2)), (135, 0), ipv6(2), &[]);
+    assert_eq!(send(&mut model, "a", &detection), ["b", "c"]);
+}
+
 #[test]
 fn a_solicitation_with_its_option_is_answered_with_an_advertisement() {
     let mut model = blue();
