@@ -2,6 +2,7 @@
 //! host, by ports and in tunnels, byte by byte. Frames enter by ports of the host and by tunnels from other hosts.
 
 mod directed;
+mod floods;
 mod masks;
 mod migration;
 mod numbered;

@@ -58,7 +58,7 @@ pub use acl::{
     Acl, AclAction, AclDefault, AclPlace, AclProtocol, Direction, EtherType, Judged, PacketMatch, Peers,
 };
 pub use model::{Arrival, Model, Tap};
-pub use problems::Problem;
+pub use problems::{MOST_LOCAL_PORTS, Problem};
 pub use routing::{
     Dropped, Network, PolicyAction, PolicyMatch, ROUTER_BUDGET, Route, RoutePolicy, Router, RouterPort,
     Target, Why,

@@ -1,10 +1,13 @@
 //! What is wrong with a network as it is configured and reported: what its users must see, one function for each kind of
 //! problem.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::world::{Encap, Form, Port, World};
+
+/// The most ports of one switch on a host to which floods are complete: a switch does a limited amount of work for one frame.
+pub const MOST_LOCAL_PORTS: usize = 4000;
 
 /// An object that cannot work as configured. Two reasons of one kind are one problem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +29,7 @@ impl World {
         let all = [
             of("switch", "no-common-encapsulation", self.without_common_encapsulation()),
             of("transport_node", "no-tunnel-port", self.without_tunnel_port()),
+            of("transport_node", "too-many-local-ports", self.with_too_many_local_ports()),
             of("localnet_port", "no-bridge-mapping", self.without_bridge_mapping()),
             of("switch_port", "parent-not-attached", self.behind_unattached_parent()),
             of("switch_port", "parent-disabled", self.behind_disabled_parent()),
@@ -59,6 +63,19 @@ impl World {
     /// The hosts that can use no encapsulation: they exchange frames with no other host through a tunnel.
     pub fn without_tunnel_port(&self) -> BTreeSet<&str> {
         self.nodes.keys().map(String::as_str).filter(|host| self.usable(host).is_empty()).collect()
+    }
+
+    /// The hosts with more ports of one switch, its localnet port included, than floods reach for certain.
+    pub fn with_too_many_local_ports(&self) -> BTreeSet<&str> {
+        let mut ports: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for (id, port) in &self.ports {
+            for host in self.hosts_with(id) {
+                *ports.entry((host, &port.switch)).or_default() += 1;
+            }
+        }
+        let all = |(host, switch), ports| ports + usize::from(self.attached(host, switch));
+        let beyond = ports.into_iter().filter(|(of, ports)| all(*of, *ports) > MOST_LOCAL_PORTS);
+        beyond.map(|((host, _), _)| host).collect()
     }
 
     /// The localnet ports whose physical network has no bridge on some host with ports of the switch: these ports reach

@@ -2,7 +2,7 @@
 //!
 //! A group with many buckets is split into parts, for two reasons. Open vSwitch 3.1 aborts when it describes a group of more than
 //! 64 KB that is followed by another group. And it drops a packet whole if its translation looks up tables more than 4,096
-//! times (`MAX_RESUBMITS` in `ofproto-dpif-xlate.c`), where each copy of a flood takes 3 to 16. So each further part is behind
+//! times (`MAX_RESUBMITS` in `ofproto-dpif-xlate.c`), where each copy of a flood takes 3 to 18. So each further part is behind
 //! a *gate*: a group of type `select` without a method, for which Open vSwitch hashes the packet in the datapath and begins a new translation. All gates
 //! are in one group, the *hub*, so no packet is recirculated more than once. The part of a bucket depends only on the bucket's number and the size of the
 //! group, so the groups read from a switch can be compared with the desired ones.

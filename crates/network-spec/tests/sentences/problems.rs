@@ -216,3 +216,19 @@ fn a_next_hop_that_no_network_of_the_router_contains_is_a_problem() {
     world.route_policies.insert("b".into(), policy(&hops));
     assert_eq!(problems(&world), ["route_policy b: next-hop-far"]);
 }
+
+#[test]
+fn p1_more_ports_of_a_switch_on_a_host_than_floods_reach_are_a_problem() {
+    let mut world = pair();
+    let on_host = world.vnics.keys().filter(|(host, _)| host == "hv1").count();
+    for number in on_host..network_spec::MOST_LOCAL_PORTS {
+        world.ports.insert(format!("more-{number}"), Port { switch: "blue".into(), ..Port::default() });
+        world.vnics.insert(("hv1".into(), format!("more-{number}")), 1);
+    }
+    assert!(problems(&world).is_empty(), "so many are well");
+    world.ports.insert("last".into(), Port { switch: "red".into(), ..Port::default() });
+    world.vnics.insert(("hv1".into(), "last".into()), 1);
+    assert!(problems(&world).is_empty(), "one of another switch");
+    world.ports.get_mut("last").unwrap().switch = "blue".into();
+    assert_eq!(problems(&world), ["transport_node hv1: too-many-local-ports"]);
+}
