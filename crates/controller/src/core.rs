@@ -189,6 +189,11 @@ impl AppliedTransaction {
     pub fn journalled(&self) -> Record {
         self.record.journalled()
     }
+
+    /// The transport nodes of which it changes what is reported.
+    pub(crate) fn reporting(&self) -> impl Iterator<Item = &str> {
+        self.undo.reports.iter().map(|(node, _)| node.as_str())
+    }
 }
 
 /// The information needed to undo a transaction, besides its record.

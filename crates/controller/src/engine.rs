@@ -719,6 +719,7 @@ impl Worker {
     }
 
     fn publish(&mut self, applied: AppliedTransaction, accepted: Instant, computed: Duration) {
+        self.unpublished.nodes.extend(applied.reporting().map(str::to_owned));
         let AppliedTransaction { record, changes, problems, states, addresses, moves, .. } = applied;
         self.follow_problems(&problems);
         let ObjectChanges { put, delete } = &record.objects;

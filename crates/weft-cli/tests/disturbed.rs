@@ -174,8 +174,8 @@ fn disturb(
             80..84 => host.change_foreign(&mut random),
             84..88 => controller.fill_disk(folder, &mut random),
             88..92 => controller.free_disk(),
-            92..94 => controller.stall_log(),
-            94..99 => controller.read_log(),
+            92..97 => controller.stall_log(),
+            97..99 => controller.read_log(),
             _ if random.below(8) < slow => host.stall(&mut random),
             _ => "nothing",
         };

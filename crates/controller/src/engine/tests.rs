@@ -22,6 +22,7 @@ use crate::levels::Patience;
 const RULES: &str = "
 object transport_node { ip: ip; ovsdb: opt<string>; openflow: opt<string>; datapath_type: opt<string>; unique(ip); }
 object switch_port { id_space port; number: int; }
+object quiet_port { id_space port; }
 output table switch_address(hv: ref transport_node, ovsdb: opt<string>, openflow: opt<string>,
                             datapath_type: opt<string>) key(hv);
 switch_address(hv, ovsdb, openflow, datapath_type) :-
@@ -543,7 +544,7 @@ fn d10_a_normal_start_writes_no_warning_and_a_fault_that_lasts_one() {
 }
 
 #[test]
-fn d20_what_no_object_has_never_reaches_theengine_and_comes_with_its_object() {
+fn d20_what_no_object_has_never_reaches_the_engine_and_comes_with_its_object() {
     let mut world = World::new(Patience::default());
     let apply = |world: &mut World, text: &str| {
         let mut batch = Batch::new(world.rules.kinds(), Cancel::default());
@@ -589,6 +590,14 @@ fn d20_what_no_object_has_never_reaches_theengine_and_comes_with_its_object() {
     let flows = world.flows();
     world.start();
     assert_eq!(world.flows(), flows, "the journal has them");
+    // The status counts an interface whose object changes no flow of its host.
+    let mut report = Report::default();
+    report.vifs.insert("q".to_owned(), Vif { ofport: 8, mac: String::new(), interface: InterfaceId(8) });
+    report.interfaces.insert(("q".to_owned(), InterfaceId(8)));
+    world.event("hv3", Event::Report(report));
+    apply(&mut world, "{kind: quiet_port, id: q}").unwrap();
+    let vifs = world.worker().requests.status.read(&BTreeSet::new()).switches[2].vifs;
+    assert_eq!((vifs, world.worker().core.vif_count("hv3")), (1, 1));
     // A host whose node becomes another one has reported nothing.
     let moved =
         "{kind: transport_node, id: hv1, ip: 172.16.0.1, ovsdb: 'unix:/9/db', openflow: 'unix:/9/of'}";
