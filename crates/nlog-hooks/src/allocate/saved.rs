@@ -64,7 +64,7 @@ impl Allocate {
             let mut owner = row(given, &target.columns)?;
             let number = owner.pop().and_then(|number| as_number(&number)).ok_or("a number is negative")?;
             let scope = self.scope_of(&owner);
-            self.known(&numbers, &scope, (number, number))?;
+            self.known(&numbers, scope.as_ref(), (number, number))?;
             if numbers.given.contains_key(&owner) {
                 return Err(format!("{} has two numbers", quote_row(&owner)));
             }
@@ -75,7 +75,7 @@ impl Allocate {
             let (scope, what) = self.entry(entry, target)?;
             let ranges = ranges(what)?;
             for range in &ranges {
-                self.known(&numbers, &scope, *range)?;
+                self.known(&numbers, scope.as_ref(), *range)?;
                 claims.add(scope.clone(), *range);
             }
             let Some(pool) = numbers.pools.get_mut(&scope) else { continue };
@@ -99,10 +99,10 @@ impl Allocate {
     fn known(
         &self,
         numbers: &Numbers,
-        scope: &Option<Value>,
+        scope: Option<&Value>,
         (first, last): (u64, u64),
     ) -> Result<(), String> {
-        let end = numbers.pools.get(scope).map_or(self.first, |pool| pool.never_given);
+        let end = numbers.pools.get(&scope.cloned()).map_or(self.first, |pool| pool.never_given);
         let is_known = |number: &u64| (self.first..end).contains(number);
         [first, last]
             .iter()
