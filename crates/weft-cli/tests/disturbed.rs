@@ -280,7 +280,8 @@ impl Host {
         let Some((database, switch)) = &self.peers else { return "nothing" };
         match random.below(3) {
             0 => {
-                switch.fault(*random.pick(&Stage::ALL), *random.pick(&[Fault::Stall, Fault::StallMidMessage]))
+                switch
+                    .fault(*random.pick(&Stage::ALL), *random.pick(&[Fault::Stall, Fault::StallMidMessage]));
             }
             1 => switch.fault(
                 *random.pick(&[Stage::Groups, Stage::Dump]),

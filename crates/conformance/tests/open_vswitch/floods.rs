@@ -17,7 +17,7 @@ const TIERS: u8 = 4;
 /// As the test of the driver has it, which floods to as many ports as no host may have more of
 /// (`p1_a_flood_to_4000_ports_with_four_tiers_and_64_hosts_is_whole`).
 const MOST_LOOK_UPS: usize = 20;
-/// Table OUT_PORT begins a copy.
+/// Table `OUT_PORT` begins a copy.
 const BEGINS_COPY: &str = "40";
 
 /// Secured ports of a switch with ACLs in four tiers, which look up the groups of both addresses and leave each packet to the next
