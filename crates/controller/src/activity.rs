@@ -29,7 +29,7 @@ pub(crate) enum Work {
     Switch(String),
     /// The records of a group are written to disk.
     Journal,
-    /// Switches and clients are told of a group.
+    /// A group goes to switches and clients.
     Effects,
     /// Nothing waits.
     Maintenance,

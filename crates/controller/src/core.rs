@@ -695,7 +695,7 @@ fn has_group(state: &Desired, group: u32) -> bool {
     state.groups.range(buckets.clone()).chain(state.candidates.range(buckets)).next().is_some()
 }
 
-/// What a client is told of a request that was stopped.
+/// The message for the client of a request that was stopped.
 fn stopped(stopped: &Stopped) -> String {
     match stopped {
         Stopped::Cancelled => stopped.to_string(),

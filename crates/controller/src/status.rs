@@ -157,7 +157,7 @@ impl Unpublished {
     }
 }
 
-/// The status without what is told as of the last news of a host: objects that come and go since then do not change it.
+/// The status without what is as old as the last news of a host: objects that come and go since then do not change it.
 pub(crate) fn without_strays(mut status: Status) -> Status {
     for switch in &mut status.switches {
         Arc::make_mut(switch).strays = Strays::default();

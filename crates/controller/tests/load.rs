@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use crate::support::drivers::Switches;
 use crate::support::running::{Running, apply, parts, start, start_with, status_when, within};
 use crate::support::*;
-use controller::{ClientError, pb};
+use controller::{Client, ClientError, pb};
 use nlog_data::{
     CommitError, Committed, Evaluator, Memories, Row, Schema, TableId, Transaction, TransactionError,
 };
@@ -149,6 +149,23 @@ async fn begin_slow(running: &Running, begun: &AtomicUsize) -> JoinHandle<Result
     slow
 }
 
+/// A controller with a network that computes a slow transaction, which adds a switch, until its gate opens.
+struct Computing {
+    running: Running,
+    client: Client,
+    closed: Closed,
+    slow: JoinHandle<Result<pb::Accepted, ClientError>>,
+}
+
+async fn start_computing(folder: &Path) -> Computing {
+    let (running, gate, begun) = start_gated(folder).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap_or_else(|error| panic!("{error}"));
+    let closed = close(gate).await;
+    let slow = begin_slow(&running, &begun).await;
+    Computing { running, client, closed, slow }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_waits_behind_a_slow_transaction_is_lost() {
     // More than one group.
@@ -248,11 +265,7 @@ async fn the_status_does_not_wait_for_a_transaction_that_takes_long() {
 #[tokio::test(flavor = "multi_thread")]
 async fn d2_the_status_says_what_a_transaction_is_that_takes_long() {
     let folder = tempfile::tempdir().unwrap();
-    let (running, gate, begun) = start_gated(folder.path()).await;
-    let mut client = running.client().await;
-    apply(&mut client, NETWORK).await.unwrap();
-    let closed = close(gate).await;
-    let slow = begin_slow(&running, &begun).await;
+    let Computing { running, mut client, closed, slow } = start_computing(folder.path()).await;
     let first = within(client.status()).await.unwrap().engine.expect("it is busy");
     assert_eq!((&*first.with, first.stalled), ("a transaction by test", false));
     status_when(&mut client, |status| {
@@ -271,11 +284,7 @@ async fn d2_the_status_says_what_a_transaction_is_that_takes_long() {
 #[tokio::test(flavor = "multi_thread")]
 async fn d2_a_request_whose_client_has_gone_is_not_taken() {
     let folder = tempfile::tempdir().unwrap();
-    let (running, gate, begun) = start_gated(folder.path()).await;
-    let mut client = running.client().await;
-    apply(&mut client, NETWORK).await.unwrap();
-    let closed = close(gate).await;
-    let slow = begin_slow(&running, &begun).await;
+    let Computing { running, mut client, closed, slow } = start_computing(folder.path()).await;
     // Polled once, it waits at the engine.
     let engine = running.engine.clone();
     let mut gone =
@@ -299,11 +308,7 @@ async fn d2_a_request_whose_client_has_gone_is_not_taken() {
 #[tokio::test(flavor = "multi_thread")]
 async fn d3_the_status_waits_for_no_explanation() {
     let folder = tempfile::tempdir().unwrap();
-    let (running, gate, begun) = start_gated(folder.path()).await;
-    let mut client = running.client().await;
-    apply(&mut client, NETWORK).await.unwrap();
-    let closed = close(gate).await;
-    let slow = begin_slow(&running, &begun).await;
+    let Computing { running, mut client, closed, slow } = start_computing(folder.path()).await;
     let mut asked = Vec::new();
     for connection in 0..10 {
         // Some of this connection, and some of others.
@@ -362,11 +367,7 @@ async fn the_status_shows_no_transaction_before_the_switches_got_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_does_not_wait_for_a_transaction_that_takes_long() {
     let folder = tempfile::tempdir().unwrap();
-    let (running, gate, begun) = start_gated(folder.path()).await;
-    let mut client = running.client().await;
-    apply(&mut client, NETWORK).await.unwrap();
-    let closed = close(gate).await;
-    let slow = begin_slow(&running, &begun).await;
+    let Computing { running, client: _client, closed, slow } = start_computing(folder.path()).await;
     running.stop().await;
     assert!(!slow.is_finished(), "nobody says that it is accepted");
     slow.abort();
@@ -376,11 +377,7 @@ async fn a_stop_does_not_wait_for_a_transaction_that_takes_long() {
 #[tokio::test(flavor = "multi_thread")]
 async fn d2_objects_are_read_while_a_transaction_is_computed() {
     let folder = tempfile::tempdir().unwrap();
-    let (running, gate, begun) = start_gated(folder.path()).await;
-    let mut client = running.client().await;
-    apply(&mut client, NETWORK).await.unwrap();
-    let closed = close(gate).await;
-    let slow = begin_slow(&running, &begun).await;
+    let Computing { running, mut client, closed, slow } = start_computing(folder.path()).await;
     // Questions that wait for the engine, of more connections than may ask at a time.
     let mut asked = Vec::new();
     for _ in 0..12 {

@@ -23,7 +23,7 @@ pub(crate) const LABEL_CHARS_MAX: usize = 255;
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// The most bytes of any other text.
 pub(crate) const TEXT_BYTES_MAX: usize = 4096;
-/// The most faults of one object, and of a batch, that are told. A user with more faults corrects these first.
+/// The most faults that are reported of one object, and of a batch. A user with more faults corrects these first.
 pub(crate) const FAULTS_MAX: usize = 1000;
 
 /// A step of the path of a value in an object.

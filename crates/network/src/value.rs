@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// Whether the object has as many faults as are told.
+    /// Whether the object has the most faults that are reported.
     fn is_full(&self) -> bool {
         self.faults.len() >= FAULTS_MAX
     }

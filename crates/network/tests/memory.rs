@@ -4,7 +4,7 @@ use network::{Batch, Cancel};
 
 use crate::support::built_in;
 
-/// What reading takes of any text: the faults that are told, of which there are at most a thousand, and the buffers of the parsers.
+/// What reading takes of any text: the faults that are reported, of which there are at most a thousand, and the buffers of the parsers.
 const ANY_TEXT: usize = 512 << 10;
 
 /// Texts of some hundred kilobytes, each made to take as much memory as it can.

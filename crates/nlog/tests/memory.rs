@@ -3,7 +3,7 @@
 use nlog::syntax::parse;
 use nlog::{Sources, compile};
 
-/// What any text takes: the diagnostics that are told, and the types and functions of the language.
+/// What any text takes: the diagnostics that are shown, and the types and functions of the language.
 const ANY_TEXT: usize = 2 << 20;
 
 /// Texts of some hundred kilobytes, each made to take as much memory as it can.

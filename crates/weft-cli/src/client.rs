@@ -23,7 +23,7 @@ use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes};
 const STARTING: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// From this time on, in milliseconds, people are told what the engine is doing.
+/// A command shows what the engine is doing once that takes so many milliseconds.
 const DELAY: u64 = 3000;
 
 /// The address of the controller.

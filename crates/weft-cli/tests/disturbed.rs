@@ -117,7 +117,7 @@ fn acl(number: u64, random: &mut Random) -> String {
     )
 }
 
-/// Changes and asks, and often leaves before the answer. Whatever it is told may be a refusal: names are taken, objects are gone, the disk is full.
+/// Changes and asks, and often leaves before the answer. Any answer may be a refusal: names are taken, objects are gone, the disk is full.
 async fn client(socket: String, mut random: Random, is_over: Arc<AtomicBool>, answered: Arc<AtomicUsize>) {
     let mut connection = None;
     while !is_over.load(Ordering::SeqCst) {

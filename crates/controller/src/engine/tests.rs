@@ -102,6 +102,17 @@ struct World {
 }
 
 impl World {
+    /// Applies objects, as a client does.
+    fn apply(&mut self, text: &str) -> Result<Applied, Refusal> {
+        let mut batch = Batch::new(self.rules.kinds(), Cancel::default());
+        batch.add_document("net.yaml", text);
+        let (answer, mut answered) = oneshot::channel();
+        let (change, by) = (Change::Apply(Box::new(batch)), "test".into());
+        let (accepted, gone) = (Instant::now(), Cancel::default());
+        self.group(Some(Input::Change(ChangeRequest { change, by, accepted, gone, answer })));
+        answered.try_recv().unwrap()
+    }
+
     fn new(patience: Patience) -> World {
         let compilation = nlog::compile(&Sources::from_texts([("test.nlog", RULES)]));
         let program = compilation.program.unwrap_or_else(|| panic!("{:#?}", compilation.diagnostics));
@@ -116,18 +127,7 @@ impl World {
             folder: tempfile::tempdir().unwrap(),
         };
         world.start();
-        let mut batch = Batch::new(world.rules.kinds(), Cancel::default());
-        batch.add_document("net.yaml", NETWORK);
-        let (answer, mut answered) = oneshot::channel();
-        let (change, by) = (Change::Apply(Box::new(batch)), "test".into());
-        world.group(Some(Input::Change(ChangeRequest {
-            change,
-            by,
-            accepted: Instant::now(),
-            gone: network::Cancel::default(),
-            answer,
-        })));
-        answered.try_recv().unwrap().unwrap();
+        world.apply(NETWORK).unwrap();
         world
     }
 
@@ -546,20 +546,6 @@ fn d10_a_normal_start_writes_no_warning_and_a_fault_that_lasts_one() {
 #[test]
 fn d20_what_no_object_has_never_reaches_the_engine_and_comes_with_its_object() {
     let mut world = World::new(Patience::default());
-    let apply = |world: &mut World, text: &str| {
-        let mut batch = Batch::new(world.rules.kinds(), Cancel::default());
-        batch.add_document("net.yaml", text);
-        let (answer, mut answered) = oneshot::channel();
-        let (change, by) = (Change::Apply(Box::new(batch)), "test".into());
-        world.group(Some(Input::Change(ChangeRequest {
-            change,
-            by,
-            accepted: Instant::now(),
-            gone: network::Cancel::default(),
-            answer,
-        })));
-        answered.try_recv().unwrap()
-    };
     let mut report = Report::default();
     for number in 0..5000_u32 {
         let port = if number == 0 { "p3".to_owned() } else { format!("unknown-{number}") };
@@ -582,10 +568,10 @@ fn d20_what_no_object_has_never_reaches_the_engine_and_comes_with_its_object() {
     // One transaction has the object and its interfaces, if it comes onto the disk.
     let port = "{kind: switch_port, id: p3, number: 3}";
     world.set_journal(false);
-    apply(&mut world, port).unwrap_err();
+    world.apply(port).unwrap_err();
     assert_eq!((world.worker().core.vif_count("hv1"), world.flows().len()), (0, 0));
     world.set_journal(true);
-    assert_eq!(apply(&mut world, port).unwrap().txn, Some(before + 1));
+    assert_eq!(world.apply(port).unwrap().txn, Some(before + 1));
     assert_eq!((world.worker().core.vif_count("hv1"), world.flows().len()), (1, 2));
     let flows = world.flows();
     world.start();
@@ -595,7 +581,7 @@ fn d20_what_no_object_has_never_reaches_the_engine_and_comes_with_its_object() {
     report.vifs.insert("q".to_owned(), Vif { ofport: 8, mac: String::new(), interface: InterfaceId(8) });
     report.interfaces.insert(("q".to_owned(), InterfaceId(8)));
     world.event("hv3", Event::Report(report));
-    apply(&mut world, "{kind: quiet_port, id: q}").unwrap();
+    world.apply("{kind: quiet_port, id: q}").unwrap();
     let vifs = world.worker().requests.status.read(&BTreeSet::new()).switches[2].vifs;
     assert_eq!((vifs, world.worker().core.vif_count("hv3")), (1, 1));
     // A host whose node becomes another one has reported nothing.
@@ -605,8 +591,8 @@ fn d20_what_no_object_has_never_reaches_the_engine_and_comes_with_its_object() {
     report.vifs.insert("p4".to_owned(), Vif { ofport: 7, mac: String::new(), interface: InterfaceId(4) });
     report.interfaces.insert(("p4".to_owned(), InterfaceId(4)));
     world.event("hv1", Event::Report(report));
-    apply(&mut world, moved).unwrap();
-    apply(&mut world, "{kind: switch_port, id: p4, number: 4}").unwrap();
+    world.apply(moved).unwrap();
+    world.apply("{kind: switch_port, id: p4, number: 4}").unwrap();
     assert_eq!(world.worker().core.vif_count("hv1"), 0);
 }
 

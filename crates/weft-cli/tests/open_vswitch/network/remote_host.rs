@@ -12,7 +12,7 @@ const NETWORK: &str = "
 {kind: switch_port, id: red-1, switch: red, addresses: [{mac: '02:00:00:00:06:01', ips: [10.6.0.1]}]}
 ";
 
-/// The second port, with one more MAC address, by which flows in force are told from earlier ones.
+/// The second port, with one more MAC address, which tells flows in force from earlier ones.
 fn second_port(mark: &str) -> String {
     format!(
         "{{kind: switch_port, id: red-2, switch: red, addresses: [{{mac: '02:00:00:00:06:02', ips: [10.6.0.2]}}, \
