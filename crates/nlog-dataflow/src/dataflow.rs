@@ -14,7 +14,6 @@ use nlog_plan::query::Plan;
 
 use crate::composed::Composed;
 use crate::fused;
-use crate::processes::{Meeting, MeetingError};
 
 /// The options of an engine. They do not affect the contents of tables.
 #[derive(Debug, Clone)]
@@ -74,9 +73,6 @@ pub enum StartError {
     /// The threads, or their dataflows, cannot be started.
     #[error("cannot start the workers of the engine: {0}")]
     Workers(String),
-    /// The other processes cannot be joined.
-    #[error(transparent)]
-    Processes(#[from] MeetingError),
 }
 
 /// A running engine for one program. It must stay in the thread that created it.
@@ -108,18 +104,6 @@ impl Dataflow {
             }
         };
         Ok(Dataflow { engine })
-    }
-
-    /// Plans the program and shares its work with other processes. Waits for them to connect: see
-    /// [`processes`](crate::processes). The engine is the fused one, with one worker in each process.
-    pub fn across(program: Arc<Program>, options: Options, meeting: Meeting) -> Result<Self, StartError> {
-        match options.engine {
-            Kind::Fused => {
-                let engine = fused::Engine::across(program, &options, meeting)?;
-                Ok(Dataflow { engine: Engine::Fused(Box::new(engine)) })
-            }
-            Kind::Composed => Err(StartError::Processes(MeetingError::Composed)),
-        }
     }
 
     /// The plan in use.

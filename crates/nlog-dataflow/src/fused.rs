@@ -19,7 +19,7 @@
 //! - Edits of rules: `edit` (the transaction), `live` (moving state from one program to the next), `proposal` (the
 //!   interface).
 //! - Several workers: `placement` (the worker of each row), `rounds` (a transaction on several workers), `again` (rows that are
-//!   derived once more), `workers` (their protocol), `threads`. Processes are in [`processes`](crate::processes).
+//!   derived once more), `workers` (their protocol), `threads`.
 
 mod again;
 mod batch;
@@ -74,7 +74,6 @@ use nlog_plan::query::{Plan, RelationId};
 
 use crate::dataflow::{Options, StartError};
 use crate::panic::{message, refusal_of_all};
-use crate::processes::{Meeting, MeetingError};
 use crate::symbol::{Marks, Symbols};
 use bounded::Running;
 use delta::Delta;
@@ -143,18 +142,6 @@ impl Engine {
         let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted(&program, options), &options.planning));
         let (state, workers) = start(plan, Arc::new(Symbols::new()), options.attribute, options.workers)?;
         Ok(Engine::with(state, workers, options))
-    }
-
-    /// Plans the program and shares its work with other processes. Waits for them to connect: see
-    /// [`processes`](crate::processes).
-    pub fn across(program: Arc<Program>, options: &Options, meeting: Meeting) -> Result<Self, StartError> {
-        if options.workers != 1 {
-            return Err(StartError::Processes(MeetingError::Threads));
-        }
-        let wanted = wanted(&program, options);
-        let plan = Arc::new(Plan::new(program, &wanted, &options.planning));
-        let (state, workers) = meeting.start(&plan, options)?;
-        Ok(Engine::with(state, Some(workers), options))
     }
 
     fn with(state: State, workers: Option<Workers>, options: &Options) -> Self {
@@ -307,8 +294,6 @@ impl Engine {
         self.plan_if_due(planning::BUSY, Some(&changes))?;
         self.transactions += 1;
         self.state.touched += changes.tables.values().map(|delta| delta.len() as u64).sum::<u64>();
-        // Rows that other processes derive are reported here but not stored here, so their symbols become unused.
-        self.gone |= self.workers.as_ref().is_some_and(Workers::have_own_symbols);
         self.gone |= changes.tables.values().any(Delta::has_gone);
         self.phase = "deriving rows";
         let derived = loop {
@@ -537,7 +522,7 @@ fn wanted(program: &Program, options: &Options) -> BTreeSet<TableId> {
     ids.filter(|id| options.observe.include(&program.schema, *id)).collect()
 }
 
-/// Starts workers for a plan in this process.
+/// Starts workers for a plan.
 fn start(
     plan: Arc<Plan>,
     symbols: Arc<Symbols>,

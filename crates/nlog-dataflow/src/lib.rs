@@ -29,8 +29,7 @@
 //!
 //! The modules in reading order: `symbol` (values as 32-bit words), `row` (rows as a few words), `expression`
 //! (conditions and functions on symbols), `steps`, `aggregate`, [`fused`] (rules in static order over shared traces),
-//! `composed` (rules as standard operators), [`processes`] (engines that share work between processes), [`dataflow`]
-//! (the public interface), [`operator`] (a program inside timely).
+//! `composed` (rules as standard operators), [`dataflow`] (the public interface), [`operator`] (a program inside timely).
 //!
 //! Out of scope: planning (crate `nlog-plan`), and transactions as text (crate `nlog-data`).
 #![forbid(unsafe_code)]
@@ -44,7 +43,6 @@ pub mod fused;
 mod memo;
 pub mod operator;
 mod panic;
-pub mod processes;
 mod row;
 mod steps;
 mod symbol;

@@ -20,7 +20,6 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use nlog_data::state::write_value;
 use nlog_data::{Failure, Value};
 
 use self::hashes::ValueHashes;
@@ -50,10 +49,14 @@ const FAILURE: Symbol = 1 << 30;
 const SHARDS: u32 = 16;
 /// The first entry of a shard, so that [`FALSE`] and [`TRUE`] stay free.
 const FIRST: u32 = 1;
-/// The word of the first position in a dictionary, so that [`FALSE`] and [`TRUE`] stay free.
-const FIRST_PLACE: Symbol = TRUE + 1;
 /// The most entries of a shard.
 const SHARD_LIMIT: u32 = FAILURE / SHARDS;
+
+/// Whether the symbol represents a value with a number in the table.
+#[inline]
+fn is_interned(symbol: Symbol) -> bool {
+    symbol & (INTEGER | FAILURE) == 0 && symbol >= FIRST * SHARDS
+}
 
 /// Whether the symbol represents a failure.
 #[inline]
@@ -70,57 +73,8 @@ pub(crate) struct Symbols {
     tuples: RwLock<Interned<Tuple>>,
     /// By shard, the hashes of the values.
     hashes: [ValueHashes; SHARDS as usize],
-    homes: Homes,
     /// The bytes of all values that were new, also of those that are gone.
     bytes_made: AtomicU64,
-}
-
-/// The hash of a value that determines the home of a row.
-#[derive(Debug)]
-enum Homes {
-    /// That of the table, which all workers share. A row that comes back with other symbols has the home that it had.
-    Shared,
-    /// By shard and number, one that is the same in all processes, or 0 until it is first needed.
-    OfProcesses(Box<[RwLock<Vec<u32>>; SHARDS as usize]>),
-}
-
-/// What a word means to another process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Meaning {
-    /// The same everywhere.
-    Same,
-    /// A value of this process's table.
-    Value,
-    /// A failure of this process's table.
-    Failure,
-}
-
-/// Returns what a word means to another process.
-#[inline]
-pub(crate) fn meaning(symbol: Symbol) -> Meaning {
-    match symbol {
-        NONE | NO_FAILURE | FALSE | TRUE => Meaning::Same,
-        symbol if symbol & INTEGER != 0 => Meaning::Same,
-        symbol if is_failure(symbol) => Meaning::Failure,
-        _ => Meaning::Value,
-    }
-}
-
-/// The word for the position of a value or failure in a dictionary; both kinds of positions start at 0. [`meaning`]
-/// returns the same for this word as for the original symbol.
-pub(crate) fn place_word(meaning: Meaning, place: usize) -> Option<Symbol> {
-    let place = Symbol::try_from(place).ok().filter(|place| *place < FAILURE - FIRST_PLACE)?;
-    match meaning {
-        Meaning::Same => None,
-        Meaning::Value => Some(place + FIRST_PLACE),
-        Meaning::Failure => Some(FAILURE | place),
-    }
-}
-
-/// The position encoded in such a word.
-pub(crate) fn place_of(word: Symbol) -> usize {
-    let place = if is_failure(word) { word & !FAILURE } else { word - FIRST_PLACE };
-    place as usize
 }
 
 /// The columns of a wide row that have no words of their own.
@@ -139,45 +93,14 @@ impl Symbols {
             failures: RwLock::default(),
             tuples: RwLock::default(),
             hashes: Default::default(),
-            homes: Homes::Shared,
             bytes_made: AtomicU64::new(0),
         }
-    }
-
-    /// The symbols of one of several processes, each of which has its own.
-    pub(crate) fn of_one_process() -> Self {
-        let homes = Box::new(std::array::from_fn(|_| RwLock::default()));
-        Symbols { homes: Homes::OfProcesses(homes), ..Symbols::new() }
     }
 
     /// The hash that determines the home of a row. Equal values have the same one, whatever their symbols were and are.
     #[inline]
     pub(crate) fn home(&self, symbol: Symbol) -> u32 {
-        match (meaning(symbol), &self.homes) {
-            (Meaning::Same, _) | (Meaning::Failure, Homes::Shared) => symbol,
-            (Meaning::Value, Homes::Shared) => fold(hash_of_value(&self.hashes, symbol)),
-            (Meaning::Value, Homes::OfProcesses(homes)) => self.home_of_value(homes, symbol),
-            (Meaning::Failure, Homes::OfProcesses(_)) => {
-                let Failure { code, message } = self.failure(symbol);
-                fold(digest(message.as_bytes())) ^ code as u32
-            }
-        }
-    }
-
-    fn home_of_value(&self, homes: &[RwLock<Vec<u32>>; SHARDS as usize], symbol: Symbol) -> u32 {
-        let (shard, number) = ((symbol % SHARDS) as usize, (symbol / SHARDS - FIRST) as usize);
-        if let Some(home) = read(&homes[shard]).get(number).copied().filter(|home| *home != 0) {
-            return home;
-        }
-        let mut bytes = Vec::new();
-        write_value(&read(&self.values[shard]).value(number as u32), &mut bytes);
-        let home = fold(digest(&bytes)).max(1);
-        let mut homes = homes[shard].write().unwrap_or_else(PoisonError::into_inner);
-        if homes.len() <= number {
-            homes.resize(number + 1, 0);
-        }
-        homes[number] = home;
-        home
+        if is_interned(symbol) { fold(hash_of_value(&self.hashes, symbol)) } else { symbol }
     }
 
     /// The symbol of a value.
@@ -323,10 +246,6 @@ impl Symbols {
         }
         let mut failures = self.failures.write().unwrap_or_else(PoisonError::into_inner);
         failures.sweep(&Bits::default());
-        // Their numbers will be reused for other values.
-        if let Homes::OfProcesses(homes) = &self.homes {
-            homes.iter().for_each(|homes| homes.write().unwrap_or_else(PoisonError::into_inner).clear());
-        }
     }
 }
 
@@ -347,7 +266,7 @@ impl Marks {
     /// Marks a word that may be a symbol. Small integers need no mark.
     #[inline]
     pub(crate) fn symbol(&mut self, symbol: Symbol) {
-        if symbol & (INTEGER | FAILURE) == 0 && symbol >= FIRST * SHARDS {
+        if is_interned(symbol) {
             self.values[(symbol % SHARDS) as usize].set(symbol / SHARDS - FIRST);
         }
     }
@@ -547,33 +466,6 @@ mod tests {
         after.reverse();
         assert_ne!(before, after);
         assert_eq!(homes, after.iter().map(|symbol| symbols.home(*symbol)).collect::<Vec<u32>>());
-    }
-
-    #[test]
-    fn processes_agree_on_homes_whatever_their_symbols() {
-        let (one, other) = (Symbols::of_one_process(), Symbols::of_one_process());
-        let text = |number: u32| Value::String(format!("name {number}").into());
-        let values: Vec<Value> = (0..500).map(text).chain([Value::Int(i64::MAX), Value::Int(-3)]).collect();
-        let homes = |symbols: &Symbols, values: &mut dyn Iterator<Item = &Value>| -> Vec<u32> {
-            values.map(|value| symbols.home(symbols.intern(value))).collect()
-        };
-        let wanted = homes(&one, &mut values.iter());
-        let mut reversed = homes(&other, &mut values.iter().rev());
-        reversed.reverse();
-        assert_eq!(wanted, reversed);
-        // The second call uses the cache; after a sweep, numbers represent other values.
-        assert_eq!(wanted, homes(&one, &mut values.iter()));
-        one.sweep(&Marks::default());
-        let mut reversed = homes(&one, &mut values.iter().rev());
-        reversed.reverse();
-        assert_eq!(wanted, reversed);
-        let failure = |symbols: &Symbols| symbols.home(symbols.fail(Failure::range("x")));
-        other.fail(Failure::overflow("y"));
-        assert_eq!(failure(&one), failure(&other));
-        let mut different = wanted;
-        different.sort_unstable();
-        different.dedup();
-        assert!(different.len() > 495, "they differ: {}", different.len());
     }
 
     #[test]

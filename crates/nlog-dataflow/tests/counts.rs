@@ -12,8 +12,8 @@ use nlog_dataflow::{Kind, Options};
 use nlog_plan::Settings;
 use test_random::{Seeds, seeds};
 
-/// Engines of all kinds: with threads, with processes, and with plans without stages and inlining.
-fn runs(program: &Arc<Program>, text: &str, processes: &[usize], attribute: bool) -> Runs {
+/// Engines of all kinds: with threads, and with plans without stages and inlining.
+fn runs(program: &Arc<Program>, attribute: bool) -> Runs {
     let mut runs = Runs::alone(program, &Tables::All, attribute);
     let plain = Settings { without_stages: true, without_inlining: true, ..Settings::default() };
     for (engine, workers) in ENGINES {
@@ -23,16 +23,13 @@ fn runs(program: &Arc<Program>, text: &str, processes: &[usize], attribute: bool
         }
     }
     runs.add(Setup { planned: "planned anew", plans_anew: true, ..Setup::new(Kind::Fused, 1) });
-    for count in processes {
-        runs.add(Setup { processes: Some((*count, text.to_owned())), ..Setup::new(Kind::Fused, 1) });
-    }
     runs
 }
 
 /// Runs transactions, and checks that all engines agree with the reference. Returns the lines of the reference.
-fn run(text: &str, lines: &[String], processes: &[usize]) -> Vec<String> {
+fn run(text: &str, lines: &[String]) -> Vec<String> {
     let program = compile(text);
-    let mut runs = runs(&program, text, processes, false);
+    let mut runs = runs(&program, false);
     let said = lines.iter().map(|line| {
         let said = runs.commit(&transaction(&program, line));
         assert!(runs.agreed(), "{text}\n{line}\n{}", runs.difference());
@@ -76,7 +73,6 @@ fn a_group_stays_when_its_tuples_get_more_ways() {
             format!(r#"{{"delete": {{"f": [{}]}}}}"#, rows(1..1400)),
             r#"{"delete": {"f": [[1,0]]}}"#.to_owned(),
         ],
-        &[2],
     );
     assert!(said[0].contains(r#""r":[[1,1]]"#), "{}", said[0]);
     assert!(said[1].contains(r#""delete":{}"#) && said[2].contains(r#""insert":{}"#), "{said:?}");
@@ -102,8 +98,7 @@ fn a_row_with_ten_thousand_million_ways_is_a_row() {
         (product, &["e"][..], 1500),
     ] {
         for transactions in [1, 3] {
-            let processes: &[usize] = if rows == 100 { &[2, 3] } else { &[] };
-            let said = run(text, &lines(tables, rows, transactions), processes);
+            let said = run(text, &lines(tables, rows, transactions));
             assert!(said[0].contains(r#""r":[["#), "{text}\n{said:?}");
             assert!(said.iter().all(|line| !line.contains("error")), "{text}\n{said:?}");
             assert!(said.last().is_some_and(|line| line.contains(r#""delete":{"e":[[1,0]]"#)), "{said:?}");
@@ -123,11 +118,10 @@ fn a_row_with_more_ways_than_may_be_is_refused_and_the_engine_goes_on() {
         format!("{tables} output table r(h: int, n: int); r(h, count(x)) :- g(h, x), {product};"),
     ] {
         let program = compile(&text);
-        let across = Setup { processes: Some((2, text.clone())), ..Setup::new(Kind::Fused, 1) };
         let plain = Settings { without_stages: true, without_inlining: true, ..Settings::default() };
         let plain = Setup { planned: "plain", planning: plain, ..Setup::new(Kind::Fused, 1) };
         let setups = ENGINES.map(|(engine, workers)| Setup::new(engine, workers));
-        for setup in setups.into_iter().chain([plain, across]) {
+        for setup in setups.into_iter().chain([plain]) {
             let options = Options { observe: Tables::Outputs, ..Options::default() };
             let mut engine = setup.start(&program, options);
             let mut commit = |line: &str, wanted: &str| {
@@ -176,7 +170,7 @@ fn a_path_of_many_steps_is_found_without_walking_all_paths() {
         .map(|rows| format!(r#"{{"insert": {{"e": [{}]}}}}"#, rows.join(",")))
         .chain([format!(r#"{{"delete": {{"e": [{}]}}}}"#, pairs[..1590].join(","))])
         .collect();
-    let said = run(text, &lines, &[2]);
+    let said = run(text, &lines);
     assert!(said.iter().all(|line| !line.contains("error")), "{said:?}");
 }
 
@@ -190,10 +184,9 @@ fn rows_with_many_ways_agree(part: usize) {
         let case = Products::random(&mut random);
         let text = case.text();
         let program = compile(&text);
-        let processes: &[usize] = if seed.is_multiple_of(4) { &[2] } else { &[] };
         let mut contents = Vec::new();
         for transactions in [1, 4] {
-            let mut runs = runs(&program, &text, processes, random.chance(50));
+            let mut runs = runs(&program, random.chance(50));
             for (at, line) in case.transactions(transactions).iter().enumerate() {
                 runs.commit(&transaction(&program, line));
                 assert!(runs.agreed(), "seed {seed}: {text}\n{line}\n{}", runs.difference());

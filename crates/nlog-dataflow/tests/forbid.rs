@@ -22,9 +22,6 @@ fn runs(text: &str, tables: &Tables, attribute: bool) -> (Arc<Program>, Runs) {
     let mut runs = Runs::new(&program, tables, attribute);
     runs.add(Setup { columns: true, ..Setup::new(Kind::Fused, 1) });
     runs.add(Setup { columns: true, ..Setup::new(Kind::Fused, 2) });
-    for count in [2, 3] {
-        runs.add(Setup { processes: Some((count, text.to_owned())), ..Setup::new(Kind::Fused, 1) });
-    }
     (program, runs)
 }
 
@@ -97,7 +94,6 @@ fn many_rows_of_several_rules_are_counted_once_each() {
     assert_eq!(message(&said[2]), "table f forbids f(x: 7, y: 0)");
 }
 
-/// Each process has its own symbols for values that it computes.
 #[test]
 fn computed_values_are_forbidden_alike_wherever_they_are_computed() {
     let text = "input table i(x: int); output table m(x: int); forbid table f(name: string, x: int);

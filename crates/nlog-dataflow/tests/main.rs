@@ -14,7 +14,6 @@ mod live;
 mod merged;
 mod operator;
 mod order;
-mod processes;
 mod random;
 mod replaced;
 mod rules;

@@ -1,5 +1,5 @@
 //! Random programs and histories: after every transaction, every engine agrees with the reference, errors included.
-//! This holds for any number of workers, for several processes, and for every kind of plan.
+//! This holds for any number of workers and for every kind of plan.
 //!
 //! A failing case is shrunk before it is reported. The crate `test-random` determines the seeds.
 
@@ -127,15 +127,6 @@ fn setups(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> 
     }
     for (planned, planning) in plannings.clone() {
         setups.push(Setup { planned, planning, columns: random.chance(50), ..Setup::new(Kind::Fused, 1) });
-    }
-    // Processes cost the most.
-    if seed.is_multiple_of(4) {
-        let (planned, planning) = plannings[(seed / 4) as usize % plannings.len()].clone();
-        let count = if seed.is_multiple_of(16) { 3 } else { 2 };
-        let reloads = seed.is_multiple_of(20);
-        let (processes, columns) = (Some((count, case.text())), seed.is_multiple_of(24));
-        setups.push(Setup { processes, planned, planning, reloads, columns, ..Setup::new(Kind::Fused, 1) });
-        tally.count("processes");
     }
     let other = case.compile_in_another_order(&mut random).ok_or("in another order it does not compile")?;
     let either = |random: &mut Random| if random.chance(70) { Kind::Fused } else { Kind::Composed };
@@ -312,7 +303,7 @@ fn the_cases_cover_the_language_and_the_plans() {
     println!("{accepted} transactions accepted ({changed} changed the output), {refused} refused");
     if is_whole {
         assert!(compiled * 10 >= cases * 8, "most programs must compile");
-        for part in REFUSALS.iter().chain(&PARTS).chain(&FEATURES).chain(&["processes"]) {
+        for part in REFUSALS.iter().chain(&PARTS).chain(&FEATURES) {
             assert!(features.contains_key(part), "no case has {part}: {features:?}");
         }
         let forbidden = features.get("forbidden").copied().unwrap_or_default();

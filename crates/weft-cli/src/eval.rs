@@ -15,12 +15,11 @@ use nlog_reference::Reference;
 
 use crate::exit::{Failure, say};
 use crate::plan::read_pinned;
-use crate::program::{chosen_tables, compile_sources, load, refuse_hooks};
+use crate::program::{chosen_tables, compile_sources, load};
 
 mod edit;
 mod memory;
 mod objects;
-mod processes;
 mod run;
 mod running;
 mod state;
@@ -28,8 +27,6 @@ mod tick;
 
 use edit::Rules;
 pub(crate) use objects::Source;
-pub(crate) use processes::EvalProcess;
-use processes::Helpers;
 pub(crate) use run::Run;
 pub(crate) use running::Running;
 pub(crate) use state::Begin;
@@ -63,10 +60,6 @@ pub(crate) struct Given {
 pub(crate) struct Eval {
     #[command(flatten)]
     given: Given,
-    /// Number of worker processes on this machine; the result does not depend on it
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-    #[arg(conflicts_with_all = ["workers", "reference"])]
-    processes: u16,
     /// How rules are executed; the results are the same
     #[arg(long, default_value = "fused")]
     engine: Engine,
@@ -84,7 +77,7 @@ pub(crate) struct Eval {
     save_state: Option<PathBuf>,
     /// Also save the derived rows: the file is larger, and a run of the same program with the same `--tables` starts from it without deriving
     /// anything
-    #[arg(long, requires = "save_state", conflicts_with_all = ["reference", "processes"])]
+    #[arg(long, requires = "save_state", conflicts_with = "reference")]
     save_derived: bool,
     /// Use the join orders in FILE, written by `weft plan --save`, for the rules that it lists
     #[arg(long, value_name = "FILE")]
@@ -118,9 +111,7 @@ impl Eval {
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
         let pinned = self.plan.as_deref().map(read_pinned).transpose()?;
         let planning = Settings { statistics, pinned, ..Settings::default() };
-        // Dropped after what runs.
-        let mut helpers = Helpers::default();
-        let mut running = self.start(&program, Tables::These(tables), planning, &mut helpers)?;
+        let mut running = self.start(&program, Tables::These(tables), planning)?;
         let mut run = Run::new(&self.given.source, program);
         run.rules = Some(Rules::new(sources, self.given.tables.clone()));
         if let Some(begin) = begin {
@@ -144,13 +135,7 @@ impl Eval {
     }
 
     /// Starts what was asked for.
-    fn start(
-        &self,
-        program: &Arc<Program>,
-        observe: Tables,
-        planning: Settings,
-        helpers: &mut Helpers,
-    ) -> Result<Running, Failure> {
+    fn start(&self, program: &Arc<Program>, observe: Tables, planning: Settings) -> Result<Running, Failure> {
         let workers = usize::from(self.given.workers);
         let engine = match self.engine {
             Engine::Composed => Kind::Composed,
@@ -162,13 +147,6 @@ impl Eval {
             warn(&dataflow);
             Ok(dataflow)
         };
-        if self.processes > 1 {
-            refuse_hooks(program, "--processes")?;
-            let (processes, program) = (usize::from(self.processes), Arc::clone(program));
-            let dataflow = helpers.start(processes, &self.given.programs, program, options.clone())?;
-            warn(&dataflow);
-            return Ok(Running::Dataflow(Box::new(dataflow), options));
-        }
         if program.hooks.is_empty() {
             let program = Arc::clone(program);
             return Ok(if self.reference {

@@ -63,9 +63,6 @@ enum Command {
     Pipeline(pipeline::PipelineCommand),
     /// Run transactions through rules and print the changes
     Eval(eval::Eval),
-    /// A worker process started by `weft eval --processes`
-    #[command(hide = true)]
-    EvalProcess(eval::EvalProcess),
     /// Run transactions through rules and show where time and memory go
     Profile(profile::Profile),
     /// Explain why a row exists: its derivation, down to the input rows and their transactions
@@ -112,7 +109,6 @@ fn main() -> ExitCode {
         Command::Plan(plan) => plan.run(),
         Command::Pipeline(pipeline) => pipeline.run(),
         Command::Eval(eval) => eval.run(),
-        Command::EvalProcess(process) => process.run(),
         Command::Profile(profile) => profile.run(),
         Command::Explain(explain) => explain.run(),
         Command::WhyNot(why_not) => why_not.run(),

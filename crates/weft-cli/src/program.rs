@@ -99,8 +99,7 @@ pub(crate) fn refuse_hooks(program: &Program, by: &str) -> Result<(), Failure> {
     let Some(wiring) = program.hooks.first() else { return Ok(()) };
     let (hook, table) = (wiring.hook.name(), &program.schema.table(wiring.to).name);
     Err(Failure::Usage(format!(
-        "{by} does not support hook {hook} yet, which fills table {table} ({}): run the program in one process with \
-         `weft eval`",
+        "{by} does not support hook {hook} yet, which fills table {table} ({}): run the program with `weft eval`",
         wiring.place
     )))
 }

@@ -51,9 +51,7 @@ fn both_engines_can_be_chosen() {
     let with = |flags: &[&str]| folder.weft(&[&["eval", "p.nlog", "-i", "t.jsonl"], flags].concat());
     let usual = with(&[]);
     usual.has_status(0);
-    for flags in
-        [&["--engine", "composed"][..], &["--engine", "fused"], &["--workers", "2"], &["--processes", "2"]]
-    {
+    for flags in [&["--engine", "composed"][..], &["--engine", "fused"], &["--workers", "2"]] {
         assert_eq!(with(flags), usual, "{flags:?}");
     }
     with(&["--engine", "other"]).has_status(2);

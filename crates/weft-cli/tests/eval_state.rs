@@ -169,7 +169,7 @@ fn derived_rows_are_saved_by_one_worker_of_the_engine() {
     let folder = Folder::new();
     folder.write("p.nlog", PROGRAM).write("t.jsonl", "");
     let save = ["eval", "p.nlog", "-i", "t.jsonl", "--save-state", "state", "--save-derived"];
-    for way in [&["--workers", "2"][..], &["--engine", "composed"], &["--processes", "2"], &["--reference"]] {
+    for way in [&["--workers", "2"][..], &["--engine", "composed"], &["--reference"]] {
         folder.weft(&[&save[..], way].concat()).has_status(2);
     }
     folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--save-derived"]).has_status(2);

@@ -42,8 +42,7 @@ fn folder() -> Folder {
 /// Runs `weft eval` in every way, which must print the same.
 #[track_caller]
 fn eval(folder: &Folder, arguments: &[&str]) -> Outcome {
-    let ways: Vec<&[&str]> =
-        WAYS.into_iter().chain([&["--engine", "composed"][..], &["--processes", "2"]]).collect();
+    let ways: Vec<&[&str]> = WAYS.into_iter().chain([&["--engine", "composed"][..]]).collect();
     let run = |way: &[&str]| folder.weft(&[&["eval", "p.nlog"], way, arguments].concat());
     let first = run(ways[0]);
     for way in &ways[1..] {

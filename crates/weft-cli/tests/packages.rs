@@ -154,22 +154,6 @@ fn programs_with_the_built_in_rules_run_and_are_explained() {
 }
 
 #[test]
-fn the_processes_of_a_program_all_have_the_built_in_rules() {
-    let folder = folder();
-    folder.write("own.nlog", MTU).write("t.jsonl", "{\"insert\":{\"a\":[[1]]}}\n");
-    let outcome = folder.weft(&[
-        "eval",
-        "builtin/interface/types.nlog",
-        "own.nlog",
-        "-i",
-        "t.jsonl",
-        "--processes",
-        "2",
-    ]);
-    assert_eq!(outcome.has_status(0).stdout, "{\"txn\":1,\"insert\":{\"b\":[[1501]]},\"delete\":{}}\n");
-}
-
-#[test]
 fn built_in_files_are_not_formatted() {
     let folder = folder();
     let outcome = folder.weft(&["fmt", "--check", "builtin", "old"]);

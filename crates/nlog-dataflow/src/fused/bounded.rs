@@ -1,4 +1,4 @@
-//! The bound of the running transaction: how many rows each rule has derived of it, for all workers of this process.
+//! The bound of the running transaction: how many rows each rule has derived of it, for all workers.
 //!
 //! Pipelines count in batches, not rows: a [`Meter`] knows how far its pipeline may go before it has to look again. A worker
 //! that is stopped, or sees that another one is, computes nothing more in this transaction. It still takes part in the rounds

@@ -94,19 +94,6 @@ impl Errors {
         self.forbidden.push(Forbidden { relation, rows, count });
     }
 
-    /// Replaces every symbol in the errors.
-    pub(crate) fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
-        let failures = std::mem::take(&mut self.failures).into_iter();
-        self.failures = failures
-            .map(|((rule, mut failure), diff)| {
-                each(&mut failure);
-                ((rule, failure), diff)
-            })
-            .collect();
-        self.conflicts.iter_mut().flat_map(|conflict| &mut conflict.rows).flatten().for_each(&mut *each);
-        self.forbidden.iter_mut().flat_map(|forbidden| &mut forbidden.rows).flatten().for_each(each);
-    }
-
     /// Adds the errors of another worker.
     pub(crate) fn append(&mut self, other: Errors) {
         for (failure, diff) in other.failures {

@@ -15,8 +15,7 @@
 //!
 //! To re-plan, the engine counts its input tables, including the changes of the transaction, and makes a plan from
 //! these statistics. It switches to the plan as it switches to edited rules (`live`), and keeps every trace that both
-//! plans have. With several threads, it loads all inputs into a second set of workers instead. Processes keep the plan
-//! with which they started.
+//! plans have. With several threads, it loads all inputs into a second set of workers instead.
 //!
 //! All decisions depend on counts and never on time, so a replay that is idle between the same transactions re-plans
 //! at the same ones. Results never depend on the plan.
@@ -35,7 +34,7 @@ use super::engine::State;
 use super::fault::{Fault, inject};
 use super::inputs::{Changes, Inputs};
 use super::pipeline::Work;
-use super::workers::{Changed, Load, Workers};
+use super::workers::{Changed, Load};
 use super::{COLLECT_IDLE, Engine, live, output, start, wanted};
 use crate::symbol::Symbols;
 
@@ -102,17 +101,13 @@ impl Engine {
 
     /// Plans the program with these settings and switches to the new plan. Returns whether the engine switched.
     ///
-    /// Results do not change. The engine keeps its plan if the new one would run identically or cannot be run, and
-    /// always if it shares its work with other processes.
+    /// Results do not change. The engine keeps its plan if the new one would run identically or cannot be run.
     pub fn replan(&mut self, planning: &Settings) -> Result<bool, CommitError> {
         self.guarded(|engine| engine.plan_by(planning))
     }
 
     fn plan_by(&mut self, planning: &Settings) -> Result<bool, CommitError> {
         self.phase = "planning anew";
-        if self.workers.as_ref().is_some_and(Workers::have_own_symbols) {
-            return Ok(false);
-        }
         let program = Arc::clone(self.program());
         let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted(&program, &self.options), planning));
         inject(Fault::Planning);
@@ -243,11 +238,7 @@ impl Engine {
     /// Whether the engine chooses its own plans: the caller gave it neither statistics nor a plan.
     fn plans_by_itself(&self) -> bool {
         let planning = &self.options.planning;
-        self.options.plan_anew_from < usize::MAX
-            && planning.statistics.is_none()
-            && planning.pinned.is_none()
-            // The processes agreed on their plan when they started.
-            && !self.workers.as_ref().is_some_and(Workers::have_own_symbols)
+        self.options.plan_anew_from < usize::MAX && planning.statistics.is_none() && planning.pinned.is_none()
     }
 
     fn replan_by(&mut self, statistics: Statistics) -> Result<bool, CommitError> {

@@ -17,7 +17,6 @@ use super::fault::{Fault, inject};
 use super::inputs::Inputs;
 use super::output::Output;
 use super::raw_delta::RawDelta;
-use super::workers::Workers;
 use super::{Engine, live};
 use crate::dataflow::Options;
 
@@ -43,12 +42,6 @@ pub enum ChangeError {
         /// The number of its rows.
         rows: usize,
     },
-    /// Several processes share the engine's work.
-    #[error(
-        "rules cannot be changed while several processes share the work; start with one process, or restart with \
-        the new program"
-    )]
-    Processes,
     /// The engine is the composed one.
     #[error("the composed engine cannot change its rules while it runs; use the fused engine, or restart")]
     Composed,
@@ -75,9 +68,6 @@ impl Engine {
     /// Several threads first load all rows into one worker. They share the work again after idle time.
     pub fn propose(&mut self, program: Arc<Program>, options: &Options) -> Result<Proposal<'_>, ChangeError> {
         self.is_sound()?;
-        if self.workers.as_ref().is_some_and(Workers::have_own_symbols) {
-            return Err(ChangeError::Processes);
-        }
         self.check_inputs(&program.schema)?;
         let (former, outputs) = self.guarded(|engine| {
             engine.work_alone()?;

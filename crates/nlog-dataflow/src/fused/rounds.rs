@@ -15,7 +15,7 @@ use super::pipeline::{Context, Parcel};
 use super::placement::{Move, Place, Placement, owner};
 use super::rule::PipelineAt;
 use super::trace::View;
-use crate::symbol::{Symbol, Symbols};
+use crate::symbol::Symbols;
 use nlog_plan::query::RelationId;
 use serde::{Deserialize, Serialize};
 
@@ -37,20 +37,6 @@ enum Block {
     Ends { rule: usize, rows: Delta },
     /// Rows for an index.
     Index { index: usize, rows: Delta },
-}
-
-impl Packet {
-    /// Replaces every symbol in the packet.
-    pub(crate) fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
-        for block in &mut self.blocks {
-            match block {
-                Block::Bindings { parcel, .. } => parcel.symbols_mut().for_each(&mut *each),
-                Block::Ends { rows, .. } | Block::Index { rows, .. } => {
-                    rows.symbols_mut(0).for_each(&mut *each);
-                }
-            }
-        }
-    }
 }
 
 /// Another worker was lost.

@@ -21,7 +21,6 @@ use super::inputs::Inputs;
 use super::relation::SavedRelation;
 use super::{Engine, wanted};
 use crate::checked_bytes::{Broken, In, Out};
-use crate::processes::handshake::digest_of_plan;
 use crate::symbol::{SavedSymbols, Symbols, digest};
 
 /// The first number. Machines with another order of bytes read another one.
@@ -186,9 +185,9 @@ impl Engine {
 /// A digest of all that decides which rows are derived. A plan names functions; what they compute is in the program.
 fn digest_of(plan: &Plan) -> u64 {
     let program = &plan.program;
+    let steps = digest(format!("{:?}\n{:?}\n{:?}", plan.relations, plan.indexes, plan.rules).as_bytes());
     let rules: Vec<u64> = program.rules.iter().map(|rule| rule.fingerprint).collect();
-    let texts = format!("{:?}\n{rules:?}\n{:?}", digest_of_plan(plan), program.functions);
-    digest(texts.as_bytes())
+    digest(format!("{steps:?}\n{rules:?}\n{:?}", program.functions).as_bytes())
 }
 
 /// Reads the symbols and the rows of the inputs.

@@ -115,7 +115,7 @@ pub(crate) fn start(
             let mut state = part(&plan, &symbols, attribute, me, peers);
             let mut caller = Caller { carrier, orders: to_do, answers: answer };
             // An error means that a worker was lost, which worker 0 notices too.
-            let _ = serve(&mut state, &mut caller, |_| {});
+            let _ = serve(&mut state, &mut caller);
         };
         let thread = std::thread::Builder::new().name(format!("weft worker {me}"));
         // A panic ends the worker. The others notice that its channels close.
@@ -165,10 +165,6 @@ impl Others for Helpers {
 
     fn answers(&mut self) -> Result<Vec<Answer>, Lost> {
         self.answers.iter().map(receive).collect()
-    }
-
-    fn have_own_symbols(&self) -> bool {
-        false
     }
 
     fn stop(&mut self) -> String {

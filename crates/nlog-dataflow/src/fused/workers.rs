@@ -1,4 +1,4 @@
-//! The protocol between worker 0 and the other workers, which are threads or processes.
+//! The protocol between worker 0 and the other workers.
 //!
 //! Worker 0 runs in the caller's thread. Each of the others holds its part of the state and waits for orders. Between
 //! transactions they use no CPU time.
@@ -23,8 +23,8 @@ use crate::symbol::{Marks, Symbols};
 /// An order to a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Run changes of inputs through the rules. The flag tells whether to derive the facts as well. Only workers of this process
-    /// see the bound.
+    /// Run changes of inputs through the rules. The flag tells whether to derive the facts as well. The bound
+    /// is that of the transaction.
     Run(Arc<Vec<(RelationId, Delta)>>, bool, #[serde(skip)] Option<Arc<Running>>),
     /// End the transaction: publish or drop its changes.
     End(bool),
@@ -91,9 +91,6 @@ pub(crate) trait Others: Carrier {
     /// Waits for one answer from each, in order.
     fn answers(&mut self) -> Result<Vec<Answer>, Lost>;
 
-    /// Whether the workers have their own symbols and collect them themselves.
-    fn have_own_symbols(&self) -> bool;
-
     /// Ends all workers, and returns the cause if one was lost.
     fn stop(&mut self) -> String;
 }
@@ -114,10 +111,6 @@ pub(crate) struct Workers {
 impl Workers {
     pub(crate) fn new(others: Box<dyn Others>) -> Self {
         Workers { others }
-    }
-
-    pub(crate) fn have_own_symbols(&self) -> bool {
-        self.others.have_own_symbols()
     }
 
     /// Runs changes on all workers. Returns the changes of relations, and the errors.
@@ -187,11 +180,8 @@ impl Workers {
         Ok(all)
     }
 
-    /// Marks the symbols used by the other workers, if they share the table.
+    /// Marks the symbols used by the other workers.
     pub(crate) fn mark(&mut self, marks: &mut Marks) -> Result<(), Lost> {
-        if self.have_own_symbols() {
-            return Ok(());
-        }
         self.others.tell(&Order::Mark)?;
         for answer in self.others.answers()? {
             let Answer::Marks(theirs) = answer else { return Err(Lost) };
@@ -234,12 +224,8 @@ fn run(
     state.begin_rounds(changes, facts).run(state, carrier)
 }
 
-/// Executes the orders of worker 0 until they end. `between` is called after each transaction.
-pub(crate) fn serve(
-    state: &mut State,
-    superior: &mut impl Superior,
-    mut between: impl FnMut(&mut State),
-) -> Result<(), Lost> {
+/// Executes the orders of worker 0 until they end.
+pub(crate) fn serve(state: &mut State, superior: &mut impl Superior) -> Result<(), Lost> {
     while let Some(order) = superior.order()? {
         let answer = match order {
             Order::Run(changes, facts, running) => {
@@ -252,7 +238,6 @@ pub(crate) fn serve(
             Order::End(accepted) => {
                 inject(Fault::WorkerEnding);
                 state.end(accepted);
-                between(state);
                 continue;
             }
             Order::Merge => {
@@ -315,7 +300,7 @@ mod tests {
         };
         let recent = |orders: Vec<Order>| {
             let mut state = part(&plan, &Arc::new(Symbols::new()), false, 1, 2);
-            serve(&mut state, &mut Scripted(orders), |_| {}).expect("nobody is lost");
+            serve(&mut state, &mut Scripted(orders)).expect("nobody is lost");
             state.indexes.iter().map(|index| index.trace.recent()).sum::<usize>()
         };
         let transactions: Vec<Order> = (1..4).flat_map(run).collect();

@@ -2,7 +2,6 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod generate;
-pub(crate) mod process;
 pub(crate) mod setup;
 pub(crate) mod statistics;
 

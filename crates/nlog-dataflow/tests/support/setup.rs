@@ -1,4 +1,4 @@
-//! Setups: the engine that runs a program, the processes that share the work, and the source of the plan.
+//! Setups: the engine that runs a program, and the source of the plan.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -10,20 +10,16 @@ use nlog_data::{
     Bound, Cancel, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, Most,
     Progress, Role, Row, Schema, TableId, Transaction, TransactionError, state,
 };
-use nlog_dataflow::processes::Meeting;
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_plan::Settings;
 
 use super::Random;
-use super::process::{Process, SECRET};
 
 /// The way to run a program. Results never depend on it.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) engine: Kind,
     pub(crate) workers: usize,
-    /// If several processes share the work, their number, and the program's text to give them.
-    pub(crate) processes: Option<(usize, String)>,
     /// A name for the plan, and the settings that produce it.
     pub(crate) planned: &'static str,
     pub(crate) planning: Settings,
@@ -49,7 +45,6 @@ impl Setup {
         Setup {
             engine,
             workers,
-            processes: None,
             planned: "",
             planning: Settings::default(),
             plans_anew: false,
@@ -64,8 +59,7 @@ impl Setup {
 
     /// The name of the setup in messages.
     pub(crate) fn name(&self) -> String {
-        let Setup { engine, workers, processes, planned, replans, columns, program, .. } = self;
-        let shared = processes.as_ref().map(|(count, _)| format!(" {count} processes,")).unwrap_or_default();
+        let Setup { engine, workers, planned, replans, columns, program, .. } = self;
         let replans = if replans.is_empty() { "" } else { ", replanned at random" };
         let reloads = match (self.reloads, self.restores) {
             (true, _) => ", reloaded",
@@ -78,7 +72,7 @@ impl Setup {
             _ => "",
         };
         let written = if program.is_some() { ", in another order" } else { "" };
-        format!("{engine:?}, {workers} workers,{shared} {planned}{reloads}{replans}{columns}{written}")
+        format!("{engine:?}, {workers} workers, {planned}{reloads}{replans}{columns}{written}")
     }
 
     /// Starts an engine with this setup.
@@ -97,8 +91,7 @@ impl Setup {
                 Turns(Replanned { engine, plannings: self.replans.clone(), random: Random::new(1) });
             return if self.columns { Box::new(ByColumns(Box::new(replanned))) } else { Box::new(replanned) };
         }
-        let processes = self.processes.clone();
-        let start = move || begin(&program, &options, processes.as_ref());
+        let start = move || -> Box<dyn Evaluator> { Box::new(start(Arc::clone(&program), options.clone())) };
         let engine: Box<dyn Evaluator> = if self.reloads || self.restores {
             Box::new(Turns(Reloaded::new(Box::new(start), self.restores)))
         } else {
@@ -109,63 +102,9 @@ impl Setup {
     }
 }
 
-/// Starts an engine, and the processes that share its work.
-fn begin(
-    program: &Arc<Program>,
-    options: &Options,
-    processes: Option<&(usize, String)>,
-) -> Box<dyn Evaluator> {
-    match processes {
-        None => Box::new(start(Arc::clone(program), options.clone())),
-        Some((count, text)) => Box::new(Shared::new(Arc::clone(program), options.clone(), *count, text)),
-    }
-}
-
 /// Starts an engine, and panics if that fails.
 pub(crate) fn start(program: Arc<Program>, options: Options) -> Dataflow {
     Dataflow::new(program, options).expect("it starts")
-}
-
-/// An engine, and the processes that share its work.
-pub(crate) struct Shared {
-    /// Dropped first: the others serve until it is.
-    pub(crate) engine: Dataflow,
-    pub(crate) others: Vec<Process>,
-}
-
-impl Shared {
-    pub(crate) fn new(program: Arc<Program>, options: Options, processes: usize, text: &str) -> Self {
-        let meeting = Meeting::new("127.0.0.1:0", SECRET, processes).expect("a port is free");
-        let others = (1..processes).map(|_| Process::start(text, meeting.address())).collect();
-        let engine = Dataflow::across(program, options, meeting).expect("the others come");
-        Shared { engine, others }
-    }
-}
-
-impl Evaluator for Shared {
-    fn schema(&self) -> &Schema {
-        self.engine.schema()
-    }
-
-    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
-        self.engine.check(transaction)
-    }
-
-    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        self.engine.commit(transaction)
-    }
-
-    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
-        self.engine.contents(table)
-    }
-
-    fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
-        self.engine.commit_columns(transaction)
-    }
-
-    fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
-        self.engine.contents_columns(table)
-    }
 }
 
 /// An engine on which an action runs before each transaction.

@@ -91,7 +91,7 @@ impl From<ChangeError> for Unchanged {
     fn from(error: ChangeError) -> Self {
         match error {
             ChangeError::Commit(error) => error.into(),
-            error @ (ChangeError::Input { .. } | ChangeError::Processes | ChangeError::Composed) => {
+            error @ (ChangeError::Input { .. } | ChangeError::Composed) => {
                 Unchanged::Rules(error.to_string())
             }
         }
