@@ -6,7 +6,7 @@
 //! In reading order: [`types`] with [`constrained`], [`value`] (values, their order and text) with
 //! [`interface_address`], [`literal`] (values as nlog text),
 //! [`schema`] (tables), [`function`] (the one table of functions and operators), [`transaction`] (transactions and
-//! their results), [`merge`] (several transactions as one), [`columns`] (large transactions, by columns), [`json`]
+//! their results), [`columns`] (large transactions, by columns), [`json`]
 //! (transactions and deltas as JSON Lines), [`encoding`] (texts from outside), [`quotation`] (data in messages),
 //! [`bound`] (bounds on the work of a transaction), [`inputs`] (the contents of input tables, and the checks of transactions against them), [`state`] (these contents
 //! as a file).
@@ -43,7 +43,6 @@ pub mod inputs;
 pub mod interface_address;
 pub mod json;
 pub mod literal;
-pub mod merge;
 pub mod object;
 pub mod quotation;
 pub mod schema;
@@ -58,7 +57,6 @@ pub use constrained::{Condition, Constrained, Constraint, Meaning};
 pub use function::{Failure, FailureCode, Function, Results, Tuples};
 pub use inputs::{Changes, Inputs};
 pub use interface_address::{InterfaceAddress, InterfaceAddressError};
-pub use merge::CommittedBatch;
 pub use object::{FieldPath, ObjectField, ObjectKind, Unique};
 pub use schema::{Column, Role, Schema, Table, TableId};
 pub use transaction::{

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{Read, Take, Write};
 
-use crate::merge;
 use crate::quotation::{grouped, quote_row, quote_text};
 use crate::{
-    Bound, ColumnTransaction, Columns, CommittedBatch, CommittedColumns, Failure, FailureCode, Role, Schema,
-    Stopped, TableId, Value,
+    Bound, ColumnTransaction, Columns, CommittedColumns, Failure, FailureCode, Role, Schema, Stopped,
+    TableId, Value,
 };
 
 /// One tuple: a value for each column.
@@ -364,18 +363,6 @@ pub trait Evaluator {
         CommittedColumns::from_rows(committed).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
-    /// Runs transactions in order, each accepted or refused as by [`Evaluator::commit`], and reports the combined
-    /// effect of the accepted ones. If attribution was requested, a row that was removed and added again counts as
-    /// [reattributed](TableDelta::reattributed), because its earlier rule is not known.
-    ///
-    /// The default runs them one by one. An evaluator may use a faster way with the same result: the fused engine
-    /// applies each transaction to the input tables in turn. It then runs the rules once for several transactions, if
-    /// it knows beforehand that accepting all of them together means accepting each of them. After an error the
-    /// evaluator must not be used again.
-    fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
-        merge::one_by_one(self, transactions)
-    }
-
     /// Like [`Evaluator::contents`], by columns in the [ascending form](Columns::into_ascending).
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
         let rows = Columns::from_rows(&self.contents(table)?);
@@ -398,8 +385,8 @@ pub trait Evaluator {
         Ok(found)
     }
 
-    /// Bounds the next transaction that is committed by itself, and no other: none that is undone or merged with others. An evaluator that is asked for small
-    /// transactions alone may ignore it, as the default does.
+    /// Bounds the next transaction that is committed, and no other; a transaction that is undone has no bound. An evaluator that
+    /// is asked for small transactions alone may ignore it, as the default does.
     fn bound(&mut self, _bound: Bound) {}
 
     /// Does maintenance that makes later transactions cheaper, to be called while no transaction waits. Does not
@@ -511,10 +498,6 @@ impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
         (**self).commit_columns(transaction)
-    }
-
-    fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
-        (**self).commit_merged(transactions)
     }
 
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {

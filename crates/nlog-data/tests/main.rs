@@ -7,7 +7,6 @@ mod inputs;
 mod json;
 mod json_columns;
 mod memory;
-mod merge;
 mod open_vswitch;
 mod reference;
 mod state;

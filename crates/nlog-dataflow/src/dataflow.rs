@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns, Evaluator,
-    Row, Schema, Scrubbed, TableId, Tables, Transaction, TransactionError, Value,
+    Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, Row, Schema,
+    Scrubbed, TableId, Tables, Transaction, TransactionError, Value,
 };
 use nlog_plan::Settings;
 use nlog_plan::query::Plan;
@@ -177,10 +177,6 @@ impl Evaluator for Dataflow {
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
         self.evaluator().commit_columns(transaction)
-    }
-
-    fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
-        self.evaluator().commit_merged(transactions)
     }
 
     fn bound(&mut self, bound: Bound) {

@@ -14,7 +14,7 @@
 //!   `keys` (the sort keys of a batch), `replaced` (rows that run together) and `pipeline_end`; `groups` (aggregates), `relation` (from rows to sets), `rule`,
 //!   `bounded` (how far a transaction may go), `watch` and `watched` (sets that need no counts so far), `errors`, `fault` (failures that tests inject).
 //! - Transactions: `engine` (one transaction), `reading` (rows of relations), `inputs` (checks of transactions),
-//!   `merged` (several transactions in one pass), `output` and `raw_delta` (from symbols to values), `profile`,
+//!   `output` and `raw_delta` (from symbols to values), `profile`,
 //!   `planning` (re-planning for the rows present), `saved` (an engine as bytes, and back), `scrub` (what is stored, compared with the inputs).
 //! - Edits of rules: `edit` (the transaction), `live` (moving state from one program to the next), `proposal` (the
 //!   interface).
@@ -34,7 +34,6 @@ mod index;
 pub(crate) mod inputs;
 mod keys;
 mod live;
-mod merged;
 pub(crate) mod output;
 mod pipeline;
 mod pipeline_end;
@@ -66,9 +65,9 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns,
-    Delta as ValueDelta, Evaluator, Role, Row as ValueRow, RuleId, Schema, Scrubbed, TableId, Transaction,
-    TransactionError, Value,
+    Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Delta as ValueDelta,
+    Evaluator, Role, Row as ValueRow, RuleId, Schema, Scrubbed, TableId, Transaction, TransactionError,
+    Value,
 };
 use nlog_plan::query::{Plan, RelationId};
 
@@ -81,7 +80,6 @@ use engine::State;
 use errors::Refusal;
 use fault::{Fault, inject};
 use inputs::{Changes, Inputs};
-use merged::Reaches;
 use output::Output;
 use planning::Planning;
 use rounds::Lost;
@@ -126,8 +124,6 @@ pub struct Engine {
     sweeps: u64,
     /// The progress of the comparison of what is stored with the inputs.
     scrub: Scrub,
-    /// The possible effects of changes under a plan. Computed when transactions are first merged.
-    reaches: Option<Reaches>,
     /// The bound of the next transaction.
     bound: Option<Bound>,
     /// The work in progress, which the error names if it panics.
@@ -157,7 +153,6 @@ impl Engine {
             transactions: 0,
             sweeps: 0,
             scrub: Scrub::default(),
-            reaches: None,
             bound: None,
             phase: "starting",
             broken: None,
@@ -554,16 +549,11 @@ impl Evaluator for Engine {
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
         self.guarded_transaction(|engine| {
-            engine.plan_for(std::slice::from_ref(transaction))?;
+            engine.plan_for(transaction)?;
             let changes = engine.inputs.apply(transaction, &engine.state.symbols);
             engine.gone |= changes.is_err();
             engine.commit_changes(changes?)
         })
-    }
-
-    fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
-        self.bound = None;
-        self.guarded(|engine| engine.commit_together(transactions))
     }
 
     fn contents(&mut self, table: TableId) -> Result<Vec<ValueRow>, CommitError> {

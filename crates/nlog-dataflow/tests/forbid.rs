@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::support::setup::Setup;
 use crate::support::{Runs, compile, transaction};
 use nlog::Program;
-use nlog_data::{CommitError, ErrorCode, Evaluator, Tables, Transaction};
+use nlog_data::{CommitError, ErrorCode, Evaluator, Tables};
 use nlog_dataflow::fused::{ChangeError, Engine};
 use nlog_dataflow::{Kind, Options};
 
@@ -236,22 +236,6 @@ fn a_table_whose_rows_leave_with_the_edit_that_forbids_them_is_empty() {
     assert_eq!(proposed(&mut engine, next, true), Ok(1));
     let table = compile(next).schema.find("f").expect("declared");
     assert!(engine.contents(table).expect("it is asked for").is_empty());
-}
-
-#[test]
-fn transactions_that_would_be_refused_alone_are_refused_in_a_batch() {
-    let program = compile(OWNERS);
-    let lines = [
-        r#"{"insert": {"owner": [["p", "a"]]}}"#,
-        r#"{"insert": {"owner": [["p", "b"]]}}"#,
-        r#"{"delete": {"owner": [["p", "a"]]}}"#,
-        r#"{"insert": {"owner": [["p", "b"]]}}"#,
-    ];
-    let batch: Vec<Transaction> = lines.iter().map(|line| transaction(&program, line)).collect();
-    let mut engine = engine(&program);
-    let refused = engine.commit_merged(&batch).expect("the engine works").refused;
-    assert_eq!(refused.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [1]);
-    assert_eq!(engine.contents(program.schema.find("owner").expect("declared")).expect("asked for").len(), 1);
 }
 
 /// A forbidding table costs what the transaction touches.

@@ -11,7 +11,6 @@ mod forbid;
 mod large;
 mod life;
 mod live;
-mod merged;
 mod operator;
 mod order;
 mod random;

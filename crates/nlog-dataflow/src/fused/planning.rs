@@ -20,12 +20,11 @@
 //! All decisions depend on counts and never on time, so a replay that is idle between the same transactions re-plans
 //! at the same ones. Results never depend on the plan.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog_data::{ColumnTransaction, Columns, CommitError, Role, Row, Schema, TableId, Transaction};
+use nlog_data::{ColumnTransaction, Columns, CommitError, Role, Schema, TableId, Transaction};
 use nlog_plan::query::{Pipeline as PipelinePlan, Plan, RelationId, RulePlan, Step};
 use nlog_plan::{Counter, Settings, Statistics, TableStatistics};
 
@@ -274,24 +273,14 @@ impl Engine {
         self.replan_by(statistics).map(drop)
     }
 
-    /// Calls [`Engine::plan_before`] for transactions given as rows.
-    pub(super) fn plan_for(&mut self, transactions: &[Transaction]) -> Result<(), CommitError> {
-        let all = || transactions.iter().flat_map(|transaction| &transaction.insert);
-        let rows = all().map(|(_, rows)| rows.len()).sum();
+    /// Calls [`Engine::plan_before`] for a transaction given as rows.
+    pub(super) fn plan_for(&mut self, transaction: &Transaction) -> Result<(), CommitError> {
+        let rows = transaction.insert.values().map(Vec::len).sum();
         self.plan_before(rows, |counter, schema| {
-            let mut parts: BTreeMap<TableId, Vec<&[Row]>> = BTreeMap::new();
-            for (table, rows) in all().filter(|(table, _)| schema.get(**table).is_some()) {
-                parts.entry(*table).or_default().push(rows);
-            }
-            let counted = parts.into_iter().filter_map(|(table, parts)| {
-                let columns = match parts[..] {
-                    [rows] => Columns::from_rows(rows),
-                    _ => Columns::from_rows(&parts.concat()),
-                };
-                // Ignore rows that do not fit their table; the commit refuses them.
-                Some((table, counter.count(table, &columns.ok()?)))
-            });
-            counted.collect()
+            let fit = transaction.insert.iter().filter(|(table, _)| schema.get(**table).is_some());
+            // Ignore rows that do not fit their table; the commit refuses them.
+            let columns = fit.filter_map(|(table, rows)| Some((*table, Columns::from_rows(rows).ok()?)));
+            columns.map(|(table, columns)| (table, counter.count(table, &columns))).collect()
         })
     }
 
