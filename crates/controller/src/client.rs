@@ -247,9 +247,7 @@ impl Client {
         while let Some(message) =
             within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
         {
-            // Older controllers do not report states.
-            let states = message.states.into_iter().chain(std::iter::repeat_with(Default::default));
-            objects.extend(message.objects.into_iter().zip(states));
+            objects.extend(message.objects.into_iter().zip(message.states));
         }
         Ok(objects)
     }
@@ -367,12 +365,8 @@ impl Client {
     pub async fn flow_counts(&mut self, kind: &str, id: &str) -> Result<FlowCounts, ClientError> {
         let request = pb::CountFlowsRequest { kind: kind.to_owned(), id: id.to_owned() };
         let mut found = FlowCounts::default();
-        let mut messages = match within(ANSWER_MAX, self.inner.count_flows(request)).await {
-            Ok(stream) => stream.into_inner(),
-            // An older controller counts nothing.
-            Err(status) if status.code() == Code::Unimplemented => return Ok(found),
-            Err(status) => return Err(self.failed(status)),
-        };
+        let stream = within(ANSWER_MAX, self.inner.count_flows(request)).await;
+        let mut messages = stream.map_err(|status| self.failed(status))?.into_inner();
         while let Some(message) =
             within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
         {

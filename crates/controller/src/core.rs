@@ -284,7 +284,6 @@ impl Core {
                 insert,
                 delete,
                 objects: ObjectChanges::default(),
-                labels: Vec::new(),
                 reports: None,
                 filled: None,
                 memory,
@@ -608,7 +607,7 @@ impl Core {
         let Rows { insert, delete } = self.rules.named(transaction);
         let (txn, at) = (self.last_txn, rfc3339(now));
         let Origin { by, peer } = origin;
-        let (objects, labels, reports, filled) = (ObjectChanges::default(), Vec::new(), None, None);
+        let (objects, reports, filled) = (ObjectChanges::default(), None, None);
         let memory = std::mem::take(&mut self.unrecorded);
         let (announcements, observation) = (AnnouncementChanges::default(), false);
         Record {
@@ -619,7 +618,6 @@ impl Core {
             insert,
             delete,
             objects,
-            labels,
             reports,
             filled,
             memory,

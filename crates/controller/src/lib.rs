@@ -52,7 +52,6 @@ mod explain;
 pub mod fleet;
 mod flood_drops;
 mod flow_counts;
-mod former_labels;
 mod homes;
 mod input_rows;
 pub mod journal;

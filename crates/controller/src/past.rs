@@ -3,7 +3,7 @@
 //! The line decides. A line that a controller wrote is sealed and follows the one before it (`journal::Chain`): the rules of that
 //! controller accepted it, so its rows are added up, as a controller adds up its journal when it starts. Hooks get the memory that the records
 //! tell, and fill their tables from the rows of the last record. A line that is anything else is a transaction that rules may
-//! refuse: one that somebody wrote or changed, one of a version without seals, one that contradicts the records before it. Then there is no [`Past`], and
+//! refuse: one that somebody wrote or changed, one that contradicts the records before it. Then there is no [`Past`], and
 //! each transaction has to run through all rules.
 
 use std::io::BufRead;

@@ -1,7 +1,7 @@
 //! One accepted transaction, as a line of the journal.
 //!
 //! A line has the form that `weft eval` reads: `txn`, `insert` and `delete`, and as the transaction's origin `at`,
-//! `by`, `objects`, `labels`, `reports`, `filled`, `memory` and `announcements`. The rows replay the rules; the other members have the information that
+//! `by`, `objects`, `reports`, `filled`, `memory` and `announcements`. The rows replay the rules; the other members have the information that
 //! rows lack, so that a controller with other rules can start from the same journal. Unknown members are refused,
 //! because their effect is unknown. The journal appends the members of its [seal](crate::journal).
 
@@ -43,9 +43,6 @@ pub struct Record<R = Vec<Json>, O = ObjectText> {
     /// Created, changed and deleted objects.
     #[serde(default, skip_serializing_if = "ObjectChanges::is_empty")]
     pub objects: ObjectChanges<O>,
-    /// Labels that an earlier version allocated outside the rules, in the order of allocation.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub labels: Vec<LabelRecord>,
     /// The complete report of a switch, if the rules lack a table for its rows in `insert` and `delete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reports: Option<RowChanges<R>>,
@@ -195,10 +192,6 @@ impl<O> Default for ObjectChanges<O> {
         ObjectChanges { put: Vec::new(), delete: Vec::new() }
     }
 }
-
-/// A label of an object: the object's kind and id, and the label.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LabelRecord(pub String, pub String, pub u32);
 
 impl<O> ObjectChanges<O> {
     /// Whether no object changes.

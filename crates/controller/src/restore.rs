@@ -12,7 +12,6 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::core::{Refusal, RestoreError};
-use crate::former_labels::{self, FormerLabels};
 use crate::record::{JsonRows, ObjectText, Record, RowChanges};
 use crate::reports::{CONNECTION, Reports};
 use crate::rules::Rules;
@@ -35,7 +34,6 @@ struct Name {
 #[derive(Debug)]
 pub struct History {
     objects: BTreeMap<(String, String), ObjectText>,
-    labels: FormerLabels,
     reports: Reports,
     rows: RowTexts,
     hooks: Recorded,
@@ -65,7 +63,6 @@ impl History {
     pub fn new(rules: &Rules) -> Self {
         History {
             objects: BTreeMap::new(),
-            labels: FormerLabels::new(rules.program()),
             reports: Reports::default(),
             rows: RowTexts::new(),
             hooks: Recorded::new(rules.program()),
@@ -89,7 +86,6 @@ impl History {
             let Name { kind, id } = name.map_err(|_| fault(format!("no object: {}", object.text())))?;
             self.objects.insert((kind, id), object.clone());
         }
-        self.labels.follow(&mut self.hooks, record).map_err(fault)?;
         follow_hooks(&mut self.hooks, &record.memory, record.filled.as_ref()).map_err(fault)?;
         self.announcing.retain(|name| !record.announcements.ended.contains(name));
         self.announcing.extend(record.announcements.begun.iter().cloned());
@@ -99,7 +95,7 @@ impl History {
 
     /// The state after all records.
     pub(crate) fn finish(self, kinds: &Kinds) -> Result<Restored, RestoreError> {
-        let History { objects, reports, rows, hooks, announcing, last_txn, .. } = self;
+        let History { objects, reports, rows, hooks, announcing, last_txn } = self;
         let memories = hooks.memories();
         let objects = store(&objects, kinds)?;
         Ok(Restored { objects, reports, rows: JournalRows(rows), memories, announcing, last_txn })
@@ -155,10 +151,9 @@ pub(crate) fn follow_hooks(
 }
 
 fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
-    let current = |(table, _): &(&Arc<str>, &Vec<Vec<Json>>)| !former_labels::TABLES.contains(&&***table);
     // The records of the earlier rows may be missing.
     let is_observed = |table: &str| table == CONNECTION;
-    for (table, list) in record.delete.iter().filter(current) {
+    for (table, list) in &record.delete {
         let there = rows.entry(table.to_string()).or_default();
         for row in list {
             let text = text(row);
@@ -167,7 +162,7 @@ fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
             }
         }
     }
-    for (table, list) in record.insert.iter().filter(current) {
+    for (table, list) in &record.insert {
         let there = rows.entry(table.to_string()).or_default();
         for row in list {
             if !there.insert(text(row)) && !is_observed(table) {

@@ -6,7 +6,7 @@ use crate::support::*;
 use controller::core::{
     AppliedTransaction, Core, CoreError, History, Problem, ProblemChanges, Refusal, RestoreError,
 };
-use controller::record::{LabelRecord, Record};
+use controller::record::Record;
 use network::ObjectKey;
 use nlog_data::{ErrorCode, json};
 use proptest::prelude::*;
@@ -365,59 +365,6 @@ fn records_that_do_not_add_up_are_errors() {
         assert!(matches!(error, RestoreError::Record { line: 2, .. }), "{error}");
         assert!(error.to_string().contains(wanted), "{error}");
     }
-}
-
-/// A record as versions wrote it that allocated labels outside the rules.
-fn former(record: &Record, labels: &[(&str, &str, u32)]) -> Record {
-    let mut record = record.clone();
-    let row = |(_, id, label): &(&str, &str, u32)| vec![json!(id), json!(label)];
-    let nodes = labels.iter().filter(|label| label.0 == "transport_node").map(row).collect();
-    record.insert.insert("node_label".into(), nodes);
-    let label =
-        |(name, id, label): &(&str, &str, u32)| LabelRecord((*name).to_owned(), (*id).to_owned(), *label);
-    (record.filled, record.labels) = (None, labels.iter().map(label).collect());
-    record
-}
-
-/// The labels of a former journal stay, and released ones come again last. Objects that had none get them once.
-#[test]
-fn labels_of_a_former_journal_stay() {
-    let rules = rules(RULES);
-    let (mut core, _) = core(&rules, &[]);
-    let labels = [
-        ("switch", "red", 1),
-        ("switch", "blue", 2),
-        ("switch_port", "blue-1", 0x105),
-        ("switch_port", "blue-2", 0x101),
-        ("switch_port", "red-1", 0x102),
-        ("switch/all", "blue", 0x103),
-        ("switch/all/relay", "blue", 0x104),
-        ("transport_node", "hv1", 2),
-    ];
-    let mut records = vec![former(&apply(&mut core, NETWORK).journalled(), &labels)];
-    let delete = core.delete(&[key("switch_port", "blue-2")], "test", now()).unwrap().transaction.unwrap();
-    records.push(former(&delete.journalled(), &[]));
-    let (mut restored, correction) = crate::support::core(&rules, &records);
-    let correction = correction.expect("blue and red lack labels of their groups, and hv2 its own");
-    assert!(correction.insert.is_empty() && correction.delete.is_empty(), "{correction:?}");
-    assert_eq!(correction.memory["datapath_label"]["given"], json!([["blue", 2], ["red", 1]]));
-    assert_eq!(correction.memory["node_label"]["given"], json!([["hv1", 2], ["hv2", 3]]));
-    let tunnels = &correction.memory["tunnel_label"];
-    assert_eq!(tunnels["given"].as_array().map(Vec::len), Some(2 + 8));
-    assert_eq!(tunnels["given"][0], json!(["port", "blue-1", 0x105]));
-    assert_eq!(tunnels["released"], json!([[0x101]]));
-    assert!(shown(&restored.desired("hv1")).contains(&"1 100 reg1=0x105 set_field:0x2->reg0".to_owned()));
-    records.push(correction);
-    let (again, none) = crate::support::core(&rules, &records);
-    assert_eq!((none, state(&again)), (None, state(&restored)));
-    // 0x106 to 0x10b went to the groups.
-    let record = apply(&mut restored, "{kind: switch_port, id: new, switch: blue}").journalled();
-    assert_eq!(filled(&record, "tunnel_label"), [[json!("port"), json!("new"), json!(0x10c)]]);
-
-    let impossible =
-        former(&records[0], &[("switch_port", "blue-1", 0x101), ("switch_port", "blue-2", 0x101)]);
-    let error = History::new(&rules).add(&impossible).unwrap_err().to_string();
-    assert!(error.contains("[\"port\",\"blue-2\"] gets number 257, which is in use"), "{error}");
 }
 
 #[test]

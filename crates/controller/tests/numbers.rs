@@ -184,7 +184,7 @@ proptest! {
                     let txn = core.last_txn() + 1;
                     let mut snapshot = records[0].clone();
                     (snapshot.insert, snapshot.objects) = Default::default();
-                    (snapshot.txn, snapshot.memory, snapshot.labels) = (txn, memory, Vec::new());
+                    (snapshot.txn, snapshot.memory) = (txn, memory);
                     records.push(snapshot);
                     core = restored(&rules, 1, &records).0;
                 }

@@ -311,8 +311,7 @@ impl Get {
             text = format!("{shown}\n");
         } else {
             text += &format!("controller {}, last transaction {}\n", status.version, status.last_txn);
-            // An older controller does not say.
-            if !status.rules.is_empty() && status.rules != [builtin::NAME] {
+            if status.rules != [builtin::NAME] {
                 text += &format!("rules: {}\n", status.rules.join(", "));
             }
             text += &status.engine.as_ref().and_then(engine_line).unwrap_or_default();

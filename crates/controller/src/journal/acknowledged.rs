@@ -46,7 +46,7 @@ struct Text {
 /// The contents of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
-    /// The file does not exist: the folder is new, or an earlier version wrote it.
+    /// The file does not exist: the folder is new, or somebody removed it, as errors advise.
     Nothing,
     /// The file is damaged.
     Damaged,

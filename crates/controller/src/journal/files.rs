@@ -68,7 +68,7 @@ pub(super) fn is_there(path: &Path) -> Result<bool, JournalError> {
     Err(JournalError::NotAFile { path: path.to_owned(), what })
 }
 
-/// Removes the permissions of other users, which an earlier version and a wide umask may have left on a file.
+/// Removes the permissions of other users, which a copy from a backup may have.
 pub(super) fn close_to_others(path: &Path, file: &File) -> Result<(), JournalError> {
     let mode = file.metadata().map_err(io_error(path, "cannot look at it"))?.mode() & 0o7777;
     if mode & OTHERS == 0 {

@@ -11,7 +11,7 @@ use tracing::{error, warn};
 
 use super::acknowledged::{self, Acknowledged, Known, Position};
 use super::files::{self, Lock};
-use super::seal::{Seal, checksum};
+use super::seal::Seal;
 use super::{FILE, Journal, JournalError, PutAside, identity, io_error};
 use crate::record::Record;
 
@@ -34,8 +34,6 @@ pub struct Records {
     lines: u64,
     /// The end of the records read.
     end: Position,
-    /// Whether a record had a seal. All records after it must have one too.
-    sealed: bool,
     known: Option<Position>,
     tail: Tail,
     done: bool,
@@ -190,7 +188,6 @@ impl Records {
             text: Vec::new(),
             lines: 0,
             end: Position::default(),
-            sealed: false,
             known,
             tail: Tail::Nothing,
             done: false,
@@ -229,58 +226,41 @@ impl Records {
         {
             (read, len) = (Ok(record), line.len());
         }
-        let (record, group, sum) = match read {
+        let (record, seal) = match read {
             Ok(read) => read,
             Err(why) => return self.damage(fed, why).map(|()| None),
         };
         if !fed {
             self.tail = Tail::NoFeed;
         }
-        self.sealed |= group.is_some();
         let (txn, bytes) = (record.txn, self.end.bytes + len as u64 + 1);
         if txn == 1 {
-            self.identity = Some(identity(&record.at, sum));
+            self.identity = Some(identity(&record.at, seal.sum));
         }
-        self.end = Position { txn, group: group.unwrap_or(txn), bytes, sum };
+        self.end = Position { txn, group: seal.group, bytes, sum: seal.sum };
         self.check_known()?;
         Ok(Some(record))
     }
 
-    /// Checks a line and returns its record, its group if it is sealed, and its checksum.
-    fn check(&self, line: &[u8]) -> Result<(Record, Option<u64>, u32), String> {
+    /// Checks a line and returns its record and its seal.
+    fn check(&self, line: &[u8]) -> Result<(Record, Seal), String> {
         let wanted = self.end.txn + 1;
-        let seal = Seal::of(line);
+        let seal = Seal::of(line).ok_or("the line has no checksum")?;
         let mut object = line.to_vec();
-        if let Some(seal) = seal {
-            object.truncate(seal.object);
-            object.push(b'}');
-        }
+        object.truncate(seal.object);
+        object.push(b'}');
         let record = serde_json::from_slice::<Record>(&object);
         if let Ok(Record { txn, .. }) = record
             && txn != wanted
         {
             return Err(format!("found transaction {txn}, expected {wanted}"));
         }
-        let sum = match seal {
-            Some(seal) if seal.fits(line, self.end.sum) => seal.sum,
-            Some(_) if self.sealed || self.lines == 1 => {
-                return Err(
-                    "the checksum does not fit: a byte has changed, or the line before it is missing"
-                        .to_owned(),
-                );
-            }
-            Some(_) => {
-                return Err("the checksum does not fit: a byte has changed here or in one of the lines before, which have \
-                            no checksums"
-                    .to_owned());
-            }
-            None => checksum(self.end.sum, line),
-        };
-        let record = record.map_err(|error| error.to_string())?;
-        if seal.is_none() && self.sealed {
-            return Err("the record has no checksum, unlike the records before it".to_owned());
+        if !seal.fits(line, self.end.sum) {
+            return Err(
+                "the checksum does not fit: a byte has changed, or the line before it is missing".to_owned()
+            );
         }
-        Ok((record, seal.map(|seal| seal.group), sum))
+        Ok((record.map_err(|error| error.to_string())?, seal))
     }
 
     /// Handles an invalid line: either the trace of a crash, or an error.

@@ -8,7 +8,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::record::{LabelRecord, ObjectChanges};
+use crate::record::ObjectChanges;
 
 fn record(txn: u64) -> Record {
     Record {
@@ -24,7 +24,6 @@ fn record(txn: u64) -> Record {
         objects: ObjectChanges {
             put: vec![json!({"kind": "switch", "id": "ü"}).into()], delete: Vec::new()
         },
-        labels: vec![LabelRecord("switch".to_owned(), "ü".to_owned(), 1)],
         reports: None,
         filled: None,
         memory: BTreeMap::new(),
@@ -110,16 +109,6 @@ impl State {
     }
 }
 
-/// Removes the members of seals, which earlier versions did not write.
-fn without_seals(journal: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for line in journal.strip_suffix(b"\n").unwrap().split(|byte| *byte == b'\n') {
-        out.extend_from_slice(&line[..seal::Seal::of(line).unwrap().object]);
-        out.extend_from_slice(b"}\n");
-    }
-    out
-}
-
 #[test]
 fn a_journal_gives_back_what_was_appended_and_only_its_owner_can_read_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,7 +124,7 @@ fn a_journal_gives_back_what_was_appended_and_only_its_owner_can_read_it() {
     for file in fs::read_dir(&state).unwrap() {
         assert_eq!(mode(&file.unwrap().path()), 0o600);
     }
-    // A folder of an earlier version.
+    // As after a copy from a backup.
     fs::set_permissions(state.join(FILE), fs::Permissions::from_mode(0o644)).unwrap();
     let (mut journal, records) = open(&state).unwrap();
     assert_eq!(mode(&state.join(FILE)), 0o640, "the group may be there on purpose");
@@ -344,35 +333,20 @@ fn a_journal_that_lacks_acknowledged_records_is_refused() {
 }
 
 #[test]
-fn a_journal_of_an_earlier_version_is_read_and_then_goes_on_with_checksums() {
-    let records = [record(1), record(2), record(3)];
-    let old = without_seals(State::new(&[&records[..2]]).journal());
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join(FILE), &old).unwrap();
-    let (mut journal, read) = open(folder.path()).unwrap();
-    assert_eq!(read, records[..2]);
-    journal.append(&records[2..]).unwrap();
-    drop(journal);
-    let mixed = fs::read(folder.path().join(FILE)).unwrap();
-    assert_eq!((&mixed[..old.len()], mixed.ends_with(b"\"}\n")), (old.as_slice(), true));
-    assert_eq!(open(folder.path()).unwrap().1, records);
-
-    // The first checksum covers the lines without one, and no such lines may follow it.
-    fs::remove_file(folder.path().join("acknowledged")).unwrap();
-    let refused = |text: &[u8], why: &str| {
-        fs::write(folder.path().join(FILE), text).unwrap();
-        let error = open(folder.path()).unwrap_err().to_string();
-        assert!(error.contains(why), "{error}");
+fn a_line_without_a_checksum_and_one_with_an_unknown_member_are_refused() {
+    let state = State::new(&[&[record(1)]]).forget(None);
+    let refused = |line: &[u8], why: &str| {
+        let journal = [state.journal(), line, b"\n"].concat();
+        fs::write(state.folder.path().join(FILE), journal).unwrap();
+        let error = open(state.folder.path()).unwrap_err().to_string();
+        assert!(error.contains(":2: the journal is damaged") && error.contains(why), "{error}");
     };
-    let text = String::from_utf8(mixed.clone()).unwrap();
-    refused(text.replacen("s1", "s7", 1).as_bytes(), "in one of the lines before");
-    let unsealed = without_seals(State::new(&[&[record(1), record(2), record(3), record(4)]]).journal());
-    let last = unsealed[..unsealed.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
-    refused(&[&mixed, &unsealed[last..]].concat(), "has no checksum, unlike");
-    refused(
-        &[&old[..], b"{\"txn\":3,\"at\":\"\",\"by\":\"me\",\"note\":1}\n"].concat(),
-        "unknown field `note`",
-    );
+    let line = br#"{"txn":2,"at":"","by":"me"}"#;
+    refused(line, "has no checksum");
+    let last = seal::Seal::of(state.journal().strip_suffix(b"\n").unwrap()).unwrap();
+    let mut line = br#"{"txn":2,"at":"","by":"me","note":1}"#.to_vec();
+    seal::seal(&mut line, 0, 2, last.sum);
+    refused(&line, "unknown field `note`");
 }
 
 #[test]
@@ -522,12 +496,11 @@ fn worst() -> Vec<(&'static str, String)> {
         ("empty objects", put("{}")),
         ("objects of objects", put("{\"a\":{\"a\":{}}}")),
         ("deleted objects", line(&format!("\"objects\":{{\"delete\":[{}]}}", rows("[\"\",\"\"]")))),
-        ("labels", line(&format!("\"labels\":[{}]", rows("[\"\",\"\",0]")))),
         ("tables", {
             let tables = (0..30_000).map(|table| format!("\"{table:x}\":[]"));
             line(&format!("\"insert\":{{{}}}", tables.collect::<Vec<_>>().join(",")))
         }),
-        ("brackets", format!("{{\"insert\":{}", "[".repeat(200_000))),
+        ("brackets", format!("{{\"insert\":{}}}", "[".repeat(200_000))),
     ]
 }
 
@@ -538,7 +511,10 @@ const ANY_LINE: usize = 1 << 20;
 fn d1_the_memory_of_a_journal_follows_its_lines() {
     for (name, line) in worst() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(FILE), format!("{line}\n")).unwrap();
+        let mut line = line.into_bytes();
+        seal::seal(&mut line, 0, 1, 0);
+        line.push(b'\n');
+        fs::write(folder.path().join(FILE), &line).unwrap();
         decoder_memory::bounded(name, line.len(), ANY_LINE, || {
             open(folder.path()).map(|(_, records)| records)
         })

@@ -98,19 +98,6 @@ port_label(port, label) :- tunnel_label("port", port, label);
 table wants_node_label(node: string);
 wants_node_label(node) :- transport_node(id: node, ..);
 input table node_label(node: string, label: int) key(node) from allocate(wants_node_label, first: 1, last: 0xffffff);
-type former_label = record {name: string, target: string, use: opt<string>};
-
-const FORMER_LABELS: list<former_label> = [
-    former_label{name: "switch", target: "datapath_label", use: none()},
-    former_label{name: "switch_port", target: "tunnel_label", use: some("port")},
-    former_label{name: "localnet_port", target: "tunnel_label", use: some("port")},
-    former_label{name: "switch/all", target: "tunnel_label", use: some("replication_all")},
-    former_label{name: "switch/all/relay", target: "tunnel_label", use: some("replication_all_relay")},
-    former_label{name: "switch/unknown", target: "tunnel_label", use: some("replication_unknown")},
-    former_label{name: "switch/unknown/relay", target: "tunnel_label", use: some("replication_unknown_relay")},
-    former_label{name: "transport_node", target: "node_label", use: none()},
-];
-
 input table managed(hv: string) key(hv);
 input table vif(hv: string, port: string, ofport: int, mac: string, since: int) key(hv, port);
 input table tunnel_port(hv: string, tunnel: string, ofport: int) key(hv, tunnel);

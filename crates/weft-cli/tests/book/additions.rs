@@ -53,13 +53,7 @@ const ADDITIONS: &[Addition] = &[
         examples: &["localnet", "localnet_port"],
         parts: true,
         names: &["localnet_port", "localnet"],
-        excepted: &[
-            (
-                "crates/controller/src/former_labels.rs",
-                "labels in journals of versions that no new kind is part of",
-            ),
-            ("docs/reference/defects.md", "what is wrong with networks, of which some have one"),
-        ],
+        excepted: &[("docs/reference/defects.md", "what is wrong with networks, of which some have one")],
     },
 ];
 
