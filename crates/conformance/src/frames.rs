@@ -33,7 +33,7 @@ pub struct Book {
 
 /// The number of MACs that no port has; small, so that some are learned and later used as
 /// destinations.
-pub const STRANGERS: u8 = 5;
+pub(crate) const STRANGERS: u8 = 5;
 
 /// A MAC that no port has.
 pub fn stranger(random: &mut Random) -> Mac {

@@ -18,7 +18,7 @@ pub mod frames;
 pub mod generate;
 pub mod oracle;
 pub mod program;
-pub mod rehearsal;
+pub(crate) mod rehearsal;
 pub mod report;
 pub mod rows;
 pub mod run;

@@ -84,7 +84,7 @@ fn trees(world: &World) -> Trees {
 }
 
 /// The ports that hosts must have, by the model, as texts.
-pub fn wanted_ports(world: &network_spec::World) -> BTreeSet<String> {
+pub(crate) fn wanted_ports(world: &network_spec::World) -> BTreeSet<String> {
     let tunnels = world.tunnels().into_iter().map(|Tunnel { host, encap, peer }| {
         let to = peer.map_or(String::new(), |peer| format!(" to {peer}"));
         format!("a tunnel port of {host} for {encap:?}{to}")
@@ -95,7 +95,7 @@ pub fn wanted_ports(world: &network_spec::World) -> BTreeSet<String> {
 }
 
 /// The ports that the rules want hosts to have, as texts like those of [`wanted_ports`].
-pub fn asked_ports(world: &World, hosts: &Hosts) -> BTreeSet<String> {
+pub(crate) fn asked_ports(world: &World, hosts: &Hosts) -> BTreeSet<String> {
     let ends: BTreeMap<_, &String> = world.nodes.iter().map(|(name, node)| (node.ip, name)).collect();
     let tunnels = hosts.wanted_tunnels().map(|(host, kind, remote)| {
         let peer = remote.map(|remote| ends.get(&remote).map_or(remote.to_string(), |name| (*name).clone()));

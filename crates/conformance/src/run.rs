@@ -97,7 +97,7 @@ pub struct Meanwhile {
 
 impl Difference {
     /// Whether both are of one kind, so that shrinking may replace one by the other.
-    pub fn is_like(&self, other: &Difference) -> bool {
+    pub(crate) fn is_like(&self, other: &Difference) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }

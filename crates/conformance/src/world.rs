@@ -61,7 +61,7 @@ pub struct Node {
 }
 
 /// The roles of nodes.
-pub const ROLES: [&str; 3] = ["hypervisor", "gateway", "service_node"];
+pub(crate) const ROLES: [&str; 3] = ["hypervisor", "gateway", "service_node"];
 
 /// A port of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Port {
 }
 
 /// What a port can be trusted with, by its names in rows.
-pub const TRUSTS: [&str; 3] = ["ra", "redirect", "dhcp_server"];
+pub(crate) const TRUSTS: [&str; 3] = ["ra", "redirect", "dhcp_server"];
 
 /// The limits of learning of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +166,7 @@ impl Default for Trees {
 }
 
 /// A tunnel port that a switch fails to create: host, encapsulation, and the peer if only the port for this peer fails.
-pub type Failing = (String, Encap, Option<String>);
+pub(crate) type Failing = (String, Encap, Option<String>);
 
 /// The network objects in force and the reports of switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -260,7 +260,7 @@ impl Labels {
 }
 
 /// The audiences of a switch, by their names in rows.
-pub const AUDIENCES: [&str; 2] = ["all", "unknown"];
+pub(crate) const AUDIENCES: [&str; 2] = ["all", "unknown"];
 
 /// The name under which [`Labels::port`] has an audience's label.
 pub fn audience(switch: &str, audience: &str, relay: bool) -> String {
@@ -332,7 +332,7 @@ impl World {
     }
 
     /// All MACs and addresses of a switch, except those of one port.
-    pub fn addresses_but(&self, switch: &str, but: &str) -> Vec<Addresses> {
+    pub(crate) fn addresses_but(&self, switch: &str, but: &str) -> Vec<Addresses> {
         let others = self.ports_of(switch).filter(|(name, _)| *name != but);
         others.flat_map(|(_, port)| port.addresses.clone()).collect()
     }

@@ -391,11 +391,6 @@ impl Core {
         }
     }
 
-    /// The problems of one object.
-    pub fn problems_of(&self, kind: &str, id: &str) -> impl Iterator<Item = &Problem> {
-        self.derived.status.problems_of(kind, id)
-    }
-
     /// A snapshot of the logical rules behind flows that the physical rules only placed. Cheap.
     pub(crate) fn provenance(&self) -> Provenance {
         self.derived.provenance.clone()
@@ -445,7 +440,7 @@ impl Core {
     }
 
     /// Whether the switch of a transport node is managed.
-    pub fn is_managed(&self, node: &str) -> bool {
+    pub(crate) fn is_managed(&self, node: &str) -> bool {
         self.derived.addresses.contains(node)
     }
 
@@ -597,7 +592,7 @@ impl Core {
     }
 
     /// Makes all refused parts due for [`Core::retry`].
-    pub fn retry_all(&mut self) {
+    pub(crate) fn retry_all(&mut self) {
         self.refused.retry_later();
     }
 

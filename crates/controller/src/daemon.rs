@@ -45,7 +45,7 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 pub const PROBE: Duration = Duration::from_secs(10);
 
 /// Makes the evaluator, in the thread that it runs in.
-pub type MakeEvaluator = Box<dyn FnOnce() -> Result<Box<dyn Evaluator>, String> + Send>;
+pub(crate) type MakeEvaluator = Box<dyn FnOnce() -> Result<Box<dyn Evaluator>, String> + Send>;
 
 /// What a controller is made of.
 pub struct Parts {

@@ -100,7 +100,7 @@ pub enum Progress {
 
 impl Receipt {
     /// Whether no switch is pending.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         !self.switches.values().any(|switch| switch.progress == Progress::Pending)
     }
 

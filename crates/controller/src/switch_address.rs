@@ -30,7 +30,7 @@ pub struct AddressChange {
 impl AddressChange {
     /// Whether another switch is meant from now on, or none. What the old switch reported, port numbers above all, does
     /// not apply to another one.
-    pub fn is_other_switch(&self) -> bool {
+    pub(crate) fn is_other_switch(&self) -> bool {
         let endpoints = |address: &SwitchAddress| (address.ovsdb.clone(), address.openflow.clone());
         let (before, after) = (self.before.as_deref(), self.after.as_deref());
         before.is_some() && before.map(endpoints) != after.map(endpoints)

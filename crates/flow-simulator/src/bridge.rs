@@ -54,7 +54,7 @@ impl Bridge {
     }
 
     /// Adds a patch port to another bridge of the same switch.
-    pub fn add_patch(&mut self, port: PortNo) {
+    pub(crate) fn add_patch(&mut self, port: PortNo) {
         self.ports.insert(port.0, Port::Patch);
     }
 

@@ -39,7 +39,8 @@ impl Host {
     }
 
     /// Changes the address of the host's tunnel endpoint.
-    pub fn set_address(&mut self, address: impl Into<IpAddr>) {
+    #[cfg(test)]
+    fn set_address(&mut self, address: impl Into<IpAddr>) {
         self.address = address.into();
     }
 

@@ -83,7 +83,7 @@ impl Host {
 
     /// Enters `peer`'s tunnel address and MAC address in this host's neighbour table, so that the first packet is not lost
     /// to ARP.
-    pub fn learn_neighbour(&self, peer: &Host) -> Result<(), Error> {
+    pub(crate) fn learn_neighbour(&self, peer: &Host) -> Result<(), Error> {
         self.appctl(&["tnl/arp/set", "br-phy", &peer.ip.to_string(), &peer.mac]).map(drop)
     }
 

@@ -101,9 +101,4 @@ impl Lab {
     pub fn bridge_mappings(&self) -> Result<Vec<(String, String)>, Error> {
         Ok(self.state()?.physical.into_iter().map(|network| (network.clone(), bridge(&network))).collect())
     }
-
-    /// The Open vSwitch that represents the switches of the physical networks.
-    pub fn physical_switch(&self) -> Result<Vswitch, Error> {
-        vswitch(&self.state()?)
-    }
 }

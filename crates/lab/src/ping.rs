@@ -148,7 +148,11 @@ impl Lab {
     }
 
     /// Tries the given pairs (from, to); see [`Lab::reachability`].
-    pub fn reachability_of(&self, pairs: &[(&str, &str)], deadline: Duration) -> Result<Reachability, Error> {
+    pub(crate) fn reachability_of(
+        &self,
+        pairs: &[(&str, &str)],
+        deadline: Duration,
+    ) -> Result<Reachability, Error> {
         let tried = in_parallel(pairs, PINGERS, |(from, to)| {
             let address = self
                 .vm(to)?

@@ -45,7 +45,7 @@ impl World {
 
     /// The switches with ports on two hosts that can use no common encapsulation in one zone between addresses of one IP
     /// version, although each can use some: frames between these hosts are lost. A switch with a localnet port uses no tunnels.
-    pub fn without_common_encapsulation(&self) -> BTreeSet<&str> {
+    pub(crate) fn without_common_encapsulation(&self) -> BTreeSet<&str> {
         let apart = |one: &str, other: &str| {
             let [ours, theirs] = [one, other].map(|host| self.usable(host));
             let meet = self.nodes[one].meets(&self.nodes[other]);
@@ -61,12 +61,12 @@ impl World {
     }
 
     /// The hosts that can use no encapsulation: they exchange frames with no other host through a tunnel.
-    pub fn without_tunnel_port(&self) -> BTreeSet<&str> {
+    pub(crate) fn without_tunnel_port(&self) -> BTreeSet<&str> {
         self.nodes.keys().map(String::as_str).filter(|host| self.usable(host).is_empty()).collect()
     }
 
     /// The hosts with more ports of one switch, its localnet port included, than floods reach for certain.
-    pub fn with_too_many_local_ports(&self) -> BTreeSet<&str> {
+    pub(crate) fn with_too_many_local_ports(&self) -> BTreeSet<&str> {
         let mut ports: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for (id, port) in &self.ports {
             for host in self.hosts_with(id) {
@@ -80,7 +80,7 @@ impl World {
 
     /// The localnet ports whose physical network has no bridge on some host with ports of the switch: these ports reach
     /// only each other.
-    pub fn without_bridge_mapping(&self) -> BTreeSet<&str> {
+    pub(crate) fn without_bridge_mapping(&self) -> BTreeSet<&str> {
         let cut_off = self.localnets.iter().filter(|(_, localnet)| {
             let mapped = |host: &&str| self.nodes[*host].mappings.contains_key(&localnet.network);
             !self.hosts_of(&localnet.switch).iter().all(mapped)
@@ -89,17 +89,17 @@ impl World {
     }
 
     /// The enabled trunk members that are nowhere because their parent, which is enabled, is nowhere.
-    pub fn behind_unattached_parent(&self) -> BTreeSet<&str> {
+    pub(crate) fn behind_unattached_parent(&self) -> BTreeSet<&str> {
         self.members(|id, parent| parent.enabled && self.location(id).is_none())
     }
 
     /// The enabled trunk members that are nowhere because their parent is not enabled.
-    pub fn behind_disabled_parent(&self) -> BTreeSet<&str> {
+    pub(crate) fn behind_disabled_parent(&self) -> BTreeSet<&str> {
         self.members(|_, parent| !parent.enabled)
     }
 
     /// The hosts with an interface of an enabled trunk member. It is ignored: a member uses its parent's.
-    pub fn reporting_members(&self) -> BTreeSet<&str> {
+    pub(crate) fn reporting_members(&self) -> BTreeSet<&str> {
         let members = self.members(|_, _| true);
         let ignored = self.vnics.keys().filter(|(_, port)| members.contains(port.as_str()));
         ignored.map(|(host, _)| host.as_str()).collect()
@@ -115,26 +115,26 @@ impl World {
     /// The ports whose interface two hosts report, although nobody said that both may have it: one of them has taken the
     /// port from the other. The port is enabled, and has an interface of its own. A port that requests hosts may be on any
     /// of these, and moves between them without a problem.
-    pub fn claimed_twice(&self) -> BTreeSet<&str> {
+    pub(crate) fn claimed_twice(&self) -> BTreeSet<&str> {
         let hosts = |id: &str| self.claims().filter(|(_, port, _)| *port == id).count();
         let twice = self.claims().filter(|(_, id, port)| port.requested_hosts.is_empty() && hosts(id) > 1);
         twice.map(|(_, id, _)| id).collect()
     }
 
     /// The ports of routers that are dead because their switch has a localnet port.
-    pub fn routers_on_physical_networks(&self) -> BTreeSet<&str> {
+    pub(crate) fn routers_on_physical_networks(&self) -> BTreeSet<&str> {
         let dead = self.router_ports.iter().filter(|(_, port)| self.localnet_of(&port.switch).is_some());
         dead.map(|(id, _)| id.as_str()).collect()
     }
 
     /// The routes with a next hop that is in no network of their router: no packet takes it.
-    pub fn routes_with_far_next_hops(&self) -> BTreeSet<&str> {
+    pub(crate) fn routes_with_far_next_hops(&self) -> BTreeSet<&str> {
         let far = self.routes.iter().filter(|(_, route)| self.has_far_hop(&route.router, route.hops()));
         far.map(|(id, _)| id.as_str()).collect()
     }
 
     /// The policies with a next hop that is in no network of their router: no packet takes it.
-    pub fn policies_with_far_next_hops(&self) -> BTreeSet<&str> {
+    pub(crate) fn policies_with_far_next_hops(&self) -> BTreeSet<&str> {
         let far = self.route_policies.iter();
         let far = far.filter(|(_, policy)| self.has_far_hop(&policy.router, policy.hops()));
         far.map(|(id, _)| id.as_str()).collect()

@@ -83,5 +83,5 @@ pub use document::{Batch, Entry};
 pub use error::{FaultCode, ObjectError, Place};
 pub use kinds::{Kind, Kinds, UnknownKind};
 pub use nlog_data::Cancel;
-pub use object::{LABEL_TABLE, Labels, Object, ObjectKey};
+pub use object::{Labels, Object, ObjectKey};
 pub use store::{Change, ChangeSet, ObjectStore, Outcome, Refusal, Rows};

@@ -14,7 +14,7 @@ use crate::print::{Printed, is_left_out};
 pub type Labels = BTreeMap<String, String>;
 
 /// The table of all labels.
-pub const LABEL_TABLE: &str = "object_label";
+pub(crate) const LABEL_TABLE: &str = "object_label";
 
 /// An object without faults of its own. [`ObjectStore`](crate::ObjectStore) checks references and uniqueness.
 #[derive(Clone)]

@@ -57,7 +57,7 @@ pub enum SymbolKind {
 
 impl SymbolKind {
     /// Whether it belongs in the outline of a file: declarations and their parts, but not variables of rules.
-    pub fn is_declared(self) -> bool {
+    pub(crate) fn is_declared(self) -> bool {
         use SymbolKind::{Column, Constant, Field, Function, Member, PacketField, Table, Test, Type};
         matches!(self, Table | Column | Constant | Function | Type | Member | Field | PacketField | Test)
     }

@@ -10,7 +10,7 @@ pub(crate) use text::Seconds;
 use crate::{Actions, Match, PortNo};
 
 /// The priority of an entry that names none, and the one that is not printed.
-pub const DEFAULT_PRIORITY: u16 = 0x8000;
+pub(crate) const DEFAULT_PRIORITY: u16 = 0x8000;
 /// `table` of a deletion or dump that concerns all tables.
 pub const ALL_TABLES: u8 = 255;
 /// `out_group` of a deletion or dump that does not filter by group.
@@ -26,13 +26,13 @@ impl FlowFlags {
     /// Notify the controllers when the entry is removed.
     pub const SEND_FLOW_REM: FlowFlags = FlowFlags(1);
     /// Reject the entry if it overlaps one of the same priority.
-    pub const CHECK_OVERLAP: FlowFlags = FlowFlags(2);
+    pub(crate) const CHECK_OVERLAP: FlowFlags = FlowFlags(2);
     /// Reset the counters of an existing entry.
-    pub const RESET_COUNTS: FlowFlags = FlowFlags(4);
+    pub(crate) const RESET_COUNTS: FlowFlags = FlowFlags(4);
     /// Do not count packets.
-    pub const NO_PACKET_COUNTS: FlowFlags = FlowFlags(8);
+    pub(crate) const NO_PACKET_COUNTS: FlowFlags = FlowFlags(8);
     /// Do not count bytes.
-    pub const NO_BYTE_COUNTS: FlowFlags = FlowFlags(16);
+    pub(crate) const NO_BYTE_COUNTS: FlowFlags = FlowFlags(16);
 
     /// All bits that OpenFlow 1.5 defines.
     pub(crate) const KNOWN: u16 = 31;
@@ -197,14 +197,6 @@ impl FlowMod {
     pub fn delete_all() -> FlowMod {
         let entry = FlowEntry::new(ALL_TABLES, DEFAULT_PRIORITY, Match::any(), Actions::drop());
         FlowMod::new(FlowCommand::Delete, entry)
-    }
-
-    /// Deletes all entries whose cookie has the bits `cookie` under `mask`.
-    pub fn delete_cookie(cookie: u64, mask: u64) -> FlowMod {
-        let mut delete = FlowMod::delete_all();
-        delete.entry.cookie = cookie & mask;
-        delete.cookie_mask = mask;
-        delete
     }
 }
 

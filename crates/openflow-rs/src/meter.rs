@@ -68,13 +68,13 @@ impl MeterEntry {
 
 impl MeterFlags {
     /// Rates are in kilobits a second.
-    pub const KBPS: MeterFlags = MeterFlags(1);
+    pub(crate) const KBPS: MeterFlags = MeterFlags(1);
     /// Rates are in packets a second.
-    pub const PKTPS: MeterFlags = MeterFlags(2);
+    pub(crate) const PKTPS: MeterFlags = MeterFlags(2);
     /// Bands have a burst.
     pub const BURST: MeterFlags = MeterFlags(4);
     /// The meter counts.
-    pub const STATS: MeterFlags = MeterFlags(8);
+    pub(crate) const STATS: MeterFlags = MeterFlags(8);
 
     const NAMES: [(MeterFlags, &'static str); 4] = [
         (MeterFlags::KBPS, "kbps"),

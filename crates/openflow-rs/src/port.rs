@@ -50,7 +50,7 @@ impl PortNo {
     }
 
     /// The port with this 32-bit number; `None` for numbers that Open vSwitch does not use.
-    pub fn from_wire(n: u32) -> Option<PortNo> {
+    pub(crate) fn from_wire(n: u32) -> Option<PortNo> {
         let low = n as u16;
         match n {
             _ if n < u32::from(Self::MAX) => Some(PortNo(low)),

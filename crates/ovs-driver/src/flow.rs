@@ -14,7 +14,7 @@ use crate::pool::Pool;
 
 /// The longest match and the longest actions, in encoded bytes. A match, its actions and the bundle message around
 /// them must fit into one message of 65,535 bytes.
-pub const ENCODED_BYTES_MAX: usize = 32_000;
+pub(crate) const ENCODED_BYTES_MAX: usize = 32_000;
 
 /// The offset of the match in an encoded flow-mod (OpenFlow 1.5, section 7.3.4.2).
 const MATCH_AT: usize = 48;

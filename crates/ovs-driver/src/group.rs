@@ -136,7 +136,8 @@ impl Bucket {
             watch_group: watched.group.unwrap_or(ANY_GROUP),
             ..openflow_rs::Bucket::new(0, actions.clone())
         };
-        let bytes = encoding::encode(bucket.clone()).filter(|bytes| bytes.len() <= crate::ENCODED_BYTES_MAX);
+        let bytes =
+            encoding::encode(bucket.clone()).filter(|bytes| bytes.len() <= crate::flow::ENCODED_BYTES_MAX);
         let bytes = bytes.ok_or(FlowError::LongBucket)?;
         match encoding::decode(&bytes) {
             Ok(same) if same == bucket => Ok(Bucket { rule, bytes: Arc::from(bytes) }),

@@ -68,7 +68,7 @@ impl Handle {
     }
 
     /// Reads from the switch the flows of a table that the switch itself fills, those whose packets the match covers.
-    /// Waits at most [`LEARNED_WITHIN`](crate::LEARNED_WITHIN), and for no switch that is not connected. One call reads
+    /// Waits at most ten seconds, and for no switch that is not connected. One call reads
     /// at a time; batches of changes wait while it does. It changes nothing that the driver knows.
     pub fn learned(
         &self,

@@ -12,7 +12,7 @@ use crate::meter::MeterCount;
 use crate::openflow::Reader;
 
 /// The time that a switch has to say what it has learned.
-pub const LEARNED_WITHIN: Duration = Duration::from_secs(10);
+const LEARNED_WITHIN: Duration = Duration::from_secs(10);
 /// The most learned flows that are read at once. They take about 100 bytes each.
 pub(crate) const LEARNED_MAX: usize = 1_000_000;
 

@@ -20,7 +20,7 @@ use crate::schema::SchemaError;
 use crate::value::shorten;
 
 /// The longest message with a schema, in bytes. That of Open vSwitch 3.5 has 65 KB.
-pub const SCHEMA_BYTES_MAX: usize = 1 << 20;
+pub(crate) const SCHEMA_BYTES_MAX: usize = 1 << 20;
 
 /// The longest id and parameters of a request of the server that are sent back, in bytes.
 const ECHOED_BYTES_MAX: usize = 16 << 10;

@@ -13,7 +13,7 @@ use tokio_util::codec::{Decoder, Encoder};
 
 /// The default limit on one message, in bytes. A snapshot of a database is one message: that of a host with 20,000 interfaces
 /// takes 20 MB.
-pub const MESSAGE_SIZE_MAX: usize = 32 << 20;
+pub(crate) const MESSAGE_SIZE_MAX: usize = 32 << 20;
 
 /// The deepest nesting accepted. OVSDB's own messages stay below 12, and the JSON parser's limit is 128.
 const DEPTH_MAX: usize = 100;
@@ -100,7 +100,7 @@ impl JsonCodec {
     }
 
     /// From now on messages of more than `limit` bytes are refused.
-    pub fn set_limit(&mut self, limit: usize) {
+    pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 

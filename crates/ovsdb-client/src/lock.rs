@@ -40,9 +40,8 @@ pub(crate) fn without_assertion(result: Result<Outcomes, TransactError>) -> Resu
 const NOT_OWNER: &str = "not owner";
 
 impl Client {
-    /// Takes a lock away from whoever holds it, and asserts it in every later transaction that writes, until it is
-    /// [released](Self::release_lock). The server releases it when the connection ends; then transactions fail with
-    /// [`TransactError::NotOwner`] until the lock is taken again.
+    /// Takes a lock away from whoever holds it, and asserts it in every later transaction that writes. The server releases
+    /// it when the connection ends; then transactions fail with [`TransactError::NotOwner`] until the lock is taken again.
     ///
     /// # Errors
     /// There is no connection, or the server has no locks.
@@ -57,17 +56,5 @@ impl Client {
         };
         *self.asserted().0.write().unwrap_or_else(PoisonError::into_inner) = Some(lock.into());
         Ok(())
-    }
-
-    /// Gives the lock back, if this connection holds it, and asserts it no longer.
-    ///
-    /// # Errors
-    /// There is no connection, so the server has released it.
-    pub async fn release_lock(&self) -> Result<(), TransactError> {
-        let lock = self.asserted().0.write().unwrap_or_else(PoisonError::into_inner).take();
-        match lock {
-            Some(lock) => self.call("unlock", json!([*lock])).await.map(drop),
-            None => Ok(()),
-        }
     }
 }

@@ -17,9 +17,9 @@ use crate::transact::{Operation, RESULT_MEMBERS_MAX};
 use crate::value::{Datum, FromDatum, ValueError, shorten};
 
 /// The most rows of one update. A bridge has at most 65,279 ports, with two rows each.
-pub const ROWS_MAX: usize = 200_000;
+pub(crate) const ROWS_MAX: usize = 200_000;
 /// The longest row that refers to others, in bytes: 65,279 references of 48 bytes, and some more.
-pub const REFERRING_ROW_BYTES_MAX: usize = 4 << 20;
+pub(crate) const REFERRING_ROW_BYTES_MAX: usize = 4 << 20;
 
 /// The column that every row has.
 const UUID: &str = "_uuid";

@@ -11,7 +11,7 @@ use crate::text::members;
 use crate::value::{Datum, FromDatum, ValueError, shorten};
 
 /// The longest text of a row, in bytes. That of an interface has about 700.
-pub const ROW_BYTES_MAX: usize = 64 << 10;
+pub(crate) const ROW_BYTES_MAX: usize = 64 << 10;
 /// The most columns of a row.
 pub(crate) const COLUMNS_MAX: usize = 1000;
 

@@ -26,7 +26,7 @@ pub struct Schema {
 }
 
 /// The type of each column of a table, by name, without `_uuid` and `_version`.
-pub type TableSchema = BTreeMap<Arc<str>, ColumnType>;
+pub(crate) type TableSchema = BTreeMap<Arc<str>, ColumnType>;
 
 /// A basic type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,12 +211,12 @@ impl ColumnType {
 
     /// Whether a `modify` carries a difference instead of the new value: it does if the column can have several
     /// elements.
-    pub fn is_composite(self) -> bool {
+    pub(crate) fn is_composite(self) -> bool {
         self.max > 1
     }
 
     /// The default value of a column (RFC 7047, section 5.2.1).
-    pub fn default_datum(self) -> Datum {
+    pub(crate) fn default_datum(self) -> Datum {
         let atom = (self.min > 0).then(|| self.key.default_atom());
         match self.value {
             None => Datum::Set(atom.into_iter().collect()),

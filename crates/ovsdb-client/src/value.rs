@@ -305,7 +305,7 @@ impl<'de> Visitor<'de> for Notation {
 }
 
 /// A Rust type for atoms.
-pub trait FromAtom: Sized {
+pub(crate) trait FromAtom: Sized {
     /// The name of the basic type in RFC 7047.
     const TYPE: &'static str;
 

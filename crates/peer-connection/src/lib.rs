@@ -40,7 +40,7 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use in_memory::{InMemoryListener, InMemoryNetwork};
 pub use memory::{Account, Charge, MemoryBudget, OverBudget, PeerMemory};
 pub use reconnect::{Reconnect, Retry};
-pub use resolve::{Lookup, Resolver, WITHIN as LOOKUP_WITHIN};
+pub use resolve::{Lookup, Resolver};
 
 use std::time::Duration;
 use tokio::time::Instant;

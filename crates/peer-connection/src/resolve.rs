@@ -24,7 +24,7 @@ const DOUBTFUL_MAX: usize = THREADS_MAX / 2;
 const NAMES_MAX: usize = 10_000;
 
 /// The longest wait for a look-up. It goes on after that, and the next attempt to connect takes its result.
-pub const WITHIN: Duration = Duration::from_secs(3);
+const WITHIN: Duration = Duration::from_secs(3);
 
 /// Looks up the addresses of a name. May block.
 pub type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;

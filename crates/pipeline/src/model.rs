@@ -149,14 +149,6 @@ impl Pipeline {
         &self.names
     }
 
-    /// The priority of a stage that this number belongs to: the narrowest, if several do.
-    pub fn priority_of(&self, table: u8, priority: u16) -> Option<&Priority> {
-        let stages = self.stages.iter().filter(|stage| stage.number == table);
-        let own = stages.flat_map(|stage| &stage.priorities);
-        let own = own.filter(|own| (own.first..=own.last).contains(&priority));
-        own.min_by_key(|own| own.last - own.first)
-    }
-
     /// The entries that a flow falls under. An entry leaves its special cases to entries of their own: a flow with the address
     /// `0.0.0.0` is not one of those with `<ip>`, where an entry says `0.0.0.0`.
     pub fn entries_of(&self, table: u8, priority: u16, matching: &Match, actions: &Actions) -> Vec<&Entry> {

@@ -25,5 +25,4 @@ mod regressions;
 mod seeds;
 
 pub use random::Random;
-pub use regressions::{Regression, regressions};
 pub use seeds::{Running, Seeds, Test, cases};

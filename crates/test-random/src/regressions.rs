@@ -2,7 +2,7 @@
 
 /// A seed that once found a fault: a line `TEST SEED: what it found` of a crate's `tests/regressions.txt`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Regression {
+pub(crate) struct Regression {
     /// The name of the test function.
     pub test: String,
     /// The seed.
@@ -15,7 +15,7 @@ pub struct Regression {
 ///
 /// # Errors
 /// A line does not read `TEST SEED: what it found`.
-pub fn regressions(list: &str) -> Result<Vec<Regression>, String> {
+pub(crate) fn regressions(list: &str) -> Result<Vec<Regression>, String> {
     let lines = list.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
     let read = |(line, number): (&str, usize)| {
         let wrong = || format!("line {number}: `{line}` does not read `TEST SEED: what it found`");

@@ -12,13 +12,13 @@ use super::Mac;
 /// Flags of TCP: the first segment, its answer, and further ones.
 pub const SYN: u8 = 2;
 /// The answer to the first segment.
-pub const SYN_ACK: u8 = 0x12;
+pub(crate) const SYN_ACK: u8 = 0x12;
 /// A segment that only acknowledges, and one with data.
 pub const ACK: u8 = 0x10;
 /// A segment with data.
 pub const DATA: u8 = 0x18;
 /// The last segment of a machine.
-pub const FIN_ACK: u8 = 0x11;
+pub(crate) const FIN_ACK: u8 = 0x11;
 
 /// The next header of an IPv6 fragment, and the length of its header.
 const FRAGMENT: u8 = 44;
@@ -66,7 +66,7 @@ pub fn subject(random: &mut Random) -> Talk {
 }
 
 /// The same, but another connection.
-pub fn other_subject(talk: Talk) -> Talk {
+pub(crate) fn other_subject(talk: Talk) -> Talk {
     match talk {
         Talk::Tcp(from, to) => Talk::Tcp(from + 7, to),
         Talk::Udp(from, to) => Talk::Udp(from + 7, to),

@@ -37,7 +37,7 @@ impl Filtering {
     }
 
     /// The changes after which nothing refers to these ports.
-    pub fn without_ports(&self, ports: &BTreeSet<&str>) -> Vec<Change> {
+    pub(crate) fn without_ports(&self, ports: &BTreeSet<&str>) -> Vec<Change> {
         let of_them = self
             .acls
             .iter()

@@ -185,7 +185,7 @@ impl Core {
     }
 
     /// Whether the switch of a transport node is lost.
-    pub fn is_lost(&self, node: &str) -> bool {
+    pub(crate) fn is_lost(&self, node: &str) -> bool {
         self.reports.is_lost(node)
     }
 

@@ -7,7 +7,8 @@ use nlog_data::{
     ForbiddenRows, Role, Row, Schema, Table, TableId, Transaction, TransactionError, Type, Value,
 };
 
-use crate::{FaultCode, LABEL_TABLE, Object, ObjectError, ObjectKey, Place};
+use crate::object::LABEL_TABLE;
+use crate::{FaultCode, Object, ObjectError, ObjectKey, Place};
 
 /// The table whose rows refuse objects: kind, id, path of the field, and text.
 const REFUSE: &str = "refuse";

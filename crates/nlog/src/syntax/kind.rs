@@ -417,7 +417,7 @@ impl SyntaxKind {
     }
 
     /// Whether the token can only start a declaration.
-    pub fn starts_declaration(self) -> bool {
+    pub(crate) fn starts_declaration(self) -> bool {
         matches!(
             self,
             SyntaxKind::InputKw

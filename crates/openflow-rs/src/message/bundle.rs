@@ -11,9 +11,6 @@ use crate::{DecodeError, EncodeError};
 pub struct BundleFlags(pub u16);
 
 impl BundleFlags {
-    /// All messages or none. An error found when a message is added is reported, the message is left
-    /// out, and a later commit succeeds with the rest: discard the bundle after any error.
-    pub const ATOMIC: BundleFlags = BundleFlags(1);
     /// In the order they were added.
     pub const ORDERED: BundleFlags = BundleFlags(2);
 

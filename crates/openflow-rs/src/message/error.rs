@@ -33,8 +33,6 @@ impl ErrorCode {
     pub const BAD_PREREQ: ErrorCode = ErrorCode::Standard { kind: 4, code: 9 };
     /// `OFPBFC_MSG_FAILED`: a commit failed; another error names the message.
     pub const BUNDLE_MSG_FAILED: ErrorCode = ErrorCode::Standard { kind: 17, code: 13 };
-    /// `OFPBFC_TIMEOUT`: the switch dropped a bundle that was open too long.
-    pub const BUNDLE_TIMEOUT: ErrorCode = ErrorCode::Standard { kind: 17, code: 14 };
     /// `OFPHFC_INCOMPATIBLE`: no version in common; the data is text.
     pub const INCOMPATIBLE: ErrorCode = ErrorCode::Standard { kind: 0, code: 0 };
 

@@ -22,10 +22,6 @@ impl FlowMonitorFlags {
     pub const MODIFY: FlowMonitorFlags = FlowMonitorFlags(1 << 3);
     /// With their instructions.
     pub const INSTRUCTIONS: FlowMonitorFlags = FlowMonitorFlags(1 << 4);
-    /// Changes by the monitor's own connection in full. Open vSwitch 3.1 refuses it.
-    pub const NO_ABBREV: FlowMonitorFlags = FlowMonitorFlags(1 << 5);
-    /// No changes by other connections. Open vSwitch 3.1 reports those all the same, and the own ones in full.
-    pub const ONLY_OWN: FlowMonitorFlags = FlowMonitorFlags(1 << 6);
 }
 
 impl std::ops::BitOr for FlowMonitorFlags {

@@ -25,8 +25,6 @@ const CONFIG: [(u32, &str); 4] = [(0, "PORT_DOWN"), (2, "NO_RECV"), (5, "NO_FWD"
 pub struct PortState(pub u32);
 
 impl PortState {
-    /// No carrier.
-    pub const LINK_DOWN: PortState = PortState(1);
     /// Live for fast-failover groups; cleared when BFD or the carrier fails.
     pub const LIVE: PortState = PortState(4);
 

@@ -66,7 +66,7 @@ fn flow_messages_have_the_bytes_of_the_specification() {
          0000000000000000 0000000000000000 0001 0004 00000000",
     );
     let bundle =
-        BundleAdd { bundle_id: 1, flags: BundleFlags::ATOMIC | BundleFlags::ORDERED, body: Box::new(flow) };
+        BundleAdd { bundle_id: 1, flags: BundleFlags(1) | BundleFlags::ORDERED, body: Box::new(flow) };
     let bytes = Message { xid: 7, body: Body::BundleAdd(bundle) }.encode().unwrap();
     assert_eq!(bytes[..16], hex("06 22 0070 00000007 00000001 0000 0003"));
     assert_eq!(bytes[16..24], hex("06 0e 0060 00000007"));

@@ -50,7 +50,7 @@ impl Refusal {
     /// `OFPMMFC_METER_EXISTS`.
     const METER_EXISTS: Refusal = Refusal { error_type: 12, code: 1, at_commit: false };
     /// `OFPMMFC_INVALID_METER`: the meter of a flow does not exist, which is found when the flow is added.
-    pub const INVALID_METER: Refusal = Refusal { error_type: 12, code: 2, at_commit: false };
+    pub(crate) const INVALID_METER: Refusal = Refusal { error_type: 12, code: 2, at_commit: false };
     /// `OFPMMFC_UNKNOWN_METER`.
     const UNKNOWN_METER: Refusal = Refusal { error_type: 12, code: 3, at_commit: false };
     /// `OFPMMFC_OUT_OF_METERS`.

@@ -24,7 +24,7 @@ impl Controller {
     /// The table.
     pub const TABLE: &str = "Controller";
     /// The columns that [`from_row`](Self::from_row) reads.
-    pub const COLUMNS: &[&str] = &["target", "external_ids"];
+    pub(crate) const COLUMNS: &[&str] = &["target", "external_ids"];
 
     /// Converts a row that has at least these columns.
     pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {

@@ -49,7 +49,7 @@ impl Interface {
     /// The table.
     pub const TABLE: &str = "Interface";
     /// The columns that [`from_row`](Self::from_row) reads.
-    pub const COLUMNS: &[&str] =
+    pub(crate) const COLUMNS: &[&str] =
         &["name", "type", "ofport", "error", "external_ids", "options", "mac_in_use", "link_state"];
 
     /// Converts a row that has at least these columns.
@@ -97,7 +97,7 @@ impl Port {
     /// The table.
     pub const TABLE: &str = "Port";
     /// The columns that [`from_row`](Self::from_row) reads.
-    pub const COLUMNS: &[&str] = &["name", "interfaces", "external_ids"];
+    pub(crate) const COLUMNS: &[&str] = &["name", "interfaces", "external_ids"];
 
     /// Converts a row that has at least these columns.
     pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {
@@ -139,7 +139,7 @@ impl Bridge {
     /// The table.
     pub const TABLE: &str = "Bridge";
     /// The columns that [`from_row`](Self::from_row) reads.
-    pub const COLUMNS: &[&str] = &[
+    pub(crate) const COLUMNS: &[&str] = &[
         "name",
         "datapath_type",
         "datapath_id",
@@ -183,7 +183,7 @@ impl FlowTable {
     /// The table.
     pub const TABLE: &str = "Flow_Table";
     /// The columns that [`from_row`](Self::from_row) reads.
-    pub const COLUMNS: &[&str] = &["flow_limit", "overflow_policy", "groups"];
+    pub(crate) const COLUMNS: &[&str] = &["flow_limit", "overflow_policy", "groups"];
 
     /// Converts a row that has at least these columns.
     pub fn from_row(row: &Row) -> Result<Self, ColumnError> {
@@ -236,7 +236,7 @@ impl OpenVswitch {
     /// The table.
     pub const TABLE: &str = "Open_vSwitch";
     /// The columns that [`from_row`](Self::from_row) reads.
-    pub const COLUMNS: &[&str] =
+    pub(crate) const COLUMNS: &[&str] =
         &["next_cfg", "cur_cfg", "external_ids", "datapath_types", "iface_types", "ovs_version"];
 
     /// Converts a row that has at least these columns.
