@@ -73,6 +73,11 @@ impl Heard {
         self.times.get(&(machine.to_owned(), to_port, number)).copied().unwrap_or(0)
     }
 
+    /// The number of receptions.
+    pub(crate) fn count(&self) -> usize {
+        self.times.values().map(|times| *times as usize).sum()
+    }
+
     /// Those of these datagrams that none of the machines received.
     pub(crate) fn missing(&self, machines: &[&str], to_port: bool, numbers: Range<u32>) -> Vec<u32> {
         let received = |number: u32, machine: &&str| self.times(machine, to_port, number) > 0;
