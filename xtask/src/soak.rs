@@ -1,12 +1,11 @@
 //! `cargo xtask soak`: the random tests at their nightly size, from a fresh seed.
 
-use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::cargo_program;
+use crate::cargo;
 
 /// Arguments of `cargo xtask soak`.
 #[derive(Args)]
@@ -20,9 +19,15 @@ pub(crate) struct Soak {
     /// Networks with their histories, in rules and model; ten thousand take some minutes
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     networks: u64,
+    /// Networks with ACLs and their histories, of each kind
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    networks_with_acls: u64,
     /// Lists of random flows that a real switch takes, prints and returns
     #[arg(long, value_name = "N", default_value_t = 50)]
     flow_tables: u64,
+    /// Histories of Figure 6 through `weft eval` in all ways
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    figure6: u64,
     /// Kills of a controller under load
     #[arg(long, value_name = "N", default_value_t = 100)]
     kills: u64,
@@ -41,12 +46,14 @@ impl Soak {
         eprintln!("soak: seed {seed}; `cargo xtask soak --seed {seed}` runs the same cases again");
         test("nlog-dataflow", "random::", seed, ("WEFT_TEST_CASES", self.cases))?;
         test("conformance", "random::", seed, ("WEFT_TEST_CASES", self.networks))?;
+        test("conformance", "acls::", seed, ("WEFT_TEST_CASES", self.networks_with_acls))?;
         test("openflow-rs", "open_vswitch::", seed, ("WEFT_TEST_CASES", self.flow_tables))?;
         for package in ["nlog", "nlog-data", "nlog-reference", "network", "openflow-rs"] {
             // All tests of the package, for its property tests.
             test(package, "", seed, ("PROPTEST_RNG_SEED", seed))?;
         }
         test("nlog-dataflow", "soak::", seed, ("WEFT_TEST_TRANSACTIONS", self.transactions))?;
+        test("weft-cli", "figure6::", seed, ("WEFT_TEST_CASES", self.figure6))?;
         test("weft-cli", "disturbed::", seed, ("WEFT_TEST_SECONDS", self.disturbed))?;
         test("weft-cli", "kill::", seed, ("WEFT_TEST_KILLS", self.kills))
     }
@@ -54,26 +61,19 @@ impl Soak {
 
 /// Runs the tests of a package's module in a release build.
 fn test(package: &str, module: &str, seed: u64, size: (&str, u64)) -> Result<()> {
-    let status = Command::new(cargo_program())
-        .args([
-            "test",
-            "--release",
-            "--package",
-            package,
-            "--test",
-            "integration",
-            "--",
-            "--nocapture",
-            module,
-        ])
-        .env("WEFT_TEST_SEED", seed.to_string())
-        .env(size.0, size.1.to_string())
-        .status()
-        .context("cannot start cargo")?;
-    if !status.success() {
-        bail!("a random test of {package} fails; it began at seed {seed} ({status})");
-    }
-    Ok(())
+    let (seed_of_run, size_of_run) = (seed.to_string(), size.1.to_string());
+    let variables = [("WEFT_TEST_SEED", &*seed_of_run), (size.0, &*size_of_run)];
+    run(package, &["--test", "integration", "--", "--nocapture", module], variables)
+        .with_context(|| format!("a random test of {package} fails; it began at seed {seed}"))
+}
+
+/// Runs tests of a package in a release build.
+fn run<'a>(
+    package: &str,
+    selection: &[&str],
+    variables: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<()> {
+    cargo(&[&["test", "--release", "--package", package], selection].concat(), variables)
 }
 
 /// A seed that no earlier run has used: the time, in seconds.

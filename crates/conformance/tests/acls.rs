@@ -3,9 +3,9 @@
 use conformance::{Count, Runner, Size, check, program};
 use test_random::seeds;
 
-/// Histories of all tests of one kind together.
-const STATELESS: u64 = 90;
-const STATEFUL: u64 = 150;
+/// Histories of all tests of one kind together. `cargo xtask soak` runs new ones.
+const STATELESS: u64 = 45;
+const STATEFUL: u64 = 75;
 
 /// Runs half of the histories without connections.
 fn stateless_acls_do_what_the_model_says(half: usize) {

@@ -5,8 +5,8 @@ use conformance::{Count, Runner, Size, check, program};
 use test_random::seeds;
 
 /// Histories of all tests together: of networks without routers, and with them. `cargo xtask soak` runs new ones.
-const HISTORIES: u64 = 400;
-const ROUTED: u64 = 150;
+const HISTORIES: u64 = 200;
+const ROUTED: u64 = 75;
 
 /// Runs a quarter of the histories, so that the tests run side by side.
 fn the_rules_do_what_the_model_says(quarter: usize) {

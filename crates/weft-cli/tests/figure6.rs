@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use test_random::Random;
+use test_random::{Random, seeds};
 
 use crate::support::{Folder, WAYS, eval};
 
@@ -401,7 +401,9 @@ fn random_histories_give_what_the_rules_say() {
     folder.write("program/more.nlog", format!("import \"figure6.nlog\";\n{MORE_RULES}"));
     let mut codes: BTreeMap<String, usize> = BTreeMap::new();
     let mut changed = 0;
-    for seed in 1..=36 {
+    let seeds = seeds!("random_histories_give_what_the_rules_say", 36);
+    let is_whole = seeds.is_whole();
+    for seed in seeds {
         println!("seed {seed}");
         let exchanges = history(seed);
         let lines: Vec<&str> = exchanges.iter().map(|exchange| exchange.line.as_str()).collect();
@@ -429,6 +431,9 @@ fn random_histories_give_what_the_rules_say() {
     }
     // The histories must cover all kinds of refusal and enough changes.
     println!("{changed} transactions changed outputs; refused: {codes:?}");
+    if !is_whole {
+        return;
+    }
     assert!(changed > 400, "{changed}");
     let kinds: Vec<&str> = codes.keys().map(String::as_str).collect();
     let all = [
