@@ -84,10 +84,10 @@ mod trace;
 mod trial;
 mod universal;
 
-/// The messages and services of `proto/weft/v1/weft.proto`, generated.
+/// The messages and services of `proto/weft/v1/weft.proto`, generated. A test compares and, with `UPDATE_EXPECT=1`, writes the file.
 #[allow(missing_docs, clippy::pedantic)]
 pub mod pb {
-    tonic::include_proto!("weft.v1");
+    include!("api/weft.v1.rs");
 }
 
 pub use client::{Client, ClientError};

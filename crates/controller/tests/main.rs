@@ -14,6 +14,7 @@ mod full_disk;
 mod groups;
 mod hostile;
 mod interface;
+mod interface_code;
 mod learned;
 mod load;
 mod logical_flows;
