@@ -55,7 +55,8 @@ impl Soak {
         test("nlog-dataflow", "soak::", seed, ("WEFT_TEST_TRANSACTIONS", self.transactions))?;
         test("weft-cli", "figure6::", seed, ("WEFT_TEST_CASES", self.figure6))?;
         test("weft-cli", "disturbed::", seed, ("WEFT_TEST_SECONDS", self.disturbed))?;
-        test("weft-cli", "kill::", seed, ("WEFT_TEST_KILLS", self.kills))
+        test("weft-cli", "kill::", seed, ("WEFT_TEST_KILLS", self.kills))?;
+        run("weft-bench", &["--bin", "weft-bench"], [])
     }
 }
 

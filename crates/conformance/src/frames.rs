@@ -184,22 +184,3 @@ pub fn link_local(mac: Mac) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac;
     Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_have_a_header_and_are_the_same_for_a_seed() {
-        for seed in 0..300 {
-            let frames = [(); 2].map(|()| frame(&mut Random::new(seed), &Book::default()));
-            assert!(frames[0].len() >= 14, "seed {seed}");
-            assert_eq!(frames[0], frames[1], "seed {seed}");
-        }
-    }
-
-    #[test]
-    fn the_link_local_address_turns_the_second_lowest_bit_of_the_first_byte() {
-        assert_eq!(link_local([2, 0, 0, 0, 0, 1]).to_string(), "fe80::ff:fe00:1");
-    }
-}

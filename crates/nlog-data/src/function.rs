@@ -30,9 +30,6 @@ mod reference;
 mod set;
 mod text;
 
-#[cfg(test)]
-mod tests;
-
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock};

@@ -12,7 +12,7 @@ mod write;
 mod write_columns;
 
 pub use read::{Line, LineError, Mismatch, from_json, parse_line};
-pub use read_columns::{ColumnLine, parse_line_columns};
+pub use read_columns::{ColumnLine, ordinary, parse_line_columns};
 pub(crate) use write::write_text;
 pub use write::{to_json, write_contents_line, write_delta_line, write_error_line, write_row, write_value};
 pub use write_columns::{ContentsWriter, write_delta_columns};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::support::{config, row_of};
 use nlog_data::json::{
-    ContentsWriter, parse_line, parse_line_columns, write_contents_line, write_delta_columns,
+    ContentsWriter, ordinary, parse_line, parse_line_columns, write_contents_line, write_delta_columns,
     write_delta_line, write_value,
 };
 use nlog_data::{Column, ColumnDelta, Columns, Delta, Role, Row, Schema, Table, TableDelta, Type};
@@ -280,4 +280,37 @@ fn a_value_stands_once_in_its_column_however_often_it_is_said() {
     let columns = line.transaction.insert.values().next().expect("a table");
     assert_eq!(columns.dictionaries().iter().map(Vec::len).collect::<Vec<_>>(), [5, 3]);
     assert_eq!(columns.cells(), [0, 0, 1, 1, 2, 0, 3, 2, 4, 2]);
+}
+
+#[test]
+fn ordinary_lines_take_the_short_way_and_others_do_not() {
+    let deep = (0..=64).fold(Type::Int, |of, _| Type::set(of));
+    let schema = Schema::new(vec![
+        table("a", Role::Input, Some(vec![0]), &[Type::Int, Type::opt(Type::set(Type::Ip))]),
+        table("deep", Role::Input, Some(vec![0]), &[deep]),
+        table("out", Role::Output, Some(vec![0]), &[Type::Int]),
+    ]);
+    for line in [
+        "{}",
+        r#" {"txn":1, "insert": {"a": [[1, ["10.0.0.1"]], [2, null]]}, "delete": {"a": []}, "by": {"x": 1.5}} "#,
+    ] {
+        assert!(ordinary(line.as_bytes(), &schema).is_some(), "{line}");
+    }
+    for line in [
+        "",
+        "{} {}",
+        r#"{"txn":-1}"#,
+        r#"{"error":0}"#,
+        r#"{"insert":{"a":[[1]]}}"#,
+        r#"{"insert":{"a":[[1,null,2]]}}"#,
+        r#"{"insert":{"a":[["1",null]]}}"#,
+        r#"{"insert":{"a":[[1,[5]]]}}"#,
+        r#"{"insert":{"deep":[]}}"#,
+        r#"{"insert":{"out":[]}}"#,
+        r#"{"insert":{"no":[]}}"#,
+        r#"{"insert":{"a":[],"a":[]}}"#,
+        r#"{"by":1,"by":1}"#,
+    ] {
+        assert!(ordinary(line.as_bytes(), &schema).is_none(), "{line}");
+    }
 }

@@ -121,15 +121,3 @@ pub(super) fn functions() -> Vec<Function> {
         .variadic(hash_values),
     ]
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Expected values computed from the description above by another program.
-    #[test]
-    fn records_and_absent_values_are_hashed_as_described() {
-        let record = Value::record([Value::Int(1), Value::None]);
-        assert_eq!(hash_values(&[Value::None, record]), 8603254287189919841);
-    }
-}

@@ -1,7 +1,7 @@
 //! Every example of every function, and properties of the whole table.
 
-use super::*;
-use crate::literal;
+use nlog_data::function::{Example, Function, Multiplicity, Shape, functions, hash_values, lookup};
+use nlog_data::{FailureCode, Results, Tuples, Type, Value, literal};
 
 /// Whether a value has the shape. For examples only, where an empty set has no type.
 fn fits(shape: &Shape, value: &Value) -> bool {
@@ -172,4 +172,11 @@ fn a_value_that_does_not_fit_is_named_with_function_field_and_width() {
     assert_eq!(message("+", "9223372036854775807, 1"), "9223372036854775807 + 1 overflows int");
     assert_eq!(message("-", "-9223372036854775808"), "-(-9223372036854775808) overflows int");
     assert_eq!(message("/", "7, 0"), "7 / 0: division by zero");
+}
+
+/// Expected values computed from the description above by another program.
+#[test]
+fn records_and_absent_values_are_hashed_as_described() {
+    let record = Value::record([Value::Int(1), Value::None]);
+    assert_eq!(hash_values(&[Value::None, record]), 8603254287189919841);
 }
