@@ -17,6 +17,9 @@ const PINNED: &str = "supply-chain/advisory-db.tar.gz";
 /// The upstream repository of the database, for [`Arguments::update`].
 const UPSTREAM: &str = "https://github.com/rustsec/advisory-db";
 
+/// The folder where a new database is made.
+const NEW: &str = "target/advisory-db-new";
+
 /// The folder where cargo-deny looks for it: in the folder that `deny.toml` names, the one named by the hash of the
 /// URL.
 const UNPACKED: &str = "target/advisory-db/advisory-db-3157b0e258782691";
@@ -82,10 +85,14 @@ fn unpack() -> Result<()> {
 }
 
 fn update() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let clone = folder.path().join("advisory-db");
+    let folder = Path::new(NEW);
+    if folder.exists() {
+        std::fs::remove_dir_all(folder)?;
+    }
+    std::fs::create_dir_all(folder)?;
+    let clone = folder.join("advisory-db");
     execute(Command::new("git").args(["clone", "--quiet", "--depth", "1", UPSTREAM]).arg(&clone))?;
-    let archive = folder.path().join("advisory-db.tar");
+    let archive = folder.join("advisory-db.tar");
     execute(
         Command::new("git")
             .arg("-C")

@@ -139,18 +139,25 @@ fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
+/// Cargo with these arguments. Without incremental compilation, unless the user asks for it: builds here are rare and large, and take
+/// longer and three gigabytes more with it.
+fn cargo_command<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = Command::new(cargo_program());
+    command.args(arguments).env("PATH", with_system_folders());
+    if std::env::var_os("CARGO_INCREMENTAL").is_none() {
+        command.env("CARGO_INCREMENTAL", "0");
+    }
+    command
+}
+
 /// Runs cargo with our standard output and error.
 fn cargo<'a, A: AsRef<str>>(
     arguments: &[A],
     variables: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
-    let status = Command::new(cargo_program())
-        .args(&arguments)
-        .env("PATH", with_system_folders())
-        .envs(variables)
-        .status()
-        .context("cannot start cargo")?;
+    let status =
+        cargo_command(arguments.iter().copied()).envs(variables).status().context("cannot start cargo")?;
     if !status.success() {
         bail!("`cargo {}` failed ({status})", arguments.join(" "));
     }

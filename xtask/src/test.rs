@@ -2,13 +2,13 @@
 
 mod selection;
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use selection::Selection;
 
-use crate::{cargo, deny, setup, with_system_folders};
+use crate::{cargo, cargo_command, deny, setup};
 
 /// Tests that need real Open vSwitch are in modules of this name, in every crate; only this identifies them.
 const NEEDS_OPEN_VSWITCH: &str = "test(/(^|::)open_vswitch::/)";
@@ -103,10 +103,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// The number of tests that a filter selects.
 fn count(options: &[&str], filter: &str) -> Result<usize> {
-    let output = Command::new(crate::cargo_program())
-        .args(["nextest", "list", "--message-format", "oneline", "-E", filter])
+    let output = cargo_command(["nextest", "list", "--message-format", "oneline", "-E", filter])
         .args(options)
-        .env("PATH", with_system_folders())
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start cargo")?;
