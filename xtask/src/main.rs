@@ -1,10 +1,11 @@
-//! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`.
+//! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask release`.
 //!
 //! Each prepares the machine ([`setup`]) and then runs programs of the workspace. This crate depends on no other crate
 //! of Weft except what the lab needs, so it builds in seconds.
 
 mod deny;
 mod mutate;
+mod release;
 mod setup;
 mod soak;
 mod test;
@@ -38,6 +39,8 @@ enum Task {
     Test(test::Arguments),
     /// Licences, advisories and duplicate versions of the dependencies, by `deny.toml`; a part of `test`
     Deny(deny::Arguments),
+    /// `weft` as it is installed, in target/dist, with its line tables in a file beside it
+    Release,
     /// Random tests at their nightly size, from a fresh seed: programs in every engine and the reference, networks in
     /// rules and model, and a long run with ever new names, in a release build
     Soak(soak::Soak),
@@ -81,6 +84,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Test(arguments) => test::run(&arguments),
         Task::Deny(arguments) => deny::command(&arguments),
+        Task::Release => release::run(),
         Task::Soak(soak) => soak.run(),
         Task::Mutate { arguments } => mutate::mutate(&arguments),
         Task::Bench { arguments } => bench(&arguments),
@@ -109,7 +113,7 @@ fn bench(arguments: &[String]) -> Result<()> {
         ],
         None,
     )?;
-    let benches = release("weft-bench")?;
+    let benches = release_build("weft-bench")?;
     let status = Command::new(&benches)
         .args(arguments)
         .env("PATH", with_system_folders())
@@ -122,7 +126,7 @@ fn bench(arguments: &[String]) -> Result<()> {
 }
 
 /// A program of the release build.
-fn release(name: &str) -> Result<PathBuf> {
+fn release_build(name: &str) -> Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find this program's file")?;
     let target = own.parent().and_then(Path::parent).context("this program is not in a target folder")?;
     Ok(target.join("release").join(name))

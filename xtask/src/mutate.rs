@@ -4,12 +4,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, release};
+use crate::{cargo, release_build};
 
 /// Builds the `mutation` program and passes on its arguments. The program itself prints which mistakes survive.
 pub(crate) fn mutate(arguments: &[String]) -> Result<()> {
     cargo(&["build", "--release", "--package", "mutation"], None)?;
-    let program = release("mutation")?;
+    let program = release_build("mutation")?;
     let status = Command::new(&program)
         .args(arguments)
         .status()
