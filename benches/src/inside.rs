@@ -11,8 +11,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use differential_dataflow::input::{Input, InputSession};
 use nlog::Program;
-use nlog_data::{Committed, Delta, Evaluator as _, Row, TableId, Transaction};
-use nlog_dataflow::Dataflow;
+use nlog_data::{Committed, Delta, Evaluator, Row, TableId, Transaction};
 use nlog_dataflow::operator::Operator;
 use timely::WorkerConfig;
 use timely::communication::Allocator;
@@ -25,7 +24,7 @@ use timely::worker::Worker;
 
 /// An engine, outside or inside timely.
 pub(crate) enum Running {
-    Outside(Dataflow),
+    Outside(Box<dyn Evaluator>),
     Inside(Box<Inside>),
 }
 
@@ -66,7 +65,7 @@ impl Inside {
         let probe = ProbeHandle::new();
         let rows = worker.dataflow::<u64, _, _>(|scope| {
             let (session, rows) = scope.new_collection();
-            let (rows, errors) = operator.connect_rows(scope, rows)?;
+            let (rows, errors) = operator.connect_rows(scope, rows);
             let all = Rc::clone(&changes);
             rows.inner.clone().sink(Pipeline, "Collect", move |(input, _)| {
                 input.for_each(|_, updates| {

@@ -11,12 +11,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use clap::ValueEnum;
+use composed_engine::Composed;
 use nlog_data::{TableId, Transaction, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{self, Engine};
+use crate::engine;
 use crate::figure6::Latency;
 use crate::inside::{Inside, Running};
 use crate::measure;
@@ -136,7 +137,7 @@ impl Program {
 pub(crate) enum Side {
     /// The engine that users get.
     Fused,
-    /// The composition of differential's standard operators.
+    /// The composition of differential's standard operators, over plain values.
     Composed,
     /// The first of them as an operator of a timely dataflow.
     Inside,
@@ -145,8 +146,10 @@ pub(crate) enum Side {
 impl Side {
     fn start(self, program: Arc<nlog::Program>) -> Result<Running> {
         Ok(match self {
-            Side::Fused => Running::Outside(Engine::Fused.start(program, 1)?),
-            Side::Composed => Running::Outside(Engine::Composed.start(program, 1)?),
+            Side::Fused => Running::Outside(Box::new(engine::start(program, 1)?)),
+            Side::Composed => Running::Outside(Box::new(
+                Composed::new(program, composed_engine::Options::default()).map_err(Error::msg)?,
+            )),
             Side::Inside => Running::Inside(Box::new(Inside::new(program)?)),
         })
     }

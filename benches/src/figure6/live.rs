@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::weft::{Tables as Figure6, Text};
 use super::workload::{Change, Network};
-use crate::engine::{self, Engine};
+use crate::engine;
 use crate::measure::{self, Spread};
 use crate::report::{Aim, Line};
 
@@ -71,15 +71,15 @@ fn edit(network: &Network, rule: &str) -> Result<Edit> {
         Ok(engine.commit_columns(&transaction)?.delta)
     };
     let start = Instant::now();
-    let mut anew = Engine::Fused.start(engine::compile("figure6.nlog", &after)?, 1)?;
+    let mut anew = engine::start(engine::compile("figure6.nlog", &after)?, 1)?;
     let loaded = load(&mut anew)?;
     let anew_ms = start.elapsed().as_secs_f64() * 1e3;
     let expected = rows(&anew, &loaded);
     drop((anew, loaded));
     ensure!(!expected.is_empty(), "the rule derives nothing");
 
-    let mut engine = Engine::Fused.start(engine::compile("figure6.nlog", before)?, 1)?;
-    let options = Engine::Fused.options(1, Settings::default());
+    let mut engine = engine::start(engine::compile("figure6.nlog", before)?, 1)?;
+    let options = engine::options(1, Settings::default());
     drop(load(&mut engine)?);
     let (mut add, mut remove) = (Vec::new(), Vec::new());
     for number in 0..EDITS {

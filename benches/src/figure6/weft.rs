@@ -13,7 +13,7 @@ use nlog_plan::Settings;
 use super::handwritten::{address, after_letter};
 use super::workload::{Change, Network, Rows};
 use super::{Figures, Outcome, Run, drive};
-use crate::engine::{self, Engine};
+use crate::engine;
 use crate::inside::{Inside, Running};
 use crate::measure::Clock;
 
@@ -40,7 +40,7 @@ impl Text {
 pub(super) fn ids(network: &Network, run: Run) -> Result<Figures> {
     let program = Text::Ids.program()?;
     let tables = Tables::new(&program.schema, Text::Ids)?;
-    let mut engine = Fused::new(program, &Engine::Fused.options(run.workers, Settings::default()))?;
+    let mut engine = Fused::new(program, &engine::options(run.workers, Settings::default()))?;
     drive(network, run.steps, |change| {
         let transaction = tables.columns(change)?;
         let clock = Clock::start();
@@ -62,7 +62,7 @@ pub(super) fn ids(network: &Network, run: Run) -> Result<Figures> {
 pub(super) fn by_columns(network: &Network, run: Run) -> Result<Figures> {
     let program = Text::Verbatim.program()?;
     let tables = Tables::new(&program.schema, Text::Verbatim)?;
-    let mut engine = Engine::Fused.start(program, run.workers)?;
+    let mut engine = engine::start(program, run.workers)?;
     drive(network, run.steps, |change| {
         let transaction = tables.columns(change)?;
         let clock = Clock::start();
@@ -86,15 +86,15 @@ pub(super) fn by_columns(network: &Network, run: Run) -> Result<Figures> {
 /// Rows in memory to rows in memory.
 pub(super) fn by_rows(network: &Network, run: Run) -> Result<Figures> {
     let program = Text::Verbatim.program()?;
-    let engine = Running::Outside(Engine::Fused.start(Arc::clone(&program), run.workers)?);
+    let engine = Running::Outside(Box::new(engine::start(Arc::clone(&program), run.workers)?));
     rows(network, run, &program, engine)
 }
 
 /// The same in no order.
 pub(super) fn by_rows_unordered(network: &Network, run: Run) -> Result<Figures> {
     let program = Text::Verbatim.program()?;
-    let options = Options { ascending: false, ..Engine::Fused.options(run.workers, Settings::default()) };
-    let engine = Running::Outside(Dataflow::new(Arc::clone(&program), options)?);
+    let options = Options { ascending: false, ..engine::options(run.workers, Settings::default()) };
+    let engine = Running::Outside(Box::new(Dataflow::new(Arc::clone(&program), options)?));
     rows(network, run, &program, engine)
 }
 

@@ -14,7 +14,7 @@ use nlog_plan::Settings;
 
 use super::generate::{self, Case, MOST_ROWS};
 use super::{RANDOM, statistics};
-use crate::engine::{self, Engine};
+use crate::engine;
 use crate::nvp::random::Random;
 use crate::report::{Aim, Line};
 
@@ -73,7 +73,7 @@ fn ratios(cases: &[Case], arrival: Arrival, seed: u64) -> Result<Vec<Ratios>> {
     let ratio = |case: &Case| -> Result<Ratios> {
         let program = engine::compile("join.nlog", &case.text())?;
         let transactions = transactions(case, &program, arrival, seed)?;
-        let options = |planning| Engine::Fused.options(1, planning);
+        let options = |planning| engine::options(1, planning);
         let informed =
             Settings { statistics: Some(statistics(case, &program)?.into()), ..Settings::default() };
         let informed = touched(&program, options(informed), &transactions, true)?;
@@ -138,7 +138,7 @@ fn touched(
 ) -> Result<Touched> {
     let mut engine = Dataflow::new(program.clone(), options)?;
     let all = |engine: &mut Dataflow| -> Result<u64> {
-        let profile = engine.profile()?.context("the fused engine counts")?;
+        let profile = engine.profile()?;
         Ok(profile.workers.iter().map(|load| load.rows + load.bindings).sum())
     };
     let first = transactions.len() - transactions.len().div_ceil(PART);

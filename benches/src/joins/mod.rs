@@ -19,7 +19,7 @@ use nlog_data::{ColumnDelta, ColumnTransaction, Columns, Evaluator as _, Role, R
 use nlog_plan::query::{Plan, RelationId, RulePlan, Start, Step};
 use nlog_plan::{Counter, Pinned, PinnedJoins, Settings, Statistics};
 
-use crate::engine::{self, Engine};
+use crate::engine;
 use crate::measure::Clock;
 use crate::report::{Aim, Line};
 use count::Sizes;
@@ -128,7 +128,7 @@ fn in_turns(
         transaction.insert.insert(table, columns(atom)?);
     }
     let load = |settings: &Settings| -> Result<(f64, ColumnDelta)> {
-        let mut engine = Engine::Fused.start_with(program.clone(), 1, settings.clone())?;
+        let mut engine = engine::start_with(program.clone(), 1, settings.clone())?;
         let clock = Clock::start();
         let committed = engine.commit_columns(&transaction)?;
         Ok((clock.stop().1.as_secs_f64(), committed.delta))

@@ -1,7 +1,6 @@
 //! A run: the load, then changes one by one.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -10,12 +9,11 @@ use network::{Kinds, ObjectStore};
 use nlog_data::{Bound, Cancel, ColumnTransaction, Delta, Evaluator as _, Schema, TableId, Value};
 use nlog_dataflow::Options;
 use nlog_dataflow::fused::{Engine as Fused, RawDelta};
-use nlog_hooks::Hooked;
 use nlog_plan::Settings;
 
 use super::world::{Step, TUNNEL, World};
 use super::{Changes, Figures, Load, PerHost, Run};
-use crate::engine::Engine;
+use crate::engine;
 use crate::figure6::Latency;
 use crate::figure6::workload::Network;
 use crate::measure::{self, Clock};
@@ -85,7 +83,7 @@ fn most_flows_of_a_host(delta: &Delta, schema: &Schema) -> usize {
 
 /// The rules with a network that has been loaded.
 pub(super) struct Driver {
-    pub(super) engine: Hooked<Fused>,
+    pub(super) engine: Fused,
     pub(super) schema: Schema,
     pub(super) store: ObjectStore,
     pub(super) world: World,
@@ -109,12 +107,11 @@ impl Driver {
         engine.bound(Bound { most, ..Bound::cancelled_by(Cancel::default()) });
         let columns = ColumnTransaction::from_rows(&transaction)?;
         drop(transaction);
-        let (took, cpu, peak_mib, loaded) = engine.commit_columns_by(&columns, |engine, columns| {
-            let words = engine.commit_words(columns)?;
-            let (took, cpu) = clock.stop();
-            Ok((took, cpu, measure::peak_mib(), loaded(&words, &schema, world.hosts(), stages)))
-        })?;
-        let loaded = loaded?;
+        let words = engine.commit_words(&columns)?;
+        let (took, cpu) = clock.stop();
+        let peak_mib = measure::peak_mib();
+        let loaded = loaded(&words, &schema, world.hosts(), stages)?;
+        drop(words);
         let Loaded { flows, unchecked, buckets, .. } = loaded;
         drop((columns, step));
         let clock = Clock::start();
@@ -144,7 +141,8 @@ impl Driver {
         let flows_of_a_host = most_flows_of_a_host(&committed.delta, &self.schema);
         to.0.push(Cost { wall: took, cpu, rows, flows_of_a_host });
         // As a controller does while no request waits.
-        Ok(self.engine.idle()?)
+        self.engine.idle()?;
+        Ok(())
     }
 
     /// Commits changes, each of which is undone before the next. Returns the costs of both.
@@ -199,18 +197,12 @@ pub(super) fn run(network: &Network, run: Run) -> Result<Figures> {
 }
 
 /// The engine with the network's rules and no rows.
-pub(super) fn start(run: Run) -> Result<Hooked<Fused>> {
-    let workers = run.workers;
-    let start = move |program, observe| {
-        // As the controller starts its engine: rows name their rules and come in any order.
-        let plain = Engine::Fused.options(workers, Settings::default());
-        let options = Options { observe, attribute: true, ascending: false, ..plain };
-        Fused::new(program, &options).map_err(|error| error.to_string())
-    };
+pub(super) fn start(run: Run) -> Result<Fused> {
+    // As the controller starts its engine: rows name their rules and come in any order.
+    let plain = engine::options(run.workers, Settings::default());
+    let options = Options { attribute: true, ascending: false, ..plain };
     let program = if run.invariants { super::guarded_program()? } else { super::program()? };
-    let observe = Engine::Fused.options(workers, Settings::default()).observe;
-    let engine = start(Arc::clone(&program), observe).map_err(anyhow::Error::msg)?;
-    Hooked::new(&program, engine, start).map_err(anyhow::Error::msg)
+    Ok(Fused::new(program, &options)?)
 }
 
 /// No objects, of the kinds that the rules declare.
@@ -243,10 +235,7 @@ pub(super) fn load(network: &Network, run: Run) -> Result<Loaded> {
     let (world, step) = World::new(network, run);
     let stages = Stages::new()?;
     let columns = ColumnTransaction::from_rows(&step.transaction(&mut store()?, &schema)?)?;
-    let load = |engine: &mut Fused, columns: &ColumnTransaction| {
-        Ok(loaded(&engine.commit_words(columns)?, &schema, world.hosts(), stages))
-    };
-    engine.commit_columns_by(&columns, load)?
+    loaded(&engine.commit_words(&columns)?, &schema, world.hosts(), stages)
 }
 
 /// Counts the output. Fails if the tunnels differ from the reported ones, or if the rules report a problem, because the

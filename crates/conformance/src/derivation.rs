@@ -6,7 +6,6 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{Evaluator, ObjectKind, Role, Row, Schema, TableDelta, TableId, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Options};
-use nlog_hooks::Hooked;
 
 use crate::rows::{LABELS, Rows};
 
@@ -18,7 +17,7 @@ pub type Contents = BTreeMap<String, BTreeSet<Row>>;
 
 /// An engine and its input rows.
 pub struct Derivation {
-    engine: Hooked<Dataflow>,
+    engine: Dataflow,
     program: Arc<Program>,
     current: Rows,
 }
@@ -29,10 +28,6 @@ impl Derivation {
     /// # Errors
     /// The engine does not start.
     pub fn new(program: Arc<Program>) -> Result<Derivation, String> {
-        let start = |program, observe| {
-            let options = Options { observe, ..Options::default() };
-            Dataflow::new(program, options).map_err(|error| error.to_string())
-        };
         let mut program = Program::clone(&program);
         let Program { schema, hooks, .. } = &mut program;
         hooks.retain(|wiring| !LABELS.contains(&schema.table(wiring.to).name.as_str()));
@@ -42,9 +37,9 @@ impl Derivation {
                 || TREES.contains(&table.name.as_str())
                 || program.hook_of(*id).is_some()
         });
-        let observed = Tables::These(observed.map(|(id, _)| id).collect());
-        let engine = start(Arc::clone(&program), observed)?;
-        let engine = Hooked::new(&program, engine, start)?;
+        let observe = Tables::These(observed.map(|(id, _)| id).collect());
+        let options = Options { observe, ..Options::default() };
+        let engine = Dataflow::new(Arc::clone(&program), options).map_err(|error| error.to_string())?;
         Ok(Derivation { engine, program, current: Rows::new() })
     }
 

@@ -77,6 +77,9 @@ keys! {
     /// The rules to run. `"builtin"` is the built-in rules, and the folder of a package extends them:
     /// `["builtin", "quarantine"]`. A folder alone replaces the built-in rules. A folder named `builtin` is `"./builtin"`.
     rules: Packages = Packages::default(), Some("[\"builtin\"]"), "a path, or a list of paths";
+    /// The way in which rules are evaluated. `"timely"` runs them on a worker of timely even if there is only one; several always are
+    /// timely's. Results do not depend on it.
+    engine: EngineKind = EngineKind::Fused, Some("\"fused\""), "`\"fused\"` or `\"timely\"`";
     /// The number of threads that evaluate rules. Results do not depend on it.
     workers: Workers = Workers::default(), Some("1"), "a number from 1 to 256";
     /// The most rows that one rule may derive from a request, besides 32 for each value that the request gives. Rules that combine
@@ -120,6 +123,16 @@ fn default_learned() -> NonZeroU32 {
 /// The memory of hosts, unless configured, in MiB: the flows of a host that has 400,000 of another controller.
 fn default_memory() -> NonZeroU32 {
     NonZeroU32::new(128).unwrap_or(NonZeroU32::MAX)
+}
+
+/// A way in which rules are evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineKind {
+    /// One worker is the engine's thread alone.
+    Fused,
+    /// One worker is one of timely's too.
+    Timely,
 }
 
 /// A number of threads that evaluate rules.

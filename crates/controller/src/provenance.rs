@@ -219,8 +219,8 @@ mod tests {
 
     use network::{Batch, Cancel};
     use nlog::Sources;
-    use nlog_data::{Evaluator, Tables};
-    use nlog_reference::Reference;
+    use nlog_data::Tables;
+    use nlog_reference::Hooked;
 
     use super::*;
     use crate::core::Core;
@@ -248,10 +248,8 @@ mod tests {
         let compilation = nlog::compile(&Sources::from_texts([("test.nlog", RULES)]));
         let program = compilation.program.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics));
         let rules = Arc::new(Rules::new(program).unwrap());
-        let make = |program, observe| {
-            Ok(Box::new(Reference::new(program, observe).with_attribution()) as Box<dyn Evaluator>)
-        };
-        let evaluator = nlog_hooks::start(rules.program(), Tables::These(rules.observed()), make).unwrap();
+        let observe = Tables::These(rules.observed());
+        let evaluator = Box::new(Hooked::reference(rules.program(), observe, true));
         let now = SystemTime::UNIX_EPOCH;
         let (mut core, _) =
             Core::restore(evaluator, rules.clone(), crate::core::History::new(&rules), now).unwrap();

@@ -11,7 +11,7 @@ use ovs_driver::Peers;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::Config;
+use crate::config::{Config, EngineKind};
 use crate::daemon::{Daemon, DaemonError, MakeEvaluator, PROBE, Parts, check_state};
 use crate::fleet::RealDrivers;
 use crate::log::Log;
@@ -47,7 +47,7 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         socket_mode: config.socket_mode,
         probe: PROBE,
         rule_rows: config.rule_rows.get(),
-        evaluator: dataflow(&rules, config.workers.get()),
+        evaluator: dataflow(&rules, config),
         rules,
         drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),
         patience: config.patience(),
@@ -91,26 +91,29 @@ pub fn check(config: &Config) -> Result<(), DaemonError> {
     let log = start_log(config)?;
     let checked = Rules::load(config.rules.paths()).map_err(DaemonError::from).and_then(|rules| {
         let rules = Arc::new(rules);
-        check_state(&config.state, &rules, dataflow(&rules, config.workers.get()))
+        check_state(&config.state, &rules, dataflow(&rules, config))
     });
     log.flush(LOG_GRACE);
     checked
 }
 
 /// Makes the engine.
-fn dataflow(rules: &Arc<Rules>, workers: usize) -> MakeEvaluator {
-    let rules = rules.clone();
-    Box::new(move || evaluator(&rules, workers))
+fn dataflow(rules: &Arc<Rules>, config: &Config) -> MakeEvaluator {
+    let (rules, workers, timely) = (rules.clone(), config.workers.get(), config.engine == EngineKind::Timely);
+    Box::new(move || engine(&rules, workers, timely))
 }
 
-/// The dataflow engine, with the hooks of the rules.
+/// The engine of the rules.
 pub fn evaluator(rules: &Rules, workers: usize) -> Result<Box<dyn Evaluator>, String> {
-    let make = move |program, observe| {
-        let options = Options { workers, observe, attribute: true, ascending: false, ..Options::default() };
-        let engine = Dataflow::new(program, options).map_err(|error| error.to_string())?;
-        Ok(Box::new(engine) as Box<dyn Evaluator>)
-    };
-    nlog_hooks::start(rules.program(), Tables::These(rules.observed()), make)
+    engine(rules, workers, false)
+}
+
+fn engine(rules: &Rules, workers: usize, timely: bool) -> Result<Box<dyn Evaluator>, String> {
+    let observe = Tables::These(rules.observed());
+    let options =
+        Options { workers, timely, observe, attribute: true, ascending: false, ..Options::default() };
+    let engine = Dataflow::new(Arc::clone(rules.program()), options).map_err(|error| error.to_string())?;
+    Ok(Box::new(engine))
 }
 
 /// Starts the log. Panics go the same way: a panic that waited for a reader would hold the locks of its thread.

@@ -62,7 +62,7 @@ pub use schema::{Column, Role, Schema, Table, TableId};
 pub use transaction::{
     CommitError, Committed, Delta, DerivedCause, DerivedError, ErrorCode, Evaluator, ForbiddenRows,
     MOST_FORBIDDEN, MOST_WAYS, Memories, Row, RuleId, Scrubbed, TableDelta, Tables, Transaction,
-    TransactionError, no_memory,
+    TransactionError, no_memory, no_timed_hook,
 };
 pub use types::{Enumeration, Record, Type};
 pub use value::{Canonical, Value};

@@ -413,10 +413,7 @@ pub trait Evaluator {
     /// Advances time to `now_ms` (milliseconds since an arbitrary origin), as a separate transaction. Evaluators read
     /// no clock, so a replay with the same ticks has the same result. Evaluators that do not depend on time refuse.
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
-        let message = format!(
-            "tick {now_ms}: the program has no timed hook; declare a table `from` one, or remove the tick"
-        );
-        Err(TransactionError::new(ErrorCode::BadJson, message).into())
+        Err(no_timed_hook(now_ms).into())
     }
 
     /// What the program's hooks remember, so that another evaluator can go on from here.
@@ -470,6 +467,14 @@ pub enum Scrubbed {
     More,
     /// What is stored does not follow from the inputs. The text names the table.
     Differs(String),
+}
+
+/// The refusal of a tick by a program without timed hooks.
+pub fn no_timed_hook(now_ms: u64) -> TransactionError {
+    let message = format!(
+        "tick {now_ms}: the program has no timed hook; declare a table `from` one, or remove the tick"
+    );
+    TransactionError::new(ErrorCode::BadJson, message)
 }
 
 /// The refusal of a memory for a table without a hook that remembers.

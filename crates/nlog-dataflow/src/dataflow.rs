@@ -1,34 +1,34 @@
 //! The public interface of the engine: transactions in, deltas out.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::io::{Read, Take, Write};
 use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, Row, Schema,
-    Scrubbed, TableId, Tables, Transaction, TransactionError, Value,
+    Bound, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, Memories, Row,
+    Schema, Scrubbed, TableId, Tables, Transaction, TransactionError, Value,
 };
 use nlog_plan::Settings;
 use nlog_plan::query::Plan;
 
-use crate::composed::Composed;
+use crate::carrier::Processes;
 use crate::fused;
 
 /// The options of an engine. They do not affect the contents of tables.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The kind of engine that executes the rules.
-    pub engine: Kind,
     /// The number of threads that share the work, at least 1. One thread has the least latency; more threads load
     /// large states faster if CPU cores are free.
     pub workers: usize,
+    /// Whether a single worker is one of timely's too. Several always are.
+    pub timely: bool,
     /// The tables whose changes are reported.
     pub observe: Tables,
     /// Whether each inserted row names its rule, as in [`TableDelta::rules`](nlog_data::TableDelta::rules).
     pub attribute: bool,
     /// Whether [`Evaluator::commit`](nlog_data::Evaluator::commit) reports rows in ascending order. Sorting many matches costs
-    /// about as much time as their derivation. Without it, the fused engine reports rows in an order of its own, which
+    /// about as much time as their derivation. Without it, the engine reports rows in an order of its own, which
     /// differs from run to run.
     pub ascending: bool,
     /// The settings of the planner.
@@ -40,21 +40,11 @@ pub struct Options {
     pub plan_anew_from: usize,
 }
 
-/// The ways to execute rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// Rules are evaluated in a static order over shared traces, so a transaction costs only the rules that it
-    /// touches.
-    Fused,
-    /// One dataflow of differential's own operators: the direct translation of a plan, and a second oracle for tests.
-    Composed,
-}
-
 impl Default for Options {
     fn default() -> Self {
         Options {
-            engine: Kind::Fused,
             workers: 1,
+            timely: false,
             observe: Tables::Outputs,
             attribute: false,
             ascending: true,
@@ -70,6 +60,12 @@ pub enum StartError {
     /// [`Options::workers`] is 0.
     #[error("the engine needs at least one worker")]
     NoWorkers,
+    /// Workers cannot be started, or other processes not be reached.
+    #[error(transparent)]
+    Carrier(#[from] crate::carrier::StartError),
+    /// Another worker or process was lost.
+    #[error("{0}; restart all processes")]
+    Lost(String),
     /// The threads, or their dataflows, cannot be started.
     #[error("cannot start the workers of the engine: {0}")]
     Workers(String),
@@ -77,12 +73,7 @@ pub enum StartError {
 
 /// A running engine for one program. It must stay in the thread that created it.
 pub struct Dataflow {
-    engine: Engine,
-}
-
-enum Engine {
-    Fused(Box<fused::Engine>),
-    Composed(Box<Composed>),
+    engine: Box<fused::Engine>,
 }
 
 impl Dataflow {
@@ -91,27 +82,19 @@ impl Dataflow {
         if options.workers == 0 {
             return Err(StartError::NoWorkers);
         }
-        let engine = match options.engine {
-            Kind::Fused => Engine::Fused(Box::new(fused::Engine::new(program, &options)?)),
-            Kind::Composed => {
-                let schema = Arc::clone(&program.schema);
-                let ids = schema.iter().map(|(id, _)| id);
-                let wanted: BTreeSet<TableId> =
-                    ids.filter(|id| options.observe.include(&schema, *id)).collect();
-                let plan = Plan::new(program, &wanted, &options.planning);
-                let composed = Composed::new(plan, wanted, options.workers, options.attribute);
-                Engine::Composed(Box::new(composed.map_err(StartError::Workers)?))
-            }
-        };
-        Ok(Dataflow { engine })
+        Ok(Dataflow { engine: Box::new(fused::Engine::new(program, &options)?) })
+    }
+
+    /// Plans the program and shares its work with other processes, each of which runs [`serve`](crate::serve). This is process 0. Waits for
+    /// the others to connect.
+    pub fn across(program: Arc<Program>, options: Options, processes: Processes) -> Result<Self, StartError> {
+        let engine = fused::Engine::across(program, &options, processes)?;
+        Ok(Dataflow { engine: Box::new(engine) })
     }
 
     /// The plan in use.
     pub fn plan(&self) -> &Plan {
-        match &self.engine {
-            Engine::Fused(engine) => engine.plan(),
-            Engine::Composed(engine) => engine.plan(),
-        }
+        self.engine.plan()
     }
 
     /// The program in use.
@@ -119,13 +102,9 @@ impl Dataflow {
         &self.plan().program
     }
 
-    /// The work since the engine started, and the engine's present contents. `None` for the composed engine, which
-    /// keeps no profile.
-    pub fn profile(&mut self) -> Result<Option<fused::Profile>, CommitError> {
-        match &mut self.engine {
-            Engine::Fused(engine) => engine.profile().map(Some),
-            Engine::Composed(_) => Ok(None),
-        }
+    /// The work since the engine started, and the engine's present contents.
+    pub fn profile(&mut self) -> Result<fused::Profile, CommitError> {
+        self.engine.profile()
     }
 
     /// Derives the effect of changing to another program, without making the change permanent: see
@@ -135,26 +114,13 @@ impl Dataflow {
         program: Arc<Program>,
         options: &Options,
     ) -> Result<fused::Proposal<'_>, fused::ChangeError> {
-        match &mut self.engine {
-            Engine::Fused(engine) => engine.propose(program, options),
-            Engine::Composed(_) => Err(fused::ChangeError::Composed),
-        }
+        self.engine.propose(program, options)
     }
 
     /// Plans the program with other settings and switches to the new plan, which does not affect results; see
-    /// [`fused::Engine::replan`]. The composed engine keeps its plan.
+    /// [`fused::Engine::replan`].
     pub fn replan(&mut self, planning: &Settings) -> Result<bool, CommitError> {
-        match &mut self.engine {
-            Engine::Fused(engine) => engine.replan(planning),
-            Engine::Composed(_) => Ok(false),
-        }
-    }
-
-    fn evaluator(&mut self) -> &mut dyn Evaluator {
-        match &mut self.engine {
-            Engine::Fused(engine) => engine.as_mut(),
-            Engine::Composed(engine) => engine.as_mut(),
-        }
+        self.engine.replan(planning)
     }
 }
 
@@ -164,47 +130,67 @@ impl Evaluator for Dataflow {
     }
 
     fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
-        self.evaluator().check(transaction)
+        self.engine.check(transaction)
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        self.evaluator().commit(transaction)
+        self.engine.commit(transaction)
     }
 
     fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
-        self.evaluator().contents(table)
+        self.engine.contents(table)
     }
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
-        self.evaluator().commit_columns(transaction)
+        self.engine.commit_columns(transaction)
     }
 
     fn bound(&mut self, bound: Bound) {
-        self.evaluator().bound(bound);
+        self.engine.bound(bound);
     }
 
     fn idle(&mut self) -> Result<(), CommitError> {
-        self.evaluator().idle()
+        self.engine.idle()
     }
 
     fn scrub(&mut self) -> Result<Scrubbed, CommitError> {
-        self.evaluator().scrub()
+        self.engine.scrub()
     }
 
     fn derive_anew(&mut self) -> Result<Committed, CommitError> {
-        self.evaluator().derive_anew()
+        self.engine.derive_anew()
     }
 
     fn save_derived(&mut self, to: &mut dyn Write) -> Result<(), String> {
-        self.evaluator().save_derived(to)
+        self.engine.save_derived(to)
     }
 
     fn restore_derived(&mut self, from: &mut Take<&mut dyn Read>) -> Result<(), String> {
-        self.evaluator().restore_derived(from)
+        self.engine.restore_derived(from)
+    }
+
+    fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
+        self.engine.tick(now_ms)
+    }
+
+    fn memories(&self) -> Memories {
+        self.engine.memories()
+    }
+
+    fn restore(&mut self, memories: &Memories) -> Result<(), TransactionError> {
+        self.engine.restore(memories)
+    }
+
+    fn checkpoint(&mut self) {
+        self.engine.checkpoint();
+    }
+
+    fn undo(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        self.engine.undo(transaction)
     }
 
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
-        self.evaluator().contents_columns(table)
+        self.engine.contents_columns(table)
     }
 
     fn rows_with(
@@ -212,6 +198,6 @@ impl Evaluator for Dataflow {
         tables: &[TableId],
         values: &HashSet<Value>,
     ) -> Result<Vec<(TableId, Row)>, CommitError> {
-        self.evaluator().rows_with(tables, values)
+        self.engine.rows_with(tables, values)
     }
 }

@@ -24,19 +24,20 @@
 //! ```
 //!
 //! A transaction takes effect as a whole or not at all. If it causes a failure or violates a key, the state does not
-//! change and the engine reports the least error, the same one as the reference evaluator. Results depend neither on
-//! the number of workers nor on the [`Kind`] of engine.
+//! change and the engine reports the least error, the same one as the reference evaluator. Results do not depend on the
+//! number of workers.
 //!
 //! The modules in reading order: `symbol` (values as 32-bit words), `row` (rows as a few words), `expression`
 //! (conditions and functions on symbols), `steps`, `aggregate`, [`fused`] (rules in static order over shared traces),
-//! `composed` (rules as standard operators), [`dataflow`] (the public interface), [`operator`] (a program inside timely).
+//! `carrier` (messages between workers over timely), [`dataflow`] (the public interface), [`operator`] (a program inside
+//! timely).
 //!
 //! Out of scope: planning (crate `nlog-plan`), and transactions as text (crate `nlog-data`).
 #![forbid(unsafe_code)]
 
 mod aggregate;
+mod carrier;
 mod checked_bytes;
-mod composed;
 pub mod dataflow;
 mod expression;
 pub mod fused;
@@ -46,5 +47,8 @@ mod panic;
 mod row;
 mod steps;
 mod symbol;
+mod wire;
 
-pub use dataflow::{Dataflow, Kind, Options, StartError};
+pub use carrier::{Processes, StartError as WorkersError, hostfile};
+pub use dataflow::{Dataflow, Options, StartError};
+pub use fused::serve;

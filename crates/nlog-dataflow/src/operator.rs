@@ -45,64 +45,57 @@
 //! All updates with one time are one transaction. The operator runs it once no further update with that time, or an
 //! earlier one, can arrive, and its changes have the same time. A refused transaction changes nothing; its error leaves
 //! through [`Connected::refused`], and later times build on the state before it. At the minimum time, the program's
-//! facts are there.
+//! facts are there. Hooks run as in any engine.
 //!
-//! **Workers.** With one worker, the operator contains the engine that [`Dataflow`](crate::Dataflow) runs. With several,
-//! each worker evaluates the rules on its part of the rows, as with [`Options::workers`](crate::Options::workers), and
-//! the workers exchange bindings and rows over a feedback edge. Worker 0 checks the inputs and stores them; a derived
-//! row leaves the operator at the worker that derives it. All workers must be in one process.
+//! **Workers.** Each worker of the dataflow has its part of the derived rows, and the workers exchange bindings and rows over
+//! channels of timely. Worker 0 checks the inputs and stores them, and runs the hooks; a derived row leaves the operator at the worker that derives
+//! it. With several processes, [`Operator::threads`] says how many workers each has.
 //!
-//! **Cost.** Rows enter and leave as values. A caller whose data are few columns of numbers pays for that.
-//! `benches/RESULTS.md` compares a transaction inside timely with the same one outside.
+//! **Blocks.** [`Operator::connect_blocks`] is the operator itself: a transaction comes as columns and leaves as words, at
+//! no cost beside the engine's own. Collections of rows cost more: each row becomes values, with a time and a difference
+//! (`benches/RESULTS.md`). Connect them where other operators work on rows anyway.
 //!
-//! Modules: `alone` (one worker), `team` (several), `ports` (what leaves), `local` (data that stay in a process).
+//! Modules: `request` (what goes in), `changes` (what comes out).
 
-mod alone;
-mod local;
-mod ports;
-mod team;
+mod changes;
+mod request;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use differential_dataflow::{AsCollection, VecCollection, consolidation};
+use differential_dataflow::{AsCollection, VecCollection};
 use nlog::Program;
-use nlog_data::{CommitError, Role, Row, TableId, Tables, Transaction};
+use nlog_data::{CommitError, Role, Row, TableId, Tables};
 use nlog_plan::Settings;
-use timely::dataflow::channels::pact::Exchange;
-use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::channels::pact::Pipeline;
+use timely::dataflow::operators::Concatenate;
+use timely::dataflow::operators::generic::Operator as _;
 use timely::dataflow::operators::vec::{Map, Partition};
-use timely::dataflow::operators::{Capability, Concatenate, ConnectLoop, Feedback, Leave};
 use timely::dataflow::{Scope, Stream};
-use timely::order::{Product, TotalOrder};
+use timely::order::TotalOrder;
 use timely::progress::Timestamp;
 
-use self::alone::Alone;
-use self::local::Local;
-use self::ports::{Effects, Ports};
-use self::team::{Member, Message};
-use crate::dataflow::StartError;
+pub use self::changes::{Block, Outcome};
+pub use self::request::Request;
+use crate::carrier::{self, Desk};
+use crate::dataflow::Options;
 use crate::fused::WORTH_PLANNING;
+use crate::fused::core::Core;
+use crate::fused::workers::{Member, Message, Port, Workers};
 use crate::symbol::Symbols;
+use crate::wire::SymbolCodec;
 
 /// A program that can become an operator of a dataflow, once in each worker of a process. Clones are the same operator.
 #[derive(Clone)]
 pub struct Operator {
-    shared: Arc<Shared>,
-}
-
-/// What the workers of a process share.
-struct Shared {
     program: Arc<Program>,
-    observe: Tables,
-    planning: Settings,
-    plan_anew_from: usize,
+    options: Options,
     symbols: Arc<Symbols>,
-    /// The number of workers that have built the operator.
-    built: AtomicUsize,
+    /// The number of workers in each process, if there are several processes.
+    threads: Option<usize>,
 }
 
 /// The outputs of an operator.
@@ -119,32 +112,16 @@ pub enum ConnectError {
     /// A collection is for a table that is not an input of the program.
     #[error("table {0} is not an input of the program; connect collections to input tables only")]
     NotAnInput(String),
+    /// A collection is for a table that a hook fills.
+    #[error("table {0} is filled by a hook; connect the inputs that the hook's rows are derived from")]
+    Filled(String),
     /// Two collections are for one table.
     #[error("two collections are connected to table {0}; concatenate them")]
     Twice(String),
-    /// The engine does not start.
-    #[error(transparent)]
-    Start(#[from] StartError),
 }
 
 /// The rows of several tables.
 pub type Rows<'s, T> = VecCollection<'s, T, (TableId, Row), isize>;
-
-/// The change of a row's count at a time.
-type Update<I> = Local<((TableId, Row), I, isize)>;
-
-/// What evaluates the rules at a worker.
-enum Evaluation {
-    Alone(Box<Alone>),
-    Team(Box<Member>),
-}
-
-/// The updates of a time at which more can arrive, with the right to send at that time.
-struct Pending<I: Timestamp> {
-    /// By output.
-    capabilities: Vec<Capability<I>>,
-    updates: Vec<((TableId, Row), isize)>,
-}
 
 impl Operator {
     /// An operator that reports the changes of output tables.
@@ -155,8 +132,7 @@ impl Operator {
 
     /// An operator that reports the changes of `observe`, and is planned with these settings. If they have neither
     /// statistics nor a pinned plan, the operator plans for its rows as
-    /// [`Options::plan_anew_from`](crate::Options::plan_anew_from) describes. Several workers do that only before a
-    /// transaction that brings most of the rows.
+    /// [`Options::plan_anew_from`](crate::Options::plan_anew_from) describes.
     #[must_use]
     pub fn with(program: Arc<Program>, observe: Tables, planning: Settings) -> Self {
         Operator::planning_from(program, observe, planning, WORTH_PLANNING)
@@ -170,11 +146,17 @@ impl Operator {
         planning: Settings,
         plan_anew_from: usize,
     ) -> Self {
-        let (symbols, built) = (Arc::new(Symbols::new()), AtomicUsize::new(0));
-        Operator { shared: Arc::new(Shared { program, observe, planning, plan_anew_from, symbols, built }) }
+        let options = Options { observe, planning, plan_anew_from, ascending: false, ..Options::default() };
+        Operator { program, options, symbols: Arc::new(Symbols::new()), threads: None }
     }
 
-    /// Builds the operator in a dataflow. Every worker of the process must call this with the same tables. An input
+    /// The same operator for a dataflow of several processes, each of which has this many workers.
+    #[must_use]
+    pub fn threads(self, threads: usize) -> Self {
+        Operator { symbols: Arc::new(Symbols::of_several_processes()), threads: Some(threads), ..self }
+    }
+
+    /// Builds the operator in a dataflow. Every worker must call this with the same tables. An input
     /// table without a collection stays empty.
     ///
     /// Each collection must be a set, as a table is: where a row can occur more than once, apply `distinct` first.
@@ -189,8 +171,8 @@ impl Operator {
             rows.inner.map(move |(row, time, diff)| ((table, row), time, diff))
         };
         let rows = scope.concatenate(inputs.into_iter().map(named)).as_collection();
-        let (rows, refused) = self.connect_rows(scope, rows)?;
-        let observed = self.shared.observed();
+        let (rows, refused) = self.connect_rows(scope, rows);
+        let observed = self.observed();
         let places: BTreeMap<TableId, u64> = observed.iter().copied().zip(0..).collect();
         // Every row is of an observed table.
         let place = move |table: TableId| places.get(&table).copied().unwrap_or_default();
@@ -202,141 +184,106 @@ impl Operator {
     }
 
     /// Like [`Operator::connect`], with the rows of all tables in one collection, and those of all observed tables in
-    /// another. Each edge of a dataflow costs each transaction a little, so this is the form for many tables.
+    /// another. Each edge of a dataflow costs each transaction a little, so this is the form for many tables. Rows of tables that are no inputs
+    /// are refused with their transaction.
     #[allow(clippy::type_complexity, reason = "a pair of which each part is named")]
     pub fn connect_rows<'s, T: Timestamp + TotalOrder>(
         &self,
         scope: Scope<'s, T>,
         rows: Rows<'s, T>,
-    ) -> Result<(Rows<'s, T>, Stream<'s, T, Vec<CommitError>>), ConnectError> {
-        self.shared.built.fetch_add(1, Ordering::AcqRel);
-        let peers = scope.peers();
-        if peers == 1 {
-            let alone = Evaluation::Alone(Box::new(Alone::new(&self.shared)?));
-            let Wired { rows, refused, .. } = wire(scope, rows, alone, None);
-            return Ok((rows, refused));
-        }
-        let member = Member::new(Arc::clone(&self.shared), scope.index(), peers);
-        let member = Evaluation::Team(Box::new(member));
-        // The time counts the hops of messages: an edge that leads back must advance it.
-        Ok(scope.scoped::<Product<T, u64>, _, _>("nlog", |inner| {
-            let (handle, cycle) = inner.feedback(Product::new(T::Summary::default(), 1));
-            let wired = wire(inner, rows.enter(inner), member, Some(cycle));
-            if let Some(messages) = wired.messages {
-                messages.connect_loop(handle);
+    ) -> (Rows<'s, T>, Stream<'s, T, Vec<CommitError>>) {
+        let requests = request::of_rows(rows.inner);
+        let (outcomes, refused) = changes::split(self.connect_blocks(scope, requests));
+        let rows =
+            outcomes.unary::<CapacityContainerBuilder<Vec<_>>, _, _, _>(Pipeline, "nlog rows", |_, _| {
+                |input, output| {
+                    input.for_each(|capability, blocks| {
+                        let mut session = output.session(&capability);
+                        for block in blocks.drain(..) {
+                            let time = capability.time();
+                            block.rows().for_each(|(row, diff)| session.give((row, time.clone(), diff)));
+                        }
+                    });
+                }
+            });
+        (rows.as_collection(), refused)
+    }
+
+    /// The operator itself: transactions in, changes and refusals out. All requests with one time are one transaction. Each worker
+    /// emits the changes of the rows that it derives, and worker 0 those of input tables and the refusals.
+    pub fn connect_blocks<'s, T: Timestamp + TotalOrder>(
+        &self,
+        scope: Scope<'s, T>,
+        requests: Stream<'s, T, Vec<Request>>,
+    ) -> Stream<'s, T, Vec<Outcome>> {
+        let codec = Arc::new(SymbolCodec::new(Arc::clone(&self.symbols)));
+        let (me, peers) = (scope.index(), scope.peers());
+        let threads = self.threads.unwrap_or(peers).max(1);
+        let local = me / threads * threads..(me / threads + 1) * threads;
+        let operator = self.clone();
+        let work = move |port: Port, desk: Desk<T, Request, Outcome>| async move {
+            if me == 0 { operator.lead(port, &desk).await } else { operator.follow(port, desk).await }
+        };
+        let refuse = |why: &str| Outcome::Refused(CommitError::Engine(why.to_owned()));
+        carrier::operator::<_, _, _, Message, _>(scope, "nlog", requests, codec, local, work, refuse)
+    }
+
+    /// Runs the transactions, at worker 0.
+    async fn lead<T: Timestamp + TotalOrder>(&self, port: Port, desk: &Desk<T, Request, Outcome>) {
+        let workers = (port.peers() > 1).then(|| Workers::new(port.clone(), true));
+        let program = Arc::clone(&self.program);
+        let mut core = Core::new(program, &self.options, Arc::clone(&self.symbols), workers);
+        // A failure is that of every transaction.
+        let _ = core.share_work_again().await;
+        while let Some((_, requests)) = desk.next(&port).await {
+            match core.commit_raw(&request::transaction(requests)).await {
+                Ok(outputs) if outputs.is_empty() => {}
+                Ok(outputs) => desk.emit(Outcome::Changed(Block::new(outputs, &self.symbols))),
+                Err(error) => desk.emit(Outcome::Refused(error)),
             }
-            (wired.rows.leave(scope), wired.refused.leave(scope))
-        }))
+        }
+    }
+
+    /// Serves worker 0.
+    async fn follow<T: Timestamp + TotalOrder>(&self, port: Port, desk: Desk<T, Request, Outcome>) {
+        let symbols = Arc::clone(&self.symbols);
+        let emit = move |outputs: Vec<_>| {
+            if !outputs.is_empty() {
+                desk.emit(Outcome::Changed(Block::new(outputs, &symbols)));
+            }
+        };
+        let member = Member {
+            program: Arc::clone(&self.program),
+            symbols: Arc::clone(&self.symbols),
+            attribute: false,
+            emit: Some(Box::new(emit)),
+        };
+        // Worker 0 reports what is lost.
+        let _ = member.serve(port).await;
     }
 
     fn check(&self, inputs: impl Iterator<Item = TableId>) -> Result<(), ConnectError> {
-        let (schema, mut seen) = (&self.shared.program.schema, BTreeSet::new());
+        let (schema, mut seen) = (&self.program.schema, BTreeSet::new());
         for id in inputs {
-            match schema.get(id) {
-                Some(table) if table.role == Role::Input => {
-                    if !seen.insert(id) {
-                        return Err(ConnectError::Twice(table.name.clone()));
-                    }
-                }
-                Some(table) => return Err(ConnectError::NotAnInput(table.name.clone())),
-                None => return Err(ConnectError::NotAnInput(format!("number {}", id.0))),
+            let Some(table) = schema.get(id) else {
+                return Err(ConnectError::NotAnInput(format!("number {}", id.0)));
+            };
+            if table.role != Role::Input {
+                return Err(ConnectError::NotAnInput(table.name.clone()));
+            }
+            if self.program.hook_of(id).is_some() {
+                return Err(ConnectError::Filled(table.name.clone()));
+            }
+            if !seen.insert(id) {
+                return Err(ConnectError::Twice(table.name.clone()));
             }
         }
         Ok(())
     }
-}
 
-impl Shared {
     /// The tables whose changes leave the operator, ascending.
     fn observed(&self) -> BTreeSet<TableId> {
         let ids = self.program.schema.iter().map(|(id, _)| id);
-        ids.filter(|id| self.observe.include(&self.program.schema, *id)).collect()
+        ids.filter(|id| self.options.observe.include(&self.program.schema, *id)).collect()
     }
-}
-
-impl Evaluation {
-    /// Whether a transaction is in progress, so that another one must wait.
-    fn is_busy(&self) -> bool {
-        match self {
-            Evaluation::Alone(_) => false,
-            Evaluation::Team(member) => member.is_busy(),
-        }
-    }
-
-    fn begin(&mut self, transaction: &Transaction) -> Effects {
-        match self {
-            Evaluation::Alone(alone) => alone.run(transaction),
-            Evaluation::Team(member) => member.begin(transaction),
-        }
-    }
-}
-
-/// The outputs of the operator itself.
-struct Wired<'s, I: Timestamp> {
-    rows: Rows<'s, I>,
-    refused: Stream<'s, I, Vec<CommitError>>,
-    messages: Option<Stream<'s, I, Vec<Local<Message>>>>,
-}
-
-/// Builds the operator. `cycle` brings the messages of all members of a team.
-fn wire<'s, I: Timestamp>(
-    scope: Scope<'s, I>,
-    rows: Rows<'s, I>,
-    mut evaluation: Evaluation,
-    cycle: Option<Stream<'s, I, Vec<Local<Message>>>>,
-) -> Wired<'s, I> {
-    let mut builder = OperatorBuilder::new("nlog".to_owned(), scope);
-    let updates = rows.inner.map(Local);
-    let mut updates = builder.new_input(updates, Exchange::new(|_: &Update<I>| 0));
-    let mut cycle = cycle.map(|messages| {
-        builder.new_input(messages, Exchange::new(|message: &Local<Message>| message.0.to as u64))
-    });
-    let (mut ports, rows, refused, messages) = Ports::new(&mut builder, cycle.is_some());
-    let is_first = scope.index() == 0;
-    builder.build(move |capabilities| {
-        let mut pending: BTreeMap<I, Pending<I>> = BTreeMap::new();
-        if is_first {
-            // The program's facts hold at the minimum time, whether or not there are rows.
-            pending.insert(I::minimum(), Pending { capabilities, updates: Vec::new() });
-        }
-        move |frontiers| {
-            updates.for_each(|capability, data| {
-                for Local((row, time, diff)) in data.drain(..) {
-                    let of_time = pending.entry(time).or_insert_with_key(|time| Pending {
-                        capabilities: (0..ports.count()).map(|port| capability.delayed(time, port)).collect(),
-                        updates: Vec::new(),
-                    });
-                    of_time.updates.push((row, diff));
-                }
-            });
-            if let (Some(cycle), Evaluation::Team(member)) = (&mut cycle, &mut evaluation) {
-                cycle.for_each(|capability, messages| {
-                    for Local(message) in messages.drain(..) {
-                        let effects = member.take(message);
-                        ports.send(capability.time(), &|port| capability.retain(port), effects);
-                    }
-                });
-            }
-            while !evaluation.is_busy()
-                && let Some(first) = pending.first_entry()
-                && !frontiers[0].less_equal(first.key())
-            {
-                let (time, Pending { capabilities, updates }) = first.remove_entry();
-                let effects = evaluation.begin(&transaction(updates));
-                ports.send(&time, &|port| capabilities[port].clone(), effects);
-            }
-        }
-    });
-    Wired { rows: rows.as_collection(), refused, messages }
-}
-
-/// The transaction with these updates.
-fn transaction(mut updates: Vec<((TableId, Row), isize)>) -> Transaction {
-    consolidation::consolidate(&mut updates);
-    let mut transaction = Transaction::default();
-    for ((table, row), diff) in updates {
-        let changes = if diff > 0 { &mut transaction.insert } else { &mut transaction.delete };
-        changes.entry(table).or_default().push(row);
-    }
-    transaction
 }

@@ -8,7 +8,7 @@
 //! Mark and sweep collects unused symbols: every holder of symbols marks them ([`Marks`]), and unmarked symbols are
 //! removed ([`Symbols::sweep`]). This way, copying symbols, which happens everywhere, costs nothing extra. A collection
 //! takes time proportional to the state, and runs only after the number of symbols has doubled, in idle time after half of
-//! that growth. The composed engine cannot look into its operators and keeps all symbols.
+//! that growth.
 
 mod hashes;
 mod hashing;
@@ -18,7 +18,7 @@ mod saved;
 use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use nlog_data::{Failure, Value};
 
@@ -52,6 +52,48 @@ const FIRST: u32 = 1;
 /// The most entries of a shard.
 const SHARD_LIMIT: u32 = FAILURE / SHARDS;
 
+/// The word of the first position in a dictionary, so that [`FALSE`] and [`TRUE`] stay free.
+const FIRST_PLACE: Symbol = TRUE + 1;
+
+/// What a word means to another process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// The same everywhere.
+    Same,
+    /// A value of this process's table.
+    Value,
+    /// A failure of this process's table.
+    Failure,
+}
+
+/// Returns what a word means to another process.
+#[inline]
+pub(crate) fn meaning(symbol: Symbol) -> Meaning {
+    match symbol {
+        NONE | NO_FAILURE | FALSE | TRUE => Meaning::Same,
+        symbol if symbol & INTEGER != 0 => Meaning::Same,
+        symbol if is_failure(symbol) => Meaning::Failure,
+        _ => Meaning::Value,
+    }
+}
+
+/// The word for the position of a value or failure in a dictionary; both kinds of positions start at 0. [`meaning`]
+/// returns the same for this word as for the original symbol.
+pub(crate) fn place_word(meaning: Meaning, place: usize) -> Option<Symbol> {
+    let place = Symbol::try_from(place).ok().filter(|place| *place < FAILURE - FIRST_PLACE)?;
+    match meaning {
+        Meaning::Same => None,
+        Meaning::Value => Some(place + FIRST_PLACE),
+        Meaning::Failure => Some(FAILURE | place),
+    }
+}
+
+/// The position encoded in such a word.
+pub(crate) fn place_of(word: Symbol) -> usize {
+    let place = if is_failure(word) { word & !FAILURE } else { word - FIRST_PLACE };
+    place as usize
+}
+
 /// Whether the symbol represents a value with a number in the table.
 #[inline]
 fn is_interned(symbol: Symbol) -> bool {
@@ -70,16 +112,15 @@ pub(crate) struct Symbols {
     hasher: HashBuilder,
     values: [RwLock<Shard>; SHARDS as usize],
     failures: RwLock<Interned<Failure>>,
-    tuples: RwLock<Interned<Tuple>>,
     /// By shard, the hashes of the values.
     hashes: [ValueHashes; SHARDS as usize],
     /// The bytes of all values that were new, also of those that are gone.
     bytes_made: AtomicU64,
+    pins: Pin,
 }
 
-/// The columns of a wide row that have no words of their own.
-#[derive(Debug)]
-struct Tuple(Box<[Symbol]>);
+/// Keeps symbols from being collected as long as it is there.
+pub(crate) type Pin = Arc<()>;
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
@@ -91,16 +132,36 @@ impl Symbols {
             hasher: HashBuilder::default(),
             values: std::array::from_fn(|_| RwLock::default()),
             failures: RwLock::default(),
-            tuples: RwLock::default(),
             hashes: Default::default(),
             bytes_made: AtomicU64::new(0),
+            pins: Pin::default(),
         }
+    }
+
+    /// The symbols of one of several processes, each of which has its own, with the same hashes of values.
+    pub(crate) fn of_several_processes() -> Self {
+        Symbols { hasher: HashBuilder::of_seed(0), ..Symbols::new() }
     }
 
     /// The hash that determines the home of a row. Equal values have the same one, whatever their symbols were and are.
     #[inline]
     pub(crate) fn home(&self, symbol: Symbol) -> u32 {
-        if is_interned(symbol) { fold(hash_of_value(&self.hashes, symbol)) } else { symbol }
+        match meaning(symbol) {
+            Meaning::Same => symbol,
+            Meaning::Value => fold(hash_of_value(&self.hashes, symbol)),
+            // Failures have other numbers in other processes. No row has one, so they need not be spread.
+            Meaning::Failure => FAILURE,
+        }
+    }
+
+    /// Keeps all symbols as long as the result is there.
+    pub(crate) fn pin(&self) -> Pin {
+        Arc::clone(&self.pins)
+    }
+
+    /// Whether symbols outside the engine are in use.
+    pub(crate) fn is_pinned(&self) -> bool {
+        Arc::strong_count(&self.pins) > 1
     }
 
     /// The symbol of a value.
@@ -215,30 +276,12 @@ impl Symbols {
         }
     }
 
-    /// The symbol of a tuple of symbols.
-    pub(crate) fn tuple(&self, columns: &[Symbol]) -> Symbol {
-        let hash = self.hasher.hash_one(columns);
-        let is = |other: &Tuple| *other.0 == *columns;
-        if let Some(number) = read(&self.tuples).find(hash, is) {
-            return number;
-        }
-        let mut table = self.tuples.write().unwrap_or_else(PoisonError::into_inner);
-        table.find(hash, is).unwrap_or_else(|| table.insert(Tuple(columns.into()), hash, Symbol::MAX))
-    }
-
-    /// Passes the columns of a tuple to `look`.
-    pub(crate) fn with_tuple(&self, tuple: Symbol, look: impl FnOnce(&[Symbol])) {
-        look(&read(&self.tuples).thing(tuple).0);
-    }
-
-    /// The number of interned values and tuples.
+    /// The number of interned values.
     pub(crate) fn len(&self) -> usize {
-        let values: usize = self.values.iter().map(|shard| read(shard).table.len()).sum();
-        values + read(&self.tuples).len()
+        self.values.iter().map(|shard| read(shard).table.len()).sum()
     }
 
-    /// Forgets every unmarked value, and all failures. Only between transactions: no unmarked symbol may be in use. Tuples
-    /// stay, since only the composed engine has any, and it forgets nothing.
+    /// Forgets every unmarked value, and all failures. Only between transactions: no unmarked symbol may be in use.
     pub(crate) fn sweep(&self, marks: &Marks) {
         for (shard, marked) in self.values.iter().zip(&marks.values) {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::support::generate::products::Products;
-use crate::support::setup::Setup;
+use crate::support::setup::{Kind, Setup};
 use crate::support::{ENGINES, Random, Runs, compile, transaction};
 use nlog::Program;
 use nlog_data::{CommitError, Tables, json};
-use nlog_dataflow::{Kind, Options};
+use nlog_dataflow::Options;
 use nlog_plan::Settings;
 use test_random::{Seeds, seeds};
 

@@ -3,20 +3,27 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use crate::support::setup::Setup;
+use crate::support::setup::{Kind, Setup};
 use crate::support::{ENGINES, Runs, compile, transaction};
 use nlog::Program;
 use nlog_data::{CommitError, Committed, Evaluator, RuleId, TableId, Tables, Transaction, Value, json};
-use nlog_dataflow::{Dataflow, Kind, Options, StartError};
+use nlog_dataflow::{Dataflow, Options, StartError};
 use nlog_plan::{Settings, Statistics, TableStatistics};
 
-fn engine(program: &Arc<Program>, options: Options) -> Dataflow {
-    Dataflow::new(Arc::clone(program), options).expect("it starts")
+/// An engine that reads its transactions from text.
+struct Engine {
+    program: Arc<Program>,
+    evaluator: Box<dyn Evaluator>,
 }
 
-fn commit(engine: &mut Dataflow, text: &str) -> Result<Committed, CommitError> {
-    let transaction = transaction(&Arc::clone(engine.program()), text);
-    engine.commit(&transaction)
+impl Engine {
+    fn start(kind: Kind, program: &Arc<Program>, options: Options) -> Self {
+        Engine { program: Arc::clone(program), evaluator: kind.start(Arc::clone(program), options) }
+    }
+
+    fn commit(&mut self, text: &str) -> Result<Committed, CommitError> {
+        self.evaluator.commit(&transaction(&self.program, text))
+    }
 }
 
 fn line(committed: &Committed, program: &Program) -> String {
@@ -40,11 +47,11 @@ fn no_workers_no_engine() {
 fn facts_come_with_the_first_transaction_that_is_accepted() {
     let program = compile("input table a(x: int); output table b(x: int); b(7); b(10 / x) :- a(x);");
     for (kind, workers) in ENGINES {
-        let mut engine = engine(&program, Options { engine: kind, workers, ..Options::default() });
-        assert!(commit(&mut engine, r#"{"insert": {"a": [[0]]}}"#).is_err());
-        let first = commit(&mut engine, "{}").expect("nothing is wrong with it");
+        let mut engine = Engine::start(kind, &program, Options { workers, ..Options::default() });
+        assert!(engine.commit(r#"{"insert": {"a": [[0]]}}"#).is_err());
+        let first = engine.commit("{}").expect("nothing is wrong with it");
         assert_eq!(line(&first, &program), r#"{"txn":1,"insert":{"b":[[7]]},"delete":{}}"#);
-        let second = commit(&mut engine, r#"{"insert": {"a": [[5]]}}"#).expect("nothing is wrong with it");
+        let second = engine.commit(r#"{"insert": {"a": [[5]]}}"#).expect("nothing is wrong with it");
         assert_eq!(line(&second, &program), r#"{"txn":1,"insert":{"b":[[2]]},"delete":{}}"#);
     }
 }
@@ -56,16 +63,15 @@ fn a_refused_transaction_never_was() {
          output table n(hv: string, n: int); place(p, h) :- on(p, h); n(h, count(p)) :- place(p, h);",
     );
     for (kind, workers) in ENGINES {
-        let mut engine = engine(&program, Options { engine: kind, workers, ..Options::default() });
-        commit(&mut engine, r#"{"insert": {"on": [["p", "h1"]]}}"#).expect("one row");
-        let error = commit(&mut engine, r#"{"insert": {"on": [["p", "h2"], ["q", "h2"], ["p", "h0"]]}}"#);
+        let mut engine = Engine::start(kind, &program, Options { workers, ..Options::default() });
+        engine.commit(r#"{"insert": {"on": [["p", "h1"]]}}"#).expect("one row");
+        let error = engine.commit(r#"{"insert": {"on": [["p", "h2"], ["q", "h2"], ["p", "h0"]]}}"#);
         let Err(CommitError::Refused(error)) = error else { panic!("{error:?}") };
         assert_eq!(
             error.message,
             r#"table place: the rules derive both ["p","h0"] and ["p","h1"] with the same key (port: "p")"#
         );
-        let moved =
-            commit(&mut engine, r#"{"delete": {"on": [["p", "h1"]]}, "insert": {"on": [["p", "h2"]]}}"#);
+        let moved = engine.commit(r#"{"delete": {"on": [["p", "h1"]]}, "insert": {"on": [["p", "h2"]]}}"#);
         assert_eq!(
             line(&moved.expect("a move"), &program),
             r#"{"txn":1,"insert":{"n":[["h2",1]],"place":[["p","h2"]]},"delete":{"n":[["h1",1]],"place":[["p","h1"]]}}"#
@@ -86,9 +92,9 @@ fn rows_name_the_first_of_their_rules() {
     let (first, second) = (rules[0], rules[1]);
     let (least, other) = if of_a(&first) { ("a", "b") } else { ("b", "a") };
     for (kind, workers) in ENGINES {
-        let options = Options { engine: kind, workers, attribute: true, ..Options::default() };
-        let mut engine = engine(&program, options);
-        let mut run = |text: &str| commit(&mut engine, text).expect("accepted").delta;
+        let options = Options { workers, attribute: true, ..Options::default() };
+        let mut engine = Engine::start(kind, &program, options);
+        let mut run = |text: &str| engine.commit(text).expect("accepted").delta;
         let delta = run(&format!(r#"{{"insert": {{"{other}": [[1]]}}}}"#));
         assert_eq!(delta.tables[&o].rules, [second]);
         let delta = run(&format!(r#"{{"insert": {{"{least}": [[1]]}}}}"#));
@@ -109,18 +115,18 @@ fn rows_with_some_values_are_found_in_every_column() {
     let (a, c) = (id(&program, "a"), id(&program, "c"));
     let row = |x: i64, y: &str| (a, vec![Value::Int(x), Value::String(y.into())]);
     for (kind, workers) in ENGINES {
-        let mut engine = engine(&program, Options { engine: kind, workers, ..Options::default() });
+        let mut engine = Engine::start(kind, &program, Options { workers, ..Options::default() });
         let rows = r#"{"insert": {"a": [[1, "p"], [2, "q"], [3, "r"]], "c": [[3], [4]]}}"#;
-        commit(&mut engine, rows).expect("accepted");
+        engine.commit(rows).expect("accepted");
         let values = HashSet::from([Value::Int(3), Value::String("p".into()), Value::Int(9)]);
         let of_c = || (c, vec![Value::Int(3)]);
-        assert_eq!(engine.rows_with(&[a], &values), Ok(vec![row(1, "p"), row(3, "r")]));
-        assert_eq!(engine.rows_with(&[c, a], &values), Ok(vec![of_c(), row(1, "p"), row(3, "r")]));
+        assert_eq!(engine.evaluator.rows_with(&[a], &values), Ok(vec![row(1, "p"), row(3, "r")]));
+        assert_eq!(engine.evaluator.rows_with(&[c, a], &values), Ok(vec![of_c(), row(1, "p"), row(3, "r")]));
         // The place of a row that is gone is empty, or another row's.
-        commit(&mut engine, r#"{"delete": {"a": [[3, "r"]]}}"#).expect("accepted");
-        assert_eq!(engine.rows_with(&[a, c], &values), Ok(vec![row(1, "p"), of_c()]));
-        commit(&mut engine, r#"{"insert": {"a": [[5, "p"]]}}"#).expect("accepted");
-        assert_eq!(engine.rows_with(&[a], &values), Ok(vec![row(1, "p"), row(5, "p")]));
+        engine.commit(r#"{"delete": {"a": [[3, "r"]]}}"#).expect("accepted");
+        assert_eq!(engine.evaluator.rows_with(&[a, c], &values), Ok(vec![row(1, "p"), of_c()]));
+        engine.commit(r#"{"insert": {"a": [[5, "p"]]}}"#).expect("accepted");
+        assert_eq!(engine.evaluator.rows_with(&[a], &values), Ok(vec![row(1, "p"), row(5, "p")]));
     }
 }
 
@@ -132,14 +138,14 @@ fn tables_that_were_not_asked_for_are_not_reported() {
     let (a, middle, b) = (id(&program, "a"), id(&program, "middle"), id(&program, "b"));
     let these = Tables::These(BTreeSet::from([a, middle]));
     for (kind, workers) in ENGINES {
-        let options = Options { engine: kind, workers, observe: these.clone(), ..Options::default() };
-        let mut engine = engine(&program, options);
-        let committed = commit(&mut engine, r#"{"insert": {"a": [[1], [1]]}}"#).expect("accepted");
+        let options = Options { workers, observe: these.clone(), ..Options::default() };
+        let mut engine = Engine::start(kind, &program, options);
+        let committed = engine.commit(r#"{"insert": {"a": [[1], [1]]}}"#).expect("accepted");
         assert_eq!(committed.delta.tables.keys().copied().collect::<Vec<_>>(), [a, middle]);
         assert_eq!(committed.redundant_inserts, 1);
-        assert_eq!(engine.contents(middle), Ok(vec![vec![Value::Int(1)]]));
-        assert!(engine.contents(b).is_err());
-        assert!(commit(&mut engine, "{}").is_ok(), "asking for it breaks nothing");
+        assert_eq!(engine.evaluator.contents(middle), Ok(vec![vec![Value::Int(1)]]));
+        assert!(engine.evaluator.contents(b).is_err());
+        assert!(engine.commit("{}").is_ok(), "asking for it breaks nothing");
     }
 }
 
@@ -169,11 +175,11 @@ fn rows_with_one_key_are_refused_whatever_reads_them() {
          o(k, x) :- known(k), j(k, x);",
     );
     for (kind, workers) in ENGINES {
-        let options = Options { engine: kind, workers, ..Options::default() };
-        let mut engine = engine(&program, options);
-        let refused = commit(&mut engine, r#"{"insert": {"i": [[1, 1], [1, 2], [2, 1]]}}"#);
+        let options = Options { workers, ..Options::default() };
+        let mut engine = Engine::start(kind, &program, options);
+        let refused = engine.commit(r#"{"insert": {"i": [[1, 1], [1, 2], [2, 1]]}}"#);
         assert!(matches!(refused, Err(CommitError::Refused(_))), "{kind:?}, {workers} workers: {refused:?}");
-        let accepted = commit(&mut engine, r#"{"insert": {"i": [[1, 1]], "j": [[1, 7]]}}"#);
+        let accepted = engine.commit(r#"{"insert": {"i": [[1, 1]], "j": [[1, 7]]}}"#);
         let accepted = accepted.expect("one row has the key");
         let wanted = r#"{"txn":1,"insert":{"known":[[1]],"o":[[1,7]]},"delete":{}}"#;
         assert_eq!(line(&accepted, &program), wanted, "{kind:?}, {workers} workers");

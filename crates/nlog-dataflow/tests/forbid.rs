@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::support::setup::Setup;
+use crate::support::setup::{Kind, Setup};
 use crate::support::{Runs, compile, transaction};
 use nlog::Program;
 use nlog_data::{CommitError, ErrorCode, Evaluator, Tables};
+use nlog_dataflow::Options;
 use nlog_dataflow::fused::{ChangeError, Engine};
-use nlog_dataflow::{Kind, Options};
 
 const OWNERS: &str = "input table owner(port: string, tenant: string);
      output table owners(port: string, n: int);

@@ -10,8 +10,8 @@ use nlog_data::{
     CommitError, Delta, ErrorCode, Evaluator, Role, TableDelta, TableId, Tables, Transaction,
     TransactionError, json,
 };
+use nlog_dataflow::Options;
 use nlog_dataflow::fused::{ChangeError, Engine};
-use nlog_dataflow::{Kind, Options};
 use nlog_reference::Reference;
 
 fn options(attribute: bool) -> Options {
@@ -21,14 +21,7 @@ fn options(attribute: bool) -> Options {
 fn options_of(attribute: bool, workers: usize) -> Options {
     // Combine attribution with re-planning, so that both are tested.
     let plan_anew_from = if attribute { 1 } else { usize::MAX };
-    Options {
-        engine: Kind::Fused,
-        observe: Tables::All,
-        attribute,
-        plan_anew_from,
-        workers,
-        ..Options::default()
-    }
+    Options { observe: Tables::All, attribute, plan_anew_from, workers, ..Options::default() }
 }
 
 /// The same program with only some of its rules.

@@ -328,3 +328,19 @@ fn a_table_can_be_arranged_and_imported() {
         assert_eq!(left, [(text("a"), 1), (text("b"), 1)], "{workers} workers");
     }
 }
+
+#[allow(dead_code, reason = "its main function is that of a program")]
+#[path = "../../../examples/embed/main.rs"]
+mod embed;
+
+#[test]
+fn the_example_has_operators_before_and_after_the_rules() {
+    let lines = embed::run().expect("nothing is wrong with it");
+    let all_peers = |time: u64| ["hv1", "hv2", "hv3"].map(|host| format!("{time}: {host} has 2 peers now"));
+    let first = &lines[..3];
+    assert_eq!(first, all_peers(0));
+    let moved = ["hv1 has 2 peers no more", "hv2 has 1 peers now", "hv2 has 2 peers no more"];
+    let moved = moved.into_iter().chain(["hv3 has 1 peers now", "hv3 has 2 peers no more"]);
+    assert_eq!(lines[3..8], moved.map(|line| format!("1: {line}")).collect::<Vec<_>>());
+    assert!(lines[8..].iter().all(|line| line.starts_with("2: ")) && lines.len() == 13, "{lines:#?}");
+}

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::support::generate::{Case, FEATURES};
-use crate::support::setup::{Setup, start, stopped};
+use crate::support::setup::{Kind, Setup, stopped};
 use crate::support::{ENGINES, Random, Runs, statistics};
 use nlog::Program;
 use nlog_data::{Evaluator, Role, Row, TableId, Tables, Transaction};
-use nlog_dataflow::{Dataflow, Kind, Options};
+use nlog_dataflow::Options;
 use nlog_plan::query::{Output, Pipeline, Plan, Step};
 use nlog_plan::{Keep, Settings, Statistics};
 use test_random::{Seeds, seeds};
@@ -314,14 +314,14 @@ fn the_cases_cover_the_language_and_the_plans() {
 }
 
 /// The rows of all derived tables that users see.
-fn derived(engine: &mut Dataflow, program: &Program) -> BTreeMap<TableId, Vec<Row>> {
+fn derived(engine: &mut dyn Evaluator, program: &Program) -> BTreeMap<TableId, Vec<Row>> {
     let tables = program.schema.iter().filter(|(_, table)| !matches!(table.role, Role::Input | Role::Hidden));
     tables.map(|(id, _)| (id, engine.contents(id).expect("all tables are asked for"))).collect()
 }
 
 /// An engine that reports all tables.
-fn engine(program: &Arc<Program>, (engine, workers): (Kind, usize)) -> Dataflow {
-    start(Arc::clone(program), Options { engine, workers, observe: Tables::All, ..Options::default() })
+fn engine(program: &Arc<Program>, (kind, workers): (Kind, usize)) -> Box<dyn Evaluator> {
+    kind.start(Arc::clone(program), Options { workers, observe: Tables::All, ..Options::default() })
 }
 
 /// Rows inserted into and deleted from the inputs.
@@ -336,13 +336,13 @@ struct Outcome {
 }
 
 /// The rows of all input tables.
-fn inputs(engine: &mut Dataflow, program: &Program) -> Vec<(TableId, Vec<Row>)> {
+fn inputs(engine: &mut dyn Evaluator, program: &Program) -> Vec<(TableId, Vec<Row>)> {
     let tables = program.schema.iter().filter(|(_, table)| table.role == Role::Input);
     tables.map(|(id, _)| (id, engine.contents(id).expect("inputs are always there"))).collect()
 }
 
 /// Runs a case. Returns `None` if its facts are refused.
-fn outcome(case: &Case, engine: &mut Dataflow, program: &Program) -> Result<Option<Outcome>, String> {
+fn outcome(case: &Case, engine: &mut dyn Evaluator, program: &Program) -> Result<Option<Outcome>, String> {
     if engine.commit(&Transaction::default()).is_err() {
         return Ok(None);
     }
@@ -411,10 +411,10 @@ fn on_another_way(
     if std::iter::once(&Transaction::default()).chain(way).any(|step| engine.commit(step).is_err()) {
         return Ok(false);
     }
-    if inputs(&mut engine, program) != wanted.inputs {
+    if inputs(&mut *engine, program) != wanted.inputs {
         return Err(format!("{what}: the test is wrong, the inputs differ"));
     }
-    if derived(&mut engine, program) != wanted.derived {
+    if derived(&mut *engine, program) != wanted.derived {
         return Err(format!("{what} derives something else"));
     }
     Ok(true)
@@ -433,7 +433,7 @@ fn history_leaves_no_trace(case: &Case, seed: u64, ways: &mut Ways) -> Result<()
     let mut random = Random::new(seed);
     let kind = *random.pick(&ENGINES);
     let mut engine = self::engine(&program, kind);
-    let Some(end) = outcome(case, &mut engine, &program)? else { return Ok(()) };
+    let Some(end) = outcome(case, &mut *engine, &program)? else { return Ok(()) };
     let mut took = |name: &'static str, way: &[Transaction], kind: (Kind, usize)| {
         let whole = on_another_way(&program, kind, way, &end, name)?;
         *ways.entry(name).or_default() += usize::from(whole);
@@ -478,7 +478,7 @@ fn history_leaves_no_trace(case: &Case, seed: u64, ways: &mut Ways) -> Result<()
     engine.commit(&nothing).map_err(|error| format!("taking all rows away: {error}"))?;
     let mut fresh = self::engine(&program, kind);
     fresh.commit(&Transaction::default()).map_err(|error| format!("no rows at all: {error}"))?;
-    if derived(&mut engine, &program) != derived(&mut fresh, &program) {
+    if derived(&mut *engine, &program) != derived(&mut *fresh, &program) {
         return Err("rows are left although their inputs are gone".to_owned());
     }
     Ok(())

@@ -7,7 +7,7 @@ use crate::support::{compile, transaction};
 use nlog::Program;
 use nlog_data::{Evaluator as _, Tables};
 use nlog_dataflow::Options;
-use nlog_dataflow::fused::{Engine, SavedError};
+use nlog_dataflow::fused::Engine;
 use nlog_plan::Settings;
 
 const TEXT: &str = "
@@ -29,13 +29,13 @@ fn saved(program: &Arc<Program>) -> (Engine, Vec<u8>) {
     let mut engine = engine(program, Options::default());
     engine.commit(&transaction(program, LOAD)).expect("it is right");
     let mut bytes = Vec::new();
-    engine.save(&mut bytes).expect("it can be saved");
+    engine.save_derived(&mut bytes).expect("it can be saved");
     (engine, bytes)
 }
 
-fn restore(engine: &mut Engine, mut bytes: &[u8]) -> Result<(), SavedError> {
+fn restore(engine: &mut Engine, mut bytes: &[u8]) -> Result<(), String> {
     let length = bytes.len() as u64;
-    engine.restore(&mut (&mut bytes as &mut dyn Read).take(length))
+    engine.restore_derived(&mut (&mut bytes as &mut dyn Read).take(length))
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_restored_engine_goes_on_and_can_be_saved_again() {
     restore(&mut second, &bytes).expect("the bytes are right");
     // Saved before anything was read: its values are still those bytes.
     let mut again = Vec::new();
-    second.save(&mut again).expect("it can be saved");
+    second.save_derived(&mut again).expect("it can be saved");
     let mut third = engine(&program, Options::default());
     restore(&mut third, &again).expect("the bytes are right");
     let next = transaction(&program, NEXT);
@@ -90,12 +90,12 @@ fn another_program_or_another_kind_of_run_refuses_the_bytes() {
         ("several workers", engine(&program, Options { workers: 2, ..options.clone() })),
     ];
     for (why, engine) in &mut engines {
-        let error = restore(engine, &bytes).expect_err(why).to_string();
+        let error = restore(engine, &bytes).expect_err(why);
         assert!(error.contains(*why), "{error}");
     }
-    let error = restore(&mut used, &bytes).expect_err("it has rows").to_string();
+    let error = restore(&mut used, &bytes).expect_err("it has rows");
     assert!(error.contains("has run transactions"), "{error}");
-    let error = engines[4].1.save(&mut Vec::new()).expect_err("it has workers").to_string();
+    let error = engines[4].1.save_derived(&mut Vec::new()).expect_err("it has workers");
     assert!(error.contains("several workers"), "{error}");
 }
 
@@ -108,7 +108,7 @@ fn a_restored_engine_has_the_plan_of_the_saved_one() {
     let mut first = engine(&program, options.clone());
     first.commit(&transaction(&program, &load)).expect("it is right");
     let mut bytes = Vec::new();
-    first.save(&mut bytes).expect("it can be saved");
+    first.save_derived(&mut bytes).expect("it can be saved");
     // The other engine is told other settings, which give another plan.
     let planning = Settings { without_stages: true, without_inlining: true, ..Settings::default() };
     let mut second = engine(&program, Options { planning, ..options });

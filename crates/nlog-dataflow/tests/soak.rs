@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::support::{Random, compile, resident_kib};
 use nlog::Program;
 use nlog_data::{CommitError, Evaluator, Row, TableId, Transaction, Value};
-use nlog_dataflow::{Dataflow, Kind, Options};
+use nlog_dataflow::{Dataflow, Options};
 
 /// Joins, groups, strings and flows made of names, a checked key, and a division that can fail.
 const PROGRAM: &str = r#"
@@ -152,7 +152,7 @@ fn names_that_are_gone_take_no_memory() {
 
 fn run(seed: u64) {
     let program = compile(PROGRAM);
-    let options = Options { engine: Kind::Fused, ..Options::default() };
+    let options = Options { ..Options::default() };
     let mut engine = Dataflow::new(Arc::clone(&program), options).expect("it starts");
     let mut history = History::new(&program, seed);
     let first = history.first();

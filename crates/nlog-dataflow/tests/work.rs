@@ -2,16 +2,16 @@
 //! that the change does not touch.
 //!
 //! A function in the rules measures the work from outside. It counts its calls, one for each binding that reaches it.
-//! The fused engine also has counters of its own.
+//! The engine also has counters of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::support::{ENGINES, compile, setup::start};
+use crate::support::{compile, setup::start};
 use nlog::Program;
 use nlog::program::{BodyItem, Expr};
 use nlog_data::{Columns, Delta, Evaluator, Function, Results, TableId, Transaction, Type, Value, function};
-use nlog_dataflow::{Dataflow, Kind, Options};
+use nlog_dataflow::{Dataflow, Options};
 use nlog_plan::{Counter, Settings, Statistics};
 
 /// Ports of a switch see each other, the data of a host is sent to all other hosts, and rules count the bindings that
@@ -31,6 +31,9 @@ const PROGRAM: &str = "
 ";
 
 const PORTS_OF_A_SWITCH: i64 = 4;
+
+/// Numbers of workers.
+const WORKERS: [usize; 3] = [1, 2, 4];
 
 /// A port that does not exist at first.
 const NEW: i64 = 1_000_000;
@@ -142,7 +145,7 @@ struct Cost {
     changed: usize,
 }
 
-/// The counters of the fused engine; zero for other engines.
+/// The engine's own counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Work {
     /// Runs of pipelines: one for each atom of a rule that has changes. Counted by worker 0 alone, so meaningful only
@@ -159,7 +162,7 @@ struct Work {
 impl Work {
     /// The work of all workers of an engine so far.
     fn of(engine: &mut Dataflow) -> Self {
-        let Some(profile) = engine.profile().expect("it works") else { return Work::default() };
+        let profile = engine.profile().expect("it works");
         let pipelines = profile.rules.iter().flat_map(|rule| &rule.pipelines);
         let runs = pipelines.map(|pipeline| pipeline.runs).sum();
         let workers = || profile.workers.iter();
@@ -212,40 +215,36 @@ fn work(costs: &[Cost]) -> Vec<(u64, Work)> {
 
 #[test]
 fn a_change_costs_what_it_touches_whatever_the_state() {
-    for (engine, workers) in ENGINES {
-        let options = Options { engine, workers, ..Options::default() };
+    for workers in WORKERS {
+        let options = Options { workers, ..Options::default() };
         let small = costs(PROGRAM, 100, options.clone());
         for Cost { asked, work, changed } in &small {
-            assert!(*asked > 0 && *changed > 0, "{engine:?}: every change is seen: {small:?}");
+            assert!(*asked > 0 && *changed > 0, "every change is seen: {small:?}");
             let most = 50 * *changed as u64;
-            assert!(*asked < most && work.bindings < most, "{engine:?}: nothing else is touched: {small:?}");
-            assert!(engine == Kind::Composed || work.bindings > 0, "the fused engine counts: {small:?}");
+            assert!(*asked < most && work.bindings < most, "nothing else is touched: {small:?}");
+            assert!(work.bindings > 0, "the engine counts: {small:?}");
         }
         for switches in [1_000, 10_000] {
             let large = costs(PROGRAM, switches, options.clone());
-            assert_eq!(work(&small), work(&large), "{engine:?}, {workers} workers, {switches} switches");
+            assert_eq!(work(&small), work(&large), "{workers} workers, {switches} switches");
             let times = switches as u64 / 100;
-            assert!(large[0].asked <= small[0].asked * times * 11 / 10, "{engine:?}: loading is linear");
+            assert!(large[0].asked <= small[0].asked * times * 11 / 10, "loading is linear");
         }
     }
 }
 
 #[test]
 fn rules_that_a_change_does_not_touch_cost_nothing() {
-    for (engine, workers) in ENGINES {
-        let options = Options { engine, workers, ..Options::default() };
+    for workers in WORKERS {
+        let options = Options { workers, ..Options::default() };
         let alone = costs(PROGRAM, 100, options.clone());
         for rules in [10, 100] {
             let among_others = costs(&(PROGRAM.to_owned() + &unrelated(rules)), 100, options.clone());
-            assert_eq!(
-                work(&alone),
-                work(&among_others),
-                "{engine:?}, {workers} workers, {rules} more rules"
-            );
+            assert_eq!(work(&alone), work(&among_others), "{workers} workers, {rules} more rules");
             // Every worker has the rows, so each may evaluate the condition before only one of them continues.
             let more = among_others[0].asked - alone[0].asked;
             let once = 10 * rules as u64;
-            assert!((once..=once * workers as u64).contains(&more), "{engine:?}: they are loaded: {more}");
+            assert!((once..=once * workers as u64).contains(&more), "they are loaded: {more}");
         }
     }
 }
@@ -254,14 +253,14 @@ fn rules_that_a_change_does_not_touch_cost_nothing() {
 #[test]
 fn workers_share_the_work() {
     let (program, _) = counted(PROGRAM);
-    let mut alone = start(Arc::clone(&program), Options { engine: Kind::Fused, ..Options::default() });
+    let mut alone = start(Arc::clone(&program), Options::default());
     alone.commit(&state(&program, 1_000)).expect("nothing is wrong with it");
-    let alone = alone.profile().expect("it works").expect("the fused engine counts").workers[0].bindings;
+    let alone = alone.profile().expect("it works").workers[0].bindings;
     for workers in [2, 4] {
-        let options = Options { engine: Kind::Fused, workers, ..Options::default() };
+        let options = Options { workers, ..Options::default() };
         let mut engine = start(Arc::clone(&program), options);
         engine.commit(&state(&program, 1_000)).expect("nothing is wrong with it");
-        let profile = engine.profile().expect("it works").expect("the fused engine counts");
+        let profile = engine.profile().expect("it works");
         assert_eq!(profile.workers.len(), workers);
         let bindings: Vec<u64> = profile.workers.iter().map(|load| load.bindings).collect();
         println!("{workers} workers: bindings {bindings:?}");
@@ -377,7 +376,7 @@ fn symbols_are_collected_in_idle_time() {
     let (all, some) = (20_000, 500);
     for idle in [true, false] {
         let mut engine = start(Arc::clone(&program), Options::default());
-        let symbols = |engine: &mut Dataflow| engine.profile().expect("it works").map_or(0, |of| of.symbols);
+        let symbols = |engine: &mut Dataflow| engine.profile().expect("it works").symbols;
         let load = Transaction { insert: [(a, rows(0, all))].into(), ..Transaction::default() };
         engine.commit(&load).expect("nothing is wrong with it");
         let (mut in_transactions, mut most) = (0, 0);

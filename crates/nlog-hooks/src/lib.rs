@@ -9,50 +9,43 @@
 //!
 //! ```
 //! use nlog::{Sources, compile};
-//! use nlog_data::{Evaluator, Tables, json};
-//! use nlog_hooks::Hooked;
-//! use nlog_reference::Reference;
+//! use nlog_data::{Evaluator, json};
+//! use nlog_dataflow::{Dataflow, Options};
 //!
 //! let text = "input table cable(a: string, b: string);
 //!     output table link(a: string, b: string); link(a, b) :- cable(a, b);
 //!     input table component(node: string, component: string) key(node) from connected_components(link);
 //!     output table size(component: string, n: int); size(c, count(node)) :- component(node, c);";
 //! let program = compile(&Sources::from_texts([("graph.nlog", text)])).program.ok_or("a faulty program")?;
-//! let evaluator = Reference::new(program.clone(), Tables::Outputs);
-//! let mut hooked = Hooked::new(&program, evaluator, |part, tables| Ok(Reference::new(part, tables)))?;
+//! let mut engine = Dataflow::new(program, Options::default())?;
 //!
 //! let line = br#"{"insert":{"cable":[["x","y"],["y","z"]]}}"#;
-//! let transaction = json::parse_line(line, 1, hooked.schema())?.transaction;
+//! let transaction = json::parse_line(line, 1, engine.schema())?.transaction;
 //! let mut out = Vec::new();
-//! json::write_delta_line(&mut out, 1, &hooked.commit(&transaction)?.delta, hooked.schema());
+//! json::write_delta_line(&mut out, 1, &engine.commit(&transaction)?.delta, engine.schema());
 //! assert_eq!(out,
 //! b"{\"txn\":1,\"insert\":{\"link\":[[\"x\",\"y\"],[\"y\",\"z\"]],\"size\":[[\"x\",3]]},\"delete\":{}}\n");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! In reading order: [`Hook`] (the interface), [`ConnectedComponents`], [`Hysteresis`], [`Allocate`], [`Hold`], [`registry`]
-//! (the implementation of each hook), `wired` (a program's hooks in execution order), `stage` (the source's changes, before the
-//! program runs), [`Hooked`] (transactions), [`Recorded`] (memories of recorded histories).
+//! (the implementation of each hook), [`memory`] with [`Recorded`] (memories of recorded histories). `nlog_dataflow` runs hooks in the
+//! middle of transactions.
 //!
 //! Left out on purpose: clocks. The caller of a program with timed hooks sends ticks and records them.
 #![forbid(unsafe_code)]
 
 pub mod allocate;
 pub mod connected_components;
-mod form;
 pub mod hold;
 pub mod hook;
-pub mod hooked;
 pub mod hysteresis;
 pub mod memory;
 pub mod registry;
-mod stage;
-mod wired;
 
 pub use allocate::Allocate;
 pub use connected_components::ConnectedComponents;
 pub use hold::Hold;
 pub use hook::Hook;
-pub use hooked::{Hooked, start};
 pub use hysteresis::Hysteresis;
 pub use memory::Recorded;

@@ -80,8 +80,25 @@ impl std::fmt::Debug for Recorded {
     }
 }
 
+/// The member of the memory of a timed hook with the last tick.
+const NOW: &str = "now";
+
+/// Takes the last tick, which is common to all hooks, out of their memories.
+pub fn take_now(memories: &mut Memories) -> Option<u64> {
+    let objects = memories.values_mut().filter_map(|memory| memory.as_object_mut());
+    objects.filter_map(|memory| memory.remove(NOW)?.as_u64()).max()
+}
+
+/// The memory of a timed hook together with the last tick.
+pub fn with_now(mut memory: Json, now: Option<u64>) -> Json {
+    if let (Some(now), Some(memory)) = (now, memory.as_object_mut()) {
+        memory.insert(NOW.to_owned(), now.into());
+    }
+    memory
+}
+
 /// Why a memory is refused.
-pub(crate) fn misfit(table: &str, why: &str) -> String {
+pub fn misfit(table: &str, why: &str) -> String {
     format!("the memory of the hook that fills table {} does not fit: {why}", quote_text(table))
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::support::{Engine, Random, compile, difference, line, transaction};
 use nlog::Program;
 use nlog_data::{CommitError, Evaluator, Memories, Role, Row, TableDelta, Tables, Transaction, Value};
-use nlog_hooks::{Allocate, Hook, Hooked, Recorded};
+use nlog_hooks::{Allocate, Hook, Recorded};
 
 /// The numbers without owners: those that were never given, sets of those that were released long ago, and the latest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -252,7 +252,7 @@ const PROGRAM: &str = "
 
 const WORKERS: [Engine; 6] = [
     Engine::Reference,
-    Engine::Fused,
+    Engine::Fused(1),
     Engine::Composed(1),
     Engine::Composed(2),
     Engine::Composed(3),
@@ -268,7 +268,7 @@ fn all_engines_give_the_numbers_of_a_plain_pool() {
     for seed in seeds {
         let mut random = Random::new(seed);
         let program = compile(PROGRAM);
-        let mut runs: Vec<Hooked<Box<dyn Evaluator>>> =
+        let mut runs: Vec<Box<dyn Evaluator>> =
             WORKERS.iter().map(|engine| engine.hooked(&program, Tables::All, false)).collect();
         let label = program.schema.find("label").expect("it is declared");
         let mut pool = Pool::new(5, 9, None);
@@ -367,7 +367,7 @@ fn each_value_of_the_scope_has_its_own_numbers() {
 struct Restarted {
     engine: Engine,
     program: Arc<Program>,
-    run: Hooked<Box<dyn Evaluator>>,
+    run: Box<dyn Evaluator>,
 }
 
 impl Restarted {
@@ -544,7 +544,7 @@ fn a_memory_that_does_not_fit_is_refused_with_the_reason() {
         );
         assert!(refused.contains(why), "{refused} does not say {why}");
     }
-    let mut run = Engine::Fused.hooked(&program, Tables::All, false);
+    let mut run = Engine::Fused(1).hooked(&program, Tables::All, false);
     let other = [("wanted".to_owned(), serde_json::Value::Null)].into();
     assert_eq!(
         run.restore(&other).map_err(|error| error.message),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::support::{ENGINES, Engine, Random, compile, difference, line, transaction};
 use nlog::Program;
 use nlog_data::{CommitError, Evaluator, Memories, Row, TableDelta, Tables, Transaction, Value};
-use nlog_hooks::{Hold, Hook, Hooked, Recorded};
+use nlog_hooks::{Hold, Hook, Recorded};
 
 /// The bounds by key.
 type Bounds = BTreeMap<&'static str, (i64, i64)>;
@@ -129,7 +129,7 @@ fn text(before: &Bounds, after: &Bounds, refuse: bool) -> String {
 struct Run {
     engine: Engine,
     program: Arc<Program>,
-    hooked: Hooked<Box<dyn Evaluator>>,
+    hooked: Box<dyn Evaluator>,
 }
 
 impl Run {

@@ -1,20 +1,18 @@
 //! The behaviour of hooks as users see it, one aspect at a time, in every engine.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{ENGINES, compile, line, said, transaction};
+use crate::support::{ENGINES, Engine, Random, compile, line, said, transaction};
 use nlog::Program;
-use nlog_data::{
-    CommitError, Committed, Evaluator, Row, Schema, TableId, Tables, Transaction, TransactionError, Value,
-};
-use nlog_hooks::Hooked;
-use nlog_reference::Reference;
+use nlog::program::BodyItem;
+use nlog_data::{Column, Evaluator, Role, Row, TableId, Tables, Transaction, Type, Value, literal};
+use nlog_dataflow::{Dataflow, Options};
 
 /// A program with hooks in all engines, which must agree.
 struct Runs {
     program: Arc<Program>,
-    engines: Vec<Hooked<Box<dyn Evaluator>>>,
+    engines: Vec<Box<dyn Evaluator>>,
 }
 
 impl Runs {
@@ -30,7 +28,7 @@ impl Runs {
     }
 
     #[track_caller]
-    fn all(&mut self, run: impl Fn(&mut Hooked<Box<dyn Evaluator>>, bool) -> String) -> String {
+    fn all(&mut self, run: impl Fn(&mut Box<dyn Evaluator>, bool) -> String) -> String {
         let full: Vec<String> = self.engines.iter_mut().map(|engine| run(engine, true)).collect();
         assert!(full.iter().all(|other| *other == full[0]), "{full:#?}");
         full[0].clone()
@@ -52,6 +50,14 @@ impl Runs {
     fn tick(&mut self, now: u64) -> String {
         let program = Arc::clone(&self.program);
         self.all(|engine, _| line(&engine.tick(now), &program.schema))
+    }
+}
+
+impl Runs {
+    /// The last tick, as the memories tell it.
+    fn now(&mut self) -> u64 {
+        let memory = self.all(|engine, _| engine.memories()["stable"]["now"].to_string());
+        memory.parse().expect("a number")
     }
 }
 
@@ -190,7 +196,7 @@ fn ticks_are_transactions() {
     );
     // Its consequences, also through other hooks, are in the tick's delta.
     assert_eq!(runs.tick(6000), r#"{"txn":1,"insert":{"named":[["p"]],"usable":[["p",7]]},"delete":{}}"#);
-    assert_eq!(runs.engines[0].now_ms(), Some(6000));
+    assert_eq!(runs.now(), 6000);
     runs.commit(r#"{"insert":{"report":[["p",false]]},"delete":{"report":[["p",true]]}}"#);
     runs.tick(6100);
     runs.commit(r#"{"insert":{"report":[["p",true]]},"delete":{"report":[["p",false]]}}"#);
@@ -209,7 +215,7 @@ fn a_tick_that_is_refused_never_was() {
     for now in [10, 20] {
         assert!(runs.tick(now).contains(r#""code":"range","message":"table share"#));
     }
-    assert_eq!(runs.engines[0].now_ms(), Some(0));
+    assert_eq!(runs.now(), 0);
     runs.commit(r#"{"insert":{"limit":[[2]]},"delete":{"limit":[[0]]}}"#);
     assert_eq!(runs.tick(9), r#"{"txn":1,"insert":{},"delete":{}}"#, "time is where it was");
     assert_eq!(runs.tick(10), r#"{"txn":1,"insert":{"share":[[8,4]]},"delete":{}}"#);
@@ -241,54 +247,90 @@ fn counts_and_rules_are_those_of_the_whole_transaction() {
 
 #[test]
 fn a_change_elsewhere_costs_a_hook_nothing() {
+    let program = compile(GRAPH);
     let costs = [10, 100, 1000].map(|pairs| {
-        let mut runs = Runs::new(GRAPH);
+        let mut engine = Dataflow::new(Arc::clone(&program), Options::default()).expect("it starts");
+        let commit = |engine: &mut Dataflow, text: &str| {
+            engine.commit(&transaction(&program.schema, text)).expect("nothing is wrong with it");
+            let profile = engine.profile().expect("it works");
+            profile.hooks[0].work
+        };
         let cables: Vec<String> = (0..pairs).map(|at| format!("[{},{}]", 2 * at, 2 * at + 1)).collect();
-        runs.commit(&format!(r#"{{"insert":{{"cable":[{}]}}}}"#, cables.join(",")));
-        let work = |runs: &Runs| runs.engines[0].work()[0].1;
-        let before = work(&runs);
-        runs.commit(r#"{"insert":{"watched":[[2]]}}"#);
-        assert_eq!(work(&runs), before, "its source did not change");
-        runs.commit(r#"{"insert":{"cable":[[1,2]]}}"#);
-        work(&runs) - before
+        let before = commit(&mut engine, &format!(r#"{{"insert":{{"cable":[{}]}}}}"#, cables.join(",")));
+        let elsewhere = commit(&mut engine, r#"{"insert":{"watched":[[2]]}}"#);
+        assert_eq!(elsewhere, before, "its source did not change");
+        commit(&mut engine, r#"{"insert":{"cable":[[1,2]]}}"#) - before
     });
     assert_eq!(costs, [costs[0]; 3]);
     assert!(costs[0] > 0);
 }
 
-/// Counts the calls of `idle` of all its copies.
-struct Counted(Reference, Arc<AtomicUsize>);
-
-impl Evaluator for Counted {
-    fn schema(&self) -> &Schema {
-        self.0.schema()
-    }
-
-    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
-        self.0.check(transaction)
-    }
-
-    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        self.0.commit(transaction)
-    }
-
-    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
-        self.0.contents(table)
-    }
-
-    fn idle(&mut self) -> Result<(), CommitError> {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+/// The built-in rules with random rows in the tables that they read: allocated numbers, held choices and components among
+/// them.
+#[test]
+fn the_projects_rules_agree_with_their_hooks() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rules");
+    let sources = nlog::Sources::load(&[folder]).expect("the rules are there");
+    let program = nlog::compile(&sources).program.expect("they compile");
+    let read = program.rules.iter().flat_map(|rule| &rule.body).filter_map(|item| match item {
+        BodyItem::Atom { table, .. } => Some(*table),
+        _ => None,
+    });
+    let read: BTreeSet<TableId> = read.filter(|table| program.hook_of(*table).is_none()).collect();
+    let inputs: Vec<TableId> =
+        read.into_iter().filter(|table| program.schema.table(*table).role == Role::Input).collect();
+    for seed in test_random::seeds!("the_projects_rules_agree_with_their_hooks", 2) {
+        let mut random = Random::new(seed);
+        let observe = Tables::These(program.schema.iter().map(|(id, _)| id).collect());
+        let ways = [Engine::Reference, Engine::Fused(1), Engine::Fused(2), Engine::Fused(3)];
+        let mut engines = ways.map(|way| way.hooked(&program, observe.clone(), false));
+        let mut filled = 0;
+        for step in 0..25 {
+            let mut transaction = Transaction::default();
+            for _ in 0..=random.below(20) {
+                let id = *random.pick(&inputs);
+                let table = program.schema.table(id);
+                let row: Option<Row> =
+                    table.columns.iter().map(|column| value(&mut random, column)).collect();
+                let Some(row) = row else { continue };
+                let there = engines[0].contents(id).expect("it works").into_iter();
+                let there = there.filter(|other| table.key_of(other) == table.key_of(&row));
+                transaction.delete.entry(id).or_default().extend(there);
+                let rows = transaction.insert.entry(id).or_default();
+                rows.retain(|other| table.key_of(other) != table.key_of(&row));
+                if random.chance(80) {
+                    rows.push(row);
+                }
+            }
+            let results = engines.each_mut().map(|engine| engine.commit(&transaction));
+            let lines = results.each_ref().map(|result| line(result, &program.schema));
+            assert!(lines.iter().all(|other| *other == lines[0]), "seed {seed}, step {step}: {lines:#?}");
+            filled += program
+                .hooks
+                .iter()
+                .filter(|wiring| lines[0].contains(&program.schema.table(wiring.to).name))
+                .count();
+            assert!(engines.iter().all(|engine| engine.memories() == engines[0].memories()), "seed {seed}");
+        }
+        assert!(filled > 0, "seed {seed}: hooks have work");
     }
 }
 
-#[test]
-fn idle_time_is_for_every_evaluator() {
-    let (program, count) = (compile(FLAPPING), Arc::new(AtomicUsize::new(0)));
-    let counted = Arc::clone(&count);
-    let make = move |part, tables| Ok(Counted(Reference::new(part, tables), Arc::clone(&counted)));
-    let whole = make(Arc::clone(&program), Tables::Outputs).expect("it starts");
-    let mut hooked = Hooked::new(&program, whole, make).expect("it starts");
-    hooked.idle().expect("it counts");
-    assert_eq!(count.load(Ordering::Relaxed), 3, "two stages, one after the other, and the program");
+/// A value from a small domain, so that rows join. `None` if the test has no values of the type.
+fn value(random: &mut Random, column: &Column) -> Option<Value> {
+    let number = random.below(3);
+    Some(match column.ty.base() {
+        Type::Enum(of) if column.name == "role" => Value::from(of.members.first()?.clone()),
+        Type::Enum(of) => Value::from(of.members.get(number as usize)?.clone()),
+        Type::String if column.name == "tunnel" => {
+            Value::String(["weft-geneve", "weft-vxlan", "weft-gre"][number as usize].into())
+        }
+        Type::String if column.name == "mac" => Value::String("02:00:00:00:00:01".into()),
+        Type::String if column.name == "node" => Value::String(format!("h{number}").into()),
+        Type::String => Value::String(format!("{}{number}", &column.name[..1]).into()),
+        Type::Int => Value::Int(1 + number as i64),
+        Type::Ip => Value::Ip([10, 0, 0, number as u8].into()),
+        Type::Mac => literal::parse(&format!(r#"mac"02:00:00:00:00:0{number}""#)).ok()?,
+        _ => return None,
+    })
 }

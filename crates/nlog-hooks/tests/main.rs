@@ -2,6 +2,7 @@
 
 mod allocate;
 mod connected_components;
+mod edits;
 mod hold;
 mod hooked;
 mod hysteresis;

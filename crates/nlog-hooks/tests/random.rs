@@ -16,7 +16,6 @@ use nlog_data::{
     Bound, Cancel, ColumnTransaction, CommitError, Committed, Delta, Evaluator, Inputs, Most, Progress, Role,
     Row, TableDelta, TableId, Tables, Transaction, TransactionError, Value,
 };
-use nlog_hooks::Hooked;
 use nlog_reference::Reference;
 
 /// One step of a history.
@@ -251,7 +250,7 @@ impl<'a> Oracle<'a> {
     }
 }
 
-type Run = Hooked<Box<dyn Evaluator>>;
+type Run = Box<dyn Evaluator>;
 
 fn take(run: &mut Run, step: &Step, by_columns: bool) -> Result<Committed, CommitError> {
     match step {

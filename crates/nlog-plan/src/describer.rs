@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nlog::Program;
 use nlog::program::Aggregate;
-use nlog_data::Value;
+use nlog_data::{Role, Value};
 
 use crate::describe::{
     Description, IndexDescription, InsteadDescription, PipelineDescription, RelationDescription,
@@ -123,7 +123,7 @@ impl Plan {
 }
 
 fn describe_relation(relation: &Relation, program: &Program, forbids: bool) -> RelationDescription {
-    let is_input = relation.level == 0;
+    let is_input = relation.table.is_some_and(|table| program.schema.table(table).role == Role::Input);
     let hook = relation.table.and_then(|table| program.hook_of(table));
     let keep = match &relation.keep {
         _ if !(relation.needed || is_input && relation.wanted) => "not computed".to_owned(),

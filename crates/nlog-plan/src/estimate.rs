@@ -83,6 +83,15 @@ impl Estimate {
         Estimate::even(ROWS, distinct, false).corrected(table, known)
     }
 
+    /// The estimate of a table that a hook fills from rows with this estimate: about as many rows, and the columns that
+    /// both have in front.
+    pub(crate) fn of_hook(&self, table: &Table) -> Self {
+        let known = self.distinct.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let distinct = (0..table.columns.len()).zip(known);
+        let distinct = distinct.map(|(_, known)| known.unwrap_or(self.rows)).collect();
+        Estimate::even(self.rows, distinct, false).bounded()
+    }
+
     /// The estimate, corrected by the statistics of the table.
     pub(crate) fn corrected(mut self, table: &Table, known: Option<&Statistics>) -> Self {
         let Some(known) = known.and_then(|known| known.tables.get(&table.name)) else { return self };

@@ -40,7 +40,7 @@ pub struct Settings {
 }
 
 impl Plan {
-    /// Plans the wanted tables, those that forbid their rows, and every rule that can cause an error.
+    /// Plans the wanted tables, those that hooks read or that forbid their rows, and every rule that can cause an error.
     pub fn new(program: Arc<Program>, wanted: &BTreeSet<TableId>, settings: &Settings) -> Self {
         let mut planner = Planner::new(&program, wanted, settings);
         planner.estimate();
@@ -48,7 +48,17 @@ impl Plan {
         planner.split();
         let (relations, rules, indexes) = planner.lower();
         let Planner { inlined, warnings, .. } = planner;
-        Plan { program, settings: settings.clone(), relations, indexes, rules, inlined, warnings }
+        let hook_stages = program.hook_stages();
+        Plan {
+            program,
+            settings: settings.clone(),
+            relations,
+            indexes,
+            rules,
+            hook_stages,
+            inlined,
+            warnings,
+        }
     }
 
     /// The table of a relation. For a stage, the table of the first rule that uses it.
@@ -72,6 +82,15 @@ impl Plan {
         table.is_some_and(|table| self.program.schema.table(table).role == Role::Forbid)
     }
 
+    /// Whether the relation is an input table, one that a hook fills or one that transactions change.
+    ///
+    /// # Panics
+    /// If the relation belongs to another plan.
+    pub fn is_input(&self, relation: RelationId) -> bool {
+        let table = self.relations[relation.0 as usize].table;
+        table.is_some_and(|table| self.program.schema.table(table).role == Role::Input)
+    }
+
     /// Plans the output tables.
     pub fn for_outputs(program: Arc<Program>) -> Self {
         let outputs = program.schema.iter().filter(|(_, table)| table.role == Role::Output);
@@ -84,6 +103,8 @@ impl Plan {
 struct Planner<'a> {
     program: &'a Program,
     wanted: &'a BTreeSet<TableId>,
+    /// The tables whose rows others than rules read: those wanted, and the sources of hooks.
+    read: BTreeSet<TableId>,
     settings: &'a Settings,
     keys_hold: Vec<bool>,
     needed: Vec<bool>,
@@ -112,11 +133,13 @@ impl<'a> Planner<'a> {
     fn new(program: &'a Program, wanted: &'a BTreeSet<TableId>, settings: &'a Settings) -> Self {
         let keys_hold = keys_that_hold(program);
         let needed = needed(program, wanted, &keys_hold);
+        let read = program.hooks.iter().map(|wiring| wiring.from).chain(wanted.iter().copied()).collect();
         let rules = program.rules.iter().zip(0..).filter(|(rule, _)| needed[rule.head.0 as usize]);
         let bodies = rules.map(|(rule, id)| (RuleId(id), Body::new(rule, &program.schema))).collect();
         Planner {
             program,
             wanted,
+            read,
             settings,
             keys_hold,
             needed,
@@ -135,6 +158,12 @@ impl<'a> Planner<'a> {
         let tables = self.program.schema.iter();
         self.estimates = tables.map(|(_, table)| Estimate::of_input(table, statistics)).collect();
         for table in &self.program.order {
+            if let Some(wiring) = self.program.hook_of(*table) {
+                let source = self.estimates[wiring.from.0 as usize].clone();
+                let declared = self.program.schema.table(*table);
+                self.estimates[table.0 as usize] = source.of_hook(declared).corrected(declared, statistics);
+                continue;
+            }
             let (mut facts, mut without_atoms) = (Facts::default(), Vec::new());
             let mut derived: Option<Estimate> = None;
             for (rule, _) in self.program.rules_of(*table) {
@@ -203,7 +232,7 @@ impl<'a> Planner<'a> {
         let declared = self.program.schema.table(table);
         let is_internal = matches!(declared.role, Role::Internal | Role::Hidden);
         let is_checked = declared.key.is_some() && !self.keys_hold[at];
-        if !is_internal || is_checked || !self.needed[at] || self.wanted.contains(&table) {
+        if !is_internal || is_checked || !self.needed[at] || self.read.contains(&table) {
             return None;
         }
         let mut rules = self.program.rules_of(table).map(|(rule, _)| rule);
@@ -250,7 +279,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether the rows of a table matter: it is wanted, it forbids its rows, or a rule or stage reads it.
+    /// Whether the rows of a table matter: it is wanted, it forbids its rows, or a rule, a stage or a hook reads it.
     fn is_read(&self, table: TableId) -> bool {
         if self.program.schema.table(table).role == Role::Forbid {
             return true;
@@ -259,7 +288,7 @@ impl<'a> Planner<'a> {
         // An atom that moved into a stage is no longer in any rule's body.
         let of_stages = self.stages.iter().map(|stage| &stage.body);
         let mut atoms = self.bodies.values().chain(of_stages).flat_map(|body| &body.atoms);
-        self.wanted.contains(&table) || atoms.any(|atom| atom.relation == relation)
+        self.read.contains(&table) || atoms.any(|atom| atom.relation == relation)
     }
 
     /// The treatment of duplicates in a table.
@@ -547,19 +576,22 @@ impl<'a> Planner<'a> {
     }
 
     fn set_levels(&self, relations: &mut [Relation]) {
-        let mut raise = |head: RelationId, body: &Body| {
+        let raise = |relations: &mut [Relation], head: RelationId, body: &Body| {
             let below = body.atoms.iter().map(|atom| relations[atom.relation.0 as usize].level).max();
             let level = &mut relations[head.0 as usize].level;
             *level = (*level).max(below.map_or(1, |below| below + 1));
         };
         for table in &self.program.order {
+            if let Some(wiring) = self.program.hook_of(*table) {
+                relations[table.0 as usize].level = relations[wiring.from.0 as usize].level + 1;
+            }
             for (rule, _) in self.program.rules_of(*table) {
                 let first = self.program.schema.len() as u32;
                 for (stage, at) in self.stages.iter().zip(first..).filter(|(stage, _)| stage.rule == rule) {
-                    raise(RelationId(at), &stage.body);
+                    raise(relations, RelationId(at), &stage.body);
                 }
                 if let Some(body) = self.bodies.get(&rule) {
-                    raise(RelationId(table.0), body);
+                    raise(relations, RelationId(table.0), body);
                 }
             }
         }

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use nlog::Program;
+use nlog::program::HookStage;
 use nlog_data::{Function, RuleId, TableId};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,8 @@ pub struct Plan {
     pub indexes: Vec<Index>,
     /// The needed rules by number, then the rules of stages.
     pub rules: Vec<RulePlan>,
+    /// The hooks in the order in which their errors count.
+    pub hook_stages: Vec<HookStage>,
     /// The names of tables whose rows are not stored: their rules are inlined into the rules that read them.
     pub inlined: Vec<String>,
     /// Requests that the plan could not satisfy, as text.
@@ -60,8 +63,8 @@ pub struct Relation {
     pub wanted: bool,
     /// The way in which derived rows become a set.
     pub keep: Keep,
-    /// 0 for inputs, otherwise one more than the highest level of the relations that its rules read. Rules of one
-    /// level do not read each other's heads.
+    /// 0 for inputs, one more than that of its source for a table that a hook fills, otherwise one more than the highest
+    /// level of the relations that its rules read. Rules of one level do not read each other's heads.
     pub level: u32,
     /// The estimated number of rows.
     pub rows: f64,

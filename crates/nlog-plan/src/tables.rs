@@ -51,10 +51,13 @@ fn key_follows(program: &Program, rule: &Rule, holds: &[bool]) -> bool {
     })
 }
 
-/// By table, whether it is wanted, read by a needed rule, or a possible source of errors, such as a table that forbids
+/// By table, whether it is wanted, read by a needed rule or by a hook, or a possible source of errors, such as a table that forbids
 /// its rows.
 pub(crate) fn needed(program: &Program, wanted: &BTreeSet<TableId>, keys_hold: &[bool]) -> Vec<bool> {
     let mut needed = vec![false; program.schema.len()];
+    for wiring in &program.hooks {
+        needed[wiring.from.0 as usize] = true;
+    }
     for table in program.order.iter().rev() {
         let at = table.0 as usize;
         let declared = program.schema.table(*table);

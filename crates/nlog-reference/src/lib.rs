@@ -34,7 +34,7 @@
 //!
 //! All tables are computed even after errors; the least [`DerivedError`](nlog_data::DerivedError) is reported.
 //!
-//! In reading order: [`Reference`] (transactions), `rule` (bindings to rows), `plan` (the order of a body), `project` (bodies to the variables of the
+//! In reading order: [`Reference`] (transactions), [`Hooked`] (its hooks), `rule` (bindings to rows), `plan` (the order of a body), `project` (bodies to the variables of the
 //! head), `join`, `expression`, `aggregate`; [`OnDemand`] (a state that derives the rows that are asked for, and explains them),
 //! `derivation` (the bodies of a row), `why_not` (how far each rule gets that could derive a row), `hidden`, `text`, [`explanation`]
 //! (both questions answered in text), [`tree`] (why rows exist, down to the inputs), `origin` (who asked for them), `json`. Left out on purpose: optimisation beyond
@@ -47,6 +47,7 @@ mod derivation;
 pub mod explanation;
 mod expression;
 mod hidden;
+mod hooked;
 mod join;
 mod json;
 mod on_demand;
@@ -59,6 +60,7 @@ mod text;
 pub mod tree;
 mod why_not;
 
+pub use hooked::Hooked;
 pub use on_demand::{Derivation, OnDemand};
 pub use origin::{Call, Origin, ShowsInputs};
 pub use reference::Reference;

@@ -4,6 +4,7 @@
 //! functions, and an expression in a term of an atom is a variable and a condition. [`Rule`] documents the meaning of
 //! a rule.
 
+mod hook_stages;
 mod pipeline;
 mod test;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use nlog_data::{Function, ObjectKind, RuleId, Schema, TableId, Type, Value};
 
 pub use crate::hook::Wiring;
+pub use hook_stages::HookStage;
 pub use pipeline::{NamedField, Priority, Stage};
 pub use test::{ExpectedRow, ObjectsFile, Packet, Pattern, Test, TestStep, TestStepKind};
 

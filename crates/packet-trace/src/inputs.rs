@@ -1,12 +1,11 @@
 //! The rows of input tables: which transaction inserted each, and how an engine computes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog_data::{ColumnDelta, CommitError, Evaluator, Role, Row, TableId, Tables};
+use nlog_data::{ColumnDelta, CommitError, Evaluator, Role, Row, RuleId, TableId, Tables};
 use nlog_dataflow::{Dataflow, Options};
-use nlog_hooks::Hooked;
 
 /// The rows of the input tables, those of hooks included, each with the transaction that inserted it.
 pub type Origins = BTreeMap<(TableId, Row), u64>;
@@ -19,7 +18,7 @@ pub const UNKNOWN: u64 = 0;
 /// # Errors
 /// The engine does not start.
 pub fn input_engine(program: &Arc<Program>) -> Result<Box<dyn Evaluator>, String> {
-    nlog_hooks::start(program, Tables::These(input_tables(program).collect()), dataflow)
+    dataflow(Arc::clone(program), Tables::These(input_tables(program).collect()))
 }
 
 /// An engine like [`input_engine`] that runs hooks, and no rules but those that hooks need: for rows that the rules have accepted already.
@@ -27,9 +26,11 @@ pub fn input_engine(program: &Arc<Program>) -> Result<Box<dyn Evaluator>, String
 /// # Errors
 /// The engine does not start.
 pub fn hook_engine(program: &Arc<Program>) -> Result<Box<dyn Evaluator>, String> {
-    let without_rules = Program { rules: Vec::new(), ..(**program).clone() };
-    let inputs = dataflow(Arc::new(without_rules), Tables::These(input_tables(program).collect()))?;
-    Ok(Box::new(Hooked::new(program, inputs, dataflow)?))
+    let stages = program.hook_stages();
+    let rules: BTreeSet<RuleId> = stages.into_iter().flat_map(|stage| stage.rules).collect();
+    let rules = rules.into_iter().map(|rule| program.rule(rule).clone()).collect();
+    let of_hooks = Program { rules, ..(**program).clone() };
+    dataflow(Arc::new(of_hooks), Tables::These(input_tables(program).collect()))
 }
 
 fn dataflow(program: Arc<Program>, observe: Tables) -> Result<Box<dyn Evaluator>, String> {

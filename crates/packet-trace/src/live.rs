@@ -77,7 +77,7 @@ pub struct Compared {
 
 impl Compared {
     /// Whether the switch treats the packet as it should.
-    pub(crate) fn is_as_wanted(&self) -> bool {
+    pub fn is_as_wanted(&self) -> bool {
         self.there.is_some() == self.wanted.is_some() && !self.is_changed && self.taken_by.is_none()
     }
 }

@@ -15,9 +15,8 @@ use nlog::program::{ExpectedRow, ObjectsFile, Pattern, Place, Test, TestStep, Te
 use nlog_data::{
     CommitError, Delta, ErrorCode, Evaluator, Row, TableDelta, TableId, Tables, Transaction, TransactionError,
 };
-use nlog_dataflow::{Dataflow, Options};
-use nlog_hooks::Hooked;
-use nlog_reference::{OnDemand, Reference, explanation, nearest};
+use nlog_dataflow::{Dataflow, Options, StartError};
+use nlog_reference::{Hooked, OnDemand, Reference, explanation, nearest};
 
 use crate::comparison::{Comparison, SHOWN};
 use crate::switches::Switches;
@@ -133,7 +132,7 @@ fn for_test(program: &Arc<Program>, test: &Test) -> Arc<Program> {
 /// The evaluators, the result of the last transaction, and the switches if the test has any.
 pub(crate) struct Stage<'a> {
     pub(crate) program: &'a Arc<Program>,
-    dataflow: Option<Hooked<Dataflow>>,
+    dataflow: Option<Dataflow>,
     reference: Hooked<Reference>,
     last: Result<Delta, TransactionError>,
     pub(crate) switches: Option<Switches>,
@@ -151,21 +150,15 @@ impl<'a> Stage<'a> {
         evaluators: Evaluators,
         place: &Place,
     ) -> Result<Self, Failure> {
-        let failed = |error| Failure::new(place, format!("the engine does not start: {error}"));
-        let start = |program: Arc<Program>, observe| {
-            let options = Options { workers: 1, observe, attribute: false, ..Options::default() };
-            Dataflow::new(program, options).map_err(|error| error.to_string())
-        };
+        let failed = |error: StartError| Failure::new(place, format!("the engine does not start: {error}"));
         let dataflow = match evaluators {
             Evaluators::Both => {
-                let dataflow = start(program.clone(), Tables::All);
-                Some(dataflow.and_then(|dataflow| Hooked::new(program, dataflow, start)).map_err(failed)?)
+                let options = Options { observe: Tables::All, ..Options::default() };
+                Some(Dataflow::new(program.clone(), options).map_err(failed)?)
             }
             Evaluators::Reference => None,
         };
-        let start = |program, observe| Ok(Reference::new(program, observe));
-        let reference = Reference::new(program.clone(), Tables::All);
-        let reference = Hooked::new(program, reference, start).map_err(failed)?;
+        let reference = Hooked::reference(program, Tables::All, false);
         let mut stage = Stage { program, dataflow, reference, last: Ok(Delta::default()), switches };
         stage.commit(&Transaction::default(), place)?;
         match &stage.last {

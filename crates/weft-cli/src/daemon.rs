@@ -12,7 +12,7 @@ use crate::free_memory;
 #[derive(Args)]
 pub(crate) struct Controller {
     /// The configuration file (TOML). Its keys are `state`, `listen`, `socket_mode`, `insecure`, `rules`,
-    /// `workers` and `log`; all have defaults
+    /// `engine`, `workers` and `log`; all have defaults
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// Check the configuration, the rules, and whether they accept the state, then exit. Changes nothing; a controller may run

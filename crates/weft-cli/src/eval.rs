@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use composed_engine::Composed;
 use nlog::Program;
 use nlog_data::json::ContentsWriter;
 use nlog_data::{Evaluator, TableId, Tables};
-use nlog_dataflow::{Dataflow, Kind, Options};
+use nlog_dataflow::{Dataflow, Options, Processes, serve};
 use nlog_plan::Settings;
-use nlog_reference::Reference;
+use nlog_plan::query::Plan;
+use nlog_reference::{Hooked, Reference};
 
 use crate::exit::{Failure, say};
 use crate::plan::read_pinned;
@@ -20,6 +22,7 @@ use crate::program::{chosen_tables, compile_sources, load};
 mod edit;
 mod memory;
 mod objects;
+mod processes;
 mod run;
 mod running;
 mod state;
@@ -27,6 +30,7 @@ mod tick;
 
 use edit::Rules;
 pub(crate) use objects::Source;
+use processes::Cluster;
 pub(crate) use run::Run;
 pub(crate) use running::Running;
 pub(crate) use state::Begin;
@@ -49,7 +53,7 @@ pub(crate) struct Given {
     /// Tables to show: `all`, or names separated by commas (default: the output tables)
     #[arg(long, value_delimiter = ',', value_name = "TABLES")]
     pub(crate) tables: Vec<String>,
-    /// Number of worker threads; the result does not depend on it
+    /// Number of worker threads, which are timely's; the result does not depend on it
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) workers: u16,
 }
@@ -63,6 +67,8 @@ pub(crate) struct Eval {
     /// How rules are executed; the results are the same
     #[arg(long, default_value = "fused")]
     engine: Engine,
+    #[command(flatten)]
+    cluster: Cluster,
     /// Print the final contents as one object instead of deltas
     #[arg(long = "final")]
     final_contents: bool,
@@ -87,7 +93,7 @@ pub(crate) struct Eval {
 /// Both ways give the same results, byte for byte.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
 enum Engine {
-    /// One dataflow built of standard differential operators
+    /// One dataflow built of standard differential operators over plain values: slow, to compare with
     Composed,
     /// Rules in a static order; a transaction costs only the rules that it touches
     Fused,
@@ -99,19 +105,33 @@ impl Eval {
         if let Some(file) = &self.save_state {
             state::check_target(file)?;
         }
-        if self.save_derived && (self.given.workers > 1 || self.engine == Engine::Composed) {
-            let why = "--save-derived needs one worker of the fused engine: leave out --workers and --engine";
+        let processes = self.cluster.processes()?;
+        let several = self.given.workers > 1 || processes.is_some();
+        if self.save_derived && (several || self.engine == Engine::Composed) {
+            let why = "--save-derived needs one worker of the fused engine: leave out --workers, --processes and --engine";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+        if self.cluster.timely && self.engine == Engine::Composed {
+            let why = "--timely is about the fused engine; the composed one is a dataflow in any case";
             return Err(Failure::Usage(why.to_owned()));
         }
         let sources = load(&self.given.programs)?;
         let program = compile_sources(&sources)?;
         let tables = chosen_tables(&self.given.tables, &program.schema)?;
+        let processes = match processes {
+            Some((processes, process)) if process > 0 => {
+                let options = self.options(Tables::These(tables), Settings::default());
+                let served = serve(&program, &options, processes);
+                return served.map_err(|error| Failure::Outside(error.to_string()));
+            }
+            other => other.map(|(processes, _)| processes),
+        };
         let begin = self.state.as_ref().map(|file| Begin::read(file, &program)).transpose()?;
         let transactions = self.given.source.open()?;
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
         let pinned = self.plan.as_deref().map(read_pinned).transpose()?;
         let planning = Settings { statistics, pinned, ..Settings::default() };
-        let mut running = self.start(&program, Tables::These(tables), planning)?;
+        let mut running = self.start(&program, self.options(Tables::These(tables), planning), processes)?;
         let mut run = Run::new(&self.given.source, program);
         run.rules = Some(Rules::new(sources, self.given.tables.clone()));
         if let Some(begin) = begin {
@@ -134,42 +154,54 @@ impl Eval {
         run.finish()
     }
 
+    /// The options of the engine.
+    fn options(&self, observe: Tables, planning: Settings) -> Options {
+        let (workers, timely) = (usize::from(self.given.workers), self.cluster.timely);
+        Options { workers, timely, observe, planning, ..Options::default() }
+    }
+
     /// Starts what was asked for.
-    fn start(&self, program: &Arc<Program>, observe: Tables, planning: Settings) -> Result<Running, Failure> {
-        let workers = usize::from(self.given.workers);
-        let engine = match self.engine {
-            Engine::Composed => Kind::Composed,
-            Engine::Fused => Kind::Fused,
-        };
-        let options = Options { engine, workers, observe, planning, ..Options::default() };
-        let dataflow = |program: Arc<Program>, options: &Options| -> Result<Dataflow, String> {
-            let dataflow = Dataflow::new(program, options.clone()).map_err(|error| error.to_string())?;
-            warn(&dataflow);
-            Ok(dataflow)
-        };
-        if program.hooks.is_empty() {
-            let program = Arc::clone(program);
-            return Ok(if self.reference {
-                Running::Reference(Box::new(Reference::new(program, options.observe)))
+    fn start(
+        &self,
+        program: &Arc<Program>,
+        options: Options,
+        processes: Option<Processes>,
+    ) -> Result<Running, Failure> {
+        let has_hooks = !program.hooks.is_empty();
+        if self.reference {
+            return Ok(if has_hooks {
+                Running::Fixed(Box::new(Hooked::reference(program, options.observe, false)))
             } else {
-                let dataflow = dataflow(program, &options).map_err(Failure::Outside)?;
-                Running::Dataflow(Box::new(dataflow), options)
+                Running::Reference(Box::new(Reference::new(Arc::clone(program), options.observe)))
             });
         }
-        let (reference, observe) = (self.reference, options.observe.clone());
-        let make = move |program, observe| -> Result<Box<dyn Evaluator>, String> {
-            if reference {
-                return Ok(Box::new(Reference::new(program, observe)));
-            }
-            Ok(Box::new(dataflow(program, &Options { observe, ..options.clone() })?))
+        if self.engine == Engine::Fused {
+            let dataflow = match processes {
+                Some(processes) => Dataflow::across(Arc::clone(program), options.clone(), processes),
+                None => Dataflow::new(Arc::clone(program), options.clone()),
+            };
+            let dataflow = dataflow.map_err(|error| Failure::Outside(error.to_string()))?;
+            warn(dataflow.plan());
+            return Ok(Running::Dataflow(Box::new(dataflow), options));
+        }
+        let Options { workers, observe, planning, .. } = options;
+        let composed = move |program: Arc<Program>, observe| {
+            let planning = planning.clone();
+            let options = composed_engine::Options { workers, observe, attribute: false, planning };
+            Composed::new(program, options).inspect(|engine| warn(engine.plan()))
         };
-        nlog_hooks::start(program, observe, make).map(Running::Fixed).map_err(Failure::Outside)
+        let whole = composed(Arc::clone(program), observe).map_err(Failure::Outside)?;
+        if !has_hooks {
+            return Ok(Running::Fixed(Box::new(whole)));
+        }
+        let hooked = Hooked::new(program, whole, composed).map_err(Failure::Outside)?;
+        Ok(Running::Fixed(Box::new(hooked)))
     }
 }
 
 /// Warns about requests that the plan could not satisfy.
-fn warn(dataflow: &Dataflow) {
-    for warning in &dataflow.plan().warnings {
+fn warn(plan: &Plan) {
+    for warning in &plan.warnings {
         say(format_args!("warning: {warning}"));
     }
 }

@@ -12,7 +12,7 @@ use clap::Args;
 use nlog::Program;
 use nlog_data::Tables;
 use nlog_dataflow::fused::{PipelineProfile, Profile as Figures, RuleProfile};
-use nlog_dataflow::{Dataflow, Kind, Options};
+use nlog_dataflow::{Dataflow, Options};
 use nlog_plan::Settings;
 
 use crate::eval::{Begin, Given, Run, Running};
@@ -60,7 +60,6 @@ impl Profile {
         let transactions = self.given.source.open()?;
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
         let options = Options {
-            engine: Kind::Fused,
             workers: usize::from(self.given.workers),
             observe,
             planning: Settings { statistics, ..Settings::default() },

@@ -10,6 +10,7 @@ mod defects;
 mod disturbed;
 mod eval;
 mod eval_hooks;
+mod eval_processes;
 mod eval_rules;
 mod eval_state;
 mod examples;

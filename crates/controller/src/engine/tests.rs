@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use network::Cancel;
 use nlog::Sources;
 use nlog_data::{Evaluator, Tables};
-use nlog_reference::Reference;
+use nlog_reference::Hooked;
 use ovs_driver::{Channel, Event, InterfaceId, Report, Vif};
 use proptest::prelude::*;
 
@@ -136,10 +136,8 @@ impl World {
         self.worker = None;
         let in_thread = self.rules.clone();
         let evaluator = move || {
-            let make = |program, observe| {
-                Ok(Box::new(Reference::new(program, observe).with_attribution()) as Box<dyn Evaluator>)
-            };
-            nlog_hooks::start(in_thread.program(), Tables::These(in_thread.observed()), make)
+            let observe = Tables::These(in_thread.observed());
+            Ok(Box::new(Hooked::reference(in_thread.program(), observe, true)) as Box<dyn Evaluator>)
         };
         let replay = Replay::open(self.folder.path()).unwrap();
         let (core, journal) = prepare(Box::new(evaluator), &self.rules, replay).unwrap();
@@ -455,9 +453,9 @@ fn d6_the_records_of_connections_can_be_left_out_as_a_whole() {
     for record in records().filter(|record| !record.observation) {
         history.add(&record).unwrap();
     }
-    let make = |program, observe| Ok(Box::new(Reference::new(program, observe)) as Box<dyn Evaluator>);
     let rules = story.world.rules.clone();
-    let evaluator = nlog_hooks::start(rules.program(), Tables::These(rules.observed()), make).unwrap();
+    let observe = Tables::These(rules.observed());
+    let evaluator = Box::new(Hooked::reference(rules.program(), observe, false));
     let (core, correction) = Core::restore(evaluator, rules, history, SystemTime::now()).unwrap();
     assert_eq!(correction, None);
     assert!(HOSTS.iter().all(|host| !core.is_lost(host)));

@@ -11,7 +11,7 @@ use controller::record::Record;
 use network::{Batch, Cancel, Kinds};
 use nlog::Sources;
 use nlog_data::{Evaluator, Tables};
-use nlog_reference::Reference;
+use nlog_reference::Hooked;
 use std::time::{Duration, SystemTime};
 
 /// The kinds of objects of [`RULES`].
@@ -157,11 +157,7 @@ pub(crate) fn rules(text: &str) -> Arc<Rules> {
 }
 
 pub(crate) fn reference(rules: &Rules) -> Box<dyn Evaluator> {
-    let make = |program, observe| {
-        Ok(Box::new(Reference::new(program, observe).with_attribution()) as Box<dyn Evaluator>)
-    };
-    nlog_hooks::start(rules.program(), Tables::These(rules.observed()), make)
-        .unwrap_or_else(|error| panic!("{error}"))
+    Box::new(Hooked::reference(rules.program(), Tables::These(rules.observed()), true))
 }
 
 /// A moment; the same in every run.

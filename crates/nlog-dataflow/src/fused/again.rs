@@ -15,9 +15,11 @@ use super::delta::{Delta, TooMany};
 use super::engine::{Derivation, State};
 use super::errors::Refusal;
 use super::groups::Groups;
-use super::rounds::{Carrier, Lost, Rounds};
+use super::rounds::Rounds;
 use super::rule::PipelineAt;
 use super::trace::View;
+use super::workers::Port;
+use crate::carrier::Lost;
 
 /// The order to derive a relation once more.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,13 +56,9 @@ impl State {
 
     /// Derives a relation once more, together with the other workers. Returns this worker's rows, which are none if they are
     /// counted, or `None` if a row has too many derivations.
-    pub(crate) fn derive_again(
-        &mut self,
-        again: &Again,
-        carrier: &mut dyn Carrier,
-    ) -> Result<Option<Delta>, Lost> {
+    pub(crate) async fn derive_again(&mut self, again: &Again, port: &Port) -> Result<Option<Delta>, Lost> {
         self.begin_again(again);
-        Rounds::again(again.count.then_some(again.relation)).run(self, carrier)?;
+        Rounds::again(again.count.then_some(again.relation)).run(self, port, None).await?;
         let relation = &mut self.relations[again.relation.0 as usize];
         let rows = std::mem::replace(&mut relation.delta, Delta::new(relation.columns));
         let refusal = self.refusal();

@@ -87,6 +87,14 @@ impl Delta {
         &mut self.words
     }
 
+    /// Visits every symbol, except the last `raw` words of each row, which are not symbols.
+    pub(crate) fn symbols_mut(&mut self, raw: usize) -> impl Iterator<Item = &mut Symbol> {
+        let symbols = self.width.saturating_sub(raw);
+        let width = self.width.max(1);
+        let pieces = self.pieces.iter_mut().chain(std::iter::once(&mut self.words));
+        pieces.flat_map(move |words| words.chunks_mut(width)).flat_map(move |row| &mut row[..symbols])
+    }
+
     /// Ends the row begun at this position: gives it the count `diff`, or drops it.
     #[inline]
     pub(crate) fn end(&mut self, begun: usize, diff: Option<Diff>) {

@@ -10,9 +10,10 @@ use nlog_data::TableId;
 use nlog_plan::query::RelationId;
 
 use super::delta::{Delta, TooMany};
-use super::engine::State;
+use super::engine::{Pass, State};
 use super::errors::Refusal;
 use super::groups::Groups;
+use super::hooks::Filling;
 use super::rule::finish;
 use super::trace::View;
 
@@ -26,7 +27,7 @@ pub(crate) struct Edit {
 impl State {
     /// Runs an edit. `gone` has, by relation, the changes that retract the rows of removed rules. `fresh` has the rules
     /// that derive for the first time. `surplus` has the counts that readers of relations have seen in excess.
-    /// Relations that are `newly_forbidding` can have rows that the edit does not change.
+    /// Relations that are `newly_forbidding` can have rows that the edit does not change. Hooks follow if there is a `filling`.
     pub(crate) fn edit(
         &mut self,
         fresh: BTreeSet<usize>,
@@ -34,7 +35,10 @@ impl State {
         surplus: Vec<(RelationId, Delta)>,
         newly_forbidding: Vec<RelationId>,
         inputs: &dyn Fn(TableId) -> Delta,
+        mut filling: Option<Filling<'_>>,
     ) -> Result<(), Refusal> {
+        let hooks = filling.as_ref().map(|filling| filling.hooks.fresh());
+        self.begin_pass(&Pass { hooks, ..Pass::default() });
         let heads = fresh.iter().map(|rule| self.rules[*rule].head);
         let heads = heads.chain(gone.iter().chain(&surplus).map(|(head, _)| *head));
         for head in heads.collect::<Vec<_>>() {
@@ -48,6 +52,10 @@ impl State {
             && let Some((_, relation)) = self.agenda.relations.pop_first()
         {
             self.reached.push(relation);
+            if let Some(hook) = self.filled_by[relation] {
+                result = self.fill(hook, filling.as_mut());
+                continue;
+            }
             result = self.edited(relation, inputs).and_then(|derived| {
                 let surplus = surplus.remove(&RelationId(relation as u32));
                 self.settle_with(relation, derived, surplus)

@@ -9,20 +9,24 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use nlog_data::{Role, TableId};
+use nlog_data::{RuleId, TableId};
 use nlog_plan::query::{Plan, RelationId};
+use serde::{Deserialize, Serialize};
 
 use super::bounded::Running;
 use super::delta::{Delta, TooMany};
 use super::edit::Edit;
 use super::errors::{Errors, Refusal};
 use super::groups::Groups;
+use super::hooks::Filling;
 use super::index::Index;
+use super::output::Output;
 use super::pipeline::{Context, Pipeline};
 use super::placement::Placement;
 use super::relation::{Attributed, Relation, Unsettled};
 use super::rounds::Filled;
 use super::rule::{Numbers, PipelineAt, Rule, finish};
+use super::trace::View;
 use super::workers::{Changed, Load};
 use crate::symbol::{Marks, Symbols};
 
@@ -43,6 +47,12 @@ pub(crate) struct State {
     pub(crate) uses: Vec<Vec<PipelineAt>>,
     /// The pipelines that run only once.
     once: Vec<PipelineAt>,
+    /// By relation, the hook that fills it.
+    pub(crate) filled_by: Vec<Option<usize>>,
+    /// By relation, the hooks that read it.
+    pub(crate) hooks_of: Vec<Vec<usize>>,
+    /// Whether hooks follow the changes of their sources in the running transaction.
+    pub(crate) hooks_follow: bool,
     pub(crate) agenda: Agenda,
     pub(crate) numbers: Numbers,
     /// The edit in progress.
@@ -63,6 +73,8 @@ pub(crate) struct State {
     pub(crate) touched: u64,
     /// With several workers, the indexes that have had rows.
     pub(crate) filled: Filled,
+    /// Whether another process has many new symbols.
+    pub(crate) crowded: bool,
     /// The bound of the running transaction, if it has one.
     pub(crate) running: Option<Arc<Running>>,
 }
@@ -77,6 +89,17 @@ pub(crate) struct Derivation {
     pub(crate) too_many: bool,
 }
 
+/// What a transaction begins with.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+pub(crate) struct Pass {
+    /// The changes of inputs.
+    pub(crate) changes: Vec<(RelationId, Delta)>,
+    /// Whether to derive the facts as well.
+    pub(crate) facts: bool,
+    /// If hooks follow the changes of their sources, those that work even if their sources do not change.
+    pub(crate) hooks: Option<Vec<usize>>,
+}
+
 /// The remaining work of a transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
@@ -84,7 +107,7 @@ pub(crate) struct Agenda {
     pub(crate) relations: BTreeSet<(u32, usize)>,
     /// By relation, the pipelines that derive its rows.
     pending: Vec<Vec<PipelineAt>>,
-    /// By relation, the number of pending pipelines that start with its changes.
+    /// By relation, the number of pending pipelines, and of hooks, that start with its changes.
     awaited: Vec<usize>,
 }
 
@@ -116,8 +139,16 @@ impl State {
         }
         let rules: Vec<Rule> =
             (plan.rules.iter()).map(|rule| Rule::new(rule, &placement, &symbols)).collect();
+        let (mut filled_by, mut hooks_of) = (vec![None; relations.len()], vec![Vec::new(); relations.len()]);
+        for (hook, wiring) in plan.program.hooks.iter().enumerate() {
+            filled_by[wiring.to.0 as usize] = Some(hook);
+            hooks_of[wiring.from.0 as usize].push(hook);
+        }
         let mut state = State {
             indexed,
+            filled_by,
+            hooks_of,
+            hooks_follow: false,
             uses: vec![Vec::new(); relations.len()],
             once: Vec::new(),
             agenda: Agenda {
@@ -135,6 +166,7 @@ impl State {
             twice: None,
             touched: 0,
             filled: Filled::none(indexes.len()),
+            crowded: false,
             running: None,
             plan,
             symbols,
@@ -190,26 +222,84 @@ impl State {
         self.agenda.relations.insert((self.plan.relations[head].level, head));
     }
 
-    /// Runs changes of inputs and stages all derived changes. Returns the changes of relations.
-    pub(crate) fn run(&mut self, changes: Vec<(RelationId, Delta)>, facts: bool) -> Result<Changed, Refusal> {
-        if facts {
-            self.state_facts();
+    /// Schedules a hook, which works once all changes of its source are known.
+    pub(crate) fn schedule_hook(&mut self, hook: usize) {
+        let wiring = &self.plan.program.hooks[hook];
+        let (from, to) = (wiring.from.0 as usize, wiring.to.0 as usize);
+        if self.agenda.relations.insert((self.plan.relations[to].level, to)) {
+            self.agenda.awaited[from] += 1;
+            self.reached.push(from);
         }
-        for (id, delta) in changes {
-            self.change(id, delta)?;
-        }
-        self.propagate()?;
-        Ok(self.take_changed())
     }
 
-    /// Processes the agenda until it is empty.
-    fn propagate(&mut self) -> Result<(), Refusal> {
+    /// Schedules the hooks that read a relation, if hooks follow.
+    pub(crate) fn schedule_hooks_of(&mut self, relation: usize) {
+        if self.hooks_follow {
+            (0..self.hooks_of[relation].len()).for_each(|at| self.schedule_hook(self.hooks_of[relation][at]));
+        }
+    }
+
+    /// Runs changes of inputs and stages all derived changes. Returns the changes of relations.
+    pub(crate) fn run(&mut self, pass: Pass, mut filling: Option<Filling<'_>>) -> Result<Changed, Refusal> {
+        self.begin_pass(&pass);
+        for (id, delta) in pass.changes {
+            self.change(id, delta)?;
+        }
         while let Some((_, relation)) = self.agenda.relations.pop_first() {
             self.reached.push(relation);
+            if let Some(hook) = self.filled_by[relation] {
+                self.fill(hook, filling.as_mut())?;
+                continue;
+            }
             let derived = self.derive(relation)?;
             self.settle(relation, derived)?;
         }
-        self.refusal()
+        self.refusal()?;
+        Ok(self.take_changed())
+    }
+
+    /// Schedules the pass that does not begin with changes.
+    pub(crate) fn begin_pass(&mut self, pass: &Pass) {
+        if pass.facts {
+            self.state_facts();
+        }
+        self.hooks_follow = pass.hooks.is_some();
+        pass.hooks.iter().flatten().for_each(|hook| self.schedule_hook(*hook));
+    }
+
+    /// Lets a hook follow the changes of its source, and passes on the changes of the table that it fills.
+    pub(crate) fn fill(&mut self, hook: usize, filling: Option<&mut Filling<'_>>) -> Result<(), Refusal> {
+        self.stopped()?;
+        let wiring = &self.plan.program.hooks[hook];
+        let (from, to) = (wiring.from.0 as usize, RelationId(wiring.to.0));
+        if let Some(filling) = filling
+            && !self.precedes(hook, &self.errors)
+        {
+            let filled = if filling.is_fresh(hook) {
+                let inputs = filling.inputs;
+                let mut rows =
+                    self.rows(RelationId(from as u32), View::After, &|table| inputs.borrow().rows(table))?;
+                rows.make_set();
+                filling.fill(hook, &rows)
+            } else {
+                filling.fill(hook, &self.relations[from].delta)
+            };
+            match filled {
+                Ok(changed) => self.change(to, changed)?,
+                Err(error) => {
+                    self.errors.hooks.insert(hook, error);
+                }
+            }
+        }
+        self.release_one(from);
+        Ok(())
+    }
+
+    /// Whether an error comes before all that a hook could say, since the rows that it depends on have it.
+    pub(crate) fn precedes(&self, hook: usize, errors: &Errors) -> bool {
+        let mut stages = self.plan.hook_stages.iter();
+        let stage = stages.find(|stage| stage.hooks.contains(&hook));
+        stage.is_some_and(|stage| errors.concern(&stage.tables, &self.plan, &self.symbols))
     }
 
     /// Fails if the transaction is stopped at its bound.
@@ -282,6 +372,7 @@ impl State {
         for at in 0..self.uses[relation].len() {
             self.schedule(self.uses[relation][at]);
         }
+        self.schedule_hooks_of(relation);
         Ok(())
     }
 
@@ -371,12 +462,18 @@ impl State {
     /// memory.
     fn release(&mut self, done: &[PipelineAt]) {
         for at in done {
-            let Some(relation) = self.begins_with(*at) else { continue };
-            let awaited = &mut self.agenda.awaited[relation];
-            *awaited -= 1;
-            if *awaited == 0 && !self.plan.relations[relation].wanted {
-                self.relations[relation].delta.clear();
+            if let Some(relation) = self.begins_with(*at) {
+                self.release_one(relation);
             }
+        }
+    }
+
+    /// Notes that a pipeline or a hook has read the changes of a relation.
+    pub(crate) fn release_one(&mut self, relation: usize) {
+        let awaited = &mut self.agenda.awaited[relation];
+        *awaited -= 1;
+        if *awaited == 0 && !self.plan.relations[relation].wanted {
+            self.relations[relation].delta.clear();
         }
     }
 
@@ -493,10 +590,32 @@ impl State {
         }
     }
 
+    /// The changes to report for derived tables. With `attribute`, a table with one rule names it.
+    pub(crate) fn outputs(&self, changed: Changed, attribute: bool) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        for (id, delta, report) in changed {
+            let relation = &self.plan.relations[id.0 as usize];
+            let Some(table) = relation.table.filter(|_| relation.wanted) else { continue };
+            if self.is_derived(id) {
+                let only = self.only_rule(table).filter(|_| attribute);
+                outputs.push(Output::of_relation(table, delta, report, only));
+            }
+        }
+        outputs
+    }
+
+    /// The rule that derives a table, if it is the only one.
+    fn only_rule(&self, table: TableId) -> Option<RuleId> {
+        let mut rules = self.plan.program.rules_of(table).map(|(rule, _)| rule);
+        match (rules.next(), rules.next()) {
+            (Some(rule), None) => Some(rule),
+            _ => None,
+        }
+    }
+
     /// Whether rules fill the relation.
     pub(crate) fn is_derived(&self, id: RelationId) -> bool {
-        let table = self.plan.relations[id.0 as usize].table;
-        table.is_none_or(|table| self.plan.program.schema.table(table).role != Role::Input)
+        !self.plan.is_input(id)
     }
 
     /// The total work of all pipelines.
@@ -555,6 +674,10 @@ mod tests {
     use super::*;
     use crate::symbol::Symbol;
 
+    fn pass(table: RelationId, delta: Delta) -> Pass {
+        Pass { changes: vec![(table, delta)], ..Pass::default() }
+    }
+
     #[test]
     fn idle_time_merges_what_transactions_changed() {
         let text = "input table a(x: int, y: int); output table b(x: int); output table n(x: int, y: int);
@@ -575,7 +698,7 @@ mod tests {
         for row in 1..4 {
             let mut delta = Delta::new(2);
             delta.push(&[row, row], 1);
-            state.run(vec![(a, delta)], false).expect("nothing is refused");
+            state.run(pass(a, delta), None).expect("nothing is refused");
             state.end(true);
         }
         assert!(recent(&state).iter().all(|batches| *batches > 0), "{:?}", recent(&state));
@@ -600,7 +723,7 @@ mod tests {
         for rows in transactions {
             let mut delta = Delta::new(2);
             rows.iter().for_each(|row| delta.push(row, 1));
-            state.run(vec![(a, delta)], false).expect("nothing is refused");
+            state.run(pass(a, delta), None).expect("nothing is refused");
             state.end(true);
         }
     }

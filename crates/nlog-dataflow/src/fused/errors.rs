@@ -4,9 +4,13 @@
 //! counted by rule, and only those with a positive sum are errors. The transaction is refused with the least error, so
 //! that the answer depends neither on the order of evaluation nor on the number of workers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use nlog_data::{CommitError, DerivedCause, DerivedError, MOST_FORBIDDEN, Row as ValueRow, RuleId, Stopped};
+use nlog::program::HookStage;
+use nlog_data::{
+    CommitError, DerivedCause, DerivedError, MOST_FORBIDDEN, Row as ValueRow, RuleId, Stopped, TableId,
+    TransactionError,
+};
 use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +25,9 @@ pub(crate) struct Errors {
     failures: BTreeMap<(u32, Symbol), Diff>,
     pub(crate) conflicts: Vec<Conflict>,
     pub(crate) forbidden: Vec<Forbidden>,
+    /// By hook, why it cannot fill its table. Worker 0 alone runs hooks.
+    #[serde(skip)]
+    pub(crate) hooks: BTreeMap<usize, TransactionError>,
     /// The least relation that has a row with too many derivations.
     too_many: Option<RelationId>,
     /// The least relation whose rows were watched and may need counts. Then the other errors say nothing.
@@ -46,6 +53,8 @@ fn values(row: &[Symbol], symbols: &Symbols) -> ValueRow {
 pub(crate) enum Refusal {
     /// Rules fail on derived rows, or derived rows violate a key or are forbidden.
     Derived(DerivedError),
+    /// A hook cannot fill its table.
+    Hook(Box<TransactionError>),
     /// A row of the relation has too many derivations.
     TooMany(RelationId),
     /// The rows of the relation were watched and may need counts. No answer to a caller: once they are counted, the
@@ -60,6 +69,7 @@ impl Refusal {
     pub(crate) fn into_error(self, plan: &Plan) -> CommitError {
         let error = match self {
             Refusal::Stopped(stopped) => return stopped.into(),
+            Refusal::Hook(error) => return (*error).into(),
             Refusal::Derived(error) => error,
             Refusal::TooMany(relation) => {
                 DerivedError { table: plan.table_of(relation), cause: DerivedCause::TooManyWays }
@@ -94,6 +104,19 @@ impl Errors {
         self.forbidden.push(Forbidden { relation, rows, count });
     }
 
+    /// Replaces every symbol in the errors.
+    pub(crate) fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
+        let failures = std::mem::take(&mut self.failures).into_iter();
+        self.failures = failures
+            .map(|((rule, mut failure), diff)| {
+                each(&mut failure);
+                ((rule, failure), diff)
+            })
+            .collect();
+        self.conflicts.iter_mut().flat_map(|conflict| &mut conflict.rows).flatten().for_each(&mut *each);
+        self.forbidden.iter_mut().flat_map(|forbidden| &mut forbidden.rows).flatten().for_each(each);
+    }
+
     /// Adds the errors of another worker.
     pub(crate) fn append(&mut self, other: Errors) {
         for (failure, diff) in other.failures {
@@ -101,6 +124,7 @@ impl Errors {
         }
         self.conflicts.extend(other.conflicts);
         self.forbidden.extend(other.forbidden);
+        self.hooks.extend(other.hooks);
         self.too_many = [self.too_many, other.too_many].into_iter().flatten().min();
         self.uncounted = [self.uncounted, other.uncounted].into_iter().flatten().min();
     }
@@ -109,7 +133,7 @@ impl Errors {
     pub(crate) fn note(&mut self, refusal: &Refusal) {
         let (noted, relation) = match refusal {
             // Errors of derived rows are counted here already, and all workers see that the transaction is stopped.
-            Refusal::Derived(_) | Refusal::Stopped(_) => return,
+            Refusal::Derived(_) | Refusal::Hook(_) | Refusal::Stopped(_) => return,
             Refusal::TooMany(relation) => (&mut self.too_many, *relation),
             Refusal::Uncounted(relation) => (&mut self.uncounted, *relation),
         };
@@ -120,40 +144,74 @@ impl Errors {
     pub(crate) fn refusal(&self, plan: &Plan, symbols: &Symbols) -> Option<Refusal> {
         let uncounted = self.uncounted.map(Refusal::Uncounted);
         let too_many = self.too_many.map(Refusal::TooMany);
-        uncounted.or(too_many).or_else(|| self.least(plan, symbols).map(Refusal::Derived))
+        uncounted.or(too_many).or_else(|| {
+            // Nobody knows what follows from the rows of a hook that has none.
+            let mut stages = plan.hook_stages.iter();
+            let of_stages = stages.find_map(|stage| self.of_stage(stage, plan, symbols));
+            of_stages.or_else(|| self.least(plan, symbols, &|_| true).map(Refusal::Derived))
+        })
     }
 
-    /// The least error among derived rows, if any.
-    fn least(&self, plan: &Plan, symbols: &Symbols) -> Option<DerivedError> {
+    /// The error of a stage of hooks: the least of the rows that they depend on, or the first of their own.
+    fn of_stage(&self, stage: &HookStage, plan: &Plan, symbols: &Symbols) -> Option<Refusal> {
+        let before = self.least(plan, symbols, &|table| stage.tables.contains(&table)).map(Refusal::Derived);
+        before.or_else(|| {
+            let error = stage.hooks.iter().find_map(|hook| self.hooks.get(hook))?;
+            Some(Refusal::Hook(Box::new(error.clone())))
+        })
+    }
+
+    /// Whether there are errors among rows of these tables.
+    pub(crate) fn concern(&self, tables: &BTreeSet<TableId>, plan: &Plan, symbols: &Symbols) -> bool {
+        self.least(plan, symbols, &|table| tables.contains(&table)).is_some()
+    }
+
+    /// The least error among derived rows of the tables that are `wanted`, if any.
+    fn least(
+        &self,
+        plan: &Plan,
+        symbols: &Symbols,
+        wanted: &dyn Fn(TableId) -> bool,
+    ) -> Option<DerivedError> {
         let program = &plan.program;
-        let failures =
-            self.failures.iter().filter(|(_, count)| **count > 0).map(|((rule, failure), _)| DerivedError {
-                table: program.schema.shown(program.rule(RuleId(*rule)).head),
-                cause: DerivedCause::Failure { failure: symbols.failure(*failure), rule: RuleId(*rule) },
-            });
-        let conflicts = self.conflicts.iter().filter_map(|conflict| {
+        let is_wanted = |relation: RelationId| plan.relations[relation.0 as usize].table.is_some_and(wanted);
+        let failures = self
+            .failures
+            .iter()
+            .filter(|((rule, _), count)| **count > 0 && wanted(program.rule(RuleId(*rule)).head));
+        let failures = failures.map(|((rule, failure), _)| DerivedError {
+            table: program.schema.shown(program.rule(RuleId(*rule)).head),
+            cause: DerivedCause::Failure { failure: symbols.failure(*failure), rule: RuleId(*rule) },
+        });
+        let conflicts = self.conflicts.iter().filter(|conflict| is_wanted(conflict.relation));
+        let conflicts = conflicts.filter_map(|conflict| {
             let mut rows: Vec<ValueRow> = conflict.rows.iter().map(|row| values(row, symbols)).collect();
             rows.sort_unstable();
             let mut rows = rows.into_iter();
             let cause = DerivedCause::KeyConflict { first: rows.next()?, second: rows.next()? };
             Some(DerivedError { table: plan.relations[conflict.relation.0 as usize].table?, cause })
         });
-        failures.chain(conflicts).chain(self.forbidden(plan, symbols)).min()
+        let forbidden = self.forbidden.iter().filter(|forbidden| is_wanted(forbidden.relation));
+        failures.chain(conflicts).chain(all_forbidden(forbidden, plan, symbols)).min()
     }
+}
 
-    /// By relation, the error of the rows that it forbids. Each worker has a part of them.
-    fn forbidden(&self, plan: &Plan, symbols: &Symbols) -> impl Iterator<Item = DerivedError> {
-        let mut by_relation: BTreeMap<RelationId, (Vec<ValueRow>, usize)> = BTreeMap::new();
-        for Forbidden { relation, rows, count } in &self.forbidden {
-            let (least, all) = by_relation.entry(*relation).or_default();
-            least.extend(rows.iter().map(|row| values(row, symbols)));
-            *all += count;
-        }
-        by_relation.into_iter().filter_map(|(relation, (mut rows, count))| {
-            rows.sort_unstable();
-            rows.truncate(MOST_FORBIDDEN);
-            let cause = DerivedCause::Forbidden { rows, count };
-            Some(DerivedError { table: plan.relations[relation.0 as usize].table?, cause })
-        })
+/// By relation, the error of the rows that it forbids. Each worker has a part of them.
+fn all_forbidden<'a>(
+    forbidden: impl Iterator<Item = &'a Forbidden>,
+    plan: &Plan,
+    symbols: &Symbols,
+) -> impl Iterator<Item = DerivedError> {
+    let mut by_relation: BTreeMap<RelationId, (Vec<ValueRow>, usize)> = BTreeMap::new();
+    for Forbidden { relation, rows, count } in forbidden {
+        let (least, all) = by_relation.entry(*relation).or_default();
+        least.extend(rows.iter().map(|row| values(row, symbols)));
+        *all += count;
     }
+    by_relation.into_iter().filter_map(|(relation, (mut rows, count))| {
+        rows.sort_unstable();
+        rows.truncate(MOST_FORBIDDEN);
+        let cause = DerivedCause::Forbidden { rows, count };
+        Some(DerivedError { table: plan.relations[relation.0 as usize].table?, cause })
+    })
 }

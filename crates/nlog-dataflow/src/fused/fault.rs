@@ -30,10 +30,10 @@ pub(crate) use tests::{fail_next, inject};
 mod tests {
     use std::sync::{Arc, Mutex, PoisonError};
 
-    use nlog_data::{CommitError, Evaluator, TableId, Tables, Transaction, Value};
+    use nlog_data::{CommitError, Evaluator, TableId, Transaction, Value};
 
     use super::Fault;
-    use crate::{Dataflow, Kind, Options};
+    use crate::{Dataflow, Options};
 
     /// The place of the next failure. Each test runs in a process of its own, so the failure affects all its threads.
     static NEXT: Mutex<Option<Fault>> = Mutex::new(None);
@@ -89,7 +89,7 @@ mod tests {
 
     /// Runs transactions until one meets the fault. That transaction reports the fault, and so does every later call.
     fn breaks(fault: Fault, options: Options, columns: bool) {
-        let what = format!("{fault:?}, {:?}, {} workers", options.engine, options.workers);
+        let what = format!("{fault:?}, {} workers", options.workers);
         let (mut engine, a) = engine(options.clone());
         let commit = |engine: &mut Dataflow, round: i64| {
             let rows = rows(a, round);
@@ -130,11 +130,6 @@ mod tests {
             }
         }
         breaks(Fault::WorkerEnding, Options { workers: 3, ..Options::default() }, false);
-        for workers in [1, 2] {
-            let options =
-                Options { engine: Kind::Composed, workers, observe: Tables::All, ..Options::default() };
-            breaks(Fault::Output, options, false);
-        }
     }
 
     #[test]

@@ -10,12 +10,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use nlog::program::{BodyItem, Expr, HeadTerm, Rule};
-use nlog_data::{Function, Role, TableId, function};
+use nlog_data::{Function, TableId, function};
 use nlog_plan::query::{Joins, Plan, RelationId, RulePlan};
 
 use super::delta::Delta;
 use super::engine::State;
 use super::errors::Refusal;
+use super::hooks::Filling;
 use super::rule::Part;
 use super::trace::View;
 
@@ -41,7 +42,7 @@ struct Transition<'a> {
 
 /// Switches to a new plan. Stages and propagates the edit in the new state. The caller then ends the edit, and after a
 /// refusal returns to the old state with [`Former::restore`]. `former_inputs` and `inputs` return the rows of input
-/// tables by the tables' ids in the old and in the new program.
+/// tables by the tables' ids in the old and in the new program. Hooks follow if there is a `filling`.
 pub(crate) fn change(
     old: State,
     plan: Arc<Plan>,
@@ -49,6 +50,7 @@ pub(crate) fn change(
     facts: bool,
     former_inputs: &dyn Fn(TableId) -> Delta,
     inputs: &dyn Fn(TableId) -> Delta,
+    filling: Option<Filling<'_>>,
 ) -> (State, Former, Result<(), Refusal>) {
     let mut new = State::new(plan, Arc::clone(&old.symbols), attribute);
     if !facts {
@@ -67,28 +69,13 @@ pub(crate) fn change(
     let mut former = Former { state: old, moves };
     former.swap(&mut new);
     let fresh = (0..new.rules.len()).filter(|rule| rules[*rule].is_none()).collect();
-    let result = new.edit(fresh, gone, surplus, newly_forbidding, inputs);
+    let result = new.edit(fresh, gone, surplus, newly_forbidding, inputs, filling);
     (new, former, result)
 }
 
 impl<'a> Transition<'a> {
     fn new(old: &'a State, new: &State, inputs: &'a dyn Fn(TableId) -> Delta) -> Self {
-        let by_name: BTreeMap<&str, usize> =
-            old.plan.relations.iter().zip(0..).map(|(relation, at)| (&*relation.name, at)).collect();
-        let from: Vec<Option<usize>> = (new.plan.relations.iter())
-            .map(|relation| {
-                let at = *by_name.get(&*relation.name)?;
-                let before = &old.plan.relations[at];
-                let is_input = |plan: &Plan, table: Option<TableId>| {
-                    table.is_some_and(|table| plan.program.schema.table(table).role == Role::Input)
-                };
-                let inputs = (is_input(&old.plan, before.table), is_input(&new.plan, relation.table));
-                // Rows of inputs are present whether or not rules needed them.
-                let kept =
-                    inputs == (true, true) || (inputs == (false, false) && before.needed && relation.needed);
-                (kept && before.columns.len() == relation.columns.len()).then_some(at)
-            })
-            .collect();
+        let from = continued(&old.plan, &new.plan);
         // A rule continues if it has the same text, reads the same relations, and its head continues.
         let mut known: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (at, rule) in old.plan.rules.iter().enumerate() {
@@ -223,6 +210,21 @@ impl<'a> Transition<'a> {
         }
         Ok(())
     }
+}
+
+/// By relation of the new plan, the relation of the old one that it continues.
+pub(crate) fn continued(old: &Plan, new: &Plan) -> Vec<Option<usize>> {
+    let by_name: BTreeMap<&str, usize> =
+        old.relations.iter().zip(0..).map(|(relation, at)| (&*relation.name, at)).collect();
+    let continued = new.relations.iter().zip(0..).map(|(relation, id)| {
+        let at = *by_name.get(&*relation.name)?;
+        let before = &old.relations[at];
+        let inputs = (old.is_input(RelationId(at as u32)), new.is_input(RelationId(id)));
+        // Rows of inputs are present whether or not rules needed them.
+        let kept = inputs == (true, true) || (inputs == (false, false) && before.needed && relation.needed);
+        (kept && before.columns.len() == relation.columns.len()).then_some(at)
+    });
+    continued.collect()
 }
 
 /// The state that moves from an old program to a new one.

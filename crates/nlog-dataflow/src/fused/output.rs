@@ -151,6 +151,15 @@ fn unsorted(rows: &Delta, keep: fn(i64) -> bool, symbols: &Symbols) -> Vec<Value
     kept.map(|(words, _)| words.iter().map(|word| symbols.value(*word)).collect()).collect()
 }
 
+/// Changes as values: inserted and deleted rows, both ascending.
+pub(crate) fn changes_of(rows: &Delta, symbols: &Symbols) -> TableDelta {
+    TableDelta {
+        insert: to_rows_of(rows, |diff| diff > 0, symbols),
+        delete: to_rows_of(rows, |diff| diff < 0, symbols),
+        ..TableDelta::default()
+    }
+}
+
 /// All rows by columns.
 pub(crate) fn columns_of(rows: &Delta, symbols: &Symbols) -> Columns {
     columns_of_some(rows, |_| true, symbols)

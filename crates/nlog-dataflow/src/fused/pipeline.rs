@@ -75,6 +75,13 @@ pub(crate) struct Parcel {
     failures: Vec<Symbol>,
 }
 
+impl Parcel {
+    /// Visits every symbol in the parcel.
+    pub(crate) fn symbols_mut(&mut self) -> impl Iterator<Item = &mut Symbol> {
+        self.words.iter_mut().chain(&mut self.failures)
+    }
+}
+
 /// A probe and the steps after it.
 struct Probe {
     index: IndexId,

@@ -28,13 +28,15 @@ use nlog_data::{ColumnTransaction, Columns, CommitError, Role, Schema, TableId, 
 use nlog_plan::query::{Pipeline as PipelinePlan, Plan, RelationId, RulePlan, Step};
 use nlog_plan::{Counter, Settings, Statistics, TableStatistics};
 
+use super::core::{COLLECT_IDLE, Core, wanted};
 use super::delta::Delta;
-use super::engine::State;
+use super::engine::{Pass, State};
 use super::fault::{Fault, inject};
 use super::inputs::{Changes, Inputs};
 use super::pipeline::Work;
-use super::workers::{Changed, Load};
-use super::{COLLECT_IDLE, Engine, live, output, start, wanted};
+use super::workers::{Changed, Load, Workers};
+use super::{live, output};
+use crate::carrier::Lost;
 use crate::symbol::Symbols;
 
 /// Plan before running a transaction of at least this many rows. Below it, any plan is fast enough.
@@ -81,31 +83,32 @@ pub(super) struct Planning {
     pub(super) done: Vec<Load>,
 }
 
-impl Engine {
+impl Core {
     /// Merges what transactions changed; re-plans and collects unused symbols, if that is due. The caller has time to spare:
     /// no transaction waits. Returns whether the engine switched to another plan.
-    pub fn idle(&mut self) -> Result<bool, CommitError> {
-        self.guarded(|engine| {
-            let differs = engine.plan_if_due(IDLE, None)?;
-            engine.share_work_again()?;
+    pub(crate) async fn idle(&mut self) -> Result<bool, CommitError> {
+        self.guarded(async |engine| {
+            let differs = engine.plan_if_due(IDLE, None).await?;
+            engine.share_work_again().await?;
             // The others merge while this worker does.
-            if engine.workers.as_mut().is_some_and(|workers| workers.merge().is_err()) {
+            if engine.sharing().is_some_and(|workers| workers.merge().is_err()) {
                 return Err(engine.lost());
             }
             engine.state.merge();
-            engine.collect_symbols(COLLECT_IDLE)?;
+            engine.collect_symbols(COLLECT_IDLE).await?;
             Ok(differs)
         })
+        .await
     }
 
     /// Plans the program with these settings and switches to the new plan. Returns whether the engine switched.
     ///
     /// Results do not change. The engine keeps its plan if the new one would run identically or cannot be run.
-    pub fn replan(&mut self, planning: &Settings) -> Result<bool, CommitError> {
-        self.guarded(|engine| engine.plan_by(planning))
+    pub(crate) async fn replan(&mut self, planning: &Settings) -> Result<bool, CommitError> {
+        self.guarded(async |engine| engine.plan_by(planning).await).await
     }
 
-    fn plan_by(&mut self, planning: &Settings) -> Result<bool, CommitError> {
+    async fn plan_by(&mut self, planning: &Settings) -> Result<bool, CommitError> {
         self.phase = "planning anew";
         let program = Arc::clone(self.program());
         let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted(&program, &self.options), planning));
@@ -116,53 +119,53 @@ impl Engine {
             self.state.begin_measuring();
             return Ok(false);
         }
-        if self.workers.is_some() || !self.facts {
-            return self.load_anew(&plan, self.options.workers);
+        if self.shares || !self.facts {
+            return self.load_anew(&plan, self.workers.is_some()).await;
         }
-        let loads = self.loads()?;
+        let loads = self.loads().await?;
         let gone_over = self.go_over_to(&plan);
         if gone_over {
-            self.adopt(loads)?;
+            self.adopt(loads).await?;
         }
         Ok(gone_over)
     }
 
     /// Goes over to one worker, since an edit of rules takes the state of one.
-    pub(super) fn work_alone(&mut self) -> Result<(), CommitError> {
+    pub(super) async fn work_alone(&mut self) -> Result<(), CommitError> {
         self.phase = "loading all rows into one worker";
         let plan = Arc::clone(&self.state.plan);
-        if self.workers.is_some() && !self.load_anew(&plan, 1)? {
+        if self.shares && !self.load_anew(&plan, false).await? {
             return Err(CommitError::Engine("all rows could not be loaded into one worker".to_owned()));
         }
         Ok(())
     }
 
-    /// Goes back to several threads after edits of rules.
-    fn share_work_again(&mut self) -> Result<(), CommitError> {
-        if self.workers.is_none() && self.options.workers > 1 {
+    /// Lets the others have their parts of the rows, at first and after edits of rules.
+    pub(crate) async fn share_work_again(&mut self) -> Result<(), CommitError> {
+        if self.workers.is_some() && !self.shares {
             self.phase = "loading all rows into several workers";
             let plan = Arc::clone(&self.state.plan);
-            self.load_anew(&plan, self.options.workers)?;
+            self.load_anew(&plan, true).await?;
         }
         Ok(())
     }
 
-    /// Loads all inputs into new workers with this plan. Returns whether that succeeded; if not, nothing changed.
-    fn load_anew(&mut self, plan: &Arc<Plan>, workers: usize) -> Result<bool, CommitError> {
-        let loads = self.loads()?;
-        let loaded =
-            catch_unwind(AssertUnwindSafe(|| self.load_into(plan, workers).is_some())).unwrap_or(false);
+    /// Loads all inputs into an empty state with this plan, of all workers or of worker 0 alone. Returns whether that succeeded; if
+    /// not, nothing changed.
+    async fn load_anew(&mut self, plan: &Arc<Plan>, share: bool) -> Result<bool, CommitError> {
+        let loads = self.loads().await?;
+        let loaded = self.load_into(plan, share).await?.is_some();
         if loaded {
-            self.adopt(loads)?;
+            self.adopt(loads).await?;
         }
         Ok(loaded)
     }
 
     /// Begins to measure the work of new pipelines. `loads` is the work of all before.
-    pub(super) fn adopt(&mut self, loads: Vec<Load>) -> Result<(), CommitError> {
+    pub(super) async fn adopt(&mut self, loads: Vec<Load>) -> Result<(), CommitError> {
         self.gone = true;
         self.state.begin_measuring();
-        self.keep_loads(loads)
+        self.keep_loads(loads).await
     }
 
     /// Switches to another plan of the same program in place. Returns whether that succeeded.
@@ -172,7 +175,7 @@ impl Engine {
         let inputs = &self.inputs;
         let rows = |table: TableId| inputs.rows(table);
         let (mut new, former, result) =
-            live::change(old, Arc::clone(plan), self.options.attribute, self.facts, &rows, &rows);
+            live::change(old, Arc::clone(plan), self.options.attribute, self.facts, &rows, &rows, None);
         // All plans of a program derive the same rows. If this one does not, keep the current state.
         let mut reported = new.take_changed();
         reported.retain(|(id, _, _)| plan.relations[id.0 as usize].wanted);
@@ -183,32 +186,59 @@ impl Engine {
         is_same
     }
 
-    /// Loads all inputs into new workers, which replace those of now once they have done so. Returns the rows
-    /// that they derived, or `None` if that failed.
-    pub(super) fn load_into(&mut self, plan: &Arc<Plan>, workers: usize) -> Option<Changed> {
-        let symbols = Arc::clone(&self.state.symbols);
-        let Ok((mut state, mut workers)) = start(Arc::clone(plan), symbols, self.options.attribute, workers)
-        else {
-            return None;
+    /// Loads all inputs into an empty state, which replaces the present one once they have been loaded. Returns the rows
+    /// that were derived, or `None` if they could not be, and nothing changed.
+    pub(super) async fn load_into(
+        &mut self,
+        plan: &Arc<Plan>,
+        share: bool,
+    ) -> Result<Option<Changed>, CommitError> {
+        let (symbols, attribute) = (Arc::clone(&self.state.symbols), self.options.attribute);
+        let workers = self.workers.clone().filter(|_| share);
+        let state = match &workers {
+            None => Ok(State::new(Arc::clone(plan), symbols, attribute)),
+            Some(workers) => workers.plan(plan, &symbols, attribute),
         };
-        let mut changed = Changed::new();
-        if self.facts {
-            let inputs = self.schema_inputs();
-            let needed = inputs.into_iter().filter(|table| plan.relations[table.0 as usize].needed);
-            let rows = needed.map(|table| (RelationId(table.0), self.inputs.rows(table)));
-            let rows: Vec<(RelationId, Delta)> = rows.filter(|(_, rows)| !rows.is_empty()).collect();
-            let ran = match &mut workers {
-                None => Ok(state.run(rows, true)),
-                Some(workers) => workers.run(&mut state, rows, true),
-            };
-            changed = ran.ok()?.ok()?;
-            state.end(true);
-            if workers.as_mut().is_some_and(|workers| workers.end(true).is_err()) {
-                return None;
-            }
+        let Ok(mut state) = state else { return Err(self.lost()) };
+        let loaded = self.load(&mut state, workers.as_ref()).await;
+        let Ok(changed) = loaded else { return Err(self.lost()) };
+        let told = match (&workers, self.sharing()) {
+            (Some(workers), _) => workers.keep(changed.is_some()),
+            (None, Some(others)) if changed.is_some() => others.rest(),
+            _ => Ok(()),
+        };
+        if told.is_err() {
+            return Err(self.lost());
         }
-        (self.state, self.workers) = (state, workers);
-        Some(changed)
+        if changed.is_some() {
+            (self.state, self.shares) = (state, share);
+        }
+        Ok(changed)
+    }
+
+    /// Loads all inputs into an empty state. Returns the rows that were derived, or `None` if they could not be.
+    async fn load(&self, state: &mut State, workers: Option<&Workers>) -> Result<Option<Changed>, Lost> {
+        if !self.facts {
+            return Ok(Some(Changed::new()));
+        }
+        let plan = Arc::clone(&state.plan);
+        let needed = self.schema_inputs().into_iter().filter(|table| plan.relations[table.0 as usize].needed);
+        let rows = needed.map(|table| (RelationId(table.0), self.inputs.rows(table)));
+        let rows: Vec<(RelationId, Delta)> = rows.filter(|(_, rows)| !rows.is_empty()).collect();
+        // The tables that hooks fill are among the inputs.
+        let pass = Pass { changes: rows, facts: true, hooks: None };
+        let ran = match workers {
+            // A mistake of the new plan leaves the present state as it is.
+            None => catch_unwind(AssertUnwindSafe(|| state.run(pass, None))).ok().transpose().ok().flatten(),
+            Some(workers) => workers.run(state, pass, None).await?.ok(),
+        };
+        if ran.is_some() {
+            state.end(true);
+        }
+        if let Some(workers) = workers {
+            workers.end(ran.is_some())?;
+        }
+        Ok(ran)
     }
 
     pub(super) fn schema_inputs(&self) -> Vec<TableId> {
@@ -217,9 +247,9 @@ impl Engine {
     }
 
     /// Carries over the work under earlier plans, so that the loads of workers never decrease.
-    fn keep_loads(&mut self, before: Vec<Load>) -> Result<(), CommitError> {
+    async fn keep_loads(&mut self, before: Vec<Load>) -> Result<(), CommitError> {
         self.planning.done.clear();
-        let now = self.loads()?;
+        let now = self.loads().await?;
         let rest = before.into_iter().enumerate().map(|(worker, before)| {
             // Workers that are no longer there may come back.
             let now = now.get(worker).copied().unwrap_or_default();
@@ -240,11 +270,11 @@ impl Engine {
         self.options.plan_anew_from < usize::MAX && planning.statistics.is_none() && planning.pinned.is_none()
     }
 
-    fn replan_by(&mut self, statistics: Statistics) -> Result<bool, CommitError> {
+    async fn replan_by(&mut self, statistics: Statistics) -> Result<bool, CommitError> {
         let statistics = Arc::new(statistics);
         let settings =
             Settings { statistics: Some(Arc::clone(&statistics)), ..self.options.planning.clone() };
-        let differs = self.replan(&settings)?;
+        let differs = self.plan_by(&settings).await?;
         self.planning.learned = Some(statistics);
         self.planning.look_at = 0;
         Ok(differs)
@@ -252,7 +282,7 @@ impl Engine {
 
     /// Plans for a transaction if it inserts most of the rows that there will be. `count` computes the statistics of
     /// its inserted rows.
-    fn plan_before(
+    async fn plan_before(
         &mut self,
         rows: usize,
         count: impl FnOnce(&Counter, &Schema) -> Vec<(TableId, TableStatistics)>,
@@ -270,11 +300,11 @@ impl Engine {
         statistics
             .tables
             .extend(counted.into_iter().map(|(table, counted)| (schema.table(table).name.clone(), counted)));
-        self.replan_by(statistics).map(drop)
+        self.replan_by(statistics).await.map(drop)
     }
 
-    /// Calls [`Engine::plan_before`] for a transaction given as rows.
-    pub(super) fn plan_for(&mut self, transaction: &Transaction) -> Result<(), CommitError> {
+    /// Calls [`Core::plan_before`] for a transaction given as rows.
+    pub(super) async fn plan_for(&mut self, transaction: &Transaction) -> Result<(), CommitError> {
         let rows = transaction.insert.values().map(Vec::len).sum();
         self.plan_before(rows, |counter, schema| {
             let fit = transaction.insert.iter().filter(|(table, _)| schema.get(**table).is_some());
@@ -282,15 +312,20 @@ impl Engine {
             let columns = fit.filter_map(|(table, rows)| Some((*table, Columns::from_rows(rows).ok()?)));
             columns.map(|(table, columns)| (table, counter.count(table, &columns))).collect()
         })
+        .await
     }
 
-    /// Calls [`Engine::plan_before`] for a transaction given as columns.
-    pub(super) fn plan_for_columns(&mut self, transaction: &ColumnTransaction) -> Result<(), CommitError> {
+    /// Calls [`Core::plan_before`] for a transaction given as columns.
+    pub(super) async fn plan_for_columns(
+        &mut self,
+        transaction: &ColumnTransaction,
+    ) -> Result<(), CommitError> {
         let rows = transaction.insert.values().map(Columns::len).sum();
         self.plan_before(rows, |counter, schema| {
             let fit = transaction.insert.iter().filter(|(table, _)| schema.get(**table).is_some());
             fit.map(|(table, rows)| (*table, counter.count(*table, rows))).collect()
         })
+        .await
     }
 
     fn statistics(&self) -> Statistics {
@@ -299,7 +334,11 @@ impl Engine {
 
     /// Re-plans for the rows present if that is due. `running` has changes that inputs have stored and rules have not
     /// processed yet. Returns whether the engine switched to another plan.
-    pub(super) fn plan_if_due(&mut self, part: u64, running: Option<&Changes>) -> Result<bool, CommitError> {
+    pub(super) async fn plan_if_due(
+        &mut self,
+        part: u64,
+        running: Option<&Changes>,
+    ) -> Result<bool, CommitError> {
         if !self.plans_by_itself() || !self.is_due(part, running) {
             return Ok(false);
         }
@@ -308,7 +347,7 @@ impl Engine {
         if let Some(changes) = running {
             self.inputs.undo(changes);
         }
-        let differs = self.replan_by(statistics)?;
+        let differs = self.replan_by(statistics).await?;
         if let Some(changes) = running {
             self.inputs.redo(changes);
         }
@@ -351,6 +390,8 @@ impl Engine {
             let is_first =
                 change.is_some_and(|delta| delta.len() == self.inputs.len(table) && !delta.has_gone());
             let name = &plan.program.schema.table(table).name;
+            // The plan expects rows of a table that a hook fills.
+            let is_first = is_first && self.state.filled_by[table.0 as usize].is_none();
             is_first && !learned.is_some_and(|learned| learned.tables.contains_key(name))
         };
         if !changes.tables.keys().any(|table| is_new(*table)) {
@@ -382,13 +423,19 @@ impl Engine {
         awoken
     }
 
-    /// Whether an input table has far more or far fewer rows than its statistics say.
+    /// Whether an input table has far more or far fewer rows than its statistics say, or than the plan expects of a table that
+    /// a hook fills.
     fn is_outgrown(&self) -> bool {
         let schema = &self.state.plan.program.schema;
         self.schema_inputs().into_iter().any(|table| {
             let learned = self.planning.learned.as_ref();
             let counted = learned.and_then(|learned| learned.tables.get(&schema.table(table).name));
-            let (now, then) = (self.inputs.len(table) as u64, counted.map_or(0, |counted| counted.rows));
+            let expected = || match self.state.filled_by[table.0 as usize] {
+                Some(_) => self.state.plan.relations[table.0 as usize].rows as u64,
+                None => 0,
+            };
+            let (now, then) =
+                (self.inputs.len(table) as u64, counted.map_or_else(expected, |counted| counted.rows));
             now.max(then) > FEW && now.max(then) >= OUTGROWN * now.min(then)
         })
     }

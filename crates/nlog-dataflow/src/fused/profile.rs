@@ -19,12 +19,23 @@ pub struct Profile {
     pub relations: Vec<RelationProfile>,
     /// Indexes, in the plan's order.
     pub indexes: Vec<IndexProfile>,
+    /// The program's hooks.
+    pub hooks: Vec<HookProfile>,
     /// The work of each worker.
     pub workers: Vec<Load>,
-    /// The number of interned values and tuples.
+    /// The number of interned values.
     pub symbols: usize,
     /// The number of transactions, including refused ones.
     pub transactions: u64,
+}
+
+/// The work of one hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookProfile {
+    /// The table that it fills.
+    pub table: String,
+    /// The rows, edges and nodes that it has visited.
+    pub work: u64,
 }
 
 /// The work of one rule.
@@ -136,6 +147,7 @@ impl State {
             }
         });
         Profile {
+            hooks: Vec::new(),
             rules: rules.collect(),
             relations: relations.collect(),
             indexes: indexes.collect(),

@@ -106,6 +106,11 @@ pub(crate) struct Conflict {
 }
 
 impl Attributed {
+    /// Visits every symbol in the changes.
+    pub(crate) fn symbols_mut(&mut self) -> impl Iterator<Item = &mut Symbol> {
+        self.inserted.symbols_mut(1).chain(self.reattributed.symbols_mut(1))
+    }
+
     pub(crate) fn new(columns: usize) -> Self {
         Attributed { inserted: Delta::new(columns + 1), reattributed: Delta::new(columns + 1) }
     }

@@ -4,18 +4,22 @@
 //! In a round, every worker sends one packet to every other worker. The number of rounds follows from the plan and
 //! from state that all workers share, never from the rows of one worker; otherwise a worker could wait for a packet
 //! that is never sent. Each level has one round for each send on the longest pipeline, one round for head rows if
-//! they may belong to another worker, and one round that moves rows to indexes and announces the changed relations.
+//! they may belong to another worker, and one round that moves rows to indexes and announces the changed relations. A level
+//! with hooks has two more: worker 0 gets the changes of their sources, and sends the changes of the tables that they fill.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::delta::Delta;
-use super::engine::{Derivation, State};
-use super::errors::Refusal;
+use super::engine::{Derivation, Pass, State};
+use super::errors::{Errors, Refusal};
+use super::hooks::Filling;
 use super::pipeline::{Context, Parcel};
 use super::placement::{Move, Place, Placement, owner};
 use super::rule::PipelineAt;
 use super::trace::View;
-use crate::symbol::Symbols;
+use super::workers::{Message, Port};
+use crate::carrier::Lost;
+use crate::symbol::{Symbol, Symbols};
 use nlog_plan::query::RelationId;
 use serde::{Deserialize, Serialize};
 
@@ -37,21 +41,50 @@ enum Block {
     Ends { rule: usize, rows: Delta },
     /// Rows for an index.
     Index { index: usize, rows: Delta },
+    /// For worker 0: the sender's changes of the source of a hook, and the errors that it has met so far.
+    Source { hook: usize, rows: Delta, errors: Errors },
+    /// From worker 0: the changes of the table that a hook fills.
+    Filled { relation: RelationId, rows: Delta },
 }
 
-/// Another worker was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lost;
-
-/// Exchanges packets between all workers.
-pub(crate) trait Carrier {
-    /// Sends a packet to each worker, in order, and waits for one from each. The packets of a worker to itself are
-    /// empty.
-    fn exchange(&mut self, out: Vec<Packet>) -> Result<Vec<Packet>, Lost>;
+impl Packet {
+    /// Replaces every symbol in the packet.
+    pub(crate) fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
+        for block in &mut self.blocks {
+            match block {
+                Block::Bindings { parcel, .. } => parcel.symbols_mut().for_each(&mut *each),
+                Block::Ends { rows, .. } | Block::Index { rows, .. } | Block::Filled { rows, .. } => {
+                    rows.symbols_mut(0).for_each(&mut *each);
+                }
+                Block::Source { rows, errors, .. } => {
+                    rows.symbols_mut(0).for_each(&mut *each);
+                    errors.translate(each);
+                }
+            }
+        }
+    }
 }
 
-/// The course of a transaction at one worker. The caller exchanges packets between two calls of [`Rounds::advance`],
-/// by a [`Carrier`] that waits for them or as messages of a dataflow.
+/// Sends a packet to each other worker, and waits for one from each. The packets of a worker to itself are empty.
+async fn exchange(port: &Port, out: Vec<Packet>) -> Result<Vec<Packet>, Lost> {
+    let me = port.me();
+    for (to, packet) in out.into_iter().enumerate().filter(|(to, _)| *to != me) {
+        port.send(to, Message::Packet(packet))?;
+    }
+    let mut arrived = Vec::with_capacity(port.peers());
+    for from in 0..port.peers() {
+        arrived.push(if from == me {
+            Packet::default()
+        } else if let Message::Packet(packet) = port.receive(from).await? {
+            packet
+        } else {
+            return Err(Lost);
+        });
+    }
+    Ok(arrived)
+}
+
+/// The course of a transaction at one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     level: u32,
@@ -80,6 +113,10 @@ enum Awaited {
     Bindings(usize),
     /// The results of pipelines.
     Ends,
+    /// At worker 0, the changes of the sources of these hooks.
+    Sources(Vec<usize>),
+    /// The changes of the tables that hooks fill; worker 0 has them already.
+    Filled(Vec<(RelationId, Delta)>),
     /// Rows for indexes, besides these of this worker.
     Indexes { changed: Vec<usize>, received: Vec<(usize, Delta)> },
 }
@@ -90,18 +127,28 @@ impl Rounds {
         Rounds { purpose: Purpose::Again(counted), ..Rounds::default() }
     }
 
-    /// Runs all rounds, with a carrier that waits for packets.
-    pub(crate) fn run(mut self, state: &mut State, carrier: &mut dyn Carrier) -> Result<(), Lost> {
+    /// Runs all rounds. Worker 0 has the hooks.
+    pub(crate) async fn run(
+        mut self,
+        state: &mut State,
+        port: &Port,
+        mut filling: Option<Filling<'_>>,
+    ) -> Result<(), Lost> {
         let mut arrived = Vec::new();
-        while let Some(out) = self.advance(state, arrived) {
-            arrived = carrier.exchange(out)?;
+        while let Some(out) = self.advance(state, arrived, filling.as_mut()) {
+            arrived = exchange(port, out).await?;
         }
         Ok(())
     }
 
     /// Continues with the packets of a round, one from each worker, or none at first. Returns the packets of the next
     /// round, one for each worker, or `None` if the transaction has no further rounds.
-    pub(crate) fn advance(&mut self, state: &mut State, arrived: Vec<Packet>) -> Option<Vec<Packet>> {
+    fn advance(
+        &mut self,
+        state: &mut State,
+        arrived: Vec<Packet>,
+        filling: Option<&mut Filling<'_>>,
+    ) -> Option<Vec<Packet>> {
         match std::mem::take(&mut self.awaited) {
             Awaited::Nothing => {}
             Awaited::Bindings(rounds) => {
@@ -112,6 +159,12 @@ impl Rounds {
                 receive_ends(&mut self.derivations, arrived);
                 return self.settle(state);
             }
+            Awaited::Sources(hooks) => {
+                let (out, filled) = state.send_filled(&hooks, arrived, filling);
+                self.awaited = Awaited::Filled(filled);
+                return Some(out);
+            }
+            Awaited::Filled(own) => state.receive_filled(own, arrived),
             Awaited::Indexes { changed, received } => {
                 if let Err(refusal) = state.receive_at_indexes(&changed, received, arrived) {
                     state.errors.note(&refusal);
@@ -123,6 +176,12 @@ impl Rounds {
 
     fn begin_level(&mut self, state: &mut State) -> Option<Vec<Packet>> {
         loop {
+            let hooks = state.hooks_of_level();
+            if !hooks.is_empty() {
+                let out = state.send_sources(&hooks);
+                self.awaited = Awaited::Sources(hooks);
+                return Some(out);
+            }
             (self.level, self.derivations) = state.begin_level()?;
             match (state.rounds_of_bindings(&self.derivations), self.purpose) {
                 (None, Purpose::Transaction) => {}
@@ -199,18 +258,106 @@ impl Filled {
 
 impl State {
     /// Begins a transaction: takes changes of inputs, which are the same at all workers.
-    pub(crate) fn begin_rounds(&mut self, changes: &[(RelationId, Delta)], facts: bool) -> Rounds {
-        if facts {
-            self.state_facts();
-        }
-        for (id, delta) in changes {
-            let first = self.first_rows(id.0 as usize, delta);
-            self.filled.add(&first);
-            if let Err(refusal) = self.change(*id, delta.clone()) {
-                self.errors.note(&refusal);
-            }
+    pub(crate) fn begin_rounds(&mut self, pass: &Pass) -> Rounds {
+        self.begin_pass(pass);
+        for (id, delta) in &pass.changes {
+            self.change_everywhere(*id, delta);
         }
         Rounds::default()
+    }
+
+    /// Takes changes of an input, which all workers take.
+    fn change_everywhere(&mut self, id: RelationId, delta: &Delta) {
+        let first = self.first_rows(id.0 as usize, delta);
+        self.filled.add(&first);
+        if let Err(refusal) = self.change(id, delta.clone()) {
+            self.errors.note(&refusal);
+        }
+    }
+
+    /// Takes the hooks of the least level off the agenda. They come before the relations that rules derive.
+    fn hooks_of_level(&mut self) -> Vec<usize> {
+        let Some((level, _)) = self.agenda.relations.first().copied() else { return Vec::new() };
+        let of_level = self.agenda.relations.range((level, 0)..=(level, usize::MAX));
+        let filled: Vec<(u32, usize)> =
+            of_level.copied().filter(|(_, at)| self.filled_by[*at].is_some()).collect();
+        let mut hooks = Vec::new();
+        for (level, at) in filled {
+            self.agenda.relations.remove(&(level, at));
+            self.reached.push(at);
+            hooks.extend(self.filled_by[at]);
+        }
+        hooks
+    }
+
+    /// Sends this worker's changes of the sources of hooks to worker 0.
+    fn send_sources(&mut self, hooks: &[usize]) -> Vec<Packet> {
+        let mut out = self.packets();
+        for hook in hooks {
+            let from = RelationId(self.plan.program.hooks[*hook].from.0);
+            // Worker 0 has all changes of inputs.
+            if self.placement.me > 0 && self.is_derived(from) {
+                let rows = self.relations[from.0 as usize].delta.clone();
+                out[0].blocks.push(Block::Source { hook: *hook, rows, errors: self.errors.clone() });
+            }
+        }
+        out
+    }
+
+    /// At worker 0: lets hooks follow the changes of their sources at all workers, and sends what they answer.
+    fn send_filled(
+        &mut self,
+        hooks: &[usize],
+        arrived: Vec<Packet>,
+        mut filling: Option<&mut Filling<'_>>,
+    ) -> (Vec<Packet>, Vec<(RelationId, Delta)>) {
+        let (mut out, mut filled) = (self.packets(), Vec::new());
+        let mut sources: BTreeMap<usize, (Vec<Delta>, Errors)> = BTreeMap::new();
+        for block in arrived.into_iter().flat_map(|packet| packet.blocks) {
+            if let Block::Source { hook, rows, errors } = block {
+                let (all, of_all) = sources.entry(hook).or_default();
+                all.push(rows);
+                of_all.append(errors);
+            }
+        }
+        for hook in hooks {
+            let wiring = &self.plan.program.hooks[*hook];
+            let (from, to) = (wiring.from.0 as usize, RelationId(wiring.to.0));
+            if let Some(filling) = &mut filling {
+                let (others, mut errors) = sources.remove(hook).unwrap_or_default();
+                errors.append(self.errors.clone());
+                let mut source = self.relations[from].delta.clone();
+                for mut rows in others {
+                    source.append(&mut rows);
+                }
+                if self.stopped().is_ok() && !self.precedes(*hook, &errors) {
+                    match filling.fill(*hook, &source) {
+                        Ok(changed) => filled.push((to, changed)),
+                        Err(error) => {
+                            self.errors.hooks.insert(*hook, error);
+                        }
+                    }
+                }
+            }
+            self.release_one(from);
+        }
+        for (relation, rows) in &filled {
+            for packet in out.iter_mut().skip(1) {
+                packet.blocks.push(Block::Filled { relation: *relation, rows: rows.clone() });
+            }
+        }
+        (out, filled)
+    }
+
+    /// Takes the changes of tables that hooks fill.
+    fn receive_filled(&mut self, own: Vec<(RelationId, Delta)>, arrived: Vec<Packet>) {
+        let arrived = arrived.into_iter().flat_map(|packet| packet.blocks).filter_map(|block| match block {
+            Block::Filled { relation, rows } => Some((relation, rows)),
+            _ => None,
+        });
+        for (relation, rows) in own.into_iter().chain(arrived) {
+            self.change_everywhere(relation, &rows);
+        }
     }
 
     /// Runs the pipelines of the least level on the agenda; `None` if the agenda is empty.
@@ -323,6 +470,8 @@ impl State {
     fn send_to_indexes(&mut self, level: u32) -> (Vec<Packet>, Vec<usize>, Vec<(usize, Delta)>) {
         let changed: Vec<usize> = (self.reached.iter().copied())
             .filter(|at| self.plan.relations[*at].level == level && !self.relations[*at].delta.is_empty())
+            // All workers have these changes already.
+            .filter(|at| self.filled_by[*at].is_none())
             .collect();
         let mut out = self.packets();
         let mut own: Vec<(usize, Delta)> = Vec::new();
@@ -373,6 +522,7 @@ impl State {
             for at in 0..self.uses[relation].len() {
                 self.schedule(self.uses[relation][at]);
             }
+            self.schedule_hooks_of(relation);
         }
         result
     }

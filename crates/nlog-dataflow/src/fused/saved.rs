@@ -11,15 +11,18 @@ use std::io::{self, Read, Take, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use nlog_data::TableId;
 use nlog_plan::Settings;
-use nlog_plan::query::Plan;
+use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
+use super::core::{Core, wanted};
 use super::engine::State;
 use super::inputs::Inputs;
+use super::output;
 use super::relation::SavedRelation;
-use super::{Engine, wanted};
+use super::trace::View;
 use crate::checked_bytes::{Broken, In, Out};
 use crate::symbol::{SavedSymbols, Symbols, digest};
 
@@ -31,7 +34,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Why an engine cannot be saved, or not be restored.
 #[derive(Debug, thiserror::Error)]
-pub enum SavedError {
+pub(crate) enum SavedError {
     /// The bytes cannot be read or written.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -44,6 +47,9 @@ pub enum SavedError {
     /// The engine has several workers, or has run transactions already.
     #[error("{0}")]
     Engine(&'static str),
+    /// A hook cannot go on from its memory.
+    #[error("{0}")]
+    Hook(String),
     /// The engine is broken.
     #[error("{0}")]
     Broken(String),
@@ -80,19 +86,19 @@ struct Rows {
     groups: Vec<Batch>,
 }
 
-impl Engine {
-    /// Writes everything that the engine holds, so that [`Engine::restore`] can go on from here.
+impl Core {
+    /// Writes everything that the engine holds, so that [`Core::restore_rows`] can go on from here.
     ///
     /// # Errors
     /// The engine has several workers or is broken, or writing fails.
-    pub fn save(&mut self, to: &mut dyn Write) -> Result<(), SavedError> {
+    pub(crate) async fn save(&mut self, to: &mut dyn Write) -> Result<(), SavedError> {
         self.is_sound().map_err(|error| SavedError::Broken(error.to_string()))?;
         if self.workers.is_some() {
             return Err(SavedError::Engine("an engine with several workers cannot save derived rows"));
         }
         self.state.merge();
         // What is not in use is not saved.
-        self.sweep().map_err(|error| SavedError::Broken(error.to_string()))?;
+        self.sweep().await.map_err(|error| SavedError::Broken(error.to_string()))?;
         let mut out = Out::new(to);
         out.number(MARK)?;
         out.all(VERSION.as_bytes())?;
@@ -122,7 +128,7 @@ impl Engine {
     ///
     /// # Errors
     /// The bytes cannot be used. The engine is as before.
-    pub fn restore(&mut self, from: &mut Take<&mut dyn Read>) -> Result<(), SavedError> {
+    pub(crate) fn restore_rows(&mut self, from: &mut Take<&mut dyn Read>) -> Result<(), SavedError> {
         self.is_sound().map_err(|error| SavedError::Broken(error.to_string()))?;
         if self.workers.is_some() {
             return Err(SavedError::Engine("an engine with several workers cannot restore derived rows"));
@@ -173,7 +179,22 @@ impl Engine {
         let mut state = State::new(plan, Arc::new(symbols), self.options.attribute);
         let rows = Rows::read(&state, &mut from)?;
         rows.restore(&mut state)?;
-        (self.state, self.inputs) = (state, inputs);
+        let symbols = Arc::clone(&state.symbols);
+        let rows_of = |table: TableId| {
+            if !header.facts {
+                return Ok(Vec::new());
+            }
+            let rows = state.rows(RelationId(table.0), View::Before, &|table| inputs.rows(table));
+            rows.map(|mut rows| {
+                rows.make_set();
+                output::to_rows(&rows, &symbols)
+            })
+        };
+        let hooks = self.hooks.resume(
+            &mut |source| rows_of(source).map_err(|_| "its source has too many derivations".to_owned()),
+            &|target| output::to_rows(&inputs.rows(target), &symbols),
+        );
+        (self.hooks, self.state, self.inputs) = (hooks.map_err(SavedError::Hook)?, state, inputs);
         self.facts = header.facts;
         self.transactions = header.transactions;
         self.symbols_left = self.state.symbols.len();
@@ -183,7 +204,7 @@ impl Engine {
 }
 
 /// A digest of all that decides which rows are derived. A plan names functions; what they compute is in the program.
-fn digest_of(plan: &Plan) -> u64 {
+pub(super) fn digest_of(plan: &Plan) -> u64 {
     let program = &plan.program;
     let steps = digest(format!("{:?}\n{:?}\n{:?}", plan.relations, plan.indexes, plan.rules).as_bytes());
     let rules: Vec<u64> = program.rules.iter().map(|rule| rule.fingerprint).collect();

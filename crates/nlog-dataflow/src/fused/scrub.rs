@@ -14,7 +14,7 @@ use std::sync::Arc;
 use nlog_data::{CommitError, Committed, Delta as ValueDelta, Scrubbed, TableId};
 use nlog_plan::query::{Plan, RelationId};
 
-use super::Engine;
+use super::core::Core;
 use super::delta::{Delta, Diff};
 use super::engine::State;
 use super::errors::Refusal;
@@ -104,12 +104,12 @@ impl Basis {
     }
 }
 
-impl Engine {
+impl Core {
     /// Compares a further part of what is stored with the inputs: [`Evaluator::scrub`](nlog_data::Evaluator::scrub). An engine
     /// with several workers compares nothing.
-    pub fn scrub(&mut self) -> Result<Scrubbed, CommitError> {
-        self.guarded(|engine| {
-            if engine.workers.is_some() || !engine.facts {
+    pub(crate) async fn scrub(&mut self) -> Result<Scrubbed, CommitError> {
+        self.guarded(async |engine| {
+            if engine.shares || !engine.facts {
                 return Ok(Scrubbed::Whole);
             }
             engine.phase = "comparing what is stored with the inputs";
@@ -120,6 +120,7 @@ impl Engine {
             engine.scrub = scrub;
             scrubbed
         })
+        .await
     }
 
     fn basis(&self) -> Basis {
@@ -164,15 +165,15 @@ impl Engine {
     }
 
     /// Derives all rows again from the inputs, and goes on with these: [`Evaluator::derive_anew`](nlog_data::Evaluator::derive_anew).
-    pub fn derive_anew(&mut self) -> Result<Committed, CommitError> {
-        self.guarded(|engine| {
+    pub(crate) async fn derive_anew(&mut self) -> Result<Committed, CommitError> {
+        self.guarded(async |engine| {
             engine.phase = "deriving all rows again";
             let plan = Arc::clone(&engine.state.plan);
-            let loads = engine.loads()?;
-            let Some(changed) = engine.load_into(&plan, engine.options.workers) else {
+            let loads = engine.loads().await?;
+            let Some(changed) = engine.load_into(&plan, engine.workers.is_some()).await? else {
                 return Err(CommitError::Engine("the rows of the inputs cannot be derived again".to_owned()));
             };
-            engine.adopt(loads)?;
+            engine.adopt(loads).await?;
             engine.scrub = Scrub::default();
             let mut outputs = engine.outputs(changed);
             for table in engine.schema_inputs() {
@@ -190,6 +191,7 @@ impl Engine {
             }
             Ok(Committed { delta, redundant_inserts: 0, redundant_deletes: 0 })
         })
+        .await
     }
 }
 
@@ -377,6 +379,7 @@ mod tests {
 
     use super::*;
     use crate::dataflow::Options;
+    use crate::fused::Engine;
 
     /// Relations of every kind: counted, watched, kept in indexes alone, with groups, and with the rule of each row.
     const TEXT: &str = "
@@ -452,17 +455,21 @@ mod tests {
     #[test]
     fn d24_a_scrub_finds_any_damage_and_a_new_derivation_mends_it() {
         let fresh = contents(&mut engine());
-        let (relations, indexes, rules) =
-            (engine().state.relations.len(), engine().state.indexes.len(), engine().state.rules.len());
+        let (relations, indexes, rules) = (
+            engine().core.state.relations.len(),
+            engine().core.state.indexes.len(),
+            engine().core.state.rules.len(),
+        );
         let of = |at: usize| RelationId(at as u32);
-        let is_derived: Vec<bool> = (0..relations).map(|at| engine().state.is_derived(of(at))).collect();
-        let widths: Vec<usize> = engine().state.relations.iter().map(|of| of.split.places().len()).collect();
+        let is_derived: Vec<bool> = (0..relations).map(|at| engine().core.state.is_derived(of(at))).collect();
+        let widths: Vec<usize> =
+            engine().core.state.relations.iter().map(|of| of.split.places().len()).collect();
         let (is_derived, widths) = (&is_derived, &widths);
         let mut damaged = [0; 4];
         for count in [1, -1] {
             let mut places: Vec<Damage<'_>> = Vec::new();
             for at in 0..relations {
-                places.push(Box::new(move |engine| match &mut engine.state.relations[at].counts {
+                places.push(Box::new(move |engine| match &mut engine.core.state.relations[at].counts {
                     Counts::Counted(trace) if is_derived[at] => {
                         damage(trace, widths[at], count);
                         0
@@ -482,13 +489,13 @@ mod tests {
             }
             for at in 0..indexes {
                 places.push(Box::new(move |engine| {
-                    let width = engine.state.indexes[at].places().len();
-                    damage(&mut engine.state.indexes[at].trace, width, count);
+                    let width = engine.core.state.indexes[at].places().len();
+                    damage(&mut engine.core.state.indexes[at].trace, width, count);
                     2
                 }));
             }
             for at in 0..rules {
-                places.push(Box::new(move |engine| match &mut engine.state.rules[at].groups {
+                places.push(Box::new(move |engine| match &mut engine.core.state.rules[at].groups {
                     Some(groups) => {
                         let width = groups.width();
                         damage(&mut groups.trace, width, count);

@@ -6,7 +6,7 @@
 
 use super::delta::{Delta, Diff, TooMany};
 use super::index::Fit;
-use crate::row::{Row, Wide};
+use crate::row::Eight;
 use crate::symbol::Symbol;
 
 /// A row that can be sorted. Only rows with the same number of words may be compared.
@@ -38,18 +38,18 @@ macro_rules! packed {
 packed!(u64, two);
 packed!(u128, four);
 
-impl Packed for Wide {
+impl Packed for Eight {
     #[inline]
     fn word(&self, at: usize) -> Symbol {
-        self.words()[at]
+        self.0[at]
     }
 }
 
 /// Packs up to eight words.
 #[inline]
-fn eight(words: impl Iterator<Item = Symbol>) -> Wide {
-    let mut row = Wide::default();
-    row.words_mut().iter_mut().zip(words).for_each(|(to, word)| *to = word);
+fn eight(words: impl Iterator<Item = Symbol>) -> Eight {
+    let mut row = Eight::default();
+    row.0.iter_mut().zip(words).for_each(|(to, word)| *to = word);
     row
 }
 

@@ -7,7 +7,7 @@ use nlog_data::{CommitError, Row, Value};
 use timely::dataflow::operators::{Inspect, Probe};
 
 use super::Operator;
-use crate::fused::NEW_SYMBOLS;
+use crate::fused::core::NEW_SYMBOLS;
 use crate::fused::fault::{Fault, fail_next};
 
 const TEXT: &str = "input table a(x: string, y: int); output table b(x: string, n: int);
@@ -72,7 +72,7 @@ fn run(workers: usize, fault: Option<Fault>) -> Outcome {
             session.flush();
             worker.step_while(|| probe.less_than(&(round + 1)));
             if worker.index() == 0 {
-                let symbols = operator.shared.symbols.len();
+                let symbols = operator.symbols.len();
                 let mut outcome = outcome();
                 outcome.most_symbols = outcome.most_symbols.max(symbols);
             }

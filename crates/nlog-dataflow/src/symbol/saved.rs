@@ -146,7 +146,7 @@ impl SavedSymbols {
 }
 
 impl Symbols {
-    /// Writes all values in use. There may be no failures and tuples in use.
+    /// Writes all values in use. There may be no failures in use.
     pub(crate) fn save(&self, out: &mut Out<'_>) -> io::Result<()> {
         out.number(self.hasher.seed())?;
         out.number(self.hasher.hash_one(known_value()))?;

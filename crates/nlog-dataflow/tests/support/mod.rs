@@ -11,12 +11,12 @@ use nlog::Program;
 use nlog_data::{
     CommitError, Committed, Evaluator, Row, Schema, Scrubbed, TableId, Tables, Transaction, json,
 };
-use nlog_dataflow::{Kind, Options};
+use nlog_dataflow::Options;
 use nlog_plan::Statistics;
 use nlog_reference::Reference;
 pub(crate) use test_random::Random;
 
-use setup::Setup;
+use setup::{Kind, Setup};
 
 /// The memory of the process, in KiB.
 pub(crate) fn resident_kib() -> u64 {

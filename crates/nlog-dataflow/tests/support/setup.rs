@@ -5,15 +5,35 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
+use composed_engine::Composed;
 use nlog::Program;
 use nlog_data::{
     Bound, Cancel, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, Most,
     Progress, Role, Row, Schema, TableId, Transaction, TransactionError, state,
 };
-use nlog_dataflow::{Dataflow, Kind, Options};
+use nlog_dataflow::{Dataflow, Options};
 use nlog_plan::Settings;
 
 use super::Random;
+
+/// The engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The engine of this crate.
+    Fused,
+    /// The second oracle, of the crate `composed-engine`. It uses only the options that it has too.
+    Composed,
+}
+
+impl Kind {
+    /// Starts an engine, and panics if that fails.
+    pub(crate) fn start(self, program: Arc<Program>, options: Options) -> Box<dyn Evaluator> {
+        match self {
+            Kind::Fused => Box::new(start(program, options)),
+            Kind::Composed => Box::new(start_composed(program, options)),
+        }
+    }
+}
 
 /// The way to run a program. Results never depend on it.
 #[derive(Debug, Clone)]
@@ -79,7 +99,6 @@ impl Setup {
     pub(crate) fn start(&self, program: &Arc<Program>, options: Options) -> Box<dyn Evaluator> {
         let program = self.program.clone().unwrap_or_else(|| Arc::clone(program));
         let options = Options {
-            engine: self.engine,
             workers: self.workers,
             planning: self.planning.clone(),
             plan_anew_from: if self.plans_anew { 1 } else { usize::MAX },
@@ -91,7 +110,8 @@ impl Setup {
                 Turns(Replanned { engine, plannings: self.replans.clone(), random: Random::new(1) });
             return if self.columns { Box::new(ByColumns(Box::new(replanned))) } else { Box::new(replanned) };
         }
-        let start = move || -> Box<dyn Evaluator> { Box::new(start(Arc::clone(&program), options.clone())) };
+        let kind = self.engine;
+        let start = move || kind.start(Arc::clone(&program), options.clone());
         let engine: Box<dyn Evaluator> = if self.reloads || self.restores {
             Box::new(Turns(Reloaded::new(Box::new(start), self.restores)))
         } else {
@@ -105,6 +125,13 @@ impl Setup {
 /// Starts an engine, and panics if that fails.
 pub(crate) fn start(program: Arc<Program>, options: Options) -> Dataflow {
     Dataflow::new(program, options).expect("it starts")
+}
+
+/// Starts the second oracle, and panics if that fails.
+pub(crate) fn start_composed(program: Arc<Program>, options: Options) -> Composed {
+    let Options { workers, observe, attribute, planning, .. } = options;
+    let options = composed_engine::Options { workers, observe, attribute, planning };
+    Composed::new(program, options).expect("it starts")
 }
 
 /// An engine on which an action runs before each transaction.

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use composed_engine::Composed;
 use nlog::Program;
 use nlog_data::{
     CommitError, Committed, Evaluator, Row, Schema, TableDelta, Tables, Transaction, Value, json,
 };
-use nlog_dataflow::{Dataflow, Kind, Options};
-use nlog_hooks::Hooked;
-use nlog_reference::Reference;
+use nlog_dataflow::Dataflow;
+use nlog_reference::{Hooked, Reference};
 pub(crate) use test_random::Random;
 
 /// Compiles a program that is right.
@@ -40,11 +40,18 @@ pub(crate) enum Engine {
     Reference,
     /// Standard operators, by so many workers.
     Composed(usize),
-    Fused,
+    /// By so many workers.
+    Fused(usize),
 }
 
-pub(crate) const ENGINES: [Engine; 4] =
-    [Engine::Reference, Engine::Composed(1), Engine::Composed(2), Engine::Fused];
+pub(crate) const ENGINES: [Engine; 6] = [
+    Engine::Reference,
+    Engine::Composed(1),
+    Engine::Composed(2),
+    Engine::Fused(1),
+    Engine::Fused(2),
+    Engine::Fused(3),
+];
 
 impl Engine {
     pub(crate) fn start(
@@ -58,8 +65,14 @@ impl Engine {
                 let reference = Reference::new(program, observe);
                 Ok(if attribute { Box::new(reference.with_attribution()) } else { Box::new(reference) })
             }
-            Engine::Composed(workers) => dataflow(Kind::Composed, workers, program, observe, attribute),
-            Engine::Fused => dataflow(Kind::Fused, 1, program, observe, attribute),
+            Engine::Composed(workers) => {
+                let options = composed_engine::Options { workers, observe, attribute, ..Default::default() };
+                Ok(Box::new(Composed::new(program, options)?))
+            }
+            Engine::Fused(workers) => {
+                let options = nlog_dataflow::Options { workers, observe, attribute, ..Default::default() };
+                Ok(Box::new(Dataflow::new(program, options).map_err(|error| error.to_string())?))
+            }
         }
     }
 
@@ -69,23 +82,14 @@ impl Engine {
         program: &Arc<Program>,
         observe: Tables,
         attribute: bool,
-    ) -> Hooked<Box<dyn Evaluator>> {
+    ) -> Box<dyn Evaluator> {
         let evaluator = self.start(Arc::clone(program), observe, attribute).expect("it starts");
-        Hooked::new(program, evaluator, move |part, tables| self.start(part, tables, false))
-            .expect("it starts")
+        if let Engine::Fused(_) = self {
+            return evaluator;
+        }
+        let hooked = Hooked::new(program, evaluator, move |part, tables| self.start(part, tables, false));
+        Box::new(hooked.expect("it starts"))
     }
-}
-
-fn dataflow(
-    engine: Kind,
-    workers: usize,
-    program: Arc<Program>,
-    observe: Tables,
-    attribute: bool,
-) -> Result<Box<dyn Evaluator>, String> {
-    let options = Options { engine, workers, observe, attribute, ..Options::default() };
-    let dataflow = Dataflow::new(program, options);
-    dataflow.map(|dataflow| Box::new(dataflow) as Box<dyn Evaluator>).map_err(|error| error.to_string())
 }
 
 /// A result as `weft eval` prints it, with the parts that `weft eval` omits.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use controller::rules::Rules;
 use network::{Batch, Cancel, Kinds, ObjectStore};
 use nlog::Program;
-use nlog_data::{Delta, Evaluator, Row, TableId, Tables, Transaction, Value, json};
+use nlog_data::{Delta, Evaluator, Row, TableId, Transaction, Value, json};
 use nlog_dataflow::{Dataflow, Options};
 
 use testbed::tenants::{MACHINES, NETWORK, mac};
@@ -32,13 +32,7 @@ pub(super) fn run() -> Result<()> {
     for rule in sorted_by_place(&program) {
         println!("  {}\n{}\n", rule.place, indented(&rule.text));
     }
-    let make = |program, observe| {
-        let options = Options { observe, ..Options::default() };
-        let engine = Dataflow::new(program, options).map_err(|error| error.to_string())?;
-        Ok(Box::new(engine) as Box<dyn Evaluator>)
-    };
-    let mut engine =
-        nlog_hooks::start(&program, Tables::Outputs, make).map_err(|error| anyhow!("{error}"))?;
+    let mut engine = Dataflow::new(Arc::clone(&program), Options::default())?;
     let mut show = |title: &str, rows: Rows| -> Result<()> {
         heading(title);
         let transaction = rows.transaction(&program);

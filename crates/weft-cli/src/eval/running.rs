@@ -21,6 +21,9 @@ pub(crate) enum Running {
     Fixed(Box<dyn Evaluator>),
 }
 
+/// Why the other evaluators change no rules. The reference evaluator changes those of programs without hooks.
+const NO_EDITS: &str = "only the fused engine changes the rules of this program while it runs; run it without --reference and --engine";
+
 /// Why the rules did not change.
 pub(super) enum Unchanged {
     /// The edit is invalid, or the evaluator does not support edits.
@@ -41,10 +44,10 @@ impl Running {
         }
     }
 
-    /// The profile of the engine, if it keeps one.
+    /// The profile of the engine; other evaluators keep none.
     pub(crate) fn profile(&mut self) -> Result<Option<Profile>, CommitError> {
         match self {
-            Running::Dataflow(dataflow, _) => dataflow.profile(),
+            Running::Dataflow(dataflow, _) => dataflow.profile().map(Some),
             Running::Reference(_) | Running::Fixed(_) => Ok(None),
         }
     }
@@ -58,11 +61,6 @@ impl Running {
         dry_run: bool,
         begun: bool,
     ) -> Result<ColumnDelta, Unchanged> {
-        if let Some(wiring) = program.hooks.first() {
-            let table = &program.schema.table(wiring.to).name;
-            let why = format!("rules cannot change yet in a program with hooks, and one fills table {table}");
-            return Err(Unchanged::Rules(why));
-        }
         match self {
             Running::Dataflow(dataflow, options) => {
                 let options = Options { observe, ..options.clone() };
@@ -73,6 +71,7 @@ impl Running {
                 }
                 Ok(delta)
             }
+            Running::Reference(_) if !program.hooks.is_empty() => Err(Unchanged::Rules(NO_EDITS.into())),
             Running::Reference(reference) => {
                 let (next, delta) = evaluated_anew(reference, program, observe, begun)?;
                 if !dry_run {
@@ -80,9 +79,7 @@ impl Running {
                 }
                 ColumnDelta::from_rows(delta).map_err(|error| Unchanged::Engine(error.to_string()))
             }
-            Running::Fixed(_) => {
-                Err(Unchanged::Rules("rules cannot change yet in a program with hooks".into()))
-            }
+            Running::Fixed(_) => Err(Unchanged::Rules(NO_EDITS.into())),
         }
     }
 }
@@ -91,7 +88,7 @@ impl From<ChangeError> for Unchanged {
     fn from(error: ChangeError) -> Self {
         match error {
             ChangeError::Commit(error) => error.into(),
-            error @ (ChangeError::Input { .. } | ChangeError::Composed) => {
+            error @ (ChangeError::Input { .. } | ChangeError::Filled { .. } | ChangeError::Processes) => {
                 Unchanged::Rules(error.to_string())
             }
         }

@@ -258,7 +258,7 @@ mod tests {
 
     use nlog::Sources;
     use nlog_data::{Tables, Transaction};
-    use nlog_reference::Reference;
+    use nlog_reference::Hooked;
 
     use super::*;
 
@@ -282,13 +282,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("state");
         let saved = program(PROGRAM);
-        let make = |program, observe| Ok(Box::new(Reference::new(program, observe)) as Box<dyn Evaluator>);
-        let mut evaluator = nlog_hooks::start(&saved, Tables::All, make).unwrap();
+        let mut evaluator = Hooked::reference(&saved, Tables::All, false);
         let port = saved.schema.find("port").unwrap();
         let insert = BTreeMap::from([(port, vec![vec!["p1".into()], vec!["p2".into()]])]);
         evaluator.commit(&Transaction { insert, ..Transaction::default() }).unwrap();
         let progress = Progress { last_number: 1, accepted: 1 };
-        save(&file, evaluator.as_mut(), &saved, &BTreeSet::new(), progress, false).unwrap();
+        save(&file, &mut evaluator, &saved, &BTreeSet::new(), progress, false).unwrap();
         let rows = |program: &Program| -> Option<BTreeSet<(TableId, Row)>> {
             Some(Begin::read(&file, program).unwrap().rows_of(program)?.collect())
         };
