@@ -259,8 +259,8 @@ fn the_plan_shows_which_hook_fills_a_table_and_what_it_reads() {
     let folder = Folder::new();
     folder.write("p.nlog", PORTS);
     let plan = folder.weft(&["plan", "p.nlog"]).has_status(0).stdout.clone();
-    assert!(plan.contains("  stable: filled by hysteresis(up, rise: 10, fall: 0), level 0"), "{plan}");
-    assert!(plan.contains("  island: filled by connected_components(link), level 0"), "{plan}");
+    assert!(plan.contains("  stable: filled by hysteresis(up, rise: 10, fall: 0), level 2"), "{plan}");
+    assert!(plan.contains("  island: filled by connected_components(link), level 2"), "{plan}");
     assert!(plan.contains("link (p.nlog:9:1)"), "the hook reads it: {plan}");
 }
 

@@ -240,7 +240,7 @@ fn rules_change_beside_hooks_in_the_fused_engine_alone() {
     let outcome = folder.weft_reading(&lines, &["eval", "p.nlog", "-i", "-", "--tables", "all"]);
     assert!(outcome.has_status(0).lines()[1].contains(r#""island":[["#), "{}", outcome.stdout);
     folder.write("p.nlog", format!("{PROGRAM}\n{hook}{rest}"));
-    let edit = r#"{"rules":{"add":["alone(hv) :- on(_, hv);"]}}"#;
+    let edit = r#"{"rules":{"add":["alone(p) :- on(p, _);"]}}"#;
     let lines = [ROWS, edit].join("\n");
     let outcome = folder.weft_reading(&lines, &["eval", "p.nlog", "-i", "-"]);
     assert!(outcome.has_status(0).lines()[1].contains(r#""alone":[["#), "{}", outcome.stdout);
