@@ -55,8 +55,7 @@ pub(crate) fn run() -> Result<Vec<String>, Box<dyn std::error::Error>> {
             let mut connected = operator.connect(scope, inputs).expect("both are input tables");
             connected.refused.inspect(|error| panic!("{error}"));
             let peers = connected.tables.remove(&table(&program, "peers")).expect("it is an output table");
-            let counts =
-                peers.flat_map(|row| [row[1].clone(), row[2].clone()]).map(|host| host.to_string()).count();
+            let counts = peers.flat_map(|row| [row[1].clone(), row[2].clone()]).map(plain).count();
             let counts = counts.inspect(move |((host, peers), time, diff)| {
                 let line =
                     format!("{time}: {host} has {peers} peers {}", if *diff > 0 { "now" } else { "no more" });
@@ -100,6 +99,11 @@ fn most_reported(
         }
     });
     most.map(|(port, host)| vec![Value::String(port.into()), Value::String(host.into())])
+}
+
+/// The text of a value, without quotes.
+fn plain(value: Value) -> String {
+    if let Value::String(text) = value { text.to_string() } else { value.to_string() }
 }
 
 /// The number of a table that the rules declare.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::support::{ENGINES, Engine, Random, compile, line, said, transaction};
 use nlog::Program;
 use nlog::program::BodyItem;
-use nlog_data::{Column, Evaluator, Role, Row, TableId, Tables, Transaction, Type, Value, literal};
+use nlog_data::{Evaluator, Role, Row, TableId, Tables, Transaction, Type, Value, literal};
 use nlog_dataflow::{Dataflow, Options};
 
 /// A program with hooks in all engines, which must agree.
@@ -291,7 +291,7 @@ fn the_projects_rules_agree_with_their_hooks() {
                 let id = *random.pick(&inputs);
                 let table = program.schema.table(id);
                 let row: Option<Row> =
-                    table.columns.iter().map(|column| value(&mut random, column)).collect();
+                    table.columns.iter().map(|column| value(&mut random, &column.name, &column.ty)).collect();
                 let Some(row) = row else { continue };
                 let there = engines[0].contents(id).expect("it works").into_iter();
                 let there = there.filter(|other| table.key_of(other) == table.key_of(&row));
@@ -317,19 +317,25 @@ fn the_projects_rules_agree_with_their_hooks() {
 }
 
 /// A value from a small domain, so that rows join. `None` if the test has no values of the type.
-fn value(random: &mut Random, column: &Column) -> Option<Value> {
+fn value(random: &mut Random, column: &str, ty: &Type) -> Option<Value> {
     let number = random.below(3);
-    Some(match column.ty.base() {
-        Type::Enum(of) if column.name == "role" => Value::from(of.members.first()?.clone()),
+    Some(match ty.base() {
+        Type::Enum(of) if column == "role" => Value::from(of.members.first()?.clone()),
         Type::Enum(of) => Value::from(of.members.get(number as usize)?.clone()),
-        Type::String if column.name == "tunnel" => {
+        Type::String if column == "tunnel" => {
             Value::String(["weft-geneve", "weft-vxlan", "weft-gre"][number as usize].into())
         }
-        Type::String if column.name == "mac" => Value::String("02:00:00:00:00:01".into()),
-        Type::String if column.name == "node" => Value::String(format!("h{number}").into()),
-        Type::String => Value::String(format!("{}{number}", &column.name[..1]).into()),
+        Type::String if column == "mac" => Value::String("02:00:00:00:00:01".into()),
+        Type::String if column == "node" => Value::String(format!("h{number}").into()),
+        Type::String => Value::String(format!("{}{number}", &column[..1]).into()),
         Type::Int => Value::Int(1 + number as i64),
         Type::Ip => Value::Ip([10, 0, 0, number as u8].into()),
+        Type::Bool => Value::Bool(number > 0),
+        Type::Net => literal::parse(&format!("10.0.{number}.0/24")).ok()?,
+        Type::Opt(_) if random.chance(60) => Value::None,
+        Type::Opt(of) => value(random, column, of)?,
+        Type::Set(of) => Value::set(value(random, column, of)),
+        Type::List(of) => Value::list(value(random, column, of)),
         Type::Mac => literal::parse(&format!(r#"mac"02:00:00:00:00:0{number}""#)).ok()?,
         _ => return None,
     })

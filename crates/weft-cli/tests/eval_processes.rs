@@ -89,6 +89,8 @@ fn processes_that_do_not_fit_say_why() {
     let outside = folder.weft(&[
         "eval",
         "p.nlog",
+        "-i",
+        "-",
         "--timely",
         "--processes",
         "2",
@@ -102,6 +104,8 @@ fn processes_that_do_not_fit_say_why() {
     let few = folder.weft(&[
         "eval",
         "p.nlog",
+        "-i",
+        "-",
         "--timely",
         "--processes",
         "2",
