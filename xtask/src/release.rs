@@ -1,4 +1,4 @@
-//! `cargo xtask release`: `weft` as it is installed, and its line tables in a file beside it.
+//! `cargo xtask release`: `weft` as it is installed, and its symbols and line tables in a file beside it.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{cargo, release_build};
 
-/// The file of the line tables. `weft` names it, without a folder.
+/// The file of the symbols and line tables. `weft` names it, without a folder.
 const LINE_TABLES: &str = "weft.debug";
 
 /// Builds `weft` and writes both files to the folder `dist` of the target folder.
@@ -19,7 +19,7 @@ pub(crate) fn run() -> Result<()> {
     let folder = target.join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let link = format!("--add-gnu-debuglink={LINE_TABLES}");
-    for (options, file) in [(&["--only-keep-debug"][..], LINE_TABLES), (&["--strip-debug", &link], "weft")] {
+    for (options, file) in [(&["--only-keep-debug"][..], LINE_TABLES), (&["--strip-all", &link], "weft")] {
         let mut objcopy = Command::new("objcopy");
         objcopy.args(options).arg(&built).arg(file).current_dir(&folder);
         let status = objcopy.status().context("cannot start objcopy, of the package binutils")?;
