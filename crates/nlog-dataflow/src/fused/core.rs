@@ -252,6 +252,8 @@ impl Core {
         self.transactions += 1;
         self.state.touched += changes.tables.values().map(|delta| delta.len() as u64).sum::<u64>();
         self.gone |= changes.tables.values().any(Delta::has_gone);
+        // Rows of another process come with values that may be in use there only.
+        self.gone |= self.sharing().is_some_and(|workers| workers.are_elsewhere());
         self.phase = "deriving rows";
         let derived = loop {
             let Ok(derived) = self.derive(&changes, due.clone()).await else { return Err(self.lost()) };
@@ -341,10 +343,11 @@ impl Core {
     }
 
     /// Collects unused symbols once their number has grown by `1 / part` of those that the last collection left, and of
-    /// [`NEW_SYMBOLS`].
+    /// [`NEW_SYMBOLS`]; or, if other processes share the work, once it has doubled in one of them.
     pub(super) async fn collect_symbols(&mut self, part: usize) -> Result<(), CommitError> {
         let symbols = self.state.symbols.len();
-        if symbols < self.symbols_left + self.symbols_left.max(NEW_SYMBOLS) / part {
+        let crowded = std::mem::take(&mut self.state.crowded);
+        if !crowded && symbols < self.symbols_left + self.symbols_left.max(NEW_SYMBOLS) / part {
             return Ok(());
         }
         if !std::mem::take(&mut self.gone) {

@@ -432,3 +432,6 @@ impl Member {
         Ok(Answer::Collected)
     }
 }
+
+#[cfg(test)]
+mod tests;
