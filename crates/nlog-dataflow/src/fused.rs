@@ -1,5 +1,5 @@
-//! The fused engine: all rules in their static order over traces in differential's spines, outside timely.
-//! [`operator`](crate::operator) runs it inside.
+//! The fused engine: all rules in their static order over traces in differential's spines. Timely carries messages between
+//! its workers; [`operator`](crate::operator) runs it within a dataflow.
 //!
 //! A transaction costs only the rules that it touches, and an idle engine costs nothing. Differential's spine decides which batches
 //! of a trace are merged and when. `docs/internals/rule-to-operators.md` explains the design and the

@@ -130,13 +130,12 @@ impl Core {
         let running =
             |bound: &Bound| Arc::new(Running::new(bound.clone(), &plan.program, &self.state.symbols));
         self.state.running = self.bound.as_ref().map(running);
-        let symbols = Arc::clone(&self.state.symbols);
+        let (symbols, sharing) = (Arc::clone(&self.state.symbols), self.sharing());
         let inputs = RefCell::new(&mut self.inputs);
         let filling =
             due.is_some().then_some(Filling { hooks: &mut self.hooks, inputs: &inputs, symbols: &symbols });
         let pass = Pass { changes: needed, facts: !self.facts, hooks: due };
-        let workers = self.workers.as_ref().filter(|_| self.shares);
-        let changed = match workers {
+        let changed = match sharing {
             Some(workers) => workers.run(&mut self.state, pass, filling).await?,
             None => self.state.run(pass, filling),
         };

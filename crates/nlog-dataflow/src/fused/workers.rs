@@ -324,6 +324,13 @@ struct Hand {
     symbols_left: usize,
 }
 
+impl Hand {
+    /// The state. Worker 0 gives a plan first.
+    fn state(&mut self) -> Result<&mut State, Lost> {
+        self.state.as_mut().ok_or(Lost)
+    }
+}
+
 impl Member {
     /// Executes the orders of worker 0 until they end.
     pub(crate) async fn serve(self, port: Port) -> Result<(), Lost> {
@@ -338,30 +345,26 @@ impl Member {
     }
 
     async fn execute(&self, order: Order, hand: &mut Hand, port: &Port) -> Result<Option<Answer>, Lost> {
-        match order {
+        Ok(match order {
             Order::Plan(new) => {
                 let plan = self.plan(new, port)?;
                 let state = part(&plan, &self.symbols, self.attribute, port.me(), port.peers());
                 hand.former = hand.state.replace(state);
-                return Ok(None);
+                None
             }
             Order::Keep(new) => {
                 let former = hand.former.take();
                 if !new {
                     hand.state = former;
                 }
-                return Ok(None);
+                None
             }
             Order::Rest => {
                 (hand.state, hand.former) = (None, None);
-                return Ok(None);
+                None
             }
-            Order::Mark => return self.mark(hand, port).await.map(Some),
-            _ => {}
-        }
-        let Some(state) = &mut hand.state else { return Err(Lost) };
-        Ok(match order {
             Order::Run(pass, running) => {
+                let state = hand.state()?;
                 state.running = running;
                 state.begin_rounds(&pass).run(state, port, None).await?;
                 // Worker 0 chooses the error to report from the errors of all workers.
@@ -376,21 +379,21 @@ impl Member {
             }
             Order::End(accepted) => {
                 inject(Fault::WorkerEnding);
-                state.end(accepted);
+                hand.state()?.end(accepted);
                 let changed = std::mem::take(&mut hand.changed);
                 // What fills the state of a new plan is known already.
                 if let Some(emit) = self.emit.as_ref().filter(|_| accepted && hand.former.is_none()) {
-                    emit(state.outputs(changed, self.attribute));
+                    emit(hand.state()?.outputs(changed, self.attribute));
                 }
                 None
             }
             Order::Merge => {
-                state.merge();
+                hand.state()?.merge();
                 None
             }
-            Order::Again(again) => Some(Answer::Again(state.derive_again(&again, port).await?)),
-            Order::Load => Some(Answer::Load(state.load())),
-            Order::Plan(_) | Order::Keep(_) | Order::Rest | Order::Mark => None,
+            Order::Again(again) => Some(Answer::Again(hand.state()?.derive_again(&again, port).await?)),
+            Order::Mark => Some(self.mark(hand, port).await?),
+            Order::Load => Some(Answer::Load(hand.state()?.load())),
         })
     }
 
