@@ -17,11 +17,15 @@ fn hostfile(folder: &Folder, processes: usize) {
     folder.write("hosts", lines.join("\n"));
 }
 
+/// The arguments of one of two processes.
+fn one_of_two<'a>(process: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
+    let ways = ["--timely", "--processes", "2", "--process", process, "--hostfile", "hosts"];
+    [&["eval"], arguments, &ways].concat()
+}
+
 /// Starts the command as one of two processes.
 fn start(folder: &Folder, process: usize, arguments: &[&str]) -> Child {
-    let process = process.to_string();
-    let ways = ["--timely", "--processes", "2", "--process", &process, "--hostfile", "hosts"];
-    let mut command = folder.command(&[&["eval"], arguments, &ways].concat());
+    let mut command = folder.command(&one_of_two(&process.to_string(), arguments));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -86,34 +90,10 @@ fn processes_that_do_not_fit_say_why() {
     let says = |stderr: &str| stderr.contains("program") && stderr.contains("start all processes alike");
     assert!(says(&first.stderr) || says(&other.stderr), "{first:?} {other:?}");
     assert!(first.status != Some(0) && other.status != Some(0), "{first:?} {other:?}");
-    let outside = folder.weft(&[
-        "eval",
-        "p.nlog",
-        "-i",
-        "-",
-        "--timely",
-        "--processes",
-        "2",
-        "--process",
-        "2",
-        "--hostfile",
-        "hosts",
-    ]);
+    let outside = folder.weft(&one_of_two("2", &["p.nlog", "-i", "-"]));
     assert!(outside.has_status(2).stderr.contains("numbered from 0 to 1"), "{}", outside.stderr);
     folder.write("hosts", "127.0.0.1:1\n");
-    let few = folder.weft(&[
-        "eval",
-        "p.nlog",
-        "-i",
-        "-",
-        "--timely",
-        "--processes",
-        "2",
-        "--process",
-        "0",
-        "--hostfile",
-        "hosts",
-    ]);
+    let few = folder.weft(&one_of_two("0", &["p.nlog", "-i", "-"]));
     assert!(
         few.status != Some(0) && few.stderr.contains("it has 1 addresses, but there are 2 processes"),
         "{}",
