@@ -150,7 +150,7 @@ impl Side {
             Side::Composed => Running::Outside(Box::new(
                 Composed::new(program, composed_engine::Options::default()).map_err(Error::msg)?,
             )),
-            Side::Inside => Running::Inside(Box::new(Inside::new(program)?)),
+            Side::Inside => Running::Inside(Inside::new(program, 1)?),
         })
     }
 }

@@ -80,6 +80,15 @@ enum Bench {
     Figure6,
     /// Figure 6, and the network's own rules on nvp-eval, with two workers against one
     Workers,
+    /// The network's own rules as an operator of a timely dataflow: beside the engine alone, and with two workers against one
+    Operator {
+        /// Routers, and how they reach hosts
+        #[arg(long)]
+        reach: Option<network::Reach>,
+        /// ACLs, and what they do with packets that they let pass
+        #[arg(long)]
+        acls: Option<network::Acls>,
+    },
     /// Figure 6 through `weft eval`, JSON to JSON; against a program written by hand
     Json,
     /// A six-atom rule added to the loaded Figure 6; against loading everything anew
@@ -182,6 +191,15 @@ enum Bench {
         invariants: bool,
     },
     #[command(hide = true)]
+    OperatorRun {
+        #[arg(long)]
+        reach: Option<network::Reach>,
+        #[arg(long)]
+        acls: Option<network::Acls>,
+        #[arg(long)]
+        inside: bool,
+    },
+    #[command(hide = true)]
     RestartRun {
         file: PathBuf,
         memories: PathBuf,
@@ -252,6 +270,10 @@ fn main() -> Result<()> {
                 (None, None) => say(&network::run(run)?),
             }
         }
+        Bench::OperatorRun { reach, acls, inside } => {
+            let run = network::Run { reach: *reach, acls: *acls, ..arguments.network() };
+            say(&network::inside::run(run, *inside)?)
+        }
         Bench::RestartRun { file, memories, reach, save } => {
             let run = network::Run { reach: *reach, ..arguments.network() };
             if *save {
@@ -314,6 +336,10 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
             lines.extend(network::lines_of_workers(runs, arguments.network())?);
             Ok(lines)
         }
+        Bench::Operator { reach, acls } => {
+            let run = network::Run { reach: *reach, acls: *acls, ..arguments.network() };
+            network::inside::lines(runs, run)
+        }
         Bench::Json => figure6::json::lines(runs, arguments.divisor),
         Bench::Live => figure6::live::lines(runs, arguments.divisor),
         Bench::State => figure6::saved::lines(runs, arguments.divisor),
@@ -337,6 +363,7 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
             let parts = [
                 Bench::Figure6,
                 Bench::Workers,
+                Bench::Operator { reach: None, acls: None },
                 Bench::Restart { reach: None },
                 Bench::Json,
                 Bench::State,

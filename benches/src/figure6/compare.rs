@@ -77,9 +77,9 @@ pub(crate) fn by_hand(runs: usize, run: Run) -> Result<Vec<Line>> {
 
 /// The engine as an operator of a timely dataflow beside the engine outside of it.
 fn inside(runs: usize, run: Run) -> Result<Vec<Line>> {
-    let pairs = in_turns(runs, (Side::WeftInside, run), (Side::WeftRowsUnordered, run))?;
+    let pairs = in_turns(runs, (Side::WeftInside, run), (Side::WeftWords, run))?;
     let line = |what: &str, of| {
-        let what = format!("Figure 6 verbatim by rows, inside timely beside outside: {what}");
+        let what = format!("Figure 6 verbatim, inside timely beside outside: {what}");
         line(&what, 3, &pairs, Aim::None, of)
     };
     Ok(vec![

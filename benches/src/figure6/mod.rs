@@ -41,8 +41,8 @@ pub(crate) enum Side {
     WeftColumns,
     /// The same by rows, with a separate value in each cell.
     WeftRows,
-    /// Weft: rows in, rows out, unordered.
-    WeftRowsUnordered,
+    /// Weft: strings and addresses by columns in; makes matches and actions; rows of the engine's words out.
+    WeftWords,
     /// The same inside timely.
     WeftInside,
     /// Handwritten: tuples of u32 in, tuples of u32 out, unordered.
@@ -131,7 +131,7 @@ pub(crate) fn run(side: Side, run: Run) -> Result<Figures> {
         Side::WeftIds => weft::ids(&network, run),
         Side::WeftColumns => weft::by_columns(&network, run),
         Side::WeftRows => weft::by_rows(&network, run),
-        Side::WeftRowsUnordered => weft::by_rows_unordered(&network, run),
+        Side::WeftWords => weft::by_words(&network, run),
         Side::WeftInside => weft::inside(&network, run),
         Side::HandIds => handwritten::ids(network, run),
         Side::HandValues => handwritten::values(network, run),

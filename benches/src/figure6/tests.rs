@@ -9,7 +9,8 @@ fn all_sides_have_the_same_output() {
     let expected = run(Side::HandIds, SMALL).expect("it runs").output;
     let network = Network::nvp_eval(SMALL.divisor);
     assert!(expected.loaded > 0 && expected.changes > expected.loaded as u64, "{expected:?}");
-    for side in [Side::HandValues, Side::WeftIds, Side::WeftColumns, Side::WeftRows] {
+    let ours = [Side::WeftIds, Side::WeftColumns, Side::WeftRows, Side::WeftWords, Side::WeftInside];
+    for side in std::iter::once(Side::HandValues).chain(ours) {
         assert_eq!(run(side, SMALL).expect("it runs").output, expected, "{side:?}");
     }
     let two = Run { workers: 2, ..SMALL };

@@ -6,15 +6,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use hashbrown::HashMap;
 use nlog_data::{ColumnTransaction, Columns, Evaluator as _, Row, Schema, TableId, Transaction, Value};
-use nlog_dataflow::fused::Engine as Fused;
-use nlog_dataflow::{Dataflow, Options};
-use nlog_plan::Settings;
 
 use super::handwritten::{address, after_letter};
 use super::workload::{Change, Network, Rows};
 use super::{Figures, Outcome, Run, drive};
 use crate::engine;
-use crate::inside::{Inside, Running};
+use crate::inside::ByWords;
 use crate::measure::Clock;
 
 /// Which form of the program.
@@ -38,22 +35,43 @@ impl Text {
 
 /// Numbers by columns in, rows of the engine's words out; a word is a number with one bit more.
 pub(super) fn ids(network: &Network, run: Run) -> Result<Figures> {
-    let program = Text::Ids.program()?;
-    let tables = Tables::new(&program.schema, Text::Ids)?;
-    let mut engine = Fused::new(program, &engine::options(run.workers, Settings::default()))?;
+    words(network, run, Text::Ids, ByWords::outside)
+}
+
+/// Columns in memory to the engine's words.
+pub(super) fn by_words(network: &Network, run: Run) -> Result<Figures> {
+    words(network, run, Text::Verbatim, ByWords::outside)
+}
+
+/// The same by an operator of a timely dataflow.
+pub(super) fn inside(network: &Network, run: Run) -> Result<Figures> {
+    words(network, run, Text::Verbatim, ByWords::inside)
+}
+
+/// Starts an engine with this many workers.
+type Start = fn(Arc<nlog::Program>, usize) -> Result<ByWords>;
+
+fn words(network: &Network, run: Run, text: Text, start: Start) -> Result<Figures> {
+    let program = text.program()?;
+    let tables = Tables::new(&program.schema, text)?;
+    let mut engine = start(program, run.workers)?;
     drive(network, run.steps, |change| {
-        let transaction = tables.columns(change)?;
+        let transaction = Arc::new(tables.columns(change)?);
         let clock = Clock::start();
-        let words = engine.commit_words(&transaction)?;
+        let changed = engine.commit(&transaction)?;
         let mut outcome = Outcome::after(&clock);
-        for table in words.tables() {
-            for (row, came) in table.rows() {
-                let row = row.iter().map(|word| number(&words.value(*word)));
-                let row = row.collect::<Result<Vec<u32>>>()?;
-                tables.report(&mut outcome, table.table, row.into_iter(), came);
+        changed.each(|words| {
+            for table in words.tables() {
+                for (row, came) in table.rows() {
+                    let row = row.iter().map(|word| number(&words.value(*word)));
+                    let row = row.collect::<Result<Vec<u32>>>()?;
+                    tables.report(&mut outcome, table.table, row.into_iter(), came);
+                }
             }
-        }
-        outcome.rest(|| Ok(engine.idle().map(drop)?))?;
+            Ok(())
+        })?;
+        drop(changed);
+        outcome.rest(|| engine.idle())?;
         Ok(outcome)
     })
 }
@@ -86,35 +104,16 @@ pub(super) fn by_columns(network: &Network, run: Run) -> Result<Figures> {
 /// Rows in memory to rows in memory.
 pub(super) fn by_rows(network: &Network, run: Run) -> Result<Figures> {
     let program = Text::Verbatim.program()?;
-    let engine = Running::Outside(Box::new(engine::start(Arc::clone(&program), run.workers)?));
-    rows(network, run, &program, engine)
-}
-
-/// The same in no order.
-pub(super) fn by_rows_unordered(network: &Network, run: Run) -> Result<Figures> {
-    let program = Text::Verbatim.program()?;
-    let options = Options { ascending: false, ..engine::options(run.workers, Settings::default()) };
-    let engine = Running::Outside(Box::new(Dataflow::new(Arc::clone(&program), options)?));
-    rows(network, run, &program, engine)
-}
-
-/// The same by an operator of a timely dataflow, in no order.
-pub(super) fn inside(network: &Network, run: Run) -> Result<Figures> {
-    let program = Text::Verbatim.program()?;
-    let engine = Running::Inside(Box::new(Inside::new(Arc::clone(&program))?));
-    rows(network, run, &program, engine)
-}
-
-fn rows(network: &Network, run: Run, program: &nlog::Program, mut engine: Running) -> Result<Figures> {
+    let mut engine = engine::start(Arc::clone(&program), run.workers)?;
     let tables = Tables::new(&program.schema, Text::Verbatim)?;
     drive(network, run.steps, |change| {
         let transaction =
             Transaction { insert: tables.rows(&change.insert), delete: tables.rows(&change.delete) };
         drop(change);
         let clock = Clock::start();
-        let delta = engine.commit(&transaction)?;
+        let committed = engine.commit(&transaction)?;
         let mut outcome = Outcome::after(&clock);
-        for (table, delta) in &delta.tables {
+        for (table, delta) in &committed.delta.tables {
             for (rows, came) in [(&delta.insert, true), (&delta.delete, false)] {
                 for row in rows {
                     let row = row.iter().map(number).collect::<Result<Vec<u32>>>()?;
@@ -122,7 +121,7 @@ fn rows(network: &Network, run: Run, program: &nlog::Program, mut engine: Runnin
                 }
             }
         }
-        outcome.rest(|| engine.idle())?;
+        outcome.rest(|| Ok(engine.idle()?))?;
         Ok(outcome)
     })
 }

@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use controller::core::{RULE_ROWS, most_of};
 use network::{Kinds, ObjectStore};
 use nlog_data::{Bound, Cancel, ColumnTransaction, Delta, Evaluator as _, Schema, TableId, Value};
-use nlog_dataflow::Options;
-use nlog_dataflow::fused::{Engine as Fused, RawDelta};
+use nlog_dataflow::fused::RawDelta;
+use nlog_dataflow::{Dataflow, Options};
 use nlog_plan::Settings;
 
 use super::world::{Step, TUNNEL, World};
@@ -83,7 +83,7 @@ fn most_flows_of_a_host(delta: &Delta, schema: &Schema) -> usize {
 
 /// The rules with a network that has been loaded.
 pub(super) struct Driver {
-    pub(super) engine: Fused,
+    pub(super) engine: Dataflow,
     pub(super) schema: Schema,
     pub(super) store: ObjectStore,
     pub(super) world: World,
@@ -197,12 +197,12 @@ pub(super) fn run(network: &Network, run: Run) -> Result<Figures> {
 }
 
 /// The engine with the network's rules and no rows.
-pub(super) fn start(run: Run) -> Result<Fused> {
+pub(super) fn start(run: Run) -> Result<Dataflow> {
     // As the controller starts its engine: rows name their rules and come in any order.
     let plain = engine::options(run.workers, Settings::default());
     let options = Options { attribute: true, ascending: false, ..plain };
     let program = if run.invariants { super::guarded_program()? } else { super::program()? };
-    Ok(Fused::new(program, &options)?)
+    Ok(Dataflow::new(program, options)?)
 }
 
 /// No objects, of the kinds that the rules declare.

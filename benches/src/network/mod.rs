@@ -3,11 +3,12 @@
 //!
 //! Each port has a MAC address and an IPv4 address, and port security. [`world`] makes the objects, [`drive`] loads them
 //! and then changes some, [`routed`] does so with routers, [`filtered`] with ACLs, [`growth`] counts flows of networks of several shapes,
-//! [`traced`] traces packets, [`restart`] starts again from saved rows.
+//! [`traced`] traces packets, [`restart`] starts again from saved rows, [`inside`] runs the rules inside timely.
 
 mod drive;
 pub(crate) mod filtered;
 pub(crate) mod growth;
+pub(crate) mod inside;
 pub(crate) mod restart;
 pub(crate) mod routed;
 pub(crate) mod traced;
@@ -53,14 +54,19 @@ impl Run {
 
     /// The figures of a run in a separate process.
     fn child<T: DeserializeOwned>(self) -> Result<T> {
+        let arguments = self.arguments("network-run");
+        measure::child(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// The arguments of a command with these settings.
+    fn arguments(self, command: &str) -> Vec<String> {
         let [divisor, steps, workers] =
             [self.divisor, self.steps, self.workers].map(|number| number.to_string());
-        let mut arguments =
-            vec!["network-run", "--divisor", &divisor, "--steps", &steps, "--workers", &workers];
+        let mut arguments = vec![command, "--divisor", &divisor, "--steps", &steps, "--workers", &workers];
         arguments.extend(self.reach.iter().flat_map(|reach| ["--reach", reach.name()]));
         arguments.extend(self.acls.iter().flat_map(|acls| ["--acls", acls.name()]));
         arguments.extend(self.invariants.then_some("--invariants"));
-        measure::child(&arguments)
+        arguments.into_iter().map(str::to_owned).collect()
     }
 
     /// The figures of several runs, each in a separate process.

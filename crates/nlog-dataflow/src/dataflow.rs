@@ -12,8 +12,13 @@ use nlog_data::{
 use nlog_plan::Settings;
 use nlog_plan::query::Plan;
 
-use crate::carrier::Processes;
-use crate::fused;
+use crate::carrier::{self, Carrier, Processes};
+use crate::fused::core::{self, Core};
+use crate::fused::workers::{Member, Message, Workers};
+use crate::fused::{self, ChangeError, Load, Profile, Proposal, RawDelta};
+use crate::panic::now;
+use crate::symbol::Symbols;
+use crate::wire::SymbolCodec;
 
 /// The options of an engine. They do not affect the contents of tables.
 #[derive(Debug, Clone)]
@@ -62,7 +67,7 @@ pub enum StartError {
     NoWorkers,
     /// Workers cannot be started, or other processes not be reached.
     #[error(transparent)]
-    Carrier(#[from] crate::carrier::StartError),
+    Carrier(#[from] carrier::StartError),
     /// Another worker or process was lost.
     #[error("{0}; restart all processes")]
     Lost(String),
@@ -71,126 +76,174 @@ pub enum StartError {
     Workers(String),
 }
 
-/// A running engine for one program. It must stay in the thread that created it.
+/// A running engine for one program. It must stay in the thread that created it. The other workers, if there are any, are
+/// timely's: threads of this process, and of others.
 pub struct Dataflow {
-    engine: Box<fused::Engine>,
+    pub(crate) core: Core,
+    /// Worker 0, which is the caller's thread.
+    carrier: Option<Carrier<Message>>,
 }
 
 impl Dataflow {
     /// Plans the program and starts its workers.
     pub fn new(program: Arc<Program>, options: Options) -> Result<Self, StartError> {
-        if options.workers == 0 {
-            return Err(StartError::NoWorkers);
+        match options.workers {
+            0 => Err(StartError::NoWorkers),
+            1 if !options.timely => {
+                let core = Core::new(program, &options, Arc::new(Symbols::new()), None);
+                Ok(Dataflow { core, carrier: None })
+            }
+            _ => Dataflow::with(program, &options, None),
         }
-        Ok(Dataflow { engine: Box::new(fused::Engine::new(program, &options)?) })
     }
 
-    /// Plans the program and shares its work with other processes, each of which runs [`serve`](crate::serve). This is process 0. Waits for
-    /// the others to connect.
+    /// Plans the program and shares its work with other processes, each of which runs [`serve`](crate::serve) with the same program and options.
+    /// This is process 0. Waits for the others to connect.
     pub fn across(program: Arc<Program>, options: Options, processes: Processes) -> Result<Self, StartError> {
-        let engine = fused::Engine::across(program, &options, processes)?;
-        Ok(Dataflow { engine: Box::new(engine) })
+        Dataflow::with(program, &options, Some(processes))
+    }
+
+    fn with(
+        program: Arc<Program>,
+        options: &Options,
+        processes: Option<Processes>,
+    ) -> Result<Self, StartError> {
+        let symbols =
+            Arc::new(if processes.is_some() { Symbols::of_several_processes() } else { Symbols::new() });
+        let carrier = start(&program, options, processes, &symbols)?;
+        let several = carrier.port().peers() > 1;
+        let workers = several.then(|| Workers::new(carrier.port().clone(), false));
+        let mut engine =
+            Dataflow { core: Core::new(program, options, symbols, workers), carrier: Some(carrier) };
+        let shared = engine.wait(async |core| core.share_work_again().await);
+        shared.map_err(|error| StartError::Workers(error.to_string()))?;
+        Ok(engine)
+    }
+
+    /// Runs work that may wait for other workers.
+    fn wait<T>(&mut self, work: impl AsyncFnOnce(&mut Core) -> T) -> T {
+        match &mut self.carrier {
+            None => now(work(&mut self.core)),
+            Some(carrier) => carrier.block_on(work(&mut self.core)),
+        }
     }
 
     /// The plan in use.
     pub fn plan(&self) -> &Plan {
-        self.engine.plan()
+        self.core.plan()
     }
 
     /// The program in use.
     pub fn program(&self) -> &Arc<Program> {
-        &self.plan().program
+        self.core.program()
     }
 
-    /// The work since the engine started, and the engine's present contents.
-    pub fn profile(&mut self) -> Result<fused::Profile, CommitError> {
-        self.engine.profile()
+    /// The work of the engine since it was started, and its present contents.
+    pub fn profile(&mut self) -> Result<Profile, CommitError> {
+        self.wait(async |core| core.profile().await)
     }
 
-    /// Derives the effect of changing to another program, without making the change permanent: see
-    /// [`fused::Engine::propose`].
-    pub fn propose(
-        &mut self,
-        program: Arc<Program>,
-        options: &Options,
-    ) -> Result<fused::Proposal<'_>, fused::ChangeError> {
-        self.engine.propose(program, options)
+    /// The work of each worker since the engine was started.
+    pub fn loads(&mut self) -> Result<Vec<Load>, CommitError> {
+        self.wait(async |core| core.loads().await)
     }
 
-    /// Plans the program with other settings and switches to the new plan, which does not affect results; see
-    /// [`fused::Engine::replan`].
+    /// Commits a transaction and returns its delta as symbols, without converting them to values. For callers that
+    /// process many rows: see [`RawDelta`].
+    pub fn commit_words(&mut self, transaction: &ColumnTransaction) -> Result<RawDelta<'_>, CommitError> {
+        match &mut self.carrier {
+            None => now(self.core.commit_words(transaction)),
+            Some(carrier) => carrier.block_on(self.core.commit_words(transaction)),
+        }
+    }
+
+    /// Merges what transactions changed; re-plans and collects unused symbols, if that is due. The caller has time to spare:
+    /// no transaction waits. Returns whether the engine switched to another plan.
+    pub fn maintain(&mut self) -> Result<bool, CommitError> {
+        self.wait(async |core| core.idle().await)
+    }
+
+    /// Plans the program with these settings and switches to the new plan. Returns whether the engine switched.
+    ///
+    /// Results do not change. The engine keeps its plan if the new one would run identically or cannot be run.
     pub fn replan(&mut self, planning: &Settings) -> Result<bool, CommitError> {
-        self.engine.replan(planning)
+        self.wait(async |core| core.replan(planning).await)
     }
+
+    /// Derives the effect of changing to another program, without making the change permanent. Rules, tables and hooks may be
+    /// added, removed or changed.
+    ///
+    /// Input tables keep their rows by name. Accepting the proposal deletes the rows of input tables that the new
+    /// program lacks. Only the effects of the edit are computed, from the existing traces. The delta covers the new
+    /// program's tables that `options` observe. It reports all rows of a new table as inserted. A hook goes on with what it
+    /// remembers if it reads and fills the same tables.
+    ///
+    /// Several workers first load all rows into one. They share the work again after idle time.
+    pub fn propose(&mut self, program: Arc<Program>, options: &Options) -> Result<Proposal<'_>, ChangeError> {
+        match &mut self.carrier {
+            None => now(self.core.propose(program, options)),
+            Some(carrier) => carrier.block_on(self.core.propose(program, options)),
+        }
+    }
+}
+
+/// Starts the workers of this process.
+pub(crate) fn start(
+    program: &Arc<Program>,
+    options: &Options,
+    processes: Option<Processes>,
+    symbols: &Arc<Symbols>,
+) -> Result<Carrier<Message>, StartError> {
+    let codec = Arc::new(SymbolCodec::new(Arc::clone(symbols)));
+    let processes = processes.map(|processes| processes.alike(identity(program, options)));
+    let (program, symbols, attribute) = (Arc::clone(program), Arc::clone(symbols), options.attribute);
+    let serve = move |port| {
+        let (program, symbols) = (Arc::clone(&program), Arc::clone(&symbols));
+        Member { program, symbols, attribute, emit: None }.serve(port)
+    };
+    Ok(carrier::start(options.workers, processes, codec, serve)?)
+}
+
+/// What all processes must have in common.
+fn identity(program: &Arc<Program>, options: &Options) -> Vec<(String, String)> {
+    let wanted = core::wanted(program, options);
+    let plan = Plan::new(Arc::clone(program), &wanted, &Settings::default());
+    let digest = format!("{:016x}", fused::digest_of(&plan));
+    vec![("release".to_owned(), env!("CARGO_PKG_VERSION").to_owned()), ("program".to_owned(), digest)]
+}
+
+/// Takes part in the work of process 0, with as many workers, until process 0 ends.
+pub fn serve(program: &Arc<Program>, options: &Options, processes: Processes) -> Result<(), StartError> {
+    let symbols = Arc::new(Symbols::of_several_processes());
+    let mut carrier = start(program, options, Some(processes), &symbols)?;
+    let port = carrier.port().clone();
+    let member = Member { program: Arc::clone(program), symbols, attribute: options.attribute, emit: None };
+    carrier.block_on(member.serve(port.clone())).map_err(|_| StartError::Lost(port.why()))
 }
 
 impl Evaluator for Dataflow {
     fn schema(&self) -> &Schema {
-        &self.plan().program.schema
+        &self.program().schema
     }
 
     fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
-        self.engine.check(transaction)
+        self.core.check(transaction)
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        self.engine.commit(transaction)
+        self.wait(async |core| core.commit(transaction).await)
     }
 
     fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
-        self.engine.contents(table)
+        self.wait(async |core| core.contents(table).await)
     }
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
-        self.engine.commit_columns(transaction)
-    }
-
-    fn bound(&mut self, bound: Bound) {
-        self.engine.bound(bound);
-    }
-
-    fn idle(&mut self) -> Result<(), CommitError> {
-        self.engine.idle()
-    }
-
-    fn scrub(&mut self) -> Result<Scrubbed, CommitError> {
-        self.engine.scrub()
-    }
-
-    fn derive_anew(&mut self) -> Result<Committed, CommitError> {
-        self.engine.derive_anew()
-    }
-
-    fn save_derived(&mut self, to: &mut dyn Write) -> Result<(), String> {
-        self.engine.save_derived(to)
-    }
-
-    fn restore_derived(&mut self, from: &mut Take<&mut dyn Read>) -> Result<(), String> {
-        self.engine.restore_derived(from)
-    }
-
-    fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
-        self.engine.tick(now_ms)
-    }
-
-    fn memories(&self) -> Memories {
-        self.engine.memories()
-    }
-
-    fn restore(&mut self, memories: &Memories) -> Result<(), TransactionError> {
-        self.engine.restore(memories)
-    }
-
-    fn checkpoint(&mut self) {
-        self.engine.checkpoint();
-    }
-
-    fn undo(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        self.engine.undo(transaction)
+        self.wait(async |core| core.commit_columns(transaction).await)
     }
 
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
-        self.engine.contents_columns(table)
+        self.wait(async |core| core.contents_columns(table).await)
     }
 
     fn rows_with(
@@ -198,6 +251,50 @@ impl Evaluator for Dataflow {
         tables: &[TableId],
         values: &HashSet<Value>,
     ) -> Result<Vec<(TableId, Row)>, CommitError> {
-        self.engine.rows_with(tables, values)
+        self.core.rows_with(tables, values)
+    }
+
+    fn bound(&mut self, bound: Bound) {
+        self.core.bound(bound);
+    }
+
+    fn idle(&mut self) -> Result<(), CommitError> {
+        self.maintain().map(drop)
+    }
+
+    fn scrub(&mut self) -> Result<Scrubbed, CommitError> {
+        self.wait(async |core| core.scrub().await)
+    }
+
+    fn derive_anew(&mut self) -> Result<Committed, CommitError> {
+        self.wait(async |core| core.derive_anew().await)
+    }
+
+    fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
+        self.wait(async |core| core.tick(now_ms).await)
+    }
+
+    fn memories(&self) -> Memories {
+        self.core.memories()
+    }
+
+    fn restore(&mut self, memories: &Memories) -> Result<(), TransactionError> {
+        self.core.restore(memories)
+    }
+
+    fn checkpoint(&mut self) {
+        self.core.checkpoint();
+    }
+
+    fn undo(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        self.wait(async |core| core.undo(transaction).await)
+    }
+
+    fn save_derived(&mut self, to: &mut dyn Write) -> Result<(), String> {
+        self.wait(async |core| core.save(to).await).map_err(|error| error.to_string())
+    }
+
+    fn restore_derived(&mut self, from: &mut Take<&mut dyn Read>) -> Result<(), String> {
+        self.core.restore_rows(from).map_err(|error| error.to_string())
     }
 }

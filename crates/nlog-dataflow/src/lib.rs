@@ -50,5 +50,4 @@ mod symbol;
 mod wire;
 
 pub use carrier::{Processes, StartError as WorkersError, hostfile};
-pub use dataflow::{Dataflow, Options, StartError};
-pub use fused::serve;
+pub use dataflow::{Dataflow, Options, StartError, serve};

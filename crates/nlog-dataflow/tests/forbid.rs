@@ -7,8 +7,8 @@ use crate::support::setup::{Kind, Setup};
 use crate::support::{Runs, compile, transaction};
 use nlog::Program;
 use nlog_data::{CommitError, ErrorCode, Evaluator, Tables};
-use nlog_dataflow::Options;
-use nlog_dataflow::fused::{ChangeError, Engine};
+use nlog_dataflow::fused::ChangeError;
+use nlog_dataflow::{Dataflow, Options};
 
 const OWNERS: &str = "input table owner(port: string, tenant: string);
      output table owners(port: string, n: int);
@@ -161,13 +161,13 @@ fn wide_rows_and_rows_without_columns_are_forbidden_too() {
     assert_eq!(message(&said[2]), "table g forbids g()");
 }
 
-fn engine(program: &Arc<Program>) -> Engine {
+fn engine(program: &Arc<Program>) -> Dataflow {
     let options = Options { observe: Tables::All, ..Options::default() };
-    Engine::new(Arc::clone(program), &options).expect("it starts")
+    Dataflow::new(Arc::clone(program), options).expect("it starts")
 }
 
 /// The message of the refusal of new rules, or the number of tables that they change.
-fn proposed(engine: &mut Engine, text: &str, accept: bool) -> Result<usize, String> {
+fn proposed(engine: &mut Dataflow, text: &str, accept: bool) -> Result<usize, String> {
     let program = compile(text);
     let options = Options { observe: Tables::All, ..Options::default() };
     match engine.propose(program, &options) {
@@ -248,7 +248,7 @@ fn the_work_does_not_grow_with_the_tables() {
         let rows: Vec<String> = (0..ports).map(|port| format!(r#"["p{port}","a"]"#)).collect();
         let load = format!(r#"{{"insert": {{"owner": [{}]}}}}"#, rows.join(","));
         engine.commit(&transaction(&program, &load)).expect("it is right");
-        let touched = |engine: &mut Engine| {
+        let touched = |engine: &mut Dataflow| {
             let rules = engine.profile().expect("it works").rules;
             let pipelines = rules.iter().flat_map(|rule| &rule.pipelines);
             pipelines.map(|pipeline| pipeline.rows + pipeline.bindings).sum::<u64>()

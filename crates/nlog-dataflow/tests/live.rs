@@ -10,8 +10,8 @@ use nlog_data::{
     CommitError, Delta, ErrorCode, Evaluator, Role, TableDelta, TableId, Tables, Transaction,
     TransactionError, json,
 };
-use nlog_dataflow::Options;
-use nlog_dataflow::fused::{ChangeError, Engine};
+use nlog_dataflow::fused::ChangeError;
+use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::Reference;
 
 fn options(attribute: bool) -> Options {
@@ -32,7 +32,7 @@ fn some_rules(program: &Arc<Program>, random: &mut Random) -> Arc<Program> {
 }
 
 /// All input rows as one transaction.
-fn inputs(engine: &mut Engine) -> Transaction {
+fn inputs(engine: &mut Dataflow) -> Transaction {
     let program = Arc::clone(engine.program());
     let mut all = Transaction::default();
     for (id, _) in program.schema.iter().filter(|(_, table)| table.role == Role::Input) {
@@ -77,7 +77,7 @@ fn line(delta: &Delta, program: &Program) -> String {
     String::from_utf8(line).expect("JSON is text").trim_end().to_owned()
 }
 
-fn contents_are_equal(engine: &mut Engine, reference: &mut Reference) -> Result<(), String> {
+fn contents_are_equal(engine: &mut Dataflow, reference: &mut Reference) -> Result<(), String> {
     let program = Arc::clone(engine.program());
     for (id, table) in program.schema.iter().filter(|(_, table)| table.role != Role::Hidden) {
         let (ours, theirs) =
@@ -106,7 +106,7 @@ fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
     let attribute = seed.is_multiple_of(2);
     // Threads go over to one worker for an edit, and back in idle time.
     let options = options_of(attribute, [1, 1, 2, 3][seed as usize / 2 % 4]);
-    let mut engine = Engine::new(some_rules(&whole, &mut random), &options).expect("it starts");
+    let mut engine = Dataflow::new(some_rules(&whole, &mut random), options.clone()).expect("it starts");
     let mut begun = false;
     for step in 0..case.steps() {
         if random.chance(50) {
@@ -202,7 +202,7 @@ const PEERS: &str = "input table on(port: string, hv: string) key(port);
 #[test]
 fn tables_come_and_go_with_their_rows() {
     let first = compile(PEERS);
-    let mut engine = Engine::new(Arc::clone(&first), &options(false)).expect("it starts");
+    let mut engine = Dataflow::new(Arc::clone(&first), options(false)).expect("it starts");
     let rows = transaction(&first, r#"{"insert":{"on":[["p","h"],["q","g"]],"at":[["h",1],["g",2]]}}"#);
     engine.commit(&rows).expect("it is right");
 
@@ -240,7 +240,7 @@ fn a_rule_whose_constant_or_function_changes_is_another_rule() {
         ))
     };
     let first = program(2, 0);
-    let mut engine = Engine::new(Arc::clone(&first), &options(false)).expect("it starts");
+    let mut engine = Dataflow::new(Arc::clone(&first), options(false)).expect("it starts");
     engine.commit(&transaction(&first, r#"{"insert":{"i":[[1],[2]]}}"#)).expect("it is right");
     let next = program(3, 10);
     let proposal = engine.propose(Arc::clone(&next), &options(false)).expect("it is right");
@@ -264,7 +264,7 @@ fn a_first_transaction_is_planned_for_after_an_edit_too() {
         plan_anew_from: 1,
         ..Options::default()
     };
-    let mut engine = Engine::new(Arc::clone(&one), &these(&one, "far")).expect("it starts");
+    let mut engine = Dataflow::new(Arc::clone(&one), these(&one, "far")).expect("it starts");
     engine.propose(Arc::clone(&next), &these(&next, "near")).expect("it is right").accept();
     let committed = engine.commit(&transaction(&next, r#"{"insert":{"i":[[1],[2]]}}"#)).expect("it is right");
     assert_eq!(line(&committed.delta, &next), r#"{"txn":1,"insert":{"near":[[1],[2]]},"delete":{}}"#);
@@ -273,7 +273,7 @@ fn a_first_transaction_is_planned_for_after_an_edit_too() {
 #[test]
 fn an_input_table_with_rows_keeps_its_form() {
     let first = compile(PEERS);
-    let mut engine = Engine::new(Arc::clone(&first), &options(false)).expect("it starts");
+    let mut engine = Dataflow::new(Arc::clone(&first), options(false)).expect("it starts");
     let rows = transaction(&first, r#"{"insert":{"on":[["p","h"]]}}"#);
     engine.commit(&rows).expect("it is right");
     let other = compile(&PEERS.replace("key(port)", "key(port, hv)"));

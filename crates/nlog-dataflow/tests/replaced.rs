@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::support::{Random, Runs, compile};
 use nlog_data::{Evaluator as _, TableId, Tables, Transaction, Value};
-use nlog_dataflow::Options;
-use nlog_dataflow::fused::Engine;
+use nlog_dataflow::{Dataflow, Options};
 
 const PROGRAM: &str = "
     input table group(id: int, items: list<int>, to: int) key(id);
@@ -94,7 +93,7 @@ fn engines_agree_on_rows_that_are_replaced() {
 }
 
 /// The rows of heads that pipelines have derived so far.
-fn derived(engine: &mut Engine) -> u64 {
+fn derived(engine: &mut Dataflow) -> u64 {
     let profile = engine.profile().expect("it works");
     profile.rules.iter().flat_map(|rule| &rule.pipelines).map(|pipeline| pipeline.derived).sum()
 }
@@ -112,7 +111,7 @@ fn an_element_more_in_a_long_list_derives_one_row() {
     let program = compile(text);
     let table = |name: &str| program.schema.find(name).expect("it is declared");
     let (group, uses) = (table("group"), table("use"));
-    let mut engine = Engine::new(program.clone(), &Options::default()).expect("it starts");
+    let mut engine = Dataflow::new(program.clone(), Options::default()).expect("it starts");
     let row = |items: &[i64]| vec![vec![1.into(), list(items)]];
     let replace = |before: &[i64], after: &[i64]| Transaction {
         delete: [(group, row(before))].into(),

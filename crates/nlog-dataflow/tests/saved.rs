@@ -6,8 +6,7 @@ use std::sync::Arc;
 use crate::support::{compile, transaction};
 use nlog::Program;
 use nlog_data::{Evaluator as _, Tables};
-use nlog_dataflow::Options;
-use nlog_dataflow::fused::Engine;
+use nlog_dataflow::{Dataflow, Options};
 use nlog_plan::Settings;
 
 const TEXT: &str = "
@@ -20,12 +19,12 @@ const TEXT: &str = "
 const LOAD: &str = r#"{"insert": {"a": [[1,"one"],[2,"two"],[3,"two"]], "b": [[1,10],[2,20],[2,30]]}}"#;
 const NEXT: &str = r#"{"insert": {"a": [[4,"two"]], "b": [[3,40]]}, "delete": {"a": [[2,"two"]]}}"#;
 
-fn engine(program: &Arc<Program>, options: Options) -> Engine {
-    Engine::new(Arc::clone(program), &options).expect("it starts")
+fn engine(program: &Arc<Program>, options: Options) -> Dataflow {
+    Dataflow::new(Arc::clone(program), options).expect("it starts")
 }
 
 /// An engine with rows, and what it has saved.
-fn saved(program: &Arc<Program>) -> (Engine, Vec<u8>) {
+fn saved(program: &Arc<Program>) -> (Dataflow, Vec<u8>) {
     let mut engine = engine(program, Options::default());
     engine.commit(&transaction(program, LOAD)).expect("it is right");
     let mut bytes = Vec::new();
@@ -33,7 +32,7 @@ fn saved(program: &Arc<Program>) -> (Engine, Vec<u8>) {
     (engine, bytes)
 }
 
-fn restore(engine: &mut Engine, mut bytes: &[u8]) -> Result<(), String> {
+fn restore(engine: &mut Dataflow, mut bytes: &[u8]) -> Result<(), String> {
     let length = bytes.len() as u64;
     engine.restore_derived(&mut (&mut bytes as &mut dyn Read).take(length))
 }

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use crate::support::{Runs, compile, transaction};
 use nlog::Program;
 use nlog_data::{Evaluator as _, Tables, TransactionError};
-use nlog_dataflow::Options;
-use nlog_dataflow::fused::Engine;
+use nlog_dataflow::{Dataflow, Options};
 
 /// `of` can have two rules for a row and two rows for a key. `refuse` refuses a transaction whose rows it has derived.
 const TEXT: &str = "
@@ -32,24 +31,24 @@ fn rows(range: impl Iterator<Item = i64>, y: i64) -> String {
     })
 }
 
-fn engine(program: &Arc<Program>, attribute: bool) -> Engine {
+fn engine(program: &Arc<Program>, attribute: bool) -> Dataflow {
     engine_with(program, attribute, 1)
 }
 
-fn engine_with(program: &Arc<Program>, attribute: bool, workers: usize) -> Engine {
+fn engine_with(program: &Arc<Program>, attribute: bool, workers: usize) -> Dataflow {
     let options = Options { observe: Tables::All, attribute, workers, ..Options::default() };
-    Engine::new(Arc::clone(program), &options).expect("it starts")
+    Dataflow::new(Arc::clone(program), options).expect("it starts")
 }
 
 /// The numbers of counted and of watched rows of a table.
-fn kept(engine: &mut Engine, table: &str) -> (usize, usize) {
+fn kept(engine: &mut Dataflow, table: &str) -> (usize, usize) {
     let relations = engine.profile().expect("it works").relations;
     let found = relations.iter().find(|relation| relation.name == table);
     found.map_or((0, 0), |relation| (relation.counted, relation.watched))
 }
 
 /// Commits lines, and returns what is kept of table `of` after each, or the error.
-fn keeps(engine: &mut Engine, lines: &[&str]) -> Vec<Result<(usize, usize), TransactionError>> {
+fn keeps(engine: &mut Dataflow, lines: &[&str]) -> Vec<Result<(usize, usize), TransactionError>> {
     let program = Arc::clone(engine.program());
     let line = |line: &&str| match engine.commit(&transaction(&program, line)) {
         Ok(_) => Ok(kept(engine, "of")),

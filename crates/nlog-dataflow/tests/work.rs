@@ -365,6 +365,40 @@ fn plans_follow_the_rows_that_arrive() {
     }
 }
 
+/// The plan of a load estimates tables that hooks fill. That one of them stays empty, or has few rows, is no reason to plan again.
+#[test]
+fn the_plan_of_a_load_stays_if_hooks_fill_fewer_rows_than_it_estimates() {
+    let program = compile(
+        "input table port(lport: int, switch: int) key(lport);
+         input table limit(lport: int, rate: int) key(lport);
+         input table link(from: int, to: int) key(from, to);
+         table limited(lport: int, rate: int) key(lport);
+         limited(p, r) :- limit(p, r), port(p, _);
+         input table meter(lport: int, rate: int, number: int) key(lport, rate)
+             from allocate(limited, first: 1, last: 65535);
+         table near(switch: int, other: int);
+         near(s, t) :- link(p, q), port(p, s), port(q, t);
+         input table part(switch: int, root: int) key(switch) from connected_components(near);
+         output table metered(lport: int, number: int, switch: int);
+         metered(p, n, s) :- meter(p, _, n), port(p, s);
+         output table together(lport: int, root: int);
+         together(p, root) :- port(p, s), part(s, root);",
+    );
+    let mut load = Transaction::default();
+    load.insert.insert(id(&program, "port"), (0..30_000).map(|p| row([p, p / 3_000])).collect());
+    load.insert.insert(id(&program, "link"), (0..30_000).map(|p| row([p, (p + 3_000) % 30_000])).collect());
+    for workers in WORKERS {
+        let mut engine = start(Arc::clone(&program), Options { workers, ..Options::default() });
+        engine.commit(&load).expect("nothing is wrong with it");
+        let of_load: *const _ = engine.plan();
+        let [meters, parts] =
+            ["meter", "part"].map(|name| engine.contents(id(&program, name)).expect("it is there").len());
+        assert_eq!((meters, parts), (0, 10));
+        engine.idle().expect("it works");
+        assert!(std::ptr::eq(of_load, engine.plan()), "{workers} workers: it was planned again");
+    }
+}
+
 /// An engine whose caller lets it work in idle time collects unused symbols then, so no transaction goes over all rows.
 #[test]
 fn symbols_are_collected_in_idle_time() {

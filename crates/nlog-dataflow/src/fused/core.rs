@@ -627,7 +627,7 @@ impl Core {
 }
 
 /// The tables whose changes the options ask for.
-pub(super) fn wanted(program: &Program, options: &Options) -> BTreeSet<TableId> {
+pub(crate) fn wanted(program: &Program, options: &Options) -> BTreeSet<TableId> {
     let ids = program.schema.iter().map(|(id, _)| id);
     ids.filter(|id| options.observe.include(&program.schema, *id)).collect()
 }

@@ -423,19 +423,19 @@ impl Core {
         awoken
     }
 
-    /// Whether an input table has far more or far fewer rows than its statistics say, or than the plan expects of a table that
-    /// a hook fills.
+    /// Whether an input table has far more or far fewer rows than its statistics say.
+    ///
+    /// A table that a hook fills counts only if it was counted itself. The plan before estimated it from the hook's source, often from
+    /// assumptions about tables that are still empty, and the rows behind it are those of other inputs.
     fn is_outgrown(&self) -> bool {
         let schema = &self.state.plan.program.schema;
-        self.schema_inputs().into_iter().any(|table| {
-            let learned = self.planning.learned.as_ref();
-            let counted = learned.and_then(|learned| learned.tables.get(&schema.table(table).name));
-            let expected = || match self.state.filled_by[table.0 as usize] {
-                Some(_) => self.state.plan.relations[table.0 as usize].rows as u64,
-                None => 0,
-            };
-            let (now, then) =
-                (self.inputs.len(table) as u64, counted.map_or_else(expected, |counted| counted.rows));
+        let tables = self.schema_inputs().into_iter();
+        tables.map(|table| (table, &schema.table(table).name)).any(|(table, name)| {
+            let counted = self.planning.learned.as_ref().and_then(|learned| learned.tables.get(name));
+            if counted.is_none() && self.state.filled_by[table.0 as usize].is_some() {
+                return false;
+            }
+            let (now, then) = (self.inputs.len(table) as u64, counted.map_or(0, |counted| counted.rows));
             now.max(then) > FEW && now.max(then) >= OUTGROWN * now.min(then)
         })
     }

@@ -204,7 +204,7 @@ impl Core {
 }
 
 /// A digest of all that decides which rows are derived. A plan names functions; what they compute is in the program.
-pub(super) fn digest_of(plan: &Plan) -> u64 {
+pub(crate) fn digest_of(plan: &Plan) -> u64 {
     let program = &plan.program;
     let steps = digest(format!("{:?}\n{:?}\n{:?}", plan.relations, plan.indexes, plan.rules).as_bytes());
     let rules: Vec<u64> = program.rules.iter().map(|rule| rule.fingerprint).collect();

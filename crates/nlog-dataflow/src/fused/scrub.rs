@@ -378,8 +378,8 @@ mod tests {
     use nlog_data::{Evaluator as _, Row, Tables, Transaction, Value};
 
     use super::*;
+    use crate::Dataflow;
     use crate::dataflow::Options;
-    use crate::fused::Engine;
 
     /// Relations of every kind: counted, watched, kept in indexes alone, with groups, and with the rule of each row.
     const TEXT: &str = "
@@ -397,13 +397,13 @@ mod tests {
         vec![Value::Int(x), Value::Int(y)]
     }
 
-    fn engine() -> Engine {
+    fn engine() -> Dataflow {
         let sources = nlog::Sources::from_texts([("test.nlog", TEXT)]);
         let program = nlog::compile(&sources).program.expect("it compiles");
         let find = |name| program.schema.find(name).expect("the test declares it");
         let (a, b) = (find("a"), find("b"));
         let options = Options { observe: Tables::All, attribute: true, ..Options::default() };
-        let mut engine = Engine::new(program, &options).expect("it starts");
+        let mut engine = Dataflow::new(program, options).expect("it starts");
         let mut transaction = Transaction::default();
         transaction.insert.insert(a, (0..20).map(|x| row(x, x / 2)).collect());
         transaction.insert.insert(b, (0..20).flat_map(|x| [row(x, x), row(x, x + 1)]).collect());
@@ -416,7 +416,7 @@ mod tests {
     }
 
     /// Scrubs to the end, and returns what is found first.
-    fn scrub(engine: &mut Engine) -> Option<String> {
+    fn scrub(engine: &mut Dataflow) -> Option<String> {
         loop {
             match engine.scrub().expect("it compares") {
                 Scrubbed::More => {}
@@ -426,13 +426,13 @@ mod tests {
         }
     }
 
-    fn contents(engine: &mut Engine) -> BTreeMap<TableId, Vec<Row>> {
+    fn contents(engine: &mut Dataflow) -> BTreeMap<TableId, Vec<Row>> {
         let tables: Vec<TableId> = engine.program().schema.iter().map(|(id, _)| id).collect();
         tables.into_iter().map(|id| (id, engine.contents(id).expect("all are observed"))).collect()
     }
 
     /// Damages an engine, and returns the kind of store that it damaged; 9 if there is none of the kind.
-    type Damage<'a> = Box<dyn Fn(&mut Engine) -> usize + 'a>;
+    type Damage<'a> = Box<dyn Fn(&mut Dataflow) -> usize + 'a>;
 
     /// A row of zeros more, or one less, in a trace.
     fn damage(trace: &mut Trace, width: usize, count: Diff) {

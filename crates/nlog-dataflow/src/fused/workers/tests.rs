@@ -5,10 +5,9 @@ use std::thread;
 
 use nlog_data::{Evaluator as _, Transaction, Value};
 
-use super::super::{Engine, start};
 use super::*;
 use crate::carrier::Processes;
-use crate::dataflow::Options;
+use crate::dataflow::{Dataflow, Options, start};
 
 /// A value of `on` makes many others, which are in use only at the worker that has its port.
 const TEXT: &str = "
@@ -43,7 +42,7 @@ fn each_process_forgets_the_values_that_are_no_longer_in_use() {
     };
     let processes = Processes::new(0, addresses).listening(listener);
     let mut engine =
-        Engine::across(Arc::clone(&program), &Options::default(), processes).expect("they connect");
+        Dataflow::across(Arc::clone(&program), Options::default(), processes).expect("they connect");
     let text = |text: String| Value::from(text.as_str());
     let mut transaction = Transaction::default();
     transaction.insert.insert(part, (0..PARTS).map(|at| vec![text(format!("-{at}"))]).collect());
