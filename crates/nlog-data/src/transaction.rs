@@ -385,8 +385,8 @@ pub trait Evaluator {
         Ok(found)
     }
 
-    /// Bounds the next transaction that is committed, and no other; a transaction that is undone has no bound. An evaluator that
-    /// is asked for small transactions alone may ignore it, as the default does.
+    /// Bounds the next commit, and only that one. An undo has no bound. The default ignores the bound, which suits an evaluator that only
+    /// gets small transactions.
     fn bound(&mut self, _bound: Bound) {}
 
     /// Does maintenance that makes later transactions cheaper, to be called while no transaction waits. Does not

@@ -29,7 +29,7 @@
 //! ```
 //!
 //! In reading order: [`Hook`] (the interface), [`ConnectedComponents`], [`Hysteresis`], [`Allocate`], [`Hold`], [`registry`]
-//! (the implementation of each hook), [`memory`] with [`Recorded`] (memories of recorded histories). `nlog_dataflow` runs hooks in the
+//! (the implementation of each hook), [`memory`] with [`Recorded`] (memories of recorded histories), [`refusal`] (what every evaluator refuses). `nlog_dataflow` runs hooks in the
 //! middle of transactions.
 //!
 //! Left out on purpose: clocks. The caller of a program with timed hooks sends ticks and records them.
@@ -41,6 +41,7 @@ pub mod hold;
 pub mod hook;
 pub mod hysteresis;
 pub mod memory;
+pub mod refusal;
 pub mod registry;
 
 pub use allocate::Allocate;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nlog::Program;
+use nlog::hook::Wiring;
 use nlog_data::json::{from_json, to_json};
 use nlog_data::quotation::quote_text;
 use nlog_data::{Column, Memories, Row, TableDelta, TableId, Value, no_memory};
@@ -90,11 +91,25 @@ pub fn take_now(memories: &mut Memories) -> Option<u64> {
 }
 
 /// The memory of a timed hook together with the last tick.
-pub fn with_now(mut memory: Json, now: Option<u64>) -> Json {
+fn with_now(mut memory: Json, now: Option<u64>) -> Json {
     if let (Some(now), Some(memory)) = (now, memory.as_object_mut()) {
         memory.insert(NOW.to_owned(), now.into());
     }
     memory
+}
+
+/// What the hooks of a program remember, by the names of their tables, with the last tick.
+pub fn of_hooks<'a>(
+    program: &Program,
+    hooks: impl Iterator<Item = (&'a Wiring, &'a dyn Hook)>,
+    now: Option<u64>,
+) -> Memories {
+    let remembered = hooks.filter_map(|(wiring, hook)| {
+        let memory = hook.memory()?;
+        let memory = if wiring.hook.is_timed() { with_now(memory, now) } else { memory };
+        Some((program.schema.table(wiring.to).name.clone(), memory))
+    });
+    remembered.collect()
 }
 
 /// Why a memory is refused.

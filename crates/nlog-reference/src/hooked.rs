@@ -7,9 +7,9 @@ use nlog::Program;
 use nlog::program::HookStage;
 use nlog_data::{
     CommitError, Committed, Delta, ErrorCode, Evaluator, Memories, Role, Row, Schema, TableDelta, TableId,
-    Tables, Transaction, TransactionError, no_memory,
+    Tables, Transaction, TransactionError,
 };
-use nlog_hooks::{Hook, memory, registry};
+use nlog_hooks::{Hook, memory, refusal, registry};
 
 use crate::Reference;
 
@@ -96,10 +96,6 @@ impl<E: Evaluator> Hooked<E> {
         &self.evaluator
     }
 
-    fn name(&self, table: TableId) -> &str {
-        &self.program.schema.table(table).name
-    }
-
     fn run(&mut self, transaction: &Transaction, tick: Option<u64>) -> Result<Committed, CommitError> {
         if let Some(why) = &self.broken {
             return Err(CommitError::Engine(why.clone()));
@@ -171,13 +167,7 @@ impl<E: Evaluator> Hooked<E> {
         before.insert.retain(|table, _| *table < wiring.to);
         before.delete.retain(|table, _| *table < wiring.to);
         self.evaluator.check(&before)?;
-        let message = format!(
-            "table {} is filled by hook {}; change the tables that {} is derived from instead",
-            self.name(wiring.to),
-            wiring.hook.name(),
-            self.name(wiring.from)
-        );
-        Err(TransactionError::new(ErrorCode::NotAnInput, message))
+        Err(refusal::changes_filled_table(&self.program, wiring))
     }
 }
 
@@ -367,33 +357,17 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
         if !self.program.hooks.iter().any(|wiring| wiring.hook.is_timed()) {
             return self.evaluator.tick(now_ms);
         }
-        if let Some(now) = self.now.filter(|now| *now > now_ms) {
-            self.restoring.clear();
-            let message =
-                format!("tick {now_ms} is earlier than the previous tick {now}; ticks must not decrease");
-            return Err(TransactionError::new(ErrorCode::Range, message).into());
-        }
+        refusal::check_tick(now_ms, self.now).inspect_err(|_| self.restoring.clear())?;
         self.run(&Transaction::default(), Some(now_ms))
     }
 
     fn memories(&self) -> Memories {
         let hooks = self.stages.iter().flat_map(|stage| &stage.hooks);
-        let remembered = hooks.filter_map(|(wiring, hook)| {
-            let memory = hook.memory()?;
-            let memory = if wiring.hook.is_timed() { memory::with_now(memory, self.now) } else { memory };
-            Some((self.name(wiring.to).to_owned(), memory))
-        });
-        remembered.collect()
+        memory::of_hooks(&self.program, hooks.map(|(wiring, hook)| (wiring, &**hook)), self.now)
     }
 
     fn restore(&mut self, memories: &Memories) -> Result<(), TransactionError> {
-        let remembers = |table: &str| {
-            let mut wirings = self.program.hooks.iter();
-            wirings.any(|wiring| wiring.hook.has_memory() && self.name(wiring.to) == table)
-        };
-        if let Some(table) = memories.keys().find(|table| !remembers(table)) {
-            return Err(no_memory(table));
-        }
+        refusal::check_memories(&self.program, memories)?;
         self.restoring.extend(memories.clone());
         Ok(())
     }

@@ -546,8 +546,8 @@ pub struct TraceRequest {
     pub from: ::prost::alloc::string::String,
     #[prost(enumeration = "TraceForm", tag = "5")]
     pub form: i32,
-    /// Whether the switches on the way are asked for the flows that the packet meets, and these compared. One that does not answer
-    /// soon is told with the reason.
+    /// Whether to ask the switches on the path for the flows that the packet meets, and to compare these. For a switch that does not answer
+    /// in time, the answer states the cause.
     #[prost(bool, tag = "6")]
     pub live: bool,
     #[prost(enumeration = "ConnectionState", tag = "7")]
@@ -1224,7 +1224,7 @@ pub mod controller_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Asks the hosts of a datapath how many addresses they have learned on each of its ports. Each host answers in a message of
-        /// its own, in no particular order; one that does not answer soon is told with the reason.
+        /// its own, in no particular order. For a host that does not answer in time, the message states the cause.
         /// NOT_FOUND if no object that owns flows has the id.
         pub async fn list_learned_addresses(
             &mut self,
@@ -1253,7 +1253,7 @@ pub mod controller_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Asks the hosts how many frames of ports with a `flood_limit` they have dropped. Each host answers in a message of its own,
-        /// in no particular order; one that does not answer soon is told with the reason.
+        /// in no particular order. For a host that does not answer in time, the message states the cause.
         pub async fn list_flood_drops(
             &mut self,
             request: impl tonic::IntoRequest<super::ListFloodDropsRequest>,
@@ -1279,8 +1279,8 @@ pub mod controller_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Asks the hosts what the flows that the rules name for an object have counted, and how many packets of the object were dropped, by
-        /// cause. Each host that has some of these flows answers in a message of its own, in no particular order; one that does not answer
-        /// soon is told with the reason. No host is asked if there are none, or if there is no such object.
+        /// cause. Each host that has some of these flows answers in a message of its own, in no particular order. For a host that does
+        /// not answer in time, the message states the cause. No host is asked if there are none, or if there is no such object.
         pub async fn count_flows(
             &mut self,
             request: impl tonic::IntoRequest<super::CountFlowsRequest>,
@@ -1525,7 +1525,7 @@ pub mod controller_server {
             + std::marker::Send
             + 'static;
         /// Asks the hosts of a datapath how many addresses they have learned on each of its ports. Each host answers in a message of
-        /// its own, in no particular order; one that does not answer soon is told with the reason.
+        /// its own, in no particular order. For a host that does not answer in time, the message states the cause.
         /// NOT_FOUND if no object that owns flows has the id.
         async fn list_learned_addresses(
             &self,
@@ -1541,7 +1541,7 @@ pub mod controller_server {
             + std::marker::Send
             + 'static;
         /// Asks the hosts how many frames of ports with a `flood_limit` they have dropped. Each host answers in a message of its own,
-        /// in no particular order; one that does not answer soon is told with the reason.
+        /// in no particular order. For a host that does not answer in time, the message states the cause.
         async fn list_flood_drops(
             &self,
             request: tonic::Request<super::ListFloodDropsRequest>,
@@ -1556,8 +1556,8 @@ pub mod controller_server {
             + std::marker::Send
             + 'static;
         /// Asks the hosts what the flows that the rules name for an object have counted, and how many packets of the object were dropped, by
-        /// cause. Each host that has some of these flows answers in a message of its own, in no particular order; one that does not answer
-        /// soon is told with the reason. No host is asked if there are none, or if there is no such object.
+        /// cause. Each host that has some of these flows answers in a message of its own, in no particular order. For a host that does
+        /// not answer in time, the message states the cause. No host is asked if there are none, or if there is no such object.
         async fn count_flows(
             &self,
             request: tonic::Request<super::CountFlowsRequest>,

@@ -12,9 +12,8 @@ use nlog::Program;
 use nlog::hook::Wiring;
 use nlog_data::{
     ErrorCode, Memories, Row as ValueRow, Schema, TableDelta, TableId, Transaction, TransactionError, inputs,
-    no_memory,
 };
-use nlog_hooks::{Hook, memory, registry};
+use nlog_hooks::{Hook, memory, refusal, registry};
 
 use super::delta::Delta;
 use super::inputs::{Changes, Inputs};
@@ -111,12 +110,7 @@ impl Hooks {
         mut tables: impl Iterator<Item = TableId>,
     ) -> Option<(TableId, TransactionError)> {
         let wiring = tables.find_map(|table| self.program.hook_of(table))?;
-        let (to, from) = (self.name(wiring.to), self.name(wiring.from));
-        let message = format!(
-            "table {to} is filled by hook {}; change the tables that {from} is derived from instead",
-            wiring.hook.name()
-        );
-        Some((wiring.to, TransactionError::new(ErrorCode::NotAnInput, message)))
+        Some((wiring.to, refusal::changes_filled_table(&self.program, wiring)))
     }
 
     /// The hooks of another program, which has the tables `continued` of this one by name. A hook that reads and fills the same tables
@@ -170,12 +164,7 @@ impl Hooks {
 
     /// Begins an advance of time. A tick earlier than the last accepted one is refused.
     pub(crate) fn tick(&mut self, now_ms: u64) -> Result<(), TransactionError> {
-        if let Some(now) = self.now.filter(|now| *now > now_ms) {
-            self.restoring.clear();
-            let message =
-                format!("tick {now_ms} is earlier than the previous tick {now}; ticks must not decrease");
-            return Err(TransactionError::new(ErrorCode::Range, message));
-        }
+        refusal::check_tick(now_ms, self.now).inspect_err(|_| self.restoring.clear())?;
         self.running.tick = Some(now_ms);
         Ok(())
     }
@@ -248,23 +237,12 @@ impl Hooks {
 
     /// What the hooks remember, by the names of their tables.
     pub(crate) fn memories(&self) -> Memories {
-        let remembered = self.wirings().filter_map(|(wiring, hook)| {
-            let memory = hook.memory()?;
-            let memory = if wiring.hook.is_timed() { memory::with_now(memory, self.now) } else { memory };
-            Some((self.name(wiring.to).to_owned(), memory))
-        });
-        remembered.collect()
+        memory::of_hooks(&self.program, self.wirings(), self.now)
     }
 
     /// Lets the next transaction restore memories.
     pub(crate) fn restore(&mut self, memories: &Memories) -> Result<(), TransactionError> {
-        let remembers = |table: &str| {
-            let mut wirings = self.program.hooks.iter();
-            wirings.any(|wiring| wiring.hook.has_memory() && self.name(wiring.to) == table)
-        };
-        if let Some(table) = memories.keys().find(|table| !remembers(table)) {
-            return Err(no_memory(table));
-        }
+        refusal::check_memories(&self.program, memories)?;
         self.restoring.extend(memories.clone());
         Ok(())
     }
