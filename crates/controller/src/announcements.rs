@@ -26,7 +26,7 @@ impl Announcements {
     pub(crate) fn resumed(names: BTreeSet<String>, changes: &BTreeMap<String, Changes>) -> Announcements {
         let mut announcements = Announcements { ended: names, ..Announcements::default() };
         for (node, changes) in changes {
-            for (name, frame) in &changes.frames_add {
+            for (name, frame) in &changes.frames.add {
                 if announcements.ended.remove(name) {
                     announcements.insert(node, name, frame);
                 }
@@ -41,10 +41,10 @@ impl Announcements {
         self.places.follow(changes);
         let mut begun = BTreeSet::new();
         for (node, changes) in &*changes {
-            self.end(node, &changes.frames_delete);
+            self.end(node, &changes.frames.delete);
         }
         for (node, changes) in &*changes {
-            for (name, frame) in &changes.frames_add {
+            for (name, frame) in &changes.frames.add {
                 begun.insert(name.clone());
                 self.insert(node, name, frame);
             }
@@ -57,12 +57,12 @@ impl Announcements {
         let AnnouncementChanges { ended, begun } = record;
         self.ended.extend(ended);
         for (node, changes) in changes {
-            for name in changes.frames_delete.iter().filter(|name| begun.contains(*name)) {
+            for name in changes.frames.delete.iter().filter(|name| begun.contains(*name)) {
                 self.remove(node, name);
             }
         }
         for (node, changes) in changes {
-            for (name, frame) in &changes.frames_add {
+            for (name, frame) in &changes.frames.add {
                 // It may have ended before, and then it ends once more.
                 if self.ended.remove(name) || begun.contains(name) {
                     self.insert(node, name, frame);

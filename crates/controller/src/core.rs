@@ -18,8 +18,8 @@ use network::{Batch, ChangeSet, ObjectError, ObjectKey, ObjectStore, Outcome, Ro
 use nlog_data::{
     Bound, Cancel, CommitError, Evaluator, Memories, Most, Progress, Stopped, Transaction, TransactionError,
 };
-use ovs_driver::{Changes, Desired, Frame};
 use serde_json::{Map, Value as Json};
+use switch_model::{Changes, Desired, Frame};
 
 use crate::announcements::Announcements;
 use crate::beside::{Beside, Kept};
@@ -685,7 +685,7 @@ impl Core {
 
 fn has_group(state: &Desired, group: u32) -> bool {
     let buckets = (group, 0)..=(group, u32::MAX);
-    state.groups.range(buckets.clone()).chain(state.candidates.range(buckets)).next().is_some()
+    state.buckets.range(buckets.clone()).chain(state.candidates.range(buckets)).next().is_some()
 }
 
 /// The message for the client of a request that was stopped.

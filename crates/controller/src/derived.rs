@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nlog_data::{CommitError, Committed, Evaluator, Row, Transaction, TransactionError};
-use ovs_driver::{Changes, Desired, Pool};
+use nlog_data::{CommitError, Committed, ErrorCode, Evaluator, Row, Transaction, TransactionError};
+use switch_model::{ByHost, Changes, Desired, Pool, RowError, Source, check_groups, split_by_host};
 
-use crate::choices;
 use crate::core::{CoreError, Refusal};
-use crate::delta_split::split_by_node;
 use crate::drops::DropCauses;
 use crate::flood_drops::FloodMeters;
 use crate::flow_counts::CountedFlows;
-use crate::homes::{AwaitedFlows, Moves};
+use crate::homes::Moves;
 use crate::learned::LearnedPlaces;
 use crate::object_status::{ChangedStates, ObjectStatus, ProblemChanges};
 use crate::provenance::Provenance;
@@ -33,7 +31,6 @@ pub(crate) struct Derived {
     pub(crate) counted_flows: CountedFlows,
     pub(crate) drop_causes: Arc<DropCauses>,
     pub(crate) routes: EffectiveRoutes,
-    pub(crate) awaited: AwaitedFlows,
     /// The encoded values of all switches.
     pool: Pool,
 }
@@ -83,13 +80,19 @@ pub(crate) fn take_in(
     derived: &mut Derived,
     desired: &dyn DesiredStates,
 ) -> Result<Ran, TransactionError> {
-    let changes = split_by_node(committed, rules, &mut derived.pool).or_else(|_| {
+    let mut split = |committed: &Committed| -> Result<ByHost, RowError> {
+        let fingerprint = |rule| rules.fingerprint(rule);
+        let source = Source { delta: &committed.delta, fingerprint: &fingerprint };
+        split_by_host(&source, &rules.switch, &mut derived.pool)
+    };
+    let changes = split(committed).or_else(|_| {
         // The evaluator reports rows in no particular order, but the first error by table and row counts.
         let mut ascending = committed.clone();
         ascending.delta.sort();
-        split_by_node(&ascending, rules, &mut derived.pool)
-    })?;
-    choices::check(&changes, |node| desired.of(node))?;
+        split(&ascending)
+    });
+    let changes = changes.map_err(refusal)?;
+    check_groups(&changes, |node| desired.of(node)).map_err(refusal)?;
     derived.provenance.apply(committed, rules);
     let (problems, states) = derived.status.apply(committed, rules);
     let addresses = derived.addresses.apply(committed, rules);
@@ -99,8 +102,15 @@ pub(crate) fn take_in(
     derived.counted_flows.apply(committed, rules);
     DropCauses::apply(&mut derived.drop_causes, committed, rules);
     derived.routes.apply(committed, rules);
-    derived.awaited.apply(committed, rules);
     let moves = Moves::of(committed, rules);
     let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);
     Ok(Ran { changes, problems, states, addresses, moves, filled })
+}
+
+/// A value that no switch supports is a `range` error of the transaction, since rules cannot check it.
+fn refusal(error: RowError) -> TransactionError {
+    match error {
+        RowError::Range(why) => TransactionError::new(ErrorCode::Range, why),
+        RowError::Misfit(why) => TransactionError::new(ErrorCode::TypeMismatch, why),
+    }
 }

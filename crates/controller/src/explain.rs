@@ -13,16 +13,15 @@ use nlog::{ATOM, Severity};
 use nlog_data::{Cancel, Row, Value};
 use nlog_reference::tree::Explainer;
 use nlog_reference::{OnDemand, explanation};
-use ovs_driver::{Desired, FlowKey};
 use packet_trace::{AskedFlow, FlowName, Question};
 use serde_json::{Value as Json, json};
+use switch_model::{Desired, FlowKey, Flows, Lasting as _};
 use tonic::Status;
 use tracing::debug;
 
 use crate::aside::Place;
 use crate::builtin;
 use crate::concerned::WHOLE_MAX;
-use crate::desired_rows;
 use crate::engine::Engine;
 use crate::pb;
 use crate::pb::row_question::About;
@@ -224,7 +223,7 @@ impl Case<'_> {
     fn rows(&self, state: &OnDemand) -> Result<Vec<Row>, String> {
         let Question::Flow(flow) = self.question else { return Ok(self.question.rows(state)) };
         let Some(desired) = self.snapshot.desired.get(&flow.host) else { return Ok(Vec::new()) };
-        let row = |key: &FlowKey| desired_rows::flow(&flow.host, key, &desired.flows[key]);
+        let row = |key: &FlowKey| Flows::row(&flow.host, key, &desired.flows[key]);
         let mut rows: Vec<Row> = present(desired, flow)
             .map(row)
             .collect::<Result<_, _>>()

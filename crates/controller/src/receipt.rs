@@ -65,14 +65,14 @@ impl SwitchReceipt {
     pub(crate) fn new(progress: Progress, changes: &Changes) -> Self {
         SwitchReceipt {
             progress,
-            flows_added: changes.flows_add.len(),
-            flows_deleted: changes.flows_delete.len(),
-            tunnels_added: changes.tunnels_add.len(),
-            tunnels_deleted: changes.tunnels_delete.len(),
-            buckets_added: changes.buckets_add.len() + changes.candidates_add.len(),
-            buckets_deleted: changes.buckets_delete.len() + changes.candidates_delete.len(),
-            patches_added: changes.patches_add.len(),
-            patches_deleted: changes.patches_delete.len(),
+            flows_added: changes.flows.add.len(),
+            flows_deleted: changes.flows.delete.len(),
+            tunnels_added: changes.tunnels.add.len(),
+            tunnels_deleted: changes.tunnels.delete.len(),
+            buckets_added: changes.buckets.add.len() + changes.candidates.add.len(),
+            buckets_deleted: changes.buckets.delete.len() + changes.candidates.delete.len(),
+            patches_added: changes.patches.add.len(),
+            patches_deleted: changes.patches.delete.len(),
         }
     }
 

@@ -12,11 +12,9 @@ use nlog::program::Place;
 use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction};
 use pipeline::Names;
-use switch_tables::{
-    ADDRESSES, ANNOUNCEMENTS, AWAITED_FLOWS, BFD_SESSIONS, BUCKETS, CANDIDATES, COLLECTOR_SETS,
-    CONNECTION_METERS, CONNTRACK_LIMITS, CONNTRACK_ZONES, COUNTED_FLOWS, DATAPATH_LABELS, DROP_CAUSES,
-    DROPPING_FLOWS, DROPPING_METERS, EFFECTIVE_ROUTES, FLOOD_METERS, FLOWS, GROUPS, LEARNED_ADDRESSES,
-    LEARNING_HOSTS, METERS, PATCHES, PORT_HOMES, PROBLEMS, TUNNELS,
+use switch_model::interface::{
+    ADDRESSES, CONNECTION_METERS, COUNTED_FLOWS, DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS,
+    DROPPING_METERS, EFFECTIVE_ROUTES, FLOOD_METERS, LEARNED_ADDRESSES, LEARNING_HOSTS, PORT_HOMES, PROBLEMS,
 };
 use tracing::warn;
 
@@ -35,19 +33,8 @@ pub struct Rules {
     /// The kind of objects that are transport nodes.
     host_kind: Option<String>,
     inputs: BTreeMap<Arc<str>, TableId>,
-    pub(crate) flows: Option<TableId>,
-    pub(crate) buckets: Option<TableId>,
-    pub(crate) groups: Option<TableId>,
-    pub(crate) candidates: Option<TableId>,
-    pub(crate) meters: Option<TableId>,
-    pub(crate) zones: Option<TableId>,
-    pub(crate) limits: Option<TableId>,
-    pub(crate) collectors: Option<TableId>,
-    pub(crate) bfd_sessions: Option<TableId>,
-    pub(crate) tunnels: Option<TableId>,
-    pub(crate) patches: Option<TableId>,
-    pub(crate) awaited_flows: Option<TableId>,
-    pub(crate) announcements: Option<TableId>,
+    /// The tables of the kinds of things in a switch.
+    pub(crate) switch: switch_model::Tables,
     pub(crate) homes: Option<TableId>,
     pub(crate) addresses: Option<TableId>,
     pub(crate) states: Vec<StateTable>,
@@ -197,21 +184,16 @@ impl Rules {
         let filled: BTreeSet<&str> = inputs.keys().map(|name| &**name).collect();
         check_hooks(&program, &filled)?;
         warn_of_idle_tables(&program, &filled, &interface);
-        let [flows, buckets, tunnels, patches, addresses, problems] =
-            [FLOWS, BUCKETS, TUNNELS, PATCHES, ADDRESSES, PROBLEMS].map(|table| interface.table(&table));
-        let [learned_addresses, learning_hosts, flood_meters, meters] =
-            [LEARNED_ADDRESSES, LEARNING_HOSTS, FLOOD_METERS, METERS].map(|table| interface.table(&table));
-        let [awaited_flows, announcements, homes] =
-            [AWAITED_FLOWS, ANNOUNCEMENTS, PORT_HOMES].map(|table| interface.table(&table));
-        let [zones, limits, counted_flows, connection_meters] =
-            [CONNTRACK_ZONES, CONNTRACK_LIMITS, COUNTED_FLOWS, CONNECTION_METERS]
+        let switch = interface.switch();
+        let [addresses, problems, homes, effective_routes] =
+            [ADDRESSES, PROBLEMS, PORT_HOMES, EFFECTIVE_ROUTES].map(|table| interface.table(&table));
+        let [learned_addresses, learning_hosts, flood_meters, connection_meters] =
+            [LEARNED_ADDRESSES, LEARNING_HOSTS, FLOOD_METERS, CONNECTION_METERS]
                 .map(|table| interface.table(&table));
-        let [drop_causes, dropping_flows, dropping_meters] =
-            [DROP_CAUSES, DROPPING_FLOWS, DROPPING_METERS].map(|table| interface.table(&table));
-        let [groups, candidates, collectors, bfd_sessions, effective_routes] =
-            [GROUPS, CANDIDATES, COLLECTOR_SETS, BFD_SESSIONS, EFFECTIVE_ROUTES]
+        let [counted_flows, drop_causes, dropping_flows, dropping_meters] =
+            [COUNTED_FLOWS, DROP_CAUSES, DROPPING_FLOWS, DROPPING_METERS]
                 .map(|table| interface.table(&table));
-        if flows.is_none() && tunnels.is_none() {
+        if switch.flows.is_none() && switch.tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
         let universal = universal::tables(&program);
@@ -241,19 +223,7 @@ impl Rules {
             kinds,
             host_kind,
             inputs,
-            flows,
-            buckets,
-            groups,
-            candidates,
-            meters,
-            zones,
-            limits,
-            collectors,
-            bfd_sessions,
-            tunnels,
-            patches,
-            awaited_flows,
-            announcements,
+            switch,
             homes,
             addresses,
             states,
@@ -311,23 +281,13 @@ impl Rules {
 
     /// The tables whose changes the controller observes.
     pub fn observed(&self) -> BTreeSet<TableId> {
-        let of_switches = [self.flows, self.buckets, self.meters, self.zones, self.tunnels, self.patches];
-        let choices = [self.groups, self.candidates, self.limits, self.connection_meters];
         let learned = [self.learned_addresses, self.learning_hosts, self.flood_meters, self.counted_flows];
-        let places = [self.awaited_flows, self.announcements, self.homes];
         let others = [self.addresses, self.problems, self.datapath_labels, self.effective_routes];
         let drops = [self.drop_causes, self.dropping_flows, self.dropping_meters];
+        let single = learned.into_iter().chain(others).chain(drops);
+        let single = single.chain([self.homes, self.connection_meters]).flatten();
         let states = self.states.iter().map(|state| state.table);
-        let single = of_switches
-            .into_iter()
-            .chain(choices)
-            .chain(others)
-            .chain(learned)
-            .chain(places)
-            .chain(drops)
-            .chain([self.collectors, self.bfd_sessions])
-            .flatten()
-            .chain(states);
+        let single = single.chain(self.switch.all()).chain(states);
         let universal = self.universal.iter().map(|universal| universal.table);
         single.chain(universal).chain(self.remembered.iter().copied()).collect()
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use network::ObjectKey;
 use nlog::Program;
-use nlog_data::{Cancel, CommitError, RuleId, TableDelta, TableId};
+use nlog_data::{Cancel, CommitError, Row, RuleId, TableDelta, TableId};
 use nlog_reference::ShowsInputs;
 use openflow_rs::{DecodeError, FlowEntry, MacAddr};
 use ovs_driver::{Desired, Flow, FlowKey, SeenFlow};
@@ -22,7 +22,6 @@ use tracing::{debug, warn};
 
 use crate::concerned::WHOLE_MAX;
 use crate::core::Core;
-use crate::desired_rows;
 use crate::engine::{Engine, Stopping};
 use crate::explain;
 use crate::fleet::{Asking, SwitchStatus};
@@ -101,9 +100,11 @@ impl HostTables for Tables {
     }
 
     fn others(&self, host: &str) -> Result<BTreeMap<TableId, TableDelta>, String> {
-        let desired = self.desired.get(host);
-        desired
-            .map_or_else(|| Ok(BTreeMap::new()), |desired| desired_rows::others(host, desired, &self.rules))
+        let Some(desired) = self.desired.get(host) else { return Ok(BTreeMap::new()) };
+        let rows = desired.rows(host, &self.rules.switch);
+        let rows = rows.map_err(|error| format!("the state of {host} cannot be read: {error}"))?;
+        let inserted = |insert: Vec<Row>| TableDelta { insert, ..TableDelta::default() };
+        Ok(rows.into_iter().map(|(table, rows)| (table, inserted(rows))).collect())
     }
 
     fn rules(&self, host: &str, flow: &FlowEntry) -> Option<FlowRules> {

@@ -48,8 +48,8 @@ fn choices_go_to_switches_and_become_copies_in_one_transaction() {
 
     let applied = apply(&mut core, "{kind: switch, id: blue, tenant: copies}");
     let changes = &applied.changes["hv1"];
-    assert_eq!((&changes.choices_delete, &changes.candidates_delete), (&[7].into(), &[(7, 0x101)].into()));
-    assert_eq!(changes.buckets_add.keys().copied().collect::<Vec<_>>(), [(7, 0x101)]);
+    assert_eq!((&changes.choices.delete, &changes.candidates.delete), (&[7].into(), &[(7, 0x101)].into()));
+    assert_eq!(changes.buckets.add.keys().copied().collect::<Vec<_>>(), [(7, 0x101)]);
     assert_eq!(core.desired_counts("hv1").groups, 1);
     records.push(applied.journalled());
     assert_eq!(crate::support::core(&rules, &records).0.desired("hv1"), core.desired("hv1"));

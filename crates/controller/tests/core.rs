@@ -212,7 +212,7 @@ fn a_deleted_transport_node_takes_its_reports_and_flows_with_it() {
     apply(&mut core, NETWORK);
     core.report("hv1", &report(&[("blue-1", 5)], &[("weft-geneve", 1)]), now()).unwrap();
     let gone = core.delete(&[key("transport_node", "hv1")], "test", now()).unwrap().transaction.unwrap();
-    assert_eq!(gone.changes["hv1"].flows_delete.len(), 4);
+    assert_eq!(gone.changes["hv1"].flows.delete.len(), 4);
     assert_eq!(gone.journalled().delete["vif"].len(), 1);
     assert_eq!(gone.journalled().delete["tunnel_port"].len(), 1);
     assert!(shown(&core.desired("hv1")).is_empty());

@@ -28,7 +28,7 @@ fn buckets_and_patch_ports_go_to_switches_and_their_numbers_come_back() {
     let mapped = "{kind: transport_node, id: hv1, ip: 172.16.0.1, bridge_mappings: {phys: br-phys},
         ovsdb: 'unix:/run/hv1/db.sock', openflow: 'unix:/run/hv1/br-int.mgmt'}";
     let applied = apply(&mut core, mapped);
-    assert_eq!(applied.changes["hv1"].patches_add.len(), 1);
+    assert_eq!(applied.changes["hv1"].patches.add.len(), 1);
     records.push(applied.journalled());
     let mut report = report(&[("blue-1", 5)], &[]);
     report.patches.insert("weft-phys".to_owned(), 9);
@@ -57,8 +57,8 @@ fn buckets_and_patch_ports_go_to_switches_and_their_numbers_come_back() {
     report.patches.clear();
     report.vifs.clear();
     let gone = core.report("hv1", &report, now()).unwrap().unwrap();
-    assert_eq!(gone.changes["hv1"].buckets_delete, [(7, local), (7, 0xfffe)].into());
-    assert_eq!(core.desired("hv1").groups.len(), 0);
+    assert_eq!(gone.changes["hv1"].buckets.delete, [(7, local), (7, 0xfffe)].into());
+    assert_eq!(core.desired("hv1").buckets.len(), 0);
 }
 
 fn rules_fingerprint(rules: &controller::Rules, text: &str) -> u64 {

@@ -40,17 +40,17 @@ fn the_owners_of_zones_go_to_switches_with_the_flows_of_their_transaction() {
         (changes, records.clone())
     };
     let (changes, _) = told(&mut core, &[("blue-1", 5)]);
-    assert_eq!(changes.zones_add, zones(&[(5, "blue-1")]));
-    assert!(!changes.flows_add.is_empty());
+    assert_eq!(changes.zones.add, zones(&[(5, "blue-1")]));
+    assert!(!changes.flows.add.is_empty());
     assert_eq!(core.desired("hv1").zones, zones(&[(5, "blue-1")]));
 
     // Another port gets the number: one addition, which replaces the owner.
     let (changes, records) = told(&mut core, &[("blue-2", 5)]);
-    assert_eq!((changes.zones_add, changes.zones_delete), (zones(&[(5, "blue-2")]), [].into()));
+    assert_eq!((changes.zones.add, changes.zones.delete), (zones(&[(5, "blue-2")]), [].into()));
     assert_eq!(crate::support::core(&rules, &records).0.desired("hv1"), core.desired("hv1"));
 
     let applied = apply(&mut core, "{kind: switch, id: blue, tenant: free}");
-    assert_eq!(applied.changes["hv1"].zones_delete, [5].into());
+    assert_eq!(applied.changes["hv1"].zones.delete, [5].into());
     assert_eq!(core.desired("hv1").zones, zones(&[]));
 }
 
@@ -103,7 +103,7 @@ conntrack_limit("hv1", 9, -1, 30, 120, 600, 60) :- logical_switch(_, "far");
         closing: 60,
     };
     let wanted = BTreeMap::from([(5, all(None)), (6, all(Some(1)))]);
-    assert_eq!(applied.changes["hv1"].limits_add, wanted);
+    assert_eq!(applied.changes["hv1"].limits.add, wanted);
     applied.journalled();
     assert_eq!(core.desired("hv1").limits, wanted);
 
@@ -128,7 +128,7 @@ collector_set("hv1", 9, {"10.0.0.9:4739"}, 70000, 0) :- logical_switch(_, "far")
     let applied = core.report("hv1", &report(&[("blue-1", 5)], &[]), now()).unwrap().unwrap();
     let targets = ["10.0.0.8:4739", "10.0.0.9:4739"].map(str::to_owned).into();
     let wanted = BTreeMap::from([(5, CollectorSet { targets, active_timeout: 10, flows_max: 4096 })]);
-    assert_eq!(applied.changes["hv1"].collectors_add, wanted);
+    assert_eq!(applied.changes["hv1"].collectors.add, wanted);
     applied.journalled();
     assert_eq!(core.desired("hv1").collectors, wanted);
 
@@ -150,7 +150,7 @@ bfd_session("hv1", "geneve-9", 0) :- logical_switch(_, "far");
     apply(&mut core, NETWORK).journalled();
     let applied = core.report("hv1", &report(&[("blue-1", 500)], &[]), now()).unwrap().unwrap();
     let wanted = BTreeMap::from([("geneve-500".to_owned(), BfdSession { interval: 500 })]);
-    assert_eq!(applied.changes["hv1"].bfd_add, wanted);
+    assert_eq!(applied.changes["hv1"].bfd.add, wanted);
     applied.journalled();
     assert_eq!(core.desired("hv1").bfd, wanted);
 

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::desired::Changes;
 use crate::event::Event;
-use crate::flow::FlowKey;
+use switch_model::Changes;
+use switch_model::FlowKey;
 
 /// The table of learned flows, and their cookie.
 pub(crate) type Source = (u8, u64);
@@ -68,19 +68,19 @@ impl Present {
 
 impl Awaited {
     /// Replaces what is awaited.
-    pub(crate) fn set(&mut self, wanted: &BTreeSet<Source>, version: u64) {
+    pub(crate) fn set(&mut self, wanted: BTreeSet<Source>, version: u64) {
         self.asked.retain(|source, _| wanted.contains(source));
         self.asked.extend(wanted.difference(&self.wanted).map(|source| (*source, version)));
-        self.wanted.clone_from(wanted);
+        self.wanted = wanted;
     }
 
     /// Applies the changes of a transaction.
     pub(crate) fn push(&mut self, changes: &Changes, version: u64) {
-        for source in changes.awaited_delete.difference(&changes.awaited_add) {
+        for source in changes.awaited.gone() {
             self.wanted.remove(source);
             self.asked.remove(source);
         }
-        for source in &changes.awaited_add {
+        for source in changes.awaited.add.keys() {
             if self.wanted.insert(*source) {
                 self.asked.insert(*source, version);
             }
@@ -134,6 +134,8 @@ impl Awaited {
 
 #[cfg(test)]
 mod tests {
+    use switch_model::Edits;
+
     use super::*;
     use openflow_rs::FlowEntry;
 
@@ -149,17 +151,17 @@ mod tests {
     }
 
     fn adding(cookie: u64) -> Changes {
-        Changes { awaited_add: [(TABLE, cookie)].into(), ..Changes::default() }
+        Changes { awaited: Edits::add([((TABLE, cookie), "p".into())]), ..Changes::default() }
     }
 
     fn deleting(cookie: u64) -> Changes {
-        Changes { awaited_delete: [(TABLE, cookie)].into(), ..Changes::default() }
+        Changes { awaited: Edits::delete([(TABLE, cookie)]), ..Changes::default() }
     }
 
     #[test]
     fn a_flow_is_reported_once_for_all_that_an_announcement_writes_and_anew_after_all_are_gone() {
         let mut awaited = Awaited::default();
-        awaited.set(&[(TABLE, 7), (TABLE, 8)].into(), 1);
+        awaited.set([(TABLE, 7), (TABLE, 8)].into(), 1);
         assert_eq!(awaited.seen(key(1), 7), None, "nothing was read yet");
         assert_eq!(awaited.read([(key(1), 7), (key(9), 99)].into()), []);
         assert_eq!(awaited.settled(1), [learned(7, false)]);
@@ -182,7 +184,7 @@ mod tests {
     fn d26_tens_of_thousands_of_ports_announce_themselves() {
         const PORTS: u16 = 60_000;
         let mut awaited = Awaited::default();
-        awaited.set(&(0..PORTS).map(|port| (TABLE, u64::from(port))).collect(), 1);
+        awaited.set((0..PORTS).map(|port| (TABLE, u64::from(port))).collect(), 1);
         awaited.read(BTreeMap::new());
         awaited.settled(1);
         let keys: Vec<FlowKey> = (0..PORTS).map(key).collect();
@@ -200,7 +202,7 @@ mod tests {
     #[test]
     fn what_was_known_before_an_outage_is_old_and_what_comes_during_one_is_new() {
         let mut awaited = Awaited::default();
-        awaited.set(&[(TABLE, 7), (TABLE, 8), (TABLE, 9)].into(), 1);
+        awaited.set([(TABLE, 7), (TABLE, 8), (TABLE, 9)].into(), 1);
         awaited.read([(key(1), 7), (key(3), 9)].into());
         awaited.settled(1);
         assert_eq!(awaited.read([(key(1), 7), (key(2), 8)].into()), [learned(8, true)]);
@@ -210,7 +212,7 @@ mod tests {
     #[test]
     fn what_goes_with_the_transaction_that_awaits_it_is_not_reported() {
         let mut awaited = Awaited::default();
-        awaited.set(&[(TABLE, 7)].into(), 1);
+        awaited.set([(TABLE, 7)].into(), 1);
         awaited.read([(key(1), 7)].into());
         assert_eq!(awaited.settled(1), [learned(7, false)]);
         // The interface is replaced: its flows go, and come again with that of another.

@@ -8,25 +8,10 @@ use std::sync::Arc;
 
 use ovsdb_client::open_vswitch::Interface;
 use ovsdb_client::{Condition, Datum, MonitorSpec, Operation, Replica, Row};
+use switch_model::BfdSession;
 use uuid::Uuid;
 
 const COLUMN: &str = "bfd";
-
-/// How the switch exchanges BFD messages with the other end of a tunnel port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BfdSession {
-    /// The milliseconds between two messages, in both directions. Without one for three times as long, the port is not live.
-    pub interval: u16,
-}
-
-impl BfdSession {
-    /// The contents of the column.
-    fn settings(self) -> BTreeMap<String, String> {
-        let interval = self.interval.to_string();
-        let settings = [("enable", "true".to_owned()), ("min_rx", interval.clone()), ("min_tx", interval)];
-        settings.map(|(key, value)| (key.to_owned(), value)).into()
-    }
-}
 
 /// The sessions by the name of the tunnel port.
 pub(crate) type Sessions = Arc<BTreeMap<String, BfdSession>>;

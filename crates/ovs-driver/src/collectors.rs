@@ -4,10 +4,11 @@
 //! by itself once nothing refers to it. The driver's rows have `external_ids:weft=collectors`. A set of somebody else that has
 //! the number of a desired one is left alone, and reported.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ovsdb_client::{Client, Condition, Datum, MonitorSpec, Operation, Replica, Row};
+use switch_model::CollectorSet;
 use uuid::Uuid;
 
 /// The mark of the driver's rows.
@@ -15,17 +16,6 @@ const OWNER: (&str, &str) = ("weft", "collectors");
 
 const SET: &str = "Flow_Sample_Collector_Set";
 const EXPORTER: &str = "IPFIX";
-
-/// Where a switch sends what actions `sample` report, and how long it gathers the packets of a flow in one record.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CollectorSet {
-    /// The collectors, each `ADDRESS:PORT`. Each gets all records.
-    pub targets: BTreeSet<String>,
-    /// The seconds after which a record is sent; with 0, there is one for each packet.
-    pub active_timeout: u16,
-    /// The most records that are gathered at a time; for one more, the oldest is sent.
-    pub flows_max: u32,
-}
 
 /// The sets by number.
 pub(crate) type Collectors = Arc<BTreeMap<u32, CollectorSet>>;

@@ -41,10 +41,10 @@ pub use ovsdb_client::fake::FakeDatabase;
 pub use table::Refusal;
 pub use zones::Flushed;
 
-use crate::flow::{Flow, FlowKey};
 use crate::openflow::fake_monitor;
 use roles::Roles;
 use server::Listener;
+use switch_model::{Flow, FlowKey};
 use table::Table;
 use zones::Zones;
 

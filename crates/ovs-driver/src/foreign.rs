@@ -7,8 +7,8 @@ use openflow_rs::MeterEntry;
 use tokio::time::Instant;
 
 use crate::event::ForeignChange;
-use crate::flow::{Flow, FlowKey};
 use crate::group::Part;
+use switch_model::{Flow, FlowKey};
 
 /// The most flows that are tracked one by one. Beyond that the whole switch is read instead.
 const FLOWS_MAX: usize = 50_000;

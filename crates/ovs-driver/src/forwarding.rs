@@ -1,19 +1,20 @@
 //! The flows, the groups and the meters of a switch, each with their ledger.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use openflow_rs::MeterEntry;
 
-use crate::desired::{Changes, Desired};
 use crate::event::ForeignChange;
-use crate::flow::{self, Flow, FlowKey};
 use crate::foreign::{Foreign, Held};
 use crate::group::{self, Part, Wanted};
 use crate::ledger::{self, Change, FlowChange, Ledger};
 use crate::meter;
 use crate::openflow::{Removal, Update};
-use crate::zone;
+use switch_model::flow::{self, Flow, FlowKey};
+use switch_model::zone::{self, ZoneOwner};
+use switch_model::{Changes, Desired};
 
 /// A modification of a group, or of a part of one.
 pub(crate) type GroupChange = Change<u32, Part>;
@@ -115,6 +116,16 @@ pub(crate) struct Forwarding {
     foreign: Foreign,
 }
 
+/// The flows of a state, and the marks of its zones.
+fn flows_and_marks(desired: &Desired) -> Cow<'_, BTreeMap<FlowKey, Flow>> {
+    if desired.zones.is_empty() {
+        return Cow::Borrowed(&desired.flows);
+    }
+    let mut flows = desired.flows.clone();
+    flows.extend(desired.zones.iter().map(|(zone, owner)| (zone::key(*zone), owner.mark())));
+    Cow::Owned(flows)
+}
+
 /// Groups and meters that are being deleted.
 #[derive(Debug, Default)]
 struct Leaving {
@@ -146,38 +157,29 @@ impl Leaving {
 impl Forwarding {
     /// Replaces the desired state.
     pub(crate) fn set(&mut self, desired: &Desired) {
-        self.flows.set(&desired.flows_and_marks());
+        self.flows.set(&flows_and_marks(desired));
         self.wanted.clear();
         for (group, choice) in &desired.choices {
             self.wanted.entry(*group).or_default().shape = choice.shape();
         }
-        for ((group, bucket), what) in desired.groups.iter().chain(&desired.candidates) {
+        for ((group, bucket), what) in desired.buckets.iter().chain(&desired.candidates) {
             self.wanted.entry(*group).or_default().buckets.insert(*bucket, what.bytes());
         }
         let parts = self.wanted.iter().flat_map(|(group, wanted)| wanted.parts(*group));
         self.groups.set(&parts.collect());
-        self.meters.set(&desired.meters.iter().map(|(id, meter)| (*id, meter.entry(*id))).collect());
+        self.meters.set(&desired.meters.iter().map(|(id, meter)| (*id, meter::entry(*id, *meter))).collect());
     }
 
     /// Applies the changes of a transaction to the desired state.
     pub(crate) fn push(&mut self, txn: u64, changes: &Changes) {
-        for key in changes.flows_delete.iter().filter(|key| !changes.flows_add.contains_key(*key)) {
-            self.flows.push(txn, key.clone(), None);
+        for (key, flow) in changes.flows.each() {
+            self.flows.push(txn, key.clone(), flow.cloned());
         }
-        for (key, flow) in &changes.flows_add {
-            self.flows.push(txn, key.clone(), Some(flow.clone()));
+        for (zone, owner) in changes.zones.each() {
+            self.flows.push(txn, zone::key(*zone), owner.map(ZoneOwner::mark));
         }
-        for zone in changes.zones_delete.iter().filter(|zone| !changes.zones_add.contains_key(*zone)) {
-            self.flows.push(txn, zone::key(*zone), None);
-        }
-        for (zone, owner) in &changes.zones_add {
-            self.flows.push(txn, zone::key(*zone), Some(owner.mark()));
-        }
-        for id in changes.meters_delete.iter().filter(|id| !changes.meters_add.contains_key(*id)) {
-            self.meters.push(txn, *id, None);
-        }
-        for (id, meter) in &changes.meters_add {
-            self.meters.push(txn, *id, Some(meter.entry(*id)));
+        for (id, meter) in changes.meters.each() {
+            self.meters.push(txn, *id, meter.map(|meter| meter::entry(*id, *meter)));
         }
         self.push_groups(txn, changes);
     }
@@ -185,20 +187,20 @@ impl Forwarding {
     fn push_groups(&mut self, txn: u64, changes: &Changes) {
         let touched = changes.touched_groups();
         let before: Vec<BTreeMap<u32, Part>> = touched.iter().map(|group| self.parts(*group)).collect();
-        for group in &changes.choices_delete {
+        for group in &changes.choices.delete {
             if let Some(wanted) = self.wanted.get_mut(group) {
                 wanted.shape.clear();
             }
         }
-        for (group, bucket) in changes.buckets_delete.iter().chain(&changes.candidates_delete) {
+        for (group, bucket) in changes.buckets.delete.iter().chain(&changes.candidates.delete) {
             if let Some(wanted) = self.wanted.get_mut(group) {
                 wanted.buckets.remove(bucket);
             }
         }
-        for (group, choice) in &changes.choices_add {
+        for (group, choice) in &changes.choices.add {
             self.wanted.entry(*group).or_default().shape = choice.shape();
         }
-        for ((group, bucket), what) in changes.buckets_add.iter().chain(&changes.candidates_add) {
+        for ((group, bucket), what) in changes.buckets.add.iter().chain(&changes.candidates.add) {
             self.wanted.entry(*group).or_default().buckets.insert(*bucket, what.bytes());
         }
         for (group, before) in touched.into_iter().zip(before) {
@@ -509,32 +511,32 @@ mod tests {
                 let mut changes = Changes::default();
                 for ((group, bucket), there) in candidates {
                     // A group without a type would be one of type all.
-                    changes.choices_add.insert(3 + group, choice(group, fields));
+                    changes.choices.add.insert(3 + group, choice(group, fields));
                     match there {
                         Some(n) => {
-                            drop(changes.candidates_add.insert((3 + group, bucket), candidate(group, n)));
+                            drop(changes.candidates.add.insert((3 + group, bucket), candidate(group, n)));
                         }
-                        None => drop(changes.candidates_delete.insert((3 + group, bucket))),
+                        None => drop(changes.candidates.delete.insert((3 + group, bucket))),
                     }
                 }
                 for (key, there) in buckets {
                     match there {
-                        Some(n) => drop(changes.buckets_add.insert(key, bucket(n))),
-                        None => drop(changes.buckets_delete.insert(key)),
+                        Some(n) => drop(changes.buckets.add.insert(key, bucket(n))),
+                        None => drop(changes.buckets.delete.insert(key)),
                     }
                 }
                 for (id, rate) in meters {
                     match rate {
-                        Some(rate) => drop(changes.meters_add.insert(id, crate::Meter { rate, burst: 1 })),
-                        None => drop(changes.meters_delete.insert(id)),
+                        Some(rate) => drop(changes.meters.add.insert(id, crate::Meter { rate, burst: 1 })),
+                        None => drop(changes.meters.delete.insert(id)),
                     }
                 }
                 for ((n, limited), there) in flows {
                     let (key, flow) = if limited { metered(n) } else { flow(n) };
                     if there {
-                        changes.flows_add.insert(key, flow);
+                        changes.flows.add.insert(key, flow);
                     } else {
-                        changes.flows_delete.insert(key);
+                        changes.flows.delete.insert(key);
                     }
                 }
                 changes
@@ -586,7 +588,7 @@ mod tests {
                         forwarding.settle(&refused);
                     }
                 }
-                let buckets = || want.groups.iter().chain(&want.candidates);
+                let buckets = || want.buckets.iter().chain(&want.candidates);
                 let groups: BTreeSet<u32> = buckets().map(|((group, _), _)| *group).collect();
                 for group in 0..5 {
                     let of_group = buckets().filter(|((id, _), _)| *id == group);
@@ -602,7 +604,7 @@ mod tests {
                     .map(|(key, flow)| (key.clone(), flow.clone()))
                     .collect();
                 let meters: BTreeMap<u32, MeterEntry> =
-                    want.meters.iter().map(|(id, meter)| (*id, meter.entry(*id))).collect();
+                    want.meters.iter().map(|(id, meter)| (*id, meter::entry(*id, *meter))).collect();
                 prop_assert_eq!(&table.meters, &meters);
                 prop_assert_eq!(&table.flows, &flows);
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::desired::{Changes, Frame};
+use switch_model::{Changes, Frame};
 
 /// The delay before each time that a frame is sent. They grow as those by which QEMU announces a guest: a frame may be lost,
 /// and a physical switch may not forward yet.
@@ -46,12 +46,12 @@ struct Sending {
 impl Frames {
     /// Applies the changes of a transaction.
     pub(crate) fn push(&mut self, changes: &Changes, version: u64) {
-        for name in changes.frames_delete.iter().chain(changes.frames_add.keys()) {
+        for name in changes.frames.keys() {
             self.waiting.remove(name);
             self.sending.remove(name);
         }
         let ports = changes.touches_database();
-        for (name, frame) in &changes.frames_add {
+        for (name, frame) in &changes.frames.add {
             self.waiting.insert(name.clone(), Waiting { frame: frame.clone(), version, ports });
         }
     }
@@ -116,6 +116,8 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
+    use switch_model::Edits;
+
     use super::*;
 
     fn frame(byte: u8) -> Frame {
@@ -123,7 +125,7 @@ mod tests {
     }
 
     fn adding(byte: u8) -> Changes {
-        Changes { frames_add: [("p".to_owned(), frame(byte))].into(), ..Changes::default() }
+        Changes { frames: Edits::add([("p".to_owned(), frame(byte))]), ..Changes::default() }
     }
 
     /// The times at which something is sent, from now on.
@@ -146,7 +148,7 @@ mod tests {
         assert_eq!(times(&mut frames, now), expected);
         // A transaction with ports waits for them too.
         let patch = crate::Patch { bridge: "br".to_owned(), peer: "b".to_owned() };
-        frames.push(&Changes { patches_add: [("a".to_owned(), patch)].into(), ..adding(1) }, 6);
+        frames.push(&Changes { patches: Edits::add([("a".to_owned(), patch)]), ..adding(1) }, 6);
         assert!(!frames.start(6, 5, now));
         assert!(frames.start(6, 6, now));
     }
@@ -161,7 +163,7 @@ mod tests {
         assert_eq!(frames.due(), None, "the former one is gone");
         frames.start(6, 6, now);
         assert_eq!(frames.take_due(now), [frame(2)]);
-        let deleting = Changes { frames_delete: ["p".to_owned()].into(), ..Changes::default() };
+        let deleting = Changes { frames: Edits::delete(["p".to_owned()]), ..Changes::default() };
         frames.push(&deleting, 7);
         assert_eq!(frames.due(), None);
         frames.push(&adding(3), 8);
@@ -191,7 +193,7 @@ mod tests {
         frames.push(&adding(2), 6);
         frames.start(6, 6, now);
         frames.interrupted();
-        frames.push(&Changes { frames_delete: ["p".to_owned()].into(), ..Changes::default() }, 7);
+        frames.push(&Changes { frames: Edits::delete(["p".to_owned()]), ..Changes::default() }, 7);
         assert!(!frames.start(7, 7, now));
     }
 }

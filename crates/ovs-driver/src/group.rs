@@ -11,25 +11,17 @@
 //! A group that gives a packet to one of its buckets cannot be split. Its buckets are kept in the order of their
 //! numbers: fast failover tries them in this order, and of two buckets that hash alike Open vSwitch takes the later one.
 
-mod encoding;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use openflow_rs::flow::ANY_GROUP;
-use openflow_rs::{Actions, DecodeError, Field, GroupEntry, GroupKind, PortNo, Selection};
+use openflow_rs::{GroupEntry, GroupKind};
+use switch_model::group::encoding::{decode, decode_shape, encode_actions, encode_shape};
+use switch_model::{Bucket, GROUP_MAX, Watched};
 
-pub(crate) use encoding::{BUCKET_HEAD, actions_from_switch, parts_of_bucket, shape_from_switch, show, uses};
-use encoding::{encode_actions, encode_shape};
-
-use crate::flow::FlowError;
-use crate::pool::Pool;
-
-/// The greatest group number that the desired state may use. Greater numbers identify parts.
-pub const GROUP_MAX: u32 = 0x3ff_ffff;
-/// The greatest bucket number that the desired state may use.
-pub const BUCKET_MAX: u32 = 0xffff_feff;
+pub(crate) use switch_model::group::encoding::{
+    BUCKET_HEAD, actions_from_switch, parts_of_bucket, shape_from_switch, uses,
+};
 
 /// The size limit of a part, in bytes of buckets.
 pub(crate) const PART_BYTES_MAX: usize = 60_000;
@@ -41,177 +33,6 @@ pub(crate) const PARTS_MAX: u32 = 30;
 pub(crate) const PART_BUCKETS_MAX: usize = 160;
 /// The bucket that passes packets to the hub.
 const HUB: u32 = 0xffff_ff00;
-/// The most bytes that the buckets of a group take that gives a packet to one of them.
-pub const CHOICE_BYTES_MAX: usize = PART_BYTES_MAX;
-
-/// How a group chooses the bucket that gets a packet.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Choice {
-    /// By a hash of these fields, weighted. A bucket more or less moves only the packets that come to it or leave it. Open
-    /// vSwitch takes the bucket with the greatest product of weight and hash: of two, that of weight a gets a / 2b of the
-    /// flows if the other's weight b is greater.
-    Select(Vec<Field>),
-    /// The first bucket whose port is live, in the order of their numbers.
-    FastFailover,
-}
-
-impl Choice {
-    /// The type in OpenFlow.
-    pub fn kind(&self) -> GroupKind {
-        match self {
-            Choice::Select(_) => GroupKind::Select,
-            Choice::FastFailover => GroupKind::FastFailover,
-        }
-    }
-
-    /// The encoded type and properties.
-    pub(crate) fn shape(&self) -> Vec<u8> {
-        let selection = match self {
-            Choice::Select(fields) => Some(Selection::hash(fields.iter().copied())),
-            Choice::FastFailover => None,
-        };
-        encode_shape(GroupEntry { selection, ..GroupEntry::new(0, self.kind(), Vec::new()) })
-    }
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Choice::Select(fields) => {
-                let names: Vec<&str> = fields.iter().map(|field| field.name()).collect();
-                write!(f, "select by {}", names.join(", "))
-            }
-            Choice::FastFailover => f.write_str("fast_failover"),
-        }
-    }
-}
-
-/// What a bucket watches: it is chosen only while one of these is live. A bucket that watches nothing always is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Watched {
-    /// A port: live while it has carrier and its BFD session, if it has one, is up.
-    pub port: Option<PortNo>,
-    /// A group: live while one of its buckets is. So one of type `all` is always live while it exists.
-    pub group: Option<u32>,
-}
-
-impl Watched {
-    /// This port alone.
-    pub fn port(port: PortNo) -> Watched {
-        Watched { port: Some(port), group: None }
-    }
-}
-
-/// A bucket of a group.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Bucket {
-    rule: u64,
-    /// The encoded actions, then the properties.
-    bytes: Arc<[u8]>,
-}
-
-impl Bucket {
-    /// Encodes a bucket of a group that sends its packets to all buckets. `rule` is the owner's own number for it and is
-    /// not sent to the switch.
-    ///
-    /// # Errors
-    /// The actions are too long, or include an instruction.
-    pub fn new(rule: u64, actions: &Actions) -> Result<Bucket, FlowError> {
-        Bucket::candidate(rule, 0, Watched::default(), actions)
-    }
-
-    /// Encodes a bucket of a group that chooses one. `weight` is at least 1 in groups of type select and 0 in others.
-    ///
-    /// # Errors
-    /// The actions are too long, or include an instruction.
-    pub fn candidate(
-        rule: u64,
-        weight: u16,
-        watched: Watched,
-        actions: &Actions,
-    ) -> Result<Bucket, FlowError> {
-        let bucket = openflow_rs::Bucket {
-            weight,
-            watch_port: watched.port.unwrap_or(PortNo::ANY),
-            watch_group: watched.group.unwrap_or(ANY_GROUP),
-            ..openflow_rs::Bucket::new(0, actions.clone())
-        };
-        let bytes =
-            encoding::encode(bucket.clone()).filter(|bytes| bytes.len() <= crate::flow::ENCODED_BYTES_MAX);
-        let bytes = bytes.ok_or(FlowError::LongBucket)?;
-        match encoding::decode(&bytes) {
-            Ok(same) if same == bucket => Ok(Bucket { rule, bytes: Arc::from(bytes) }),
-            _ => Err(FlowError::NoBucket { actions: actions.to_string() }),
-        }
-    }
-
-    /// The same bucket with another rule number.
-    pub fn with_rule(&self, rule: u64) -> Self {
-        Bucket { rule, bytes: Arc::clone(&self.bytes) }
-    }
-
-    /// Replaces the encoded bytes by equal ones from the pool.
-    pub fn share(&mut self, pool: &mut Pool) {
-        pool.share(&mut self.bytes);
-    }
-
-    /// The bytes that it takes in a message.
-    pub fn encoded_len(&self) -> usize {
-        BUCKET_HEAD + self.bytes.len()
-    }
-
-    /// The owner's number for the bucket.
-    pub fn rule(&self) -> u64 {
-        self.rule
-    }
-
-    pub(crate) fn bytes(&self) -> Arc<[u8]> {
-        self.bytes.clone()
-    }
-
-    /// The actions.
-    pub fn actions(&self) -> Result<Actions, DecodeError> {
-        encoding::decode(&self.bytes).map(|bucket| bucket.actions)
-    }
-
-    /// The weight; 0 if it has none.
-    pub fn weight(&self) -> u16 {
-        encoding::decode(&self.bytes).map_or(0, |bucket| bucket.weight)
-    }
-
-    /// What it watches.
-    pub fn watched(&self) -> Watched {
-        encoding::decode(&self.bytes).map_or_else(
-            |_| Watched::default(),
-            |bucket| Watched {
-                port: Some(bucket.watch_port).filter(|port| *port != PortNo::ANY),
-                group: Some(bucket.watch_group).filter(|group| *group != ANY_GROUP),
-            },
-        )
-    }
-}
-
-impl fmt::Debug for Bucket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match encoding::decode(&self.bytes) {
-            Ok(bucket) => {
-                write!(f, "rule={:#x}, ", self.rule)?;
-                if bucket.weight != 0 {
-                    write!(f, "weight:{}, ", bucket.weight)?;
-                }
-                if bucket.watch_port != PortNo::ANY {
-                    write!(f, "watch_port:{}, ", bucket.watch_port)?;
-                }
-                if bucket.watch_group != ANY_GROUP {
-                    write!(f, "watch_group:{}, ", bucket.watch_group)?;
-                }
-                write!(f, "actions={}", bucket.actions)
-            }
-            Err(error) => write!(f, "rule={:#x}, unreadable here: {error}", self.rule),
-        }
-    }
-}
-
 /// The buckets of a part, by number: the encoded actions, followed by the bucket's properties if a switch reports
 /// any.
 pub(crate) type Buckets = BTreeMap<u32, Arc<[u8]>>;
@@ -302,7 +123,7 @@ fn connected(group: u32, mut parts: Vec<Buckets>) -> BTreeMap<u32, Part> {
     for (part, buckets) in (1..).zip(parts.drain(1..)) {
         let (behind, gate) = (id(2 * part), id(2 * part + 1));
         // The only bucket, so its weight means nothing; but there must be one.
-        let only = Bucket::candidate(0, 1, Watched::default(), &to(behind)).map(|bucket| bucket.bytes).ok();
+        let only = Bucket::candidate(0, 1, Watched::default(), &to(behind)).map(|bucket| bucket.bytes()).ok();
         let buckets_of_gate = only.into_iter().map(|bytes| (0, bytes)).collect();
         found.insert(behind, Part::new(buckets));
         found.insert(gate, Part { shape: shape.clone(), buckets: Arc::new(buckets_of_gate) });
@@ -322,12 +143,34 @@ fn bytes_of(buckets: &Buckets) -> usize {
     buckets.values().map(|actions| BUCKET_HEAD + actions.len()).sum()
 }
 
+/// Writes a group in the notation of `ovs-ofctl`, as far as it can be decoded.
+pub(crate) fn show(f: &mut fmt::Formatter<'_>, id: u32, part: Option<&Part>) -> fmt::Result {
+    /// Enough buckets to recognise the group.
+    const SHOWN_MAX: usize = 4;
+    let Some(part) = part else { return write!(f, "group_id={id},deleted") };
+    let buckets = part.buckets.iter().take(SHOWN_MAX);
+    let buckets = buckets.map(|(number, bytes)| Ok(openflow_rs::Bucket { id: *number, ..decode(bytes)? }));
+    let group = decode_shape(&part.shape)
+        .and_then(|group| Ok(GroupEntry { id, buckets: buckets.collect::<Result<_, _>>()?, ..group }));
+    match group {
+        Ok(group) => write!(f, "{group}")?,
+        Err(error) => write!(f, "group_id={id},unreadable here: {error}")?,
+    }
+    match part.buckets.len().saturating_sub(SHOWN_MAX) {
+        0 => Ok(()),
+        more => write!(f, " (and {more} more buckets)"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
+    use openflow_rs::Actions;
     use proptest::prelude::*;
+    use switch_model::BUCKET_MAX;
+
+    use super::*;
 
     fn actions(n: u32) -> Actions {
         format!("set_field:172.16.{}.{}->tun_dst,resubmit(,51)", n >> 8 & 0xff, n & 0xff)
@@ -336,30 +179,7 @@ mod tests {
     }
 
     fn bytes(n: u32) -> Arc<[u8]> {
-        Bucket::new(7, &actions(n)).expect("a bucket").bytes
-    }
-
-    #[test]
-    fn what_was_put_in_comes_out_and_instructions_are_refused() {
-        let bucket = Bucket::new(7, &actions(5)).expect("a bucket");
-        assert_eq!((bucket.rule(), bucket.actions()), (7, Ok(actions(5))));
-        for text in ["resubmit(,1),goto_table:7", "write_metadata:0x5"] {
-            let error = Bucket::new(0, &text.parse().expect("actions")).expect_err("no bucket");
-            assert_eq!(
-                error.to_string(),
-                format!("a bucket cannot contain {text}: it takes actions only, no instructions")
-            );
-        }
-        let watched = Watched { port: Some(PortNo(3)), group: Some(9) };
-        let watching = Bucket::candidate(7, 5, watched, &actions(5)).expect("a bucket");
-        assert_eq!((watching.weight(), watching.watched()), (5, watched));
-        assert_eq!(watching.actions(), Ok(actions(5)));
-        assert_eq!(
-            format!("{watching:?}"),
-            format!("rule=0x7, weight:5, watch_port:3, watch_group:9, actions={}", actions(5))
-        );
-        let long: Actions = vec!["output:1"; 5_000].join(",").parse().expect("actions");
-        assert!(Bucket::new(0, &long).is_err());
+        Bucket::new(7, &actions(n)).expect("a bucket").bytes()
     }
 
     #[test]
@@ -395,7 +215,7 @@ mod tests {
                         found.insert(*bucket, bytes.clone());
                         continue;
                     }
-                    let actions = encoding::decode(bytes).expect("a bucket").actions;
+                    let actions = decode(bytes).expect("a bucket").actions;
                     let [openflow_rs::Action::Group(next)] = actions.0.as_slice() else {
                         panic!("{actions} goes to no group");
                     };

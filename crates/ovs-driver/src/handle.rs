@@ -11,10 +11,8 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Config, Timing};
 use crate::database::{self, Database};
-use crate::desired::{Changes, Desired, Frame};
 use crate::driver::Driver;
 use crate::event::{Channel, Event};
-use crate::flow::FlowKey;
 use crate::identity::Identity;
 use crate::intent::{Shared, Wish};
 use crate::learned::{FlowCount, LearnedFlow, ReadError, Readers, SeenFlow};
@@ -22,6 +20,8 @@ use crate::meter::MeterCount;
 use crate::openflow::OpenFlow;
 use crate::outbox::Outbox;
 use crate::supervisor::{Tasks, supervise};
+use switch_model::FlowKey;
+use switch_model::{Changes, Desired, Frame};
 
 /// A running driver. Dropping the handle stops the driver and leaves the switch unchanged.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Handle {
     }
 
     /// Has these frames sent, each several times, once all that is wanted so far is in force, as those of a transaction
-    /// ([`Changes::frames_add`]). [`set_desired`](Self::set_desired) forgets frames. Returns at once.
+    /// ([`Changes::frames`]). [`set_desired`](Self::set_desired) forgets frames. Returns at once.
     pub fn announce(&self, frames: BTreeMap<String, Frame>) {
         self.intent.wish(Wish::Announce(frames));
     }

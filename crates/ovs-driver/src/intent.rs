@@ -13,11 +13,12 @@ use tokio::sync::Notify;
 use crate::awaited::Awaited;
 use crate::bfd::Sessions;
 use crate::collectors::Collectors;
-use crate::desired::{Changes, Desired, Frame, Ports};
 use crate::event::Channel;
 use crate::forwarding::Forwarding;
 use crate::frames::Frames;
 use crate::limits::Limits;
+use crate::ports::{self, Ports};
+use switch_model::{Changes, Desired, Frame};
 
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
@@ -219,12 +220,12 @@ impl Intent {
         self.forwarding.set(desired);
         self.ports_touched.clear();
         self.database = InDatabase {
-            ports: desired.ports(),
+            ports: ports::desired(desired),
             limits: Arc::new(desired.limits.clone()),
             collectors: Arc::new(desired.collectors.clone()),
             bfd: Arc::new(desired.bfd.clone()),
         };
-        self.awaited.set(&desired.awaited, self.version);
+        self.awaited.set(desired.awaited.keys().copied().collect(), self.version);
         self.frames.clear();
     }
 
@@ -233,30 +234,18 @@ impl Intent {
         self.forwarding.push(txn, changes);
         self.awaited.push(changes, self.version);
         self.frames.push(changes, self.version);
-        for name in changes.ports_delete() {
+        for name in ports::deleted(changes) {
             self.database.ports.remove(name);
             // Only desired ports can be refused.
             self.ports_touched.remove(name);
         }
-        for (name, port) in changes.ports_add() {
+        for (name, port) in ports::added(changes) {
             self.ports_touched.insert(name.clone(), (txn, self.version));
             self.database.ports.insert(name, port);
         }
-        if !changes.limits_add.is_empty() || !changes.limits_delete.is_empty() {
-            let limits = Arc::make_mut(&mut self.database.limits);
-            limits.retain(|zone, _| !changes.limits_delete.contains(zone));
-            limits.extend(&changes.limits_add);
-        }
-        if !changes.collectors_add.is_empty() || !changes.collectors_delete.is_empty() {
-            let collectors = Arc::make_mut(&mut self.database.collectors);
-            collectors.retain(|id, _| !changes.collectors_delete.contains(id));
-            collectors.extend(changes.collectors_add.iter().map(|(id, set)| (*id, set.clone())));
-        }
-        if !changes.bfd_add.is_empty() || !changes.bfd_delete.is_empty() {
-            let bfd = Arc::make_mut(&mut self.database.bfd);
-            bfd.retain(|name, _| !changes.bfd_delete.contains(name));
-            bfd.extend(changes.bfd_add.iter().map(|(name, session)| (name.clone(), *session)));
-        }
+        changes.limits.apply_shared(&mut self.database.limits);
+        changes.collectors.apply_shared(&mut self.database.collectors);
+        changes.bfd.apply_shared(&mut self.database.bfd);
         let flows_up = self.up.contains(&Channel::OpenFlow);
         if changes.touches_database() {
             let up = flows_up && self.up.contains(&Channel::Ovsdb);
@@ -313,9 +302,11 @@ impl Intent {
 
 #[cfg(test)]
 mod tests {
+    use switch_model::Edits;
+
     use super::*;
-    use crate::flow::{Flow, FlowKey};
     use openflow_rs::FlowEntry;
+    use switch_model::{Flow, FlowKey};
 
     fn flow(n: u64) -> (FlowKey, Flow) {
         let entry: FlowEntry = format!("table=1,reg0={n} actions=drop").parse().expect("a flow");
@@ -324,20 +315,21 @@ mod tests {
     }
 
     fn adds(n: u64) -> Changes {
-        Changes { flows_add: [flow(n)].into(), ..Changes::default() }
+        Changes { flows: Edits::add([flow(n)]), ..Changes::default() }
     }
 
     fn deletes(n: u64) -> Changes {
-        Changes { flows_delete: [flow(n).0].into(), ..Changes::default() }
+        Changes { flows: Edits::delete([flow(n).0]), ..Changes::default() }
     }
 
     fn tunnel(n: u64, add: bool) -> Changes {
-        let tunnel = crate::Tunnel { encap: crate::Encap::Geneve, remote: crate::Remote::Flow };
+        let tunnel =
+            switch_model::Tunnel { encap: switch_model::Encap::Geneve, remote: switch_model::Remote::Flow };
         let name = format!("t{n}");
         if add {
-            Changes { tunnels_add: [(name, tunnel)].into(), ..Changes::default() }
+            Changes { tunnels: Edits::add([(name, tunnel)]), ..Changes::default() }
         } else {
-            Changes { tunnels_delete: [name].into(), ..Changes::default() }
+            Changes { tunnels: Edits::delete([name]), ..Changes::default() }
         }
     }
 

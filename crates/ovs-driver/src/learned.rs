@@ -7,9 +7,9 @@ use openflow_rs::message::FlowDescRequest;
 use openflow_rs::{DecodeError, FlowEntry, Match};
 use tokio::sync::Semaphore;
 
-use crate::flow::FlowKey;
 use crate::meter::MeterCount;
 use crate::openflow::Reader;
+use switch_model::FlowKey;
 
 /// The time that a switch has to say what it has learned.
 const LEARNED_WITHIN: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::flow::{self, Flow, FlowKey};
+use switch_model::flow::{self, Flow, FlowKey};
 
 /// One modification: install `value`, or with `None` delete the object with this key.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -107,11 +107,9 @@ mod bfd;
 mod collectors;
 mod config;
 mod database;
-mod desired;
 mod driver;
 mod event;
 pub mod fake;
-mod flow;
 mod foreign;
 mod forwarding;
 mod frames;
@@ -128,28 +126,23 @@ mod openflow;
 mod outbox;
 mod ownership;
 mod peers;
-mod pool;
+mod ports;
 mod supervisor;
 mod view;
-mod zone;
 
-pub use bfd::BfdSession;
-pub use collectors::CollectorSet;
 pub use config::{Config, Timing};
-pub use desired::{Changes, Desired, Frame, Patch, Remote, RemoteError, Tunnel};
 pub use event::{Channel, Event, ForeignChange, InterfaceId, Problem, Rejection, Report, Vif};
-pub use flow::{Flow, FlowError, FlowKey};
-pub use group::{BUCKET_MAX, Bucket, CHOICE_BYTES_MAX, Choice, GROUP_MAX, Watched};
 pub use handle::{Handle, spawn, spawn_with};
 pub use learned::{FlowCount, LearnedFlow, ReadError, SeenFlow};
-pub use limits::ZoneLimits;
-pub use meter::{METER_MAX, Meter, MeterCount};
+pub use meter::MeterCount;
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use openflow_rs::message::TlvMapping;
 pub use ovsdb_client::open_vswitch::FlowTable;
 pub use ownership::Owner;
 pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, MemoryBudget, Resolver, Sockets};
 pub use peers::Peers;
-pub use pool::Pool;
-pub use tunnel_encap::{Encap, UnknownEncap};
-pub use zone::{ZONE_TABLE, ZoneOwner};
+pub use switch_model::{
+    BfdSession, Bucket, CHOICE_BYTES_MAX, Changes, Choice, CollectorSet, Desired, Edits, Encap, Flow,
+    FlowKey, Frame, GROUP_MAX, METER_MAX, Meter, Patch, Remote, Tunnel, Watched, ZONE_TABLE, ZoneLimits,
+    ZoneOwner,
+};

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ovsdb_client::{Atom, Client, Condition, Datum, MonitorSpec, Mutation, Mutator, Operation, Replica, Row};
+use switch_model::ZoneLimits;
 use uuid::Uuid;
 
 use ovsdb_client::open_vswitch::OpenVswitch;
@@ -19,49 +20,6 @@ pub(crate) const OWNER: (&str, &str) = ("weft", "limits");
 const DATAPATH: &str = "Datapath";
 const ZONE: &str = "CT_Zone";
 const POLICY: &str = "CT_Timeout_Policy";
-
-/// What bounds the connections of a conntrack zone. Times are in seconds without a packet, after which a connection is
-/// forgotten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ZoneLimits {
-    /// The most connections; none for no limit. Open vSwitch knows it from 3.3 on.
-    pub connections: Option<u32>,
-    /// While nobody has answered: a connection of TCP that is not established, and what other protocols have sent one way only.
-    pub unanswered: u32,
-    /// Once there was an answer, of a protocol that says nothing of the end of a connection.
-    pub answered: u32,
-    /// While a connection of TCP is established.
-    pub established: u32,
-    /// While a connection of TCP ends.
-    pub closing: u32,
-}
-
-impl ZoneLimits {
-    /// The timeouts by their names in the database.
-    fn timeouts(&self) -> BTreeMap<String, i64> {
-        let (unanswered, answered) = (self.unanswered.into(), self.answered.into());
-        let (established, closing) = (self.established.into(), self.closing.into());
-        let named: [(&str, i64); 16] = [
-            ("tcp_syn_sent", unanswered),
-            ("tcp_syn_recv", unanswered),
-            ("tcp_syn_sent2", unanswered),
-            ("tcp_established", established),
-            ("tcp_retransmit", established),
-            ("tcp_unack", established),
-            ("tcp_fin_wait", closing),
-            ("tcp_close_wait", closing),
-            ("tcp_last_ack", closing),
-            ("tcp_time_wait", closing),
-            ("tcp_close", closing),
-            ("udp_first", unanswered),
-            ("udp_single", unanswered),
-            ("udp_multiple", answered),
-            ("icmp_first", unanswered),
-            ("icmp_reply", answered),
-        ];
-        named.into_iter().map(|(name, seconds)| (name.to_owned(), seconds)).collect()
-    }
-}
 
 /// The limits of zones, by zone.
 pub(crate) type Limits = Arc<BTreeMap<u16, ZoneLimits>>;

@@ -5,27 +5,12 @@
 
 use std::fmt;
 
-use openflow_rs::MeterEntry;
-use openflow_rs::MeterStats;
+use openflow_rs::{MeterEntry, MeterStats};
+use switch_model::Meter;
 
-/// The greatest meter number that the desired state may use: the most meters that the kernel's datapath has. That in user
-/// space has more.
-pub const METER_MAX: u32 = 200_000;
-
-/// A limit of the packets that pass: those beyond it are dropped and counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Meter {
-    /// Packets a second.
-    pub rate: u32,
-    /// The packets that may pass at once.
-    pub burst: u32,
-}
-
-impl Meter {
-    /// The meter with this number, as a switch describes it.
-    pub(crate) fn entry(self, id: u32) -> MeterEntry {
-        MeterEntry::packets_per_second(id, self.rate, self.burst)
-    }
+/// The meter with this number, as a switch describes it.
+pub(crate) fn entry(id: u32, meter: Meter) -> MeterEntry {
+    MeterEntry::packets_per_second(id, meter.rate, meter.burst)
 }
 
 /// What a meter has counted since it was added or last changed.
@@ -82,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_meter_is_shown_on_one_line() {
-        let entry = Meter { rate: 100, burst: 10 }.entry(7);
+        let entry = entry(7, Meter { rate: 100, burst: 10 });
         let text = |entry| fmt::from_fn(move |f| show(f, 7, entry)).to_string();
         assert_eq!(text(Some(&entry)), "meter=7 pktps burst stats bands=type=drop rate=100 burst_size=10");
         assert_eq!(text(None), "meter=7,deleted");

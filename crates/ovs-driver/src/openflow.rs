@@ -31,15 +31,15 @@ pub use push::{PushError, Pushed, push_bundle};
 use session::Session;
 
 use crate::config::{Config, Timing};
-use crate::desired::Frame;
 use crate::event::{Channel, Event};
-use crate::flow::FlowKey;
 use crate::forwarding::{Batch, Installed};
 use crate::identity::{self, Identity, Verdict};
 use crate::intent::Shared;
 use crate::learned::{FlowCount, LearnedFlow, ReadError, SeenFlow};
 use crate::meter::MeterCount;
 use crate::outbox::Outbox;
+use switch_model::FlowKey;
+use switch_model::Frame;
 
 /// Whether the switch is connected, and the number of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

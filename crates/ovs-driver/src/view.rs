@@ -9,19 +9,19 @@ use ovsdb_client::open_vswitch::{
 use ovsdb_client::{
     Client, ColumnError, Condition, Datum, MonitorSpec, Mutation, Mutator, Operation, Replica, Row,
 };
-use tunnel_encap::Encap;
 use uuid::Uuid;
 
 use crate::arrivals::Arrivals;
 use crate::bfd::{self, SessionView};
 use crate::collectors::{self, CollectorView};
 use crate::config::Config;
-use crate::desired::{Patch, Port as Wanted, Ports, Remote, Tunnel};
 use crate::event::{InterfaceId, Problem, Report, Vif};
 use crate::intent::InDatabase;
 use crate::limits::{self, Support, ZoneView};
 use crate::listening::{self, listening};
 use crate::ownership::{self, SwitchId};
+use crate::ports::{Port as Wanted, Ports};
+use switch_model::{Encap, Patch, Remote, Tunnel};
 
 /// The mark of the driver's tunnel ports: `external_ids:weft=tunnel` on the interface.
 pub(crate) const OWNER: (&str, &str) = ("weft", "tunnel");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_rs::message::PacketOut;
-use ovs_driver::{Changes, Config, Desired, Event, Frame};
+use ovs_driver::{Changes, Config, Desired, Edits, Event, Frame};
 use tokio::time::Instant;
 
 use crate::support::driven::Driven;
@@ -20,7 +20,7 @@ fn watching() -> Config {
 }
 
 fn awaiting(cookies: &[u64]) -> Desired {
-    let awaited = cookies.iter().map(|cookie| (ANNOUNCED, *cookie)).collect();
+    let awaited = cookies.iter().map(|cookie| ((ANNOUNCED, *cookie), "p".into())).collect();
     Desired { flows: some_flows(3), awaited, ..Desired::default() }
 }
 
@@ -66,12 +66,16 @@ async fn what_a_switch_learns_is_reported_once_and_again_after_it_was_gone() {
     assert_eq!(learned(&mut driven).await, (8, true));
     setting.fake.disconnect();
     driven.synced().await;
-    driven.handle.push(1, Changes { awaited_add: [(ANNOUNCED, 99)].into(), ..Changes::default() });
+    driven
+        .handle
+        .push(1, Changes { awaited: Edits::add([((ANNOUNCED, 99), "p".into())]), ..Changes::default() });
     assert_eq!(learned(&mut driven).await, (99, false));
     assert_eq!(count(&driven), 4, "{:#?}", driven.seen);
 
     // Reports that were left out.
-    driven.handle.push(2, Changes { awaited_add: [(ANNOUNCED, 5)].into(), ..Changes::default() });
+    driven
+        .handle
+        .push(2, Changes { awaited: Edits::add([((ANNOUNCED, 5), "p".into())]), ..Changes::default() });
     driven.confirmed(2).await;
     let (key, value) = flow(&format!("table={ANNOUNCED},in_port=5 actions=drop"));
     setting.fake.install_unreported(key, value.with_cookie(5));
@@ -87,7 +91,7 @@ fn frame(byte: u8) -> Frame {
 }
 
 fn sending(name: &str, byte: u8) -> Changes {
-    Changes { frames_add: [(name.to_owned(), frame(byte))].into(), ..Changes::default() }
+    Changes { frames: Edits::add([(name.to_owned(), frame(byte))]), ..Changes::default() }
 }
 
 fn packet(byte: u8) -> PacketOut {
@@ -100,8 +104,8 @@ async fn a_frame_is_sent_after_the_confirmation_five_times_unless_it_is_taken_ba
     let mut driven = drive(&setting);
     driven.handle.set_desired(Arc::new(Desired { flows: some_flows(3), ..Desired::default() }));
     driven.synced().await;
-    let flows_add = adding(&["table=9 actions=drop"]).flows_add;
-    driven.handle.push(1, Changes { flows_add, ..sending("a", 1) });
+    let flows = adding(&["table=9 actions=drop"]).flows;
+    driven.handle.push(1, Changes { flows, ..sending("a", 1) });
     driven.confirmed(1).await;
     let confirmed = Instant::now();
     eventually("the first is sent", || setting.fake.packets() == [packet(1)]).await;
@@ -115,7 +119,7 @@ async fn a_frame_is_sent_after_the_confirmation_five_times_unless_it_is_taken_ba
     driven.handle.push(2, sending("a", 2));
     driven.handle.push(3, sending("b", 3));
     eventually("both are sent", || setting.fake.packets().len() == 7).await;
-    driven.handle.push(4, Changes { frames_delete: ["a".to_owned()].into(), ..Changes::default() });
+    driven.handle.push(4, Changes { frames: Edits::delete(["a".to_owned()]), ..Changes::default() });
     tokio::time::sleep(Duration::from_secs(10)).await;
     let sent = setting.fake.packets();
     assert_eq!([2, 3].map(|byte| sent.iter().filter(|sent| **sent == packet(byte)).count()), [1, 5]);
@@ -130,7 +134,7 @@ async fn a_frame_waits_for_a_switch_that_is_away() {
     setting.fake.freeze();
     setting.fake.disconnect();
     driven.disconnected(ovs_driver::Channel::OpenFlow).await;
-    driven.handle.push(1, Changes { flows_add: flows(&["table=9 actions=drop"]), ..sending("a", 1) });
+    driven.handle.push(1, Changes { flows: Edits::add(flows(&["table=9 actions=drop"])), ..sending("a", 1) });
     setting.fake.thaw();
     driven.confirmed(1).await;
     eventually("it is sent", || setting.fake.packets() == vec![packet(1); 5]).await;

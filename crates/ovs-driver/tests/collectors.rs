@@ -9,7 +9,7 @@ use crate::fake_database;
 use crate::support::driven::Driven;
 use crate::support::flows::flows;
 use ovs_driver::fake::{FakeDatabase, FakeSwitch};
-use ovs_driver::{Changes, Channel, CollectorSet, Config, Desired, Event, InMemoryNetwork, Timing};
+use ovs_driver::{Changes, Channel, CollectorSet, Config, Desired, Edits, Event, InMemoryNetwork, Timing};
 use ovsdb_client::{Condition, Datum, Operation, Row};
 use uuid::Uuid;
 
@@ -71,7 +71,7 @@ fn set(target: &str, active_timeout: u16) -> CollectorSet {
 }
 
 fn adding(id: u32, set: CollectorSet) -> Changes {
-    Changes { collectors_add: [(id, set)].into(), ..Changes::default() }
+    Changes { collectors: Edits::add([(id, set)]), ..Changes::default() }
 }
 
 fn wanted(target: &str, timeout: i64) -> (BTreeSet<String>, i64) {
@@ -83,7 +83,9 @@ async fn sets_come_before_their_flows_change_and_go() {
     let setting = Setting::new();
     let mut driven = setting.drive(&[]).await;
     setting.database.vswitchd(false);
-    driven.handle.push(1, Changes { flows_add: flows(&[SAMPLING]), ..adding(7, set("10.0.0.9:4739", 10)) });
+    driven
+        .handle
+        .push(1, Changes { flows: Edits::add(flows(&[SAMPLING])), ..adding(7, set("10.0.0.9:4739", 10)) });
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!((setting.found().len(), setting.switch.flows().len()), (1, 0));
     setting.database.vswitchd(true);
@@ -95,7 +97,7 @@ async fn sets_come_before_their_flows_change_and_go() {
     driven.confirmed(2).await;
     assert_eq!((setting.found(), setting.exporters()), ([(7, Some(wanted("[fd00::9]:4739", 0)))].into(), 1));
 
-    driven.handle.push(3, Changes { collectors_delete: [7].into(), ..Changes::default() });
+    driven.handle.push(3, Changes { collectors: Edits::delete([7]), ..Changes::default() });
     driven.confirmed(3).await;
     assert_eq!((setting.found().len(), setting.exporters()), (0, 0), "no row is left behind");
 }

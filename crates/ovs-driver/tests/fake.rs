@@ -13,7 +13,7 @@ use crate::support::setting::{
 use openflow_rs::{GroupEntry, Match};
 use ovs_driver::fake::{FakeSwitch, Fault, Refusal, Stage};
 use ovs_driver::{
-    Changes, Channel, Config, Desired, Event, Flow, FlowKey, LearnedFlow, Meter, ReadError, Rejection,
+    Changes, Channel, Config, Desired, Edits, Event, Flow, FlowKey, LearnedFlow, Meter, ReadError, Rejection,
     Timing, ZONE_TABLE, ZoneOwner, push_bundle,
 };
 use tokio::sync::mpsc::error::TryRecvError;
@@ -188,7 +188,7 @@ async fn transactions_that_wait_go_in_one_bundle_and_each_is_confirmed() {
     }
     let undo: BTreeSet<FlowKey> =
         (2..1000).map(|txn| flow(&format!("table=5, priority={txn}, actions=drop")).0).collect();
-    driven.handle.push(1000, Changes { flows_delete: undo, ..Changes::default() });
+    driven.handle.push(1000, Changes { flows: Edits::delete(undo), ..Changes::default() });
     let mut confirmed = Vec::new();
     driven
         .wait("the last confirmation", |event| {
@@ -250,7 +250,7 @@ async fn what_is_refused_is_counted_until_it_is_mended() {
     driven.handle.push(1, adding(&bad));
     assert_eq!(driven.wait("two", refused_total).await, 2);
     let key = |text: &str| flow(text).0;
-    driven.handle.push(2, Changes { flows_delete: [key(bad[0])].into(), ..Changes::default() });
+    driven.handle.push(2, Changes { flows: Edits::delete([key(bad[0])]), ..Changes::default() });
     assert_eq!(driven.wait("one", refused_total).await, 1);
     // The other is put right at the switch: what was refused is sent again when it changes.
     setting.fake.refuse(|_, _| None);
@@ -272,7 +272,7 @@ async fn without_a_database_flows_are_driven_and_transactions_with_tunnels_wait(
     assert_eq!(driven.synced().await, (5, 0));
     let tunnel = ovs_driver::Tunnel { encap: ovs_driver::Encap::Geneve, remote: ovs_driver::Remote::Flow };
     let changes = Changes {
-        tunnels_add: [("gnv".to_owned(), tunnel)].into(),
+        tunnels: Edits::add([("gnv".to_owned(), tunnel)]),
         ..adding(&["table=3, actions=output:3"])
     };
     driven.handle.push(1, changes);
@@ -374,7 +374,7 @@ async fn groups_are_read_and_only_what_differs_is_sent() {
         [(7, 1, "output:1"), (7, 2, "output:2"), (7, 3, "output:3"), (7, 4, "output:4"), (8, 1, "output:1")];
     let want = Desired {
         flows: flows(&["table=1, actions=group:7", "table=2, actions=group:8"]),
-        groups: buckets(&rows),
+        buckets: buckets(&rows),
         ..Desired::default()
     };
     let mut driven = setting.drive(patient());
@@ -395,8 +395,8 @@ async fn groups_are_read_and_only_what_differs_is_sent() {
     assert_eq!(setting.fake.options().len(), 1, "and no other map of options");
 
     let delete = Changes {
-        flows_delete: flows(&["table=2, actions=group:8"]).into_keys().collect(),
-        buckets_delete: [(8, 1), (7, 2)].into(),
+        flows: Edits::delete(flows(&["table=2, actions=group:8"]).into_keys()),
+        buckets: Edits::delete([(8, 1), (7, 2)]),
         ..Changes::default()
     };
     driven.handle.push(1, delete);
@@ -417,12 +417,12 @@ async fn a_flow_without_its_group_is_refused_until_the_group_is_there() {
     driven.handle.set_desired(desired(&flows(&["table=1, actions=group:7", "table=2, actions=output:1"])));
     driven.wait("a refusal", |event| (refused_total(event) == Some(1)).then_some(())).await;
     assert_eq!(setting.fake.flows(), flows(&["table=2, actions=output:1"]));
-    let group = Changes { buckets_add: buckets(&[(7, 1, "output:1")]), ..Changes::default() };
+    let group = Changes { buckets: Edits::add(buckets(&[(7, 1, "output:1")])), ..Changes::default() };
     driven.handle.push(1, group);
     driven.wait("nothing refused", |event| (refused_total(event) == Some(0)).then_some(())).await;
     assert_eq!(setting.fake.flows().len(), 2);
     // A switch drops the flows of a group that goes: the driver knows and says so.
-    driven.handle.push(2, Changes { buckets_delete: [(7, 1)].into(), ..Changes::default() });
+    driven.handle.push(2, Changes { buckets: Edits::delete([(7, 1)]), ..Changes::default() });
     driven.wait("a refusal", |event| (refused_total(event) == Some(1)).then_some(())).await;
     assert_eq!((setting.fake.flows().len(), setting.fake.groups().len()), (1, 0));
 }

@@ -10,7 +10,8 @@ use crate::support::flows::{TUNNEL_OPTION, flows};
 use ovs_driver::fake::database::{Fault, Stage};
 use ovs_driver::fake::{self as switch, FakeDatabase, FakeSwitch};
 use ovs_driver::{
-    Changes, Channel, Config, Desired, Encap, Event, InMemoryNetwork, Patch, Remote, Report, Timing, Tunnel,
+    Changes, Channel, Config, Desired, Edits, Encap, Event, InMemoryNetwork, Patch, Remote, Report, Timing,
+    Tunnel,
 };
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -56,7 +57,7 @@ fn geneve() -> BTreeMap<String, Tunnel> {
 }
 
 fn adding(texts: &[&str]) -> Changes {
-    Changes { flows_add: flows(texts), ..Changes::default() }
+    Changes { flows: Edits::add(flows(texts)), ..Changes::default() }
 }
 
 fn report(event: &Event) -> Option<Report> {
@@ -97,15 +98,15 @@ async fn a_whole_session_from_an_empty_switch_to_one_in_sync() {
     // A patch to another bridge, and the end of both ports.
     let patch = Patch { bridge: "br-phy".to_owned(), peer: "from-int".to_owned() };
     let changes = Changes {
-        patches_add: [("to-phy".to_owned(), patch)].into(),
+        patches: Edits::add([("to-phy".to_owned(), patch)]),
         ..adding(&["table=3, actions=output:3"])
     };
     driven.handle.push(1, changes);
     driven.confirmed(1).await;
     assert!(setting.database.interfaces().contains_key("from-int"));
     let changes = Changes {
-        tunnels_delete: ["gnv".to_owned()].into(),
-        patches_delete: ["to-phy".to_owned()].into(),
+        tunnels: Edits::delete(["gnv".to_owned()]),
+        patches: Edits::delete(["to-phy".to_owned()]),
         ..Changes::default()
     };
     driven.handle.push(2, changes);
@@ -145,7 +146,7 @@ async fn a_change_that_nobody_takes_up_is_waited_for_and_told() {
     driven.handle.set_desired(Arc::default());
     driven.synced().await;
     setting.database.vswitchd(false);
-    driven.handle.push(1, Changes { tunnels_add: geneve(), ..Changes::default() });
+    driven.handle.push(1, Changes { tunnels: Edits::add(geneve()), ..Changes::default() });
     let began = Instant::now();
     let transactions = setting.database.counts().transactions;
     tokio::time::sleep(Duration::from_secs(4)).await;
@@ -170,9 +171,9 @@ async fn a_frozen_switch_is_given_up_within_ten_seconds_whatever_is_in_flight() 
         let began = Instant::now();
         let texts = (0..flows).map(|n| format!("table=3, reg0={n}, actions=output:1"));
         let texts: Vec<String> = texts.collect();
-        let flows_add = self::flows(&texts);
+        let changed = Edits::add(self::flows(&texts));
         if flows > 0 {
-            driven.handle.push(1, Changes { flows_add, ..Changes::default() });
+            driven.handle.push(1, Changes { flows: changed, ..Changes::default() });
         }
         let why = driven.disconnected(Channel::OpenFlow).await;
         let after = began.elapsed();
@@ -212,7 +213,7 @@ async fn a_switch_that_freezes_while_it_is_read_is_given_up_within_ten_seconds()
 #[tokio::test(start_paused = true)]
 async fn a_frozen_database_is_given_up_within_ten_seconds_whatever_is_in_flight() {
     for changes in
-        [Changes::default(), Changes { tunnels_delete: ["gnv".to_owned()].into(), ..Changes::default() }]
+        [Changes::default(), Changes { tunnels: Edits::delete(["gnv".to_owned()]), ..Changes::default() }]
     {
         let setting = Setting::new();
         let mut driven = setting.drive();
@@ -263,7 +264,7 @@ async fn a_switch_that_takes_a_bundle_slowly_stays_connected() {
     setting.switch.slow(Duration::from_secs(1), 16 << 10);
     let texts: Vec<String> = (0..10_000).map(|n| format!("table=3, reg0={n}, actions=output:1")).collect();
     let began = Instant::now();
-    driven.handle.push(1, Changes { flows_add: flows(&texts), ..Changes::default() });
+    driven.handle.push(1, Changes { flows: Edits::add(flows(&texts)), ..Changes::default() });
     driven.confirmed(1).await;
     assert!(began.elapsed() > Duration::from_secs(30), "the bundle was too small: {:?}", began.elapsed());
     assert!(
@@ -378,8 +379,8 @@ async fn heals(stage: Stage, fault: Fault) {
         // The driver probes a database that is silent.
         Stage::Echo => {}
         Stage::Transact | Stage::Update => {
-            let tunnels_delete = ["gnv".to_owned()].into();
-            driven.handle.push(7, Changes { tunnels_delete, ..adding(&["table=7, actions=output:7"]) });
+            let tunnels = Edits::delete(["gnv".to_owned()]);
+            driven.handle.push(7, Changes { tunnels, ..adding(&["table=7, actions=output:7"]) });
         }
     }
     let why = loop {
@@ -406,7 +407,7 @@ async fn heals(stage: Stage, fault: Fault) {
     setting.switch.disconnect();
     driven.handle.push(8, adding(&["table=8, actions=output:8"]));
     driven.confirmed(8).await;
-    driven.handle.push(9, Changes { tunnels_add: geneve(), ..Changes::default() });
+    driven.handle.push(9, Changes { tunnels: Edits::add(geneve()), ..Changes::default() });
     driven.confirmed(9).await;
     assert_eq!(setting.database.counts().faults, 1, "{what}");
     let port = setting.database.interfaces().remove("gnv");

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use openflow_rs::{Field, GroupEntry, PortNo};
 use ovs_driver::fake::Refusal;
-use ovs_driver::{Bucket, Changes, Channel, Choice, Config, Desired, Event, ForeignChange, Timing, Watched};
+use ovs_driver::{
+    Bucket, Changes, Channel, Choice, Config, Desired, Edits, Event, ForeignChange, Timing, Watched,
+};
 use tokio::time::Instant;
 
 use crate::support::driven::Driven;
@@ -68,7 +70,7 @@ async fn a_flow_that_another_deletes_adds_or_changes_is_put_right_and_reported()
     assert_eq!(setting.fake.counts().dumps, dumps, "nothing was read again");
 
     // The driver's own changes are not foreign, and a reconnect to a switch in sync sends nothing.
-    let delete = Changes { flows_delete: [first.clone()].into(), ..Changes::default() };
+    let delete = Changes { flows: Edits::delete([first.clone()]), ..Changes::default() };
     driven.handle.push(1, delete);
     driven.confirmed(1).await;
     let before = setting.fake.counts().flow_mods;
@@ -134,7 +136,7 @@ async fn a_group_that_another_deletes_or_changes_is_put_right_with_the_flows_tha
     let setting = Setting::new();
     let want = Desired {
         flows: flows(&["table=1, actions=group:7", "table=2, actions=output:2"]),
-        groups: buckets(&[(7, 1, "output:1"), (8, 1, "output:1")]),
+        buckets: buckets(&[(7, 1, "output:1"), (8, 1, "output:1")]),
         ..Desired::default()
     };
     let mut driven = setting.drive(patient());
@@ -222,7 +224,7 @@ async fn two_controllers_that_fight_do_not_keep_the_switch_busy() {
 #[tokio::test(start_paused = true)]
 async fn a_group_of_which_half_a_change_was_refused_is_known_as_it_is() {
     let setting = Setting::new();
-    let group = |rows: &[(u32, u32, &str)]| Desired { groups: buckets(rows), ..Desired::default() };
+    let group = |rows: &[(u32, u32, &str)]| Desired { buckets: buckets(rows), ..Desired::default() };
     let mut driven = setting.drive(patient());
     driven.handle.set_desired(Arc::new(group(&[(7, 1, "output:1"), (7, 2, "output:2"), (7, 3, "output:3")])));
     driven.synced().await;
@@ -232,7 +234,8 @@ async fn a_group_of_which_half_a_change_was_refused_is_known_as_it_is() {
         is_bad.then_some(Refusal::BAD_OUT_PORT)
     });
     setting.fake.fail_bundles(true);
-    let changed = |actions: &str| Changes { buckets_add: buckets(&[(7, 2, actions)]), ..Changes::default() };
+    let changed =
+        |actions: &str| Changes { buckets: Edits::add(buckets(&[(7, 2, actions)])), ..Changes::default() };
     driven.handle.push(1, changed("output:9"));
     driven.wait("the refusal", |event| (refused_total(event) == Some(1)).then_some(())).await;
     assert_eq!(setting.fake.groups()[&7].buckets.len(), 2, "half of the change is in force");

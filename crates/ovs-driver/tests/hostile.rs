@@ -9,7 +9,7 @@ use crate::support::driven::Driven;
 use crate::support::flows::flows;
 use crate::support::setting::{Setting, config, desired, refused_total, some_flows};
 use ovs_driver::fake::{FakeSwitch, Fault, Refusal, Stage};
-use ovs_driver::{Bucket, Changes, Channel, Event, FlowKey, InMemoryNetwork, Peers, Timing};
+use ovs_driver::{Bucket, Changes, Channel, Edits, Event, FlowKey, InMemoryNetwork, Peers, Timing};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -100,9 +100,9 @@ async fn d23_a_group_that_no_switch_has_room_for_is_refused_and_the_connection_l
     };
     let large: BTreeMap<(u32, u32), Bucket> = (0..70_000).map(|n| ((9, n), bucket(n))).collect();
     let small: BTreeMap<(u32, u32), Bucket> = (0..10).map(|n| ((8, n), bucket(n))).collect();
-    let buckets_add = large.into_iter().chain(small).collect();
-    let flows_add = flows(&["table=3,actions=group:8", "table=4,actions=group:9", "table=5,actions=drop"]);
-    driven.handle.push(1, Changes { buckets_add, flows_add, ..Changes::default() });
+    let buckets = Edits::add(large.into_iter().chain(small));
+    let users = flows(&["table=3,actions=group:8", "table=4,actions=group:9", "table=5,actions=drop"]);
+    driven.handle.push(1, Changes { buckets, flows: Edits::add(users), ..Changes::default() });
     let reason = |event: &Event| match event {
         Event::Refused { txn: Some(1), first, .. } => {
             first.iter().find(|first| first.what.contains("group_id=9")).map(|first| first.reason.clone())
@@ -115,15 +115,17 @@ async fn d23_a_group_that_no_switch_has_room_for_is_refused_and_the_connection_l
         "{why}"
     );
     // The rest is in force, over the same connection.
-    driven.handle.push(2, Changes { flows_add: flows(&["table=6,actions=drop"]), ..Changes::default() });
+    driven
+        .handle
+        .push(2, Changes { flows: Edits::add(flows(&["table=6,actions=drop"])), ..Changes::default() });
     driven.confirmed(2).await;
     // Gates to parts that the switch has no room for do no harm.
     let first_parts = || setting.fake.groups().keys().filter(|id| **id <= ovs_driver::GROUP_MAX).count();
     assert_eq!((setting.fake.flows().len(), first_parts()), (5 + 3, 1));
     assert_eq!(setting.fake.counts().connections, 1);
     // A group that becomes small again is sent.
-    let buckets_delete = (10..70_000).map(|n| (9, n)).collect();
-    driven.handle.push(3, Changes { buckets_delete, ..Changes::default() });
+    let buckets = Edits::delete((10..70_000).map(|n| (9, n)));
+    driven.handle.push(3, Changes { buckets, ..Changes::default() });
     driven.wait("an end of the refusals", |event| refused_total(event).filter(|total| *total == 0)).await;
     assert_eq!((setting.fake.flows().len(), first_parts()), (5 + 4, 2));
 }
@@ -142,7 +144,7 @@ async fn d26_a_batch_with_many_bad_changes_goes_in_smaller_bundles() {
     let bad = (0..BAD).map(|n| format!("table=66,priority={n},actions=output:1"));
     let good = (0..500).map(|n| format!("table=67,priority={n},actions=output:1"));
     let texts: Vec<String> = bad.chain(good).collect();
-    driven.handle.push(1, Changes { flows_add: flows(&texts), ..Changes::default() });
+    driven.handle.push(1, Changes { flows: Edits::add(flows(&texts)), ..Changes::default() });
     driven.wait("the refusals", |event| refused_total(event).filter(|total| *total == BAD)).await;
     assert_eq!(setting.fake.flows().len(), 1000);
     let commits = setting.fake.counts().commits - before;

@@ -10,7 +10,7 @@ use crate::support::driven::Driven;
 use crate::support::flows::flows;
 use ovs_driver::fake::database::SchemaVersion;
 use ovs_driver::fake::{FakeDatabase, FakeSwitch};
-use ovs_driver::{Changes, Channel, Config, Desired, Event, InMemoryNetwork, Timing, ZoneLimits};
+use ovs_driver::{Changes, Channel, Config, Desired, Edits, Event, InMemoryNetwork, Timing, ZoneLimits};
 use ovsdb_client::{Condition, Datum, Mutation, Mutator, Operation, Replica, Row};
 use uuid::Uuid;
 
@@ -57,7 +57,7 @@ fn limited(limits: &[(u16, ZoneLimits)]) -> Desired {
 }
 
 fn adding(limits: &[(u16, ZoneLimits)]) -> Changes {
-    Changes { limits_add: limits.iter().copied().collect(), ..Changes::default() }
+    Changes { limits: Edits::add(limits.iter().copied()), ..Changes::default() }
 }
 
 /// By zone of the datapath `netdev`, the row of `CT_Zone`.
@@ -99,7 +99,7 @@ async fn limits_come_change_and_go_and_equal_ones_share_their_rows() {
     let after = zones(&setting.database.rows());
     assert_eq!((after[&6], after[&8]), (rows[&7], rows[&5]), "rows that are there are used");
 
-    let gone = Changes { limits_delete: [5, 8].into(), ..Changes::default() };
+    let gone = Changes { limits: Edits::delete([5, 8]), ..Changes::default() };
     driven.handle.push(2, gone);
     driven.confirmed(2).await;
     assert_eq!(found(&setting.database, "udp_first"), [(6, of(5)), (7, of(5))].into());
@@ -111,7 +111,9 @@ async fn limits_are_in_force_before_the_flows_of_their_transaction() {
     let setting = Setting::new(SchemaVersion::WithoutZoneLimits);
     let mut driven = setting.drive(&[]).await;
     setting.database.vswitchd(false);
-    driven.handle.push(1, Changes { flows_add: flows(&["table=1, actions=drop"]), ..adding(&[(5, LIMITS)]) });
+    driven
+        .handle
+        .push(1, Changes { flows: Edits::add(flows(&["table=1, actions=drop"])), ..adding(&[(5, LIMITS)]) });
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!((zones(&setting.database.rows()).len(), setting.switch.flows().len()), (1, 0));
     setting.database.vswitchd(true);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use openflow_rs::{MeterEntry, MeterMod};
 use ovs_driver::fake::Refusal;
-use ovs_driver::{Changes, Desired, Event, ForeignChange, Meter, MeterCount, ReadError};
+use ovs_driver::{Changes, Desired, Edits, Event, ForeignChange, Meter, MeterCount, ReadError};
 
 use crate::support::driven::Driven;
 use crate::support::flows::flows;
@@ -59,14 +59,15 @@ async fn meters_come_before_their_flows_change_alone_and_go_after_them() {
 
     // A rate changes without touching a flow.
     let before = setting.fake.counts().flow_mods;
-    driven.handle.push(1, Changes { meters_add: meters(&[(7, 200)]), ..Changes::default() });
+    driven.handle.push(1, Changes { meters: Edits::add(meters(&[(7, 200)])), ..Changes::default() });
     driven.confirmed(1).await;
     assert_eq!(setting.fake.meters(), on_switch(&[(7, 200), (8, 5)]));
     assert_eq!((setting.fake.counts().flow_mods, setting.fake.counts().meter_mods), (before, 3));
 
     // The limit goes: in one transaction the flow becomes another, and the meter is deleted.
     let unlimited = flows(&["table=1, actions=resubmit(,3)"]);
-    let changes = Changes { flows_add: unlimited.clone(), meters_delete: [7].into(), ..Changes::default() };
+    let changes =
+        Changes { flows: Edits::add(unlimited.clone()), meters: Edits::delete([7]), ..Changes::default() };
     driven.handle.push(2, changes);
     driven.confirmed(2).await;
     assert_eq!(setting.fake.meters(), on_switch(&[(8, 5)]));
@@ -138,7 +139,7 @@ async fn a_refused_meter_is_told_with_the_flows_that_need_it_and_delays_nothing_
 
     // With another meter that is changed, flows that lacked theirs are tried again.
     setting.fake.refuse_meters(|_| None);
-    driven.handle.push(1, Changes { meters_add: meters(&[(7, 50)]), ..Changes::default() });
+    driven.handle.push(1, Changes { meters: Edits::add(meters(&[(7, 50)])), ..Changes::default() });
     assert_eq!(driven.wait("the total", refused_total).await, 0);
     driven.confirmed(1).await;
     assert_eq!(

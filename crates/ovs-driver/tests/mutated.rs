@@ -10,7 +10,9 @@ use crate::support::driven::Driven;
 use crate::support::flows::{buckets, flows};
 use crate::support::setting::config;
 use ovs_driver::fake::{FakeDatabase, FakeSwitch};
-use ovs_driver::{Changes, Config, Desired, Dial, Encap, Endpoint, InMemoryNetwork, Remote, Timing, Tunnel};
+use ovs_driver::{
+    Changes, Config, Desired, Dial, Edits, Encap, Endpoint, InMemoryNetwork, Remote, Timing, Tunnel,
+};
 use peer_connection::{Dialling, Stream};
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -105,7 +107,7 @@ async fn check(changes: Vec<(u16, Change)>) {
     let tunnel = Tunnel { encap: Encap::Geneve, remote: Remote::Flow };
     let mut want = Desired {
         flows: flows(&["table=1, actions=output:1", "table=2, ip,nw_dst=10.0.0.0/8, actions=group:7"]),
-        groups: buckets(&[(7, 1, "output:1"), (7, 2, "set_field:5->tun_id,output:2")]),
+        buckets: buckets(&[(7, 1, "output:1"), (7, 2, "set_field:5->tun_id,output:2")]),
         tunnels: [("gnv".to_owned(), tunnel)].into(),
         ..Desired::default()
     };
@@ -116,7 +118,7 @@ async fn check(changes: Vec<(u16, Change)>) {
         }
         let flow = flows(&[format!("table=3, priority={txn}, actions=resubmit(,4)")]);
         want.flows.extend(flow.clone());
-        driven.handle.push(txn, Changes { flows_add: flow, ..Changes::default() });
+        driven.handle.push(txn, Changes { flows: Edits::add(flow), ..Changes::default() });
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
     plan.lock().unwrap().clear();
@@ -127,8 +129,8 @@ async fn check(changes: Vec<(u16, Change)>) {
     let flow = flows(&["table=4, actions=drop"]);
     want.flows.extend(flow.clone());
     // A transaction with a port is confirmed only by both connections.
-    let tunnels_add = [("vx".to_owned(), Tunnel { encap: Encap::Vxlan, remote: Remote::Flow })].into();
-    driven.handle.push(30, Changes { flows_add: flow, tunnels_add, ..Changes::default() });
+    let tunnels = Edits::add([("vx".to_owned(), Tunnel { encap: Encap::Vxlan, remote: Remote::Flow })]);
+    driven.handle.push(30, Changes { flows: Edits::add(flow), tunnels, ..Changes::default() });
     driven.confirmed(30).await;
     switch.disconnect();
     driven.synced().await;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ovs_driver::fake::{Flushed, Refusal};
-use ovs_driver::{Changes, Channel, Desired, Event, Flow, FlowKey, ZONE_TABLE, ZoneOwner};
+use ovs_driver::{Changes, Channel, Desired, Edits, Event, Flow, FlowKey, ZONE_TABLE, ZoneOwner};
 
 use crate::support::driven::Driven;
 use crate::support::flows::flows;
@@ -34,7 +34,11 @@ fn owned(owners: &[(u16, u64)]) -> Desired {
 
 /// A zone gets another owner, or its first one.
 fn given(zone: u16, owner: u64) -> Changes {
-    Changes { flows_add: tracking(zone, owner), zones_add: zones(&[(zone, owner)]), ..Changes::default() }
+    Changes {
+        flows: Edits::add(tracking(zone, owner)),
+        zones: Edits::add(zones(&[(zone, owner)])),
+        ..Changes::default()
+    }
 }
 
 /// The owners whose flows track packets, by zone.
@@ -81,7 +85,9 @@ async fn a_zone_is_flushed_before_the_flows_of_a_new_owner_and_not_while_it_keep
 
     // Others change, and the zone stays.
     driven.handle.push(2, given(9, 2));
-    driven.handle.push(3, Changes { flows_add: flows(&["table=3, actions=drop"]), ..Changes::default() });
+    driven
+        .handle
+        .push(3, Changes { flows: Edits::add(flows(&["table=3, actions=drop"])), ..Changes::default() });
     driven.confirmed(3).await;
     assert_eq!(told(&setting.fake.flushes()[1..]), [(9, none.clone())]);
     assert_eq!(setting.fake.connections(ZONE), names(&[1]));
@@ -95,8 +101,8 @@ async fn a_zone_is_flushed_before_the_flows_of_a_new_owner_and_not_while_it_keep
 
     // Without an owner it holds nothing, and the next one is the first again.
     let gone = Changes {
-        flows_delete: tracking(ZONE, 3).into_keys().collect(),
-        zones_delete: [ZONE].into(),
+        flows: Edits::delete(tracking(ZONE, 3).into_keys()),
+        zones: Edits::delete([ZONE]),
         ..Changes::default()
     };
     driven.handle.push(5, gone);

@@ -12,7 +12,7 @@ use nlog_reference::explanation::{self, Body};
 use openflow_rs::{Action, Demand, Field, FlowEntry, Match, Subfield};
 use rule_tests::FlowOrigin;
 use simulated_hosts::Place;
-use switch_tables::{IPS, PORT_HOMES};
+use switch_model::interface::{IPS, PORT_HOMES};
 
 use crate::packet::string;
 use crate::{FlowView, LookupView, Network, Sent, UNKNOWN};

@@ -11,11 +11,12 @@ use nlog_reference::OnDemand;
 use openflow_rs::MacAddr;
 use pipeline::Names;
 use simulated_hosts::{Hosts, Number, Outputs, Place, Site, Wanted};
-use switch_tables::rows::{self, Vif};
-use switch_tables::{
+use switch_model::SwitchTable;
+use switch_model::interface::{
     BRIDGES, DATAPATH_LABELS, EFFECTIVE_ROUTES, ENDPOINTS, IPS, LOCALNETS, MACS, MANAGED, PARENTS,
-    PATCH_PORT, PORT_HOMES, PROBLEMS, SwitchTable, TUNNEL_PORT, VIF,
+    PATCH_PORT, PORT_HOMES, PROBLEMS, TUNNEL_PORT, VIF,
 };
+use switch_model::rows::{self, Vif};
 
 use crate::{HostTables, Origins};
 

@@ -8,7 +8,7 @@ use nlog_data::{Canonical, Row, Value};
 use nlog_reference::tree::{Explainer, Explanation};
 use nlog_reference::{OnDemand, WhyNot, explanation};
 use openflow_rs::{FlowEntry, Match};
-use switch_tables::FLOWS;
+use switch_model::{Flows, Kind as _};
 
 /// What is asked about.
 #[derive(Debug)]
@@ -52,8 +52,8 @@ impl Question {
     /// # Errors
     /// The text is no flow, or the program has no table of flows.
     pub fn of_flow(program: &Program, host: &str, text: &str) -> Result<Question, String> {
-        let table = FLOWS.find(&program.schema).map_err(|misfit| misfit.to_string())?;
-        let table = table.ok_or_else(|| format!("the program has no {FLOWS}"))?;
+        let table = Flows::TABLE.find(&program.schema).map_err(|misfit| misfit.to_string())?;
+        let table = table.ok_or_else(|| format!("the program has no {}", Flows::TABLE))?;
         let by = if let Some(cookie) = cookie(text)? {
             FlowName::Cookie(cookie)
         } else {

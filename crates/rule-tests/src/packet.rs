@@ -7,7 +7,8 @@ use nlog::program::{Packet, Place as SourcePlace};
 use nlog_data::{Canonical, Row, RuleId, TableId};
 use openflow_rs::FlowEntry;
 use simulated_hosts::{Out, Place};
-use switch_tables::rows::{self, Vif};
+use switch_model::FlowRow;
+use switch_model::rows::{self, Vif};
 
 use crate::flow_origin::FlowOrigin;
 use crate::frame::{Addresses, frame, text, vlan};
@@ -143,10 +144,10 @@ impl Stage<'_> {
         for (host, steps) in crossing.hops.iter().take(HOSTS) {
             let note = |table: u8, entry: &FlowEntry| {
                 let own = flows.iter().find(|row| {
-                    rows::flow(row).is_some_and(|flow| {
-                        *flow.host == **host
+                    FlowRow::read(row).is_ok_and(|flow| {
+                        **flow.host == **host
                             && (flow.table, flow.priority) == (table, entry.priority)
-                            && *flow.matches == Canonical::new(entry.matches.clone())
+                            && **flow.matches == Canonical::new(entry.matches.clone())
                     })
                 });
                 let origin = own.map_or("learned".to_owned(), |row| self.origin(tables.outputs.flows(), row));

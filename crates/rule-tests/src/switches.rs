@@ -10,10 +10,11 @@ use nlog::Program;
 use nlog::program::{Place, Test, TestStepKind};
 use nlog_data::{Delta, Row, Schema, TableId, Transaction};
 use simulated_hosts::{Hosts, Number, Outputs, Reports, Site, Wanted};
-use switch_tables::rows::{self, Vif};
-use switch_tables::{
-    BRIDGES, ENDPOINTS, IPS, LOCALNETS, MACS, MANAGED, PARENTS, PATCH_PORT, SwitchTable, TUNNEL_PORT, VIF,
+use switch_model::SwitchTable;
+use switch_model::interface::{
+    BRIDGES, ENDPOINTS, IPS, LOCALNETS, MACS, MANAGED, PARENTS, PATCH_PORT, TUNNEL_PORT, VIF,
 };
+use switch_model::rows::{self, Vif};
 
 use crate::run::{Failure, Stage};
 

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use nlog_data::Canonical;
 use openflow_rs::flow::ANY_GROUP;
-use openflow_rs::{Action, Actions, GroupEntry, GroupKind, PortNo, Selection};
-use switch_tables::rows::{Bucket, Candidate, Group};
+use openflow_rs::{Action, Actions, GroupEntry, PortNo};
+use switch_model::{BucketRow, CandidateRow, Choice, Choices, Watched};
 
-use crate::outputs::Changed;
+use crate::outputs::{Changed, Of};
 
 /// A host, and the number of a group.
 pub(crate) type Key = (String, u32);
 
 /// The changes of the tables of groups.
-pub(crate) struct GroupChanges {
-    pub(crate) buckets: Changed<Bucket>,
-    pub(crate) groups: Changed<Group>,
-    pub(crate) candidates: Changed<Candidate>,
+pub(crate) struct GroupChanges<'r> {
+    pub(crate) buckets: Changed<BucketRow<'r>>,
+    pub(crate) groups: Changed<Of<'r, Choices>>,
+    pub(crate) candidates: Changed<CandidateRow<'r>>,
 }
 
 /// The groups of all hosts.
@@ -28,14 +28,25 @@ pub(crate) struct Groups(BTreeMap<Key, Rows>);
 #[derive(Default)]
 struct Rows {
     /// How the group chooses a bucket; none for a group of type `all`.
-    choice: Option<Group>,
+    choice: Option<Choice>,
     buckets: BTreeMap<u32, Arc<Canonical<Actions>>>,
     candidates: BTreeMap<u32, Candidate>,
 }
 
+/// A bucket of a group that chooses one.
+struct Candidate {
+    weight: u16,
+    watched: Watched,
+    actions: Arc<Canonical<Actions>>,
+}
+
 impl Groups {
     /// Follows changes for the hosts that there are. Returns the groups that may be others now.
-    pub(crate) fn change(&mut self, changes: GroupChanges, is_there: impl Fn(&str) -> bool) -> BTreeSet<Key> {
+    pub(crate) fn change(
+        &mut self,
+        changes: GroupChanges<'_>,
+        is_there: impl Fn(&str) -> bool,
+    ) -> BTreeSet<Key> {
         let GroupChanges { buckets, groups, candidates } = changes;
         let mut touched = BTreeSet::new();
         let mut rows = |host: &str, group: u32, change: &mut dyn FnMut(&mut Rows)| {
@@ -45,27 +56,26 @@ impl Groups {
                 touched.insert(key);
             }
         };
-        for bucket in &buckets.delete {
-            rows(&bucket.host, bucket.group, &mut |rows| drop(rows.buckets.remove(&bucket.id)));
+        for BucketRow { host, group, id, .. } in &buckets.delete {
+            rows(host, *group, &mut |rows| drop(rows.buckets.remove(id)));
         }
-        for group in &groups.delete {
-            rows(&group.host, group.id, &mut |rows| rows.choice = None);
+        for (host, group, _) in &groups.delete {
+            rows(host, *group, &mut |rows| rows.choice = None);
         }
-        for Candidate { bucket, .. } in &candidates.delete {
-            rows(&bucket.host, bucket.group, &mut |rows| drop(rows.candidates.remove(&bucket.id)));
+        for CandidateRow { bucket, .. } in &candidates.delete {
+            rows(bucket.host, bucket.group, &mut |rows| drop(rows.candidates.remove(&bucket.id)));
         }
-        for bucket in &buckets.insert {
-            rows(&bucket.host, bucket.group, &mut |rows| {
-                rows.buckets.insert(bucket.id, bucket.actions.clone());
-            });
+        for BucketRow { host, group, id, actions } in &buckets.insert {
+            rows(host, *group, &mut |rows| drop(rows.buckets.insert(*id, Arc::clone(actions))));
         }
-        for group in &groups.insert {
-            rows(&group.host, group.id, &mut |rows| rows.choice = Some(group.clone()));
+        for (host, group, choice) in &groups.insert {
+            rows(host, *group, &mut |rows| rows.choice = Some(choice.clone()));
         }
-        for candidate in &candidates.insert {
-            let Candidate { bucket, .. } = candidate;
-            rows(&bucket.host, bucket.group, &mut |rows| {
-                rows.candidates.insert(bucket.id, candidate.clone());
+        for CandidateRow { bucket, weight, watched } in &candidates.insert {
+            rows(bucket.host, bucket.group, &mut |rows| {
+                let actions = Arc::clone(bucket.actions);
+                let candidate = Candidate { weight: *weight, watched: *watched, actions };
+                rows.candidates.insert(bucket.id, candidate);
             });
         }
         touched
@@ -88,11 +98,12 @@ impl Groups {
                 };
                 Ok(Some(GroupEntry::all(key.1, buckets.iter().map(bucket).collect())))
             }
-            Some(Group { select_by: fields, .. }) => {
-                let kind = if fields.is_some() { GroupKind::Select } else { GroupKind::FastFailover };
-                let selection = fields.as_ref().map(|fields| Selection::hash(fields.iter().copied()));
-                let buckets = candidates.values().map(candidate_bucket).collect();
-                Ok(Some(GroupEntry { selection, ..GroupEntry::new(key.1, kind, buckets) }))
+            Some(choice) => {
+                let buckets = candidates.iter().map(candidate_bucket).collect();
+                Ok(Some(GroupEntry {
+                    selection: choice.selection(),
+                    ..GroupEntry::new(key.1, choice.kind(), buckets)
+                }))
             }
         }
     }
@@ -103,7 +114,7 @@ impl Groups {
             actions.get().0.iter().any(|action| matches!(action, Action::Group(_)))
         };
         self.0.get(key).is_some_and(|rows| {
-            let candidates = rows.candidates.values().map(|candidate| &candidate.bucket.actions);
+            let candidates = rows.candidates.values().map(|candidate| &candidate.actions);
             rows.buckets.values().chain(candidates).any(|actions| names(actions))
         })
     }
@@ -121,40 +132,72 @@ impl Groups {
     }
 }
 
-fn candidate_bucket(candidate: &Candidate) -> openflow_rs::Bucket {
-    let Candidate { bucket, weight, watch_port, watch_group } = candidate;
+fn candidate_bucket((id, candidate): (&u32, &Candidate)) -> openflow_rs::Bucket {
+    let Candidate { weight, watched, actions } = candidate;
     openflow_rs::Bucket {
         weight: *weight,
-        watch_port: watch_port.map_or(PortNo::ANY, PortNo),
-        watch_group: watch_group.unwrap_or(ANY_GROUP),
-        ..openflow_rs::Bucket::new(bucket.id, bucket.actions.get())
+        watch_port: watched.port.unwrap_or(PortNo::ANY),
+        watch_group: watched.group.unwrap_or(ANY_GROUP),
+        ..openflow_rs::Bucket::new(*id, actions.get())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use openflow_rs::Field;
+    use nlog_data::{Row, TableDelta, Value};
 
     use super::*;
+    use crate::outputs::{read, things};
 
-    fn bucket(group: u32, id: u32, port: u16) -> Bucket {
+    fn number(number: u32) -> Value {
+        Value::Int(number.into())
+    }
+
+    fn host() -> Value {
+        Value::from("h1")
+    }
+
+    fn actions(port: u16) -> Value {
         let actions: Actions = format!("output:{port}").parse().expect("actions");
-        Bucket { host: "h1".into(), group, id, actions: Arc::new(Canonical::new(actions)) }
+        Value::Actions(Arc::new(Canonical::new(actions)))
     }
 
-    fn candidate(id: u32, weight: u16, watch_port: Option<u16>) -> Candidate {
-        Candidate { bucket: bucket(7, id, 2), weight, watch_port, watch_group: Some(3).filter(|_| id == 9) }
+    fn bucket(id: u32, port: u16) -> Row {
+        vec![host(), number(7), number(id), actions(port)]
     }
 
-    fn group(select_by: Option<Vec<Field>>) -> Group {
-        Group { host: "h1".into(), id: 7, select_by }
+    fn candidate(id: u32, weight: u32, watch_port: u32) -> Row {
+        let watch_group = if id == 9 { 3 } else { 0 };
+        let numbers = [7, id, weight, watch_port, watch_group].map(number);
+        [&[host()][..], &numbers, &[actions(2)]].concat()
     }
 
-    fn nothing() -> GroupChanges {
-        fn none<T>() -> Changed<T> {
-            Changed { insert: Vec::new(), delete: Vec::new() }
+    fn group(kind: &str, fields: &[&str]) -> Row {
+        let fields: Vec<Value> = fields.iter().map(|field| Value::from(*field)).collect();
+        vec![host(), number(7), Value::from(kind), Value::Set(fields.into())]
+    }
+
+    fn failover() -> Row {
+        group("fast_failover", &[])
+    }
+
+    /// The changes of the three tables.
+    #[derive(Default)]
+    struct Deltas {
+        buckets: TableDelta,
+        groups: TableDelta,
+        candidates: TableDelta,
+    }
+
+    impl Deltas {
+        fn apply(&self, groups: &mut Groups, is_there: impl Fn(&str) -> bool) -> BTreeSet<Key> {
+            let changes = GroupChanges {
+                buckets: read(Some(&self.buckets), BucketRow::read).expect("buckets"),
+                groups: things::<Choices>(Some(&self.groups)).expect("groups"),
+                candidates: read(Some(&self.candidates), CandidateRow::read).expect("candidates"),
+            };
+            groups.change(changes, is_there)
         }
-        GroupChanges { buckets: none(), groups: none(), candidates: none() }
     }
 
     fn text(groups: &Groups) -> Result<Option<String>, String> {
@@ -164,27 +207,27 @@ mod tests {
     #[test]
     fn a_group_follows_its_rows_and_its_type_may_change() {
         let mut groups = Groups::default();
-        let mut changes = nothing();
-        changes.groups.insert.push(group(Some(vec![Field::TcpDst, Field::IpSrc])));
-        changes.candidates.insert.extend([candidate(9, 2, Some(4)), candidate(1, 1, None)]);
-        let touched = groups.change(changes, |host| host == "h1");
+        let mut deltas = Deltas::default();
+        deltas.groups.insert.push(group("select", &["tcp_dst", "ip_src"]));
+        deltas.candidates.insert.extend([candidate(9, 2, 4), candidate(1, 1, 0)]);
+        let touched = deltas.apply(&mut groups, |host| host == "h1");
         assert_eq!(touched, [("h1".to_owned(), 7)].into());
         let select = "group_id=7,type=select,selection_method=hash,fields(ip_src,tcp_dst),bucket=bucket_id:1,actions=output:2,\
                       bucket=bucket_id:9,weight:2,watch_port:4,watch_group:3,actions=output:2";
         assert_eq!(text(&groups), Ok(Some(select.to_owned())));
 
-        let mut changes = nothing();
-        changes.groups.delete.push(group(Some(vec![Field::TcpDst, Field::IpSrc])));
-        changes.groups.insert.push(group(None));
-        changes.candidates.delete.extend([candidate(9, 2, Some(4)), candidate(1, 1, None)]);
-        changes.candidates.insert.push(candidate(9, 0, Some(4)));
-        groups.change(changes, |_| true);
+        let mut deltas = Deltas::default();
+        deltas.groups.delete.push(group("select", &["tcp_dst", "ip_src"]));
+        deltas.groups.insert.push(failover());
+        deltas.candidates.delete.extend([candidate(9, 2, 4), candidate(1, 1, 0)]);
+        deltas.candidates.insert.push(candidate(9, 0, 4));
+        deltas.apply(&mut groups, |_| true);
         let failover = "group_id=7,type=ff,bucket=bucket_id:9,watch_port:4,watch_group:3,actions=output:2";
         assert_eq!(text(&groups), Ok(Some(failover.to_owned())));
 
-        let mut changes = nothing();
-        changes.candidates.delete.push(candidate(9, 0, Some(4)));
-        groups.change(changes, |_| true);
+        let mut deltas = Deltas::default();
+        deltas.candidates.delete.push(candidate(9, 0, 4));
+        deltas.apply(&mut groups, |_| true);
         assert_eq!(text(&groups), Ok(None), "a group without buckets is none");
     }
 
@@ -194,11 +237,11 @@ mod tests {
             (true, true, false, "has rows of of_group and of of_bucket"),
             (false, false, true, "has rows of of_candidate and none of of_group"),
         ] {
-            let (mut groups, mut changes) = (Groups::default(), nothing());
-            changes.groups.insert.extend(group_row.then(|| group(None)));
-            changes.buckets.insert.extend(bucket_row.then(|| bucket(7, 1, 2)));
-            changes.candidates.insert.extend(candidate_row.then(|| candidate(1, 0, Some(4))));
-            groups.change(changes, |_| true);
+            let (mut groups, mut deltas) = (Groups::default(), Deltas::default());
+            deltas.groups.insert.extend(group_row.then(failover));
+            deltas.buckets.insert.extend(bucket_row.then(|| bucket(1, 2)));
+            deltas.candidates.insert.extend(candidate_row.then(|| candidate(1, 0, 4)));
+            deltas.apply(&mut groups, |_| true);
             assert_eq!(text(&groups), Err(format!("h1: group 0x7 {fault}")));
         }
     }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Host, Packet, Tunnelled};
 use nlog_data::{TableDelta, TableId};
 use openflow_rs::{FlowEntry, PortNo};
-use switch_tables::rows::{ConntrackZone, Flow, Meter, Patch, Tunnel};
+use switch_model::{FlowRow, Meters, Patches, Remote, Tunnels, Zones};
 use tunnel_encap::Encap;
 
 use crate::groups::{GroupChanges, Groups};
-use crate::outputs::Changed;
+use crate::outputs::{Changed, Of};
 use crate::{Out, Outputs, Place};
 
 /// Tunnel and patch ports that switches report, by host and name.
@@ -161,12 +161,12 @@ impl Hosts {
     /// # Errors
     /// A row asks for something impossible.
     pub fn apply(&mut self, outputs: &Outputs, delta: &BTreeMap<TableId, TableDelta>) -> Result<(), String> {
-        let changes = outputs.changes(delta)?;
+        let changes = outputs.changes(delta).map_err(|error| error.to_string())?;
         self.change_tunnels(changes.tunnels);
         self.change_patches(changes.patches);
-        for meter in &changes.meters.insert {
-            if let Some(host) = self.fabric.host_mut(&meter.host) {
-                host.bridge.add_meter(meter.id);
+        for (host, meter, _) in &changes.meters.insert {
+            if let Some(host) = self.fabric.host_mut(host) {
+                host.bridge.add_meter(*meter);
             }
         }
         self.flush(&changes.zones.insert);
@@ -176,27 +176,23 @@ impl Hosts {
     }
 
     /// Zones have another owner from now on, or none.
-    fn flush(&mut self, zones: &[ConntrackZone]) {
-        for zone in zones {
-            if let Some(host) = self.fabric.host_mut(&zone.host) {
-                host.bridge.flush_zone(zone.id);
+    fn flush(&mut self, zones: &[Of<'_, Zones>]) {
+        for (host, zone, _) in zones {
+            if let Some(host) = self.fabric.host_mut(host) {
+                host.bridge.flush_zone(*zone);
             }
         }
     }
 
     /// Removes the meters that are not only changed, after the flows that used them.
-    fn remove_meters(&mut self, meters: &Changed<Meter>) -> Result<(), String> {
-        let stays: BTreeSet<(&str, u32)> =
-            meters.insert.iter().map(|meter| (meter.host.as_str(), meter.id)).collect();
-        for meter in meters.delete.iter().filter(|meter| !stays.contains(&(meter.host.as_str(), meter.id))) {
-            let Some(host) = self.fabric.host_mut(&meter.host) else { continue };
+    fn remove_meters(&mut self, meters: &Changed<Of<'_, Meters>>) -> Result<(), String> {
+        let stays: BTreeSet<(&str, u32)> = meters.insert.iter().map(|(host, id, _)| (*host, *id)).collect();
+        for (name, id, _) in meters.delete.iter().filter(|(host, id, _)| !stays.contains(&(*host, *id))) {
+            let Some(host) = self.fabric.host_mut(name) else { continue };
             let before = host.bridge.flows().len();
-            host.bridge.remove_meter(meter.id);
+            host.bridge.remove_meter(*id);
             if host.bridge.flows().len() != before {
-                return Err(format!(
-                    "{}: flows used meter {} as it went, and went with it",
-                    meter.host, meter.id
-                ));
+                return Err(format!("{name}: flows used meter {id} as it went, and went with it"));
             }
         }
         Ok(())
@@ -212,25 +208,29 @@ impl Hosts {
         }
     }
 
-    fn change_tunnels(&mut self, changed: Changed<Tunnel>) {
-        for tunnel in changed.delete {
-            let key = (tunnel.host, tunnel.name);
+    fn change_tunnels(&mut self, changed: Changed<Of<'_, Tunnels>>) {
+        for (host, name, _) in changed.delete {
+            let key = (host.to_owned(), name);
             self.unmake_tunnel(&key);
             self.tunnels.remove(&key);
         }
-        for tunnel in changed.insert {
-            self.tunnels.insert((tunnel.host, tunnel.name), (tunnel.encap, tunnel.remote));
+        for (host, name, tunnel) in changed.insert {
+            let remote = match tunnel.remote {
+                Remote::Flow => None,
+                Remote::Address(address) => Some(address),
+            };
+            self.tunnels.insert((host.to_owned(), name), (tunnel.encap, remote));
         }
     }
 
-    fn change_patches(&mut self, changed: Changed<Patch>) {
-        for patch in changed.delete {
-            let key = (patch.host, patch.name);
+    fn change_patches(&mut self, changed: Changed<Of<'_, Patches>>) {
+        for (host, name, _) in changed.delete {
+            let key = (host.to_owned(), name);
             self.unmake_patch(&key);
             self.patches.remove(&key);
         }
-        for patch in changed.insert {
-            self.patches.insert((patch.host, patch.name), patch.bridge);
+        for (host, name, patch) in changed.insert {
+            self.patches.insert((host.to_owned(), name), patch.bridge);
         }
     }
 
@@ -328,7 +328,7 @@ impl Hosts {
     }
 
     /// Loads flows and groups in the driver's order: removals, groups from inner to outer, flows, unused groups.
-    fn change_flows(&mut self, groups: GroupChanges, flows: Changed<Flow>) -> Result<(), String> {
+    fn change_flows(&mut self, groups: GroupChanges<'_>, flows: Changed<FlowRow<'_>>) -> Result<(), String> {
         let sites = &self.sites;
         let touched = self.groups.change(groups, |host| sites.contains_key(host));
         self.remove_flows(&flows);
@@ -361,22 +361,22 @@ impl Hosts {
     }
 
     /// Removes the flows that others do not replace.
-    fn remove_flows(&mut self, flows: &Changed<Flow>) {
+    fn remove_flows(&mut self, flows: &Changed<FlowRow<'_>>) {
         if flows.delete.is_empty() {
             return;
         }
-        let key = |flow: &Flow| (flow.host.clone(), flow.table, flow.priority, flow.matches.clone());
+        let key = |flow: &FlowRow<'_>| (flow.host.clone(), flow.table, flow.priority, flow.matches.clone());
         let stays: BTreeSet<_> = flows.insert.iter().map(key).collect();
         for flow in flows.delete.iter().filter(|flow| !stays.contains(&key(flow))) {
-            if let Some(host) = self.fabric.host_mut(&flow.host) {
+            if let Some(host) = self.fabric.host_mut(flow.host) {
                 host.bridge.remove_flow(flow.table, flow.priority, &flow.matches.get());
             }
         }
     }
 
-    fn load(&mut self, flow: &Flow) -> Result<(), String> {
+    fn load(&mut self, flow: &FlowRow<'_>) -> Result<(), String> {
         let (matches, actions) = (flow.matches.get(), flow.actions.get());
-        self.load_flow(&flow.host, FlowEntry::new(flow.table, flow.priority, matches, actions))
+        self.load_flow(flow.host, FlowEntry::new(flow.table, flow.priority, matches, actions))
     }
 
     /// Loads a flow into a host, whose groups are there.

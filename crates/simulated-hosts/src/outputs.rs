@@ -3,41 +3,32 @@
 use std::collections::BTreeMap;
 
 use nlog_data::{Row, Schema, TableDelta, TableId};
-use switch_tables::rows::{
-    ConntrackZone, Flow, Meter, Patch, Tunnel, bucket, candidate, conntrack_zone, flow, group, meter, patch,
-    tunnel,
-};
-use switch_tables::{
-    BUCKETS, CANDIDATES, CONNTRACK_ZONES, FLOWS, GROUPS, METERS, PATCHES, SwitchTable, TUNNELS,
+use switch_model::{
+    BucketRow, CandidateRow, Choices, FlowRow, Kind, Meters, Patches, Pool, Reader, RowError, SwitchTable,
+    Tables, Tunnels, Zones,
 };
 
 use crate::groups::GroupChanges;
 
-/// The output tables for switches.
+/// The output tables for switches. Rules need neither groups that choose a bucket nor meters nor conntrack zones.
 #[derive(Debug, Clone, Copy)]
 pub struct Outputs {
+    tables: Tables,
     flow: TableId,
-    bucket: TableId,
-    /// Rules need no groups that choose a bucket.
-    group: Option<TableId>,
-    candidate: Option<TableId>,
-    /// Rules need no meters.
-    meter: Option<TableId>,
-    /// Nor conntrack zones.
-    zone: Option<TableId>,
-    tunnel: TableId,
-    patch: TableId,
 }
 
 /// The changes of these tables.
-pub(crate) struct Changes {
-    pub(crate) flows: Changed<Flow>,
-    pub(crate) groups: GroupChanges,
-    pub(crate) meters: Changed<Meter>,
-    pub(crate) zones: Changed<ConntrackZone>,
-    pub(crate) tunnels: Changed<Tunnel>,
-    pub(crate) patches: Changed<Patch>,
+pub(crate) struct Changes<'r> {
+    pub(crate) flows: Changed<FlowRow<'r>>,
+    pub(crate) groups: GroupChanges<'r>,
+    pub(crate) meters: Changed<Of<'r, Meters>>,
+    pub(crate) zones: Changed<Of<'r, Zones>>,
+    pub(crate) tunnels: Changed<Of<'r, Tunnels>>,
+    pub(crate) patches: Changed<Of<'r, Patches>>,
 }
+
+/// A thing of a kind: its host, its key and its value.
+pub(crate) type Of<'r, K> = (&'r str, <K as Kind>::Key, <K as Kind>::Value);
 
 /// Inserted and deleted rows, converted to typed values.
 pub(crate) struct Changed<T> {
@@ -51,27 +42,20 @@ impl Outputs {
     /// # Errors
     /// The program lacks one, or has another of that name; the text says which.
     pub fn of(schema: &Schema) -> Result<Outputs, String> {
-        let find = |table: &SwitchTable| match table.find(schema) {
-            Ok(found) => found.ok_or_else(|| format!("there is no {table}")),
-            Err(misfit) => Err(misfit.to_string()),
-        };
-        let find_any = |table: &SwitchTable| table.find(schema).map_err(|misfit| misfit.to_string());
-        Ok(Outputs {
-            flow: find(&FLOWS)?,
-            bucket: find(&BUCKETS)?,
-            group: find_any(&GROUPS)?,
-            candidate: find_any(&CANDIDATES)?,
-            meter: find_any(&METERS)?,
-            zone: find_any(&CONNTRACK_ZONES)?,
-            tunnel: find(&TUNNELS)?,
-            patch: find(&PATCHES)?,
-        })
+        let tables = Tables::find(schema).map_err(|misfit| misfit.to_string())?;
+        let needed =
+            |found: Option<TableId>, table: SwitchTable| found.ok_or_else(|| format!("there is no {table}"));
+        let flow = needed(tables.flows, switch_model::Flows::TABLE)?;
+        needed(tables.buckets, switch_model::Buckets::TABLE)?;
+        needed(tables.tunnels, Tunnels::TABLE)?;
+        needed(tables.patches, Patches::TABLE)?;
+        Ok(Outputs { tables, flow })
     }
 
     /// All these tables. The first column of each is the host.
     pub fn tables(&self) -> impl Iterator<Item = TableId> + use<> {
-        let optional = [self.group, self.candidate, self.meter, self.zone].into_iter().flatten();
-        [self.flow, self.bucket, self.tunnel, self.patch].into_iter().chain(optional)
+        let Tables { flows, buckets, choices, candidates, meters, zones, tunnels, patches, .. } = self.tables;
+        [flows, buckets, tunnels, patches, choices, candidates, meters, zones].into_iter().flatten()
     }
 
     /// The table of flows.
@@ -81,32 +65,42 @@ impl Outputs {
 
     /// Whether this is one of them.
     pub fn contains(&self, table: TableId) -> bool {
-        [self.flow, self.bucket, self.tunnel, self.patch].contains(&table)
-            || [self.group, self.candidate, self.meter, self.zone].contains(&Some(table))
+        self.tables().any(|own| own == table)
     }
 
-    pub(crate) fn changes(&self, delta: &BTreeMap<TableId, TableDelta>) -> Result<Changes, String> {
-        let none = TableDelta::default();
-        let of = |table: TableId| delta.get(&table).unwrap_or(&none);
+    pub(crate) fn changes<'r>(
+        &self,
+        delta: &'r BTreeMap<TableId, TableDelta>,
+    ) -> Result<Changes<'r>, RowError> {
+        let of = |table: Option<TableId>| table.and_then(|table| delta.get(&table));
+        let tables = &self.tables;
         Ok(Changes {
-            flows: read(of(self.flow), flow)?,
+            flows: read(of(tables.flows), FlowRow::read)?,
             groups: GroupChanges {
-                buckets: read(of(self.bucket), bucket)?,
-                groups: read(self.group.map_or(&none, of), group)?,
-                candidates: read(self.candidate.map_or(&none, of), candidate)?,
+                buckets: read(of(tables.buckets), BucketRow::read)?,
+                groups: things::<Choices>(of(tables.choices))?,
+                candidates: read(of(tables.candidates), CandidateRow::read)?,
             },
-            meters: read(self.meter.map_or(&none, of), meter)?,
-            zones: read(self.zone.map_or(&none, of), conntrack_zone)?,
-            tunnels: read(of(self.tunnel), tunnel)?,
-            patches: read(of(self.patch), patch)?,
+            meters: things::<Meters>(of(tables.meters))?,
+            zones: things::<Zones>(of(tables.zones))?,
+            tunnels: things::<Tunnels>(of(tables.tunnels))?,
+            patches: things::<Patches>(of(tables.patches))?,
         })
     }
 }
 
-fn read<T>(delta: &TableDelta, one: fn(&Row) -> Option<T>) -> Result<Changed<T>, String> {
-    let list = |rows: &[Row]| {
-        let read = |row: &Row| one(row).ok_or_else(|| format!("a row of the rules cannot be read: {row:?}"));
-        rows.iter().map(read).collect::<Result<Vec<T>, String>>()
-    };
+/// Reads rows of a kind.
+pub(crate) fn things<K: Kind>(delta: Option<&TableDelta>) -> Result<Changed<Of<'_, K>>, RowError> {
+    let mut pool = Pool::default();
+    let mut reader = Reader::new(&mut pool, false);
+    read(delta, |row| K::read(row, &mut reader))
+}
+
+pub(crate) fn read<'r, T>(
+    delta: Option<&'r TableDelta>,
+    mut one: impl FnMut(&'r Row) -> Result<T, RowError>,
+) -> Result<Changed<T>, RowError> {
+    let mut list = |rows: &'r [Row]| rows.iter().map(&mut one).collect::<Result<Vec<T>, RowError>>();
+    let Some(delta) = delta else { return Ok(Changed { insert: Vec::new(), delete: Vec::new() }) };
     Ok(Changed { insert: list(&delta.insert)?, delete: list(&delta.delete)? })
 }

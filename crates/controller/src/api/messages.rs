@@ -119,7 +119,7 @@ pub(super) fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> 
         watch_port: what.watched().port.map_or(0, |port| port.0.into()),
         watch_group: what.watched().group.unwrap_or(0),
     };
-    let buckets = listing.desired.groups.iter().chain(&listing.desired.candidates);
+    let buckets = listing.desired.buckets.iter().chain(&listing.desired.candidates);
     let mut buckets: Vec<pb::Bucket> = buckets.map(bucket).collect();
     buckets.sort_by_key(|bucket| (bucket.group, bucket.bucket));
     let mut told = HashSet::new();

@@ -1,6 +1,7 @@
 //! What switches say: reports, announcements and connections become transactions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::{AppliedTransaction, Core, CoreError, Retried, Undo, Verdict};
@@ -114,15 +115,20 @@ impl Core {
         is_new: bool,
         now: SystemTime,
     ) -> Result<Option<AppliedTransaction>, CoreError> {
-        let Some(port) = self.derived.awaited.port(node, table, cookie) else { return Ok(None) };
-        let plan = self.reports.plan_announced(node, port, is_new, self.last_txn + 1);
+        let Some(port) = self.awaited(node, table, cookie) else { return Ok(None) };
+        let plan = self.reports.plan_announced(node, &port, is_new, self.last_txn + 1);
         let Some((state, reported)) = plan else { return Ok(None) };
         self.commit_reported(node, state, reported, now).map(Some)
     }
 
+    /// The port whose interface announces itself by a learned flow.
+    fn awaited(&self, node: &str, table: u8, cookie: u64) -> Option<Arc<str>> {
+        self.desired.get(node)?.state.awaited.get(&(table, cookie)).cloned()
+    }
+
     /// Whether an awaited flow may have an effect later, because the report of its interface is refused so far.
     pub(crate) fn may_await_later(&self, node: &str, table: u8, cookie: u64) -> bool {
-        self.derived.awaited.port(node, table, cookie).is_none() && self.refused.has(node)
+        self.awaited(node, table, cookie).is_none() && self.refused.has(node)
     }
 
     /// Forgets what was refused of the last report of a transport node, since that report will come again.

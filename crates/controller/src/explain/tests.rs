@@ -82,7 +82,7 @@ fn an_explanation_from_the_rows_around_a_flow_is_true_in_the_whole_network() {
         let whole = Snapshot::of_at_most(&mut core, &[], usize::MAX).unwrap();
         let state = OnDemand::new(rules.program().clone(), whole.origins.into_keys());
         let mut truth = Truth { state, tables: BTreeMap::new() };
-        let unnamed = Question::Rows(Pattern { table: rules.flows.unwrap(), columns: vec![None; 5] });
+        let unnamed = Question::Rows(Pattern { table: rules.switch.flows.unwrap(), columns: vec![None; 5] });
         let snapshot = Snapshot::of_at_most(&mut core, &[], 0).unwrap();
         let refused = Case { names: &[], question: &unnamed, snapshot, journal: Path::new(NO_JOURNAL) }
             .answer(&Form::WhyNot { json: false }, &Cancel::default());

@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use ovs_driver::{Changes, Encap, Remote, Tunnel};
+use ovs_driver::{Changes, Edits, Encap, Remote, Tunnel};
 
 use super::*;
 use crate::core::AddressChange;
@@ -211,7 +211,7 @@ impl Setting {
 
 fn tunnel() -> Changes {
     let tunnel = Tunnel { encap: Encap::Geneve, remote: Remote::Flow };
-    Changes { tunnels_add: [("weft-geneve".to_owned(), tunnel)].into(), ..Changes::default() }
+    Changes { tunnels: Edits::add([("weft-geneve".to_owned(), tunnel)]), ..Changes::default() }
 }
 
 #[test]

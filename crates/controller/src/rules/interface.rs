@@ -1,5 +1,5 @@
 //! What the rules and the controller agree on, found in the rules: the tables that the controller fills, makes true or shows
-//! (crate `switch-tables` has the list), and constants.
+//! (crate `switch-model` has the list), and constants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,8 +8,9 @@ use nlog::index::{Symbol, SymbolKind};
 use nlog::program::Place;
 use nlog::{Program, Sources};
 use nlog_data::{Role, TableId, Value};
-use ovs_driver::{TlvMapping, ZONE_TABLE};
-use switch_tables::{ADDRESSES, FLOWS, INTERFACE, SwitchTable, TUNNELS};
+use ovs_driver::TlvMapping;
+use switch_model::interface::ADDRESSES;
+use switch_model::{SwitchTable, Tables, ZONE_TABLE, interface};
 
 /// A declaration of the rules that does not fit the controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +39,9 @@ impl fmt::Display for Misfit {
     }
 }
 
-impl From<switch_tables::Misfit> for Misfit {
-    fn from(misfit: switch_tables::Misfit) -> Misfit {
-        let switch_tables::Misfit { table, column, text, remedy } = misfit;
+impl From<switch_model::Misfit> for Misfit {
+    fn from(misfit: switch_model::Misfit) -> Misfit {
+        let switch_model::Misfit { table, column, text, remedy } = misfit;
         let subject = Subject { table: Some(table), name: column.unwrap_or_else(|| table.to_owned()) };
         Misfit { subject: Some(subject), place: None, text, remedy }
     }
@@ -74,19 +75,22 @@ impl Misfit {
 
 /// The tables of the interface that a program has.
 #[derive(Debug)]
-pub(super) struct Interface(BTreeMap<&'static str, TableId>);
+pub(super) struct Interface {
+    found: BTreeMap<&'static str, TableId>,
+    switch: Tables,
+}
 
 impl Interface {
     /// Compares a program with what the controller can do.
     pub(super) fn of(program: &Program) -> Result<Interface, Misfit> {
         let mut found = BTreeMap::new();
-        for table in INTERFACE {
+        for table in interface() {
             if let Some(id) = table.find(&program.schema)? {
                 found.insert(table.name, id);
             }
         }
-        let interface = Interface(found);
-        let has_switches = interface.table(&FLOWS).is_some() || interface.table(&TUNNELS).is_some();
+        let interface = Interface { found, switch: Tables::find(&program.schema)? };
+        let has_switches = interface.switch.flows.is_some() || interface.switch.tunnels.is_some();
         if has_switches && interface.table(&ADDRESSES).is_none() {
             let text = format!(
                 "the rules have no table {}, so the controller would manage no switch",
@@ -99,17 +103,22 @@ impl Interface {
 
     /// The table in the program.
     pub(super) fn table(&self, table: &SwitchTable) -> Option<TableId> {
-        self.0.get(table.name).copied()
+        self.found.get(table.name).copied()
+    }
+
+    /// The tables of the kinds of things in a switch.
+    pub(super) fn switch(&self) -> Tables {
+        self.switch
     }
 
     /// Whether a table of the program is one of the interface.
     pub(super) fn has(&self, table: TableId) -> bool {
-        self.0.values().any(|known| *known == table)
+        self.found.values().any(|known| *known == table)
     }
 
     /// The tables that the controller fills.
     pub(super) fn inputs(&self) -> impl Iterator<Item = (&'static str, TableId)> {
-        let inputs = INTERFACE.iter().filter(|table| table.role == Role::Input);
+        let inputs = interface().filter(|table| table.role == Role::Input);
         inputs.filter_map(|table| Some((table.name, self.table(table)?)))
     }
 }

@@ -154,7 +154,7 @@ impl Driver for FakeDriver {
         self.switch(|switch| {
             switch.pushed.push(txn);
             switch.desired.get_or_insert_default().apply(&changes);
-            switch.frames.extend(changes.frames_add);
+            switch.frames.extend(changes.frames.add);
         });
     }
 

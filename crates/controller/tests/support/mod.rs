@@ -241,6 +241,6 @@ pub(crate) fn shown(desired: &ovs_driver::Desired) -> Vec<String> {
         |((group, bucket), what): (&(u32, u32), &ovs_driver::Bucket)| format!("{group}/{bucket} {what:?}");
     let tunnels = desired.tunnels.iter().map(|(name, tunnel)| format!("{name}: {tunnel}"));
     let patches = desired.patches.iter().map(|(name, patch)| format!("{name}: {patch}"));
-    let flows = desired.flows.iter().map(flow).chain(desired.groups.iter().map(bucket));
+    let flows = desired.flows.iter().map(flow).chain(desired.buckets.iter().map(bucket));
     flows.chain(tunnels).chain(patches).collect()
 }

@@ -24,8 +24,8 @@ use tokio::sync::watch;
 
 use super::table::{Refusal, Table};
 use super::{Fault, Shared, Stage};
-use crate::flow::{Flow, FlowKey};
 use crate::openflow::fake_monitor;
+use switch_model::{Flow, FlowKey};
 
 /// The number of flows in one part of a dump.
 const DUMP_PART: usize = 400;

@@ -10,9 +10,9 @@ use openflow_rs::{
 };
 
 use super::Refuse;
-use crate::flow::{Flow, FlowKey};
 use crate::group;
 use crate::meter;
+use switch_model::{Flow, FlowKey};
 
 /// The refusal of a flow-mod or group-mod: OpenFlow's error type and code, and the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{FakeSwitch, Refusal, State};
-use crate::flow::{Flow, FlowKey};
+use switch_model::{Flow, FlowKey};
 
 /// The zones in which packets are tracked if a switch has these flows, each with a name for the connection.
 type Traffic = Box<dyn Fn(&BTreeMap<FlowKey, Flow>) -> Vec<(u16, String)> + Send>;

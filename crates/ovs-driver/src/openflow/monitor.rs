@@ -6,7 +6,7 @@
 use bytes::BytesMut;
 
 use super::wire::{self, BadDesc, HEADER_LEN, kind, u16_at};
-use crate::flow::{self, Flow, FlowKey};
+use switch_model::flow::{self, Flow, FlowKey};
 
 /// `OFPMP_FLOW_MONITOR`.
 const FLOW_MONITOR: u16 = 16;
@@ -144,8 +144,8 @@ fn full(entry: &[u8]) -> Option<(FlowKey, Flow, u8)> {
 /// The messages that the fake switch sends.
 pub(crate) mod fake {
     use super::{FLOW_MONITOR, FULL, event, kind, wire};
-    use crate::flow::{Flow, FlowKey};
     use bytes::BytesMut;
+    use switch_model::{Flow, FlowKey};
 
     /// The reply to the request, with no flow yet.
     pub(crate) fn reply(xid: u32) -> Vec<u8> {

@@ -7,9 +7,9 @@ use peer_connection::{Dial, Endpoint, PeerMemory};
 
 use super::session::Session;
 use crate::config::Timing;
-use crate::flow::{Flow, FlowKey};
 use crate::forwarding::Batch;
 use crate::ledger::FlowChange;
+use switch_model::{Flow, FlowKey};
 
 /// The duration of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,10 +20,10 @@ use super::steps::{Step, meters_first, meters_last, steps, zones_first, zones_la
 use super::wire::{self, Header, TooLong, bundle, kind};
 use super::{Applied, RefusedChange, error, role};
 use crate::config::Config;
-use crate::desired::Frame as SentFrame;
 use crate::forwarding::Batch;
 use crate::intent::Shared;
 use crate::outbox::Outbox;
+use switch_model::Frame as SentFrame;
 
 /// The number of bytes encoded at once. It bounds, together with the unsent bytes, the memory that a bundle takes.
 const CHUNK_BYTES: usize = 256 << 10;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::forwarding::{Batch, GroupChange, MeterChange};
 use crate::group::Part;
 use crate::ledger::FlowChange;
-use crate::zone;
+use switch_model::zone;
 
 /// One message, identified by the index of its change among the groups, the flows or the meters of the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use bytes::BytesMut;
 use openflow_rs::{Body, EncodeError, Message};
 
 use super::steps::Step;
-use crate::flow::{self, Flow, FlowKey};
 use crate::forwarding::Batch;
 use crate::learned::{FlowCount, SeenFlow};
 use crate::ledger::FlowChange;
-use crate::zone;
+use switch_model::flow::{self, Flow, FlowKey};
+use switch_model::zone;
 
 /// OpenFlow 1.5.
 pub(crate) const VERSION: u8 = 6;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ovs_driver::{Changes, Config, Desired, Event, Frame, Patch};
+use ovs_driver::{Changes, Config, Desired, Edits, Event, Frame, Patch};
 use ovs_testing::wait_until;
 
 use super::switch::Switch;
@@ -40,7 +40,7 @@ fn count(driven: &Driven) -> usize {
 async fn a_flow_that_a_packet_makes_the_switch_learn_is_reported() {
     let mut ovs = Switch::start();
     let config = Config { watched_tables: [ANNOUNCED].into(), ..ovs.config() };
-    let awaited = [(ANNOUNCED, COOKIE)].into();
+    let awaited = [((ANNOUNCED, COOKIE), "p".into())].into();
     let desired = Arc::new(Desired { flows: flows(&[LEARNER]), awaited, ..Desired::default() });
     let mut driven = Driven::start(config.clone());
     driven.handle.set_desired(desired.clone());
@@ -49,7 +49,9 @@ async fn a_flow_that_a_packet_makes_the_switch_learn_is_reported() {
     assert!(learned(&mut driven).await);
     // A repeated announcement writes the same flow, and is not reported again.
     announce(&ovs);
-    driven.handle.push(1, Changes { flows_add: flows(&["table=9 actions=drop"]), ..Changes::default() });
+    driven
+        .handle
+        .push(1, Changes { flows: Edits::add(flows(&["table=9 actions=drop"])), ..Changes::default() });
     driven.confirmed(1).await;
     assert_eq!(count(&driven), 1, "{:#?}", driven.seen);
 
@@ -66,11 +68,11 @@ async fn a_flow_that_a_packet_makes_the_switch_learn_is_reported() {
     assert_eq!((ovs.flows(), ovs.flow_mods()), (before, mods));
 
     // The learned flow goes with the flow that learned it, and an announcement after that is new.
-    let delete = Changes { flows_delete: flows(&[LEARNER]).into_keys().collect(), ..Changes::default() };
+    let delete = Changes { flows: Edits::delete(flows(&[LEARNER]).into_keys()), ..Changes::default() };
     driven.handle.push(2, delete);
     driven.confirmed(2).await;
     assert!(!ovs.flows().iter().any(|flow| flow.contains("table=12")), "{:#?}", ovs.flows());
-    driven.handle.push(3, Changes { flows_add: flows(&[LEARNER]), ..Changes::default() });
+    driven.handle.push(3, Changes { flows: Edits::add(flows(&[LEARNER])), ..Changes::default() });
     driven.confirmed(3).await;
     announce(&ovs);
     assert!(learned(&mut driven).await);
@@ -139,15 +141,17 @@ async fn a_frame_leaves_through_its_port() {
     wait_until("the other bridge counts", || count(&ovs) == Some((0, 0)));
 
     let frame = Frame { ofport, bytes: rarp().into() };
-    let sending = Changes { frames_add: [("vm".to_owned(), frame)].into(), ..Changes::default() };
+    let sending = Changes { frames: Edits::add([("vm".to_owned(), frame)]), ..Changes::default() };
     driven.handle.push(1, sending.clone());
     driven.confirmed(1).await;
     wait_until("five frames arrive", || count(&ovs) == Some((5, 5 * 64)));
 
     // A port that does not exist harms nobody.
     let frame = Frame { ofport: 999, bytes: rarp().into() };
-    driven.handle.push(2, Changes { frames_add: [("vm".to_owned(), frame)].into(), ..Changes::default() });
-    driven.handle.push(3, Changes { flows_add: flows(&["table=9 actions=drop"]), ..Changes::default() });
+    driven.handle.push(2, Changes { frames: Edits::add([("vm".to_owned(), frame)]), ..Changes::default() });
+    driven
+        .handle
+        .push(3, Changes { flows: Edits::add(flows(&["table=9 actions=drop"])), ..Changes::default() });
     driven.confirmed(3).await;
 
     ovs.kill_vswitchd();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::open_vswitch::switch::Switch;
 use crate::support::driven::Driven;
-use ovs_driver::{BfdSession, Changes, Desired, Tunnel};
+use ovs_driver::{BfdSession, Changes, Desired, Edits, Tunnel};
 use ovs_testing::wait_until;
 
 /// A port to an address where nobody answers.
@@ -38,17 +38,17 @@ async fn a_session_begins_with_its_port_and_decides_whether_it_is_live() {
     driven.handle.set_desired(Arc::default());
     driven.synced().await;
     let changes =
-        Changes { tunnels_add: [to_nobody()].into(), bfd_add: [every(200)].into(), ..Changes::default() };
+        Changes { tunnels: Edits::add([to_nobody()]), bfd: Edits::add([every(200)]), ..Changes::default() };
     driven.handle.push(1, changes);
     driven.confirmed(1).await;
     assert_eq!(settings(&ovs), r#"{enable="true", min_rx="200", min_tx="200"}"#);
     wait_until("the port is not live", || !is_live(&ovs));
 
-    driven.handle.push(2, Changes { bfd_add: [every(300)].into(), ..Changes::default() });
+    driven.handle.push(2, Changes { bfd: Edits::add([every(300)]), ..Changes::default() });
     driven.confirmed(2).await;
     assert_eq!(settings(&ovs), r#"{enable="true", min_rx="300", min_tx="300"}"#);
 
-    driven.handle.push(3, Changes { bfd_delete: ["gnv".to_owned()].into(), ..Changes::default() });
+    driven.handle.push(3, Changes { bfd: Edits::delete(["gnv".to_owned()]), ..Changes::default() });
     driven.confirmed(3).await;
     assert_eq!(settings(&ovs), "{}");
     wait_until("the port is live", || is_live(&ovs));

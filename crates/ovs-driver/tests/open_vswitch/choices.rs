@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use openflow_rs::{Field, PortNo};
-use ovs_driver::{BfdSession, Bucket, Changes, Channel, Choice, Desired, Tunnel, Watched};
+use ovs_driver::{BfdSession, Bucket, Changes, Channel, Choice, Desired, Edits, Tunnel, Watched};
 
 use crate::open_vswitch::switch::Switch;
 use crate::support::driven::Driven;
@@ -31,7 +31,7 @@ fn candidates(rows: &[(u32, u32, u16, u16, &str)]) -> BTreeMap<(u32, u32), Bucke
 fn desired() -> Desired {
     Desired {
         flows: flows(&[USER]),
-        groups: buckets(&[(7, 1, "set_field:0x1->reg1,resubmit(,40)")]),
+        buckets: buckets(&[(7, 1, "set_field:0x1->reg1,resubmit(,40)")]),
         choices: [(8, Choice::Select(vec![Field::TcpDst, Field::IpSrc])), (9, Choice::FastFailover)].into(),
         candidates: candidates(&[
             (8, 2, 1, 0, "set_field:0x2->reg1,resubmit(,40)"),
@@ -134,15 +134,15 @@ async fn each_change_of_a_choice_is_one_change_of_the_group_and_its_flows_stay()
     let steps = [
         // A bucket between the others, then out again.
         (
-            Changes { candidates_add: candidate((8, 3, 2, 0, new)), ..Changes::default() },
+            Changes { candidates: Edits::add(candidate((8, 3, 2, 0, new))), ..Changes::default() },
             SELECT.replace("bucket=bucket_id:5", &format!("bucket=bucket_id:3,weight:2,actions={new},bucket=bucket_id:5")),
             1,
         ),
-        (Changes { candidates_delete: [(8, 3)].into(), ..Changes::default() }, SELECT.to_owned(), 1),
+        (Changes { candidates: Edits::delete([(8, 3)]), ..Changes::default() }, SELECT.to_owned(), 1),
         // The weight, then the watched port.
         (
             Changes {
-                candidates_add: candidate((8, 5, 9, 4, "set_field:0x5->reg1,resubmit(,40)")),
+                candidates: Edits::add(candidate((8, 5, 9, 4, "set_field:0x5->reg1,resubmit(,40)"))),
                 ..Changes::default()
             },
             SELECT.replace("weight:3", "weight:9"),
@@ -150,22 +150,22 @@ async fn each_change_of_a_choice_is_one_change_of_the_group_and_its_flows_stay()
         ),
         (
             Changes {
-                candidates_add: candidate((8, 5, 3, 0, "set_field:0x5->reg1,resubmit(,40)")),
+                candidates: Edits::add(candidate((8, 5, 3, 0, "set_field:0x5->reg1,resubmit(,40)"))),
                 ..Changes::default()
             },
             SELECT.replace("watch_port:4,", ""),
             2,
         ),
         (
-            Changes { choices_add: [(8, Choice::Select(FIVE_TUPLE.to_vec()))].into(), ..Changes::default() },
+            Changes { choices: Edits::add([(8, Choice::Select(FIVE_TUPLE.to_vec()))]), ..Changes::default() },
             SELECT.replace("watch_port:4,", "").replace("ip_src,tcp_dst", "ip_src,ip_dst,nw_proto,tcp_src,tcp_dst,udp_src,udp_dst"),
             1,
         ),
         // From select to failover, and to all.
         (
             Changes {
-                choices_add: [(8, Choice::FastFailover)].into(),
-                candidates_add: candidates(&[(8, 2, 0, 4, "output:4"), (8, 5, 0, 5, "output:5")]),
+                choices: Edits::add([(8, Choice::FastFailover)]),
+                candidates: Edits::add(candidates(&[(8, 2, 0, 4, "output:4"), (8, 5, 0, 5, "output:5")])),
                 ..Changes::default()
             },
             "group_id=8,type=ff,bucket=bucket_id:2,watch_port:4,actions=output:4,\
@@ -174,7 +174,7 @@ async fn each_change_of_a_choice_is_one_change_of_the_group_and_its_flows_stay()
             1,
         ),
         (
-            Changes { candidates_add: candidate((8, 1, 0, 3, "output:3")), ..Changes::default() },
+            Changes { candidates: Edits::add(candidate((8, 1, 0, 3, "output:3"))), ..Changes::default() },
             "group_id=8,type=ff,bucket=bucket_id:1,watch_port:3,actions=output:3,\
              bucket=bucket_id:2,watch_port:4,actions=output:4,bucket=bucket_id:5,watch_port:5,actions=output:5"
                 .to_owned(),
@@ -182,9 +182,9 @@ async fn each_change_of_a_choice_is_one_change_of_the_group_and_its_flows_stay()
         ),
         (
             Changes {
-                choices_delete: [8].into(),
-                candidates_delete: [(8, 1), (8, 2), (8, 5)].into(),
-                buckets_add: buckets(&[(8, 2, "output:4")]),
+                choices: Edits::delete([8]),
+                candidates: Edits::delete([(8, 1), (8, 2), (8, 5)]),
+                buckets: Edits::add(buckets(&[(8, 2, "output:4")])),
                 ..Changes::default()
             },
             "group_id=8,type=all,bucket=bucket_id:2,actions=output:4".to_owned(),
@@ -200,10 +200,10 @@ async fn each_change_of_a_choice_is_one_change_of_the_group_and_its_flows_stay()
         assert_eq!((ovs.flows(), ovs.flow_mods()), (vec![USER.to_owned()], flow_mods));
     }
     let gone = Changes {
-        flows_delete: flows(&[USER]).into_keys().collect(),
-        buckets_delete: [(7, 1), (8, 2)].into(),
-        choices_delete: [9].into(),
-        candidates_delete: [(9, 3), (9, 4)].into(),
+        flows: Edits::delete(flows(&[USER]).into_keys()),
+        buckets: Edits::delete([(7, 1), (8, 2)]),
+        choices: Edits::delete([9]),
+        candidates: Edits::delete([(9, 3), (9, 4)]),
         ..Changes::default()
     };
     driven.handle.push(100, gone);
@@ -257,7 +257,7 @@ async fn a_next_hop_that_goes_moves_only_its_own_flows() {
     let moved = |before: &[u32], after: &[u32]| -> BTreeSet<(u32, u32)> {
         before.iter().copied().zip(after.iter().copied()).filter(|(before, after)| before != after).collect()
     };
-    driven.handle.push(1, Changes { candidates_delete: [(8, 2)].into(), ..Changes::default() });
+    driven.handle.push(1, Changes { candidates: Edits::delete([(8, 2)]), ..Changes::default() });
     driven.confirmed(1).await;
     let three = chosen(&ovs);
     let others = moved(&four, &three);
@@ -265,17 +265,17 @@ async fn a_next_hop_that_goes_moves_only_its_own_flows() {
 
     // Back again, also in the place of another: the number decides. A hop whose watched port is not live moves the same
     // flows to the same buckets.
-    driven.handle.push(2, Changes { candidates_add: hop(2, 1), ..Changes::default() });
+    driven.handle.push(2, Changes { candidates: Edits::add(hop(2, 1)), ..Changes::default() });
     driven.confirmed(2).await;
     assert_eq!(chosen(&ovs), four);
     let dead = candidates(&[(8, 2, 1, 99, "set_field:2->reg14,resubmit(,31)")]);
-    driven.handle.push(12, Changes { candidates_add: dead, ..Changes::default() });
+    driven.handle.push(12, Changes { candidates: Edits::add(dead), ..Changes::default() });
     driven.confirmed(12).await;
     assert_eq!(chosen(&ovs), three);
-    driven.handle.push(13, Changes { candidates_add: hop(2, 1), ..Changes::default() });
+    driven.handle.push(13, Changes { candidates: Edits::add(hop(2, 1)), ..Changes::default() });
     driven.confirmed(13).await;
     let other =
-        Changes { candidates_delete: [(8, 4)].into(), candidates_add: hop(5, 1), ..Changes::default() };
+        Changes { candidates: Edits { delete: [(8, 4)].into(), add: hop(5, 1) }, ..Changes::default() };
     driven.handle.push(3, other);
     driven.confirmed(3).await;
     let replaced = moved(&four, &chosen(&ovs));
@@ -284,17 +284,17 @@ async fn a_next_hop_that_goes_moves_only_its_own_flows() {
     // More weight draws flows, and moves no others.
     driven.handle.push(
         4,
-        Changes { candidates_delete: [(8, 5)].into(), candidates_add: hops(&[4]), ..Changes::default() },
+        Changes { candidates: Edits { delete: [(8, 5)].into(), add: hops(&[4]) }, ..Changes::default() },
     );
-    driven.handle.push(5, Changes { candidates_add: hop(1, 4), ..Changes::default() });
+    driven.handle.push(5, Changes { candidates: Edits::add(hop(1, 4)), ..Changes::default() });
     driven.confirmed(5).await;
     let heavier = chosen(&ovs);
     let drawn = moved(&four, &heavier);
     assert!(!drawn.is_empty() && drawn.iter().all(|(_, to)| *to == 1), "{drawn:?}");
 
     // Open vSwitch multiplies hashes by weights: weight 1 beside 3 gets a sixth of the flows, not a quarter.
-    driven.handle.push(6, Changes { candidates_delete: [(8, 2), (8, 3)].into(), ..Changes::default() });
-    driven.handle.push(7, Changes { candidates_add: hop(1, 3), ..Changes::default() });
+    driven.handle.push(6, Changes { candidates: Edits::delete([(8, 2), (8, 3)]), ..Changes::default() });
+    driven.handle.push(7, Changes { candidates: Edits::add(hop(1, 3)), ..Changes::default() });
     driven.confirmed(7).await;
     let unequal = chosen(&ovs);
     let lighter = unequal.iter().filter(|bucket| **bucket == 4).count();
@@ -331,14 +331,13 @@ async fn p5_a_bucket_that_watches_a_group_gets_packets_while_no_session_is_up() 
     };
     let live = Bucket::new(7, &openflow_rs::Actions::drop()).expect("a bucket that fits");
     let changes = Changes {
-        flows_add: flows(&["actions=group:9", "table=40, actions=drop", "table=41, actions=drop"]),
-        buckets_add: [((LIVE, 0), live)].into(),
-        choices_add: [(9, Choice::FastFailover)].into(),
-        candidates_add: [
+        flows: Edits::add(flows(&["actions=group:9", "table=40, actions=drop", "table=41, actions=drop"])),
+        buckets: Edits::add([((LIVE, 0), live)]),
+        choices: Edits::add([(9, Choice::FastFailover)]),
+        candidates: Edits::add([
             ((9, 0), bucket(Watched::port(PortNo(ofport)), 40)),
             ((9, 2), bucket(Watched { port: None, group: Some(LIVE) }, 41)),
-        ]
-        .into(),
+        ]),
         ..Changes::default()
     };
     let mut desired = tunnels;

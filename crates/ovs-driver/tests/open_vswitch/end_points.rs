@@ -8,7 +8,7 @@ use crate::open_vswitch::switch::Switch;
 use crate::support::driven::Driven;
 use crate::support::flows::flows;
 use crate::support::setting::{adding, refused_total};
-use ovs_driver::{Changes, Channel, Config, Desired, Event, Timing, Tunnel};
+use ovs_driver::{Changes, Channel, Config, Desired, Edits, Event, Timing, Tunnel};
 
 fn geneve() -> Tunnel {
     Tunnel { encap: "geneve".parse().unwrap(), remote: "flow".parse().unwrap() }
@@ -74,7 +74,7 @@ async fn a_port_is_created_once_its_name_is_free() {
     driven.synced().await;
     ovs.vsctl(&["add-port", "br-int", "gnv", "--", "set", "interface", "gnv", "type=internal"]);
     let tunnels: BTreeMap<String, Tunnel> = [("gnv".to_owned(), geneve())].into();
-    driven.handle.push(1, Changes { tunnels_add: tunnels, ..Changes::default() });
+    driven.handle.push(1, Changes { tunnels: Edits::add(tunnels), ..Changes::default() });
     assert_eq!(driven.wait("the refusal", refused_total).await, 1);
     // Another change of the database does not make it possible.
     ovs.vsctl(&["add-port", "br-int", "eth9", "--", "set", "interface", "eth9", "type=internal"]);
@@ -103,7 +103,7 @@ async fn flows_are_sent_although_ports_keep_changing() {
     let mut tunnels = |n: u64| {
         txn += 1;
         let tunnel = Tunnel { remote: format!("172.31.0.{}", n % 200 + 1).parse().unwrap(), ..geneve() };
-        (txn, Changes { tunnels_add: [("gnv".to_owned(), tunnel)].into(), ..Changes::default() })
+        (txn, Changes { tunnels: Edits::add([("gnv".to_owned(), tunnel)]), ..Changes::default() })
     };
     let mut confirmed = false;
     for n in 0.. {

@@ -8,7 +8,7 @@ use crate::open_vswitch::switch::Switch;
 use crate::support::driven::Driven;
 use crate::support::flows::{flow, flows};
 use crate::support::setting::eventually;
-use ovs_driver::{Changes, Channel, Desired, Event, FlowKey, Timing, Tunnel};
+use ovs_driver::{Changes, Channel, Desired, Edits, Event, FlowKey, Timing, Tunnel};
 
 fn tunnels(tunnels: &[(&str, &str, &str)]) -> BTreeMap<String, Tunnel> {
     let tunnel =
@@ -92,8 +92,10 @@ async fn a_restart_of_vswitchd_is_healed_and_nothing_pushed_meanwhile_is_lost() 
     let why = driven.disconnected(Channel::OpenFlow).await;
     assert!(why.contains("br-int.mgmt"), "{why}");
     let changes = Changes {
-        flows_add: flows(&["cookie=0x77, table=50, priority=5,reg0=0x5 actions=output:5"]),
-        flows_delete: flows(&FLOWS[1..2]).into_keys().collect(),
+        flows: Edits {
+            add: flows(&["cookie=0x77, table=50, priority=5,reg0=0x5 actions=output:5"]),
+            delete: flows(&FLOWS[1..2]).into_keys().collect(),
+        },
         ..Changes::default()
     };
     driven.handle.push(7, changes);
@@ -153,8 +155,10 @@ async fn tunnels_are_created_reported_changed_and_removed_and_those_of_others_le
     ]);
 
     let changes = Changes {
-        tunnels_add: tunnels(&[("vx-2", "vxlan", "172.31.0.22"), ("new", "geneve", "172.31.0.4")]),
-        tunnels_delete: ["gre-3".to_owned()].into(),
+        tunnels: Edits {
+            add: tunnels(&[("vx-2", "vxlan", "172.31.0.22"), ("new", "geneve", "172.31.0.4")]),
+            delete: ["gre-3".to_owned()].into(),
+        },
         ..Changes::default()
     };
     driven.handle.push(2, changes);
@@ -226,10 +230,10 @@ async fn a_refused_flow_is_reported_and_the_rest_is_in_place() {
     // when the bundle is committed.
     let unmet = openflow_rs::Match::any().with(openflow_rs::Field::TcpDst, 80).unwrap();
     let mut changes = Changes {
-        flows_add: flows(&["cookie=0x7, table=5, priority=1 actions=output:7"]),
+        flows: Edits::add(flows(&["cookie=0x7, table=5, priority=1 actions=output:7"])),
         ..Changes::default()
     };
-    changes.flows_add.insert(FlowKey::new(3, 1, &unmet).unwrap(), flow("actions=drop").1);
+    changes.flows.add.insert(FlowKey::new(3, 1, &unmet).unwrap(), flow("actions=drop").1);
     driven.handle.push(3, changes);
     let refusal = |event: &Event| match event {
         Event::Refused { txn, first, .. } => Some((*txn, first[0].reason.clone(), first[0].what.clone())),
@@ -241,11 +245,16 @@ async fn a_refused_flow_is_reported_and_the_rest_is_in_place() {
     let bad = "cookie=0x6, table=4, priority=1 actions=group:77";
     driven.handle.push(
         4,
-        Changes { flows_add: flows(&[bad, "table=6, priority=1 actions=output:8"]), ..Changes::default() },
+        Changes {
+            flows: Edits::add(flows(&[bad, "table=6, priority=1 actions=output:8"])),
+            ..Changes::default()
+        },
     );
     let refused = driven.wait("a refusal", refusal).await;
     assert_eq!(refused, (Some(4), "OFPBAC_BAD_OUT_GROUP".to_owned(), bad.to_owned()));
-    driven.handle.push(5, Changes { flows_add: flows(&["table=7, actions=output:9"]), ..Changes::default() });
+    driven
+        .handle
+        .push(5, Changes { flows: Edits::add(flows(&["table=7, actions=output:9"])), ..Changes::default() });
     driven.confirmed(5).await;
     let confirmed = |event: &Event| matches!(event, Event::Confirmed { txn: 3 | 4, .. });
     assert!(!driven.seen.iter().any(confirmed), "what was refused is not confirmed");
@@ -258,7 +267,7 @@ async fn a_refused_flow_is_reported_and_the_rest_is_in_place() {
 
     // What was refused is not tried again with the next transaction; once it is gone, nothing is left to refuse.
     let before = ovs.flow_mods();
-    driven.handle.push(6, Changes { flows_delete: [flow(bad).0].into(), ..Changes::default() });
+    driven.handle.push(6, Changes { flows: Edits::delete([flow(bad).0]), ..Changes::default() });
     driven.confirmed(6).await;
     assert_eq!(ovs.flow_mods(), before);
 }
@@ -295,8 +304,8 @@ async fn a_restart_of_the_database_loses_neither_tunnels_nor_transactions() {
     let why = driven.disconnected(Channel::Ovsdb).await;
     assert!(why.contains("db.sock"), "{why}");
     let changes = Changes {
-        flows_add: flows(&["cookie=0x77, table=50, priority=5,reg0=0x5 actions=output:5"]),
-        tunnels_add: tunnels(&[("vx-2", "vxlan", "172.31.0.2")]),
+        flows: Edits::add(flows(&["cookie=0x77, table=50, priority=5,reg0=0x5 actions=output:5"])),
+        tunnels: Edits::add(tunnels(&[("vx-2", "vxlan", "172.31.0.2")])),
         ..Changes::default()
     };
     driven.handle.push(7, changes);
@@ -328,7 +337,7 @@ async fn a_switch_that_stops_is_given_up_and_found_right_when_it_goes_on() {
     driven.synced().await;
     ovs.signal_vswitchd("STOP");
     let flow = flows(&["cookie=0x77, table=50, priority=5,reg0=0x5 actions=output:5"]);
-    driven.handle.push(1, Changes { flows_add: flow, ..Changes::default() });
+    driven.handle.push(1, Changes { flows: Edits::add(flow), ..Changes::default() });
     let why = driven.disconnected(Channel::OpenFlow).await;
     assert!(why.contains("and did not answer an echo request"), "{why}");
     ovs.signal_vswitchd("CONT");
@@ -344,9 +353,9 @@ async fn a_tunnel_that_cannot_be_is_refused_alone() {
     ovs.vsctl(&["add-port", "br-int", "taken", "--", "set", "interface", "taken", "type=internal"]);
     let some =
         [("good", "geneve", "flow"), ("segment", "stt", "172.31.0.2"), ("taken", "vxlan", "172.31.0.3")];
-    driven.handle.push(1, Changes { tunnels_add: tunnels(&some), ..Changes::default() });
+    driven.handle.push(1, Changes { tunnels: Edits::add(tunnels(&some)), ..Changes::default() });
     let flows = flows(&["table=6, priority=1 actions=output:8"]);
-    driven.handle.push(2, Changes { flows_add: flows, ..Changes::default() });
+    driven.handle.push(2, Changes { flows: Edits::add(flows), ..Changes::default() });
     driven.confirmed(2).await;
     let refused = |event: &Event| match event {
         Event::Refused { txn: Some(1), first, .. } => first.clone(),
@@ -376,8 +385,10 @@ async fn a_tunnel_that_cannot_be_is_refused_alone() {
     // One takes another form, the other is wanted no more: nothing is refused then.
     assert!(driven.seen.contains(&Event::RefusedTotal { refused: 2 }), "{:#?}", driven.seen);
     let changes = Changes {
-        tunnels_add: self::tunnels(&[("segment", "gre", "172.31.0.2")]),
-        tunnels_delete: ["taken".to_owned()].into(),
+        tunnels: Edits {
+            add: self::tunnels(&[("segment", "gre", "172.31.0.2")]),
+            delete: ["taken".to_owned()].into(),
+        },
         ..Changes::default()
     };
     driven.handle.push(3, changes);
@@ -394,11 +405,16 @@ async fn tunnels_come_before_the_flows_of_their_transaction_and_go_after_them() 
     driven.synced().await;
     let flow = "cookie=0x77, table=50, priority=5,reg0=0x5 actions=output:5";
     let tunnels = tunnels(&[("vx-2", "vxlan", "172.31.0.2")]);
-    let names = tunnels.keys().cloned().collect();
-    driven.handle.push(1, Changes { flows_add: flows(&[flow]), tunnels_add: tunnels, ..Changes::default() });
+    let names: Vec<String> = tunnels.keys().cloned().collect();
+    driven.handle.push(
+        1,
+        Changes { flows: Edits::add(flows(&[flow])), tunnels: Edits::add(tunnels), ..Changes::default() },
+    );
     driven.confirmed(1).await;
-    let keys = flows(&[flow]).into_keys().collect();
-    driven.handle.push(2, Changes { flows_delete: keys, tunnels_delete: names, ..Changes::default() });
+    let keys = flows(&[flow]).into_keys();
+    driven
+        .handle
+        .push(2, Changes { flows: Edits::delete(keys), tunnels: Edits::delete(names), ..Changes::default() });
     driven.confirmed(2).await;
     // The log of ovs-vswitchd is the witness.
     let log = ovs.log();

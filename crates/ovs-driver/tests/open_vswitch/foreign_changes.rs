@@ -42,7 +42,11 @@ async fn flows_and_groups_that_others_change_are_put_right_and_reported() {
     };
     let mut driven = Driven::start_with(config, timing);
     let groups = buckets(&[(7, 1, "output:1"), (7, 2, "output:2"), (8, 1, "output:1")]);
-    driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), groups, ..Desired::default() }));
+    driven.handle.set_desired(Arc::new(Desired {
+        flows: flows(&FLOWS),
+        buckets: groups,
+        ..Desired::default()
+    }));
     driven.synced().await;
     let (flows, groups) = (ovs.flows(), ovs.groups());
 

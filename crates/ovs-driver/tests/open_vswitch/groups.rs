@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::open_vswitch::switch::Switch;
 use crate::support::driven::Driven;
 use crate::support::flows::{buckets, flows};
-use ovs_driver::{Changes, Channel, CollectorSet, Config, Desired, Event, Patch, Tunnel};
+use ovs_driver::{Changes, Channel, CollectorSet, Config, Desired, Edits, Event, Patch, Tunnel};
 
 fn standing(event: &Event) -> Option<usize> {
     match event {
@@ -22,7 +22,7 @@ async fn groups_are_added_changed_and_removed_and_survive_a_restart() {
     let user = "cookie=0x11, priority=100,in_port=1 actions=group:7";
     let desired = Desired {
         flows: flows(&[user]),
-        groups: buckets(&[
+        buckets: buckets(&[
             (7, 0, "group:16777223"),
             (7, 3, "set_field:172.16.0.3->tun_dst,set_field:0xc8->reg12,resubmit(,51)"),
             (0x100_0007, 1, "set_field:0x1->reg1,resubmit(,40)"),
@@ -57,8 +57,10 @@ async fn groups_are_added_changed_and_removed_and_survive_a_restart() {
     ovs.kill_vswitchd();
     driven.disconnected(Channel::OpenFlow).await;
     let changes = Changes {
-        buckets_add: buckets(&[(0x100_0007, 2, "set_field:0x2->reg1,resubmit(,40)")]),
-        buckets_delete: [(7, 3)].into(),
+        buckets: Edits {
+            add: buckets(&[(0x100_0007, 2, "set_field:0x2->reg1,resubmit(,40)")]),
+            delete: [(7, 3)].into(),
+        },
         ..Changes::default()
     };
     driven.handle.push(7, changes);
@@ -72,8 +74,8 @@ async fn groups_are_added_changed_and_removed_and_survive_a_restart() {
 
     // Group and flow go in one transaction.
     let gone = Changes {
-        flows_delete: flows(&[user]).into_keys().collect(),
-        buckets_delete: [(7, 0), (0x100_0007, 1), (0x100_0007, 2)].into(),
+        flows: Edits::delete(flows(&[user]).into_keys()),
+        buckets: Edits::delete([(7, 0), (0x100_0007, 1), (0x100_0007, 2)]),
         ..Changes::default()
     };
     driven.handle.push(8, gone);
@@ -99,7 +101,7 @@ async fn a_group_longer_than_a_message_is_kept_in_parts_and_read_back() {
     // One behind it: with a group of more than 64 KB before it, describing this one makes Open vSwitch abort.
     rows.extend(many(6, 3));
     let desired =
-        Desired { groups: buckets(&rows), flows: flows(&["actions=group:5"]), ..Desired::default() };
+        Desired { buckets: buckets(&rows), flows: flows(&["actions=group:5"]), ..Desired::default() };
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(Arc::new(desired.clone()));
     driven.synced().await;
@@ -114,8 +116,7 @@ async fn a_group_longer_than_a_message_is_kept_in_parts_and_read_back() {
     // One bucket more and one less change no more than their parts.
     let before = ovs.group_mods();
     let changes = Changes {
-        buckets_add: buckets(&many(5, 1501)[1500..]),
-        buckets_delete: [(5, 3)].into(),
+        buckets: Edits { add: buckets(&many(5, 1501)[1500..]), delete: [(5, 3)].into() },
         ..Changes::default()
     };
     driven.handle.push(1, changes.clone());
@@ -128,8 +129,8 @@ async fn a_group_longer_than_a_message_is_kept_in_parts_and_read_back() {
     driven.handle.set_desired(Arc::new(want));
     assert_eq!(driven.synced().await, (0, 0));
 
-    let gone = (0..1501).map(|bucket| (5, bucket)).collect();
-    driven.handle.push(2, Changes { buckets_delete: gone, ..Changes::default() });
+    let gone = (0..1501).map(|bucket| (5, bucket));
+    driven.handle.push(2, Changes { buckets: Edits::delete(gone), ..Changes::default() });
     driven
         .wait("the refusal of the flow without its group", |event| (standing(event) == Some(1)).then_some(()))
         .await;
@@ -193,8 +194,10 @@ async fn what_the_switch_has_learned_stays_while_flows_change() {
 
     let attributed = learning.replace("cookie=0x11", "cookie=0x99");
     let changes = Changes {
-        flows_add: flows(&[attributed.as_str(), "table=21, priority=1 actions=drop"]),
-        flows_delete: flows(&[other]).into_keys().collect(),
+        flows: Edits {
+            add: flows(&[attributed.as_str(), "table=21, priority=1 actions=drop"]),
+            delete: flows(&[other]).into_keys().collect(),
+        },
         ..Changes::default()
     };
     driven.handle.push(1, changes);
@@ -210,8 +213,8 @@ async fn what_the_switch_has_learned_stays_while_flows_change() {
     assert_eq!(learned().len(), 2);
 
     // With the flow that learned, what it learned goes, by the switch's own doing.
-    let gone = flows(&[attributed.as_str()]).into_keys().collect();
-    driven.handle.push(2, Changes { flows_delete: gone, ..Changes::default() });
+    let gone = flows(&[attributed.as_str()]).into_keys();
+    driven.handle.push(2, Changes { flows: Edits::delete(gone), ..Changes::default() });
     driven.confirmed(2).await;
     assert_eq!(learned(), ["table=21, priority=1 actions=drop"]);
 }
@@ -235,7 +238,7 @@ async fn patch_ports_are_made_at_both_ends_once_the_bridge_is_there_and_go_toget
     driven.handle.set_desired(Arc::new(Desired::default()));
     driven.synced().await;
     let wanted = patches(&[("weft-p1", "br-phys", "weft-p1-r")]);
-    driven.handle.push(1, Changes { patches_add: wanted.clone(), ..Changes::default() });
+    driven.handle.push(1, Changes { patches: Edits::add(wanted.clone()), ..Changes::default() });
     let why = driven
         .wait("a refusal", |event| match event {
             Event::Refused { txn: Some(1), first, .. } => Some(first[0].to_string()),
@@ -273,8 +276,10 @@ async fn patch_ports_are_made_at_both_ends_once_the_bridge_is_there_and_go_toget
     driven.handle.set_desired(Arc::new(desired));
     assert_eq!(driven.synced().await, (0, 0), "what is right is left alone");
     let changes = Changes {
-        patches_add: patches(&[("p2", "br-phys", "mine-r"), ("p3", "br-phys", "p3-r")]),
-        patches_delete: ["weft-p1".to_owned()].into(),
+        patches: Edits {
+            add: patches(&[("p2", "br-phys", "mine-r"), ("p3", "br-phys", "p3-r")]),
+            delete: ["weft-p1".to_owned()].into(),
+        },
         ..Changes::default()
     };
     driven.handle.push(2, changes);
@@ -285,7 +290,7 @@ async fn patch_ports_are_made_at_both_ends_once_the_bridge_is_there_and_go_toget
         })
         .await;
     assert!(why.contains("patch p2: to mine-r of br-phys: the name mine-r is taken"), "{why}");
-    driven.handle.push(3, Changes { patches_delete: ["p2".to_owned()].into(), ..Changes::default() });
+    driven.handle.push(3, Changes { patches: Edits::delete(["p2".to_owned()]), ..Changes::default() });
     driven.confirmed(3).await;
     let ports =
         |bridge: &str| ovs.vsctl(&["list-ports", bridge]).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -310,12 +315,12 @@ async fn d9_patch_ports_that_move_to_other_bridges_are_never_refused() {
     driven.handle.push(
         1,
         Changes {
-            patches_add: patches(&[
+            patches: Edits::add(patches(&[
                 ("phy-a", "br-b", "int-a"),
                 ("phy-b", "br-a", "int-b"),
                 ("changing", "br-a", "changing-r"),
-            ]),
-            tunnels_delete: ["changing".to_owned()].into(),
+            ])),
+            tunnels: Edits::delete(["changing".to_owned()]),
             ..Changes::default()
         },
     );
@@ -367,7 +372,7 @@ async fn a_flood_is_whole(ports: u32, copy: u8, hosts: u32, besides: &str) {
         rows.chain((1..).zip(&remote).map(|(host, copy)| (8, host, &**copy))).collect();
     let desired = Desired {
         flows: flows(&lines),
-        groups: buckets(&rows),
+        buckets: buckets(&rows),
         collectors: [(9, collectors())].into(),
         ..Desired::default()
     };

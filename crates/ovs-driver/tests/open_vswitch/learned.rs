@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use openflow_rs::{Field, Match};
-use ovs_driver::{Changes, Config, Desired, FlowTable, LearnedFlow, ReadError};
+use ovs_driver::{Changes, Config, Desired, Edits, FlowTable, LearnedFlow, ReadError};
 use ovs_testing::wait_until;
 
 use super::switch::Switch;
@@ -123,7 +123,9 @@ async fn what_a_switch_has_learned_is_read_while_it_is_connected_and_flows_go_on
     // Readers at once, and a change between them.
     let readers: Vec<_> =
         (0..20).map(|_| tokio::spawn(driven.handle.learned(LEARNED, Match::any()))).collect();
-    driven.handle.push(1, Changes { flows_add: flows(&["table=9, actions=drop"]), ..Changes::default() });
+    driven
+        .handle
+        .push(1, Changes { flows: Edits::add(flows(&["table=9, actions=drop"])), ..Changes::default() });
     driven.confirmed(1).await;
     for reader in readers {
         assert_eq!(reader.await.unwrap().unwrap().len(), 7);

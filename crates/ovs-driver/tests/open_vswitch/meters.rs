@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::open_vswitch::switch::Switch;
 use crate::support::driven::Driven;
 use crate::support::flows::flows;
-use ovs_driver::{Changes, Channel, Desired, METER_MAX, Meter, MeterCount};
+use ovs_driver::{Changes, Channel, Desired, Edits, METER_MAX, Meter, MeterCount};
 
 /// The meters, as Open vSwitch prints them, each on a line, sorted.
 fn meters(ovs: &Switch) -> Vec<String> {
@@ -33,7 +33,7 @@ async fn meters_are_added_changed_and_removed_and_survive_a_restart_and_others()
     let last = format!("table=1, priority=100,in_port=2 actions=meter:{METER_MAX},output:3");
     let desired = Desired {
         flows: flows(&[limited, &last]),
-        groups: crate::support::flows::buckets(&[(7, 0, "output:1")]),
+        buckets: crate::support::flows::buckets(&[(7, 0, "output:1")]),
         meters: wanted(&[(7, 100), (METER_MAX, 5)]),
         ..Desired::default()
     };
@@ -67,7 +67,7 @@ async fn meters_are_added_changed_and_removed_and_survive_a_restart_and_others()
     // The rate changes while the switch is away.
     ovs.kill_vswitchd();
     driven.disconnected(Channel::OpenFlow).await;
-    driven.handle.push(7, Changes { meters_add: wanted(&[(7, 200)]), ..Changes::default() });
+    driven.handle.push(7, Changes { meters: Edits::add(wanted(&[(7, 200)])), ..Changes::default() });
     ovs.start_vswitchd();
     driven.confirmed(7).await;
     assert_eq!(meters(&ovs), [printed(METER_MAX, 5), printed(7, 200)]);
@@ -79,7 +79,8 @@ async fn meters_are_added_changed_and_removed_and_survive_a_restart_and_others()
 
     // A limit goes together with the flow that uses it; another flow takes its place.
     let free = "table=1, priority=100,in_port=1 actions=group:7";
-    let gone = Changes { flows_add: flows(&[free]), meters_delete: [7].into(), ..Changes::default() };
+    let gone =
+        Changes { flows: Edits::add(flows(&[free])), meters: Edits::delete([7]), ..Changes::default() };
     driven.handle.push(8, gone);
     driven.confirmed(8).await;
     assert_eq!(meters(&ovs), [printed(METER_MAX, 5)]);

@@ -9,7 +9,7 @@ use crate::open_vswitch::switch::Switch;
 use crate::support::driven::Driven;
 use crate::support::flows::flows;
 use crate::support::packets::datagram;
-use ovs_driver::{Changes, Channel, Desired, ZoneLimits, ZoneOwner};
+use ovs_driver::{Changes, Channel, Desired, Edits, ZoneLimits, ZoneOwner};
 
 /// Sends a UDP packet through the flows, which track it in a zone.
 fn send(ovs: &Switch, zone: u16, source_port: u16) {
@@ -65,7 +65,7 @@ async fn connections_stay_with_the_owner_of_their_zone_and_go_with_it() {
     // A new owner while the driver is there, and a new zone.
     let mut driven = driven;
     let zones = [(5, "red-1"), (7, "red-2")].map(|(zone, owner)| (zone, ZoneOwner::new(owner).unwrap()));
-    driven.handle.push(1, Changes { zones_add: zones.into(), ..Changes::default() });
+    driven.handle.push(1, Changes { zones: Edits::add(zones), ..Changes::default() });
     driven.confirmed(1).await;
     assert_eq!(connections(&ovs), [(65535, 1002)]);
     send(&ovs, 5, 1003);
@@ -77,7 +77,7 @@ async fn connections_stay_with_the_owner_of_their_zone_and_go_with_it() {
     assert_eq!(connections(&ovs), [(5, 1003), (65535, 1002)]);
 
     // Without an owner, a zone holds nothing.
-    driven.handle.push(1, Changes { zones_delete: [5].into(), ..Changes::default() });
+    driven.handle.push(1, Changes { zones: Edits::delete([5]), ..Changes::default() });
     driven.confirmed(1).await;
     assert_eq!(connections(&ovs), [(65535, 1002)]);
 
@@ -140,7 +140,7 @@ async fn a_zone_forgets_connections_after_its_timeouts_also_after_restarts() {
     forgets(&ovs, 1003);
 
     // A zone that has gone leaves no rows.
-    let gone = Changes { zones_delete: [5].into(), limits_delete: [5].into(), ..Changes::default() };
+    let gone = Changes { zones: Edits::delete([5]), limits: Edits::delete([5]), ..Changes::default() };
     driven.handle.push(1, gone);
     driven.confirmed(1).await;
     let count = |table: &str| ovs.vsctl(&["--columns=_uuid", "list", table]).matches("_uuid").count();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ovs_driver::fake::FakeSwitch;
-use ovs_driver::{Changes, Config, Desired, Event, Flow, FlowKey, InMemoryNetwork, Timing};
+use ovs_driver::{Changes, Config, Desired, Edits, Event, Flow, FlowKey, InMemoryNetwork, Timing};
 
 use crate::support::driven::{Driven, PATIENCE};
 use crate::support::flows::{TUNNEL_OPTION, flows};
@@ -92,7 +92,7 @@ pub fn desired(flows: &BTreeMap<FlowKey, Flow>) -> Arc<Desired> {
 }
 
 pub fn adding(texts: &[&str]) -> Changes {
-    Changes { flows_add: flows(texts), ..Changes::default() }
+    Changes { flows: Edits::add(flows(texts)), ..Changes::default() }
 }
 
 /// Waits for a state of the fake that no event tells of.

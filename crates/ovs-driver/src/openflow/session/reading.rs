@@ -7,7 +7,6 @@ use openflow_rs::{Body, GroupEntry, Match, MeterEntry};
 
 use super::{Session, malformed};
 use crate::config::Config;
-use crate::flow::{Flow, FlowKey};
 use crate::forwarding::Installed;
 use crate::learned::{self, FlowCount, LEARNED_MAX, LearnedFlow, ReadError, SeenFlow};
 use crate::meter::MeterCount;
@@ -16,6 +15,7 @@ use crate::openflow::error;
 use crate::openflow::groups::{self, Groups};
 use crate::openflow::meters::{self, Meters};
 use crate::openflow::wire::{self, BadDesc, HEADER_LEN, kind};
+use switch_model::{Flow, FlowKey};
 
 /// What is read in one dump, and how much of it at most.
 #[derive(Debug, Clone, Copy)]

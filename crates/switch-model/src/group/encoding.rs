@@ -1,14 +1,10 @@
-//! The bytes of buckets and of types of groups, and groups as text (OpenFlow 1.5, section 7.3.4.3).
-
-use std::fmt;
+//! The bytes of buckets and of types of groups (OpenFlow 1.5, section 7.3.4.3).
 
 use openflow_rs::message::VERSION;
 use openflow_rs::{Actions, Body, Bucket, DecodeError, GroupEntry, GroupKind, GroupMod, Message};
 
-use super::Part;
-
 /// The bytes of a bucket before its actions.
-pub(crate) const BUCKET_HEAD: usize = 8;
+pub const BUCKET_HEAD: usize = 8;
 /// The offset of the type in a message that changes a group.
 const KIND_AT: usize = 10;
 /// The offset of the first bucket, or of the properties if there are none.
@@ -23,7 +19,7 @@ const LAST_PROPERTY: u16 = 2;
 const PROPERTY_LEN: usize = 8;
 
 /// Encodes a bucket without its head: actions, then properties. `None` if they do not fit into a message.
-pub(crate) fn encode(bucket: Bucket) -> Option<Vec<u8>> {
+pub fn encode(bucket: Bucket) -> Option<Vec<u8>> {
     // Only in this type, a bucket has its weight with it.
     let kind = if bucket.weight == 0 { GroupKind::FastFailover } else { GroupKind::Select };
     let group = Body::GroupMod(GroupMod::add(GroupEntry::new(0, kind, vec![bucket])));
@@ -33,12 +29,12 @@ pub(crate) fn encode(bucket: Bucket) -> Option<Vec<u8>> {
 }
 
 /// Encodes the actions of a bucket without properties.
-pub(crate) fn encode_actions(actions: &Actions) -> Option<Vec<u8>> {
+pub fn encode_actions(actions: &Actions) -> Option<Vec<u8>> {
     encode(Bucket::new(0, actions.clone()))
 }
 
 /// The inverse of [`encode`].
-pub(crate) fn decode(bytes: &[u8]) -> Result<Bucket, DecodeError> {
+pub fn decode(bytes: &[u8]) -> Result<Bucket, DecodeError> {
     let (actions, properties) = parts_of_bucket(bytes);
     let has_weight = properties.first_chunk() == Some(&[0, 0]);
     let kind = if has_weight { GroupKind::Select } else { GroupKind::FastFailover };
@@ -60,7 +56,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Bucket, DecodeError> {
 
 /// Splits an encoded bucket into its actions and its properties. Each begins with a type and a length. The types of
 /// properties are those of no action of this length.
-pub(crate) fn parts_of_bucket(bytes: &[u8]) -> (&[u8], &[u8]) {
+pub fn parts_of_bucket(bytes: &[u8]) -> (&[u8], &[u8]) {
     let mut at = 0;
     while let Some([kind_high, kind_low, high, low, ..]) = bytes.get(at..) {
         let kind = u16::from_be_bytes([*kind_high, *kind_low]);
@@ -74,13 +70,13 @@ pub(crate) fn parts_of_bucket(bytes: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// The canonical form of actions that a switch reported, or the same bytes if they cannot be decoded.
-pub(crate) fn actions_from_switch(bytes: &[u8]) -> Vec<u8> {
+pub fn actions_from_switch(bytes: &[u8]) -> Vec<u8> {
     let decoded = decode(bytes).ok();
     decoded.and_then(|bucket| encode_actions(&bucket.actions)).unwrap_or_else(|| bytes.to_vec())
 }
 
 /// Whether encoded instructions send packets to a group that satisfies `which`.
-pub(crate) fn uses(instructions: &[u8], which: impl Fn(u32) -> bool) -> bool {
+pub fn uses(instructions: &[u8], which: impl Fn(u32) -> bool) -> bool {
     // Actions begin at multiples of eight bytes. Other bytes may look like one, which costs one redundant flow-mod at
     // most.
     let id = |bytes: &[u8]| match bytes {
@@ -91,7 +87,7 @@ pub(crate) fn uses(instructions: &[u8], which: impl Fn(u32) -> bool) -> bool {
 }
 
 /// Encodes type, padding and properties of a group.
-pub(crate) fn encode_shape(group: GroupEntry) -> Vec<u8> {
+pub fn encode_shape(group: GroupEntry) -> Vec<u8> {
     let kind = group.kind as u8;
     let message = Message { xid: 0, body: Body::GroupMod(GroupMod::add(group)) };
     let properties = message.encode().unwrap_or_default();
@@ -100,7 +96,7 @@ pub(crate) fn encode_shape(group: GroupEntry) -> Vec<u8> {
 
 /// The shape of a group that a switch reported. If its buckets are not in the order of their numbers, it is another one
 /// than that of any of our groups.
-pub(crate) fn shape_from_switch(kind: u8, properties: &[u8], is_in_order: bool) -> Vec<u8> {
+pub fn shape_from_switch(kind: u8, properties: &[u8], is_in_order: bool) -> Vec<u8> {
     let mut shape = [&[kind, 0], properties].concat();
     if let Ok(group) = decode_shape(&shape) {
         shape = encode_shape(group);
@@ -112,7 +108,7 @@ pub(crate) fn shape_from_switch(kind: u8, properties: &[u8], is_in_order: bool) 
 }
 
 /// The inverse of [`encode_shape`].
-fn decode_shape(shape: &[u8]) -> Result<GroupEntry, DecodeError> {
+pub fn decode_shape(shape: &[u8]) -> Result<GroupEntry, DecodeError> {
     let Some(([kind, _], properties)) = shape.split_first_chunk() else {
         return Ok(GroupEntry::all(0, Vec::new()));
     };
@@ -124,24 +120,5 @@ fn decode_shape(shape: &[u8]) -> Result<GroupEntry, DecodeError> {
         Body::GroupMod(change) => Ok(change.group),
         // Unreachable: the type byte above makes it a group-mod.
         _ => Ok(GroupEntry::all(0, Vec::new())),
-    }
-}
-
-/// Writes a group in the notation of `ovs-ofctl`, as far as it can be decoded.
-pub(crate) fn show(f: &mut fmt::Formatter<'_>, id: u32, part: Option<&Part>) -> fmt::Result {
-    /// Enough buckets to recognise the group.
-    const SHOWN_MAX: usize = 4;
-    let Some(part) = part else { return write!(f, "group_id={id},deleted") };
-    let buckets = part.buckets.iter().take(SHOWN_MAX);
-    let buckets = buckets.map(|(number, bytes)| Ok(Bucket { id: *number, ..decode(bytes)? }));
-    let group = decode_shape(&part.shape)
-        .and_then(|group| Ok(GroupEntry { id, buckets: buckets.collect::<Result<_, _>>()?, ..group }));
-    match group {
-        Ok(group) => write!(f, "{group}")?,
-        Err(error) => write!(f, "group_id={id},unreadable here: {error}")?,
-    }
-    match part.buckets.len().saturating_sub(SHOWN_MAX) {
-        0 => Ok(()),
-        more => write!(f, " (and {more} more buckets)"),
     }
 }

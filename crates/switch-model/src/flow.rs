@@ -8,13 +8,17 @@
 use std::fmt;
 use std::sync::Arc;
 
+use nlog_data::{Canonical, Row, Value};
 use openflow_rs::{Actions, Body, DecodeError, EncodeError, FlowEntry, FlowMod, Match, Message};
 
+use crate::kind::{Kind, Lasting, Reader, RowError, int, text};
 use crate::pool::Pool;
+use crate::table::{ACTIONS, INT, MATCH, STRING, SwitchTable};
+use crate::zone::ZONE_TABLE;
 
 /// The longest match and the longest actions, in encoded bytes. A match, its actions and the bundle message around
 /// them must fit into one message of 65,535 bytes.
-pub(crate) const ENCODED_BYTES_MAX: usize = 32_000;
+pub const ENCODED_BYTES_MAX: usize = 32_000;
 
 /// The offset of the match in an encoded flow-mod (OpenFlow 1.5, section 7.3.4.2).
 const MATCH_AT: usize = 48;
@@ -77,7 +81,7 @@ impl FlowKey {
     }
 
     /// The key of a flow that takes all packets of a table.
-    pub(crate) fn of_all_packets(table: u8, priority: u16) -> Self {
+    pub fn of_all_packets(table: u8, priority: u16) -> Self {
         FlowKey { table, priority, matching: Arc::from(ANY_MATCH) }
     }
 
@@ -116,7 +120,8 @@ impl FlowKey {
         decode(&self.matching, &[]).map(|entry| entry.matches)
     }
 
-    pub(crate) fn match_bytes(&self) -> &[u8] {
+    /// The encoded match.
+    pub fn match_bytes(&self) -> &[u8] {
         &self.matching
     }
 }
@@ -162,13 +167,100 @@ impl Flow {
         decode(&ANY_MATCH, &self.instructions).map(|entry| entry.actions)
     }
 
-    pub(crate) fn instructions(&self) -> &[u8] {
+    /// The encoded instructions.
+    pub fn instructions(&self) -> &[u8] {
         &self.instructions
     }
 }
 
+/// A row of the table of flows, before its match and its actions are encoded.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowRow<'r> {
+    /// The host.
+    pub host: &'r Arc<str>,
+    /// The table of its switch.
+    pub table: u8,
+    /// The priority.
+    pub priority: u16,
+    /// The match.
+    pub matches: &'r Arc<Canonical<Match>>,
+    /// The actions.
+    pub actions: &'r Arc<Canonical<Actions>>,
+}
+
+impl<'r> FlowRow<'r> {
+    /// Reads a row.
+    ///
+    /// # Errors
+    /// No switch can have this flow.
+    pub fn read(row: &'r Row) -> Result<FlowRow<'r>, RowError> {
+        let [
+            Value::String(host),
+            Value::Int(table),
+            Value::Int(priority),
+            Value::Match(matches),
+            Value::Actions(actions),
+        ] = &row[..]
+        else {
+            return Err(RowError::misfit(&Flows::TABLE, row));
+        };
+        let fault = |why: String| RowError::range(&Flows::TABLE, host, why);
+        // 255 is OFPTT_ALL.
+        let table_id = u8::try_from(*table).ok().filter(|table| *table < u8::MAX);
+        let table =
+            table_id.ok_or_else(|| fault(format!("table {table} does not exist; the last is 254")))?;
+        let priority = u16::try_from(*priority)
+            .map_err(|_| fault(format!("priority {priority} is out of range; the highest is 65535")))?;
+        Ok(FlowRow { host, table, priority, matches, actions })
+    }
+
+    fn key(&self, reader: &mut Reader<'_, 'r>) -> Result<FlowKey, RowError> {
+        if reader.has_zones && self.table == ZONE_TABLE {
+            let why = format!("table {ZONE_TABLE} is where the driver notes the owners of conntrack_zone");
+            return Err(RowError::range(&Flows::TABLE, self.host, why));
+        }
+        let key = reader.flow_key(self.table, self.priority, self.matches);
+        key.map_err(|error| RowError::range(&Flows::TABLE, self.host, error))
+    }
+}
+
+/// The flows of a switch.
+#[derive(Debug)]
+pub enum Flows {}
+
+impl Kind for Flows {
+    const TABLE: SwitchTable = SwitchTable::output(
+        "of_flow",
+        &[("hv", STRING), ("table_id", INT), ("priority", INT), ("match", MATCH), ("actions", ACTIONS)],
+    );
+    const ATTRIBUTED: bool = true;
+    type Key = FlowKey;
+    type Value = Flow;
+
+    fn read<'r>(row: &'r Row, reader: &mut Reader<'_, 'r>) -> Result<(&'r str, FlowKey, Flow), RowError> {
+        let row = FlowRow::read(row)?;
+        let key = row.key(reader)?;
+        let flow = reader.flow(row.actions);
+        let flow = flow.map_err(|error| RowError::range(&Flows::TABLE, row.host, error))?;
+        Ok((row.host, key, flow))
+    }
+
+    fn key<'r>(row: &'r Row, reader: &mut Reader<'_, 'r>) -> Result<(&'r str, FlowKey), RowError> {
+        let row = FlowRow::read(row)?;
+        Ok((row.host, row.key(reader)?))
+    }
+}
+
+impl Lasting for Flows {
+    fn row(host: &str, key: &FlowKey, flow: &Flow) -> Result<Row, DecodeError> {
+        let matching = Value::Match(Arc::new(Canonical::new(key.matching()?)));
+        let actions = Value::Actions(Arc::new(Canonical::new(flow.actions()?)));
+        Ok(vec![text(host), int(key.table), int(key.priority), matching, actions])
+    }
+}
+
 /// Writes a flow, or with `None` its deletion, in the notation of `ovs-ofctl`.
-pub(crate) fn show(f: &mut fmt::Formatter<'_>, key: &FlowKey, flow: Option<&Flow>) -> fmt::Result {
+pub fn show(f: &mut fmt::Formatter<'_>, key: &FlowKey, flow: Option<&Flow>) -> fmt::Result {
     let (matching, actions) = (key.matching(), flow.map(Flow::actions).transpose());
     match (matching, actions) {
         (Ok(matches), Ok(actions)) => {
@@ -212,7 +304,7 @@ impl fmt::Debug for Flow {
 /// bytes, which the switch needs to find and delete the flow. A match with `packet_type` keeps its bytes too: the
 /// canonical form omits this field, but Open vSwitch distinguishes `in_port=1` from `packet_type=(0,0),in_port=1`,
 /// although it prints them alike.
-pub(crate) fn from_switch(
+pub fn from_switch(
     (table, priority): (u8, u16),
     (cookie, attributes): (u64, [u8; 8]),
     matching: &[u8],

@@ -17,9 +17,12 @@
 
 use std::fmt;
 
-use openflow_rs::{Action, Actions};
+use nlog_data::{Row, Value};
+use openflow_rs::{Action, Actions, DecodeError};
 
 use crate::flow::{Flow, FlowError, FlowKey};
+use crate::kind::{Kind, Lasting, Reader, RowError, int, number, text};
+use crate::table::{INT, STRING, SwitchTable};
 
 /// The table of the marks. Flows of the desired state must not be in it if there are zones.
 pub const ZONE_TABLE: u8 = 253;
@@ -42,8 +45,23 @@ impl ZoneOwner {
         Flow::new(CLEAN, &Actions(vec![note])).map(ZoneOwner)
     }
 
+    /// Its name.
+    ///
+    /// # Errors
+    /// The flow cannot be decoded.
+    pub fn name(&self) -> Result<String, DecodeError> {
+        let note = self.0.actions()?.0.into_iter().find_map(|action| match action {
+            Action::Note(note) => Some(note),
+            _ => None,
+        });
+        let bytes = note.map(|note| note.bytes().to_vec()).unwrap_or_default();
+        let name = String::from_utf8_lossy(&bytes);
+        // A note fills its action with zeros.
+        Ok(name.trim_end_matches('\0').to_owned())
+    }
+
     /// The mark of a zone of this owner.
-    pub(crate) fn mark(&self) -> Flow {
+    pub fn mark(&self) -> Flow {
         self.0.clone()
     }
 }
@@ -54,19 +72,47 @@ impl fmt::Debug for ZoneOwner {
     }
 }
 
+/// The owners of the conntrack zones of a switch, by zone.
+#[derive(Debug)]
+pub enum Zones {}
+
+impl Kind for Zones {
+    const TABLE: SwitchTable =
+        SwitchTable::output("conntrack_zone", &[("hv", STRING), ("zone", INT), ("owner", STRING)]);
+    type Key = u16;
+    type Value = ZoneOwner;
+
+    fn read<'r>(row: &'r Row, _: &mut Reader<'_, 'r>) -> Result<(&'r str, u16, ZoneOwner), RowError> {
+        let [Value::String(host), Value::Int(zone), Value::String(owner)] = &row[..] else {
+            return Err(RowError::misfit(&Self::TABLE, row));
+        };
+        let zone = number(&Self::TABLE, host, "zone", *zone, (1, u16::MAX.into()))?;
+        let owner = ZoneOwner::new(owner).map_err(|error| {
+            RowError::range(&Self::TABLE, host, format!("zone {zone} has too long an owner: {error}"))
+        })?;
+        Ok((host, zone as u16, owner))
+    }
+}
+
+impl Lasting for Zones {
+    fn row(host: &str, zone: &u16, owner: &ZoneOwner) -> Result<Row, DecodeError> {
+        Ok(vec![text(host), int(*zone), text(owner.name()?)])
+    }
+}
+
 /// The key of the mark of a zone.
-pub(crate) fn key(zone: u16) -> FlowKey {
+pub fn key(zone: u16) -> FlowKey {
     FlowKey::of_all_packets(ZONE_TABLE, zone)
 }
 
 /// The zone that a flow marks; `None` for other flows.
-pub(crate) fn marked(key: &FlowKey) -> Option<u16> {
+pub fn marked(key: &FlowKey) -> Option<u16> {
     let zone = key.priority();
     (key.table() == ZONE_TABLE && *key == self::key(zone)).then_some(zone)
 }
 
 /// The mark of a zone that may have connections of others.
-pub(crate) fn unclean(mark: &Flow) -> Flow {
+pub fn unclean(mark: &Flow) -> Flow {
     mark.with_cookie(UNCLEAN)
 }
 

@@ -1,0 +1,115 @@
+//! The tables that rules and Rust share besides those of the kinds: reports of switches, what the controller shows, and what
+//! rules say of places.
+
+use nlog_data::Role;
+
+use crate::KINDS;
+use crate::table::{BOOL, INT, IP, MAC, MATCH, NET, REFERENCE, ROUTE_KIND, STRING, SwitchTable, TEXT};
+
+/// Declares tables as constants.
+macro_rules! tables {
+    ($($(#[doc = $doc:literal])* $constant:ident = $role:ident $name:literal [$($column:literal: $ty:expr),*];)*) => {
+        $($(#[doc = $doc])* pub const $constant: SwitchTable =
+            SwitchTable { name: $name, role: Role::$role, columns: &[$(($column, $ty)),*] };)*
+    };
+}
+
+tables! {
+    /// The hosts whose flows are computed.
+    MANAGED = Input "managed" ["hv": STRING];
+    /// Labels of objects.
+    OBJECT_LABELS = Input "object_label" ["kind": STRING, "id": STRING, "label": STRING, "value": STRING];
+    /// Interfaces of ports.
+    VIF = Input "vif" ["hv": STRING, "port": STRING, "ofport": INT, "mac": STRING, "since": INT];
+    /// Interfaces that have announced themselves.
+    ANNOUNCED = Input "announced" ["hv": STRING, "port": STRING, "since": INT];
+    /// Ports that several interfaces of one host claim.
+    CONTESTED = Input "contested" ["hv": STRING, "port": STRING, "interfaces": STRING];
+    /// Tunnel ports that exist.
+    TUNNEL_PORT = Input "tunnel_port" ["hv": STRING, "tunnel": STRING, "ofport": INT];
+    /// Patch ports that exist.
+    PATCH_PORT = Input "patch_port" ["hv": STRING, "patch": STRING, "ofport": INT];
+    /// Whether the controller has a switch again that it had lost.
+    NODE_CONNECTION = Input "node_connection" ["hv": STRING, "connected": BOOL, "since": INT];
+
+    /// The hosts on which ports live.
+    PORT_HOMES = Output "port_home" ["port": STRING, "hv": STRING];
+    /// Where switches are. The kind that the first column refers to is that of transport nodes.
+    ADDRESSES = Output "switch_address"
+        ["hv": REFERENCE, "ovsdb": TEXT, "openflow": TEXT, "datapath_type": TEXT];
+    /// What objects ask and the network cannot do.
+    PROBLEMS = Output "problem" ["kind": STRING, "id": STRING, "code": STRING, "text": STRING];
+
+    /// Which learned flows are whose.
+    LEARNED_ADDRESSES = Output "learned_addresses"
+        ["sw": STRING, "cookie": INT, "port": STRING, "limit": INT];
+    /// The hosts that learn addresses of a switch.
+    LEARNING_HOSTS = Output "learning_host" ["hv": STRING, "sw": STRING];
+
+    /// Whose frames meters limit.
+    FLOOD_METERS = Output "flood_meter" ["hv": STRING, "port": STRING, "meter": INT, "rate": INT];
+
+    /// Whose new connections meters limit.
+    CONNECTION_METERS = Output "connection_meter" ["hv": STRING, "port": STRING, "meter": INT, "rate": INT];
+
+    /// Flows whose counters are those of objects.
+    COUNTED_FLOWS = Output "counted_flow"
+        ["kind": STRING, "id": STRING, "table_id": INT, "priority": INT, "match": MATCH];
+    /// Why packets are dropped.
+    DROP_CAUSES = Output "drop_cause" ["cause": STRING, "text": STRING];
+    /// The flows that drop packets, and why.
+    DROPPING_FLOWS = Output "dropping_flow" ["cause": STRING, "table_id": INT, "first": INT, "last": INT];
+    /// The meters of what is dropped, and why.
+    DROPPING_METERS = Output "dropping_meter" ["cause": STRING, "meter": INT];
+
+    /// Routes of routers as they take effect. The kind that the first column refers to is that of routers.
+    EFFECTIVE_ROUTES = Output "effective_route"
+        ["router": REFERENCE, "destination": NET, "kind": ROUTE_KIND, "by": STRING, "next_hop": STRING, "port": STRING,
+            "mac": STRING, "why": STRING];
+
+    /// The number of each datapath in metadata.
+    DATAPATH_LABELS = Input "datapath_label" ["datapath": STRING, "label": INT];
+    /// The addresses of hosts on the underlay.
+    ENDPOINTS = Internal "tunnel_endpoint" ["node": STRING, "ip": IP];
+    /// The bridges of hosts to physical networks.
+    BRIDGES = Internal "node_bridge" ["node": STRING, "network": STRING, "bridge": STRING];
+    /// Ports behind the interface of a parent, told apart by a VLAN tag.
+    PARENTS = Internal "port_parent" ["port": STRING, "parent": STRING, "tag": INT];
+    /// Ports that are a VLAN of a physical network.
+    LOCALNETS = Internal "localnet" ["port": STRING, "sw": STRING, "network": STRING, "tag": INT];
+    /// The MAC addresses of ports.
+    MACS = Internal "port_mac" ["port": STRING, "mac": MAC];
+    /// The IP addresses of ports.
+    IPS = Internal "port_ip" ["port": STRING, "ip": IP, "mac": MAC];
+}
+
+/// The tables of the interface that are no kinds of things in a switch: inputs that the controller fills, and outputs that it
+/// shows.
+const OTHERS: &[SwitchTable] = &[
+    MANAGED,
+    OBJECT_LABELS,
+    VIF,
+    ANNOUNCED,
+    CONTESTED,
+    TUNNEL_PORT,
+    PATCH_PORT,
+    NODE_CONNECTION,
+    PORT_HOMES,
+    ADDRESSES,
+    PROBLEMS,
+    LEARNED_ADDRESSES,
+    LEARNING_HOSTS,
+    FLOOD_METERS,
+    CONNECTION_METERS,
+    COUNTED_FLOWS,
+    DROP_CAUSES,
+    DROPPING_FLOWS,
+    DROPPING_METERS,
+    EFFECTIVE_ROUTES,
+];
+
+/// All that the controller does with tables besides those of objects and of their state: inputs that it fills, and outputs that
+/// it makes true or shows.
+pub fn interface() -> impl Iterator<Item = &'static SwitchTable> {
+    OTHERS.iter().chain(KINDS)
+}
