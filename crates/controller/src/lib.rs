@@ -20,10 +20,10 @@
 //! ```
 //!
 //! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], [`builtin`], `reports`,
-//! `refused_reports`, `input_rows`, `delta_split`, `homes`, `object_status`, `universal`, `provenance`, `logical_flows`,
+//! `refused_reports`, `input_rows`, `derived`, `homes`, `object_status`, `universal`, `provenance`, `logical_flows`,
 //! `learned` and `restore`; [`record`] and
 //! [`journal`] (the state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`];
-//! `trace` (the way of a packet, asked of the state of the core), `trial` (the same after a change that is not applied) and `explain` (why rows and flows exist or not) with `concerned` and `desired_rows`; `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
+//! `trace` (the way of a packet, asked of the state of the core), `trial` (the same after a change that is not applied) and `explain` (why rows and flows exist or not) with `concerned`; `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
 //! network), `answers` (answers on their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`);
 //! [`config`]; [`daemon`] (start and end of all this).
 //!

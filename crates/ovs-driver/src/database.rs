@@ -13,11 +13,12 @@ use crate::arrivals::Arrivals;
 use crate::config::{Config, Timing, first_scrub};
 use crate::event::{Channel, Event, Problem, Report};
 use crate::identity::Identity;
+use crate::in_database::Support;
 use crate::intent::{Leaving, Shared};
 use crate::listening;
 use crate::outbox::Outbox;
 use crate::ownership::{self, Refused, Verdict};
-use crate::view::{self, FlowKeeping, MissingPort, Supported, View};
+use crate::view::{self, FlowKeeping, MissingPort, View};
 
 /// How often a switch that does not answer is made to look at its configuration again.
 const LISTEN_AGAIN: Duration = Duration::from_secs(10);
@@ -208,7 +209,7 @@ impl Database {
 
 /// What the replica has.
 fn view(client: &Client, config: &Config) -> View {
-    let support = Supported::of(client);
+    let support = Support::of(client);
     client.with_replica(|replica| View::read(replica, support, &config.bridge))
 }
 

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use openflow_rs::message::TlvMapping;
-use ovsdb_client::Operation;
 use ovsdb_client::open_vswitch::Interface;
 use peer_connection::PeerMemory;
 
@@ -22,7 +21,7 @@ use crate::event::{Event, ForeignChange, Rejection};
 use crate::foreign::RepairPace;
 use crate::forwarding::{Batch, Place};
 use crate::identity::{Identity, Verdict};
-use crate::intent::{InDatabase, Leaving, Shared};
+use crate::intent::{Database as Wanted, Leaving, Shared};
 use crate::ledger::FlowChange;
 use crate::openflow::{Lost, OpenFlow, RefusedChange, option_name};
 use crate::outbox::Outbox;
@@ -154,7 +153,7 @@ impl Driver {
     }
 
     pub(crate) async fn run(mut self) {
-        let mut reported = InDatabase::default();
+        let mut reported = Wanted::default();
         loop {
             {
                 let intent = self.intent.lock();
@@ -268,22 +267,22 @@ impl Driver {
         self.outbox.put(Event::Left);
     }
 
-    /// Creates the missing ports, gives conntrack zones their limits, creates sets of collectors, begins BFD sessions, and waits
-    /// until all are in force. Returns whether there are others to remove. Does nothing while the database is disconnected. An
+    /// Creates the missing ports and the other missing things of the database, and waits until all are in force. Returns whether there are others to remove. Does nothing while the database is disconnected. An
     /// error may be temporary.
-    async fn add_to_database(&mut self, database: Status, want: &InDatabase) -> Result<bool, String> {
+    async fn add_to_database(&mut self, database: Status, want: &Wanted) -> Result<bool, String> {
         if !database.ready {
             return Ok(false);
         }
-        let view = self.database.view();
-        let unwanted = self.add_ports(database, &view, &want.ports).await?;
-        self.database.put_in_force(view.zones.additions(&want.limits)).await?;
-        self.database.put_in_force(view.collectors.additions(&want.collectors)).await?;
-        if !want.bfd.is_empty() {
-            // Of new ports too, which are in the database by now.
-            self.database.put_in_force(self.database.view().bfd.additions(&want.bfd)).await?;
+        let mut view = self.database.view();
+        let ports = self.add_ports(database, &view, &want.ports).await?;
+        if ports.were_made {
+            // Things of new ports too.
+            view = self.database.view();
         }
-        Ok(unwanted || !removals(&view, want).is_empty())
+        for operations in view.things.additions(&want.things) {
+            self.database.put_in_force(operations).await?;
+        }
+        Ok(ports.are_unwanted || !view.things.removals(&want.things).is_empty())
     }
 
     fn report_refused_total(&mut self) {
@@ -318,9 +317,8 @@ impl Driver {
         }
     }
 
-    /// Creates and changes tunnel and patch ports and waits until they are in force. Returns whether unwanted ports
-    /// exist. An error may be temporary.
-    async fn add_ports(&mut self, database: Status, view: &View, want: &Ports) -> Result<bool, String> {
+    /// Creates and changes tunnel and patch ports and waits until they are in force. An error may be temporary.
+    async fn add_ports(&mut self, database: Status, view: &View, want: &Ports) -> Result<Added, String> {
         if self.ports_compared != Some(database.connection) {
             self.ports_compared = Some(database.connection);
             self.ports_refused.clear();
@@ -359,9 +357,9 @@ impl Driver {
             }
         }
         self.refuse(refusals);
-        ensured?;
+        let were_made = !ensured?.is_empty();
         if plan.pending.is_empty() {
-            Ok(!plan.unwanted.is_empty())
+            Ok(Added { were_made, are_unwanted: !plan.unwanted.is_empty() })
         } else {
             let names = plan.pending.join(", ");
             Err(format!("ovs-vswitchd has assigned no port number to {names} yet; check that it is running"))
@@ -391,11 +389,11 @@ impl Driver {
         }
     }
 
-    /// Removes the ports, BFD sessions, limits and sets of collectors that are still unwanted. Returns whether none is left.
+    /// Removes the things of the database that are still unwanted. Returns whether none is left.
     async fn remove_from_database(&mut self) -> Result<bool, String> {
         let want = self.intent.lock().database.clone();
         let view = self.database.view();
-        self.database.put_in_force(removals(&view, &want)).await?;
+        self.database.put_in_force(view.things.removals(&want.things)).await?;
         let unwanted = view.unwanted(&want.ports);
         if !unwanted.is_empty() {
             let removed = self.database.remove_ports(&unwanted).await?;
@@ -405,7 +403,7 @@ impl Driver {
     }
 
     /// Brings the flows in sync, unless what the database is to have has changed since `database_is`.
-    async fn correct_flows(&mut self, flushes: u64, database_is: Option<&InDatabase>) -> Flows {
+    async fn correct_flows(&mut self, flushes: u64, database_is: Option<&Wanted>) -> Flows {
         let status = *self.openflow.status.borrow_and_update();
         if status.up {
             let basis = Basis { connection: status.connection, flushes };
@@ -418,11 +416,7 @@ impl Driver {
         Flows::Unknown
     }
 
-    async fn try_correct_flows(
-        &mut self,
-        basis: Basis,
-        database_is: Option<&InDatabase>,
-    ) -> Result<Flows, Lost> {
+    async fn try_correct_flows(&mut self, basis: Basis, database_is: Option<&Wanted>) -> Result<Flows, Lost> {
         if self.basis != Some(basis) {
             let option_fault = self.openflow.read(basis.connection).await?;
             self.option_refused = option_fault.is_some();
@@ -563,12 +557,11 @@ impl Driver {
     }
 }
 
-/// The operations that remove unwanted limits, sets of collectors and BFD sessions.
-fn removals(view: &View, want: &InDatabase) -> Vec<Operation> {
-    let mut operations = view.zones.removals(&want.limits);
-    operations.extend(view.collectors.removals(&want.collectors));
-    operations.extend(view.bfd.removals(&want.bfd));
-    operations
+/// What is known of ports after missing ones were made.
+struct Added {
+    were_made: bool,
+    /// Whether there are others to remove.
+    are_unwanted: bool,
 }
 
 /// What the switch refused, by transaction: how many, and the first few.

@@ -11,12 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use tokio::sync::Notify;
 
 use crate::awaited::Awaited;
-use crate::bfd::Sessions;
-use crate::collectors::Collectors;
 use crate::event::Channel;
 use crate::forwarding::Forwarding;
 use crate::frames::Frames;
-use crate::limits::Limits;
+use crate::in_database::Wanted;
 use crate::ports::{self, Ports};
 use switch_model::{Changes, Desired, Frame};
 
@@ -119,14 +117,10 @@ impl Shared {
 
 /// What the database of the switch is to have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct InDatabase {
+pub(crate) struct Database {
     pub(crate) ports: Ports,
-    /// Limits of conntrack zones.
-    pub(crate) limits: Limits,
-    /// Sets of IPFIX collectors.
-    pub(crate) collectors: Collectors,
-    /// BFD sessions of tunnel ports.
-    pub(crate) bfd: Sessions,
+    /// The kinds of things besides ports.
+    pub(crate) things: Wanted,
 }
 
 #[derive(Debug, Default)]
@@ -137,7 +131,7 @@ pub(crate) struct Intent {
     /// Whether the driver is to leave the switch.
     pub(crate) leaving: Leaving,
     pub(crate) forwarding: Forwarding,
-    pub(crate) database: InDatabase,
+    pub(crate) database: Database,
     /// Learned flows to report.
     pub(crate) awaited: Awaited,
     /// Frames to send.
@@ -219,12 +213,7 @@ impl Intent {
         self.version += 1;
         self.forwarding.set(desired);
         self.ports_touched.clear();
-        self.database = InDatabase {
-            ports: ports::desired(desired),
-            limits: Arc::new(desired.limits.clone()),
-            collectors: Arc::new(desired.collectors.clone()),
-            bfd: Arc::new(desired.bfd.clone()),
-        };
+        self.database = Database { ports: ports::desired(desired), things: Wanted::new(desired) };
         self.awaited.set(desired.awaited.keys().copied().collect(), self.version);
         self.frames.clear();
     }
@@ -243,9 +232,7 @@ impl Intent {
             self.ports_touched.insert(name.clone(), (txn, self.version));
             self.database.ports.insert(name, port);
         }
-        changes.limits.apply_shared(&mut self.database.limits);
-        changes.collectors.apply_shared(&mut self.database.collectors);
-        changes.bfd.apply_shared(&mut self.database.bfd);
+        self.database.things.push(changes);
         let flows_up = self.up.contains(&Channel::OpenFlow);
         if changes.touches_database() {
             let up = flows_up && self.up.contains(&Channel::Ovsdb);

@@ -103,8 +103,6 @@
 
 mod arrivals;
 mod awaited;
-mod bfd;
-mod collectors;
 mod config;
 mod database;
 mod driver;
@@ -116,10 +114,10 @@ mod frames;
 mod group;
 mod handle;
 mod identity;
+mod in_database;
 mod intent;
 mod learned;
 mod ledger;
-mod limits;
 mod listening;
 mod meter;
 mod openflow;

@@ -6,18 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use ovsdb_client::open_vswitch::{
     self, Bridge, BridgeSpec, Controller, FlowTable, Interface, OpenVswitch, Port, PortStatus, TunnelSpec,
 };
-use ovsdb_client::{
-    Client, ColumnError, Condition, Datum, MonitorSpec, Mutation, Mutator, Operation, Replica, Row,
-};
+use ovsdb_client::{ColumnError, Condition, Datum, MonitorSpec, Mutation, Mutator, Operation, Replica, Row};
 use uuid::Uuid;
 
 use crate::arrivals::Arrivals;
-use crate::bfd::{self, SessionView};
-use crate::collectors::{self, CollectorView};
 use crate::config::Config;
 use crate::event::{InterfaceId, Problem, Report, Vif};
-use crate::intent::InDatabase;
-use crate::limits::{self, Support, ZoneView};
+use crate::in_database::{self, Here, Support};
+use crate::intent::Database;
 use crate::listening::{self, listening};
 use crate::ownership::{self, SwitchId};
 use crate::ports::{Port as Wanted, Ports};
@@ -36,20 +32,7 @@ const OFPORT_MAX: u32 = 65279;
 
 /// The monitored columns: all that this module reads.
 pub(crate) fn monitor() -> MonitorSpec {
-    bfd::monitor(collectors::monitor(limits::monitor(open_vswitch::monitor())))
-}
-
-/// What the database of the switch can say.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Supported {
-    limits: Support,
-    collectors: bool,
-}
-
-impl Supported {
-    pub(crate) fn of(client: &Client) -> Supported {
-        Supported { limits: Support::of(client), collectors: collectors::supported(client) }
-    }
+    in_database::monitor(open_vswitch::monitor())
 }
 
 /// The integration bridge and its interfaces, according to the database.
@@ -65,12 +48,8 @@ pub(crate) struct View {
     interfaces: BTreeMap<String, Interface>,
     /// The interfaces of other bridges, by name and bridge.
     elsewhere: BTreeMap<(String, String), Interface>,
-    /// The limits of conntrack zones.
-    pub(crate) zones: ZoneView,
-    /// The sets of IPFIX collectors.
-    pub(crate) collectors: CollectorView,
-    /// The BFD sessions of the driver's tunnel ports.
-    pub(crate) bfd: SessionView,
+    /// The kinds of things besides ports.
+    pub(crate) things: in_database::View,
     /// The names of all bridges.
     bridges: BTreeSet<String>,
     /// Rows that violate the schema's documentation; the view omits them.
@@ -88,7 +67,7 @@ pub(crate) struct FlowKeeping {
 }
 
 impl View {
-    pub(crate) fn read(replica: &Replica, support: Supported, bridge: &str) -> View {
+    pub(crate) fn read(replica: &Replica, support: Support, bridge: &str) -> View {
         let mut view = View::default();
         let mut unreadable = Vec::new();
         view.switch =
@@ -107,10 +86,10 @@ impl View {
         }
         view.bridge = bridges.into_iter().find(|row| row.name == bridge);
         if let Some(bridge) = &view.bridge {
-            view.zones = ZoneView::read(replica, support.limits, normal_datapath(&bridge.datapath_type));
-            view.collectors = CollectorView::read(replica, support.collectors, bridge.uuid);
-            let own = view.interfaces.values().filter(|interface| mark(interface) == Some(OWNER.1));
-            view.bfd = SessionView::read(replica, own);
+            let tunnels = view.interfaces.values().filter(|interface| mark(interface) == Some(OWNER.1));
+            let datapath_type = normal_datapath(&bridge.datapath_type);
+            let here = Here { replica, bridge, datapath_type, tunnels: tunnels.collect() };
+            view.things = in_database::View::read(&here, support);
             for (number, uuid) in &bridge.flow_tables {
                 match replica.row(FlowTable::TABLE, *uuid).map(FlowTable::from_row) {
                     Some(Ok(settings)) => drop(view.flow_tables.insert(*number, settings)),
@@ -322,14 +301,14 @@ impl View {
     }
 
     /// The attached interfaces and ports, and their problems. `arrivals` has seen this view.
-    pub(crate) fn report(&self, config: &Config, arrivals: &Arrivals, want: &InDatabase) -> Report {
-        let InDatabase { ports: want, limits, collectors, .. } = want;
+    pub(crate) fn report(&self, config: &Config, arrivals: &Arrivals, want: &Database) -> Report {
+        let Database { ports: want, things } = want;
         let mut report = Report::default();
         report.problems.extend(self.unreadable.iter().map(|error| problem(&error.table, error.to_string())));
         report.problems.extend(self.other_datapath(config));
         if self.bridge.is_some() {
-            let lacks = [self.zones.support().problem(limits), self.collectors.problem(collectors)];
-            report.problems.extend(lacks.into_iter().flatten().map(|why| problem("Open vSwitch", why)));
+            let lacks = self.things.problems(things);
+            report.problems.extend(lacks.map(|why| problem("Open vSwitch", why)));
         }
         for (name, port) in want {
             report.problems.extend(self.unsupported(port).map(|why| problem(name, why)));

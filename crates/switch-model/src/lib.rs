@@ -107,6 +107,11 @@ macro_rules! kinds {
             pub fn is_empty(&self) -> bool {
                 $(self.$field.is_empty() &&)* $(self.$once.is_empty() &&)* true
             }
+
+            /// Whether anything that the switch keeps in its database changes.
+            pub fn touches_database(&self) -> bool {
+                $(<$kind as Kind>::IN_DATABASE && !self.$field.is_empty() ||)* false
+            }
         }
 
         impl Desired {
@@ -201,15 +206,5 @@ impl Changes {
     /// Whether any group that chooses one of its buckets is added, changed or removed.
     pub fn touches_choices(&self) -> bool {
         !self.choices.is_empty() || !self.candidates.is_empty()
-    }
-
-    /// Whether the switch's database changes: any tunnel or patch port, any BFD session, the limits of any zone, or any
-    /// set of collectors.
-    pub fn touches_database(&self) -> bool {
-        !self.tunnels.is_empty()
-            || !self.patches.is_empty()
-            || !self.bfd.is_empty()
-            || !self.limits.is_empty()
-            || !self.collectors.is_empty()
     }
 }

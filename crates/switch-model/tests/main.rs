@@ -11,9 +11,9 @@ use switch_model::{
 
 /// A program that declares the tables of all kinds.
 fn schema() -> Arc<Schema> {
-    let text: String = KINDS.iter().map(|table| format!("{table};\n")).collect();
+    let text: String = KINDS.iter().map(|table| table.to_string() + ";\n").collect();
     let compiled = nlog::compile(&nlog::Sources::from_texts([("kinds.nlog", text)]));
-    compiled.program.expect("the declarations of the kinds compile").schema.clone().into()
+    compiled.program.expect("the declarations of the kinds compile").schema.clone()
 }
 
 fn text(text: &str) -> Value {

@@ -57,7 +57,7 @@ impl Rows {
         self.add("Bridge", id(1), bridge);
         let mut replica = Replica::default();
         replica.apply(&self.changes);
-        View::read(&replica, Supported::default(), "br-int")
+        View::read(&replica, Support::default(), "br-int")
     }
 }
 
@@ -102,7 +102,7 @@ fn a_report_tells_vifs_tunnels_and_problems_apart() {
     rows.interface(11, "uplink", |row| row);
     rows.interface(12, "gnv", |row| row.with("type", "geneve").with("external_ids", map(&[OWNER])));
     rows.interface(13, "theirs", |row| row.with("type", "geneve"));
-    let report = rows.view().report(&config(), &Arrivals::default(), &InDatabase::default());
+    let report = rows.view().report(&config(), &Arrivals::default(), &Database::default());
     let vif = |ofport: u16, mac: &str| {
         let interface = InterfaceId(id(ofport.into()).as_u128());
         Vif { ofport, mac: mac.to_owned(), interface }
@@ -143,7 +143,7 @@ fn counting(old: u16, new: u16, down: &[u16], seen: bool) -> u16 {
     }
     let both = rows(&[old, new]);
     arrivals.note(&both);
-    let report = both.report(&config(), &arrivals, &InDatabase::default());
+    let report = both.report(&config(), &arrivals, &Database::default());
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert_eq!(report.contested.keys().collect::<Vec<_>>(), ["blue-1"]);
     report.vifs["blue-1"].ofport
@@ -193,7 +193,7 @@ fn both_ends_of_a_patch_are_made_and_go_and_those_of_others_stay() {
     assert!(plan.unsupported["p"].starts_with("there is no bridge br-phys on this switch: create it"));
     let problems = Rows::new()
         .view()
-        .report(&config(), &Arrivals::default(), &InDatabase { ports: want.clone(), ..InDatabase::default() })
+        .report(&config(), &Arrivals::default(), &Database { ports: want.clone(), ..Database::default() })
         .problems;
     assert!(problems[0].to_string().starts_with("p: there is no bridge br-phys"), "{problems:?}");
 
@@ -221,7 +221,7 @@ fn both_ends_of_a_patch_are_made_and_go_and_those_of_others_stay() {
     let report = view.report(
         &config(),
         &Arrivals::default(),
-        &InDatabase { ports: want.clone(), ..InDatabase::default() },
+        &Database { ports: want.clone(), ..Database::default() },
     );
     assert_eq!(report.patches, [("old".to_owned(), 5), ("p".to_owned(), 3)].into());
     assert_eq!(report.tunnels, BTreeMap::new());
@@ -238,7 +238,7 @@ fn stt_is_a_problem_of_the_userspace_datapath_alone() {
     let plan = view.port_plan(&want);
     assert!(plan.missing.is_empty() && plan.unsupported["s"].contains("netdev"));
     let problem = view
-        .report(&config(), &Arrivals::default(), &InDatabase { ports: want.clone(), ..InDatabase::default() })
+        .report(&config(), &Arrivals::default(), &Database { ports: want.clone(), ..Database::default() })
         .problems[0]
         .to_string();
     assert!(problem.starts_with("s: the userspace datapath (netdev) does not carry stt"), "{problem}");
@@ -250,7 +250,7 @@ fn stt_is_a_problem_of_the_userspace_datapath_alone() {
         view.report(
             &config(),
             &Arrivals::default(),
-            &InDatabase { ports: want.clone(), ..InDatabase::default() }
+            &Database { ports: want.clone(), ..Database::default() }
         )
         .problems
         .is_empty()

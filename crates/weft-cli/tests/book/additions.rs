@@ -50,6 +50,16 @@ const ADDITIONS: &[Addition] = &[
         ],
     },
     Addition {
+        heading: "### a new kind of thing in a switch?",
+        examples: &["BfdSession", "BfdSessions", "bfd_session"],
+        parts: false,
+        names: &[],
+        excepted: &[
+            ("crates/ovs-driver/src/lib.rs", "the driver's users name the values of kinds"),
+            ("rules/physical/relays.nlog", "the rules that want some"),
+        ],
+    },
+    Addition {
         heading: "### a new object kind?",
         examples: &["localnet", "localnet_port"],
         parts: true,

@@ -5,31 +5,18 @@
 //! the number of a desired one is left alone, and reported.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use ovsdb_client::{Client, Condition, Datum, MonitorSpec, Operation, Replica, Row};
-use switch_model::CollectorSet;
+use switch_model::{CollectorSet, CollectorSets};
 use uuid::Uuid;
+
+use super::{Here, InDatabase};
 
 /// The mark of the driver's rows.
 const OWNER: (&str, &str) = ("weft", "collectors");
 
 const SET: &str = "Flow_Sample_Collector_Set";
 const EXPORTER: &str = "IPFIX";
-
-/// The sets by number.
-pub(crate) type Collectors = Arc<BTreeMap<u32, CollectorSet>>;
-
-/// Adds what this module reads, as far as the database has it.
-pub(crate) fn monitor(spec: MonitorSpec) -> MonitorSpec {
-    spec.where_present(SET, &["id", "bridge", "ipfix", "external_ids"])
-        .where_present(EXPORTER, &["targets", "cache_active_timeout", "cache_max_flows"])
-}
-
-/// Whether the database of a switch has these tables.
-pub(crate) fn supported(client: &Client) -> bool {
-    client.monitors(SET, "ipfix") && client.monitors(EXPORTER, "targets")
-}
 
 /// A row of `Flow_Sample_Collector_Set` with its row of `IPFIX`.
 #[derive(Debug, Clone)]
@@ -63,26 +50,39 @@ fn read_exporter(row: &Row) -> Option<CollectorSet> {
 
 /// The sets of the integration bridge in the database.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct CollectorView {
+pub(super) struct View {
     supported: bool,
     bridge: Option<Uuid>,
     found: BTreeMap<i64, Found>,
 }
 
-impl CollectorView {
-    pub(crate) fn read(replica: &Replica, supported: bool, bridge: Uuid) -> CollectorView {
+impl InDatabase for CollectorSets {
+    /// Whether the database has the tables.
+    type Support = bool;
+    type View = View;
+
+    fn monitor(spec: MonitorSpec) -> MonitorSpec {
+        spec.where_present(SET, &["id", "bridge", "ipfix", "external_ids"])
+            .where_present(EXPORTER, &["targets", "cache_active_timeout", "cache_max_flows"])
+    }
+
+    fn support(client: &Client) -> bool {
+        client.monitors(SET, "ipfix") && client.monitors(EXPORTER, "targets")
+    }
+
+    fn view(here: &Here<'_>, supported: bool) -> View {
+        let (replica, bridge) = (here.replica, here.bridge.uuid);
         let of_bridge = replica.rows(SET).filter(|(_, row)| row.get::<Uuid>("bridge") == Ok(bridge));
         let found =
             of_bridge.filter_map(|(uuid, row)| Some((row.get("id").ok()?, Found::read(replica, uuid, row))));
-        CollectorView { supported, bridge: Some(bridge), found: found.collect() }
+        View { supported, bridge: Some(bridge), found: found.collect() }
     }
 
-    /// The operations that create the missing sets and change the others, in one transaction; none if they are there.
-    pub(crate) fn additions(&self, want: &BTreeMap<u32, CollectorSet>) -> Vec<Operation> {
-        let Some(bridge) = self.bridge.filter(|_| self.supported) else { return Vec::new() };
+    fn additions(view: &View, want: &BTreeMap<u32, CollectorSet>) -> Vec<Operation> {
+        let Some(bridge) = view.bridge.filter(|_| view.supported) else { return Vec::new() };
         let mut operations = Vec::new();
         for (id, set) in want {
-            let found = self.found.get(&i64::from(*id));
+            let found = view.found.get(&i64::from(*id));
             if found.is_some_and(|found| !found.is_own || found.set.as_ref() == Some(set)) {
                 continue;
             }
@@ -101,22 +101,21 @@ impl CollectorView {
         operations
     }
 
-    /// The operations that remove the driver's other sets; none if there is none.
-    pub(crate) fn removals(&self, want: &BTreeMap<u32, CollectorSet>) -> Vec<Operation> {
+    fn removals(view: &View, want: &BTreeMap<u32, CollectorSet>) -> Vec<Operation> {
         let is_wanted = |id: &i64| u32::try_from(*id).is_ok_and(|id| want.contains_key(&id));
-        let gone = self.found.iter().filter(|(id, found)| found.is_own && !is_wanted(id));
+        let gone = view.found.iter().filter(|(id, found)| found.is_own && !is_wanted(id));
         gone.map(|(_, found)| Operation::delete(SET, vec![Condition::uuid(found.uuid)])).collect()
     }
 
     /// Why packets that flows sample are not reported.
-    pub(crate) fn problem(&self, want: &BTreeMap<u32, CollectorSet>) -> Option<String> {
-        if !self.supported {
+    fn problem(view: &View, want: &BTreeMap<u32, CollectorSet>) -> Option<String> {
+        if !view.supported {
             let why = "cannot report packets to collectors (its database has no table Flow_Sample_Collector_Set), so ACLs log \
                        nothing there; update Open vSwitch";
             return (!want.is_empty()).then(|| why.to_owned());
         }
         let taken =
-            want.keys().find(|id| self.found.get(&i64::from(**id)).is_some_and(|found| !found.is_own))?;
+            want.keys().find(|id| view.found.get(&i64::from(**id)).is_some_and(|found| !found.is_own))?;
         Some(format!(
             "has a row of Flow_Sample_Collector_Set with id={taken} that is not Weft's, so what ACLs log goes there; remove the row"
         ))

@@ -6,13 +6,14 @@
 //! itself: the driver inserts it, and leaves it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use ovsdb_client::{Atom, Client, Condition, Datum, MonitorSpec, Mutation, Mutator, Operation, Replica, Row};
-use switch_model::ZoneLimits;
+use switch_model::{ZoneLimits, ZonesLimits};
 use uuid::Uuid;
 
 use ovsdb_client::open_vswitch::OpenVswitch;
+
+use super::{Here, InDatabase};
 
 /// The mark of the driver's rows.
 pub(crate) const OWNER: (&str, &str) = ("weft", "limits");
@@ -21,32 +22,16 @@ const DATAPATH: &str = "Datapath";
 const ZONE: &str = "CT_Zone";
 const POLICY: &str = "CT_Timeout_Policy";
 
-/// The limits of zones, by zone.
-pub(crate) type Limits = Arc<BTreeMap<u16, ZoneLimits>>;
-
-/// Adds what this module reads, as far as the database has it.
-pub(crate) fn monitor(spec: MonitorSpec) -> MonitorSpec {
-    spec.where_present(OpenVswitch::TABLE, &["datapaths"])
-        .where_present(DATAPATH, &["ct_zones"])
-        .where_present(ZONE, &["timeout_policy", "external_ids", "limit"])
-        .where_present(POLICY, &["timeouts"])
-}
-
 /// What the database of a switch can say of zones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Support {
+pub(super) struct Support {
     /// How long connections are remembered.
-    pub(crate) timeouts: bool,
+    timeouts: bool,
     /// How many.
-    pub(crate) connections: bool,
+    connections: bool,
 }
 
 impl Support {
-    pub(crate) fn of(client: &Client) -> Support {
-        let timeouts = client.monitors(ZONE, "timeout_policy") && client.monitors(POLICY, "timeouts");
-        Support { timeouts, connections: timeouts && client.monitors(ZONE, "limit") }
-    }
-
     /// What a switch with this database can do of `limits`; none if nothing.
     fn possible(self, limits: ZoneLimits) -> Option<ZoneLimits> {
         let connections = limits.connections.filter(|_| self.connections);
@@ -59,7 +44,7 @@ impl Support {
     }
 
     /// What this switch cannot do of the desired limits.
-    pub(crate) fn problem(self, want: &BTreeMap<u16, ZoneLimits>) -> Option<String> {
+    fn problem(self, want: &BTreeMap<u16, ZoneLimits>) -> Option<String> {
         if !self.timeouts {
             let why = "cannot set how long connections are remembered (its database has no table CT_Timeout_Policy), so a machine \
                        that opens many may fill the table of the host; update Open vSwitch";
@@ -103,7 +88,7 @@ impl Zone {
 
 /// The zones of a datapath in the database.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ZoneView {
+pub(super) struct View {
     support: Support,
     /// The row of `Open_vSwitch`, and the datapaths that it names.
     root: Option<(Uuid, BTreeMap<String, Uuid>)>,
@@ -114,10 +99,26 @@ pub(crate) struct ZoneView {
     rows: BTreeMap<Uuid, Zone>,
 }
 
-impl ZoneView {
-    /// The zones of the datapath of this type.
-    pub(crate) fn read(replica: &Replica, support: Support, datapath_type: &str) -> ZoneView {
-        let mut view = ZoneView { support, datapath_type: datapath_type.to_owned(), ..ZoneView::default() };
+impl InDatabase for ZonesLimits {
+    type Support = Support;
+    type View = View;
+
+    fn monitor(spec: MonitorSpec) -> MonitorSpec {
+        spec.where_present(OpenVswitch::TABLE, &["datapaths"])
+            .where_present(DATAPATH, &["ct_zones"])
+            .where_present(ZONE, &["timeout_policy", "external_ids", "limit"])
+            .where_present(POLICY, &["timeouts"])
+    }
+
+    fn support(client: &Client) -> Support {
+        let timeouts = client.monitors(ZONE, "timeout_policy") && client.monitors(POLICY, "timeouts");
+        Support { timeouts, connections: timeouts && client.monitors(ZONE, "limit") }
+    }
+
+    /// The zones of the datapath of the bridge.
+    fn view(here: &Here<'_>, support: Support) -> View {
+        let replica = here.replica;
+        let mut view = View { support, datapath_type: here.datapath_type.to_owned(), ..View::default() };
         let root = replica.rows(OpenVswitch::TABLE).next();
         view.root = root.and_then(|(uuid, row)| Some((uuid, row.get("datapaths").ok()?)));
         let Some(datapath) = view.datapath().and_then(|datapath| replica.row(DATAPATH, datapath)) else {
@@ -130,21 +131,13 @@ impl ZoneView {
         view
     }
 
-    pub(crate) fn support(&self) -> Support {
-        self.support
-    }
-
-    fn datapath(&self) -> Option<Uuid> {
-        self.root.as_ref()?.1.get(&self.datapath_type).copied()
-    }
-
-    /// The operations that give the zones these limits, in one transaction; none if they have them. Others' zones stay.
-    pub(crate) fn additions(&self, want: &BTreeMap<u16, ZoneLimits>) -> Vec<Operation> {
-        let Some((root, datapaths)) = &self.root else { return Vec::new() };
+    /// Others' zones stay.
+    fn additions(view: &View, want: &BTreeMap<u16, ZoneLimits>) -> Vec<Operation> {
+        let Some((root, datapaths)) = &view.root else { return Vec::new() };
         let wrong: Vec<(i64, ZoneLimits)> = want
             .iter()
-            .filter_map(|(zone, limits)| Some((i64::from(*zone), self.support.possible(*limits)?)))
-            .filter(|(zone, limits)| !self.row_of(*zone).is_some_and(|row| row.has(limits, self.support)))
+            .filter_map(|(zone, limits)| Some((i64::from(*zone), view.support.possible(*limits)?)))
+            .filter(|(zone, limits)| !view.row_of(*zone).is_some_and(|row| row.has(limits, view.support)))
             .collect();
         if wrong.is_empty() {
             return Vec::new();
@@ -155,13 +148,13 @@ impl ZoneView {
             .into_iter()
             .zip(0..)
             .map(|(limits, number)| {
-                let row = self.shared(&limits);
-                (limits, row.unwrap_or_else(|| self.insertion(&limits, number, &mut operations)))
+                let row = view.shared(&limits);
+                (limits, row.unwrap_or_else(|| view.insertion(&limits, number, &mut operations)))
             })
             .collect();
         let zones: BTreeMap<i64, Atom> =
             wrong.iter().filter_map(|(zone, limits)| Some((*zone, rows.get(limits)?.clone()))).collect();
-        if let Some(datapath) = self.datapath() {
+        if let Some(datapath) = view.datapath() {
             let old = Mutation::new("ct_zones", Mutator::Delete, Datum::set(zones.keys().copied()));
             let new = Mutation::new("ct_zones", Mutator::Insert, Datum::map(zones));
             operations.push(Operation::mutate(DATAPATH, vec![Condition::uuid(datapath)], vec![old, new]));
@@ -171,7 +164,7 @@ impl ZoneView {
             operations.insert(0, Operation::guard(*root, guard));
             let row = Row::new(DATAPATH).with("ct_zones", Datum::map(zones));
             operations.push(Operation::insert_named("datapath", row));
-            let pair = (self.datapath_type.as_str(), Atom::NamedUuid("datapath".to_owned()));
+            let pair = (view.datapath_type.as_str(), Atom::NamedUuid("datapath".to_owned()));
             let attach = Mutation::new("datapaths", Mutator::Insert, Datum::map([pair]));
             operations.push(Operation::mutate(
                 OpenVswitch::TABLE,
@@ -182,18 +175,27 @@ impl ZoneView {
         operations
     }
 
-    /// The operations that take the driver's limits from all other zones; none if it has left none there.
-    pub(crate) fn removals(&self, want: &BTreeMap<u16, ZoneLimits>) -> Vec<Operation> {
+    fn removals(view: &View, want: &BTreeMap<u16, ZoneLimits>) -> Vec<Operation> {
         let is_wanted = |zone: &i64| u16::try_from(*zone).is_ok_and(|zone| want.contains_key(&zone));
-        let gone: Vec<i64> = self
+        let gone: Vec<i64> = view
             .zones
             .keys()
-            .filter(|zone| !is_wanted(zone) && self.row_of(**zone).is_some_and(|row| row.is_own))
+            .filter(|zone| !is_wanted(zone) && view.row_of(**zone).is_some_and(|row| row.is_own))
             .copied()
             .collect();
-        let Some(datapath) = self.datapath().filter(|_| !gone.is_empty()) else { return Vec::new() };
+        let Some(datapath) = view.datapath().filter(|_| !gone.is_empty()) else { return Vec::new() };
         let remove = Mutation::new("ct_zones", Mutator::Delete, Datum::set(gone));
         vec![Operation::mutate(DATAPATH, vec![Condition::uuid(datapath)], vec![remove])]
+    }
+
+    fn problem(view: &View, want: &BTreeMap<u16, ZoneLimits>) -> Option<String> {
+        view.support.problem(want)
+    }
+}
+
+impl View {
+    fn datapath(&self) -> Option<Uuid> {
+        self.root.as_ref()?.1.get(&self.datapath_type).copied()
     }
 
     fn row_of(&self, zone: i64) -> Option<&Zone> {
