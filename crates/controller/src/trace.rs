@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use network::ObjectKey;
 use nlog::Program;
 use nlog_data::{Cancel, CommitError, Row, RuleId, TableDelta, TableId};
-use nlog_reference::ShowsInputs;
+use nlog_explain::ShowsInputs;
 use openflow_rs::{DecodeError, FlowEntry, MacAddr};
 use ovs_driver::{Desired, Flow, FlowKey, SeenFlow};
 use packet_trace::live::{self, Seen, Whose};

@@ -20,48 +20,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Details of a binding of a rule that this text leaves open:
+//! All tables are computed even after errors; the least [`DerivedError`](nlog_data::DerivedError) is reported. `nlog_explain` evaluates one rule
+//! (bindings to rows); its documentation has the details.
 //!
-//! - An expression has a value, or has no value (a function without a result), or is undetermined. A call has no value
-//!   if an argument has none; otherwise it is undetermined if an argument is, or if the function fails. The outcome of
-//!   `if c then a else b` is that of `c` unless `c` has a value, and otherwise that of the taken branch.
-//! - A `Let`, a `Filter`, a head column or an aggregate's argument without a value rejects the binding, as does a false
-//!   condition or a `Generate` without results. An undetermined item rejects nothing.
-//! - A binding that no item rejects derives its head if nothing failed in it. If something failed, it derives nothing,
-//!   and its least failure is an error of the head's table.
-//! - A group whose sum overflows derives nothing, which is a failure too. All tuples are summed at once: partial sums
-//!   may exceed 64 bits.
-//!
-//! All tables are computed even after errors; the least [`DerivedError`](nlog_data::DerivedError) is reported.
-//!
-//! In reading order: [`Reference`] (transactions), [`Hooked`] (its hooks), `rule` (bindings to rows), `plan` (the order of a body), `project` (bodies to the variables of the
-//! head), `join`, `expression`, `aggregate`; [`OnDemand`] (a state that derives the rows that are asked for, and explains them),
-//! `derivation` (the bodies of a row), `why_not` (how far each rule gets that could derive a row), `hidden`, `text`, [`explanation`]
-//! (both questions answered in text), [`tree`] (why rows exist, down to the inputs), `origin` (who asked for them), `json`. Left out on purpose: optimisation beyond
-//! an index on the columns that earlier atoms bind, and the early removal of variables that are no longer needed. For rows on
-//! demand, also the order of a body by what is known, rules that derive nothing, and groups by a value chosen from them.
+//! In reading order: [`Reference`] (transactions), [`Hooked`] (its hooks). Left out on purpose: optimisation.
 #![forbid(unsafe_code)]
 
-mod aggregate;
-mod derivation;
-pub mod explanation;
-mod expression;
-mod hidden;
 mod hooked;
-mod join;
-mod json;
-mod on_demand;
-mod origin;
-mod plan;
-mod project;
 mod reference;
-mod rule;
-mod text;
-pub mod tree;
-mod why_not;
 
 pub use hooked::Hooked;
-pub use on_demand::{Derivation, OnDemand};
-pub use origin::{Call, Origin, ShowsInputs};
 pub use reference::Reference;
-pub use why_not::{Obstacle, ObstacleKind, WhyNot, nearest};

@@ -9,8 +9,7 @@ use nlog_data::{
     RuleId, Schema, Table, TableDelta, TableId, Tables, Transaction, TransactionError,
 };
 
-use crate::join::Contents;
-use crate::{OnDemand, rule};
+use nlog_explain::{Contents, OnDemand, derive};
 
 /// The reference evaluator.
 #[derive(Debug)]
@@ -76,7 +75,7 @@ impl Reference {
             let mut rows: BTreeMap<Row, Option<RuleId>> = BTreeMap::new();
             // Rules are in order of fingerprint: a row is attributed to the first rule that derives it.
             for (rule_id, rule) in self.program.rules_of(*id) {
-                let derived = rule::derive(rule, &contents);
+                let derived = derive(rule, &contents);
                 for row in derived.rows {
                     rows.entry(row).or_insert(Some(rule_id));
                 }

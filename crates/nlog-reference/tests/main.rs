@@ -1,5 +1,4 @@
 //! The reference evaluator.
 
-mod explanation;
 mod function_examples;
 mod reference;

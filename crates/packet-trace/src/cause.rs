@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
+use crate::flow_origin::FlowOrigin;
 use flow_simulator::FlowKey;
 use flow_simulator::trace::{RETURNED, Step, What};
 use nlog::program::Pattern;
 use nlog_data::{Row, TableId, Value};
-use nlog_reference::Origin;
-use nlog_reference::explanation::{self, Body};
+use nlog_explain::Origin;
+use nlog_explain::explanation::{self, Body};
 use openflow_rs::{Action, Demand, Field, FlowEntry, Match, Subfield};
-use rule_tests::FlowOrigin;
 use simulated_hosts::Place;
 use switch_model::interface::{IPS, PORT_HOMES};
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use nlog_data::{Row, TableId};
-use nlog_reference::{Origin, ShowsInputs};
+use nlog_explain::{Origin, ShowsInputs};
 use serde_json::{Value as Json, json};
 
 use crate::text::{named, verdict};

@@ -11,7 +11,7 @@ mod security;
 use flow_simulator::FlowKey;
 use nlog::program::Pattern;
 use nlog_data::Value;
-use nlog_reference::{ObstacleKind, explanation};
+use nlog_explain::{ObstacleKind, explanation};
 use openflow_rs::Field;
 
 use crate::{Cause, Drop, LookupView, Network, Sent, Trace};

@@ -1,6 +1,6 @@
 //! A trace for programs.
 
-use nlog_reference::Origin;
+use nlog_explain::Origin;
 use serde_json::{Value as Json, json};
 
 use crate::{Cause, Delivery, Drop, FlowView, Hop, Leaf, Line, LookupView, Nearest, Trace};

@@ -5,7 +5,7 @@
 //! what explains them. Simulated hosts carry the packet through the flow tables. No I/O.
 //!
 //! In reading order: [`Origins`] (rows of inputs) and [`input_engine`], [`Network`] (rules, rows and simulated hosts) with [`HostTables`] (flow tables that are there already),
-//! [`Words`] (a packet in words) and [`Sent`] (the frame that they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why
+//! [`Words`] (a packet in words), [`mod@frame`] (fields as bytes) and [`Sent`] (the frame that they mean), [`Trace`] (the way: hosts, look-ups, ends), [`Drop`] (why
 //! the packet or a copy ends), `findings` (which objects and reports are behind that), [`text`] and [`json`] (how it reads),
 //! [`compare`] with [`Change`] (a packet before and after a change of objects), [`live`] (the flows on the way compared with those of switches), [`Question`] (rows to explain, also as flows of a switch).
 #![forbid(unsafe_code)]
@@ -15,6 +15,8 @@ mod change;
 mod compare;
 mod connection;
 mod findings;
+mod flow_origin;
+pub mod frame;
 mod inputs;
 pub mod json;
 pub mod live;
@@ -29,6 +31,7 @@ pub use cause::{Cause, Drop, Leaf, Nearest};
 pub use change::{Change, ChangeError};
 pub use compare::{Difference, Parting, Side, compare};
 pub use connection::Connection;
+pub use flow_origin::FlowOrigin;
 pub use inputs::{Origins, UNKNOWN, follow, hook_engine, input_engine, input_rows};
 pub use network::Network;
 pub use openflow_rs::MacAddr;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flow_simulator::{Crossing, Lost};
 use nlog::Program;
 use nlog_data::{Cancel, Row, Schema, TableDelta, TableId, Value};
-use nlog_reference::OnDemand;
+use nlog_explain::OnDemand;
 use openflow_rs::MacAddr;
 use pipeline::Names;
 use simulated_hosts::{Hosts, Number, Outputs, Place, Site, Wanted};

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::frame::{Addresses, frame, text};
 use flow_simulator::{FlowKey, Packet};
 use frame_builder::{
     ARP, Arp, BROADCAST, Endpoints, ICMP, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, RARP, SOLICITATION, TCP, UDP,
@@ -9,7 +10,6 @@ use frame_builder::{
 };
 use nlog_data::{InterfaceAddress, Value};
 use openflow_rs::{Field, MacAddr, Match, PortNo};
-use rule_tests::frame::{Addresses, frame, text};
 use simulated_hosts::Place;
 
 use crate::Network;

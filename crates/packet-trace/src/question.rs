@@ -5,8 +5,8 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog::program::Pattern;
 use nlog_data::{Canonical, Row, Value};
-use nlog_reference::tree::{Explainer, Explanation};
-use nlog_reference::{OnDemand, WhyNot, explanation};
+use nlog_explain::tree::{Explainer, Explanation};
+use nlog_explain::{OnDemand, WhyNot, explanation};
 use openflow_rs::{FlowEntry, Match};
 use switch_model::{Flows, Kind as _};
 

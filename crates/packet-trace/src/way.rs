@@ -1,14 +1,14 @@
 //! The way of a frame: the hosts that it comes to, its look-ups there, and its ends.
 
+use crate::flow_origin::FlowOrigin;
+use crate::frame::vlan;
 use flow_simulator::trace::{Step, What};
 use flow_simulator::{Arrival, Crossing, FlowKey, Packet};
 use nlog::program::Place as SourcePlace;
 use nlog_data::{Canonical, Row, RuleId, TableId, Value};
-use nlog_reference::{Origin, ShowsInputs};
+use nlog_explain::{Origin, ShowsInputs};
 use openflow_rs::{Action, Field, FlowEntry, Match, PortNo};
 use pipeline::one_line;
-use rule_tests::FlowOrigin;
-use rule_tests::frame::vlan;
 use simulated_hosts::Place;
 
 use crate::live::{Live, Met};

@@ -1,4 +1,5 @@
-//! Traces against the specification of the network, and flows beside those of switches.
+//! Traces against the specification of the network, flows beside those of switches, and packets in words as frames.
 
+mod frame;
 mod live;
 mod model;

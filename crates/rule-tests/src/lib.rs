@@ -14,21 +14,17 @@
 //! ```
 //!
 //! In reading order: [`run()`] (one test), [`comparison`] (expected rows beside the rows found), `switches` (the simulated
-//! switches of a test that sends packets), [`mod@frame`] (a packet as bytes), `packet` (where it arrives, and why), [`FlowOrigin`]
-//! (the rules behind a flow), [`Folder`]
+//! switches of a test that sends packets), `packet` (where it arrives, and why), [`Folder`]
 //! (rules and tests in memory), [`Suite`] (the tests that a file can affect, with another text for the file).
 #![forbid(unsafe_code)]
 
 pub mod comparison;
-mod flow_origin;
 mod folder;
-pub mod frame;
 mod packet;
 mod run;
 mod suite;
 mod switches;
 
-pub use flow_origin::FlowOrigin;
 pub use folder::Folder;
 pub use run::{Failure, Outcome, passes, run};
 pub use suite::{Suite, Verdict};

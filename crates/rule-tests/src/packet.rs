@@ -10,10 +10,10 @@ use simulated_hosts::{Out, Place};
 use switch_model::FlowRow;
 use switch_model::rows::{self, Vif};
 
-use crate::flow_origin::FlowOrigin;
-use crate::frame::{Addresses, frame, text, vlan};
 use crate::run::{Failure, Stage};
 use crate::switches::{Tables, listed, read_optional};
+use packet_trace::FlowOrigin;
+use packet_trace::frame::{Addresses, frame, text, vlan};
 
 /// The hosts whose part of a trace is shown.
 const HOSTS: usize = 6;

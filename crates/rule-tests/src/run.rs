@@ -16,7 +16,8 @@ use nlog_data::{
     CommitError, Delta, ErrorCode, Evaluator, Row, TableDelta, TableId, Tables, Transaction, TransactionError,
 };
 use nlog_dataflow::{Dataflow, Options, StartError};
-use nlog_reference::{Hooked, OnDemand, Reference, explanation, nearest};
+use nlog_explain::{OnDemand, explanation, nearest};
+use nlog_reference::{Hooked, Reference};
 
 use crate::comparison::{Comparison, SHOWN};
 use crate::switches::Switches;

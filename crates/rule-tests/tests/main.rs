@@ -5,7 +5,6 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod folder;
-mod frame;
 mod objects;
 mod packets;
 mod rules;

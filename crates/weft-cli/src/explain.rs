@@ -12,8 +12,8 @@ use nlog::Program;
 use nlog::diagnostic::Severity;
 use nlog::program::Pattern;
 use nlog_data::{ColumnDelta, CommitError, Evaluator, Row};
-use nlog_reference::tree::Explainer;
-use nlog_reference::{OnDemand, explanation};
+use nlog_explain::tree::Explainer;
+use nlog_explain::{OnDemand, explanation};
 use packet_trace::{Origins, Question, UNKNOWN, follow, hook_engine, input_engine};
 
 use crate::client::{Address, failed};

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use expect_test::expect_file;
 use serde_json::{Value, json};
 
-use crate::support::Folder;
+use crate::support::{Folder, root};
 
 /// The most lines of a screen.
 const SCREEN: usize = 40;
@@ -32,10 +32,6 @@ const DEEPER: &str = "        ";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/defects")
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn read(path: &Path) -> String {

@@ -6,6 +6,7 @@ mod book;
 mod bounded;
 mod check;
 mod command_line;
+mod crates;
 mod defects;
 mod disturbed;
 mod eval;

@@ -3,12 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use crate::support::root;
 
 /// The README's indented lines that follow a command, up to the next blank line or command.
 fn shown_after(command: &str) -> String {

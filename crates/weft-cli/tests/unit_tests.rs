@@ -4,21 +4,17 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::Folder;
+use crate::support::{Folder, root};
 use serde_json::Value;
 
 /// How long anything may take before it counts as hanging.
 const DEADLINE: Duration = Duration::from_mins(2);
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 const PEERS: &str = include_str!("unit_tests/peers.nlog");
 const FAILING: &str = include_str!("unit_tests/peers.test.nlog");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nlog::program::Pattern;
 use nlog_data::Cancel;
 use nlog_data::json::to_json;
-use nlog_reference::OnDemand;
+use nlog_explain::OnDemand;
 use packet_trace::Question;
 use serde_json::Value as Json;
 use test_random::Random;

@@ -9,7 +9,7 @@ use std::path::Path;
 use memchr::memmem::Finder;
 use memchr::memrchr;
 use nlog_data::{Row, Schema, TableId};
-use nlog_reference::{Call, Origin, ShowsInputs};
+use nlog_explain::{Call, Origin, ShowsInputs};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -3,8 +3,6 @@
 mod build;
 mod defaults;
 mod fields;
-mod questions;
 mod random;
 mod semantics;
 mod source;
-mod work;

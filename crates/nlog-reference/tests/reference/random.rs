@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::reference::build::{B, Builder, Run, T};
 use nlog::program::{Aggregate, Pattern};
 use nlog_data::{Delta, Evaluator, Role, Row, RuleId, TableId, Tables, Value};
-use nlog_reference::ObstacleKind;
+use nlog_explain::ObstacleKind;
 use proptest::prelude::*;
 
 const VARIABLES: [&str; 4] = ["w", "x", "y", "z"];

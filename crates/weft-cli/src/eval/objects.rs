@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use network::{Kinds, ObjectStore};
 use nlog_data::{ColumnTransaction, CommitError};
-use nlog_reference::ShowsInputs;
+use nlog_explain::ShowsInputs;
 
 use super::run::{Answer, Each, Lines, Origin, Refusal, Run, Taken, open_input};
 use super::running::Running;

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::{collect, report, root};
+use super::{collect, report};
+use crate::support::root;
 
 /// A list of ARCHITECTURE.md.
 struct Addition {

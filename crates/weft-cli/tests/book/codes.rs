@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{pages, root};
+use super::pages;
+use crate::support::root;
 
 const HEAD: &str = "# Errors and warnings
 

@@ -12,7 +12,8 @@ use test_random::Random;
 
 use super::block::Form;
 use super::page::Page;
-use super::{collect, pages, root};
+use super::{collect, pages};
+use crate::support::root;
 
 /// A part of a rule.
 #[derive(Debug, Clone)]

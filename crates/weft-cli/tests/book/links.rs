@@ -72,7 +72,7 @@ fn links_are_found_outside_of_code() {
 
 #[test]
 fn every_page_is_in_the_contents() {
-    let root = super::root();
+    let root = crate::support::root();
     for contents in ["docs/README.md", "docs/SUMMARY.md"] {
         let text = std::fs::read_to_string(root.join(contents)).unwrap();
         for page in super::pages().iter().filter(|page| !page.name.starts_with("docs/errors/")) {

@@ -25,6 +25,8 @@ use std::path::{Path, PathBuf};
 
 use page::Page;
 
+use crate::support::root;
+
 /// Pages whose blocks a test of another crate covers, with that test; here only their links are checked.
 const PROVED_ELSEWHERE: &[(&str, &str)] = &[
     ("docs/reference/functions.md", "crates/nlog-data/tests/reference.rs"),
@@ -34,11 +36,6 @@ const PROVED_ELSEWHERE: &[(&str, &str)] = &[
 /// Whether another test covers the page's blocks.
 fn is_proved_elsewhere(page: &Page) -> bool {
     PROVED_ELSEWHERE.iter().any(|(pages, _)| page.name.starts_with(pages))
-}
-
-/// The repository.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// Every page of the book, in order of name.

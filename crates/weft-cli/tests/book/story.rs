@@ -64,7 +64,7 @@ fn tell(name: &str, pages: &[Page], bless: bool) -> Vec<String> {
 /// Makes a folder for a story, with the repository's folders beside it.
 fn like_a_clone(clone: &Path) -> PathBuf {
     for folder in ["rules", "examples"] {
-        std::os::unix::fs::symlink(super::root().join(folder), clone.join(folder)).unwrap();
+        std::os::unix::fs::symlink(crate::support::root().join(folder), clone.join(folder)).unwrap();
     }
     let folder = clone.join("tutorial");
     fs::create_dir(&folder).unwrap();

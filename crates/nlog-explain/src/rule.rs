@@ -13,11 +13,11 @@ use crate::project::for_each_combination;
 
 /// The results of a rule.
 #[derive(Default)]
-pub(crate) struct Derived {
+pub struct Derived {
     /// Its rows.
-    pub(crate) rows: BTreeSet<Row>,
+    pub rows: BTreeSet<Row>,
     /// The least of its failures.
-    pub(crate) failure: Option<Failure>,
+    pub failure: Option<Failure>,
 }
 
 impl Derived {
@@ -36,7 +36,7 @@ pub(crate) struct Head {
 type Groups = BTreeMap<Vec<Value>, BTreeMap<Vec<Option<Value>>, Vec<Vec<Value>>>>;
 
 /// Evaluates a rule.
-pub(crate) fn derive(rule: &Rule, contents: &Contents) -> Derived {
+pub fn derive(rule: &Rule, contents: &Contents) -> Derived {
     let source = Source::Contents(contents);
     let plan = Plan::new(rule, source, vec![false; rule.variables.len()]);
     derive_with(rule, &plan, source, vec![None; rule.variables.len()])

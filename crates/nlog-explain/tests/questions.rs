@@ -5,8 +5,8 @@ use std::sync::Arc;
 use nlog::program::Pattern;
 use nlog::{Program, Sources, compile};
 use nlog_data::{Row, TableId, Value, literal};
-use nlog_reference::tree::Explainer;
-use nlog_reference::{OnDemand, explanation};
+use nlog_explain::tree::Explainer;
+use nlog_explain::{OnDemand, explanation};
 
 const FLOWS: &str = r#"
 input table label(sw: string, number: int);

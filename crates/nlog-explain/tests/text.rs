@@ -2,7 +2,7 @@
 
 use nlog::{Sources, compile};
 use nlog_data::Value;
-use nlog_reference::{OnDemand, explanation};
+use nlog_explain::{OnDemand, explanation};
 
 #[test]
 fn d26_an_explanation_quotes_the_beginning_of_a_long_value() {

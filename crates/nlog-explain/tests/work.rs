@@ -2,7 +2,7 @@
 
 use nlog::{Sources, compile};
 use nlog_data::{Row, TableId, Value};
-use nlog_reference::OnDemand;
+use nlog_explain::OnDemand;
 
 /// The state of a program with these rows.
 fn state(text: &str, inputs: &[(&str, Vec<Row>)]) -> OnDemand {

@@ -2,7 +2,7 @@
 
 use nlog::Program;
 use nlog_data::{Row, RuleId, TableId};
-use nlog_reference::OnDemand;
+use nlog_explain::OnDemand;
 
 /// The rules that derive a flow of a host.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::expression::{Outcome, Values, call, evaluate};
 use crate::plan::Columns;
 
 /// The rows of each table by number, with the rule that each is attributed to (none for rows of inputs).
-pub(crate) type Contents = Vec<BTreeMap<Row, Option<RuleId>>>;
+pub type Contents = Vec<BTreeMap<Row, Option<RuleId>>>;
 
 /// Where the rows of atoms come from.
 #[derive(Clone, Copy)]

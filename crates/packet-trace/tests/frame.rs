@@ -1,7 +1,7 @@
 //! The packets of tests as bytes.
 
 use openflow_rs::MacAddr;
-use rule_tests::frame::{Addresses, frame, text};
+use packet_trace::frame::{Addresses, frame, text};
 
 fn own() -> Addresses {
     let mac = MacAddr([2, 0, 0, 0, 0, 1]);
