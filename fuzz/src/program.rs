@@ -26,7 +26,7 @@ const SEEDS: &[&str] = &[
     include_str!("../../examples/tour.nlog"),
     include_str!("../../rules/locators/location.nlog"),
     include_str!("../../rules/logical/port_security/port_security.nlog"),
-    include_str!("../../crates/nlog/tests/diagnostics/valid-everything/main.nlog"),
+    include_str!("../../crates/lang/nlog/tests/diagnostics/valid-everything/main.nlog"),
 ];
 
 /// Tokens that edits insert, beside the program's own.

@@ -1,0 +1,93 @@
+//! What crates may depend on, from `cargo metadata`: oracles, fakes and labs stay out of the daemon, and computation away from sockets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value as Json;
+
+use crate::support::root;
+
+/// Crates without I/O: they reach neither tokio nor gRPC.
+const PURE: [&str; 12] = [
+    "flow-simulator",
+    "frame-builder",
+    "network",
+    "nlog",
+    "nlog-data",
+    "nlog-explain",
+    "nlog-hooks",
+    "nlog-plan",
+    "openflow-rs",
+    "packet-trace",
+    "pipeline",
+    "switch-model",
+];
+
+/// The packages of the workspace.
+struct Packages {
+    /// By name, the names of its dependencies outside of tests.
+    dependencies: BTreeMap<String, BTreeSet<String>>,
+    /// Those that exist to check others.
+    checks: Vec<String>,
+}
+
+fn packages() -> Packages {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Json = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    let name = |of: &Json| of["name"].as_str().expect("a name").to_owned();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let of_package = |package: &Json| {
+        let all = package["dependencies"].as_array().expect("dependencies");
+        (name(package), all.iter().filter(|dependency| dependency["kind"].is_null()).map(name).collect())
+    };
+    let is_check = |package: &&Json| {
+        package["manifest_path"].as_str().is_some_and(|path| path.contains("/crates/check/"))
+    };
+    Packages {
+        dependencies: packages.iter().map(of_package).collect(),
+        checks: packages.iter().filter(is_check).map(name).collect(),
+    }
+}
+
+/// The path of dependencies from a crate to one of these, if there is one.
+fn path(all: &BTreeMap<String, BTreeSet<String>>, from: &str, to: &[&str]) -> Option<Vec<String>> {
+    let mut paths = vec![vec![from.to_owned()]];
+    let mut seen = BTreeSet::from([from.to_owned()]);
+    while let Some(path) = paths.pop() {
+        let last = path.last().expect("no path is empty");
+        if to.contains(&last.as_str()) {
+            return Some(path);
+        }
+        for next in all.get(last).into_iter().flatten() {
+            if seen.insert(next.clone()) {
+                paths.push([path.clone(), vec![next.clone()]].concat());
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn nothing_in_the_daemon_depends_on_what_checks_it() {
+    let Packages { dependencies: all, checks } = packages();
+    let checks: Vec<&str> = checks.iter().map(String::as_str).collect();
+    assert!(checks.contains(&"nlog-reference") && checks.len() > 5, "{checks:?}");
+    assert_eq!(path(&all, "controller", &checks), None);
+    // The command may: `weft test`, `eval --reference`, `lab`.
+    assert!(path(&all, "weft-cli", &checks).is_some());
+}
+
+#[test]
+fn computation_reaches_no_sockets() {
+    let all = packages().dependencies;
+    for pure in PURE {
+        assert!(all.contains_key(pure), "there is no crate {pure}");
+        assert_eq!(path(&all, pure, &["tokio", "tonic", "hyper", "mio"]), None);
+    }
+    assert!(path(&all, "controller", &["tokio"]).is_some());
+}
