@@ -1,6 +1,6 @@
 //! What the fuzz targets do with their bytes: one function for each target, by the kind of input.
 //!
-//! ARCHITECTURE.md, "Tests", has the command that runs them.
+//! docs/internals/testing.md has the command that runs them.
 
 /// Runs a decoder on so many bytes, and fails if it takes more than 64 bytes of memory for each, and what any input takes. Programs
 /// are not held to it: see `crates/lang/nlog/tests/memory.rs`.

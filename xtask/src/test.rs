@@ -74,9 +74,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let options: Vec<&str> = arguments.rest.iter().map(String::as_str).chain(["--workspace"]).collect();
     let filter = filters.join(" & ");
     let chosen: &[&str] = if filters.is_empty() { &[] } else { &["-E", &filter] };
-    // Many tests wait for switches: with one test more than cores, fewer cores are idle. A variable, so that the option
+    // Many tests wait for switches: with twice as many tests as cores, fewer cores are idle. A variable, so that the option
     // of nextest can still be given.
-    let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get() + 1).to_string();
+    let threads = std::thread::available_parallelism().map_or(2, |cores| 2 * cores.get()).to_string();
     let threads = std::env::var(TEST_THREADS).unwrap_or(threads);
     let environment = || arguments.quick.then_some(QUICK).into_iter().chain([(TEST_THREADS, &*threads)]);
     let nextest =

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use ipnet::IpNet;
-use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Actions, MacAddr, Match, Pack, Packed};
+use packet_filter::PacketFilter;
 
 use crate::InterfaceAddress;
 

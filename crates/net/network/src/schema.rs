@@ -1,7 +1,7 @@
 //! The kinds as JSON Schema, for editors.
 
 use nlog_data::{Constrained, Meaning, ObjectField, ObjectKind, Record, Type, Value};
-use openflow_rs::filter;
+
 use serde_json::{Map, Value as Json, json};
 
 use crate::Kinds;
@@ -185,7 +185,7 @@ fn of_type(ty: &Type) -> Json {
 fn packet_filter() -> Json {
     let value = json!({"type": ["integer", "string", "null"]});
     let properties: Map<String, Json> =
-        filter::field_names().map(|name| (name.to_owned(), value.clone())).collect();
+        packet_filter::field_names().map(|name| (name.to_owned(), value.clone())).collect();
     json!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use nlog_data::quotation::{cut, quote, quote_text};
 use nlog_data::{Constrained, Enumeration, InterfaceAddress, Meaning, Record, Type, Value};
-use openflow_rs::filter::{self, PacketFilter};
 use openflow_rs::{MacAddr, nearest};
+use packet_filter::PacketFilter;
 
 use crate::FaultCode;
 use crate::field::{FAULTS_MAX, Fault, Path, Step, check_line, check_name, form, list, text};
@@ -232,8 +232,8 @@ impl<'a> Reader<'a> {
         let Tree::Mapping(map) = json else {
             return self.bad(format!("must be a mapping of header fields, not {}", form(json)));
         };
-        let names: Vec<&str> = filter::field_names().collect();
-        let is_refused = |name: &str| filter::refused_names().any(|refused| refused == name);
+        let names: Vec<&str> = packet_filter::field_names().collect();
+        let is_refused = |name: &str| packet_filter::refused_names().any(|refused| refused == name);
         let mut texts = Vec::with_capacity(map.len());
         let faults = self.faults.len();
         // A field without a value is absent.
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
             let read = |reader: &mut Self| {
                 let text = reader.result(number_or_text(item))?;
                 let is_known = names.contains(&name) || is_refused(name);
-                (!is_known || reader.result(filter::check(name, &text)).is_some()).then_some(text)
+                (!is_known || reader.result(packet_filter::check(name, &text)).is_some()).then_some(text)
             };
             texts.extend(self.part(Step::Member(name), read).map(|text| (name, text)));
         }

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 
 use flow_simulator::{Bridge, Packet};
 use frame_builder::{ICMP, ICMPV6, IPV4, IPV6, TCP, UDP, ethernet, icmp, icmpv6};
-use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Field, Match, PortNo};
+use packet_filter::PacketFilter;
 use test_random::Random;
 
 use crate::packet_filter::{Fragment, Inside, Ip, SCTP, Say, Sent, frame, holds, packet, says, sent, text};

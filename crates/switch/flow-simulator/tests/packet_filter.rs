@@ -9,8 +9,8 @@ use flow_simulator::Packet;
 use frame_builder::{
     Arp, Endpoints, ICMP, ICMPV6, Ipv4, Ipv6, Mac, TCP, UDP, arp, ethernet, icmp, icmpv6, tagged,
 };
-use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Match, PortNo};
+use packet_filter::PacketFilter;
 use test_random::Random;
 
 pub(crate) const SCTP: u8 = 132;

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use crate::MatchError;
 use table::FIELDS;
 pub use table::{Field, FieldInfo, Format, Header, Prerequisite};
+pub use text::{number, prefix_mask};
 
 /// Registers by number.
 const REGS: [Field; 16] = [

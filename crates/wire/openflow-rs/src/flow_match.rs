@@ -5,20 +5,13 @@ mod wire;
 
 use crate::MatchError;
 use crate::field::{Field, Prerequisite, VLAN_PCP, VLAN_PRESENT};
+use crate::protocol::{
+    ETH_TYPE_ARP, ETH_TYPE_IP, ETH_TYPE_IPV6, ETH_TYPE_MPLS, ETH_TYPE_MPLS_MCAST, ETH_TYPE_RARP, KEYWORDS,
+    PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP,
+};
 
-pub(crate) use text::{KEYWORDS, SHARED_NAMES, items};
+pub(crate) use text::{SHARED_NAMES, items};
 
-pub(crate) const ETH_TYPE_IP: u128 = 0x0800;
-pub(crate) const ETH_TYPE_ARP: u128 = 0x0806;
-pub(crate) const ETH_TYPE_RARP: u128 = 0x8035;
-pub(crate) const ETH_TYPE_IPV6: u128 = 0x86dd;
-pub(crate) const ETH_TYPE_MPLS: u128 = 0x8847;
-pub(crate) const ETH_TYPE_MPLS_MCAST: u128 = 0x8848;
-pub(crate) const PROTO_ICMP: u128 = 1;
-const PROTO_TCP: u128 = 6;
-const PROTO_UDP: u128 = 17;
-pub(crate) const PROTO_ICMPV6: u128 = 58;
-const PROTO_SCTP: u128 = 132;
 const ND_SOLICIT: u128 = 135;
 const ND_ADVERT: u128 = 136;
 

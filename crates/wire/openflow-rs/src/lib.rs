@@ -31,7 +31,6 @@
 //! - [`meter`]: limits of rate, and changes to them.
 //! - [`literal`]: matches and actions as a rule language writes them, checked against the table of actions and the
 //!   table of fields, built once and filled with values many times.
-//! - [`filter`]: what users say of packets, as matches: of both IP versions, and with ranges of ports.
 //! - [`message`]: the messages of a connection; [`frame()`] finds messages in a stream.
 //!
 //! No input makes decoding panic or allocate more than a small multiple of its size. A message of an
@@ -50,7 +49,6 @@
 pub mod action;
 mod error;
 pub mod field;
-pub mod filter;
 pub mod flow;
 mod flow_match;
 mod frame;
@@ -63,6 +61,7 @@ mod nearest;
 mod oxm;
 mod packed;
 mod port;
+pub mod protocol;
 mod wire;
 
 pub use action::{Action, Actions, Subfield};

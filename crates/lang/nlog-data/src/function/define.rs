@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Actions, MacAddr, Match};
+use packet_filter::PacketFilter;
 
 use super::{Evaluate, Example, Failure, Function, Multiplicity, Parameter, Results, Shape, Tuples};
 use crate::{Canonical, InterfaceAddress, Type, Value};

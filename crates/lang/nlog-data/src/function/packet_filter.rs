@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use openflow_rs::filter;
-
 use super::Function;
 use super::define::entry;
 
@@ -30,7 +28,7 @@ pub(super) fn functions() -> Vec<Function> {
         )
         .example(r#"packet_filter"icmp_type=8""#, r#"(match"icmp,icmp_type=8") (match"icmp6,icmp_type=8")"#)
         .example(r#"packet_filter"""#, r#"(match"")"#)
-        .unary(|filter: Arc<filter::PacketFilter>| filter.matches()),
+        .unary(|filter: Arc<packet_filter::PacketFilter>| filter.matches()),
         entry(
             "connection_filter(filter) -> match",
             "The matches that together admit what the filter means at a port that tracks connections: where every IP \
@@ -61,10 +59,10 @@ pub(super) fn functions() -> Vec<Function> {
         )
         .example(r#"packet_filter"icmpv6_type=135""#, r#"(match"ct_state=-trk,icmp6,icmp_type=135")"#)
         .example(r#"packet_filter"eth_type=arp""#, r#"(match"arp")"#)
-        .unary(|filter: Arc<filter::PacketFilter>| filter.connection_matches()),
+        .unary(|filter: Arc<packet_filter::PacketFilter>| filter.connection_matches()),
         entry("to_string(filter) -> text", "The packet filter as a string, in canonical form.")
             .example(r#"packet_filter"tp_dst=22,nw_proto=6""#, r#""ip_proto=tcp,tp_dst=22""#)
             .example(r#"packet_filter"ipv6_src=FD00::/8""#, r#""ip_src=fd00::/8""#)
-            .unary(|filter: Arc<filter::PacketFilter>| filter.text().to_owned()),
+            .unary(|filter: Arc<packet_filter::PacketFilter>| filter.text().to_owned()),
     ]
 }

@@ -537,7 +537,7 @@ impl Type {
                 .map(Value::from)
                 .map_err(|error| wrong(cut(&error.to_string()).into_owned())),
             Type::PacketFilter => text
-                .parse::<openflow_rs::filter::PacketFilter>()
+                .parse::<packet_filter::PacketFilter>()
                 .map(Value::from)
                 .map_err(|faults| wrong(cut(&faults.to_string()).into_owned())),
             Type::Enum(of) if of.members.iter().any(|member| member == text) => Ok(text.into()),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use nlog_data::{Enumeration, InterfaceAddress, Record, Row, Type, Value};
-use openflow_rs::filter::PacketFilter;
 use openflow_rs::{Actions, MacAddr, Match};
+use packet_filter::PacketFilter;
 use proptest::prelude::*;
 
 /// A few hundred cases. Failures are not written to files; a failure prints its smallest case.

@@ -35,7 +35,7 @@ const FRAGS: &[(&str, u128, u128)] =
     &[("no", 0, 3), ("yes", 1, 1), ("first", 1, 3), ("later", 3, 3), ("not_later", 0, 2)];
 
 /// A number in decimal or, after `0x`, hexadecimal. A leading zero is refused: C reads it as octal.
-pub(crate) fn number(text: &str) -> Result<u128, ParseError> {
+pub fn number(text: &str) -> Result<u128, ParseError> {
     let bad =
         || ParseError::value(text, "number: decimal without a leading zero, or 0x and hexadecimal digits");
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -90,7 +90,7 @@ fn prefix_len(mask: u128, bits: u16) -> Option<u16> {
 }
 
 /// The mask of a prefix of `length` bits in a field of `bits`.
-pub(crate) fn prefix_mask(bits: u16, length: u16) -> u128 {
+pub fn prefix_mask(bits: u16, length: u16) -> u128 {
     if length == 0 { 0 } else { (u128::MAX >> (128 - length)) << (bits - length) }
 }
 
@@ -118,7 +118,7 @@ impl Field {
     }
 
     /// Writes `value/mask` as a match prints it after `name=`.
-    pub(crate) fn write_match(self, f: &mut impl Write, value: u128, mask: u128) -> fmt::Result {
+    pub fn write_match(self, f: &mut impl Write, value: u128, mask: u128) -> fmt::Result {
         let exact = self.is_exact(mask);
         match self.info().format {
             Format::Decimal if !exact => write!(f, "{value:#x}/{mask:#x}"),
@@ -137,7 +137,7 @@ impl Field {
     }
 
     /// Writes `value/mask` as an action prints it before `->name`.
-    pub(crate) fn write_set(self, f: &mut impl Write, value: u128, mask: u128) -> fmt::Result {
+    pub fn write_set(self, f: &mut impl Write, value: u128, mask: u128) -> fmt::Result {
         if mask == 0 {
             return f.write_str("ANY");
         }
@@ -189,7 +189,7 @@ impl Field {
     }
 
     /// Reads a value and mask in any spelling `ovs-ofctl` takes for this field.
-    pub(crate) fn read(self, text: &str) -> Result<(u128, u128), ParseError> {
+    pub fn read(self, text: &str) -> Result<(u128, u128), ParseError> {
         let max = self.max_value();
         let split = text.split_once('/');
         match self.info().format {

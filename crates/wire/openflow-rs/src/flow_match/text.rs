@@ -18,24 +18,6 @@ pub(crate) const SHARED_NAMES: &[(&str, Field)] = &[
     ("nw_proto", Field::IpProto),
 ];
 
-/// Protocol keywords: name, Ethernet type, IP protocol.
-pub(crate) const KEYWORDS: &[(&str, u128, Option<u128>)] = &[
-    ("ip", ETH_TYPE_IP, None),
-    ("icmp", ETH_TYPE_IP, Some(PROTO_ICMP)),
-    ("tcp", ETH_TYPE_IP, Some(PROTO_TCP)),
-    ("udp", ETH_TYPE_IP, Some(PROTO_UDP)),
-    ("sctp", ETH_TYPE_IP, Some(PROTO_SCTP)),
-    ("ipv6", ETH_TYPE_IPV6, None),
-    ("icmp6", ETH_TYPE_IPV6, Some(PROTO_ICMPV6)),
-    ("tcp6", ETH_TYPE_IPV6, Some(PROTO_TCP)),
-    ("udp6", ETH_TYPE_IPV6, Some(PROTO_UDP)),
-    ("sctp6", ETH_TYPE_IPV6, Some(PROTO_SCTP)),
-    ("arp", ETH_TYPE_ARP, None),
-    ("rarp", ETH_TYPE_RARP, None),
-    ("mpls", ETH_TYPE_MPLS, None),
-    ("mplsm", ETH_TYPE_MPLS_MCAST, None),
-];
-
 impl Match {
     /// The keyword that stands for the Ethernet type, and whether it also covers the IP protocol.
     fn keyword(&self) -> Option<(&'static str, bool)> {

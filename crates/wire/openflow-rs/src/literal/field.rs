@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use super::error::remedy;
 use super::{Kind, Problem, TemplateError, Value};
 use crate::field::{Format, VLAN_PRESENT};
-use crate::flow_match::{KEYWORDS, SHARED_NAMES};
+use crate::flow_match::SHARED_NAMES;
+use crate::protocol::KEYWORDS;
 use crate::{Field, Match, MatchError, Subfield};
 
 /// The values that a position accepts.

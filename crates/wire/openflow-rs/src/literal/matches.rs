@@ -6,7 +6,7 @@ use super::actions::{Operand, certain, operands};
 use super::field::{self, Name, bits_of, match_name, misfit, takes_both_versions};
 use super::{FillError, Kind, MatchItem, Problem, TemplateError, Term, Value};
 use crate::field::VLAN_PRESENT;
-use crate::flow_match::{ETH_TYPE_IP, ETH_TYPE_IPV6};
+use crate::protocol::{ETH_TYPE_IP, ETH_TYPE_IPV6};
 use crate::{Field, Match, MatchError, Prerequisite, Subfield};
 
 /// A match with holes, checked; see [`matches()`].

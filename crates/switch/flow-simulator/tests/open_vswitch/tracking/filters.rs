@@ -1,7 +1,7 @@
 //! The matches of packet filters at a port that tracks connections, in the switch and here.
 
 use frame_builder::{BROADCAST, ethernet};
-use openflow_rs::filter::PacketFilter;
+use packet_filter::PacketFilter;
 
 use super::packets::*;
 use super::{Both, lines};

@@ -4,15 +4,17 @@
 //! of ranges of ports, and it has no prerequisites to spell out, so it can need several matches:
 //!
 //! ```
-//! use openflow_rs::filter::PacketFilter;
+//! use packet_filter::PacketFilter;
 //! let filter: PacketFilter = "ip_proto=tcp,tp_dst=8000-8015".parse()?;
 //! let matches: Vec<String> = filter.matches().iter().map(ToString::to_string).collect();
 //! assert_eq!(matches, ["tcp,tp_dst=0x1f40/0xfff0", "tcp6,tp_dst=0x1f40/0xfff0"]);
-//! # Ok::<(), openflow_rs::filter::FilterFaults>(())
+//! # Ok::<(), packet_filter::FilterFaults>(())
 //! ```
 //!
 //! A packet is meant if it has every field of the filter with the value that the filter says; the matches admit exactly these
 //! packets. As in Open vSwitch, a fragment that is not the first has ports 0.
+
+#![forbid(unsafe_code)]
 
 mod connection;
 mod expand;
@@ -24,8 +26,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
-use crate::{Field, Match};
 use names::{Said, canonical_name, said};
+use openflow_rs::{Field, Match};
 use value::FilterValue;
 
 pub use names::{field_names, refused_names};
@@ -152,11 +154,11 @@ impl PacketFilter {
     /// that says nothing of a connection has its ordinary [`matches`](PacketFilter::matches).
     ///
     /// ```
-    /// use openflow_rs::filter::PacketFilter;
+    /// use packet_filter::PacketFilter;
     /// let filter: PacketFilter = "ip_proto=tcp,tp_dst=22".parse()?;
     /// let matches: Vec<String> = filter.connection_matches().iter().map(ToString::to_string).collect();
     /// assert_eq!(matches, ["ct_state=-inv+trk,ct_nw_proto=6,ct_tp_dst=22"]);
-    /// # Ok::<(), openflow_rs::filter::FilterFaults>(())
+    /// # Ok::<(), packet_filter::FilterFaults>(())
     /// ```
     pub fn connection_matches(&self) -> Vec<Match> {
         let named: Vec<Named<'_>> = self.items.iter().map(|item| (*item, item.name())).collect();

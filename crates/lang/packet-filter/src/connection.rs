@@ -1,10 +1,10 @@
 //! A filter as matches of packets whose connection is tracked.
 
-use super::expand::{self, Part, join};
-use super::value::{FilterValue, Protocol};
-use super::{FilterFault, Named};
-use crate::flow_match::{ETH_TYPE_IPV6, PROTO_ICMPV6};
-use crate::{Field, Match, Prerequisite};
+use crate::expand::{self, Part, join};
+use crate::value::{FilterValue, Protocol};
+use crate::{FilterFault, Named};
+use openflow_rs::protocol::{ETH_TYPE_IPV6, PROTO_ICMPV6};
+use openflow_rs::{Field, Match, Prerequisite};
 
 /// `ct_state=+trk-inv`: the packet belongs to a connection, or could begin one.
 const TRACKED: Part = (Field::CtState, 0x20, 0x30);

@@ -1,12 +1,12 @@
 //! A filter as matches: for each Ethernet type and port prefix that it means, one.
 
-use super::value::{FilterValue, Protocol};
-use super::{FilterFault, Item, Named};
-use crate::field::text::prefix_mask;
-use crate::flow_match::{
+use crate::value::{FilterValue, Protocol};
+use crate::{FilterFault, Item, Named};
+use openflow_rs::field::prefix_mask;
+use openflow_rs::protocol::{
     ETH_TYPE_ARP, ETH_TYPE_IP, ETH_TYPE_IPV6, ETH_TYPE_MPLS, ETH_TYPE_MPLS_MCAST, ETH_TYPE_RARP,
 };
-use crate::{Field, Match, MatchError, Prerequisite};
+use openflow_rs::{Field, Match, MatchError, Prerequisite};
 
 /// A part of a match: a field, its value and the mask of the bits that count.
 pub(super) type Part = (Field, u128, u128);

@@ -1,8 +1,8 @@
 //! The fields of filters, by name.
 
-use super::value::Protocol;
-use crate::literal;
-use crate::{Field, nearest};
+use crate::value::Protocol;
+use openflow_rs::literal;
+use openflow_rs::{Field, nearest};
 
 /// What a name says.
 #[derive(Clone, Copy, Debug)]

@@ -328,7 +328,7 @@ fn fields_of_the_network_itself_are_refused_with_a_reason() {
     }
     // Every name of the field table is in one of the two lists.
     let allowed: Vec<&str> = field_names().collect();
-    let all = crate::literal::field_names().filter(|known| known.field.is_some()).count();
+    let all = openflow_rs::literal::field_names().filter(|known| known.field.is_some()).count();
     assert_eq!(allowed.len() + refused_names().count(), all);
     for name in ["ip_proto", "nw_proto", "ip_src", "ipv6_src", "tp_dst", "icmp_type", "dl_vlan", "eth_type"] {
         assert!(allowed.contains(&name), "{name}");

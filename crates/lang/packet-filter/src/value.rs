@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use crate::field::Format;
-use crate::field::text::{number, prefix_mask};
-use crate::flow_match::{ETH_TYPE_IP, KEYWORDS, PROTO_ICMP, PROTO_ICMPV6};
-use crate::{Field, Match, nearest};
+use openflow_rs::field::Format;
+use openflow_rs::field::{number, prefix_mask};
+use openflow_rs::protocol::{ETH_TYPE_IP, KEYWORDS, PROTO_ICMP, PROTO_ICMPV6};
+use openflow_rs::{Field, Match, nearest};
 
 /// What a filter says of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
