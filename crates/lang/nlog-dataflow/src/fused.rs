@@ -18,10 +18,9 @@
 //!   `planning` (re-planning for the rows present), `saved` (an engine as bytes, and back), `scrub` (what is stored, compared with the inputs).
 //! - Edits of rules: `edit` (the transaction), `live` (moving state from one program to the next), `proposal` (the
 //!   interface).
-//! - Several workers: `placement` (the worker of each row), `rounds` (a transaction on several workers), `again` (rows that are
+//! - Several workers: `placement` (the worker of each row), `rounds` (a transaction on several workers), `recount` (rows that are
 //!   derived once more), `workers` (their protocol).
 
-mod again;
 mod batch;
 mod bounded;
 pub(crate) mod core;
@@ -47,6 +46,7 @@ mod profile;
 mod proposal;
 mod raw_delta;
 mod reading;
+mod recount;
 pub(crate) mod relation;
 mod replaced;
 pub(crate) mod rounds;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ovs_driver::{Changes, Frame};
 
-use crate::homes::FormerPlaces;
+use crate::port_moves::FormerPlaces;
 use crate::record::AnnouncementChanges;
 
 #[derive(Debug, Default)]

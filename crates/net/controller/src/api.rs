@@ -14,9 +14,9 @@ use crate::answers::{PartSender, Results, Turn, Turns, all_at_once, parts};
 use crate::aside::{Aside, CancelOnDrop};
 use crate::client::WholeReceipts;
 use crate::core::Refusal;
+use crate::derived::port_meters::Metered;
 use crate::engine::{Engine, Found, PAGE, Stopping, Which};
 use crate::explain::{self, Form};
-use crate::flood_drops::Metered;
 use crate::flow_counts::Counted;
 use crate::learned::Surveys;
 use crate::listener::{Account, Caller};
@@ -27,11 +27,10 @@ use crate::routes::NoRouter;
 use crate::rules::Rules;
 use crate::text::{document_names, requester};
 use crate::trace;
-use crate::trial;
+use crate::what_if;
 
 mod messages;
 
-pub(crate) use messages::rule_message;
 use messages::{
     accepted, chunks, listing_messages, logical_messages, problem, receipt_message, refused, switch_status,
     update_message,
@@ -316,14 +315,14 @@ impl pb::controller_server::Controller for Api {
         let names = request.change.iter().flat_map(|change| &change.documents);
         document_names(names.map(|document| document.name.as_str())).map_err(Status::invalid_argument)?;
         let place = self.aside.place(&account).await?;
-        let change = trial::change(&request);
+        let change = what_if::change(&request);
         let without = change.as_ref().map(|change| change.without.clone());
         let snapshot = self.engine.snapshot(trace::ports(&request), without).await.map_err(stopping)?;
         let snapshot = snapshot.map_err(|error| Status::internal(error.to_string()))?;
         let journal = self.journal.clone();
         if let Some(change) = change {
             let compared = place
-                .work(move |cancel| trial::compare(snapshot, &request, &change, &journal, cancel))
+                .work(move |cancel| what_if::compare(snapshot, &request, &change, &journal, cancel))
                 .await?;
             return Ok(Turn::charged(&account, &compared).until_encoded(compared));
         }

@@ -14,34 +14,33 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use network::{Batch, ChangeSet, ObjectError, ObjectKey, ObjectStore, Outcome, Rows};
-use nlog_data::{
-    Bound, Cancel, CommitError, Evaluator, Memories, Most, Progress, Stopped, Transaction, TransactionError,
-};
+use network::{Batch, ChangeSet, ObjectKey, ObjectStore, Outcome, Rows};
+use nlog_data::{Bound, Cancel, CommitError, Evaluator, Memories, Most, Progress, Transaction};
 use serde_json::{Map, Value as Json};
 use switch_model::{Changes, Desired, Frame};
 
 use crate::announcements::Announcements;
 use crate::beside::{Beside, Kept};
-use crate::concerned::{Concerned, Search};
-use crate::derived::{Derived, DesiredStates, Ran, run, take_in};
-use crate::drops::DropCauses;
-use crate::flood_drops::{FloodMeters, Metered};
-use crate::flow_counts::CountedFlows;
-pub use crate::homes::Moves;
+use crate::derived::counted_flows::CountedFlows;
+use crate::derived::drop_causes::DropCauses;
+use crate::derived::effective_routes::EffectiveRoutes;
+use crate::derived::learned_places::LearnedPlaces;
+use crate::derived::port_meters::{Metered, PortMeters};
+use crate::derived::{Derived, DesiredStates, RulesOutput, decode_output, run};
 use crate::input_rows::{managed_rows, objects_rows};
-use crate::learned::LearnedPlaces;
+use crate::neighbourhood::{Neighbourhood, Search};
 pub(crate) use crate::object_status::{ChangedStates, ObjectStatus};
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
+pub use crate::port_moves::Moves;
 use crate::provenance::Provenance;
 use crate::record::{AnnouncementChanges, NewRecord, ObjectChanges, Record, UPGRADE, rfc3339};
+pub use crate::refusal::{CoreError, Refusal};
 pub use crate::refused_reports::Verdict;
 use crate::refused_reports::{Entry, RefusedReports};
 use crate::reports::{NodeReport, Reports};
-pub use crate::restore::History;
-use crate::restore::{Restored, objects_without_kinds, refusal_of_state};
-use crate::routes::EffectiveRoutes;
+use crate::restore::Restored;
+pub use crate::restore::{History, RestoreError};
 use crate::rules::Rules;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
 pub use reported::Strays;
@@ -126,37 +125,6 @@ pub struct DesiredCounts {
     pub patches: usize,
 }
 
-/// Why a request was refused. A refused request has no effect.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Some objects are invalid.
-    #[error("{}", faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Objects {
-        /// Every fault, in the order of the request.
-        faults: Vec<ObjectError>,
-    },
-    /// The rules refuse the resulting transaction.
-    #[error(transparent)]
-    Rules(TransactionError),
-    /// The request is too much work, or nobody waits for its result any more.
-    #[error("{}", stopped(.0))]
-    Stopped(Stopped),
-    /// The request was valid, but could not be written to the journal.
-    #[error("journal: {0}")]
-    Journal(String),
-}
-
-/// Why a request failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CoreError {
-    /// The request is refused. Further requests are possible.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The engine failed. The core must not be used any more.
-    #[error("the engine failed: {0}")]
-    Failed(String),
-}
-
 /// The effect of an accepted request.
 #[derive(Debug, Default)]
 pub struct Accepted {
@@ -219,31 +187,6 @@ pub struct Retried {
     pub transaction: Option<AppliedTransaction>,
 }
 
-/// Why a controller cannot start from a journal.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RestoreError {
-    /// A record contradicts earlier records.
-    #[error("line {line}: {why}")]
-    Record {
-        /// The record's line in the journal.
-        line: u64,
-        /// The fault.
-        why: String,
-    },
-    /// The rules lack the kinds of objects in force at the end of the journal.
-    #[error("{}", objects_without_kinds(.0))]
-    Kinds(Vec<(String, usize)>),
-    /// This version refuses the objects in force at the end of the journal.
-    #[error("the objects in the journal are invalid for this version: {0}")]
-    Objects(Refusal),
-    /// The rules refuse the state. The message has each row that forbids it, one a line.
-    #[error("the rules refuse the journal's state: {}", refusal_of_state(.0))]
-    Rules(TransactionError),
-    /// The engine failed.
-    #[error("the engine failed: {0}")]
-    Failed(String),
-}
-
 impl Core {
     /// Restores a core from a journal. If the rules or the version differ from those that wrote the journal, also
     /// returns a record that brings the journal's rows up to date; it must be journalled first.
@@ -262,11 +205,13 @@ impl Core {
         let mut derived = Derived::default();
         evaluator.restore(&memories).map_err(RestoreError::Rules)?;
         evaluator.checkpoint();
-        let Ran { changes, .. } = run(&mut *evaluator, &rules, &mut derived, &DesiredByNode::new(), &all)
-            .map_err(|error| match error {
-                CoreError::Refused(Refusal::Rules(error)) => RestoreError::Rules(error),
-                CoreError::Refused(refusal) => RestoreError::Objects(refusal),
-                CoreError::Failed(why) => RestoreError::Failed(why),
+        let RulesOutput { changes, .. } =
+            run(&mut *evaluator, &rules, &mut derived, &DesiredByNode::new(), &all).map_err(|error| {
+                match error {
+                    CoreError::Refused(Refusal::Rules(error)) => RestoreError::Rules(error),
+                    CoreError::Refused(refusal) => RestoreError::Objects(refusal),
+                    CoreError::Failed(why) => RestoreError::Failed(why),
+                }
             })?;
         evaluator.checkpoint();
         let memory = Some(evaluator.memories()).filter(|now| *now != memories).unwrap_or_default();
@@ -402,7 +347,7 @@ impl Core {
     }
 
     /// What the rules say of meters of this use.
-    pub(crate) fn meters(&self, of: Metered) -> &FloodMeters {
+    pub(crate) fn meters(&self, of: Metered) -> &PortMeters {
         match of {
             Metered::Floods => &self.derived.flood_meters,
             Metered::Connections => &self.derived.connection_meters,
@@ -453,7 +398,11 @@ impl Core {
     ///
     /// # Errors
     /// The engine fails.
-    pub(crate) fn concerned(&mut self, ports: &[String], whole_max: usize) -> Result<Concerned, CommitError> {
+    pub(crate) fn neighbourhood(
+        &mut self,
+        ports: &[String],
+        whole_max: usize,
+    ) -> Result<Neighbourhood, CommitError> {
         let Core { evaluator, rules, objects, reports, .. } = self;
         let evaluator = &mut **evaluator;
         Search { rules, objects, reports, evaluator, whole_max }.around(ports)
@@ -505,7 +454,7 @@ impl Core {
         let mut transaction = self.transaction(&objects, &reported);
         let refused = |error| self::refused(error, &objects);
         let mut ran = self.run_request(&transaction, &unwanted).map_err(refused)?;
-        let others = |ran: &Ran| -> Vec<String> {
+        let others = |ran: &RulesOutput| -> Vec<String> {
             let others = ran.addresses.iter().filter(|(_, change)| change.is_other_switch());
             others.map(|(node, _)| node.clone()).collect()
         };
@@ -520,7 +469,7 @@ impl Core {
             transaction = self.transaction(&objects, &reported);
             ran = self.run_request(&transaction, &unwanted).map_err(refused)?;
         }
-        let Ran { mut changes, problems, states, addresses, moves, filled } = ran;
+        let RulesOutput { mut changes, problems, states, addresses, moves, filled } = ran;
 
         self.objects.commit(&objects);
         let mut undo = Undo { objects: objects.clone(), ..Undo::default() };
@@ -640,13 +589,17 @@ impl Core {
 
     /// Runs the transaction of a request, which may be too much work. What deletes only is not: the rows that it takes away
     /// were accepted, and a network that has become too large must be able to shrink.
-    fn run_request(&mut self, transaction: &Transaction, unwanted: &Cancel) -> Result<Ran, CoreError> {
+    fn run_request(
+        &mut self,
+        transaction: &Transaction,
+        unwanted: &Cancel,
+    ) -> Result<RulesOutput, CoreError> {
         let only_deletes = transaction.insert.values().all(Vec::is_empty);
         let most = if only_deletes { Most::ANY } else { most_of(self.rule_rows, transaction.values()) };
         self.run_within(transaction, most, unwanted.clone())
     }
 
-    fn run(&mut self, transaction: &Transaction) -> Result<Ran, CoreError> {
+    fn run(&mut self, transaction: &Transaction) -> Result<RulesOutput, CoreError> {
         self.run_within(transaction, Most::ANY, Cancel::default())
     }
 
@@ -655,16 +608,16 @@ impl Core {
         transaction: &Transaction,
         most: Most,
         cancel: Cancel,
-    ) -> Result<Ran, CoreError> {
+    ) -> Result<RulesOutput, CoreError> {
         self.evaluator.bound(Bound { most, cancel, progress: self.progress.clone() });
         run(&mut *self.evaluator, &self.rules, &mut self.derived, &self.desired, transaction)
     }
 
     /// Undoes the last transaction in the rules and what is kept of their output.
-    fn undo_rows(&mut self, transaction: &Transaction) -> Result<Ran, CoreError> {
+    fn undo_rows(&mut self, transaction: &Transaction) -> Result<RulesOutput, CoreError> {
         let failed = |why: &dyn fmt::Display| CoreError::Failed(format!("cannot undo a transaction: {why}"));
         let undone = self.evaluator.undo(transaction).map_err(|error| failed(&error))?;
-        take_in(&undone, &self.rules, &mut self.derived, &self.desired).map_err(|error| failed(&error))
+        decode_output(&undone, &self.rules, &mut self.derived, &self.desired).map_err(|error| failed(&error))
     }
 
     fn change_desired(&mut self, changes: &BTreeMap<String, Changes>) {
@@ -686,17 +639,6 @@ impl Core {
 fn has_group(state: &Desired, group: u32) -> bool {
     let buckets = (group, 0)..=(group, u32::MAX);
     state.buckets.range(buckets.clone()).chain(state.candidates.range(buckets)).next().is_some()
-}
-
-/// The message for the client of a request that was stopped.
-fn stopped(stopped: &Stopped) -> String {
-    match stopped {
-        Stopped::Cancelled => stopped.to_string(),
-        Stopped::TooMuch(_) => format!(
-            "{stopped}, too much for what the request gives; nothing was applied. Apply it in parts, or let fewer objects meet in \
-             this rule; `rule_rows` in the configuration of the controller raises the limit"
-        ),
-    }
 }
 
 /// The refusal of a change of objects. What rules refuse about objects becomes faults of these.

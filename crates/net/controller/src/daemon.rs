@@ -22,7 +22,7 @@ use crate::engine::{Engine, EngineError, Worker};
 use crate::fleet::{Drivers, Fleet, Start};
 use crate::journal::{self, Journal, JournalError, Lock, Records, Replay};
 use crate::levels::Patience;
-use crate::listener::{Listener, SocketFile};
+use crate::listener::{BindError, Listener, SocketFile};
 use crate::pb::controller_server::ControllerServer;
 use crate::record::Record;
 use crate::requests::{MESSAGE_BYTES_MAX, WholeRequests};
@@ -171,7 +171,8 @@ impl Daemon {
         let lock = replay.lock();
         let now = SystemTime::now();
         let start = Start::new(journal::next_epoch(&state, now)?, now, take_over);
-        let listener = Listener::bind(listen, socket_mode).await?;
+        let listener = Listener::bind(listen, socket_mode).await;
+        let listener = listener.map_err(|BindError { listen, why }| DaemonError::Listen { listen, why })?;
         let (listen, socket) = (listener.listen.clone(), listener.socket.clone());
         raise_descriptor_limit();
         if listen.is_open() {

@@ -1,23 +1,29 @@
 //! The output of the rules: its computation, and the parts that the controller keeps.
 
+pub(crate) mod counted_flows;
+pub(crate) mod drop_causes;
+pub(crate) mod effective_routes;
+pub(crate) mod learned_places;
+pub(crate) mod port_meters;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nlog_data::{CommitError, Committed, ErrorCode, Evaluator, Row, Transaction, TransactionError};
 use switch_model::{ByHost, Changes, Desired, Pool, RowError, Source, check_groups, split_by_host};
 
-use crate::core::{CoreError, Refusal};
-use crate::drops::DropCauses;
-use crate::flood_drops::FloodMeters;
-use crate::flow_counts::CountedFlows;
-use crate::homes::Moves;
-use crate::learned::LearnedPlaces;
 use crate::object_status::{ChangedStates, ObjectStatus, ProblemChanges};
+use crate::port_moves::Moves;
 use crate::provenance::Provenance;
 use crate::record::RowChanges;
-use crate::routes::EffectiveRoutes;
+use crate::refusal::{CoreError, Refusal};
 use crate::rules::Rules;
 use crate::switch_address::{AddressChanges, SwitchAddresses};
+use counted_flows::CountedFlows;
+use drop_causes::DropCauses;
+use effective_routes::EffectiveRoutes;
+use learned_places::LearnedPlaces;
+use port_meters::PortMeters;
 
 /// The parts of the rules' output that the controller keeps.
 #[derive(Debug, Default)]
@@ -26,8 +32,8 @@ pub(crate) struct Derived {
     pub(crate) status: ObjectStatus,
     pub(crate) addresses: SwitchAddresses,
     pub(crate) learned: LearnedPlaces,
-    pub(crate) flood_meters: FloodMeters,
-    pub(crate) connection_meters: FloodMeters,
+    pub(crate) flood_meters: PortMeters,
+    pub(crate) connection_meters: PortMeters,
     pub(crate) counted_flows: CountedFlows,
     pub(crate) drop_causes: Arc<DropCauses>,
     pub(crate) routes: EffectiveRoutes,
@@ -36,7 +42,7 @@ pub(crate) struct Derived {
 }
 
 /// The output of the rules for a transaction.
-pub(crate) struct Ran {
+pub(crate) struct RulesOutput {
     /// The changes of the switches, by transport node.
     pub(crate) changes: BTreeMap<String, Changes>,
     pub(crate) problems: ProblemChanges,
@@ -60,26 +66,26 @@ pub(crate) fn run(
     derived: &mut Derived,
     desired: &dyn DesiredStates,
     transaction: &Transaction,
-) -> Result<Ran, CoreError> {
+) -> Result<RulesOutput, CoreError> {
     let committed = evaluator.commit(transaction).map_err(|error| match error {
         CommitError::Refused(error) => CoreError::Refused(Refusal::Rules(error)),
         CommitError::Stopped(stopped) => CoreError::Refused(Refusal::Stopped(stopped)),
         CommitError::Engine(why) => CoreError::Failed(why),
     })?;
     // Every inserted row was new and every deleted row existed.
-    take_in(&committed, rules, derived, desired).map_err(|error| match evaluator.undo(transaction) {
+    decode_output(&committed, rules, derived, desired).map_err(|error| match evaluator.undo(transaction) {
         Ok(_) => CoreError::Refused(Refusal::Rules(error)),
         Err(failed) => CoreError::Failed(format!("cannot undo a transaction: {failed}")),
     })
 }
 
 /// Decodes the output of the rules. After an error nothing has changed.
-pub(crate) fn take_in(
+pub(crate) fn decode_output(
     committed: &Committed,
     rules: &Rules,
     derived: &mut Derived,
     desired: &dyn DesiredStates,
-) -> Result<Ran, TransactionError> {
+) -> Result<RulesOutput, TransactionError> {
     let mut split = |committed: &Committed| -> Result<ByHost, RowError> {
         let fingerprint = |rule| rules.fingerprint(rule);
         let source = Source { delta: &committed.delta, fingerprint: &fingerprint };
@@ -104,7 +110,7 @@ pub(crate) fn take_in(
     derived.routes.apply(committed, rules);
     let moves = Moves::of(committed, rules);
     let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);
-    Ok(Ran { changes, problems, states, addresses, moves, filled })
+    Ok(RulesOutput { changes, problems, states, addresses, moves, filled })
 }
 
 /// A value that no switch supports is a `range` error of the transaction, since rules cannot check it.

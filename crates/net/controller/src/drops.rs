@@ -6,131 +6,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use network::ObjectKey;
-use nlog_data::{Committed, Row, TableId, Value};
+use nlog_data::Value;
 use openflow_rs::Field;
 use ovs_driver::{Desired, FlowKey};
 
 use crate::core::Core;
+use crate::derived::drop_causes::{Counters, DropCauses};
 use crate::provenance::Provenance;
 use crate::rules::Rules;
 
 /// The name of the column by which a delivery names the port that it leads to.
 const PORT: &str = "port";
-
-/// What the rules say of drops.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct DropCauses {
-    /// The sentence of each cause.
-    texts: BTreeMap<Arc<str>, Arc<str>>,
-    /// By table and first priority: the last priority, and the cause.
-    flows: BTreeMap<(u8, u16), (u16, Arc<str>)>,
-    /// By number of a meter, the cause.
-    meters: BTreeMap<u32, Arc<str>>,
-}
-
-/// The flows and the meters of a host that count what is dropped.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Counters {
-    pub(crate) flows: BTreeSet<FlowKey>,
-    pub(crate) meters: BTreeSet<u32>,
-}
-
-impl Counters {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.flows.is_empty() && self.meters.is_empty()
-    }
-}
-
-impl DropCauses {
-    /// Applies the changes of the rules' tables.
-    pub(crate) fn apply(causes: &mut Arc<DropCauses>, committed: &Committed, rules: &Rules) {
-        let delta = |table: Option<TableId>| committed.delta.tables.get(&table?);
-        if let Some(delta) = delta(rules.drop_causes) {
-            let causes = Arc::make_mut(causes);
-            for (cause, _) in delta.delete.iter().filter_map(drop_cause) {
-                causes.texts.remove(&cause);
-            }
-            causes.texts.extend(delta.insert.iter().filter_map(drop_cause));
-        }
-        if let Some(delta) = delta(rules.dropping_flows) {
-            let causes = Arc::make_mut(causes);
-            for (place, _) in delta.delete.iter().filter_map(dropping_flow) {
-                causes.flows.remove(&place);
-            }
-            causes.flows.extend(delta.insert.iter().filter_map(dropping_flow));
-        }
-        if let Some(delta) = delta(rules.dropping_meters) {
-            let causes = Arc::make_mut(causes);
-            for (meter, _) in delta.delete.iter().filter_map(dropping_meter) {
-                causes.meters.remove(&meter);
-            }
-            causes.meters.extend(delta.insert.iter().filter_map(dropping_meter));
-        }
-    }
-
-    /// The causes and their sentences.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.texts.iter().map(|(cause, text)| (&**cause, &**text))
-    }
-
-    /// Why a flow without actions drops packets, given its table and its priority.
-    pub(crate) fn cause_of(&self, table: u8, priority: u16) -> Option<&Arc<str>> {
-        let (place, (last, cause)) = self.flows.range(..=(table, priority)).next_back()?;
-        (place.0 == table && priority <= *last).then_some(cause)
-    }
-
-    /// Why what comes to a meter is dropped, given its number.
-    pub(crate) fn cause_of_meter(&self, meter: u32) -> Option<&Arc<str>> {
-        self.meters.get(&meter)
-    }
-
-    /// What counts the drops of a host.
-    fn of_host(&self, desired: &Desired) -> Counters {
-        let meters = self.meters.keys().filter(|meter| desired.meters.contains_key(meter)).copied();
-        Counters { flows: self.flows_of_host(desired), meters: meters.collect() }
-    }
-
-    /// The flows of a host that drop packets.
-    fn flows_of_host(&self, desired: &Desired) -> BTreeSet<FlowKey> {
-        let mut found = BTreeSet::new();
-        for ((table, first), (last, _)) in &self.flows {
-            let after = last.checked_add(1).map(|priority| FlowKey::before(*table, priority));
-            let from = desired.flows.range(FlowKey::before(*table, *first)..);
-            let within = from.take_while(|(key, _)| after.as_ref().is_none_or(|after| *key < after));
-            let within = within.take_while(|(key, _)| key.table() == *table);
-            found.extend(within.filter(|(_, flow)| flow.drops()).map(|(key, _)| key.clone()));
-        }
-        found
-    }
-}
-
-fn drop_cause(row: &Row) -> Option<(Arc<str>, Arc<str>)> {
-    match row.as_slice() {
-        [Value::String(cause), Value::String(text)] => Some((cause.clone(), text.clone())),
-        _ => None,
-    }
-}
-
-/// A table and a priority.
-type Place = (u8, u16);
-
-/// A row; `None` if no switch can have such a flow.
-fn dropping_flow(row: &Row) -> Option<(Place, (u16, Arc<str>))> {
-    let [Value::String(cause), Value::Int(table), Value::Int(first), Value::Int(last)] = row.as_slice()
-    else {
-        return None;
-    };
-    let place = (u8::try_from(*table).ok()?, u16::try_from(*first).ok()?);
-    Some((place, (u16::try_from(*last).ok()?, cause.clone())))
-}
-
-/// A row; `None` if no switch can have such a meter.
-fn dropping_meter(row: &Row) -> Option<(u32, Arc<str>)> {
-    match row.as_slice() {
-        [Value::String(cause), Value::Int(meter)] => Some((u32::try_from(*meter).ok()?, cause.clone())),
-        _ => None,
-    }
-}
 
 /// Of what drops are counted.
 #[derive(Debug)]
@@ -200,7 +86,7 @@ impl Scope {
     ) -> Option<BTreeMap<String, Counters>> {
         let of_host = |(node, desired): (&String, &Arc<Desired>)| (node.clone(), causes.of_host(desired));
         match self {
-            _ if causes.flows.is_empty() && causes.meters.is_empty() => None,
+            _ if causes.is_empty() => None,
             Scope::Nothing => None,
             Scope::Network => Some(desired.iter().map(of_host).collect()),
             Scope::Host(node) => Some(desired.get_key_value(node).into_iter().map(of_host).collect()),

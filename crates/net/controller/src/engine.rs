@@ -28,8 +28,9 @@ use crate::core::{
     Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Problem, ProblemChanges,
     Refusal,
 };
+use crate::derived::port_meters::Metered;
 use crate::fleet::{Asking, Fleet, FleetEvent};
-use crate::flood_drops::{FloodSurvey, Metered};
+use crate::flood_drops::FloodSurvey;
 use crate::flow_counts::{Counted, Counting, Counts, ToRead};
 use crate::journal::{Journal, JournalError};
 use crate::lasting::{LINES_MAX, Lasting};
@@ -42,9 +43,10 @@ use crate::receipt::{Receipt, Wanted, Watch, WatchError};
 use crate::record::ObjectChanges;
 use crate::routes::{NoRouter, RoutesOf};
 use crate::rules::Rules;
+use crate::snapshot::Snapshot;
 use crate::status::{self, Published, Status, Unpublished};
 use crate::text::shown;
-use crate::trace::{Readings, Snapshot};
+use crate::trace::Readings;
 
 /// The number of inputs that may share one write of the journal.
 const GROUP_MAX: usize = 256;

@@ -21,18 +21,15 @@ use tracing::debug;
 
 use crate::aside::Place;
 use crate::builtin;
-use crate::concerned::WHOLE_MAX;
 use crate::engine::Engine;
+use crate::neighbourhood::WHOLE_MAX;
 use crate::pb;
 use crate::pb::row_question::About;
 use crate::rules::Rules;
-use crate::trace::{Snapshot, asked_for};
+use crate::snapshot::{COMBINATIONS, Snapshot, asked_for};
 
 /// The most rows that are explained if the request names no number.
 const ROWS: usize = 10;
-/// The most combinations of values that are tried for an answer: a question about all rows of a large table would take the machine
-/// from the network.
-pub(crate) const COMBINATIONS: u64 = 5_000_000;
 
 /// What is wanted of a question.
 pub(crate) enum Form {

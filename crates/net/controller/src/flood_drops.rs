@@ -1,73 +1,20 @@
-//! What ports with a limit, of floods or of new connections, have lost. The rules say whose each meter is ([`FloodMeters`]); the switches are asked
+//! What ports with a limit, of floods or of new connections, have lost. The rules say whose each meter is ([`PortMeters`](crate::derived::port_meters::PortMeters)); the switches are asked
 //! for their counters ([`FloodSurvey`]) when somebody wants to know. Nothing is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nlog_data::{Committed, Row, TableId, Value};
 use ovs_driver::{MeterCount, ReadError};
 
 use crate::answers::PartSender;
 use crate::core::Core;
+use crate::derived::port_meters::{Metered, PortMeter};
 use crate::fleet::{Asking, Fleet};
 use crate::learned::{Surveys, ask_all, unread};
 use crate::pb;
 
-/// What the meter of a port limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Metered {
-    /// Frames that the port floods.
-    Floods,
-    /// Connections of the port that begin.
-    Connections,
-}
-
-/// The meter of a port on a host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct FloodMeter {
-    port: Arc<str>,
-    /// Frames, or connections, a second.
-    limit: u64,
-}
-
-/// What the rules say of meters of one use.
-#[derive(Debug, Default)]
-pub(crate) struct FloodMeters {
-    /// By host, and by number.
-    hosts: BTreeMap<Arc<str>, BTreeMap<u32, FloodMeter>>,
-}
-
-impl FloodMeters {
-    /// Applies the changes of the rules' table.
-    pub(crate) fn apply(&mut self, committed: &Committed, table: Option<TableId>) {
-        let Some(delta) = table.and_then(|table| committed.delta.tables.get(&table)) else {
-            return;
-        };
-        for (host, meter, _) in delta.delete.iter().filter_map(flood_meter) {
-            if let Some(meters) = self.hosts.get_mut(&host) {
-                meters.remove(&meter);
-                if meters.is_empty() {
-                    self.hosts.remove(&host);
-                }
-            }
-        }
-        for (host, meter, of) in delta.insert.iter().filter_map(flood_meter) {
-            self.hosts.entry(host).or_default().insert(meter, of);
-        }
-    }
-}
-
-fn flood_meter(row: &Row) -> Option<(Arc<str>, u32, FloodMeter)> {
-    let [Value::String(host), Value::String(port), Value::Int(meter), Value::Int(limit)] = row.as_slice()
-    else {
-        return None;
-    };
-    let meter = u32::try_from(*meter).ok()?;
-    Some((host.clone(), meter, FloodMeter { port: port.clone(), limit: u64::try_from(*limit).ok()? }))
-}
-
 /// A host, the meters to look at, and the question to its switch.
-type Question = (String, BTreeMap<u32, FloodMeter>, Asking<Vec<MeterCount>>);
+type Question = (String, BTreeMap<u32, PortMeter>, Asking<Vec<MeterCount>>);
 
 /// The question what ports have lost, not asked yet.
 pub(crate) struct FloodSurvey {
@@ -77,9 +24,9 @@ pub(crate) struct FloodSurvey {
 impl FloodSurvey {
     /// Of one port, or of all.
     pub(crate) fn of(core: &Core, fleet: &Fleet, of: Metered, port: Option<&str>) -> FloodSurvey {
-        let is_asked = |meter: &FloodMeter| port.is_none_or(|port| *meter.port == *port);
-        let host = |(host, meters): (&Arc<str>, &BTreeMap<u32, FloodMeter>)| {
-            let meters: BTreeMap<u32, FloodMeter> = meters
+        let is_asked = |meter: &PortMeter| port.is_none_or(|port| *meter.port == *port);
+        let host = |(host, meters): (&Arc<str>, &BTreeMap<u32, PortMeter>)| {
+            let meters: BTreeMap<u32, PortMeter> = meters
                 .iter()
                 .filter(|(_, meter)| is_asked(meter))
                 .map(|(number, meter)| (*number, meter.clone()))
@@ -112,7 +59,7 @@ impl FloodSurvey {
 fn message(
     node: &str,
     counts: Result<Vec<MeterCount>, ReadError>,
-    meters: &BTreeMap<u32, FloodMeter>,
+    meters: &BTreeMap<u32, PortMeter>,
 ) -> pb::ListFloodDropsResponse {
     let counts = match counts {
         Ok(counts) => counts,
@@ -122,7 +69,7 @@ fn message(
     };
     // A meter that is not there yet has dropped nothing.
     let counts: BTreeMap<u32, MeterCount> = counts.into_iter().map(|count| (count.meter, count)).collect();
-    let drops = meters.iter().map(|(number, FloodMeter { port, limit })| {
+    let drops = meters.iter().map(|(number, PortMeter { port, limit })| {
         let (packets, dropped) = counts.get(number).map_or((0, 0), |count| (count.packets, count.dropped));
         pb::FloodDrops {
             node: node.to_owned(),
@@ -141,7 +88,7 @@ mod tests {
 
     #[test]
     fn each_meter_is_told_with_its_port_and_others_are_left_out() {
-        let meter = |port: &str, limit| FloodMeter { port: port.into(), limit };
+        let meter = |port: &str, limit| PortMeter { port: port.into(), limit };
         let meters = BTreeMap::from([(1, meter("b1", 100)), (2, meter("b2", 5))]);
         let count = |meter, packets, dropped| MeterCount { meter, packets, bytes: 0, dropped };
         let answer = message("hv1", Ok(vec![count(9, 3, 3), count(1, 1000, 890)]), &meters);

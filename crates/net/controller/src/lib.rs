@@ -20,10 +20,10 @@
 //! ```
 //!
 //! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], [`builtin`], `reports`,
-//! `refused_reports`, `input_rows`, `derived`, `homes`, `object_status`, `universal`, `provenance`, `logical_flows`,
+//! `refused_reports`, `input_rows`, `derived`, `port_moves`, `object_status`, `universal`, `provenance`, `logical_flows`,
 //! `learned` and `restore`; [`record`] and
 //! [`journal`] (the state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`];
-//! `trace` (the way of a packet, asked of the state of the core), `trial` (the same after a change that is not applied) and `explain` (why rows and flows exist or not) with `concerned`; `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
+//! `trace` (the way of a packet, asked of the state of the core), `what_if` (the same after a change that is not applied) and `explain` (why rows and flows exist or not) with `neighbourhood`; `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
 //! network), `answers` (answers on their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`);
 //! [`config`]; [`daemon`] (start and end of all this).
 //!
@@ -38,7 +38,6 @@ mod aside;
 mod beside;
 pub mod builtin;
 pub mod client;
-mod concerned;
 pub mod config;
 pub mod core;
 pub mod daemon;
@@ -49,7 +48,6 @@ mod explain;
 pub mod fleet;
 mod flood_drops;
 mod flow_counts;
-mod homes;
 mod input_rows;
 pub mod journal;
 mod lasting;
@@ -58,15 +56,18 @@ mod levels;
 mod listener;
 mod log;
 mod logical_flows;
+mod neighbourhood;
+mod port_moves;
 
+mod journal_view;
 mod object_status;
-mod past;
 pub mod peer;
 mod provenance;
 #[cfg(test)]
 mod random_networks;
 pub mod receipt;
 pub mod record;
+mod refusal;
 mod refused_reports;
 mod reports;
 mod requests;
@@ -74,12 +75,13 @@ mod restore;
 mod routes;
 pub mod rules;
 mod run;
+mod snapshot;
 pub mod status;
 mod switch_address;
 mod text;
 mod trace;
-mod trial;
 mod universal;
+mod what_if;
 
 /// The messages and services of `proto/weft/v1/weft.proto`, generated. A test compares and, with `UPDATE_EXPECT=1`, writes the file.
 #[allow(missing_docs, clippy::pedantic)]
@@ -90,8 +92,8 @@ pub mod pb {
 pub use client::{Client, ClientError};
 pub use config::{Config, ConfigError, Listen};
 pub use daemon::{Daemon, DaemonError, PROBE, Parts};
+pub use journal_view::JournalView;
 pub use levels::Patience;
-pub use past::Past;
 pub use rules::{Conventions, Rules};
 pub use run::{check, evaluator, run};
 pub use text::shown;

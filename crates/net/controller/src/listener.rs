@@ -26,7 +26,6 @@ use tonic::transport::server::Connected;
 use tracing::{debug, error, warn};
 
 use crate::config::{Listen, SocketMode};
-use crate::daemon::DaemonError;
 use crate::peer::Peer;
 
 mod account;
@@ -113,9 +112,17 @@ pub(crate) struct Caller {
     pub(crate) account: Account,
 }
 
+/// The address cannot be listened at.
+#[derive(Debug)]
+pub(crate) struct BindError {
+    pub(crate) listen: Listen,
+    /// The cause.
+    pub(crate) why: String,
+}
+
 impl Listener {
     /// Binds an address. A unix socket gets these permissions before anybody can connect.
-    pub(crate) async fn bind(listen: Listen, socket_mode: SocketMode) -> Result<Listener, DaemonError> {
+    pub(crate) async fn bind(listen: Listen, socket_mode: SocketMode) -> Result<Listener, BindError> {
         let bound = match &listen {
             Listen::Tcp(address) => TcpListener::bind(address).await.and_then(|listener| {
                 let listen = Listen::Tcp(listener.local_addr()?);
@@ -128,7 +135,7 @@ impl Listener {
         };
         bound.map_err(|error| {
             error!(%listen, %error, "cannot listen");
-            DaemonError::Listen { listen, why: error.to_string() }
+            BindError { listen, why: error.to_string() }
         })
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json};
 use crate::core::Core;
 use crate::pb;
 use crate::provenance::{Origin, Provenance};
-use crate::rules::Rules;
+use crate::rules::{RuleSource, Rules};
 use crate::universal::{Key, Universal};
 
 /// The flows of a datapath, not yet listed.
@@ -104,6 +104,17 @@ impl LogicalFlows {
         let new: BTreeSet<u64> =
             flows.iter().map(|flow| flow.rule).filter(|rule| told.insert(*rule)).collect();
         let sources = new.into_iter().filter_map(|rule| self.rules.source(rule));
-        sources.map(crate::api::rule_message).collect()
+        sources.map(rule_message).collect()
+    }
+}
+
+/// A rule, for clients.
+pub(crate) fn rule_message(rule: &RuleSource) -> pb::Rule {
+    pb::Rule {
+        fingerprint: rule.fingerprint,
+        file: rule.file.to_string(),
+        line: rule.line,
+        column: rule.column,
+        text: rule.text.to_string(),
     }
 }

@@ -5,30 +5,8 @@
 //! an unchanged report. Each attempt is a step of its own, so that other requests do not wait for many attempts.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 
-use crate::reports::Reports;
-
-/// A port in a report.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Port {
-    /// A virtual interface, by its port's id.
-    Vif(String),
-    /// A tunnel port, by its name.
-    Tunnel(String),
-    /// A patch port, by its name.
-    Patch(String),
-}
-
-impl fmt::Display for Port {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Port::Vif(port) => write!(f, "vif {port}"),
-            Port::Tunnel(name) => write!(f, "tunnel {name}"),
-            Port::Patch(name) => write!(f, "patch {name}"),
-        }
-    }
-}
+use crate::reports::{Port, Reports};
 
 /// The outcome of a transport node's last report.
 #[derive(Debug, Clone, PartialEq, Eq)]

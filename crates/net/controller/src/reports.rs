@@ -14,6 +14,7 @@
 //! interface is plugged and has a port number, whatever becomes of the flow.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
@@ -23,7 +24,27 @@ use ovs_driver::InterfaceId;
 use serde_json::Value as Json;
 
 use crate::record::Record;
-use crate::refused_reports::Port;
+
+/// A port in a report.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Port {
+    /// A virtual interface, by its port's id.
+    Vif(String),
+    /// A tunnel port, by its name.
+    Tunnel(String),
+    /// A patch port, by its name.
+    Patch(String),
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Port::Vif(port) => write!(f, "vif {port}"),
+            Port::Tunnel(name) => write!(f, "tunnel {name}"),
+            Port::Patch(name) => write!(f, "patch {name}"),
+        }
+    }
+}
 
 /// The last report of every switch.
 #[derive(Debug, Default)]

@@ -11,10 +11,35 @@ use nlog_hooks::Recorded;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use crate::core::{Refusal, RestoreError};
 use crate::record::{JsonRows, ObjectText, Record, RowChanges};
+use crate::refusal::Refusal;
 use crate::reports::{CONNECTION, Reports};
 use crate::rules::Rules;
+
+/// Why a controller cannot start from a journal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// A record contradicts earlier records.
+    #[error("line {line}: {why}")]
+    Record {
+        /// The record's line in the journal.
+        line: u64,
+        /// The fault.
+        why: String,
+    },
+    /// The rules lack the kinds of objects in force at the end of the journal.
+    #[error("{}", objects_without_kinds(.0))]
+    Kinds(Vec<(String, usize)>),
+    /// This version refuses the objects in force at the end of the journal.
+    #[error("the objects in the journal are invalid for this version: {0}")]
+    Objects(Refusal),
+    /// The rules refuse the state. The message has each row that forbids it, one a line.
+    #[error("the rules refuse the journal's state: {}", refusal_of_state(.0))]
+    Rules(TransactionError),
+    /// The engine failed.
+    #[error("the engine failed: {0}")]
+    Failed(String),
+}
 
 /// The rows of each table, as JSON text.
 type RowTexts = BTreeMap<String, BTreeSet<String>>;
@@ -197,7 +222,7 @@ fn store(
 }
 
 /// The kinds that the rules lack, each with the number of its objects, and the remedies.
-pub(crate) fn objects_without_kinds(kinds: &[(String, usize)]) -> String {
+fn objects_without_kinds(kinds: &[(String, usize)]) -> String {
     let each = kinds.iter().map(|(kind, count)| format!("{} ({})", cut(kind), grouped(*count)));
     format!(
         "the state has objects of kinds that the rules do not declare: {}; add the package that declares them to `rules` again, \
@@ -208,7 +233,7 @@ pub(crate) fn objects_without_kinds(kinds: &[(String, usize)]) -> String {
 
 /// What the rules refuse about a state, and the remedy. A row that forbids the state has a line, in the words of a refused
 /// request.
-pub(crate) fn refusal_of_state(error: &TransactionError) -> String {
+fn refusal_of_state(error: &TransactionError) -> String {
     const REMEDY: &str = "start with the rules that wrote it, or repair them";
     let Some(forbidden) = &error.forbidden else { return format!("{error}; {REMEDY}") };
     match ChangeSet::default().refused_by(error) {

@@ -1,51 +1,14 @@
-//! The routes of routers as they take effect: the rules say them ([`EffectiveRoutes`]), and whoever asks gets those of one
+//! The routes of routers as they take effect: the rules say them (`derived::effective_routes`), and whoever asks gets those of one
 //! router in order ([`RoutesOf`]).
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use network::ObjectKey;
-use nlog_data::{Committed, Row, Value};
+use nlog_data::{Row, Value};
 
 use crate::core::Core;
 use crate::pb;
-use crate::rules::Rules;
-
-/// The rows of the rules' table.
-#[derive(Debug, Default)]
-pub(crate) struct EffectiveRoutes {
-    routers: BTreeMap<Arc<str>, BTreeSet<Row>>,
-}
-
-impl EffectiveRoutes {
-    /// Applies the changes of the rules' table.
-    pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) {
-        let Some(delta) = rules.effective_routes.and_then(|table| committed.delta.tables.get(&table)) else {
-            return;
-        };
-        let router = |row: &Row| match row.first() {
-            Some(Value::String(router)) => Some(router.clone()),
-            _ => None,
-        };
-        for row in &delta.delete {
-            if let Some(router) = router(row)
-                && let Some(rows) = self.routers.get_mut(&router)
-            {
-                rows.remove(row);
-                if rows.is_empty() {
-                    self.routers.remove(&router);
-                }
-            }
-        }
-        for row in &delta.insert {
-            if let Some(router) = router(row) {
-                self.routers.entry(router).or_default().insert(row.clone());
-            }
-        }
-    }
-}
 
 /// Why there are no routes to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,59 +1,33 @@
 //! The way of a packet through the network as it is now, for whoever asks. Nothing is kept for it.
 //!
-//! The engine thread hands out a [`Snapshot`]: the desired states, which are shared, and the input rows that concern the ports.
+//! The engine thread hands out a [`Snapshot`].
 //! Away from it, the packet goes through the desired flows, and the rows that explain these are derived on demand.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use network::ObjectKey;
-use nlog::Program;
-use nlog_data::{Cancel, CommitError, Row, RuleId, TableDelta, TableId};
-use nlog_explain::ShowsInputs;
+use nlog_data::{Cancel, Row, RuleId, TableDelta, TableId};
 use openflow_rs::{DecodeError, FlowEntry, MacAddr};
 use ovs_driver::{Desired, Flow, FlowKey, SeenFlow};
-use packet_trace::live::{self, Seen, Whose};
-use packet_trace::{Connection, FlowRules, HostTables, Network, Origins, Payload, Trace, UNKNOWN, Words};
+use packet_trace::live::{self, FlowOwner, Seen};
+use packet_trace::{Connection, FlowRules, HostTables, Network, Payload, Trace, Words};
 use tokio::task::JoinSet;
 use tonic::Status;
-use tracing::{debug, warn};
+use tracing::debug;
 
-use crate::concerned::WHOLE_MAX;
-use crate::core::Core;
 use crate::engine::{Engine, Stopping};
-use crate::explain;
 use crate::fleet::{Asking, SwitchStatus};
-use crate::journal::add_origins;
 use crate::pb;
 use crate::pb::trace_request::Packet;
 use crate::provenance::Provenance;
 use crate::rules::Rules;
-use crate::trial::Trial;
-
-/// The network around some objects at one moment.
-pub(crate) struct Snapshot {
-    pub(crate) rules: Arc<Rules>,
-    /// The input rows that concern the objects.
-    pub(crate) origins: Origins,
-    /// Whether some were left out because there are too many.
-    is_cut: bool,
-    /// Whether none were left out.
-    pub(crate) is_whole: bool,
-    /// How long the engine thread took.
-    pub(crate) taken: Duration,
-    pub(crate) desired: BTreeMap<String, Arc<Desired>>,
-    provenance: Provenance,
-    /// What a change that is to be tried out needs.
-    pub(crate) trial: Option<Trial>,
-}
+use crate::snapshot::{COMBINATIONS, Snapshot, asked_for, too_long};
 
 /// What is asked of switches: the flows of some tables, by transport node.
 pub(crate) type Readings = Vec<(String, Asking<Vec<SeenFlow>>)>;
 
-/// The most combinations of rows that are tried to explain a way: five seconds' work.
-const COMBINATIONS: u64 = explain::COMBINATIONS;
 /// The most switches that are read for one trace: a flood can meet thousands.
 const LIVE_MAX: usize = 64;
 
@@ -73,7 +47,7 @@ impl Tables {
     }
 
     /// Whose a flow is that a switch has; none if it is to have it.
-    fn whose(&self, host: &str, flow: &FlowEntry) -> Option<Whose> {
+    fn whose(&self, host: &str, flow: &FlowEntry) -> Option<FlowOwner> {
         let key = FlowKey::new(flow.table, flow.priority, &flow.matches).ok();
         let desired = self.desired.get(host);
         if key.is_some_and(|key| desired.is_some_and(|desired| desired.flows.contains_key(&key))) {
@@ -82,9 +56,9 @@ impl Tables {
         let conventions = self.rules.conventions();
         let learned = conventions.learned_tables.contains(&flow.table);
         Some(match self.by_fingerprint.contains_key(&flow.cookie) {
-            _ if learned || conventions.watched_tables.contains(&flow.table) => Whose::Learned,
-            true => Whose::Stale,
-            false => Whose::Foreign,
+            _ if learned || conventions.watched_tables.contains(&flow.table) => FlowOwner::Learned,
+            true => FlowOwner::Stale,
+            false => FlowOwner::Foreign,
         })
     }
 }
@@ -117,49 +91,14 @@ impl HostTables for Tables {
     }
 }
 
-impl Snapshot {
-    /// The network around objects with these ids.
-    ///
-    /// # Errors
-    /// The engine fails.
-    pub(crate) fn of(
-        core: &mut Core,
-        ids: &[String],
-        without: Option<&[ObjectKey]>,
-    ) -> Result<Snapshot, CommitError> {
-        let trial = without.map(|without| Trial::of(core, without));
-        Ok(Snapshot { trial, ..Snapshot::of_at_most(core, ids, WHOLE_MAX)? })
-    }
-
-    /// The same. A network with at most so many objects is taken whole.
-    pub(crate) fn of_at_most(
-        core: &mut Core,
-        ids: &[String],
-        whole_max: usize,
-    ) -> Result<Snapshot, CommitError> {
-        let begun = Instant::now();
-        let concerned = core.concerned(ids, whole_max)?;
-        Ok(Snapshot {
-            taken: begun.elapsed(),
-            rules: core.rules().clone(),
-            origins: concerned.rows.into_iter().map(|row| (row, UNKNOWN)).collect(),
-            is_cut: concerned.is_cut,
-            is_whole: concerned.is_whole,
-            desired: core.all_desired(),
-            provenance: core.provenance(),
-            trial: None,
-        })
-    }
-
-    /// A network over the desired flows, and these.
-    fn network(self) -> Result<(Network, Tables), String> {
-        let Snapshot { rules, origins, is_whole, desired, provenance, .. } = self;
-        let program = Arc::clone(rules.program());
-        let by_fingerprint =
-            (0..).map(RuleId).zip(&program.rules).map(|(id, rule)| (rule.fingerprint, id)).collect();
-        let tables = Tables { rules, desired, provenance, by_fingerprint: Arc::new(by_fingerprint) };
-        Ok((Network::over(&program, origins, Box::new(tables.clone()), !is_whole)?, tables))
-    }
+/// A network over the desired flows of a snapshot, and these.
+fn network(snapshot: Snapshot) -> Result<(Network, Tables), String> {
+    let Snapshot { rules, origins, is_whole, desired, provenance, .. } = snapshot;
+    let program = Arc::clone(rules.program());
+    let by_fingerprint =
+        (0..).map(RuleId).zip(&program.rules).map(|(id, rule)| (rule.fingerprint, id)).collect();
+    let tables = Tables { rules, desired, provenance, by_fingerprint: Arc::new(by_fingerprint) };
+    Ok((Network::over(&program, origins, Box::new(tables.clone()), !is_whole)?, tables))
 }
 
 /// The ports that a request names.
@@ -184,7 +123,7 @@ pub(crate) fn trace(
 ) -> Result<(Trace, Tables), Status> {
     let (is_cut, taken, rows) = (snapshot.is_cut, snapshot.taken, snapshot.origins.len());
     let begun = Instant::now();
-    let (mut network, tables) = snapshot.network().map_err(Status::internal)?;
+    let (mut network, tables) = network(snapshot).map_err(Status::internal)?;
     let derived = begun.elapsed();
     let mut trace = way(&mut network, request, cancel)?;
     if is_cut {
@@ -198,13 +137,6 @@ pub(crate) fn trace(
     Ok((trace, tables))
 }
 
-/// Says of the rows of an answer who asked for them, if the journal can be read.
-pub(crate) fn asked_for(answer: &mut impl ShowsInputs, program: &Program, journal: &Path) {
-    if let Err(error) = add_origins(answer, &program.schema, journal) {
-        warn!(journal = %journal.display(), %error, "the journal cannot be read, so answers do not say which transactions are behind them");
-    }
-}
-
 /// The way of the packet of a request through a network.
 #[allow(clippy::result_large_err, reason = "as tonic has it")]
 pub(crate) fn way(
@@ -216,14 +148,6 @@ pub(crate) fn way(
     let traced = way_within(network, request);
     // Rows that were not derived any more would only look as if they were missing.
     if network.is_exhausted() { Err(too_long()) } else { traced }
-}
-
-/// The refusal of a question about a packet that would need too much work.
-pub(crate) fn too_long() -> Status {
-    Status::resource_exhausted(
-        "the way of this packet takes too long to explain for a running controller: ask its journal, with weft trace builtin -i \
-         STATE/journal.jsonl PORT",
-    )
 }
 
 #[allow(clippy::result_large_err, reason = "as tonic has it")]

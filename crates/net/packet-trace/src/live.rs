@@ -38,7 +38,7 @@ pub struct Seen {
 
 /// Whose flow it is that a switch has and the controller does not want.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum FlowOwner {
     /// The controller's, of an earlier state.
     Stale,
     /// The switch has learned it.
@@ -72,7 +72,7 @@ pub struct Compared {
     /// Whether its actions are others there.
     pub is_changed: bool,
     /// The flow that takes the packet there instead.
-    pub taken_by: Option<(Whose, Seen)>,
+    pub taken_by: Option<(FlowOwner, Seen)>,
 }
 
 impl Compared {
@@ -110,7 +110,7 @@ pub fn tables(met: &[Met]) -> BTreeMap<String, BTreeSet<u8>> {
 pub fn compare(
     met: &[Met],
     seen: &BTreeMap<String, Result<Vec<Seen>, String>>,
-    whose: &dyn Fn(&str, &FlowEntry) -> Option<Whose>,
+    whose: &dyn Fn(&str, &FlowEntry) -> Option<FlowOwner>,
 ) -> Live {
     let mut live = Live::default();
     let mut told: BTreeSet<(String, u8, Option<String>)> = BTreeSet::new();
@@ -215,9 +215,9 @@ fn step_lines(step: &Compared) -> Vec<String> {
     }
     if let Some((whose, seen)) = &step.taken_by {
         let whose = match whose {
-            Whose::Stale => "a stale flow of the controller",
-            Whose::Learned => "a flow that the switch has learned",
-            Whose::Foreign => "a foreign flow",
+            FlowOwner::Stale => "a stale flow of the controller",
+            FlowOwner::Learned => "a flow that the switch has learned",
+            FlowOwner::Foreign => "a foreign flow",
         };
         let counted = packets(seen.packets);
         lines.push(format!("{head}: {whose} takes the packet: {}; it has counted {counted}", seen.entry));
@@ -238,9 +238,9 @@ pub(crate) fn to_json(trace: &Trace) -> Json {
         let taken_by = step.taken_by.as_ref().map(|(whose, taker)| {
             let mut object = seen(taker);
             object["whose"] = json!(match whose {
-                Whose::Stale => "stale",
-                Whose::Learned => "learned",
-                Whose::Foreign => "foreign",
+                FlowOwner::Stale => "stale",
+                FlowOwner::Learned => "learned",
+                FlowOwner::Foreign => "foreign",
             });
             object
         });

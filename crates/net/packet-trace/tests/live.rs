@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use openflow_rs::{FlowEntry, PortNo};
-use packet_trace::live::{Compared, Met, Seen, Whose, compare};
+use packet_trace::live::{Compared, FlowOwner, Met, Seen, compare};
 
 const WANTED: &str = "table=20,priority=50,dl_dst=02:00:00:00:00:02 actions=output:3";
 
@@ -18,8 +18,9 @@ fn met() -> Met {
 fn compared(flows: &[&str]) -> Compared {
     let seen = |text: &&str| Seen { entry: text.parse().expect("a flow"), packets: 7, bytes: 700 };
     let there = BTreeMap::from([("hv1".to_owned(), Ok(flows.iter().map(seen).collect()))]);
-    let whose =
-        |_: &str, flow: &FlowEntry| Some(if flow.cookie == 5 { Whose::Stale } else { Whose::Foreign });
+    let whose = |_: &str, flow: &FlowEntry| {
+        Some(if flow.cookie == 5 { FlowOwner::Stale } else { FlowOwner::Foreign })
+    };
     compare(&[met()], &there, &whose).steps.remove(0)
 }
 
@@ -39,7 +40,7 @@ fn what_is_missing_changed_stale_or_foreign_is_told() {
     let changed = compared(&["table=20,priority=50,dl_dst=02:00:00:00:00:02 actions=drop"]);
     assert!(changed.is_changed && !changed.is_as_wanted());
     let foreign = compared(&[WANTED, "table=20,priority=60 actions=drop"]);
-    assert_eq!(foreign.taken_by.map(|(whose, _)| whose), Some(Whose::Foreign));
+    assert_eq!(foreign.taken_by.map(|(whose, _)| whose), Some(FlowOwner::Foreign));
     let stale = compared(&[WANTED, "cookie=0x5,table=20,priority=60 actions=drop"]);
-    assert_eq!(stale.taken_by.map(|(whose, _)| whose), Some(Whose::Stale));
+    assert_eq!(stale.taken_by.map(|(whose, _)| whose), Some(FlowOwner::Stale));
 }

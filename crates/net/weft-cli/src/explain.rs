@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use controller::pb::row_question::About;
-use controller::{Past, pb};
+use controller::{JournalView, pb};
 use nlog::Program;
 use nlog::diagnostic::Severity;
 use nlog::program::Pattern;
@@ -224,14 +224,19 @@ pub(crate) fn input_rows_after(
 }
 
 /// What the records of a controller add up to, if there are no other transactions.
-fn past(begin: Option<&Begin>, program: &Arc<Program>, source: &Source, until: Option<u64>) -> Option<Past> {
+fn past(
+    begin: Option<&Begin>,
+    program: &Arc<Program>,
+    source: &Source,
+    until: Option<u64>,
+) -> Option<JournalView> {
     let file = source.only_file().filter(|_| begin.is_none())?;
     // Whoever runs each transaction finds out what is wrong with the file.
-    Past::read(program, BufReader::with_capacity(1 << 20, File::open(file).ok()?), until).ok()?
+    JournalView::read(program, BufReader::with_capacity(1 << 20, File::open(file).ok()?), until).ok()?
 }
 
 /// The rows of the inputs. None if the program refuses them; then each transaction has to run to find out which one it is.
-fn rows_of(past: Past, engine: &mut dyn Evaluator) -> Result<Option<Origins>, Failure> {
+fn rows_of(past: JournalView, engine: &mut dyn Evaluator) -> Result<Option<Origins>, Failure> {
     match past.load(engine) {
         Ok(origins) => Ok(Some(origins)),
         Err(CommitError::Refused(_)) => Ok(None),

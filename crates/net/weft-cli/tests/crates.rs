@@ -1,6 +1,9 @@
-//! What crates may depend on, from `cargo metadata`: oracles, fakes and labs stay out of the daemon, and computation away from sockets.
+//! What may depend on what. From `cargo metadata`: oracles and labs stay out of the daemon, and computation away from sockets. From
+//! imports: the modules of the controller have an order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value as Json;
@@ -90,4 +93,46 @@ fn computation_reaches_no_sockets() {
         assert_eq!(path(&all, pure, &["tokio", "tonic", "hyper", "mio"]), None);
     }
     assert!(path(&all, "controller", &["tokio"]).is_some());
+}
+
+/// The modules of a crate (each a file, with the folder of its name), and those that each imports outside of tests.
+fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    let mut folders = vec![source.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("the folder of sources") {
+            let path = entry.expect("the folder can be read").path();
+            let inside = path.strip_prefix(source).expect("it is inside").with_extension("");
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && !path.ends_with("tests.rs")
+            {
+                let module = inside.iter().next().expect("a file has a name").to_string_lossy().into_owned();
+                let text = fs::read_to_string(&path).expect("a source is text");
+                let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+                let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+                texts.entry(module).or_default().extend(code.flat_map(|line| [line, "\n"]));
+            }
+        }
+    }
+    let imported = |text: &str| -> BTreeSet<String> {
+        let after = text.split("crate::").skip(1);
+        let names = after
+            .map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default());
+        names.filter(|name| texts.contains_key(*name)).map(str::to_owned).collect()
+    };
+    texts.iter().map(|(module, text)| (module.clone(), imported(text))).collect()
+}
+
+#[test]
+fn the_modules_of_the_controller_import_no_circle() {
+    let modules = modules(&root().join("crates/net/controller/src"));
+    assert!(modules.len() > 40 && !modules["engine"].is_empty(), "{modules:?}");
+    for (module, imports) in &modules {
+        for import in imports.iter().filter(|import| *import != module) {
+            let back = path(&modules, import, &[module]);
+            assert_eq!(back, None, "{module} imports {import}, which leads back to it");
+        }
+    }
 }

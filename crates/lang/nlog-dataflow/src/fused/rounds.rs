@@ -122,7 +122,7 @@ enum Awaited {
 }
 
 impl Rounds {
-    /// A course that derives relations again ([`Again`](super::again::Again)).
+    /// A course that derives relations again ([`Again`](super::recount::Again)).
     pub(crate) fn again(counted: Option<RelationId>) -> Self {
         Rounds { purpose: Purpose::Again(counted), ..Rounds::default() }
     }

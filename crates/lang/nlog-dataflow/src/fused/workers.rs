@@ -12,7 +12,6 @@ use nlog_plan::Settings;
 use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
 
-use super::again::Again;
 use super::bounded::Running;
 use super::core::NEW_SYMBOLS;
 use super::delta::Delta;
@@ -22,6 +21,7 @@ use super::fault::{Fault, inject};
 use super::hooks::Filling;
 use super::output::Output;
 use super::placement::Placement;
+use super::recount::Again;
 use super::relation::Attributed;
 use super::rounds::Packet;
 use super::saved::digest_of;

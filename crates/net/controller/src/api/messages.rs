@@ -11,7 +11,6 @@ use crate::fleet::SwitchStatus;
 use crate::logical_flows::LogicalFlows;
 use crate::pb;
 use crate::receipt::{Progress, Receipt, SwitchReceipt, Update};
-use crate::rules::RuleSource;
 
 /// The number of flows in one message of a stream.
 const CHUNK: usize = 1000;
@@ -132,7 +131,7 @@ pub(super) fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> 
         let rules: BTreeMap<u64, pb::Rule> = fingerprints
             .filter(|fingerprint| told.insert(*fingerprint))
             .filter_map(|fingerprint| listing.rules.source(fingerprint))
-            .map(|rule| (rule.fingerprint, rule_message(rule)))
+            .map(|rule| (rule.fingerprint, crate::logical_flows::rule_message(rule)))
             .collect();
         rules.into_values().collect()
     };
@@ -166,16 +165,6 @@ pub(super) fn chunks<T>(list: Vec<T>) -> impl Iterator<Item = Vec<T>> {
     std::iter::from_fn(move || {
         Some(rest.by_ref().take(CHUNK).collect()).filter(|chunk: &Vec<T>| !chunk.is_empty())
     })
-}
-
-pub(crate) fn rule_message(rule: &RuleSource) -> pb::Rule {
-    pb::Rule {
-        fingerprint: rule.fingerprint,
-        file: rule.file.to_string(),
-        line: rule.line,
-        column: rule.column,
-        text: rule.text.to_string(),
-    }
 }
 
 pub(super) fn switch_status(status: &SwitchStatus) -> pb::SwitchStatus {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::{AppliedTransaction, Core, CoreError, Retried, Undo, Verdict};
-use crate::derived::Ran;
+use crate::derived::RulesOutput;
 use crate::reports::{CONNECTION, NodeReport, difference};
 use network::{ChangeSet, ObjectKey, Outcome, Rows};
 
@@ -258,7 +258,8 @@ impl Core {
         // A report with rows that no rule reads is in the record as it came, beside the rows of the transaction.
         let whole = (!self.rules.use_all(&reported)).then(|| reported.clone().into());
         let transaction = self.rules.transaction(reported);
-        let Ran { mut changes, problems, states, addresses, moves, filled } = self.run(&transaction)?;
+        let RulesOutput { mut changes, problems, states, addresses, moves, filled } =
+            self.run(&transaction)?;
         let before = self.reports.commit(node, state);
         self.refused.retry_later();
         let announcements = self.announcements.follow(&mut changes);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use nlog_data::Scrubbed;
 
 use super::{Core, CoreError, DesiredByNode, Problem, ProblemChanges};
-use crate::derived::{Derived, Ran, take_in};
+use crate::derived::{Derived, RulesOutput, decode_output};
 
 /// The outcome of a part of a scrub.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,8 +59,9 @@ impl Core {
     fn derive_anew(&mut self) -> Result<BTreeSet<String>, CoreError> {
         let committed = self.evaluator.derive_anew().map_err(|error| CoreError::Failed(error.to_string()))?;
         let mut derived = Derived::default();
-        let Ran { changes, .. } = take_in(&committed, &self.rules, &mut derived, &DesiredByNode::new())
-            .map_err(|error| CoreError::Failed(format!("the rows derived again are refused: {error}")))?;
+        let RulesOutput { changes, .. } =
+            decode_output(&committed, &self.rules, &mut derived, &DesiredByNode::new())
+                .map_err(|error| CoreError::Failed(format!("the rows derived again are refused: {error}")))?;
         let before = std::mem::take(&mut self.desired);
         self.derived = derived;
         self.change_desired(&changes);

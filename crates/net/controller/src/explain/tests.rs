@@ -16,7 +16,7 @@ use super::{Case, Form, names_of};
 use crate::core::Core;
 use crate::random_networks::{core_of, network_of};
 use crate::rules::Rules;
-use crate::trace::Snapshot;
+use crate::snapshot::Snapshot;
 
 /// No transaction of these networks is in a journal.
 const NO_JOURNAL: &str = "/nonexistent/journal.jsonl";

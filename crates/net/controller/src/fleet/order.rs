@@ -15,7 +15,7 @@ use tracing::info;
 
 use super::state::Switch;
 use super::{EventKind, Fleet, FleetEvent};
-use crate::homes::Moves;
+use crate::port_moves::Moves;
 use crate::receipt::{Progress, SwitchReceipt};
 
 /// The time that each part of the switches has to confirm before the next one follows. A switch needs milliseconds; while

@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::pb;
 use crate::random_networks::{core_of, network_of};
 use crate::rules::Rules;
-use crate::trial;
+use crate::what_if;
 
 /// The most frames of a history that are traced.
 const FRAMES: usize = 4;
@@ -53,7 +53,7 @@ fn trace(network: &mut Network, [from, to]: &[String; 2], packet: &Packet) -> Op
 
 /// The network around these ports; all of it if it has at most so many objects.
 fn around(core: &mut Core, ids: &[String], whole_max: usize) -> Network {
-    Snapshot::of_at_most(core, ids, whole_max).unwrap().network().unwrap().0
+    super::network(Snapshot::of_at_most(core, ids, whole_max).unwrap()).unwrap().0
 }
 
 /// What does not depend on how much of the network is looked at.
@@ -104,7 +104,7 @@ fn a_trace_from_the_rows_around_the_ports_is_that_from_all_rows() {
         let (world, frames) = network_of(seed);
         let mut core = core_of(&rules, &world);
         let part = Snapshot::of_at_most(&mut core, &[], 0).unwrap();
-        let refused = trial::compare(
+        let refused = what_if::compare(
             part,
             &pb::TraceRequest::default(),
             &Change::default(),

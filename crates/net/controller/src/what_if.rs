@@ -1,53 +1,20 @@
 //! What a change of objects would do to a packet. Nothing is applied: the network before and after it are computed beside the engine.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use network::{ChangeSet, ObjectKey, Outcome, Rows};
-use nlog_data::{Bound, Cancel, ColumnTransaction, Memories, Progress, Transaction};
+use network::{ChangeSet, ObjectKey};
+use nlog_data::{Bound, Cancel, ColumnTransaction, Progress, Transaction};
 use packet_trace::{Change, ChangeError, Network, Origins, Trace, input_engine, input_rows, text};
 use tonic::Status;
 
-use crate::concerned::WHOLE_MAX;
-use crate::core::{Core, most_of};
-use crate::input_rows::managed_rows;
+use crate::core::most_of;
+use crate::neighbourhood::WHOLE_MAX;
 use crate::pb;
-use crate::rules::Rules;
-use crate::trace::{Snapshot, asked_for, too_long, way};
+use crate::snapshot::{Snapshot, asked_for, too_long};
+use crate::trace::way;
 
 /// The most rows that a rule may derive of a change that is tried out.
 const DERIVED_MAX: u64 = 1_000_000;
-
-/// What is needed besides the rows, at the same moment.
-pub(crate) struct Trial {
-    /// What hooks remember, as the labels that were given.
-    memories: Memories,
-    /// The number of the last transaction.
-    last_txn: u64,
-    /// What the switches of hosts have reported that the change may delete.
-    reports: BTreeMap<String, Rows>,
-}
-
-impl Trial {
-    /// That of a change which deletes these objects.
-    pub(crate) fn of(core: &Core, without: &[ObjectKey]) -> Trial {
-        let host_kind = core.rules().host_kind();
-        let hosts = without.iter().filter(|key| host_kind == Some(&*key.kind));
-        let reports = hosts.map(|key| (key.id.to_string(), core.reported(&key.id)));
-        Trial { memories: core.memories(), last_txn: core.last_txn(), reports: reports.collect() }
-    }
-
-    /// The rows that a change of objects brings along: which hosts are managed, and what deleted ones have reported.
-    fn besides(&self, changes: &ChangeSet, rules: &Rules) -> Rows {
-        let mut rows = managed_rows(changes, rules);
-        for change in changes.effective().filter(|change| change.outcome() == Outcome::Deleted) {
-            if let Some(reports) = self.reports.get(&*change.key.id) {
-                rows.add(Rows { insert: BTreeMap::new(), delete: reports.insert.clone() });
-            }
-        }
-        rows
-    }
-}
 
 /// The change that a request asks about.
 pub(crate) fn change(request: &pb::TraceRequest) -> Option<Change> {

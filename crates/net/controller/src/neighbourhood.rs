@@ -26,7 +26,7 @@ const LARGE_SET: usize = 64;
 
 /// The input rows that concern some ports.
 #[derive(Debug, Default)]
-pub(crate) struct Concerned {
+pub(crate) struct Neighbourhood {
     /// The rows, those of hooks included.
     pub(crate) rows: Vec<(TableId, Row)>,
     /// Whether objects were left out because there are too many around the ports.
@@ -61,7 +61,7 @@ impl Search<'_> {
     ///
     /// # Errors
     /// The engine fails.
-    pub(crate) fn around(self, ids: &[String]) -> Result<Concerned, CommitError> {
+    pub(crate) fn around(self, ids: &[String]) -> Result<Neighbourhood, CommitError> {
         let all: usize = self.objects.kinds().iter().map(|kind| self.objects.count(kind.name())).sum();
         if all <= self.whole_max {
             return self.whole();
@@ -87,17 +87,17 @@ impl Search<'_> {
             rows.add(self.reports.rows_of(host));
         }
         let filled = self.evaluator.rows_with(&self.filled(), &names)?;
-        Ok(Concerned { rows: self.named(rows).chain(filled).collect(), is_cut, is_whole: false })
+        Ok(Neighbourhood { rows: self.named(rows).chain(filled).collect(), is_cut, is_whole: false })
     }
 
-    fn whole(self) -> Result<Concerned, CommitError> {
+    fn whole(self) -> Result<Neighbourhood, CommitError> {
         let mut rows = objects_rows(self.objects, self.rules);
         rows.add(self.reports.rows());
         let mut filled = Vec::new();
         for table in self.filled() {
             filled.extend(self.evaluator.contents(table)?.into_iter().map(|row| (table, row)));
         }
-        Ok(Concerned { rows: self.named(rows).chain(filled).collect(), is_cut: false, is_whole: true })
+        Ok(Neighbourhood { rows: self.named(rows).chain(filled).collect(), is_cut: false, is_whole: true })
     }
 
     fn named(&self, rows: Rows) -> impl Iterator<Item = (TableId, Row)> + use<> {

@@ -3,7 +3,7 @@
 //! The line decides. A line that a controller wrote is sealed and follows the one before it (`journal::Chain`): the rules of that
 //! controller accepted it, so its rows are added up, as a controller adds up its journal when it starts. Hooks get the memory that the records
 //! tell, and fill their tables from the rows of the last record. A line that is anything else is a transaction that rules may
-//! refuse: one that somebody wrote or changed, one that contradicts the records before it. Then there is no [`Past`], and
+//! refuse: one that somebody wrote or changed, one that contradicts the records before it. Then there is no [`JournalView`], and
 //! each transaction has to run through all rules.
 
 use std::io::BufRead;
@@ -39,7 +39,7 @@ const MEMBERS: [&str; 12] = [
 
 /// What the records of a journal add up to.
 #[derive(Debug)]
-pub struct Past {
+pub struct JournalView {
     program: Arc<Program>,
     chain: Chain,
     last_txn: u64,
@@ -50,7 +50,7 @@ pub struct Past {
     hooks: Recorded,
 }
 
-impl Past {
+impl JournalView {
     /// Reads a journal up to this transaction. None if a line up to there is no record of a controller, if the records contradict each other or do not
     /// fit the program, or if there are none.
     ///
@@ -60,8 +60,8 @@ impl Past {
         program: &Arc<Program>,
         mut journal: impl BufRead,
         until: Option<u64>,
-    ) -> std::io::Result<Option<Past>> {
-        let mut past = Past {
+    ) -> std::io::Result<Option<JournalView>> {
+        let mut past = JournalView {
             program: Arc::clone(program),
             chain: Chain::default(),
             last_txn: 0,

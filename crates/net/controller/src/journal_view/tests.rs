@@ -10,7 +10,7 @@ use nlog_data::{Memories, TableId};
 use packet_trace::{Origins, UNKNOWN, follow, hook_engine, input_engine};
 use test_random::Random;
 
-use super::Past;
+use super::JournalView;
 use crate::core::{Core, History};
 use crate::journal::Replay;
 use crate::random_networks::{batch_of, history_of, objects_of, report};
@@ -125,7 +125,7 @@ fn records_add_up_to_the_rows_that_their_transactions_leave() {
         for until in some.chain([None]) {
             let at = until.map_or(last, |until| until as usize);
             for engine in [hook_engine(program), input_engine(program)] {
-                let past = Past::read(program, &*journal, until).unwrap().expect("these are records");
+                let past = JournalView::read(program, &*journal, until).unwrap().expect("these are records");
                 let origins = past.load(&mut *engine.unwrap()).unwrap();
                 assert_eq!(origins, told(&rules, &expected[at]), "seed {seed}, transaction {at} of {last}");
                 filled += origins.keys().filter(|(table, _)| program.hook_of(*table).is_some()).count();
@@ -144,7 +144,8 @@ fn only_what_a_controller_wrote_is_a_record() {
     let journal = journal(&rules, 3);
     let ends: Vec<usize> =
         journal.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
-    let read = |text: &[u8], until| Past::read(program, text, until).unwrap().map(|past| past.last_txn);
+    let read =
+        |text: &[u8], until| JournalView::read(program, text, until).unwrap().map(|past| past.last_txn);
     let last = ends.len() as u64;
     assert!(last > 4);
     assert_eq!(read(&journal, None), Some(last));

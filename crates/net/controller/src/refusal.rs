@@ -1,0 +1,46 @@
+//! Why requests are refused, and how that is told.
+
+use network::ObjectError;
+use nlog_data::{Stopped, TransactionError};
+
+/// Why a request was refused. A refused request has no effect.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Some objects are invalid.
+    #[error("{}", faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Objects {
+        /// Every fault, in the order of the request.
+        faults: Vec<ObjectError>,
+    },
+    /// The rules refuse the resulting transaction.
+    #[error(transparent)]
+    Rules(TransactionError),
+    /// The request is too much work, or nobody waits for its result any more.
+    #[error("{}", stopped(.0))]
+    Stopped(Stopped),
+    /// The request was valid, but could not be written to the journal.
+    #[error("journal: {0}")]
+    Journal(String),
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CoreError {
+    /// The request is refused. Further requests are possible.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The engine failed. The core must not be used any more.
+    #[error("the engine failed: {0}")]
+    Failed(String),
+}
+
+/// The message for the client of a request that was stopped.
+fn stopped(stopped: &Stopped) -> String {
+    match stopped {
+        Stopped::Cancelled => stopped.to_string(),
+        Stopped::TooMuch(_) => format!(
+            "{stopped}, too much for what the request gives; nothing was applied. Apply it in parts, or let fewer objects meet in \
+             this rule; `rule_rows` in the configuration of the controller raises the limit"
+        ),
+    }
+}
