@@ -98,7 +98,7 @@ impl Changed<'_> {
 /// What all workers have reported for the present transaction.
 type Outcomes = Arc<Mutex<Vec<Outcome>>>;
 
-/// Workers of timely, each in a thread of its own, whose dataflow is the operator alone.
+/// Timely workers, one thread each, that run a dataflow of just the operator.
 pub(crate) struct Inside {
     /// The transactions for worker 0. Without it, the workers end.
     transactions: Option<Sender<Arc<ColumnTransaction>>>,

@@ -31,8 +31,8 @@
 //!   may exceed 64 bits.
 //!
 //! In reading order: `rule` (bindings to rows), `plan` (the order of a body), `project` (bodies to the variables of the head), `join`,
-//! `expression`, `aggregate`; [`OnDemand`]; `derivation` (the bodies of a row), `why_not` (how far each rule gets that could derive a
-//! row), `hidden`, `text`, [`explanation`] (both questions answered in text), [`tree`] (why rows exist, down to the inputs), `origin`
+//! `expression`, `aggregate`; [`OnDemand`]; `derivation` (the bodies of a row), `why_not` (for each rule that could derive a row, how far
+//! it gets), `hidden`, `text`, [`explanation`] (both questions answered in text), [`tree`] (why rows exist, down to the inputs), `origin`
 //! (who asked for them), `json`. Left out on purpose: optimisation beyond an index on the columns that earlier atoms bind, the order of
 //! a body by what is known, rules that derive nothing, and groups by a value chosen from them.
 #![forbid(unsafe_code)]

@@ -23,7 +23,7 @@
 //! `refused_reports`, `input_rows`, `derived`, `port_moves`, `object_status`, `universal`, `provenance`, `logical_flows`,
 //! `learned` and `restore`; [`record`] and
 //! [`journal`] (the state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`];
-//! `trace` (the way of a packet, asked of the state of the core), `what_if` (the same after a change that is not applied) and `explain` (why rows and flows exist or not) with `neighbourhood`; `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
+//! `trace` (a packet's path through the present state), `what_if` (its path after a change that is not applied) and `explain` (why rows and flows exist or not) with `neighbourhood`; `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
 //! network), `answers` (answers on their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`);
 //! [`config`]; [`daemon`] (start and end of all this).
 //!

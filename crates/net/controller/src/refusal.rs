@@ -1,4 +1,4 @@
-//! Why requests are refused, and how that is told.
+//! Reasons for refusing a request, and their messages.
 
 use network::ObjectError;
 use nlog_data::{Stopped, TransactionError};

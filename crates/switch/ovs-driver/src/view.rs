@@ -28,7 +28,7 @@ pub(crate) const PATCH_OWNER: (&str, &str) = ("weft", "patch");
 const PROTOCOL: &str = "OpenFlow15";
 
 /// The greatest number of an ordinary port.
-const OFPORT_MAX: u32 = 65279;
+const OFPORT_MAX: u32 = switch_model::rows::PORT_MAX as u32;
 
 /// The monitored columns: all that this module reads.
 pub(crate) fn monitor() -> MonitorSpec {

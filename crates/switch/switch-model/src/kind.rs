@@ -253,11 +253,13 @@ pub(crate) fn number(
     number: i64,
     (first, last): (u32, u32),
 ) -> Result<u32, RowError> {
-    let bounds = match first {
-        0 => format!("the last is {last}"),
-        _ => format!("it is from {first} to {last}"),
+    let fault = || {
+        let bounds = match first {
+            0 => format!("the last is {last}"),
+            _ => format!("it is from {first} to {last}"),
+        };
+        RowError::range(table, host, format!("{what} {number} is out of range; {bounds}"))
     };
-    let fault = || RowError::range(table, host, format!("{what} {number} is out of range; {bounds}"));
     u32::try_from(number).ok().filter(|number| (first..=last).contains(number)).ok_or_else(fault)
 }
 
