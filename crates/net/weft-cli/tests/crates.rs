@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use crate::support::root;
 
 /// Crates without I/O: they reach neither tokio nor gRPC.
-const PURE: [&str; 12] = [
+const PURE: [&str; 15] = [
     "flow-simulator",
     "frame-builder",
     "network",
@@ -21,9 +21,12 @@ const PURE: [&str; 12] = [
     "nlog-hooks",
     "nlog-plan",
     "openflow-rs",
+    "packet-filter",
     "packet-trace",
     "pipeline",
+    "simulated-hosts",
     "switch-model",
+    "tunnel-encap",
 ];
 
 /// The packages of the workspace.
