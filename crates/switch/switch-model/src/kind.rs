@@ -65,7 +65,7 @@ pub enum Again {
 
 /// The changes of one kind in a switch. An addition replaces a thing with the same key. A key should not be both deleted and added;
 /// if it is, the addition wins.
-pub struct Edits<K: Kind + ?Sized> {
+pub struct Edits<K: Kind> {
     /// Keys to delete.
     pub delete: BTreeSet<K::Key>,
     /// Things to add or to replace.
@@ -125,12 +125,7 @@ impl<K: Kind> Edits<K> {
         self.add.get(key).or(stays)
     }
 
-    /// Notes that a row with this key goes.
-    pub(crate) fn note_gone(&mut self, key: K::Key) {
-        self.delete.insert(key);
-    }
-
-    /// Notes that a row comes. All that go were noted before.
+    /// Notes that a row comes. All that go are in `delete` already.
     pub(crate) fn note_come(&mut self, key: K::Key, value: K::Value) {
         match K::AGAIN {
             Again::Replaces => drop(self.delete.remove(&key)),

@@ -30,7 +30,7 @@ pub(crate) fn split<'r, K: Kind>(
     reader.pool.note_changes(delta.delete.len());
     for row in &delta.delete {
         let (host, key) = K::key(row, reader)?;
-        edits(of_host(hosts, host)).note_gone(key);
+        edits(of_host(hosts, host)).delete.insert(key);
     }
     for (row, rule) in arriving::<K>(delta, source) {
         reader.rule = rule;

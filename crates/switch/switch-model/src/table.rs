@@ -56,11 +56,6 @@ pub(crate) const ROUTE_KIND: ColumnType = ColumnType::Name(|| vec!["connected", 
 pub(crate) const REFERENCE: ColumnType = ColumnType::Reference;
 
 impl SwitchTable {
-    /// An input table.
-    pub const fn input(name: &'static str, columns: &'static [(&'static str, ColumnType)]) -> Self {
-        SwitchTable { name, role: Role::Input, columns }
-    }
-
     /// An output table.
     pub const fn output(name: &'static str, columns: &'static [(&'static str, ColumnType)]) -> Self {
         SwitchTable { name, role: Role::Output, columns }
