@@ -75,7 +75,11 @@ impl HostTables for Tables {
 
     fn others(&self, host: &str) -> Result<BTreeMap<TableId, TableDelta>, String> {
         let Some(desired) = self.desired.get(host) else { return Ok(BTreeMap::new()) };
-        let rows = desired.rows(host, &self.rules.switch);
+        // What the simulator asks for in another way, or does not need.
+        let (flows, zones, limits, collectors, bfd, awaited) = Default::default();
+        let tables =
+            switch_model::Tables { flows, zones, limits, collectors, bfd, awaited, ..self.rules.switch };
+        let rows = desired.rows(host, &tables);
         let rows = rows.map_err(|error| format!("the state of {host} cannot be read: {error}"))?;
         let inserted = |insert: Vec<Row>| TableDelta { insert, ..TableDelta::default() };
         Ok(rows.into_iter().map(|(table, rows)| (table, inserted(rows))).collect())

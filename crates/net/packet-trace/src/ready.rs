@@ -13,7 +13,8 @@ pub trait HostTables {
     /// A flow cannot be read.
     fn flows(&self, host: &str) -> Result<Vec<FlowEntry>, String>;
 
-    /// What else the switch of a host is to do, as inserted rows of the output tables for switches. A host without any has no rows.
+    /// What else the switch of a host is to do with packets, as inserted rows of the output tables for switches. A host without any
+    /// has no rows.
     ///
     /// # Errors
     /// A group cannot be read.

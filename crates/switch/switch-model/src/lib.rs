@@ -120,13 +120,13 @@ macro_rules! kinds {
                 $(changes.$field.apply(&mut self.$field);)*
             }
 
-            /// The rows of the state of a host, by table. Leaves out flows, of which there are many ([`Flows`] makes the row of one).
+            /// The rows of the state of a host in these tables.
             ///
             /// # Errors
             /// A part cannot be decoded.
             pub fn rows(&self, host: &str, tables: &Tables) -> Result<BTreeMap<TableId, Vec<Row>>, DecodeError> {
                 let mut all = BTreeMap::new();
-                $(if let Some(table) = tables.$field.filter(|_| <$kind as Kind>::TABLE.name != Flows::TABLE.name) {
+                $(if let Some(table) = tables.$field {
                     let rows = self.$field.iter().map(|(key, value)| <$kind as Lasting>::row(host, key, value));
                     all.insert(table, rows.collect::<Result<Vec<Row>, DecodeError>>()?);
                 })*
