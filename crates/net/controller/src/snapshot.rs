@@ -40,7 +40,7 @@ pub(crate) struct Snapshot {
     pub(crate) desired: BTreeMap<String, Arc<Desired>>,
     pub(crate) provenance: Provenance,
     /// What a change that is to be tried out needs.
-    pub(crate) trial: Option<WhatIf>,
+    pub(crate) what_if: Option<WhatIf>,
 }
 
 impl Snapshot {
@@ -53,8 +53,8 @@ impl Snapshot {
         ids: &[String],
         without: Option<&[ObjectKey]>,
     ) -> Result<Snapshot, CommitError> {
-        let trial = without.map(|without| WhatIf::of(core, without));
-        Ok(Snapshot { trial, ..Snapshot::of_at_most(core, ids, WHOLE_MAX)? })
+        let what_if = without.map(|without| WhatIf::of(core, without));
+        Ok(Snapshot { what_if, ..Snapshot::of_at_most(core, ids, WHOLE_MAX)? })
     }
 
     /// The same. A network with at most so many objects is taken whole.
@@ -73,7 +73,7 @@ impl Snapshot {
             is_whole: neighbourhood.is_whole,
             desired: core.all_desired(),
             provenance: core.provenance(),
-            trial: None,
+            what_if: None,
         })
     }
 }

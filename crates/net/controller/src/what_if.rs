@@ -78,10 +78,11 @@ pub(crate) fn compare(
 /// The rows of the inputs before and after a change, by an engine of its own that ends with this.
 fn states(snapshot: &Snapshot, change: &Change, cancel: &Cancel) -> Result<[Origins; 2], ChangeError> {
     let failed = |why: String| ChangeError::Failed(why);
-    let trial = snapshot.trial.as_ref().ok_or_else(|| failed("the change was not announced".to_owned()))?;
+    let what_if =
+        snapshot.what_if.as_ref().ok_or_else(|| failed("the change was not announced".to_owned()))?;
     let program = snapshot.rules.program();
     let mut evaluator = input_engine(program).map_err(failed)?;
-    evaluator.restore(&trial.memories).map_err(|error| failed(error.to_string()))?;
+    evaluator.restore(&what_if.memories).map_err(|error| failed(error.to_string()))?;
     let mut rows = Transaction::default();
     for (table, row) in snapshot.origins.keys().filter(|(table, _)| program.hook_of(*table).is_none()) {
         rows.insert.entry(*table).or_default().push(row.clone());
@@ -91,9 +92,9 @@ fn states(snapshot: &Snapshot, change: &Change, cancel: &Cancel) -> Result<[Orig
     evaluator.bound(Bound::cancelled_by(cancel.clone()));
     evaluator.commit_columns(&rows).map_err(|error| failed(error.to_string()))?;
     let before = input_rows(program, &mut *evaluator).map_err(|error| failed(error.to_string()))?;
-    let besides = |changes: &ChangeSet| trial.besides(changes, &snapshot.rules);
+    let besides = |changes: &ChangeSet| what_if.besides(changes, &snapshot.rules);
     let most = most_of(DERIVED_MAX, 0);
     evaluator.bound(Bound { most, cancel: cancel.clone(), progress: Progress::default() });
-    let after = change.after(program, &mut *evaluator, &before, trial.last_txn + 1, &besides)?;
+    let after = change.after(program, &mut *evaluator, &before, what_if.last_txn + 1, &besides)?;
     Ok([before, after])
 }
