@@ -3,7 +3,6 @@
 
 use nlog_data::Role;
 
-use crate::KINDS;
 use crate::table::{BOOL, INT, IP, MAC, MATCH, NET, REFERENCE, ROUTE_KIND, STRING, SwitchTable, TEXT};
 
 /// Declares tables as constants.
@@ -83,9 +82,9 @@ tables! {
     IPS = Internal "port_ip" ["port": STRING, "ip": IP, "mac": MAC];
 }
 
-/// The tables of the interface that are no kinds of things in a switch: inputs that the controller fills, and outputs that it
-/// shows.
-const OTHERS: &[SwitchTable] = &[
+/// All that the controller does with tables besides those of objects, of their state and of the kinds: inputs that it fills, and
+/// outputs that it shows.
+pub const INTERFACE: &[SwitchTable] = &[
     MANAGED,
     OBJECT_LABELS,
     VIF,
@@ -107,9 +106,3 @@ const OTHERS: &[SwitchTable] = &[
     DROPPING_METERS,
     EFFECTIVE_ROUTES,
 ];
-
-/// All that the controller does with tables besides those of objects and of their state: inputs that it fills, and outputs that
-/// it makes true or shows.
-pub fn interface() -> impl Iterator<Item = &'static SwitchTable> {
-    OTHERS.iter().chain(KINDS)
-}

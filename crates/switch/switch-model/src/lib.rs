@@ -2,7 +2,7 @@
 //! switch should have, changes of it, and their way from rows to hosts and back. No I/O.
 //!
 //! A kind is a file that implements [`Kind`], and a line in the list below. From the list follow [`Desired`], [`Changes`], [`Tables`]
-//! and [`split_by_host`], so a kind that lacks a part does not compile. [`interface()`] has what else rules and Rust share: tables that
+//! and [`split_by_host`], so a kind that lacks a part does not compile. [`interface`] has what else rules and Rust share: tables that
 //! the controller fills or shows; a [`SwitchTable`] finds itself in a program, or says what is different there. [`rows`] reads and
 //! writes their rows.
 //!
@@ -61,7 +61,6 @@ pub use group::{
     BUCKET_MAX, Bucket, BucketRow, Buckets, CHOICE_BYTES_MAX, CandidateRow, Candidates, Choice, Choices,
     GROUP_MAX, Watched,
 };
-pub use interface::interface;
 pub use kind::{Again, Edits, Kind, Lasting, Reader, RowError};
 pub use limits::{ZoneLimits, ZonesLimits};
 pub use meter::{METER_MAX, Meter, Meters};

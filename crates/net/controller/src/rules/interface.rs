@@ -9,8 +9,8 @@ use nlog::program::Place;
 use nlog::{Program, Sources};
 use nlog_data::{Role, TableId, Value};
 use ovs_driver::TlvMapping;
-use switch_model::interface::ADDRESSES;
-use switch_model::{SwitchTable, Tables, ZONE_TABLE, interface};
+use switch_model::interface::{ADDRESSES, INTERFACE};
+use switch_model::{SwitchTable, Tables, ZONE_TABLE};
 
 /// A declaration of the rules that does not fit the controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Interface {
     /// Compares a program with what the controller can do.
     pub(super) fn of(program: &Program) -> Result<Interface, Misfit> {
         let mut found = BTreeMap::new();
-        for table in interface() {
+        for table in INTERFACE {
             if let Some(id) = table.find(&program.schema)? {
                 found.insert(table.name, id);
             }
@@ -113,12 +113,12 @@ impl Interface {
 
     /// Whether a table of the program is one of the interface.
     pub(super) fn has(&self, table: TableId) -> bool {
-        self.found.values().any(|known| *known == table)
+        self.found.values().copied().chain(self.switch.all()).any(|known| known == table)
     }
 
     /// The tables that the controller fills.
     pub(super) fn inputs(&self) -> impl Iterator<Item = (&'static str, TableId)> {
-        let inputs = interface().filter(|table| table.role == Role::Input);
+        let inputs = INTERFACE.iter().filter(|table| table.role == Role::Input);
         inputs.filter_map(|table| Some((table.name, self.table(table)?)))
     }
 }
