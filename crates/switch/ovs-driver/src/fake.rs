@@ -20,7 +20,7 @@
 
 mod roles;
 mod server;
-pub(crate) mod table;
+mod table;
 mod zones;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -29,8 +29,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use openflow_rs::message::{FlowDescRequest, PacketOut, TlvMapping};
-use openflow_rs::{GroupEntry, GroupMod, MeterEntry, MeterMod};
+use openflow_rs::flow::RemovedReason;
+use openflow_rs::message::{FlowDescRequest, FlowEvent, FlowMonitorReply, FlowUpdate, PacketOut, TlvMapping};
+use openflow_rs::{Body, FlowEntry, GroupEntry, GroupMod, Message, MeterEntry, MeterMod};
 use peer_connection::{Endpoint, InMemoryNetwork};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
@@ -38,14 +39,12 @@ use tokio::task::AbortHandle;
 
 pub use ovsdb_client::fake as database;
 pub use ovsdb_client::fake::FakeDatabase;
-pub use table::Refusal;
+pub use table::{Refusal, Table};
 pub use zones::Flushed;
 
-use crate::openflow::fake_monitor;
 use roles::Roles;
 use server::Listener;
 use switch_model::{Flow, FlowKey};
-use table::Table;
 use zones::Zones;
 
 /// A fake switch. Dropping it closes its connections and its socket.
@@ -196,29 +195,42 @@ impl State {
             return;
         }
         let after = &self.table;
-        let mut messages = Vec::new();
+        let mut updates = Vec::new();
         for (key, flow) in before.flows.iter().filter(|(key, _)| !after.flows.contains_key(*key)) {
             let lost_group = before.lacks_group(flow) != after.lacks_group(flow);
             let lost_meter = before.lacks_meter(flow) != after.lacks_meter(flow);
             let reason = if lost_group {
-                3
+                RemovedReason::GroupDelete
             } else if lost_meter {
-                4
+                RemovedReason::MeterDelete
             } else {
-                2
+                RemovedReason::Delete
             };
-            messages.push(fake_monitor::update(key, flow, Some(reason)));
+            updates.extend(entry(key, flow).map(|entry| FlowUpdate::Flow(FlowEvent::Removed(reason), entry)));
         }
         for (key, flow) in after.flows.iter().filter(|(key, flow)| before.flows.get(*key) != Some(*flow)) {
-            messages.push(fake_monitor::update(key, flow, None));
+            updates.extend(entry(key, flow).map(|entry| FlowUpdate::Flow(FlowEvent::Added, entry)));
         }
-        for message in messages {
+        for message in updates.into_iter().map(|update| monitor_reply(0, vec![update])) {
             for (_, monitor) in &monitors {
                 // A connection that has ended takes no reports.
                 let _ = monitor.send(message.clone());
             }
         }
     }
+}
+
+/// A message of a monitor.
+fn monitor_reply(xid: u32, updates: Vec<FlowUpdate>) -> Vec<u8> {
+    let body = Body::FlowMonitorReply(FlowMonitorReply { more: false, updates });
+    // An update of one flow is as long as the message that made it.
+    Message { xid, body }.encode().unwrap_or_default()
+}
+
+/// A flow as messages have it.
+fn entry(key: &FlowKey, flow: &Flow) -> Option<FlowEntry> {
+    let entry = FlowEntry::new(key.table(), key.priority(), key.matching().ok()?, flow.actions().ok()?);
+    Some(FlowEntry { cookie: flow.cookie(), ..entry })
 }
 
 #[derive(Debug)]
@@ -329,7 +341,7 @@ impl FakeSwitch {
     /// Tells all monitors that reports were omitted, as a switch does when a client does not read its reports.
     pub fn leave_out_reports(&self) {
         for monitor in self.shared.lock().monitors.values() {
-            let _ = monitor.send(fake_monitor::resumed());
+            let _ = monitor.send(monitor_reply(0, vec![FlowUpdate::Resumed]));
         }
     }
 

@@ -149,8 +149,8 @@ impl Leaving {
 
     /// Whether a flow uses one of them.
     fn takes(&self, flow: &Flow) -> bool {
-        group::uses(flow.instructions(), |group| self.groups.contains(&group))
-            || meter::uses(flow.instructions(), |meter| self.meters.contains(&meter))
+        flow.uses_group(|group| self.groups.contains(&group))
+            || flow.uses_meter(|meter| self.meters.contains(&meter))
     }
 }
 
@@ -352,8 +352,8 @@ impl Forwarding {
 
     /// Whether the switch has all groups and meters that a flow uses, as far as the driver knows.
     pub(crate) fn has_needs_of(&self, flow: &Flow) -> bool {
-        let no_group = group::uses(flow.instructions(), |group| self.groups.believed(&group).is_none());
-        let no_meter = meter::uses(flow.instructions(), |meter| self.meters.believed(&meter).is_none());
+        let no_group = flow.uses_group(|group| self.groups.believed(&group).is_none());
+        let no_meter = flow.uses_meter(|meter| self.meters.believed(&meter).is_none());
         !no_group && !no_meter
     }
 
@@ -378,10 +378,10 @@ impl Forwarding {
     pub(crate) fn take(&mut self) -> Option<Batch> {
         if self.groups.is_outstanding() {
             // A flow may have been refused because its group was missing.
-            self.flows.retry(|flow| group::uses(flow.instructions(), |_| true));
+            self.flows.retry(|flow| flow.uses_group(|_| true));
         }
         if self.meters.is_outstanding() {
-            self.flows.retry(|flow| meter::uses(flow.instructions(), |_| true));
+            self.flows.retry(|flow| flow.uses_meter(|_| true));
         }
         let (groups, flows, meters) = (self.groups.take(), self.flows.take(), self.meters.take());
         let batch = Batch { groups, flows, meters, had_flows: std::mem::take(&mut self.had_flows) };
@@ -452,8 +452,8 @@ impl Forwarding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::table::Table;
-    use crate::openflow::messages;
+    use crate::fake::Table;
+    use crate::openflow::{messages, part_of};
     use openflow_rs::{Body, FlowEntry, Message};
     use proptest::prelude::*;
 
@@ -594,13 +594,13 @@ mod tests {
                     let of_group = buckets().filter(|((id, _), _)| *id == group);
                     let buckets = of_group.map(|((_, id), bucket)| (*id, bucket.bytes())).collect();
                     let shape = want.choices.get(&group).map(crate::Choice::shape).unwrap_or_default();
-                    prop_assert_eq!(table.part(group), Wanted { shape, buckets }.parts(group).remove(&group));
+                    prop_assert_eq!(part_of(&table, group), Wanted { shape, buckets }.parts(group).remove(&group));
                 }
                 let flows: BTreeMap<FlowKey, Flow> = want
                     .flows
                     .iter()
-                    .filter(|(_, flow)| !group::uses(flow.instructions(), |id| !groups.contains(&id)))
-                    .filter(|(_, flow)| !meter::uses(flow.instructions(), |id| !want.meters.contains_key(&id)))
+                    .filter(|(_, flow)| !flow.uses_group(|id| !groups.contains(&id)))
+                    .filter(|(_, flow)| !flow.uses_meter(|id| !want.meters.contains_key(&id)))
                     .map(|(key, flow)| (key.clone(), flow.clone()))
                     .collect();
                 let meters: BTreeMap<u32, MeterEntry> =

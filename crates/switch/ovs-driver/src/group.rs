@@ -20,7 +20,7 @@ use switch_model::group::encoding::{decode, decode_shape, encode_actions, encode
 use switch_model::{Bucket, GROUP_MAX, Watched};
 
 pub(crate) use switch_model::group::encoding::{
-    BUCKET_HEAD, actions_from_switch, parts_of_bucket, shape_from_switch, uses,
+    BUCKET_HEAD, actions_from_switch, parts_of_bucket, shape_from_switch,
 };
 
 /// The size limit of a part, in bytes of buckets.
@@ -180,16 +180,6 @@ mod tests {
 
     fn bytes(n: u32) -> Arc<[u8]> {
         Bucket::new(7, &actions(n)).expect("a bucket").bytes()
-    }
-
-    #[test]
-    fn flows_that_use_a_group_are_found() {
-        let instructions = |text: &str| {
-            crate::Flow::new(0, &text.parse().expect("actions")).expect("short").instructions().to_vec()
-        };
-        assert!(uses(&instructions("set_field:5->reg1,group:7"), |id| id == 7));
-        assert!(!uses(&instructions("set_field:5->reg1,group:7"), |id| id == 6));
-        assert!(!uses(&instructions("output:7"), |_| true));
     }
 
     proptest! {

@@ -33,16 +33,6 @@ impl MeterCount {
     }
 }
 
-/// Whether encoded instructions send packets through a meter that satisfies `which`.
-pub(crate) fn uses(instructions: &[u8], which: impl Fn(u32) -> bool) -> bool {
-    // As for groups: other bytes may look like the action, which costs one redundant flow-mod at most.
-    let id = |bytes: &[u8]| match bytes {
-        [0, 29, 0, 8, a, b, c, d] => Some(u32::from_be_bytes([*a, *b, *c, *d])),
-        _ => None,
-    };
-    instructions.chunks_exact(8).filter_map(id).any(which)
-}
-
 /// Writes a meter on one line.
 pub(crate) fn show(f: &mut fmt::Formatter<'_>, id: u32, meter: Option<&MeterEntry>) -> fmt::Result {
     match meter {
@@ -54,16 +44,6 @@ pub(crate) fn show(f: &mut fmt::Formatter<'_>, id: u32, meter: Option<&MeterEntr
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn flows_that_use_a_meter_are_found() {
-        let instructions = |text: &str| {
-            crate::Flow::new(0, &text.parse().expect("actions")).expect("short").instructions().to_vec()
-        };
-        assert!(uses(&instructions("meter:7,set_field:5->reg1,group:8"), |id| id == 7));
-        assert!(!uses(&instructions("meter:7,set_field:5->reg1,group:8"), |id| id == 8));
-        assert!(!uses(&instructions("group:7"), |_| true));
-    }
 
     #[test]
     fn a_meter_is_shown_on_one_line() {

@@ -23,10 +23,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use connection::{OpenFlowConnection, SessionError};
-#[cfg(test)]
-pub(crate) use groups::group_descs;
 pub(crate) use groups::option_name;
-pub(crate) use monitor::{Removal, Update, fake as fake_monitor};
+pub(crate) use monitor::{Removal, Update};
 pub use push::{PushError, Pushed, push_bundle};
 use session::Session;
 
@@ -262,6 +260,20 @@ pub(crate) fn messages(batch: &Batch) -> Vec<(usize, Vec<u8>)> {
     let (first, last) = (steps::meters_first(batch), steps::meters_last(batch));
     let bundled = steps::steps(batch, |_| false);
     first.iter().chain(&bundled).chain(&last).map(message).collect()
+}
+
+/// A group of a switch in the driver's form.
+#[cfg(test)]
+pub(crate) fn part_of(table: &crate::fake::Table, id: u32) -> Option<crate::group::Part> {
+    use openflow_rs::message::GroupDescReply;
+    use openflow_rs::{Body, Message};
+
+    let groups = vec![table.groups.get(&id)?.clone()];
+    let reply = GroupDescReply { more: false, groups, unreadable: Vec::new() };
+    let bytes = Message { xid: 1, body: Body::GroupDescReply(reply) }.encode().expect("short");
+    let mut read = None;
+    groups::group_descs(&bytes[wire::HEADER_LEN..], |_, part| read = Some(part)).ok()?;
+    read
 }
 
 /// Connects, serves requests, and reconnects.

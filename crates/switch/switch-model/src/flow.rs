@@ -26,6 +26,10 @@ const MATCH_AT: usize = 48;
 const FLOW_MOD: u8 = 14;
 /// Class and number of `packet_type`.
 const PACKET_TYPE: [u8; 3] = [0x80, 0x00, 44];
+/// The type of the action that sends a packet to a group (`OFPAT_GROUP`).
+const GROUP: [u8; 2] = [0, 22];
+/// That of the action that sends it through a meter (`OFPAT_METER`).
+const METER: [u8; 2] = [0, 29];
 /// The match without fields.
 const ANY_MATCH: [u8; 8] = [0, 1, 0, 4, 0, 0, 0, 0];
 
@@ -170,6 +174,29 @@ impl Flow {
     /// The encoded instructions.
     pub fn instructions(&self) -> &[u8] {
         &self.instructions
+    }
+
+    /// Whether it sends packets to a group that satisfies `which`.
+    pub fn uses_group(&self, which: impl Fn(u32) -> bool) -> bool {
+        self.uses(GROUP, which)
+    }
+
+    /// Whether it sends packets through a meter that satisfies `which`.
+    pub fn uses_meter(&self, which: impl Fn(u32) -> bool) -> bool {
+        self.uses(METER, which)
+    }
+
+    /// Whether it has this action, which is its type and a number, with a number that satisfies `which`.
+    fn uses(&self, action: [u8; 2], which: impl Fn(u32) -> bool) -> bool {
+        // Actions begin at multiples of eight bytes. Other bytes may look like one, which costs one redundant flow-mod at
+        // most.
+        let id = |bytes: &[u8]| match bytes {
+            [high, low, 0, 8, a, b, c, d] if [*high, *low] == action => {
+                Some(u32::from_be_bytes([*a, *b, *c, *d]))
+            }
+            _ => None,
+        };
+        self.instructions.chunks_exact(8).filter_map(id).any(which)
     }
 }
 
@@ -394,6 +421,15 @@ mod tests {
         let entry: FlowEntry = text.parse().expect("a flow");
         let key = FlowKey::new(entry.table, entry.priority, &entry.matches).expect("short");
         (key, Flow::new(entry.cookie, &entry.actions).expect("short"))
+    }
+
+    #[test]
+    fn flows_that_use_a_group_or_a_meter_are_found() {
+        let flow = |actions: &str| Flow::new(0, &actions.parse().expect("actions")).expect("short");
+        let both = flow("meter:7,set_field:5->reg1,group:8");
+        assert!(both.uses_group(|id| id == 8) && both.uses_meter(|id| id == 7));
+        assert!(!both.uses_group(|id| id == 7) && !both.uses_meter(|id| id == 8));
+        assert!(!flow("output:7").uses_group(|_| true) && !flow("group:7").uses_meter(|_| true));
     }
 
     #[test]

@@ -23,8 +23,7 @@ use tokio::sync::mpsc;
 use tokio::sync::watch;
 
 use super::table::{Refusal, Table};
-use super::{Fault, Shared, Stage};
-use crate::openflow::fake_monitor;
+use super::{Fault, Shared, Stage, entry, monitor_reply};
 use switch_model::{Flow, FlowKey};
 
 /// The number of flows in one part of a dump.
@@ -326,7 +325,7 @@ impl Connection {
             number
         };
         self.monitor = Some((number, reports));
-        self.replies.extend_from_slice(&fake_monitor::reply(xid));
+        self.replies.extend_from_slice(&monitor_reply(xid, Vec::new()));
     }
 
     /// Counts a flow-mod or group-mod and decodes it. Sends a refusal at once if one is due now.
@@ -539,12 +538,8 @@ fn stage(body: &Body) -> Option<Stage> {
 }
 
 fn stats(key: &FlowKey, flow: &Flow, (packets, bytes): (u64, u64)) -> Option<FlowStats> {
-    let entry = FlowEntry {
-        cookie: flow.cookie(),
-        ..FlowEntry::new(key.table(), key.priority(), key.matching().ok()?, flow.actions().ok()?)
-    };
     Some(FlowStats {
-        entry,
+        entry: entry(key, flow)?,
         duration: Duration::ZERO,
         packets: Some(packets),
         bytes: Some(bytes),

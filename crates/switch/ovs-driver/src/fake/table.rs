@@ -10,8 +10,6 @@ use openflow_rs::{
 };
 
 use super::Refuse;
-use crate::group;
-use crate::meter;
 use switch_model::{Flow, FlowKey};
 
 /// The refusal of a flow-mod or group-mod: OpenFlow's error type and code, and the time.
@@ -50,7 +48,7 @@ impl Refusal {
     /// `OFPMMFC_METER_EXISTS`.
     const METER_EXISTS: Refusal = Refusal { error_type: 12, code: 1, at_commit: false };
     /// `OFPMMFC_INVALID_METER`: the meter of a flow does not exist, which is found when the flow is added.
-    pub(crate) const INVALID_METER: Refusal = Refusal { error_type: 12, code: 2, at_commit: false };
+    pub(super) const INVALID_METER: Refusal = Refusal { error_type: 12, code: 2, at_commit: false };
     /// `OFPMMFC_UNKNOWN_METER`.
     const UNKNOWN_METER: Refusal = Refusal { error_type: 12, code: 3, at_commit: false };
     /// `OFPMMFC_OUT_OF_METERS`.
@@ -65,18 +63,23 @@ impl Refusal {
     pub(super) const BAD_LEN: Refusal = Refusal { error_type: 1, code: 6, at_commit: false };
 }
 
-/// The contents of the switch: at most one flow for each table, priority and match, and one group for each number.
+/// The contents of a switch: at most one flow for each table, priority and match, and one group for each number. Tests of drivers use
+/// it alone too.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Table {
-    pub(crate) flows: BTreeMap<FlowKey, Flow>,
-    pub(crate) groups: BTreeMap<u32, GroupEntry>,
-    pub(crate) meters: BTreeMap<u32, MeterEntry>,
-    pub(crate) options: Vec<TlvMapping>,
+pub struct Table {
+    /// The flows.
+    pub flows: BTreeMap<FlowKey, Flow>,
+    /// The groups, by number.
+    pub groups: BTreeMap<u32, GroupEntry>,
+    /// The meters, by number.
+    pub meters: BTreeMap<u32, MeterEntry>,
+    /// The tunnel options that are mapped to fields.
+    pub options: Vec<TlvMapping>,
 }
 
 impl Table {
     /// The key of a flow-mod, and the flow to install; `None` deletes.
-    pub(crate) fn target(flow_mod: &FlowMod) -> Result<(FlowKey, Option<Flow>), Refusal> {
+    pub fn target(flow_mod: &FlowMod) -> Result<(FlowKey, Option<Flow>), Refusal> {
         let entry = &flow_mod.entry;
         let key = FlowKey::new(entry.table, entry.priority, &entry.matches).map_err(|_| Refusal::BAD_LEN)?;
         match flow_mod.command {
@@ -91,7 +94,7 @@ impl Table {
 
     /// Applies one flow-mod. An addition replaces the flow under its key. Deleting a flow that does not exist is no
     /// error.
-    pub(crate) fn apply(&mut self, key: FlowKey, flow: Option<Flow>) {
+    pub fn apply(&mut self, key: FlowKey, flow: Option<Flow>) {
         match flow {
             Some(flow) => self.flows.insert(key, flow),
             None => self.flows.remove(&key),
@@ -99,17 +102,17 @@ impl Table {
     }
 
     /// Whether a flow uses a group that does not exist.
-    pub(crate) fn lacks_group(&self, flow: &Flow) -> bool {
-        group::uses(flow.instructions(), |id| !self.groups.contains_key(&id))
+    pub fn lacks_group(&self, flow: &Flow) -> bool {
+        flow.uses_group(|id| !self.groups.contains_key(&id))
     }
 
     /// Whether a flow uses a meter that does not exist.
-    pub(crate) fn lacks_meter(&self, flow: &Flow) -> bool {
-        meter::uses(flow.instructions(), |id| !self.meters.contains_key(&id))
+    pub fn lacks_meter(&self, flow: &Flow) -> bool {
+        flow.uses_meter(|id| !self.meters.contains_key(&id))
     }
 
     /// Applies a meter-mod. Deleting a meter also deletes the flows that use it.
-    pub(crate) fn change_meter(&mut self, change: &MeterMod) -> Result<(), Refusal> {
+    pub fn change_meter(&mut self, change: &MeterMod) -> Result<(), Refusal> {
         let meter = &change.meter;
         let there = self.meters.contains_key(&meter.id);
         match change.command {
@@ -119,8 +122,7 @@ impl Table {
             MeterCommand::Delete => {
                 self.meters.retain(|id, _| meter.id != MeterEntry::ALL && *id != meter.id);
                 let meters = &self.meters;
-                self.flows
-                    .retain(|_, flow| !meter::uses(flow.instructions(), |id| !meters.contains_key(&id)));
+                self.flows.retain(|_, flow| !flow.uses_meter(|id| !meters.contains_key(&id)));
             }
         }
         Ok(())
@@ -128,7 +130,7 @@ impl Table {
 
     /// Whether a switch takes a group-mod, whatever groups it has: weights and watched ports must be those of the type
     /// in the message.
-    pub(crate) fn check_group(change: &GroupMod) -> Result<(), Refusal> {
+    pub fn check_group(change: &GroupMod) -> Result<(), Refusal> {
         let GroupMod { command, group, .. } = change;
         let sets = matches!(command, GroupCommand::Add | GroupCommand::Modify);
         if group.selection.is_some() && !(sets && group.kind == GroupKind::Select) {
@@ -146,7 +148,7 @@ impl Table {
     }
 
     /// Applies a group-mod. Deleting a group also deletes the flows that use it.
-    pub(crate) fn change_group(&mut self, change: &GroupMod) -> Result<(), Refusal> {
+    pub fn change_group(&mut self, change: &GroupMod) -> Result<(), Refusal> {
         let GroupMod { command, bucket, group } = change;
         let there = self.groups.contains_key(&group.id);
         match command {
@@ -161,7 +163,7 @@ impl Table {
         }
         if *command == GroupCommand::Delete {
             let groups = &self.groups;
-            self.flows.retain(|_, flow| !group::uses(flow.instructions(), |id| !groups.contains_key(&id)));
+            self.flows.retain(|_, flow| !flow.uses_group(|id| !groups.contains_key(&id)));
         }
         Ok(())
     }
@@ -187,20 +189,6 @@ impl Table {
         let before = group.buckets.len();
         group.buckets.retain(|known| bucket != Bucket::ALL && known.id != bucket);
         if group.buckets.len() == before { Err(Refusal::UNKNOWN_BUCKET) } else { Ok(()) }
-    }
-
-    /// A group in the driver's form.
-    #[cfg(test)]
-    pub(crate) fn part(&self, id: u32) -> Option<group::Part> {
-        use openflow_rs::message::GroupDescReply;
-        use openflow_rs::{Body, HEADER_LEN, Message};
-
-        let groups = vec![self.groups.get(&id)?.clone()];
-        let reply = GroupDescReply { more: false, groups, unreadable: Vec::new() };
-        let bytes = Message { xid: 1, body: Body::GroupDescReply(reply) }.encode().expect("short");
-        let mut read = None;
-        crate::openflow::group_descs(&bytes[HEADER_LEN..], |_, part| read = Some(part)).ok()?;
-        read
     }
 
     /// The refusal of the flow-mod at this stage, if any.

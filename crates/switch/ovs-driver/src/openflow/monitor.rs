@@ -141,64 +141,28 @@ fn full(entry: &[u8]) -> Option<(FlowKey, Flow, u8)> {
     Some((key, flow, reason))
 }
 
-/// The messages that the fake switch sends.
-pub(crate) mod fake {
-    use super::{FLOW_MONITOR, FULL, event, kind, wire};
-    use bytes::BytesMut;
-    use switch_model::{Flow, FlowKey};
-
-    /// The reply to the request, with no flow yet.
-    pub(crate) fn reply(xid: u32) -> Vec<u8> {
-        message(xid, &[])
-    }
-
-    /// An update about a flow that was added, or that was removed with the reason `gone`.
-    pub(crate) fn update(key: &FlowKey, flow: &Flow, gone: Option<u8>) -> Vec<u8> {
-        let event = if gone.is_some() { event::REMOVED } else { event::ADDED };
-        let length = FULL + key.match_bytes().len() + flow.instructions().len();
-        let mut entry = Vec::with_capacity(length);
-        entry.extend_from_slice(&(length as u16).to_be_bytes());
-        entry.extend_from_slice(&event.to_be_bytes());
-        entry.extend_from_slice(&[key.table(), gone.unwrap_or_default(), 0, 0, 0, 0]);
-        entry.extend_from_slice(&key.priority().to_be_bytes());
-        entry.extend_from_slice(&[0; 4]);
-        entry.extend_from_slice(&flow.cookie().to_be_bytes());
-        entry.extend_from_slice(key.match_bytes());
-        entry.extend_from_slice(flow.instructions());
-        message(0, &entry)
-    }
-
-    /// The report that the switch omitted changes.
-    pub(crate) fn resumed() -> Vec<u8> {
-        let [high, low] = event::RESUMED.to_be_bytes();
-        message(0, &[0, 8, high, low, 0, 0, 0, 0])
-    }
-
-    fn message(xid: u32, entry: &[u8]) -> Vec<u8> {
-        let mut out = BytesMut::new();
-        // An update of one flow is as long as the message that made it.
-        let _ = wire::put_message(&mut out, kind::MULTIPART_REPLY, xid, |out| {
-            out.extend_from_slice(&FLOW_MONITOR.to_be_bytes());
-            out.extend_from_slice(&[0; 6]);
-            out.extend_from_slice(entry);
-            Ok(())
-        });
-        out.to_vec()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use openflow_rs::flow::RemovedReason;
+    use openflow_rs::message::{FlowEvent, FlowMonitorReply, FlowUpdate};
+    use openflow_rs::{Body, FlowEntry, Message};
 
+    /// The typed codec is the oracle for the bytes read here.
     #[test]
     fn updates_are_read_and_cut_ones_are_refused() {
-        let entry: openflow_rs::FlowEntry = "table=3,priority=7,ip actions=output:5".parse().expect("a flow");
+        let entry: FlowEntry = "cookie=9,table=3,priority=7,ip actions=output:5".parse().expect("a flow");
         let key = FlowKey::new(entry.table, entry.priority, &entry.matches).expect("short");
         let flow = Flow::new(9, &entry.actions).expect("short");
+        let reports = [
+            FlowUpdate::Flow(FlowEvent::Added, entry.clone()),
+            FlowUpdate::Flow(FlowEvent::Removed(RemovedReason::Delete), entry),
+            FlowUpdate::Resumed,
+        ];
         let mut read = Vec::new();
-        let messages = [fake::update(&key, &flow, None), fake::update(&key, &flow, Some(2)), fake::resumed()];
-        for message in &messages {
+        for report in reports {
+            let reply = FlowMonitorReply { more: false, updates: vec![report] };
+            let message = Message { xid: 0, body: Body::FlowMonitorReply(reply) }.encode().expect("short");
             let body = &message[HEADER_LEN..];
             assert!(is_update(body));
             updates(body, |update| read.push(update)).expect("well-formed");

@@ -144,9 +144,10 @@ pub(crate) fn told(change: &GroupChange, step: GroupStep) -> Vec<(u32, &[u8])> {
 mod tests {
     use super::*;
     use crate::Choice;
-    use crate::fake::table::Table;
+    use crate::fake::Table;
     use crate::group::Wanted;
     use crate::openflow::groups::put_group_mod;
+    use crate::openflow::part_of;
     use openflow_rs::{Body, Field, Message, PortNo};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -208,7 +209,7 @@ mod tests {
                     prop_assert_eq!(table.change_group(&change), Ok(()), "{}", change);
                 }
             }
-            prop_assert_eq!(table.part(7), value);
+            prop_assert_eq!(part_of(&table, 7), value);
         }
 
         #[test]

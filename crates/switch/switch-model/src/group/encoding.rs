@@ -75,17 +75,6 @@ pub fn actions_from_switch(bytes: &[u8]) -> Vec<u8> {
     decoded.and_then(|bucket| encode_actions(&bucket.actions)).unwrap_or_else(|| bytes.to_vec())
 }
 
-/// Whether encoded instructions send packets to a group that satisfies `which`.
-pub fn uses(instructions: &[u8], which: impl Fn(u32) -> bool) -> bool {
-    // Actions begin at multiples of eight bytes. Other bytes may look like one, which costs one redundant flow-mod at
-    // most.
-    let id = |bytes: &[u8]| match bytes {
-        [0, 22, 0, 8, a, b, c, d] => Some(u32::from_be_bytes([*a, *b, *c, *d])),
-        _ => None,
-    };
-    instructions.chunks_exact(8).filter_map(id).any(which)
-}
-
 /// Encodes type, padding and properties of a group.
 pub fn encode_shape(group: GroupEntry) -> Vec<u8> {
     let kind = group.kind as u8;
