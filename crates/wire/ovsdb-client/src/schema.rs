@@ -211,12 +211,12 @@ impl ColumnType {
 
     /// Whether a `modify` carries a difference instead of the new value: it does if the column can have several
     /// elements.
-    pub(crate) fn is_composite(self) -> bool {
+    pub fn is_composite(self) -> bool {
         self.max > 1
     }
 
     /// The default value of a column (RFC 7047, section 5.2.1).
-    pub(crate) fn default_datum(self) -> Datum {
+    pub fn default_datum(self) -> Datum {
         let atom = (self.min > 0).then(|| self.key.default_atom());
         match self.value {
             None => Datum::Set(atom.into_iter().collect()),

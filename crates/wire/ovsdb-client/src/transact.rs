@@ -449,12 +449,11 @@ pub(crate) fn error_parts(error: &str) -> (String, String) {
     }
 }
 
-/// Checks the whole result array: one element for each operation, and possibly one more with the error of the commit.
-pub(crate) fn outcomes(
-    operations: &[Operation],
-    result: &str,
-    schema: &Schema,
-) -> Result<Outcomes, TransactError> {
+/// Reads the result of `transact`, an array with one element for each operation, and possibly one more with the error of the commit.
+///
+/// # Errors
+/// The transaction failed, or the result has another form.
+pub fn outcomes(operations: &[Operation], result: &str, schema: &Schema) -> Result<Outcomes, TransactError> {
     let reply_error = |problem: String| TransactError::Reply { problem };
     let count = |count: &dyn fmt::Display| {
         reply_error(format!("{count} results for {} operations", operations.len()))

@@ -127,10 +127,9 @@ impl Tables {
             let uuid = named.unwrap_or_else(|| self.new_uuid());
             let mut row = Row::new(table);
             for (column, column_type) in self.schema.tables.get(table).into_iter().flatten() {
-                row.set(column.clone(), column_type.default_datum());
+                row = row.with(column.clone(), column_type.default_datum());
             }
-            assign(&mut row, self.values(table, operation)?);
-            put(staged, table, uuid, Some(row));
+            put(staged, table, uuid, Some(assigned(row, self.values(table, operation)?)));
             return Ok(json!({"uuid": ["uuid", uuid.to_string()]}));
         }
         let found = self.find(staged, table, operation)?;
@@ -149,9 +148,8 @@ impl Tables {
             "update" => {
                 let values = self.values(table, operation)?;
                 values.iter().try_for_each(|(column, _)| changeable(table, column))?;
-                for (uuid, mut row) in found {
-                    assign(&mut row, values.clone());
-                    put(staged, table, uuid, Some(row));
+                for (uuid, row) in found {
+                    put(staged, table, uuid, Some(assigned(row, values.clone())));
                 }
                 Ok(count)
             }
@@ -159,8 +157,8 @@ impl Tables {
                 let mutations =
                     list(operation, "mutations")?.iter().map(|mutation| self.mutation(table, mutation));
                 let mutations: Vec<Mutation> = mutations.collect::<Result<_>>()?;
-                for (uuid, mut row) in found {
-                    mutations.iter().try_for_each(|mutation| mutation.apply(&mut row))?;
+                for (uuid, row) in found {
+                    let row = mutations.iter().try_fold(row, |row, mutation| mutation.apply(row))?;
                     put(staged, table, uuid, Some(row));
                 }
                 Ok(count)
@@ -334,8 +332,8 @@ struct Mutation {
 }
 
 impl Mutation {
-    fn apply(&self, row: &mut Row) -> Result<()> {
-        let Some(before) = row.datum(&self.column).cloned() else { return Ok(()) };
+    fn apply(&self, row: Row) -> Result<Row> {
+        let Some(before) = row.datum(&self.column).cloned() else { return Ok(row) };
         let after = match (self.mutator.as_str(), before, self.value.clone()) {
             ("insert", Datum::Set(before), Datum::Set(more)) => {
                 Datum::Set(before.into_iter().chain(more).collect())
@@ -362,8 +360,7 @@ impl Mutation {
             }
             (mutator, ..) => return Err(syntax("a mutation that the fake knows", &json!(mutator))),
         };
-        row.set(self.column.as_str().into(), after);
-        Ok(())
+        Ok(row.with(self.column.as_str(), after))
     }
 }
 
@@ -373,10 +370,8 @@ fn asserted(operation: &Value) -> Option<&str> {
     operation.get("lock").and_then(Value::as_str).filter(|_| is_assertion)
 }
 
-fn assign(row: &mut Row, values: Vec<(String, Datum)>) {
-    for (column, datum) in values {
-        row.set(column.as_str().into(), datum);
-    }
+fn assigned(row: Row, values: Vec<(String, Datum)>) -> Row {
+    values.into_iter().fold(row, |row, (column, datum)| row.with(column, datum))
 }
 
 fn put(rows: &mut Replica, table: &str, uuid: Uuid, new: Option<Row>) {
