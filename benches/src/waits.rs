@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use controller::{Client, pb};
-use ovs_driver::fake::{FakeDatabase, FakeSwitch, Fault, Stage};
+use fake_switch::openflow::{Fault, Stage};
+use fake_switch::{FakeDatabase, FakeSwitch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use controller::fleet::RealDrivers;
 use controller::{Parts, pb};
+use fake_switch::openflow::{Fault, Stage};
+use fake_switch::{FakeDatabase, FakeSwitch};
 use ovs_driver::Peers;
-use ovs_driver::fake::{FakeDatabase, FakeSwitch, Fault, Stage};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;

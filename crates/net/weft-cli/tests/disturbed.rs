@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use controller::{Client, pb};
+use fake_switch::database::{Fault as DatabaseFault, Stage as DatabaseStage};
+use fake_switch::openflow::{Fault, Stage};
+use fake_switch::{FakeDatabase, FakeSwitch};
 use network::ObjectKey;
-use ovs_driver::fake::database::{Fault as DatabaseFault, Stage as DatabaseStage};
-use ovs_driver::fake::{FakeDatabase, FakeSwitch, Fault, Stage};
 use test_random::Random;
 
 use crate::support::Folder;

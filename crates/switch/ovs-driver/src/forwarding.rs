@@ -452,8 +452,8 @@ impl Forwarding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Table;
     use crate::openflow::{messages, part_of};
+    use fake_switch::openflow::Table;
     use openflow_rs::{Body, FlowEntry, Message};
     use proptest::prelude::*;
 

@@ -279,7 +279,7 @@ impl fmt::Display for FlowChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Table;
+    use fake_switch::openflow::Table;
     use openflow_rs::FlowEntry;
     use proptest::prelude::*;
 

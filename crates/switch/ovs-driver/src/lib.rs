@@ -10,8 +10,9 @@
 //! ```
 //! use std::collections::BTreeSet;
 //! use std::sync::Arc;
+//! use fake_switch::FakeSwitch;
 //! use openflow_rs::FlowEntry;
-//! use ovs_driver::{Config, Desired, Event, Flow, FlowKey, fake::FakeSwitch};
+//! use ovs_driver::{Config, Desired, Event, Flow, FlowKey};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
@@ -55,7 +56,8 @@
 //! together), `group` (large groups, split into parts), `meter` and `zone` (who owns conntrack zones), `intent` and `outbox` (how owner and driver exchange work
 //! and events without waiting for each other), `handle` (start and end), `driver` (the one procedure that compares and
 //! corrects); `view` and `database` (OVSDB), `openflow` with `codec`, `connection`, `session`, `steps` (the order of
-//! messages), `groups`, `meters` and `wire`; and [`fake`], the test double.
+//! messages), `groups`, `meters` and `wire`. The crate `fake-switch`
+//! has a switch for tests.
 //!
 //! Refused objects do not delay the rest. A bundle with a bad flow is discarded and sent again without that flow; after
 //! several failures the changes are sent one by one. [`Event::Refused`] names the refused objects, which are retried
@@ -107,7 +109,6 @@ mod config;
 mod database;
 mod driver;
 mod event;
-pub mod fake;
 mod foreign;
 mod forwarding;
 mod frames;

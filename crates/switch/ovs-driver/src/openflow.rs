@@ -264,7 +264,7 @@ pub(crate) fn messages(batch: &Batch) -> Vec<(usize, Vec<u8>)> {
 
 /// A group of a switch in the driver's form.
 #[cfg(test)]
-pub(crate) fn part_of(table: &crate::fake::Table, id: u32) -> Option<crate::group::Part> {
+pub(crate) fn part_of(table: &fake_switch::openflow::Table, id: u32) -> Option<crate::group::Part> {
     use openflow_rs::message::GroupDescReply;
     use openflow_rs::{Body, Message};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::fake_database;
 use crate::support::driven::Driven;
 use crate::support::flows::flows;
-use ovs_driver::fake::{FakeDatabase, FakeSwitch};
+use fake_switch::{FakeDatabase, FakeSwitch};
 use ovs_driver::{Changes, Channel, CollectorSet, Config, Desired, Edits, Event, InMemoryNetwork, Timing};
 use ovsdb_client::{Condition, Datum, Operation, Row};
 use uuid::Uuid;

@@ -10,8 +10,9 @@ use crate::support::flows::{buckets, flow, flows};
 use crate::support::setting::{
     Setting, adding, config, desired, eventually, hasty, patient, refusal, refused_total, some_flows,
 };
+use fake_switch::FakeSwitch;
+use fake_switch::openflow::{Fault, Refusal, Stage};
 use openflow_rs::{GroupEntry, Match};
-use ovs_driver::fake::{FakeSwitch, Fault, Refusal, Stage};
 use ovs_driver::{
     Changes, Channel, Config, Desired, Edits, Event, Flow, FlowKey, LearnedFlow, Meter, ReadError, Rejection,
     Timing, ZONE_TABLE, ZoneOwner, push_bundle,

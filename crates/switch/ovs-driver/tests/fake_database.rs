@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::support::driven::Driven;
 use crate::support::flows::{TUNNEL_OPTION, flows};
-use ovs_driver::fake::database::{Fault, Stage};
-use ovs_driver::fake::{self as switch, FakeDatabase, FakeSwitch};
+use fake_switch::database::{Fault, Stage};
+use fake_switch::{FakeDatabase, FakeSwitch, openflow as switch};
 use ovs_driver::{
     Changes, Channel, Config, Desired, Edits, Encap, Event, InMemoryNetwork, Patch, Remote, Report, Timing,
     Tunnel,

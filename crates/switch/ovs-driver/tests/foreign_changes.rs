@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fake_switch::openflow::Refusal;
 use openflow_rs::{Field, GroupEntry, PortNo};
-use ovs_driver::fake::Refusal;
 use ovs_driver::{
     Bucket, Changes, Channel, Choice, Config, Desired, Edits, Event, ForeignChange, Timing, Watched,
 };

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fake_switch::openflow::Refusal;
 use openflow_rs::{MeterEntry, MeterMod};
-use ovs_driver::fake::Refusal;
 use ovs_driver::{Changes, Desired, Edits, Event, ForeignChange, Meter, MeterCount, ReadError};
 
 use crate::support::driven::Driven;

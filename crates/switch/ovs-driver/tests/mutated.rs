@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::driven::Driven;
 use crate::support::flows::{buckets, flows};
 use crate::support::setting::config;
-use ovs_driver::fake::{FakeDatabase, FakeSwitch};
+use fake_switch::{FakeDatabase, FakeSwitch};
 use ovs_driver::{
     Changes, Config, Desired, Dial, Edits, Encap, Endpoint, InMemoryNetwork, Remote, Timing, Tunnel,
 };

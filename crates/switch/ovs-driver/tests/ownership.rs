@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ovs_driver::fake::{FakeDatabase, FakeSwitch};
+use fake_switch::{FakeDatabase, FakeSwitch};
 use ovs_driver::{Channel, Config, Desired, Endpoint, Event, InMemoryNetwork, Owner, Timing};
 
 use crate::fake_database::config;

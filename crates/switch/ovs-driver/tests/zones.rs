@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ovs_driver::fake::{Flushed, Refusal};
+use fake_switch::openflow::{Flushed, Refusal};
 use ovs_driver::{Changes, Channel, Desired, Edits, Event, Flow, FlowKey, ZONE_TABLE, ZoneOwner};
 
 use crate::support::driven::Driven;

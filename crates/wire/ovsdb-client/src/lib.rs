@@ -29,7 +29,7 @@
 //! (monitored rows and their changes), [`events`] (reports), [`session`] (the task that stays connected, and compares the replica
 //! with the database when asked to), `lock` (which keeps
 //! other clients from writing); on top of
-//! these [`open_vswitch`], a typed view of the `Open_vSwitch` schema; and [`fake`], the test double of a server.
+//! these [`open_vswitch`], a typed view of the `Open_vSwitch` schema. The crate `fake-switch` has a server for tests.
 //!
 //! Out of scope: conditions on monitored rows, and several databases per client.
 //! TLS (`ssl:`) is not supported yet.
@@ -49,7 +49,6 @@
 mod collections;
 pub mod connection;
 pub mod events;
-pub mod fake;
 pub mod framing;
 mod known;
 mod lock;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::common::{connected, next, next_changes};
 use crate::peers::{A, B, Stage, update};
-use ovsdb_client::fake::{self, FakeDatabase, Fault};
+use fake_switch::FakeDatabase;
+use fake_switch::database::{self, Fault};
 use ovsdb_client::open_vswitch::{self, Bridge, DATABASE};
 use ovsdb_client::{Client, Condition, Endpoint, Event, Operation, Options, Replica, Row, TransactError};
 use peer_connection::InMemoryNetwork;
@@ -34,7 +35,7 @@ async fn d30_a_change_whose_notification_is_lost_is_found_and_applied_as_if_noti
     let steps: [&dyn Fn() -> Result<(), TransactError>; 3] = [&add, &change, &remove];
     for (step, rows) in steps.into_iter().zip([3, 1, 3]) {
         assert_eq!(client.compare().await.unwrap(), []);
-        fake.fault(fake::Stage::Update, Fault::Swallow);
+        fake.fault(database::Stage::Update, Fault::Swallow);
         step().unwrap();
         let found = client.compare().await.unwrap();
         assert_eq!(found.len(), rows, "{found:?}");

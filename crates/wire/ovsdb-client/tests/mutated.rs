@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::PATIENCE;
+use fake_switch::FakeDatabase;
 use futures_util::StreamExt;
-use ovsdb_client::fake::FakeDatabase;
 use ovsdb_client::framing::JsonCodec;
 use ovsdb_client::open_vswitch::{
     BridgeSpec, TunnelSpec, delete_ports, ensure_bridge, ensure_tunnels, monitor,

@@ -41,7 +41,7 @@ const ADDITIONS: &[Addition] = &[
         excepted: &[
             ("crates/lang/nlog-data/src/function/list.rs", "the example of a function on lists"),
             (
-                "crates/wire/ovsdb-client/src/fake/tables.rs",
+                "crates/check/fake-switch/src/database/tables.rs",
                 "the interface types that the fake database reports, as Open vSwitch does",
             ),
             ("crates/wire/openflow-rs/src/field/table.rs", "what Open vSwitch's tunnel keys are"),

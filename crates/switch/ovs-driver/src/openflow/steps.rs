@@ -144,10 +144,10 @@ pub(crate) fn told(change: &GroupChange, step: GroupStep) -> Vec<(u32, &[u8])> {
 mod tests {
     use super::*;
     use crate::Choice;
-    use crate::fake::Table;
     use crate::group::Wanted;
     use crate::openflow::groups::put_group_mod;
     use crate::openflow::part_of;
+    use fake_switch::openflow::Table;
     use openflow_rs::{Body, Field, Message, PortNo};
     use proptest::prelude::*;
     use std::collections::BTreeMap;

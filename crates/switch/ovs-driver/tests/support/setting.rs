@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ovs_driver::fake::FakeSwitch;
+use fake_switch::FakeSwitch;
 use ovs_driver::{Changes, Config, Desired, Edits, Event, Flow, FlowKey, InMemoryNetwork, Timing};
 
 use crate::support::driven::{Driven, PATIENCE};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::common::connected;
 use crate::open_vswitch::server::Server;
-use ovsdb_client::fake::FakeDatabase;
+use fake_switch::FakeDatabase;
 use ovsdb_client::{
     Client, Condition, Datum, Endpoint, MonitorSpec, Mutation, Mutator, Operation, Options, Replica, Row,
 };

@@ -2,15 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ovsdb_client::schema::{ColumnType, Schema};
+use ovsdb_client::{Atom, Atoms, Change, Datum, Replica, Row};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::schema::{NAMED, REFERENCES, ROOT, ROOTS, SchemaVersion, schema};
-use crate::collections::Atoms;
-use crate::replica::{Change, Replica};
-use crate::row::Row;
-use crate::schema::{ColumnType, Schema};
-use crate::value::{Atom, Datum};
 
 pub(super) struct Tables {
     /// The schema as `get_schema` returns it.
@@ -48,7 +45,6 @@ impl Tables {
     /// The database after `ovs-vsctl init`, with an ovs-vswitchd that supports both datapath types.
     pub(super) fn initialised(version: SchemaVersion) -> Tables {
         let notation = schema(version);
-        #[expect(clippy::expect_used, reason = "the schema is a constant")]
         let schema = Schema::from_json(&notation).expect("the schema of the fake is well-formed");
         let mut tables = Tables { notation, schema, rows: Replica::default(), next_uuid: 0 };
         let row = json!({

@@ -6,6 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
+use ovsdb_client::framing::JsonCodec;
+use ovsdb_client::open_vswitch::DATABASE;
+use ovsdb_client::schema::{ColumnType, Schema};
+use ovsdb_client::{Change, Datum, Replica, Row};
 use peer_connection::{InMemoryListener, Stream, after};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
@@ -16,11 +20,6 @@ use tokio_util::codec::Decoder;
 use uuid::Uuid;
 
 use super::{Fault, Shared, Stage, State};
-use crate::framing::JsonCodec;
-use crate::replica::Change;
-use crate::row::Row;
-use crate::schema::{ColumnType, Schema};
-use crate::value::Datum;
 
 /// Invalid JSON at any position between messages.
 const GARBAGE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
@@ -371,8 +370,8 @@ impl Connection {
                 self.reply(stage, &id, &json!(params), &Value::Null);
             }
             "lock" | "steal" | "unlock" => self.change_lock(&id, method, params),
-            "list_dbs" => self.reply(stage, &id, &json!([crate::open_vswitch::DATABASE]), &Value::Null),
-            _ if params.first() != Some(&json!(crate::open_vswitch::DATABASE)) => {
+            "list_dbs" => self.reply(stage, &id, &json!([DATABASE]), &Value::Null),
+            _ if params.first() != Some(&json!(DATABASE)) => {
                 self.reply(stage, &id, &Value::Null, &json!("unknown database"));
             }
             "get_schema" => {
@@ -416,7 +415,7 @@ impl Connection {
             drop(state);
             return self.reply(Stage::Monitor, id, &Value::Null, &json!("syntax error"));
         };
-        let rows: Vec<Change> = crate::replica::Replica::default().difference(&state.tables.rows);
+        let rows: Vec<Change> = Replica::default().difference(&state.tables.rows);
         let mut snapshot = Value::Object(monitor.updates(&state.tables.schema, &rows));
         for row in snapshot.as_object_mut().into_iter().flatten().filter_map(|(_, rows)| rows.as_object_mut())
         {

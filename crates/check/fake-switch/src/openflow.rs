@@ -5,11 +5,11 @@
 //! tables follow the semantics of a
 //! switch. On demand it misbehaves in ways that are rare in real switches: it sends garbage, closes the connection,
 //! stalls in the middle of a message, refuses a flow, reads slowly, or freezes. It counts the messages that it
-//! receives. It forwards no packets, but keeps those of packet-outs. [`database`] has the fake database of the switch.
+//! receives. It forwards no packets, but keeps those of packet-outs.
 //!
 //! ```
 //! # async fn example() -> std::io::Result<()> {
-//! use ovs_driver::fake::{FakeSwitch, Fault, Stage};
+//! use fake_switch::openflow::{FakeSwitch, Fault, Stage};
 //!
 //! let fake = FakeSwitch::start("/tmp/br-int.mgmt")?;
 //! fake.fault(Stage::Commit, Fault::Close); // the first commit breaks the connection
@@ -33,18 +33,16 @@ use openflow_rs::flow::RemovedReason;
 use openflow_rs::message::{FlowDescRequest, FlowEvent, FlowMonitorReply, FlowUpdate, PacketOut, TlvMapping};
 use openflow_rs::{Body, FlowEntry, GroupEntry, GroupMod, Message, MeterEntry, MeterMod};
 use peer_connection::{Endpoint, InMemoryNetwork};
+use switch_model::{Flow, FlowKey};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-pub use ovsdb_client::fake as database;
-pub use ovsdb_client::fake::FakeDatabase;
 pub use table::{Refusal, Table};
 pub use zones::Flushed;
 
 use roles::Roles;
 use server::Listener;
-use switch_model::{Flow, FlowKey};
 use zones::Zones;
 
 /// A fake switch. Dropping it closes its connections and its socket.

@@ -8,13 +8,13 @@
 //!
 //! On demand it misbehaves: it sends garbage, results that are too short or of another type, or unsolicited replies;
 //! it answers late, closes connections, stalls in the middle of a message, or freezes. It counts the requests that it
-//! receives. A test in this crate runs the same transactions on it and on a real `ovsdb-server`.
+//! receives. A test of `ovsdb-client` runs the same transactions on it and on a real `ovsdb-server`.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
-//! use ovsdb_client::fake::{FakeDatabase, Fault, Stage};
+//! use fake_switch::database::{FakeDatabase, Fault, Stage};
 //! use ovsdb_client::open_vswitch::{self, BridgeSpec, Ensured};
 //! use ovsdb_client::{Client, Endpoint, Options};
 //! use peer_connection::InMemoryNetwork;
@@ -46,17 +46,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ovsdb_client::open_vswitch::{Bridge, Interface, OpenVswitch, Port};
+use ovsdb_client::transact::outcomes;
+use ovsdb_client::{
+    Change, Condition, Datum, Mutation, Mutator, Operation, Outcomes, Replica, Row, TransactError,
+};
 use peer_connection::{Endpoint, InMemoryNetwork};
 use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::open_vswitch::{Bridge, Interface, OpenVswitch, Port};
-use crate::replica::{Change, Replica};
-use crate::row::Row;
-use crate::transact::{Condition, Mutation, Mutator, Operation, Outcomes, TransactError, outcomes};
-use crate::value::Datum;
 use locks::Locks;
 pub use schema::SchemaVersion;
 use server::{Listener, Subscriber};

@@ -1,6 +1,7 @@
 //! The schema of the fake database: the part of `Open_vSwitch` that describes bridges, their ports, their
 //! controllers and the settings of their tables.
 
+use ovsdb_client::open_vswitch::DATABASE;
 use serde_json::{Value, json};
 
 /// The references that keep a row alive: table, column, and the table that the column refers to. The rows of
@@ -189,5 +190,5 @@ pub(super) fn schema(version: SchemaVersion) -> Value {
             (table.to_owned(), json!({ "columns": columns, "isRoot": ROOTS.contains(&table) }))
         })
         .collect();
-    json!({"name": crate::open_vswitch::DATABASE, "version": number, "tables": tables})
+    json!({"name": DATABASE, "version": number, "tables": tables})
 }

@@ -3,11 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use ovsdb_client::open_vswitch::{Bridge, Interface, OpenVswitch, Port, PortStatus};
+use ovsdb_client::{Change, Replica, Row};
 use uuid::Uuid;
-
-use crate::open_vswitch::{Bridge, Interface, OpenVswitch, Port, PortStatus};
-use crate::replica::{Change, Replica};
-use crate::row::Row;
 
 /// The port number of a bridge's own interface (`OFPP_LOCAL`).
 const LOCAL: i64 = 65534;

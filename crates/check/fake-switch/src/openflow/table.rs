@@ -8,9 +8,9 @@ use openflow_rs::meter::MeterCommand;
 use openflow_rs::{
     Bucket, FlowCommand, FlowMod, GroupCommand, GroupEntry, GroupKind, GroupMod, MeterEntry, MeterMod, PortNo,
 };
+use switch_model::{Flow, FlowKey};
 
 use super::Refuse;
-use switch_model::{Flow, FlowKey};
 
 /// The refusal of a flow-mod or group-mod: OpenFlow's error type and code, and the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,6 +17,7 @@ use openflow_rs::{
     MeterStats,
 };
 use peer_connection::{InMemoryListener, Stream};
+use switch_model::{Flow, FlowKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
@@ -24,7 +25,6 @@ use tokio::sync::watch;
 
 use super::table::{Refusal, Table};
 use super::{Fault, Shared, Stage, entry, monitor_reply};
-use switch_model::{Flow, FlowKey};
 
 /// The number of flows in one part of a dump.
 const DUMP_PART: usize = 400;

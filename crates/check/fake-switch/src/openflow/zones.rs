@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FakeSwitch, Refusal, State};
 use switch_model::{Flow, FlowKey};
+
+use super::{FakeSwitch, Refusal, State};
 
 /// The zones in which packets are tracked if a switch has these flows, each with a name for the connection.
 type Traffic = Box<dyn Fn(&BTreeMap<FlowKey, Flow>) -> Vec<(u16, String)> + Send>;
