@@ -1,7 +1,7 @@
 //! A fake OVSDB server: the test double for the database of an Open vSwitch host.
 //!
 //! It speaks the real protocol over a unix socket or an in-memory network: `get_schema`, `monitor_cond_since`,
-//! `monitor_cond`, `transact` with every operation of RFC 7047 except `assert`, updates, and echo in both directions.
+//! `monitor_cond`, `transact` with every operation of RFC 7047 except `commit`, updates, and echo in both directions.
 //! Its database has the tables and columns of `Open_vSwitch` that describe bridges, ports and interfaces. As in a
 //! real server, names are unique and unreferenced rows are deleted. A fake `ovs-vswitchd` assigns port numbers and
 //! copies `next_cfg` to `cur_cfg`.
@@ -57,9 +57,10 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::listener::Listener;
 use locks::Locks;
 pub use schema::SchemaVersion;
-use server::{Listener, Subscriber};
+use server::Subscriber;
 use tables::{Run, Tables};
 use vswitchd::Vswitchd;
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod database;
+mod listener;
 pub mod openflow;
 
 pub use database::FakeDatabase;

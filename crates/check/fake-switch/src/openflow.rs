@@ -41,8 +41,8 @@ use tokio::task::AbortHandle;
 pub use table::{Refusal, Table};
 pub use zones::Flushed;
 
+use crate::listener::Listener;
 use roles::Roles;
-use server::Listener;
 use zones::Zones;
 
 /// A fake switch. Dropping it closes its connections and its socket.

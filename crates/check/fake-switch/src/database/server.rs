@@ -10,16 +10,16 @@ use ovsdb_client::framing::JsonCodec;
 use ovsdb_client::open_vswitch::DATABASE;
 use ovsdb_client::schema::{ColumnType, Schema};
 use ovsdb_client::{Change, Datum, Replica, Row};
-use peer_connection::{InMemoryListener, Stream, after};
+use peer_connection::{Stream, after};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::codec::Decoder;
 use uuid::Uuid;
 
 use super::{Fault, Shared, Stage, State};
+use crate::listener::Listener;
 
 /// Invalid JSON at any position between messages.
 const GARBAGE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
@@ -27,21 +27,6 @@ const GARBAGE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
 const WRONG_ID: u64 = 1 << 40;
 /// The most bytes per read.
 const READ_BYTES: usize = 64 << 10;
-
-/// The source of connections.
-pub(super) enum Listener {
-    Unix(UnixListener),
-    InMemory(InMemoryListener),
-}
-
-impl Listener {
-    async fn accept(&mut self) -> io::Result<Stream> {
-        Ok(match self {
-            Listener::Unix(listener) => Box::new(listener.accept().await?.0),
-            Listener::InMemory(listener) => Box::new(listener.accept().await?),
-        })
-    }
-}
 
 pub(super) async fn listen(mut listener: Listener, shared: Arc<Shared>) {
     let mut number = 0;

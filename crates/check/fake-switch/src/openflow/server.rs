@@ -16,15 +16,15 @@ use openflow_rs::{
     Actions, Body, FlowEntry, FlowStats, Frame, GroupEntry, GroupKind, GroupMod, Match, Message, MeterMod,
     MeterStats,
 };
-use peer_connection::{InMemoryListener, Stream};
+use peer_connection::Stream;
 use switch_model::{Flow, FlowKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio::sync::watch;
 
 use super::table::{Refusal, Table};
 use super::{Fault, Shared, Stage, entry, monitor_reply};
+use crate::listener::Listener;
 
 /// The number of flows in one part of a dump.
 const DUMP_PART: usize = 400;
@@ -34,21 +34,6 @@ const GROUPS_PART: usize = 1;
 const PART: usize = 500;
 /// The bytes that [`Fault::Garbage`] sends.
 const GARBAGE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
-
-/// The source of connections.
-pub(super) enum Listener {
-    Unix(UnixListener),
-    InMemory(InMemoryListener),
-}
-
-impl Listener {
-    async fn accept(&mut self) -> io::Result<Stream> {
-        Ok(match self {
-            Listener::Unix(listener) => Box::new(listener.accept().await?.0),
-            Listener::InMemory(listener) => Box::new(listener.accept().await?),
-        })
-    }
-}
 
 pub(super) async fn listen(mut listener: Listener, shared: Arc<Shared>) {
     while let Ok(stream) = listener.accept().await {
