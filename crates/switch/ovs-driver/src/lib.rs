@@ -56,8 +56,7 @@
 //! together), `group` (large groups, split into parts), `meter` and `zone` (who owns conntrack zones), `intent` and `outbox` (how owner and driver exchange work
 //! and events without waiting for each other), `handle` (start and end), `driver` (the one procedure that compares and
 //! corrects); `view` and `database` (OVSDB), `openflow` with `codec`, `connection`, `session`, `steps` (the order of
-//! messages), `groups`, `meters` and `wire`. The crate `fake-switch`
-//! has a switch for tests.
+//! messages), `groups`, `meters` and `wire`. The crate `fake-switch` has a switch for tests.
 //!
 //! Refused objects do not delay the rest. A bundle with a bad flow is discarded and sent again without that flow; after
 //! several failures the changes are sent one by one. [`Event::Refused`] names the refused objects, which are retried
