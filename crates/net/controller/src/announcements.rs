@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ovs_driver::{Changes, Frame};
+use switch_model::{Changes, Frame};
 
 use crate::port_moves::FormerPlaces;
 use crate::record::AnnouncementChanges;

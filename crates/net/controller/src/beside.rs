@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ovs_driver::{Report, Vif};
+use switch_model::{Report, Vif};
 
 /// The most interfaces without an object that are kept for a host: more than any host has machines.
 pub(crate) const KEPT_MAX: usize = 1024;
@@ -163,7 +163,7 @@ impl Beside {
 
 #[cfg(test)]
 mod tests {
-    use ovs_driver::InterfaceId;
+    use switch_model::InterfaceId;
 
     use super::*;
 

@@ -182,7 +182,7 @@ pub struct Retried {
     /// The transport node.
     pub node: String,
     /// The whole report.
-    pub report: ovs_driver::Report,
+    pub report: switch_model::Report,
     /// The transaction, if the part was accepted this time.
     pub transaction: Option<AppliedTransaction>,
 }

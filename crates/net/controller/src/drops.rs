@@ -8,7 +8,7 @@ use std::sync::Arc;
 use network::ObjectKey;
 use nlog_data::Value;
 use openflow_rs::Field;
-use ovs_driver::{Desired, FlowKey};
+use switch_model::{Desired, FlowKey};
 
 use crate::core::Core;
 use crate::derived::drop_causes::{Counters, DropCauses};
@@ -93,7 +93,7 @@ impl Scope {
             Scope::Object(object) => {
                 let keys = object.flows(causes, provenance, rules);
                 let drops = |desired: &Desired, key: &FlowKey| {
-                    desired.flows.get(key).is_some_and(ovs_driver::Flow::drops)
+                    desired.flows.get(key).is_some_and(switch_model::Flow::drops)
                 };
                 let here = |(node, desired): (&String, &Arc<Desired>)| {
                     let flows = keys.iter().filter(|key| drops(desired, key)).cloned().collect();
@@ -153,7 +153,7 @@ impl OfObject {
 #[cfg(test)]
 mod tests {
     use openflow_rs::FlowEntry;
-    use ovs_driver::Flow;
+    use switch_model::Flow;
 
     use super::*;
 
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn of_a_host_those_meters_count_that_it_has() {
-        let meter = ovs_driver::Meter { rate: 1, burst: 1 };
+        let meter = switch_model::Meter { rate: 1, burst: 1 };
         let desired = Desired { meters: [(7, meter), (8, meter)].into(), ..Desired::default() };
         let counters = causes().of_host(&desired);
         assert_eq!(counters, Counters { flows: BTreeSet::new(), meters: [7].into() });

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use network::{Batch, Cancel, Object, ObjectKey, Outcome};
 use nlog_data::CommitError;
-use ovs_driver::{Desired, FlowKey};
 use serde_json::{Map, Value as Json};
+use switch_model::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 

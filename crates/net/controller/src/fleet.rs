@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openflow_rs::Match;
-use ovs_driver::{Channel, Event, FlowCount, FlowKey, MeterCount, Owner, ReadError, Rejection, SeenFlow};
+use ovs_driver::Owner;
+use switch_model::{Channel, Event, FlowCount, FlowKey, MeterCount, ReadError, Rejection, SeenFlow};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ovs_driver::{MeterCount, ReadError};
+use switch_model::{MeterCount, ReadError};
 
 use crate::answers::PartSender;
 use crate::core::Core;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ovs_driver::{Desired, FlowCount, FlowKey, MeterCount, ReadError};
+use switch_model::{Desired, FlowCount, FlowKey, MeterCount, ReadError};
 
 use crate::answers::PartSender;
 use crate::core::Core;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use network::ObjectKey;
 use openflow_rs::{Field, MacAddr, Match};
-use ovs_driver::{LearnedFlow, ReadError};
 use prost::Message;
+use switch_model::{LearnedFlow, ReadError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -171,7 +171,7 @@ fn address(flow: &LearnedFlow) -> Option<MacAddr> {
 #[cfg(test)]
 mod tests {
     use openflow_rs::FlowEntry;
-    use ovs_driver::FlowKey;
+    use switch_model::FlowKey;
 
     use super::*;
 

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use ovs_driver::Report;
+use switch_model::Report;
 
 /// A time: since the controller started.
 pub(crate) type Moment = Duration;

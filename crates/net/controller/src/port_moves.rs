@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nlog_data::{Committed, TableDelta, TableId};
-use switch_model::Changes;
-use switch_model::rows::port_home;
+use switch_model::{Changes, rows::port_home};
 
 use crate::rules::Rules;
 

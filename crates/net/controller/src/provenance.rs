@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use nlog_data::{Canonical, Committed, Row, Value};
 use openflow_rs::{Field, Match};
-use ovs_driver::FlowKey;
+use switch_model::FlowKey;
 
 use crate::rules::Rules;
 use crate::universal::Key;

@@ -9,7 +9,7 @@ use conformance::rows::{Reports, rows};
 use conformance::{Place, Size, Step, World, history};
 use network::{Batch, Cancel, ObjectStore};
 use nlog_data::{Row, TableId};
-use ovs_driver::{InterfaceId, Report, Vif};
+use switch_model::{InterfaceId, Report, Vif};
 use test_random::Random;
 
 use crate::core::{Core, History};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ovs_driver::Changes;
+use switch_model::Changes;
 use tokio::sync::mpsc;
 
 /// The limit of the stored receipts, in bytes.

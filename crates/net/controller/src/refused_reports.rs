@@ -46,7 +46,7 @@ pub(crate) struct RefusedReports {
 
 #[derive(Debug)]
 pub(crate) struct Entry {
-    report: ovs_driver::Report,
+    report: switch_model::Report,
     /// The reason for each refused port; `None` is the part without ports.
     why: BTreeMap<Option<Port>, String>,
     /// The last reported verdict.
@@ -58,7 +58,7 @@ impl RefusedReports {
     pub(crate) fn refuse_whole(
         &mut self,
         node: &str,
-        report: ovs_driver::Report,
+        report: switch_model::Report,
         ports: Vec<Port>,
         why: &str,
     ) {
@@ -69,7 +69,7 @@ impl RefusedReports {
     }
 
     /// The object of an interface comes (`Some`), or does not come after all, whose host has a report here.
-    pub(crate) fn adopt(&mut self, node: &str, port: &str, vif: Option<ovs_driver::Vif>) {
+    pub(crate) fn adopt(&mut self, node: &str, port: &str, vif: Option<switch_model::Vif>) {
         let Some(entry) = self.nodes.get_mut(node) else { return };
         match vif {
             Some(vif) => drop(entry.report.vifs.insert(port.to_owned(), vif)),
@@ -128,7 +128,7 @@ impl RefusedReports {
     }
 
     /// The part to try next, and its report.
-    pub(crate) fn next(&mut self, reports: &Reports) -> Option<(Part, ovs_driver::Report)> {
+    pub(crate) fn next(&mut self, reports: &Reports) -> Option<(Part, switch_model::Report)> {
         self.fill(reports);
         let part = self.due.pop_front()?;
         let report = self.nodes.get(&part.node)?.report.clone();

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 use network::Rows;
 use nlog_data::{Row, Value};
-use ovs_driver::InterfaceId;
 use serde_json::Value as Json;
+use switch_model::InterfaceId;
 
 use crate::record::Record;
 
@@ -111,11 +111,11 @@ struct Vif {
 
 impl Reports {
     /// The effect of a report in transaction `txn`: the state to [commit](Reports::commit), inserted and deleted rows.
-    pub(crate) fn plan(&self, node: &str, report: &ovs_driver::Report, txn: u64) -> (NodeReport, Rows) {
+    pub(crate) fn plan(&self, node: &str, report: &switch_model::Report, txn: u64) -> (NodeReport, Rows) {
         let empty = NodeReport::default();
         let before = self.nodes.get(node).unwrap_or(&empty);
         let claims = before.claims(report, txn, &|port| self.latest_elsewhere(node, port));
-        let vif = |(port, vif): (&String, &ovs_driver::Vif)| {
+        let vif = |(port, vif): (&String, &switch_model::Vif)| {
             let since = claims.get(&(port.clone(), vif.interface)).map_or(txn, |claim| claim.since);
             (port.clone(), Vif { ofport: vif.ofport, mac: vif.mac.clone(), since })
         };
@@ -142,7 +142,7 @@ impl Reports {
         &self,
         before: &NodeReport,
         (node, port): (&str, &str),
-        vif: &ovs_driver::Vif,
+        vif: &switch_model::Vif,
         txn: u64,
     ) -> Option<NodeReport> {
         if before.vifs.contains_key(port) {
@@ -230,7 +230,7 @@ impl Reports {
     }
 
     /// The ports of a report that are unknown or differ from the known ones.
-    pub(crate) fn missing(&self, node: &str, report: &ovs_driver::Report) -> Vec<Port> {
+    pub(crate) fn missing(&self, node: &str, report: &switch_model::Report) -> Vec<Port> {
         let known = self.nodes.get(node);
         let vifs = report.vifs.keys().map(|port| Port::Vif(port.clone()));
         let tunnels = report.tunnels.keys().map(|name| Port::Tunnel(name.clone()));
@@ -243,9 +243,9 @@ impl Reports {
     pub(crate) fn partial(
         &self,
         node: &str,
-        report: &ovs_driver::Report,
+        report: &switch_model::Report,
         ports: &[Port],
-    ) -> ovs_driver::Report {
+    ) -> switch_model::Report {
         let known = self.nodes.get(node);
         let mut part = report.clone();
         let stays = |port: Port| known.is_some_and(|known| known.has(report, &port)) || ports.contains(&port);
@@ -416,7 +416,7 @@ impl NodeReport {
     /// the latest claim of a port by another host.
     fn claims(
         &self,
-        report: &ovs_driver::Report,
+        report: &switch_model::Report,
         txn: u64,
         elsewhere: &dyn Fn(&str) -> Option<u64>,
     ) -> Claims {
@@ -444,10 +444,10 @@ impl NodeReport {
     }
 
     /// Whether a port is known and equal to the reported one.
-    fn has(&self, report: &ovs_driver::Report, port: &Port) -> bool {
+    fn has(&self, report: &switch_model::Report, port: &Port) -> bool {
         match port {
             Port::Vif(port) => {
-                let same = |(known, vif): (&Vif, &ovs_driver::Vif)| {
+                let same = |(known, vif): (&Vif, &switch_model::Vif)| {
                     known.ofport == vif.ofport && known.mac == vif.mac
                 };
                 self.vifs.get(port).zip(report.vifs.get(port)).is_some_and(same)

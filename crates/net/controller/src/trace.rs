@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use nlog_data::{Cancel, Row, RuleId, TableDelta, TableId};
 use openflow_rs::{DecodeError, FlowEntry, MacAddr};
-use ovs_driver::{Desired, Flow, FlowKey, SeenFlow};
 use packet_trace::live::{self, FlowOwner, Seen};
 use packet_trace::{Connection, FlowRules, HostTables, Network, Payload, Trace, Words};
+use switch_model::{Desired, Flow, FlowKey, SeenFlow};
 use tokio::task::JoinSet;
 use tonic::Status;
 use tracing::debug;

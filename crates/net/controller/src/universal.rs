@@ -37,7 +37,7 @@ pub(crate) struct UniversalFlow {
     pub(crate) rest: Value,
 }
 
-/// Table, priority and match. The match is shared with the engine: encoded again as a [`FlowKey`](ovs_driver::FlowKey), the
+/// Table, priority and match. The match is shared with the engine: encoded again as a [`FlowKey`](switch_model::FlowKey), the
 /// matches of a large network would take twice the memory.
 pub(crate) type Key = (u8, u16, Arc<Canonical<Match>>);
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use controller::core::{AppliedTransaction, Core, Moves};
 use controller::record::Record;
-use ovs_driver::{Event, Frame, Report};
 use serde_json::json;
+use switch_model::{Event, Frame, Report};
 
 use crate::support::drivers::Switches;
 use crate::support::running::{Running, apply as send, parts, start_with, status_when};

@@ -4,7 +4,7 @@ use crate::support::*;
 use controller::core::{Core, CoreError, Refusal};
 use nlog_data::ErrorCode;
 use openflow_rs::Field;
-use ovs_driver::Choice;
+use switch_model::Choice;
 
 /// What the other tests do not need. A switch of tenant `copies` makes the group one that gives each bucket a copy.
 const CHOICES: &str = r#"

@@ -5,8 +5,8 @@ use std::time::Duration;
 use controller::core::Core;
 use controller::{Parts, Patience};
 use network::ObjectKey;
-use ovs_driver::{Channel, Event, Report};
 use serde_json::json;
+use switch_model::{Channel, Event, Report};
 
 use crate::support::drivers::Switches;
 use crate::support::running::{Running, apply as apply_to, parts, start_with, status_when};

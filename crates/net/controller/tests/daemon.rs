@@ -7,7 +7,7 @@ use controller::pb::switch_receipt::State;
 use controller::pb::{self, Outcome};
 use controller::{Client, ClientError, Daemon, Parts};
 use network::ObjectKey;
-use ovs_driver::{Channel, Event};
+use switch_model::{Channel, Event};
 use tokio_stream::StreamExt as _;
 
 #[tokio::test(flavor = "multi_thread")]

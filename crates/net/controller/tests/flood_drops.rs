@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller::Rules;
-use ovs_driver::{Desired, METER_MAX, Meter, MeterCount};
+use switch_model::{Desired, METER_MAX, Meter, MeterCount};
 
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start_with};

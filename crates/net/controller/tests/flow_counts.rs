@@ -1,7 +1,7 @@
 //! What the flows of an object have counted, asked over the socket of a controller.
 
 use network::ObjectKey;
-use ovs_driver::{FlowCount, FlowKey, MeterCount};
+use switch_model::{FlowCount, FlowKey, MeterCount};
 
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start_with};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use controller::{ClientError, Rules};
 use openflow_rs::{Field, FlowEntry};
-use ovs_driver::{FlowKey, LearnedFlow};
+use switch_model::{FlowKey, LearnedFlow};
 
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start_with};

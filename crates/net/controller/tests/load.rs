@@ -13,7 +13,7 @@ use controller::{Client, ClientError, pb};
 use nlog_data::{
     CommitError, Committed, Evaluator, Memories, Row, Schema, TableId, Transaction, TransactionError,
 };
-use ovs_driver::Event;
+use switch_model::Event;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;

@@ -6,7 +6,7 @@ use controller::pb::row_question::About;
 use controller::pb::trace_request::Packet;
 use controller::{Client, ClientError, Rules, pb};
 use openflow_rs::FlowEntry;
-use ovs_driver::SeenFlow;
+use switch_model::SeenFlow;
 
 use crate::support::drivers::Switches;
 use crate::support::report;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::support::*;
 use controller::core::{Core, CoreError, Refusal};
 use nlog_data::ErrorCode;
-use ovs_driver::{BfdSession, CollectorSet, ZoneLimits, ZoneOwner};
+use switch_model::{BfdSession, CollectorSet, ZoneLimits, ZoneOwner};
 
 /// The zone of a port is the number of its interface.
 const ZONES: &str = r#"

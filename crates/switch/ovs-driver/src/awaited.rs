@@ -5,9 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::Event;
-use switch_model::Changes;
-use switch_model::FlowKey;
+use switch_model::{Changes, Event, FlowKey};
 
 /// The table of learned flows, and their cookie.
 pub(crate) type Source = (u8, u64);

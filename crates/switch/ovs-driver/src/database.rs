@@ -11,7 +11,6 @@ use tokio::time::Instant;
 
 use crate::arrivals::Arrivals;
 use crate::config::{Config, Timing, first_scrub};
-use crate::event::{Channel, Event, Problem, Report};
 use crate::identity::Identity;
 use crate::in_database::Support;
 use crate::intent::{Leaving, Shared};
@@ -19,6 +18,7 @@ use crate::listening;
 use crate::outbox::Outbox;
 use crate::ownership::{self, Refused, Verdict};
 use crate::view::{self, FlowKeeping, MissingPort, View};
+use switch_model::{Channel, Event, Problem, Report};
 
 /// How often a switch that does not answer is made to look at its configuration again.
 const LISTEN_AGAIN: Duration = Duration::from_secs(10);

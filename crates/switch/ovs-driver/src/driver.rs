@@ -17,7 +17,6 @@ use peer_connection::PeerMemory;
 
 use crate::config::{Config, Timing, first_scrub};
 use crate::database::{Database, Status};
-use crate::event::{Event, ForeignChange, Rejection};
 use crate::foreign::RepairPace;
 use crate::forwarding::{Batch, Place};
 use crate::identity::{Identity, Verdict};
@@ -27,6 +26,7 @@ use crate::openflow::{Lost, OpenFlow, RefusedChange, option_name};
 use crate::outbox::Outbox;
 use crate::ports::{Port, Ports};
 use crate::view::View;
+use switch_model::{Event, ForeignChange, Rejection};
 
 /// Errors that a switch reports only if its groups or meters differ from the believed ones.
 const CONTRADICTIONS: [&str; 8] = [

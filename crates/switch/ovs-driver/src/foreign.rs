@@ -6,9 +6,8 @@ use std::time::Duration;
 use openflow_rs::MeterEntry;
 use tokio::time::Instant;
 
-use crate::event::ForeignChange;
 use crate::group::Part;
-use switch_model::{Flow, FlowKey};
+use switch_model::{Flow, FlowKey, ForeignChange};
 
 /// The most flows that are tracked one by one. Beyond that the whole switch is read instead.
 const FLOWS_MAX: usize = 50_000;

@@ -6,7 +6,6 @@ use std::fmt;
 
 use openflow_rs::MeterEntry;
 
-use crate::event::ForeignChange;
 use crate::foreign::{Foreign, Held};
 use crate::group::{self, Part, Wanted};
 use crate::ledger::{self, Change, FlowChange, Ledger};
@@ -14,7 +13,7 @@ use crate::meter;
 use crate::openflow::{Removal, Update};
 use switch_model::flow::{self, Flow, FlowKey};
 use switch_model::zone::{self, ZoneOwner};
-use switch_model::{Changes, Desired};
+use switch_model::{Changes, Desired, ForeignChange};
 
 /// A modification of a group, or of a part of one.
 pub(crate) type GroupChange = Change<u32, Part>;

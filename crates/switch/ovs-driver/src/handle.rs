@@ -12,16 +12,15 @@ use tokio::task::JoinHandle;
 use crate::config::{Config, Timing};
 use crate::database::{self, Database};
 use crate::driver::Driver;
-use crate::event::{Channel, Event};
 use crate::identity::Identity;
 use crate::intent::{Shared, Wish};
-use crate::learned::{FlowCount, LearnedFlow, ReadError, Readers, SeenFlow};
-use crate::meter::MeterCount;
+use crate::learned::Readers;
 use crate::openflow::OpenFlow;
 use crate::outbox::Outbox;
 use crate::supervisor::{Tasks, supervise};
-use switch_model::FlowKey;
-use switch_model::{Changes, Desired, Frame};
+use switch_model::{
+    Changes, Channel, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, ReadError, SeenFlow,
+};
 
 /// A running driver. Dropping the handle stops the driver and leaves the switch unchanged.
 #[derive(Debug)]

@@ -11,12 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use tokio::sync::Notify;
 
 use crate::awaited::Awaited;
-use crate::event::Channel;
 use crate::forwarding::Forwarding;
 use crate::frames::Frames;
 use crate::in_database::Wanted;
 use crate::ports::{self, Ports};
-use switch_model::{Changes, Desired, Frame};
+use switch_model::{Changes, Channel, Desired, Frame};
 
 #[derive(Debug, Default)]
 pub(crate) struct Shared {

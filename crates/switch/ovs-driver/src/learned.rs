@@ -1,95 +1,19 @@
 //! Reads what a switch has learned, and what its meters and flows have counted, for those who look. Nothing that the driver does depends on the answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
+use openflow_rs::Match;
 use openflow_rs::message::FlowDescRequest;
-use openflow_rs::{DecodeError, FlowEntry, Match};
 use tokio::sync::Semaphore;
 
-use crate::meter::MeterCount;
 use crate::openflow::Reader;
-use switch_model::FlowKey;
+use switch_model::{FlowCount, FlowKey, LearnedFlow, MeterCount, READ_WITHIN, ReadError, SeenFlow};
 
-/// The time that a switch has to say what it has learned.
-const LEARNED_WITHIN: Duration = Duration::from_secs(10);
 /// The most learned flows that are read at once. They take about 100 bytes each.
 pub(crate) const LEARNED_MAX: usize = 1_000_000;
 
 /// The most flows whose counters are read at once.
 const COUNTED_AT_ONCE: usize = 64;
-
-/// A flow that the switch itself has written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LearnedFlow {
-    key: FlowKey,
-    cookie: u64,
-}
-
-impl LearnedFlow {
-    /// A flow with this cookie.
-    pub fn new(key: FlowKey, cookie: u64) -> Self {
-        LearnedFlow { key, cookie }
-    }
-
-    /// Its cookie, which says what it was learned from.
-    pub fn cookie(&self) -> u64 {
-        self.cookie
-    }
-
-    /// Its match.
-    ///
-    /// # Errors
-    /// The switch sent a field that is not known here.
-    pub fn matching(&self) -> Result<Match, DecodeError> {
-        self.key.matching()
-    }
-}
-
-/// What a flow has counted since the switch has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FlowCount {
-    /// The flow.
-    pub key: FlowKey,
-    /// Packets that met it.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-/// A flow as a switch has it, whoever wrote it, and what it has counted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenFlow {
-    /// The flow.
-    pub entry: FlowEntry,
-    /// Packets that met it.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-/// Why it is not known what a switch has learned or counted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// There is no connection that could be used.
-    #[error("the switch is not connected")]
-    NotConnected,
-    /// The connection ended before the answer.
-    #[error("the connection to the switch was lost while it was read")]
-    Lost,
-    /// The switch is busy, or does not answer.
-    #[error("the switch did not answer within {} s; ask again", LEARNED_WITHIN.as_secs())]
-    Late,
-    /// The switch answered with an error.
-    #[error("the switch refuses to be read: {0}")]
-    Refused(String),
-    /// There are too many.
-    #[error("the switch has more than {max} learned flows, the most that are read")]
-    TooMany {
-        /// The limit.
-        max: usize,
-    },
-}
 
 /// The request for the flows of a table that the match covers.
 pub(crate) fn request(table: u8, matches: Match) -> FlowDescRequest {
@@ -164,6 +88,6 @@ impl Readers {
             let _turn = self.turn.acquire().await.map_err(|_| ReadError::Lost)?;
             read(reader).await
         };
-        tokio::time::timeout(LEARNED_WITHIN, reading).await.unwrap_or(Err(ReadError::Late))
+        tokio::time::timeout(READ_WITHIN, reading).await.unwrap_or(Err(ReadError::Late))
     }
 }

@@ -107,7 +107,6 @@ mod awaited;
 mod config;
 mod database;
 mod driver;
-mod event;
 mod foreign;
 mod forwarding;
 mod frames;
@@ -129,10 +128,7 @@ mod supervisor;
 mod view;
 
 pub use config::{Config, Timing};
-pub use event::{Channel, Event, ForeignChange, InterfaceId, Problem, Rejection, Report, Vif};
 pub use handle::{Handle, spawn, spawn_with};
-pub use learned::{FlowCount, LearnedFlow, ReadError, SeenFlow};
-pub use meter::MeterCount;
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use openflow_rs::message::TlvMapping;
 pub use ovsdb_client::open_vswitch::FlowTable;
@@ -140,7 +136,8 @@ pub use ownership::Owner;
 pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, MemoryBudget, Resolver, Sockets};
 pub use peers::Peers;
 pub use switch_model::{
-    BfdSession, Bucket, CHOICE_BYTES_MAX, Changes, Choice, CollectorSet, Desired, Edits, Encap, Flow,
-    FlowKey, Frame, GROUP_MAX, METER_MAX, Meter, Patch, Remote, Tunnel, Watched, ZONE_TABLE, ZoneLimits,
-    ZoneOwner,
+    BfdSession, Bucket, CHOICE_BYTES_MAX, Changes, Channel, Choice, CollectorSet, Desired, Edits, Encap,
+    Event, Flow, FlowCount, FlowKey, ForeignChange, Frame, GROUP_MAX, InterfaceId, LearnedFlow, METER_MAX,
+    Meter, MeterCount, Patch, Problem, ReadError, Rejection, Remote, Report, SeenFlow, Tunnel, Vif, Watched,
+    ZONE_TABLE, ZoneLimits, ZoneOwner,
 };

@@ -1,36 +1,16 @@
-//! Meters: the limits that the desired state asks for, as a switch holds them, and their counters.
+//! Meters: the limits that the desired state asks for, as a switch holds them.
 //!
 //! A switch refuses changes of meters inside bundles, so new meters are sent before the bundle whose flows use them, and
 //! deleted ones after it: a switch deletes the flows of a deleted meter.
 
 use std::fmt;
 
-use openflow_rs::{MeterEntry, MeterStats};
+use openflow_rs::MeterEntry;
 use switch_model::Meter;
 
 /// The meter with this number, as a switch describes it.
 pub(crate) fn entry(id: u32, meter: Meter) -> MeterEntry {
     MeterEntry::packets_per_second(id, meter.rate, meter.burst)
-}
-
-/// What a meter has counted since it was added or last changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MeterCount {
-    /// The number of the meter.
-    pub meter: u32,
-    /// Packets that came to it.
-    pub packets: u64,
-    /// Their bytes, without the checksum of frames.
-    pub bytes: u64,
-    /// Those of them that it dropped.
-    pub dropped: u64,
-}
-
-impl MeterCount {
-    pub(crate) fn new(stats: &MeterStats) -> MeterCount {
-        let dropped = stats.bands.iter().map(|(packets, _)| packets).sum();
-        MeterCount { meter: stats.id, packets: stats.packets, bytes: stats.bytes, dropped }
-    }
 }
 
 /// Writes a meter on one line.

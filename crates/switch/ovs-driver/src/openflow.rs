@@ -29,15 +29,11 @@ pub use push::{PushError, Pushed, push_bundle};
 use session::Session;
 
 use crate::config::{Config, Timing};
-use crate::event::{Channel, Event};
 use crate::forwarding::{Batch, Installed};
 use crate::identity::{self, Identity, Verdict};
 use crate::intent::Shared;
-use crate::learned::{FlowCount, LearnedFlow, ReadError, SeenFlow};
-use crate::meter::MeterCount;
 use crate::outbox::Outbox;
-use switch_model::FlowKey;
-use switch_model::Frame;
+use switch_model::{Channel, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, ReadError, SeenFlow};
 
 /// Whether the switch is connected, and the number of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

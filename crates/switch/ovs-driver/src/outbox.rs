@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::event::{Channel, Event, ForeignChange, Report};
+use switch_model::{Channel, Event, ForeignChange, Report};
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -158,7 +158,7 @@ fn connection_event(event: &Event) -> Option<Channel> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{InterfaceId, Vif};
+    use switch_model::{InterfaceId, Vif};
 
     fn report(ofport: u16) -> Report {
         let vifs = [("p".to_owned(), Vif { ofport, mac: String::new(), interface: InterfaceId(1) })].into();

@@ -10,8 +10,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
 use crate::config::{Config, Timing};
-use crate::event::Event;
 use crate::handle::{Handle, spawn_within};
+use switch_model::Event;
 
 /// Shared by the drivers of all switches. Dropping it ends the tasks of its drivers.
 pub struct Peers {

@@ -11,13 +11,12 @@ use uuid::Uuid;
 
 use crate::arrivals::Arrivals;
 use crate::config::Config;
-use crate::event::{InterfaceId, Problem, Report, Vif};
 use crate::in_database::{self, Here, Support};
 use crate::intent::Database;
 use crate::listening::{self, listening};
 use crate::ownership::{self, SwitchId};
 use crate::ports::{Port as Wanted, Ports};
-use switch_model::{Encap, Patch, Remote, Tunnel};
+use switch_model::{Encap, InterfaceId, Patch, Problem, Remote, Report, Tunnel, Vif};
 
 /// The mark of the driver's tunnel ports: `external_ids:weft=tunnel` on the interface.
 pub(crate) const OWNER: (&str, &str) = ("weft", "tunnel");

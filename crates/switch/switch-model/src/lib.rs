@@ -4,7 +4,8 @@
 //! A kind is a file that implements [`Kind`], and a line in the list below. From the list follow [`Desired`], [`Changes`], [`Tables`]
 //! and [`split_by_host`], so a kind that lacks a part does not compile. [`interface`] has what else rules and Rust share: tables that
 //! the controller fills or shows; a [`SwitchTable`] finds itself in a program, or says what is different there. [`rows`] reads and
-//! writes their rows.
+//! writes their rows. [`Event`] and [`Report`] are what a switch says by itself, [`ReadError`] and its neighbours what it answers to
+//! those who look.
 //!
 //! ```
 //! use nlog_data::Schema;
@@ -32,6 +33,7 @@ mod awaited;
 mod bfd;
 mod check;
 mod collectors;
+mod event;
 pub mod flow;
 pub mod group;
 pub mod interface;
@@ -40,6 +42,7 @@ mod limits;
 mod meter;
 mod patch;
 mod pool;
+mod reading;
 pub mod rows;
 mod split;
 mod table;
@@ -56,6 +59,7 @@ pub use awaited::AwaitedFlows;
 pub use bfd::{BfdSession, BfdSessions};
 pub use check::check_groups;
 pub use collectors::{CollectorSet, CollectorSets};
+pub use event::{Channel, Event, ForeignChange, InterfaceId, Problem, Rejection, Report, Vif};
 pub use flow::{Flow, FlowError, FlowKey, FlowRow, Flows};
 pub use group::{
     BUCKET_MAX, Bucket, BucketRow, Buckets, CHOICE_BYTES_MAX, CandidateRow, Candidates, Choice, Choices,
@@ -66,6 +70,7 @@ pub use limits::{ZoneLimits, ZonesLimits};
 pub use meter::{METER_MAX, Meter, Meters};
 pub use patch::{Patch, Patches};
 pub use pool::Pool;
+pub use reading::{FlowCount, LearnedFlow, MeterCount, READ_WITHIN, ReadError, SeenFlow};
 pub use split::{ByHost, Source};
 pub use table::{ColumnType, Misfit, SwitchTable};
 pub use tunnel::{Remote, RemoteError, Tunnel, Tunnels};

@@ -97,18 +97,18 @@ pub(super) fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> 
         let order = |flow: &pb::Flow| (flow.table_id, std::cmp::Reverse(flow.priority));
         order(a).cmp(&order(b)).then_with(|| a.r#match.cmp(&b.r#match))
     });
-    let tunnel = |(name, tunnel): (&String, &ovs_driver::Tunnel)| pb::Tunnel {
+    let tunnel = |(name, tunnel): (&String, &switch_model::Tunnel)| pb::Tunnel {
         name: name.clone(),
         encap: tunnel.encap.to_string(),
         remote: tunnel.remote.to_string(),
         bfd_interval: listing.desired.bfd.get(name).map_or(0, |session| session.interval.into()),
     };
-    let patch = |(name, patch): (&String, &ovs_driver::Patch)| pb::Patch {
+    let patch = |(name, patch): (&String, &switch_model::Patch)| pb::Patch {
         name: name.clone(),
         bridge: patch.bridge.clone(),
         peer: patch.peer.clone(),
     };
-    let bucket = |((group, bucket), what): (&(u32, u32), &ovs_driver::Bucket)| pb::Bucket {
+    let bucket = |((group, bucket), what): (&(u32, u32), &switch_model::Bucket)| pb::Bucket {
         group: *group,
         bucket: *bucket,
         actions: what.actions().map_or_else(unreadable, |actions| actions.to_string()),

@@ -25,7 +25,7 @@ pub(super) struct Adoptions {
     pub(super) states: BTreeMap<String, NodeReport>,
     pub(super) rows: Rows,
     /// Host, port and interface.
-    pub(super) ports: Vec<(String, String, ovs_driver::Vif)>,
+    pub(super) ports: Vec<(String, String, switch_model::Vif)>,
 }
 
 impl Core {
@@ -34,7 +34,7 @@ impl Core {
     pub fn report(
         &mut self,
         node: &str,
-        report: &ovs_driver::Report,
+        report: &switch_model::Report,
         now: SystemTime,
     ) -> Result<Option<AppliedTransaction>, CoreError> {
         if !self.derived.addresses.contains(node) {
@@ -92,7 +92,7 @@ impl Core {
     fn commit_report(
         &mut self,
         node: &str,
-        report: &ovs_driver::Report,
+        report: &switch_model::Report,
         now: SystemTime,
     ) -> Result<Option<AppliedTransaction>, CoreError> {
         let (state, reported) = self.reports.plan(node, report, self.last_txn + 1);

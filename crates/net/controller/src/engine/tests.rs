@@ -9,8 +9,8 @@ use network::Cancel;
 use nlog::Sources;
 use nlog_data::{Evaluator, Tables};
 use nlog_reference::Hooked;
-use ovs_driver::{Channel, Event, InterfaceId, Report, Vif};
 use proptest::prelude::*;
+use switch_model::{Channel, Event, InterfaceId, Report, Vif};
 
 use super::*;
 use crate::daemon::prepare;
@@ -68,19 +68,19 @@ impl Drivers for Idle {
 
 impl Driver for Idle {
     fn set_desired(&self, _: Arc<Desired>) {}
-    fn push(&self, _: u64, _: ovs_driver::Changes) {}
-    fn announce(&self, _: std::collections::BTreeMap<String, ovs_driver::Frame>) {}
+    fn push(&self, _: u64, _: switch_model::Changes) {}
+    fn announce(&self, _: std::collections::BTreeMap<String, switch_model::Frame>) {}
     fn learned(&self, _: u8, _: &openflow_rs::Match) -> Reading {
-        Box::pin(std::future::ready(Err(ovs_driver::ReadError::NotConnected)))
+        Box::pin(std::future::ready(Err(switch_model::ReadError::NotConnected)))
     }
-    fn meter_counts(&self) -> Asking<Vec<ovs_driver::MeterCount>> {
-        Box::pin(std::future::ready(Err(ovs_driver::ReadError::NotConnected)))
+    fn meter_counts(&self) -> Asking<Vec<switch_model::MeterCount>> {
+        Box::pin(std::future::ready(Err(switch_model::ReadError::NotConnected)))
     }
-    fn flow_counts(&self, _: Vec<FlowKey>) -> Asking<Vec<ovs_driver::FlowCount>> {
-        Box::pin(std::future::ready(Err(ovs_driver::ReadError::NotConnected)))
+    fn flow_counts(&self, _: Vec<FlowKey>) -> Asking<Vec<switch_model::FlowCount>> {
+        Box::pin(std::future::ready(Err(switch_model::ReadError::NotConnected)))
     }
-    fn table_flows(&self, _: Vec<u8>) -> Asking<Vec<ovs_driver::SeenFlow>> {
-        Box::pin(std::future::ready(Err(ovs_driver::ReadError::NotConnected)))
+    fn table_flows(&self, _: Vec<u8>) -> Asking<Vec<switch_model::SeenFlow>> {
+        Box::pin(std::future::ready(Err(switch_model::ReadError::NotConnected)))
     }
     fn leave(&self) {}
 
@@ -192,7 +192,7 @@ impl World {
 
     /// The flows of all hosts.
     fn flows(&mut self) -> BTreeMap<String, Vec<String>> {
-        let flow = |(key, flow): (&FlowKey, &ovs_driver::Flow)| {
+        let flow = |(key, flow): (&FlowKey, &switch_model::Flow)| {
             format!("{} {:?} {:?}", key.table(), key.matching(), flow.actions())
         };
         let all = self.worker().core.all_desired();
@@ -513,7 +513,7 @@ fn d10_a_normal_start_writes_no_warning_and_a_fault_that_lasts_one() {
         }
     };
     let problem =
-        ovs_driver::Problem { what: "weft-geneve".to_owned(), why: "no port number yet".to_owned() };
+        switch_model::Problem { what: "weft-geneve".to_owned(), why: "no port number yet".to_owned() };
     let faulty = Report { problems: vec![problem], ..Report::default() };
     let start = warnings(|| {
         for host in HOSTS {

@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use openflow_rs::Match;
-use ovs_driver::{
-    Changes, Desired, Event, FlowCount, FlowKey, FlowTable, Frame, LearnedFlow, MeterCount, Peers, ReadError,
-    SeenFlow, Timing,
+use ovs_driver::{FlowTable, Peers, Timing};
+use switch_model::{
+    Changes, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, ReadError, SeenFlow,
 };
 use tokio::sync::mpsc;
 

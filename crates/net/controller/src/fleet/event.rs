@@ -1,6 +1,6 @@
 //! What reaches the engine thread from switches.
 
-use ovs_driver::Event;
+use switch_model::Event;
 
 /// An event of a switch, for the engine thread.
 #[derive(Debug)]

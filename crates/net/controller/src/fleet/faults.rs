@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ovs_driver::{Channel, Problem};
+use switch_model::{Channel, Problem};
 use tracing::warn;
 
 use super::Fleet;

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use ovs_driver::{Changes, Channel};
+use switch_model::{Changes, Channel};
 use tracing::info;
 
 use super::state::Switch;

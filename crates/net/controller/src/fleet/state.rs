@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use nlog_data::quotation::{cut, grouped};
-use ovs_driver::{Channel, ForeignChange, Report};
+use switch_model::{Channel, ForeignChange, Report};
 
 use super::Driver;
 use super::order::Held;

@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use ovs_driver::{Changes, Edits, Encap, Remote, Tunnel};
+use switch_model::{Changes, Edits, Encap, Remote, Tunnel};
 
 use super::*;
 use crate::core::AddressChange;
@@ -36,13 +36,13 @@ struct FakeDriver {
 }
 
 impl Driver for FakeDriver {
-    fn set_desired(&self, _desired: Arc<ovs_driver::Desired>) {}
+    fn set_desired(&self, _desired: Arc<switch_model::Desired>) {}
 
     fn push(&self, txn: u64, _changes: Changes) {
         self.told.add(format!("push {txn} to {}", self.address));
     }
 
-    fn announce(&self, frames: BTreeMap<String, ovs_driver::Frame>) {
+    fn announce(&self, frames: BTreeMap<String, switch_model::Frame>) {
         self.told.add(format!("announce {} at {}", frames.len(), self.address));
     }
 
@@ -54,7 +54,7 @@ impl Driver for FakeDriver {
         Box::pin(std::future::ready(Err(ReadError::NotConnected)))
     }
 
-    fn table_flows(&self, _tables: Vec<u8>) -> Asking<Vec<ovs_driver::SeenFlow>> {
+    fn table_flows(&self, _tables: Vec<u8>) -> Asking<Vec<switch_model::SeenFlow>> {
         Box::pin(std::future::ready(Err(ReadError::NotConnected)))
     }
 
@@ -333,7 +333,7 @@ fn a_farewell_ends_when_it_is_answered_and_also_when_the_database_was_away_for_a
 #[test]
 fn what_a_switch_reports_when_its_node_is_about_to_be_elsewhere_is_not_credited_to_the_new_one() {
     let mut setting = Setting::new(&[node("hv1", "/a"), node("hv2", "/b")]);
-    let report = || ovs_driver::Report::default();
+    let report = || switch_model::Report::default();
     let learned = || Event::Learned { table: 12, cookie: 5, is_new: true };
     let reported = Some(Difference::Report(report()));
     let known = Some(Difference::Learned { table: 12, cookie: 5, is_new: true });
@@ -367,7 +367,7 @@ fn changes_of_others_and_failures_of_the_driver_are_shown_until_they_are_put_rig
     }
     setting.event("hv1", Event::Synced { flow_mods: 0, tunnels_changed: 0 });
     assert!(setting.status()[0].synced);
-    let first = vec![ovs_driver::ForeignChange { what: "deleted F".to_owned(), why: "by hand".to_owned() }];
+    let first = vec![switch_model::ForeignChange { what: "deleted F".to_owned(), why: "by hand".to_owned() }];
     let foreign = |repair_in| Event::ForeignChanges { count: 3, first: first.clone(), repair_in };
     setting.event("hv1", foreign(Duration::ZERO));
     let status = &setting.status()[0];
@@ -440,12 +440,12 @@ fn d18_a_switch_that_is_another_nodes_says_so_and_is_left_alone() {
 #[test]
 fn d29_a_long_list_of_problems_is_cut_with_a_count() {
     let mut setting = Setting::new(&[node("hv1", "/a")]);
-    let problem = |number: usize| ovs_driver::Problem {
+    let problem = |number: usize| switch_model::Problem {
         what: format!("vif{number:04}"),
         why: "has no device".to_owned(),
     };
     let problems = (0..1500).map(problem).collect();
-    setting.event("hv1", Event::Report(ovs_driver::Report { problems, ..ovs_driver::Report::default() }));
+    setting.event("hv1", Event::Report(switch_model::Report { problems, ..switch_model::Report::default() }));
     assert_eq!(
         setting.status()[0].last_error,
         "vif0000: has no device; vif0001: has no device; vif0002: has no device; and 1,497 more"

@@ -8,7 +8,7 @@ use nlog::index::{Symbol, SymbolKind};
 use nlog::program::Place;
 use nlog::{Program, Sources};
 use nlog_data::{Role, TableId, Value};
-use ovs_driver::TlvMapping;
+use openflow_rs::message::TlvMapping;
 use switch_model::interface::{ADDRESSES, INTERFACE};
 use switch_model::{SwitchTable, Tables, ZONE_TABLE};
 

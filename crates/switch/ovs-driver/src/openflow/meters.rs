@@ -8,7 +8,7 @@ use openflow_rs::{Body, Message, MeterEntry, MeterMod};
 
 use super::wire::{self, BadDesc, TooLong};
 use crate::forwarding::MeterChange;
-use crate::meter::MeterCount;
+use switch_model::MeterCount;
 
 /// The meters of a switch, by number.
 pub(crate) type Meters = BTreeMap<u32, MeterEntry>;
@@ -41,7 +41,7 @@ pub(crate) fn descriptions(message: &[u8], meters: &mut Meters) -> Result<Option
 pub(crate) fn counts(message: &[u8], counts: &mut Vec<MeterCount>) -> Result<Option<bool>, BadDesc> {
     match decode(message)? {
         Body::MeterStatsReply(MeterStatsReply { more, meters }) => {
-            counts.extend(meters.iter().map(MeterCount::new));
+            counts.extend(meters.iter().map(MeterCount::from));
             Ok(Some(more))
         }
         _ => Ok(None),

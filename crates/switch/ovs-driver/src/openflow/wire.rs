@@ -8,10 +8,9 @@ use openflow_rs::{Body, EncodeError, Message};
 
 use super::steps::Step;
 use crate::forwarding::Batch;
-use crate::learned::{FlowCount, SeenFlow};
 use crate::ledger::FlowChange;
 use switch_model::flow::{self, Flow, FlowKey};
-use switch_model::zone;
+use switch_model::{FlowCount, SeenFlow, zone};
 
 /// OpenFlow 1.5.
 pub(crate) const VERSION: u8 = 6;

@@ -8,14 +8,13 @@ use openflow_rs::{Body, GroupEntry, Match, MeterEntry};
 use super::{Session, malformed};
 use crate::config::Config;
 use crate::forwarding::Installed;
-use crate::learned::{self, FlowCount, LEARNED_MAX, LearnedFlow, ReadError, SeenFlow};
-use crate::meter::MeterCount;
+use crate::learned::{self, LEARNED_MAX};
 use crate::openflow::connection::SessionError;
 use crate::openflow::error;
 use crate::openflow::groups::{self, Groups};
 use crate::openflow::meters::{self, Meters};
 use crate::openflow::wire::{self, BadDesc, HEADER_LEN, kind};
-use switch_model::{Flow, FlowKey};
+use switch_model::{Flow, FlowCount, FlowKey, LearnedFlow, MeterCount, ReadError, SeenFlow};
 
 /// What is read in one dump, and how much of it at most.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! The events that a driver reports.
+//! The events at a switch, as its driver reports them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,7 +29,7 @@ pub enum Event {
     /// all of them are then in force. The same holds for transactions with ports that were pushed while either
     /// connection was down. A transaction that is unconfirmed when a connection is lost counts as pushed afterwards.
     Confirmed {
-        /// The number given to [`Handle::push`](crate::Handle::push).
+        /// The number given to the driver with it.
         txn: u64,
         /// When the switch confirmed it.
         at: Instant,
@@ -50,7 +50,7 @@ pub enum Event {
         /// Flows, groups and ports. Flows and groups do not count while the OpenFlow connection is down.
         refused: usize,
     },
-    /// The switch has the learned flow that is [awaited](crate::Desired::awaited), or several with this table and cookie.
+    /// The switch has the learned flow that is [awaited](crate::AwaitedFlows), or several with this table and cookie.
     /// Undelivered events about one are one event.
     Learned {
         /// The table.
@@ -90,13 +90,13 @@ pub enum Event {
         /// The names of the frames.
         names: BTreeSet<String>,
     },
-    /// The switch belongs to another transport node or to another controller ([`Config::owner`](crate::Config::owner)), and the
+    /// The switch belongs to another transport node or to another controller, and the
     /// driver writes nothing to it.
     Withheld {
         /// Whose it is, and the remedy; `None` once the switch is the driver's.
         why: Option<String>,
     },
-    /// After [`Handle::leave`](crate::Handle::leave): the switch is in sync, and does not belong to the driver any more.
+    /// After the driver was told to leave: the switch is in sync, and does not belong to the driver any more.
     Left,
     /// A task of the driver ended, usually by a panic. The driver restarts and makes both connections again.
     Failed {
