@@ -22,11 +22,11 @@ use crate::learned::Surveys;
 use crate::listener::{Account, Caller};
 use crate::pb;
 use crate::peer::Origin;
-use crate::receipt::{Wanted, Watch};
 use crate::routes::NoRouter;
 use crate::rules::Rules;
 use crate::text::{document_names, requester};
 use crate::trace;
+use crate::watchers::{Wanted, Watch};
 use crate::what_if;
 
 mod messages;

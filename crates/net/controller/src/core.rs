@@ -97,10 +97,11 @@ struct NodeDesired {
 
 /// What a driver begins with.
 #[derive(Debug, Default)]
-pub(crate) struct Given {
-    pub(crate) desired: Arc<Desired>,
+pub struct Given {
+    /// The desired state.
+    pub desired: Arc<Desired>,
     /// The announcements under way.
-    pub(crate) announcing: BTreeMap<String, Frame>,
+    pub announcing: BTreeMap<String, Frame>,
 }
 
 /// The desired states of switches, by transport node.

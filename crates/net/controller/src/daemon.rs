@@ -18,18 +18,19 @@ use tracing::{debug, info, warn};
 use crate::api::Api;
 use crate::config::{Listen, SocketMode};
 use crate::core::{Core, History, RestoreError};
-use crate::engine::{Engine, EngineError, Worker};
-use crate::fleet::{Drivers, Fleet, Start};
+use crate::drivers::{Drivers, Running, Start};
+use crate::engine::{self, Engine, EngineError, Worker};
 use crate::journal::{self, Journal, JournalError, Lock, Records, Replay};
 use crate::levels::Patience;
 use crate::listener::{BindError, Listener, SocketFile};
+use crate::machine::Machine;
 use crate::pb::controller_server::ControllerServer;
 use crate::record::Record;
 use crate::requests::{MESSAGE_BYTES_MAX, WholeRequests};
 use crate::rules::{Rules, RulesError};
 
-/// The number of events of all switches that may wait for the engine.
-const EVENTS_MAX: usize = 1024;
+/// The number of news of all switches that may wait for the engine.
+const NEWS_MAX: usize = 1024;
 /// The time that the current transaction has to end after the controller is told to stop, and that open calls have
 /// after it. A transaction that takes longer ends with the process; no client has been told that it was accepted.
 const ENGINE_GRACE: Duration = Duration::from_millis(600);
@@ -180,7 +181,7 @@ impl Daemon {
         }
 
         let (engine, requests) = Engine::new();
-        let (event_sender, events) = mpsc::channel(EVENTS_MAX);
+        let (sender, news) = mpsc::channel(NEWS_MAX);
         let runtime = tokio::runtime::Handle::current();
         let (ready, started) = oneshot::channel();
         let (ended, thread_end) = oneshot::channel();
@@ -189,14 +190,12 @@ impl Daemon {
         let of_rule = rules.clone();
         let watch = engine.activity().clone().watch(move |fingerprint| of_rule.told(fingerprint));
         let in_thread = move || {
-            let prepared = prepare(evaluator, &rules, replay).map(|(mut core, journal)| {
+            let prepared = prepare(evaluator, &rules, replay).and_then(|(mut core, journal)| {
                 core.bound(rule_rows, requests.activity.progress().clone());
                 let conventions = rules.conventions().clone();
-                let mut fleet = Fleet::new(conventions, drivers, runtime.clone(), event_sender, patience);
-                fleet.belongs_to(start);
-                fleet.identify(journal.identity());
-                fleet.start(core.addresses(), |node| core.given(node));
-                Worker::new(core, journal, fleet, requests, events)
+                let drivers = Running::new(drivers, runtime.clone(), sender, conventions, Some(start));
+                let machine = Machine::start(core, patience, requests.status.clone(), engine::now());
+                Ok(Worker::new(machine, journal, drivers, requests, news)?)
             });
             match prepared {
                 Ok(worker) => {

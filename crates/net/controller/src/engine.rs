@@ -1,93 +1,54 @@
 //! The engine thread: it takes requests one after another through the rules, onto disk, and to the switches.
 //!
-//! Changes, queries and the events of switches wait in separate queues, which take turns so that none starves.
-//! Changes and events that wait are processed as a group: each is a transaction with its own result, but they share
+//! The thread gives the [`Machine`] its events and carries out the effects: it has the clocks, the queues, the journal and the drivers.
+//! Changes, queries and the news of switches wait in separate queues, which take turns so that none starves.
+//! Changes and news that wait are processed as a group: each is a transaction with its own result, but they share
 //! one write and one synchronisation of the journal. No effect of a request, not even its answer, leaves the process
 //! before that. If the disk refuses the write, the group is undone in memory and refused. If even that fails, the
 //! state in memory is ahead of the disk, so the thread ends and with it the process; the switches go on forwarding.
 
-mod events;
 mod scrub;
-#[cfg(test)]
-mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use network::{Batch, Cancel, Object, ObjectKey, Outcome};
+use network::{Batch, Cancel, ObjectKey};
 use nlog_data::CommitError;
-use serde_json::{Map, Value as Json};
 use switch_model::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot, watch};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, info};
 
 use crate::activity::{Activity, Busy, Work};
 use crate::aside::CancelOnDrop;
-use crate::core::{
-    Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Problem, ProblemChanges,
-    Refusal,
-};
+use crate::core::Refusal;
 use crate::derived::port_meters::Metered;
-use crate::fleet::{Asking, Fleet, FleetEvent};
+use crate::drivers::{Asking, Running};
+use crate::fleet::{DriverOrder, SwitchNews};
 use crate::flood_drops::FloodSurvey;
 use crate::flow_counts::{Counted, Counting, Counts, ToRead};
 use crate::journal::{Journal, JournalError};
-use crate::lasting::{LINES_MAX, Lasting};
 use crate::learned::Survey;
-use crate::levels::Difference;
 use crate::logical_flows::LogicalFlows;
+pub use crate::machine::Applied;
+use crate::machine::{Change, Effect, Event, Failed, Machine, Request, RequestId};
+use crate::now::Now;
 use crate::peer::Origin;
 use crate::provenance::Provenance;
-use crate::receipt::{Receipt, Wanted, Watch, WatchError};
-use crate::record::ObjectChanges;
 use crate::routes::{NoRouter, RoutesOf};
 use crate::rules::Rules;
 use crate::snapshot::Snapshot;
-use crate::status::{self, Published, Status, Unpublished};
-use crate::text::shown;
+pub use crate::status::{Found, PAGE, Which};
+use crate::status::{Published, Status};
 use crate::trace::Readings;
+use crate::watchers::{Wanted, Watch, WatchError, Watchers};
 
 /// The number of inputs that may share one write of the journal.
 const GROUP_MAX: usize = 256;
 /// How long a group accepts more inputs. Every query waits for the group that it arrived with.
 const GROUP_TIME: Duration = Duration::from_millis(20);
-/// The number of parts of refused reports that may be retried with each group.
-const RETRIES_MAX: usize = 8;
-/// The delay before reports are retried after a failure of the journal.
-const JOURNAL_REST: Duration = Duration::from_secs(2);
-/// The most objects in one answer, so that a long list does not delay other requests.
-pub const PAGE: usize = 1000;
 /// The number of requests that may wait before senders wait too.
 pub(crate) const REQUESTS_MAX: usize = 1024;
-
-/// The outcome of a request that changes objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
-    /// The transaction; `None` if nothing changed.
-    pub txn: Option<u64>,
-    /// The outcome for each object.
-    pub outcomes: Vec<(ObjectKey, Outcome)>,
-    /// Work that the request leaves to the operator, one line each.
-    pub warnings: Vec<String>,
-    /// The transport nodes whose endpoints change, so that their switches are connected again.
-    pub reconnecting: Vec<String>,
-    /// The transport nodes whose switches are managed from now on.
-    pub connecting: Vec<String>,
-    /// The transport nodes whose switches are not managed any more.
-    pub leaving: Vec<String>,
-}
-
-/// An object, with its state as computed by the rules.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// The object.
-    pub object: Arc<Object>,
-    /// The columns of the rules' tables of state, by name.
-    pub state: Map<String, Json>,
-    /// Requests of the object that the network currently cannot fulfil.
-    pub problems: Vec<String>,
-}
 
 /// The desired state of a switch, and the rules behind it.
 #[derive(Debug, Clone)]
@@ -124,27 +85,13 @@ pub enum EngineError {
     Journal(#[from] JournalError),
     /// The evaluator failed.
     #[error("{0}; restart the controller: the journal is intact")]
-    Failed(String),
-}
-
-enum Change {
-    Apply(Box<Batch>),
-    Delete(Vec<ObjectKey>),
+    Failed(#[from] Failed),
 }
 
 type Answer<T> = oneshot::Sender<T>;
 
 /// What flows of switches have counted, not asked yet, by transport node.
 pub(crate) type Countings = Vec<(String, Asking<Counts>)>;
-
-/// A selection of the objects of a kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
-    /// The object with this id.
-    One(String),
-    /// The first [`PAGE`] objects whose ids follow this one; without an id, the first of all.
-    After(Option<String>),
-}
 
 /// A read-only request.
 pub(crate) enum Query {
@@ -237,7 +184,7 @@ pub(crate) struct Requests {
     /// Not a queue: a stop takes effect no matter how many requests wait.
     stop: watch::Receiver<bool>,
     /// For readers that do not wait.
-    status: Published,
+    pub(crate) status: Published,
     pub(crate) activity: Activity,
 }
 
@@ -381,31 +328,25 @@ impl Engine {
     }
 }
 
-/// An effect of a group that waits for the journal.
-enum Effect {
-    Publish { applied: Box<AppliedTransaction>, accepted: Instant, computed: Duration },
-    Answer { answer: Answer<Result<Applied, Refusal>>, result: Result<Applied, Refusal> },
-    Query(Query),
-}
-
-/// The state of the engine thread.
+/// The engine thread.
 pub(crate) struct Worker {
-    pub(crate) core: Core,
-    pub(crate) journal: Journal,
-    pub(crate) fleet: Fleet,
-    pub(crate) requests: Requests,
-    pub(crate) events: mpsc::Receiver<FleetEvent>,
+    machine: Machine,
+    journal: Journal,
+    drivers: Running,
+    requests: Requests,
+    news: mpsc::Receiver<SwitchNews>,
     /// The queue served last.
-    pub(crate) turn: Turn,
-    /// The differences of switches that the current group has taken. Until it is journalled, they may have to be put back.
-    pub(crate) taken: Vec<(String, Difference)>,
-    /// After a failure of the journal, the time when what was observed of switches is compared with the rules again.
-    pub(crate) retry_at: Option<Instant>,
+    turn: Turn,
+    /// The clients that wait for an answer.
+    answers: BTreeMap<RequestId, Answer<Result<Applied, Refusal>>>,
+    last_request: u64,
+    /// Answers that wait until the status is published.
+    results: Vec<(RequestId, Result<Applied, Refusal>)>,
+    /// The questions that came with the group. Their answers include all of it.
+    queries: Vec<Query>,
+    watchers: Watchers,
     /// The time to compare the running state with its inputs.
     scrub_at: Instant,
-    pub(crate) unpublished: Unpublished,
-    /// The problems of objects, each logged once it has lasted.
-    pub(crate) problems: Lasting<Arc<Problem>>,
 }
 
 /// A queue of the engine thread.
@@ -414,15 +355,15 @@ pub(crate) enum Turn {
     Changes,
     Queries,
     #[default]
-    Events,
+    News,
 }
 
 impl Turn {
     fn next(self) -> Self {
         match self {
             Turn::Changes => Turn::Queries,
-            Turn::Queries => Turn::Events,
-            Turn::Events => Turn::Changes,
+            Turn::Queries => Turn::News,
+            Turn::News => Turn::Changes,
         }
     }
 }
@@ -430,70 +371,84 @@ impl Turn {
 enum Input {
     Change(ChangeRequest),
     Query(Query),
-    Event(FleetEvent),
+    News(SwitchNews),
     /// It is time to look at what was observed of switches.
     Look,
 }
 
+/// The time at this moment.
+pub(crate) fn now() -> Now {
+    Now { instant: Instant::now(), wall: SystemTime::now() }
+}
+
 impl Worker {
-    /// An engine that starts. Its status is published.
+    /// An engine that starts: drivers are told to begin.
     pub(crate) fn new(
-        core: Core,
+        (machine, orders): (Machine, Vec<DriverOrder>),
         journal: Journal,
-        fleet: Fleet,
+        drivers: Running,
         requests: Requests,
-        events: mpsc::Receiver<FleetEvent>,
-    ) -> Self {
-        let unpublished = Unpublished::all(&core, &fleet);
-        let (taken, problems) = (Vec::new(), Lasting::default());
-        let (turn, retry_at, scrub_at) = (Turn::default(), None, Instant::now() + scrub::SCRUB_EVERY);
+        news: mpsc::Receiver<SwitchNews>,
+    ) -> Result<Self, EngineError> {
         let mut worker = Worker {
-            core,
+            machine,
             journal,
-            fleet,
+            drivers,
             requests,
-            events,
-            turn,
-            taken,
-            retry_at,
-            scrub_at,
-            unpublished,
-            problems,
+            news,
+            turn: Turn::default(),
+            answers: BTreeMap::new(),
+            last_request: 0,
+            results: Vec::new(),
+            queries: Vec::new(),
+            watchers: Watchers::default(),
+            scrub_at: Instant::now() + scrub::SCRUB_EVERY,
         };
-        let new = worker.core.problems().cloned().collect();
-        worker.follow_problems(&ProblemChanges { new, gone: Vec::new() });
-        worker.publish_status();
-        worker
+        worker.drivers.identify(worker.journal.identity());
+        let starting = orders.iter().filter_map(|order| match order {
+            DriverOrder::Start { node, .. } => Some(node.clone()),
+            _ => None,
+        });
+        worker.drivers.expect(starting);
+        for order in orders {
+            if let Some(news) = worker.drivers.carry_out(order) {
+                worker.machine.step(now(), Event::News(news))?;
+            }
+        }
+        worker.machine.publish();
+        Ok(worker)
     }
 
     /// Serves until it is told to stop, all handles are dropped, or something fails.
     pub(crate) fn run(mut self, runtime: &tokio::runtime::Handle) -> Result<(), EngineError> {
         while !self.is_stopped() {
             let first = match self.waiting() {
-                None if !self.core.is_retry_due() => match self.when_idle(runtime)? {
+                None if !self.machine.has_more() => match self.when_idle(runtime)? {
                     None => break,
                     first => first,
                 },
                 waiting => waiting,
             };
-            let effects = self.group(first)?;
-            self.commit(effects)?;
+            self.group(first)?;
+            self.commit()?;
         }
         info!("engine stops");
         Ok(())
     }
 
-    /// Handles waiting inputs, up to the limits of a group, and retries the refused parts of reports that are due.
-    fn group(&mut self, mut input: Option<Input>) -> Result<Vec<Effect>, EngineError> {
+    /// Handles waiting inputs, up to the limits of a group, and then all that was observed of switches.
+    fn group(&mut self, mut input: Option<Input>) -> Result<(), EngineError> {
         let begun = Instant::now();
-        let mut effects = Vec::new();
         let mut taken = 0;
         while let Some(this) = input {
             match this {
-                Input::Change(request) => self.change(request, &mut effects)?,
-                Input::Query(query) if query.is_wanted() => effects.push(Effect::Query(query)),
+                Input::Change(request) => self.change(request)?,
+                Input::Query(query) if query.is_wanted() => self.queries.push(query),
                 Input::Query(_) => {}
-                Input::Event(event) => self.event(event, &mut effects)?,
+                Input::News(news) => {
+                    self.requests.activity.begin(Work::Switch(news.node.clone()));
+                    self.step(Event::News(news))?;
+                }
                 // That comes at the end of each group.
                 Input::Look => {}
             }
@@ -502,13 +457,53 @@ impl Worker {
             let full = taken >= GROUP_MAX || begun.elapsed() >= GROUP_TIME || self.is_stopped();
             input = if full { None } else { self.waiting() };
         }
-        self.reconcile(&mut effects)?;
-        self.log_lasting();
-        let mut retries = 0;
-        while retries < RETRIES_MAX && !self.is_stopped() && self.retry(&mut effects)? {
-            retries += 1;
+        self.step(Event::Look)
+    }
+
+    /// Gives the machine an event, and computes what follows from what was observed.
+    fn step(&mut self, event: Event) -> Result<(), EngineError> {
+        self.advance(event)?;
+        while let Some(task) = self.machine.next_task(now()) {
+            let Some(node) = task.node().map(str::to_owned) else {
+                self.advance(Event::Task(task))?;
+                continue;
+            };
+            if let Some(why) = self.journal.put_aside().reason(&node) {
+                self.advance(Event::PutAside(task, why))?;
+                continue;
+            }
+            self.journal.put_aside().begin(&node);
+            self.advance(Event::Task(task))?;
+            self.journal.put_aside().end(&node);
         }
-        Ok(effects)
+        Ok(())
+    }
+
+    /// Gives the machine an event, and carries out the effects.
+    fn advance(&mut self, event: Event) -> Result<(), EngineError> {
+        let effects = self.machine.step(now(), event)?;
+        self.carry_out(effects)
+    }
+
+    /// Lets drivers do their work. If one cannot be started, the machine knows it before anybody asks. Answers wait until the status is
+    /// published.
+    fn carry_out(&mut self, effects: Vec<Effect>) -> Result<(), EngineError> {
+        let mut effects = VecDeque::from(effects);
+        while let Some(effect) = effects.pop_front() {
+            match effect {
+                Effect::Answer(id, result) => self.results.push((id, result)),
+                Effect::Order(order) => {
+                    // Another switch has the name now.
+                    if let DriverOrder::Start { node, .. } = &order {
+                        self.journal.put_aside().forget(node);
+                    }
+                    if let Some(news) = self.drivers.carry_out(order) {
+                        effects.extend(self.machine.step(now(), Event::News(news))?);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     fn is_stopped(&self) -> bool {
@@ -518,7 +513,7 @@ impl Worker {
     /// While no input waits, does maintenance that makes later transactions cheaper, then waits for the next input.
     fn when_idle(&mut self, runtime: &tokio::runtime::Handle) -> Result<Option<Input>, EngineError> {
         self.requests.activity.begin(Work::Maintenance);
-        self.core.idle().map_err(|error| EngineError::Failed(error.to_string()))?;
+        self.machine.idle()?;
         let waiting = self.scrub()?;
         self.requests.activity.rest();
         match waiting {
@@ -528,7 +523,7 @@ impl Worker {
     }
 
     async fn next(&mut self) -> Option<Input> {
-        let look_at = self.look_at();
+        let look_at = self.machine.looks_at().into_iter().chain([self.scrub_at]).min();
         let look = async {
             match look_at {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -541,7 +536,7 @@ impl Worker {
             _ = stop.wait_for(|stop| *stop) => None,
             change = changes.recv() => change.map(Input::Change),
             query = queries.recv() => query.map(Input::Query),
-            Some(event) = self.events.recv() => Some(Input::Event(event)),
+            Some(news) = self.news.recv() => Some(Input::News(news)),
             () = look => Some(Input::Look),
         }
     }
@@ -553,7 +548,7 @@ impl Worker {
             let input = match self.turn {
                 Turn::Changes => self.requests.changes.try_recv().ok().map(Input::Change),
                 Turn::Queries => self.requests.queries.try_recv().ok().map(Input::Query),
-                Turn::Events => self.events.try_recv().ok().map(Input::Event),
+                Turn::News => self.news.try_recv().ok().map(Input::News),
             };
             if input.is_some() {
                 return input;
@@ -562,194 +557,48 @@ impl Worker {
         None
     }
 
-    fn change(&mut self, request: ChangeRequest, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
+    fn change(&mut self, request: ChangeRequest) -> Result<(), EngineError> {
         let ChangeRequest { change, by, accepted, gone, answer } = request;
         if answer.is_closed() {
             debug!(by = by.by, "nobody waits for a request any more; it is not taken");
             return Ok(());
         }
         self.requests.activity.begin(Work::Transaction(by.by.clone()));
-        self.core.next_is_cancelled_by(gone);
-        let now = SystemTime::now();
-        let result = match change {
-            Change::Apply(batch) => self.core.apply(*batch, by, now),
-            Change::Delete(keys) => self.core.delete(&keys, by, now),
-        };
-        let result = match result {
-            Ok(Accepted { objects, transaction }) => {
-                let outcomes = objects.changes.iter().map(|change| (change.key.clone(), change.outcome()));
-                let txn = transaction.as_ref().map(|applied| applied.record.txn);
-                let none = AddressChanges::new();
-                let addresses = transaction.as_ref().map_or(&none, |applied| &applied.addresses);
-                let warnings = self.fleet.prepare(addresses);
-                let nodes = |wanted: &dyn Fn(&AddressChange) -> bool| {
-                    let nodes = addresses.iter().filter(|(_, change)| wanted(change));
-                    nodes.map(|(node, _)| node.clone()).collect()
-                };
-                let summary = Applied {
-                    txn,
-                    outcomes: outcomes.collect(),
-                    warnings,
-                    reconnecting: nodes(&AddressChange::reconnects),
-                    connecting: nodes(&|change| change.before.is_none()),
-                    leaving: nodes(&|change| change.after.is_none()),
-                };
-                if let Some(applied) = transaction {
-                    let applied = Box::new(applied);
-                    let computed = accepted.elapsed();
-                    effects.push(Effect::Publish { applied, accepted, computed });
-                }
-                Ok(summary)
-            }
-            Err(CoreError::Refused(refusal)) => Err(refusal),
-            Err(CoreError::Failed(why)) => return Err(EngineError::Failed(why)),
-        };
-        effects.push(Effect::Answer { answer, result });
-        Ok(())
+        self.last_request += 1;
+        let id = RequestId(self.last_request);
+        self.answers.insert(id, answer);
+        self.advance(Event::Request(Request { id, change, by, accepted, gone }))
     }
 
-    /// Writes a group to disk, then releases its effects.
-    fn commit(&mut self, effects: Vec<Effect>) -> Result<(), EngineError> {
+    /// Writes the group to disk, and releases its effects.
+    fn commit(&mut self) -> Result<(), EngineError> {
         self.requests.activity.begin(Work::Journal);
-        let records = effects.iter().filter_map(|effect| match effect {
-            Effect::Publish { applied, .. } => Some(&applied.record),
-            _ => None,
-        });
-        match self.journal.append(records) {
-            Ok(()) => {
-                self.requests.activity.begin(Work::Effects);
-                self.core.journalled();
-            }
-            Err(error @ JournalError::Unwritten { .. }) => {
-                return self.roll_back(effects, &error.to_string());
-            }
+        let event = match self.journal.append(self.machine.records()) {
+            Ok(()) => Event::Journalled,
+            Err(error @ JournalError::Unwritten { .. }) => Event::Unwritten(error.to_string()),
             Err(error) => return Err(error.into()),
+        };
+        if matches!(event, Event::Journalled) {
+            self.requests.activity.begin(Work::Effects);
         }
-        self.taken.clear();
-        let mut rest = Vec::new();
-        for effect in effects {
-            match effect {
-                Effect::Publish { applied, accepted, computed } => {
-                    self.publish(*applied, accepted, computed);
-                }
-                effect => rest.push(effect),
-            }
-        }
-        self.answer_all(rest);
-        Ok(())
-    }
-
-    /// Undoes a group that could not be journalled. All its transactions are refused.
-    fn roll_back(&mut self, effects: Vec<Effect>, why: &str) -> Result<(), EngineError> {
-        error!(why, "requests are refused");
-        let (mut undone, mut rest) = (Vec::new(), Vec::new());
-        for effect in effects {
-            match effect {
-                Effect::Publish { applied, .. } => undone.push(applied),
-                // Even a refusal may depend on a transaction that is undone.
-                Effect::Answer { answer, .. } if !undone.is_empty() => {
-                    let result = Err(Refusal::Journal(why.to_owned()));
-                    rest.push(Effect::Answer { answer, result });
-                }
-                effect => rest.push(effect),
-            }
-        }
-        while let Some(applied) = undone.pop() {
-            self.core.undo(*applied).map_err(failed)?;
-        }
-        self.fleet.roll_back();
-        self.put_back(why);
-        self.core.pause_retries();
-        self.retry_at = Some(Instant::now() + JOURNAL_REST);
-        self.answer_all(rest);
-        Ok(())
-    }
-
-    /// Answers the requests and queries of a group whose transactions are published. The state of the core includes all
-    /// of them, so no answer may leave before the last of them is published.
-    fn answer_all(&mut self, effects: Vec<Effect>) {
-        self.publish_status();
-        for effect in effects {
-            match effect {
+        self.drivers.identify(self.journal.identity());
+        self.advance(event)?;
+        self.machine.publish();
+        for (id, result) in std::mem::take(&mut self.results) {
+            if let Some(answer) = self.answers.remove(&id) {
                 // The requester may have gone.
-                Effect::Answer { answer, result } => drop(answer.send(result)),
-                Effect::Query(query) => self.answer(query),
-                Effect::Publish { .. } => {}
+                drop(answer.send(result));
             }
         }
-        self.fleet.receipts.send_changed();
-    }
-
-    /// Follows which problems there are. One is logged once it has lasted, and its end only then.
-    pub(crate) fn follow_problems(&mut self, changes: &ProblemChanges) {
-        let now = self.fleet.now();
-        for problem in &changes.new {
-            self.problems.begins(problem.clone(), now);
+        for query in std::mem::take(&mut self.queries) {
+            self.answer(query);
         }
-        for problem in changes.gone.iter().filter(|problem| self.problems.ends(problem)) {
-            let Problem { kind, id, code, text } = &**problem;
-            info!(kind, id, code, "problem resolved: {}", shown(text));
-        }
-    }
-
-    /// Logs the problems and the faults of switches that have lasted.
-    fn log_lasting(&mut self) {
-        let due = self.problems.due(self.fleet.now());
-        for Problem { kind, id, code, text } in due.iter().take(LINES_MAX).map(|problem| &**problem) {
-            warn!(kind, id, code, "problem: {}", shown(text));
-        }
-        if let Some(more) = due.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
-            warn!(more, "there are more problems; weft get status lists all");
-        }
-        self.fleet.log_lasting();
-    }
-
-    /// Updates the status that everybody reads, before anybody learns of its causes by other ways.
-    pub(crate) fn publish_status(&mut self) {
-        let published = &self.requests.status;
-        published.update(&mut self.unpublished, &self.core, &self.fleet);
-        if cfg!(debug_assertions) {
-            let [published, computed] =
-                [published.read(&BTreeSet::new()), status::computed(&self.core, &self.fleet)]
-                    .map(status::without_strays);
-            assert!(published == computed, "the status is {computed:?}, but {published:?} is published");
-            assert!(
-                self.requests.status.has_objects_of(&self.core),
-                "other objects are published than there are"
-            );
-        }
-    }
-
-    fn publish(&mut self, applied: AppliedTransaction, accepted: Instant, computed: Duration) {
-        self.unpublished.nodes.extend(applied.reporting().map(str::to_owned));
-        let AppliedTransaction { record, changes, problems, states, addresses, moves, .. } = applied;
-        self.follow_problems(&problems);
-        let ObjectChanges { put, delete } = &record.objects;
-        let put =
-            put.iter().map(|object| ObjectKey::new(object.kind().shared_name().clone(), object.id().clone()));
-        let delete = delete.iter().map(|(kind, id)| ObjectKey::new(kind.as_str(), id.as_str()));
-        self.unpublished.objects.extend(put.chain(delete));
-        self.unpublished.states.extend(states);
-        self.unpublished.problems.push(problems);
-        self.unpublished.nodes.extend(changes.keys().cloned());
-        self.unpublished.nodes.extend(addresses.keys().cloned());
-        let journalled = accepted.elapsed();
-        for node in addresses.keys() {
-            self.journal.put_aside().forget(node);
-        }
-        self.fleet.identify(self.journal.identity());
-        let switches = self.fleet.push_in_order(record.txn, changes, &moves);
-        // Before drivers end, so that the receipt records the transactions that their switches have not answered.
-        let (txn, by, at) = (record.txn, record.by, record.at);
-        debug!(txn, by, switches = switches.len(), ?computed, "transaction accepted");
-        self.fleet.receipts.add(Receipt { txn, by, at, accepted, computed, journalled, switches });
-        // A driver that starts now receives the whole desired state, including this transaction.
-        let core = &self.core;
-        self.fleet.commit(txn, &addresses, |node| core.given(node));
+        self.watchers.send_changed(self.machine.receipts());
+        Ok(())
     }
 
     fn answer(&mut self, query: Query) {
-        let core = &self.core;
+        let (core, drivers) = (self.machine.core(), &self.drivers);
         match query {
             Query::List { node, answer } => {
                 let known = core.is_managed(&node);
@@ -761,37 +610,34 @@ impl Worker {
                 drop(answer.send(known.then(listing)));
             }
             Query::Logical { id, answer } => drop(answer.send(LogicalFlows::of(core, &id))),
-            Query::Survey { id, answer } => drop(answer.send(Survey::of(core, &self.fleet, &id))),
+            Query::Survey { id, answer } => drop(answer.send(Survey::of(core, drivers, &id))),
             Query::Routes { router, answer } => drop(answer.send(RoutesOf::of(core, &router))),
             Query::FloodDrops { of, port, answer } => {
-                let _ = answer.send(FloodSurvey::of(core, &self.fleet, of, port.as_deref()));
+                let _ = answer.send(FloodSurvey::of(core, drivers, of, port.as_deref()));
             }
             Query::Counting { of, answer } => {
                 let _ = answer.send(Counting::of(core, &of));
             }
             Query::Counts { to_read, answer } => {
                 let read = |(node, to_read): (String, ToRead)| {
-                    let counts = to_read.read(&self.fleet, &node);
+                    let counts = to_read.read(drivers, &node);
                     (node, counts)
                 };
                 drop(answer.send(to_read.into_iter().map(read).collect()));
             }
             Query::TableFlows { tables, answer } => {
                 let read = |(node, tables): (String, BTreeSet<u8>)| {
-                    let reading = self.fleet.table_flows(&node, tables.into_iter().collect());
+                    let reading = drivers.table_flows(&node, tables.into_iter().collect());
                     (node, reading)
                 };
                 drop(answer.send(tables.into_iter().map(read).collect()));
             }
             Query::Snapshot { ids, without, answer } => {
-                let _ = answer.send(Snapshot::of(&mut self.core, &ids, without.as_deref()));
+                let _ = answer.send(Snapshot::of(self.machine.core_mut(), &ids, without.as_deref()));
             }
-            Query::Watch { wanted, answer } => drop(answer.send(self.fleet.receipts.watch(wanted))),
+            Query::Watch { wanted, answer } => {
+                drop(answer.send(self.watchers.watch(wanted, self.machine.receipts())));
+            }
         }
     }
-}
-
-/// Converts an evaluator failure. A report that the rules refuse is not an error.
-fn failed(error: CoreError) -> EngineError {
-    EngineError::Failed(error.to_string())
 }

@@ -1,47 +1,38 @@
-//! The switches: a driver for each transport node, and its state.
+//! The switches: the state of each, and what its driver is to do.
 //!
-//! A driver receives the full desired state when it starts, and the changes of each transaction from then on, whether its
-//! switch is connected or not. It merges changes, so nothing is queued for an offline switch; it sends the difference when
-//! the switch reconnects.
+//! Pure: the time is told, and drivers get their work as [`DriverOrder`]s. A driver receives the full desired state when it starts, and
+//! the changes of each transaction from then on, whether its switch is connected or not. It merges changes, so nothing is queued for an
+//! offline switch; it sends the difference when the switch reconnects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openflow_rs::Match;
-use ovs_driver::Owner;
-use switch_model::{Channel, Event, FlowCount, FlowKey, MeterCount, ReadError, Rejection, SeenFlow};
-use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use switch_model::{Channel, Event, Rejection};
 use tracing::{debug, info, warn};
 
 use crate::core::{AddressChanges, DesiredCounts, Given, Strays, SwitchAddress};
 use crate::lasting::Lasting;
 use crate::levels::{Link, Moment, Patience};
+use crate::now::Now;
 use crate::receipt::{Progress, Receipts};
-use crate::rules::Conventions;
 
-mod drivers;
-mod event;
+mod driver;
 mod faults;
 mod order;
-mod start;
 mod state;
+mod timer;
 mod watch;
 
-pub use drivers::{Asking, Driver, Drivers, Reading, RealDrivers, Shutdown};
-use event::EventKind;
-pub(crate) use event::FleetEvent;
+pub use driver::{DriverId, DriverOrder, News, SwitchNews};
 use faults::SwitchFault;
 use order::Order;
-pub(crate) use start::Start;
 use state::Switch;
+use timer::{Timeout, Timers};
 use watch::Watch;
 
 /// The integration bridge on every transport node.
-const BRIDGE: &str = "br-int";
-/// The number of queued events per switch. The driver holds back further events in bounded memory.
-const EVENTS_MAX: usize = 64;
+pub const BRIDGE: &str = "br-int";
 
 /// The time that the switch of a deleted transport node has to remove the controller's flows, groups and ports.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
@@ -88,34 +79,24 @@ pub struct SwitchStatus {
 }
 
 /// All switches.
-pub(crate) struct Fleet {
-    conventions: Conventions,
-    drivers: Box<dyn Drivers>,
-    runtime: Handle,
-    events: mpsc::Sender<FleetEvent>,
+pub struct Fleet {
     switches: BTreeMap<String, Switch>,
     draining: Vec<Draining>,
     /// The transactions that not all their switches have got.
     orders: BTreeMap<u64, Order>,
-    generation: u64,
-    drain_max: Duration,
+    /// The number of drivers so far.
+    drivers: u64,
+    /// What drivers are to do, in this order.
+    told: Vec<DriverOrder>,
+    timers: Timers,
     /// When the controller started, for [`Moment`]s.
     begun: Instant,
+    now: Now,
     watch: Watch,
     /// The faults of switches, each logged once it has lasted.
     faults: Lasting<SwitchFault>,
-    start: Option<Start>,
-    owner: Option<Arc<Owner>>,
     announced: Vec<(String, BTreeSet<String>)>,
     pub(crate) receipts: Receipts,
-}
-
-/// Gives a driver what it begins with.
-fn give(driver: &dyn Driver, Given { desired, announcing }: Given) {
-    driver.set_desired(desired);
-    if !announcing.is_empty() {
-        driver.announce(announcing);
-    }
 }
 
 /// The switch of a deleted transport node, whose driver still removes the controller's flows, groups and ports.
@@ -127,56 +108,42 @@ struct Draining {
 }
 
 impl Fleet {
-    pub(crate) fn new(
-        conventions: Conventions,
-        drivers: Box<dyn Drivers>,
-        runtime: Handle,
-        events: mpsc::Sender<FleetEvent>,
-        patience: Patience,
-    ) -> Self {
-        let (switches, draining, receipts) = (BTreeMap::new(), Vec::new(), Receipts::default());
-        let drain_max = DRAIN_MAX;
+    /// A fleet without switches.
+    pub fn new(now: Now, patience: Patience) -> Self {
         Fleet {
-            conventions,
-            drivers,
-            runtime,
-            events,
-            switches,
-            draining,
+            switches: BTreeMap::new(),
+            draining: Vec::new(),
             orders: BTreeMap::new(),
-            generation: 0,
-            drain_max,
-            begun: Instant::now(),
+            drivers: 0,
+            told: Vec::new(),
+            timers: Timers::default(),
+            begun: now.instant,
+            now,
             watch: Watch::new(patience),
             faults: Lasting::default(),
-            start: None,
-            owner: None,
             announced: Vec::new(),
-            receipts,
+            receipts: Receipts::default(),
         }
+    }
+
+    /// It is this time now.
+    pub(crate) fn set_now(&mut self, now: Now) {
+        self.now = now;
     }
 
     /// The time.
     pub(crate) fn now(&self) -> Moment {
-        self.begun.elapsed()
+        self.now.instant.saturating_duration_since(self.begun)
     }
 
-    /// An event of the present driver of a transport node's switch.
-    #[cfg(test)]
-    pub(crate) fn event_of(&self, node: &str, event: Event) -> FleetEvent {
-        let generation = self.switches[node].generation;
-        FleetEvent { node: node.to_owned(), generation, what: EventKind::Event(event) }
-    }
-
-    /// Lets time pass.
-    #[cfg(test)]
-    pub(crate) fn pass(&mut self, time: Duration) {
-        self.begun -= time;
-    }
-
-    /// This time on the system's clock.
+    /// This time on the clock that [`Now`] is read from.
     pub(crate) fn instant(&self, moment: Moment) -> Instant {
         self.begun + moment
+    }
+
+    /// Takes what drivers are to do, in this order.
+    pub(crate) fn take_told(&mut self) -> Vec<DriverOrder> {
+        std::mem::take(&mut self.told)
     }
 
     /// Starts a driver for each of these switches.
@@ -185,11 +152,6 @@ impl Fleet {
         addresses: impl Iterator<Item = (&'a String, &'a Arc<SwitchAddress>)>,
         given: impl Fn(&str) -> Given,
     ) {
-        let addresses: Vec<_> = addresses.collect();
-        if let Some(owner) = &self.owner {
-            // A switch that is marked for one of them waits for it, whichever connects first.
-            owner.expect(addresses.iter().map(|(node, _)| (*node).clone()));
-        }
         for (node, address) in addresses {
             self.add_node(node, address, given(node));
         }
@@ -203,14 +165,13 @@ impl Fleet {
         for (node, change) in addresses {
             let Some(switch) = self.switches.get_mut(node) else { continue };
             switch.removing = true;
-            if change.after.is_none() && switch.driver.is_some() && switch.faults.withheld.is_none() {
+            if change.after.is_none() && switch.is_driven() && switch.faults.withheld.is_none() {
                 let what =
                     match [Channel::OpenFlow, Channel::Ovsdb].map(|channel| switch.up.contains(&channel)) {
                         [true, true] => continue,
                         [true, false] => format!(
                             "its database is not connected; the ports marked external_ids:weft stay if it is \
-                         not back within {:?}",
-                            self.drain_max
+                         not back within {DRAIN_MAX:?}"
                         ),
                         [false, _] => leftovers("not connected"),
                     };
@@ -229,41 +190,30 @@ impl Fleet {
 
     /// Starts, restarts and stops drivers as transaction `txn` changes transport nodes. Its flow changes were pushed before.
     pub(crate) fn commit(&mut self, txn: u64, addresses: &AddressChanges, given: impl Fn(&str) -> Given) {
-        let (mut starting, mut ending) = (Vec::new(), Vec::new());
+        let mut starting = Vec::new();
         if !addresses.is_empty() {
             self.watch.look();
         }
         for (node, change) in addresses {
             match &change.after {
-                None => ending.extend(self.remove_node(node, txn)),
+                None => self.remove_node(node, txn),
                 Some(address) => starting.push((node, address)),
             }
         }
         // No two drivers manage one switch, even if transport nodes exchange switches: all stop before any starts.
         for (node, address) in &starting {
-            ending.extend(self.stop_predecessors(node, address));
+            self.stop_predecessors(node, address);
         }
-        self.end(ending);
         for (node, address) in starting {
             self.add_node(node, address, given(node));
         }
     }
 
-    /// Stops drivers and waits until they no longer act, which takes at most one step of their tasks.
-    fn end(&self, drivers: impl IntoIterator<Item = Box<dyn Driver>>) {
-        self.runtime.block_on(async {
-            for driver in drivers {
-                driver.end().await;
-            }
-        });
-    }
-
-    /// Removes the drivers that must stop before the driver of a transport node starts.
-    fn stop_predecessors(&mut self, node: &str, address: &SwitchAddress) -> Vec<Box<dyn Driver>> {
-        let mut ending = Vec::new();
+    /// Stops the drivers that must not run any more when the driver of a transport node starts.
+    fn stop_predecessors(&mut self, node: &str, address: &SwitchAddress) {
         if let Some(switch) = self.switches.remove(node) {
             info!(switch = node, "endpoints changed; the previous switch keeps its flows");
-            ending.extend(self.release(node, switch));
+            self.release(node, switch);
         }
         let is_same = |old: &Option<String>, new: &Option<String>| old.is_some() && old == new;
         let same = |draining: &mut Draining| {
@@ -274,53 +224,30 @@ impl Fleet {
         };
         let taken_over: Vec<Draining> = self.draining.extract_if(.., same).collect();
         for Draining { node, switch, .. } in taken_over {
-            ending.extend(self.release(&node, switch));
+            self.release(&node, switch);
         }
-        ending
     }
 
     fn add_node(&mut self, node: &str, address: &Arc<SwitchAddress>, given: Given) {
-        self.generation += 1;
-        let mut switch = Switch::new(self.generation, address.clone(), self.now());
-        match config(node, address, &self.conventions, self.owner.clone()) {
-            Ok(config) => {
-                let (sender, mut receiver) = mpsc::channel(EVENTS_MAX);
-                let (events, generation) = (self.events.clone(), self.generation);
-                let _runtime = self.runtime.enter();
-                let driver = self.drivers.spawn(config, sender);
-                give(&*driver, given);
-                switch.driver = Some(driver);
-                self.runtime.spawn(async move {
-                    while let Some((node, event)) = receiver.recv().await {
-                        let what = EventKind::Event(event);
-                        if events.send(FleetEvent { node, generation, what }).await.is_err() {
-                            break;
-                        }
-                    }
-                });
-            }
-            Err(why) => {
-                warn!(switch = node, why, "switch cannot be managed");
-                switch.faults.unreachable = Some(why);
-            }
-        }
-        self.switches.insert(node.to_owned(), switch);
+        self.drivers += 1;
+        let driver = DriverId(self.drivers);
+        self.switches.insert(node.to_owned(), Switch::new(driver, address.clone(), self.now()));
+        let (node, address) = (node.to_owned(), address.clone());
+        self.told.push(DriverOrder::Start { node, driver, address, given });
     }
 
     /// Removes a switch: at once if it is offline or has nothing to remove, otherwise once it has confirmed the
-    /// removal or the time for it is over. Returns the driver to stop now.
-    fn remove_node(&mut self, node: &str, txn: u64) -> Option<Box<dyn Driver>> {
-        let mut switch = self.switches.remove(node)?;
+    /// removal or the time for it is over.
+    fn remove_node(&mut self, node: &str, txn: u64) {
+        let Some(mut switch) = self.switches.remove(node) else { return };
         self.forget_faults(node);
-        switch.push_held();
-        let node = node.to_owned();
-        let driver = switch.driver.as_ref().filter(|_| switch.up.contains(&Channel::OpenFlow));
-        if let Some(driver) = driver {
-            driver.leave();
-            let (generation, what) = (switch.generation, EventKind::DrainTimeout);
-            self.send_later(self.drain_max, FleetEvent { node: node.clone(), generation, what });
-            self.draining.push(Draining { node, txn, switch });
-            return None;
+        switch.push_held(&mut self.told);
+        if switch.is_driven() && switch.up.contains(&Channel::OpenFlow) {
+            self.told.push(DriverOrder::Leave(switch.driver));
+            let timeout = Timeout::Drain(switch.driver);
+            self.timers.set(self.now() + DRAIN_MAX, timeout);
+            self.draining.push(Draining { node: node.to_owned(), txn, switch });
+            return;
         }
         if switch.faults.withheld.is_some() {
             info!(switch = node, "transport node deleted; its switch is somebody else's and stays as it is");
@@ -329,38 +256,61 @@ impl Fleet {
         } else {
             info!(switch = node, "transport node deleted; its switch had nothing to remove");
         }
-        self.release(&node, switch)
+        self.release(node, switch);
     }
 
-    /// Sends an event to the engine thread after a delay.
-    fn send_later(&self, delay: Duration, event: FleetEvent) {
-        let events = self.events.clone();
-        self.runtime.spawn(async move {
-            tokio::time::sleep(delay).await;
-            // The send fails only while the controller is stopping.
-            let _ = events.send(event).await;
-        });
+    /// The time is over for what has come to no end by now.
+    pub(crate) fn pass(&mut self) {
+        for timeout in self.timers.due(self.now()) {
+            match timeout {
+                Timeout::Drain(driver) => self.drain_timeout(driver),
+                Timeout::Hold { txn, begun } => self.hold_timeout(txn, begun),
+            }
+        }
     }
 
-    /// Handles an event of a draining switch. Returns false if the event belongs to another switch.
-    fn draining_event(&mut self, event: &FleetEvent) -> bool {
-        let Some(index) =
-            self.draining.iter().position(|draining| draining.switch.generation == event.generation)
+    /// When the time is over for something.
+    pub(crate) fn passes_at(&self) -> Option<Moment> {
+        self.timers.next()
+    }
+
+    /// The time allowed for a draining switch is over.
+    fn drain_timeout(&mut self, driver: DriverId) {
+        let Some(index) = self.draining.iter().position(|draining| draining.switch.driver == driver) else {
+            return;
+        };
+        let Draining { txn, switch, .. } = &self.draining[index];
+        // Its mark may stay, but it has nothing else left.
+        let is_done = switch.confirmed_txn == Some(*txn);
+        let end = if is_done { Ok(()) } else { Err(format!("it did not confirm within {DRAIN_MAX:?}")) };
+        self.drained(index, end);
+    }
+
+    /// A draining switch is given up, with this outcome.
+    fn drained(&mut self, index: usize, end: Result<(), String>) {
+        let Draining { node, switch, .. } = self.draining.swap_remove(index);
+        match end {
+            Ok(()) => info!(switch = node, "switch removed; its flows, groups and ports are deleted"),
+            Err(why) => warn!(switch = node, "transport node deleted, its switch is {}", leftovers(&why)),
+        }
+        self.release(&node, switch);
+    }
+
+    /// Handles news of a draining switch. Returns false if the news are of another switch.
+    fn draining_news(&mut self, news: &SwitchNews) -> bool {
+        let Some(index) = self.draining.iter().position(|draining| draining.switch.driver == news.driver)
         else {
             return false;
         };
         let Draining { node, txn, switch } = &mut self.draining[index];
         let receipts = &mut self.receipts;
         // The outcome, once known.
-        let end = match &event.what {
-            // Its mark may stay, but it has nothing else left.
-            EventKind::DrainTimeout if switch.confirmed_txn == Some(*txn) => Some(Ok(())),
-            EventKind::DrainTimeout => Some(Err(format!("it did not confirm within {:?}", self.drain_max))),
-            EventKind::Event(Event::Connected { channel }) => {
+        let end = match &news.what {
+            News::Event(Event::Connected { channel }) => {
                 switch.up.insert(*channel);
                 None
             }
-            EventKind::Event(Event::Disconnected { channel, why }) => {
+            News::Event(Event::Disconnected { channel, why }) => {
                 switch.up.remove(channel);
                 for txn in switch.move_to_backlog() {
                     receipts.advance(txn, node, |_| Progress::Offline);
@@ -369,7 +319,7 @@ impl Fleet {
                 let is_over = *channel == Channel::OpenFlow && switch.confirmed_txn != Some(*txn);
                 is_over.then(|| Err(format!("not connected: {why}")))
             }
-            EventKind::Event(Event::Confirmed { txn: confirmed, at }) => {
+            News::Event(Event::Confirmed { txn: confirmed, at }) => {
                 if switch.answered(*confirmed) {
                     receipts.confirm(*confirmed, node, *at);
                 }
@@ -378,61 +328,63 @@ impl Fleet {
                 let is_all = confirmed == txn && !switch.up.contains(&Channel::Ovsdb);
                 is_all.then_some(Ok(()))
             }
-            EventKind::Event(Event::Left) => Some(Ok(())),
-            EventKind::Event(Event::Refused { txn: Some(refused), count, first }) => {
+            News::Event(Event::Left) => Some(Ok(())),
+            News::Event(Event::Refused { txn: Some(refused), count, first }) => {
                 let why = refusal(*count, first);
                 if switch.answered(*refused) {
                     receipts.advance(*refused, node, |_| Progress::Refused(why.clone()));
                 }
                 (refused == txn).then_some(Err(why))
             }
-            EventKind::Event(_) | EventKind::HoldTimeout { .. } => None,
+            News::Event(_) | News::NotStarted(_) => None,
         };
         if let Some(end) = end {
-            let Draining { node, switch, .. } = self.draining.swap_remove(index);
-            match end {
-                Ok(()) => info!(switch = node, "switch removed; its flows, groups and ports are deleted"),
-                Err(why) => warn!(switch = node, "transport node deleted, its switch is {}", leftovers(&why)),
-            }
-            let driver = self.release(&node, switch);
-            self.end(driver);
+            self.drained(index, end);
         }
         true
     }
 
-    /// Marks the unconfirmed transactions of a removed switch as offline, and returns its driver.
-    fn release(&mut self, node: &str, switch: Switch) -> Option<Box<dyn Driver>> {
+    /// Marks the unconfirmed transactions of a removed switch as offline, and stops its driver.
+    fn release(&mut self, node: &str, switch: Switch) {
+        if switch.is_driven() {
+            self.told.push(DriverOrder::Stop(switch.driver));
+        }
         for txn in switch.pending.into_keys() {
             self.receipts.advance(txn, node, |_| Progress::Offline);
         }
-        switch.driver
     }
 
-    /// Handles an event of a switch. What it tells of the switch that the rules do not have is a
+    /// Handles news of a switch. What they tell of the switch that the rules do not have is a
     /// [difference](Fleet::take_difference) from now on.
-    pub(crate) fn event(&mut self, event: FleetEvent) {
-        if let EventKind::HoldTimeout { txn, begun } = event.what {
-            return self.hold_timeout(txn, begun);
-        }
+    pub(crate) fn news(&mut self, news: SwitchNews) {
         if self.orders.is_empty() {
-            return self.handle(event);
+            return self.handle(news);
         }
-        let node = event.node.clone();
-        self.handle(event);
+        let node = news.node.clone();
+        self.handle(news);
         self.proceed_after(&node);
     }
 
-    fn handle(&mut self, event: FleetEvent) {
-        if self.draining_event(&event) {
+    fn handle(&mut self, news: SwitchNews) {
+        if self.draining_news(&news) {
             return;
         }
         let now = self.now();
-        let FleetEvent { node, generation, what } = event;
-        let EventKind::Event(event) = what else { return };
-        let Some(switch) = self.switches.get_mut(&node).filter(|switch| switch.generation == generation)
-        else {
+        let SwitchNews { node, driver, what } = news;
+        let Some(switch) = self.switches.get_mut(&node).filter(|switch| switch.driver == driver) else {
             return;
         };
+        match what {
+            News::Event(event) => self.event(node, event, now),
+            News::NotStarted(why) => {
+                warn!(switch = node, why, "switch cannot be managed");
+                switch.faults.unreachable = Some(why);
+            }
+        }
+    }
+
+    fn event(&mut self, node: String, event: Event, now: Moment) {
+        let Some(switch) = self.switches.get_mut(&node) else { return };
         match event {
             Event::Connected { channel } => {
                 info!(switch = node, %channel, "switch connected");
@@ -455,7 +407,7 @@ impl Fleet {
                 switch.faults.connection.insert(channel, why);
                 if channel == Channel::OpenFlow {
                     // It gets all of them together when it is back.
-                    switch.push_held();
+                    switch.push_held(&mut self.told);
                     if switch.link.is_up() {
                         switch.link = Link::Down(now);
                         self.watch.look();
@@ -507,10 +459,10 @@ impl Fleet {
                 switch.faults.driver = None;
             }
             Event::ForeignChanges { count, first, repair_in } => {
-                switch.changed_by_others(count, &first, repair_in);
+                switch.changed_by_others(count, &first, repair_in, self.now.wall);
             }
             Event::Announced { names } => self.announced.push((node, names)),
-            Event::MissedChanges { count, last } => switch.found_changes(count, &last),
+            Event::MissedChanges { count, last } => switch.found_changes(count, &last, self.now.wall),
             Event::Repaired { flow_mods } => {
                 info!(switch = node, flow_mods, "changes of others are undone");
                 switch.faults.foreign = None;
@@ -518,7 +470,7 @@ impl Fleet {
             // The driver logs it.
             Event::Withheld { why } => switch.faults.withheld = why,
             Event::Left => {}
-            Event::Failed { why, restart_in } => switch.driver_failed(&why, restart_in),
+            Event::Failed { why, restart_in } => switch.driver_failed(&why, restart_in, self.now.wall),
         }
     }
 
@@ -532,48 +484,21 @@ impl Fleet {
         }
     }
 
-    /// Reads from the switch of a transport node what it has learned.
-    pub(crate) fn learned(&self, node: &str, table: u8, matching: &Match) -> Reading {
-        match self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
-            Some(driver) => driver.learned(table, matching),
-            None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
-        }
+    /// The driver of a transport node's switch.
+    fn driver(&self, node: &str) -> Option<DriverId> {
+        self.switches.get(node).filter(|switch| switch.is_driven()).map(|switch| switch.driver)
     }
 
     /// Gives the switch of a transport node this desired state, which was derived again.
-    pub(crate) fn correct(&self, node: &str, given: Given) {
-        if let Some(driver) = self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
-            give(&**driver, given);
+    pub(crate) fn correct(&mut self, node: &str, given: Given) {
+        if let Some(driver) = self.driver(node) {
+            self.told.push(DriverOrder::Give(driver, given));
         }
     }
 
     /// What switches have announced as often as it is to be, since the last call.
     pub(crate) fn take_announced(&mut self) -> Vec<(String, BTreeSet<String>)> {
         std::mem::take(&mut self.announced)
-    }
-
-    /// Reads from the switch of a transport node what its meters have counted.
-    pub(crate) fn meter_counts(&self, node: &str) -> Asking<Vec<MeterCount>> {
-        match self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
-            Some(driver) => driver.meter_counts(),
-            None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
-        }
-    }
-
-    /// Reads from the switch of a transport node what these flows have counted.
-    pub(crate) fn flow_counts(&self, node: &str, keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>> {
-        match self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
-            Some(driver) => driver.flow_counts(keys),
-            None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
-        }
-    }
-
-    /// Reads from the switch of a transport node the flows of these tables.
-    pub(crate) fn table_flows(&self, node: &str, tables: Vec<u8>) -> Asking<Vec<SeenFlow>> {
-        match self.switches.get(node).and_then(|switch| switch.driver.as_ref()) {
-            Some(driver) => driver.table_flows(tables),
-            None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
-        }
     }
 
     /// The deleted transport nodes whose switches have not confirmed the removal, and what that means if the controller ends now.
@@ -639,31 +564,6 @@ fn refusal(count: usize, first: &[Rejection]) -> String {
         0 | 1 => format!("refused {first}"),
         _ => format!("refused {first} (and {} more)", count - 1),
     }
-}
-
-fn config(
-    node: &str,
-    address: &SwitchAddress,
-    conventions: &Conventions,
-    owner: Option<Arc<Owner>>,
-) -> Result<ovs_driver::Config, String> {
-    let endpoint = |name: &str, endpoint: &Option<String>, absent: &str| match endpoint {
-        Some(endpoint) => endpoint.parse().map_err(|error| format!("{name}: {endpoint}: {error}")),
-        None => Err(format!("{name}: is not set, and {absent} is not supported yet")),
-    };
-    Ok(ovs_driver::Config {
-        name: node.to_owned(),
-        ovsdb: endpoint("ovsdb", &address.ovsdb, "a switch that dials in")?,
-        openflow: endpoint("openflow", &address.openflow, "setting the bridge's controller")?,
-        bridge: BRIDGE.to_owned(),
-        datapath_type: address.datapath_type.clone(),
-        datapath_id: None,
-        tunnel_option: conventions.tunnel_option,
-        learned_tables: conventions.learned_tables.clone(),
-        watched_tables: conventions.watched_tables.clone(),
-        learned_limit: None,
-        owner,
-    })
 }
 
 #[cfg(test)]

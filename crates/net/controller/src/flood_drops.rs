@@ -9,7 +9,7 @@ use switch_model::{MeterCount, ReadError};
 use crate::answers::PartSender;
 use crate::core::Core;
 use crate::derived::port_meters::{Metered, PortMeter};
-use crate::fleet::{Asking, Fleet};
+use crate::drivers::{Asking, Running};
 use crate::learned::{Surveys, ask_all, unread};
 use crate::pb;
 
@@ -23,7 +23,7 @@ pub(crate) struct FloodSurvey {
 
 impl FloodSurvey {
     /// Of one port, or of all.
-    pub(crate) fn of(core: &Core, fleet: &Fleet, of: Metered, port: Option<&str>) -> FloodSurvey {
+    pub(crate) fn of(core: &Core, drivers: &Running, of: Metered, port: Option<&str>) -> FloodSurvey {
         let is_asked = |meter: &PortMeter| port.is_none_or(|port| *meter.port == *port);
         let host = |(host, meters): (&Arc<str>, &BTreeMap<u32, PortMeter>)| {
             let meters: BTreeMap<u32, PortMeter> = meters
@@ -31,7 +31,7 @@ impl FloodSurvey {
                 .filter(|(_, meter)| is_asked(meter))
                 .map(|(number, meter)| (*number, meter.clone()))
                 .collect();
-            (!meters.is_empty()).then(|| (host.to_string(), meters, fleet.meter_counts(host)))
+            (!meters.is_empty()).then(|| (host.to_string(), meters, drivers.meter_counts(host)))
         };
         FloodSurvey { hosts: core.meters(of).hosts.iter().filter_map(host).collect() }
     }

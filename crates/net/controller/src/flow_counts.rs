@@ -9,8 +9,8 @@ use switch_model::{Desired, FlowCount, FlowKey, MeterCount, ReadError};
 use crate::answers::PartSender;
 use crate::core::Core;
 use crate::derived::drop_causes::{Counters, DropCauses};
+use crate::drivers::{Asking, Running};
 use crate::drops::Scope;
-use crate::fleet::{Asking, Fleet};
 use crate::learned::{Surveys, ask_all, unread};
 use crate::pb;
 use crate::provenance::Provenance;
@@ -58,9 +58,9 @@ pub(crate) struct Counts {
 
 impl ToRead {
     /// Reads them from the switch of a transport node.
-    pub(crate) fn read(self, fleet: &Fleet, node: &str) -> Asking<Counts> {
-        let flows = (!self.flows.is_empty()).then(|| fleet.flow_counts(node, self.flows));
-        let meters = self.meters.then(|| fleet.meter_counts(node));
+    pub(crate) fn read(self, drivers: &Running, node: &str) -> Asking<Counts> {
+        let flows = (!self.flows.is_empty()).then(|| drivers.flow_counts(node, self.flows));
+        let meters = self.meters.then(|| drivers.meter_counts(node));
         Box::pin(async move {
             let mut counts = Counts::default();
             if let Some(flows) = flows {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::answers::PartSender;
 use crate::core::Core;
 use crate::derived::learned_places::Place;
-use crate::fleet::{Asking, Fleet, Reading};
+use crate::drivers::{Asking, Reading, Running};
 use crate::logical_flows::LogicalFlows;
 use crate::pb;
 
@@ -36,7 +36,7 @@ pub(crate) struct Survey {
 
 impl Survey {
     /// None if no object that has flows has this id.
-    pub(crate) fn of(core: &Core, fleet: &Fleet, id: &str) -> Option<Survey> {
+    pub(crate) fn of(core: &Core, drivers: &Running, id: &str) -> Option<Survey> {
         let datapath = LogicalFlows::of(core, id)?.datapath;
         let learned = core.learned_places();
         let places = Arc::new(learned.places_of(id));
@@ -47,7 +47,7 @@ impl Survey {
         let of_switch = of_switch.unwrap_or_default();
         let table = core.rules().conventions().learned_tables.first();
         let readings = table.into_iter().flat_map(|table| {
-            let reading = |host: &str| (host.to_owned(), fleet.learned(host, *table, &of_switch));
+            let reading = |host: &str| (host.to_owned(), drivers.learned(host, *table, &of_switch));
             learned.hosts_of(id).map(reading)
         });
         Some(Survey { datapath, places, readings: readings.collect() })

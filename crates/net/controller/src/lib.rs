@@ -42,6 +42,7 @@ pub mod config;
 pub mod core;
 pub mod daemon;
 mod derived;
+pub mod drivers;
 mod drops;
 pub mod engine;
 mod explain;
@@ -56,7 +57,9 @@ mod levels;
 mod listener;
 mod log;
 mod logical_flows;
+pub mod machine;
 mod neighbourhood;
+pub mod now;
 mod port_moves;
 
 mod journal_view;
@@ -81,6 +84,7 @@ mod switch_address;
 mod text;
 mod trace;
 mod universal;
+mod watchers;
 mod what_if;
 
 /// The messages and services of `proto/weft/v1/weft.proto`, generated. A test compares and, with `UPDATE_EXPECT=1`, writes the file.

@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, EngineKind};
 use crate::daemon::{Daemon, DaemonError, MakeEvaluator, PROBE, Parts, check_state};
-use crate::fleet::RealDrivers;
+use crate::drivers::RealDrivers;
 use crate::log::Log;
 use crate::rules::Rules;
 

@@ -6,12 +6,35 @@ use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use network::{Object, ObjectKey};
+use serde_json::{Map, Value as Json};
 
 use crate::core::{ChangedStates, Core, ObjectStatus, Problem, ProblemChanges, Strays};
-use crate::engine::{Found, PAGE, Which};
 use crate::fleet::{Fleet, SwitchStatus};
 use crate::levels::CutOff;
 use crate::rules::Rules;
+
+/// The most objects in one answer, so that a long list does not delay other requests.
+pub const PAGE: usize = 1000;
+
+/// An object, with its state as computed by the rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The object.
+    pub object: Arc<Object>,
+    /// The columns of the rules' tables of state, by name.
+    pub state: Map<String, Json>,
+    /// Requests of the object that the network currently cannot fulfil.
+    pub problems: Vec<String>,
+}
+
+/// A selection of the objects of a kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// The object with this id.
+    One(String),
+    /// The first [`PAGE`] objects whose ids follow this one; without an id, the first of all.
+    After(Option<String>),
+}
 
 /// The controller and its switches after the last transaction that took effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,7 +51,7 @@ pub struct Status {
 
 /// The status as the engine thread last published it. Copies share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Published(Arc<RwLock<Parts>>);
+pub struct Published(Arc<RwLock<Parts>>);
 
 #[derive(Debug, Default)]
 struct Parts {

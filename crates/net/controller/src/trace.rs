@@ -17,8 +17,9 @@ use tokio::task::JoinSet;
 use tonic::Status;
 use tracing::debug;
 
+use crate::drivers::Asking;
 use crate::engine::{Engine, Stopping};
-use crate::fleet::{Asking, SwitchStatus};
+use crate::fleet::SwitchStatus;
 use crate::pb;
 use crate::pb::trace_request::Packet;
 use crate::provenance::Provenance;

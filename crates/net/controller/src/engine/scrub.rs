@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use tracing::{debug, error};
+use tracing::debug;
 
-use super::{EngineError, Input, Worker, failed};
-use crate::core::{Mended, Scrub};
+use super::{Effect, EngineError, Input, Worker, now};
 
 /// The time from the end of one comparison to the begin of the next. A comparison takes about as long as a start.
 pub(crate) const SCRUB_EVERY: Duration = Duration::from_hours(1);
@@ -18,13 +17,11 @@ impl Worker {
     pub(super) fn scrub(&mut self) -> Result<Option<Input>, EngineError> {
         let begun = Instant::now();
         while self.scrub_at <= Instant::now() && !self.is_stopped() {
-            match self.core.scrub().map_err(failed)? {
-                Scrub::More => {}
-                Scrub::Whole => {
-                    debug!("what the engine has stored follows from its inputs");
-                    self.scrub_at = Instant::now() + SCRUB_EVERY;
-                }
-                Scrub::Mended(mended) => self.mended(mended),
+            let (is_whole, orders) = self.machine.scrub(now())?;
+            self.carry_out(orders.into_iter().map(Effect::Order).collect())?;
+            if is_whole {
+                debug!("what the engine has stored follows from its inputs");
+                self.scrub_at = Instant::now() + SCRUB_EVERY;
             }
             let waiting = self.waiting();
             if waiting.is_some() {
@@ -33,25 +30,5 @@ impl Worker {
             }
         }
         Ok(None)
-    }
-
-    /// Switches get the desired states that were derived again.
-    fn mended(&mut self, Mended { what, nodes, problems }: Mended) {
-        error!(
-            what,
-            switches = nodes.len(),
-            "what the engine had stored did not follow from its inputs; all of it is derived again. Please report this with the log: it \
-             is a fault of Weft or of this machine's memory"
-        );
-        for node in &nodes {
-            self.fleet.correct(node, self.core.given(node));
-        }
-        self.unpublished.nodes.extend(nodes);
-        self.follow_problems(&problems);
-        self.unpublished.problems.push(problems);
-        // Those that are gone, and those that are new.
-        self.unpublished.states = self.requests.status.all_states();
-        self.unpublished.states.extend(self.core.object_status().all_states());
-        self.publish_status();
     }
 }

@@ -14,7 +14,7 @@ use switch_model::{Changes, Channel};
 use tracing::info;
 
 use super::state::Switch;
-use super::{EventKind, Fleet, FleetEvent};
+use super::{DriverOrder, Fleet, Timeout};
 use crate::port_moves::Moves;
 use crate::receipt::{Progress, SwitchReceipt};
 
@@ -37,35 +37,33 @@ pub(super) struct Order {
 #[derive(Debug)]
 pub(super) struct Held {
     txn: u64,
-    changes: Changes,
+    changes: Box<Changes>,
     /// Whether it waits for nothing but earlier transactions of the same switch.
     is_free: bool,
 }
 
 impl Switch {
     /// Hands over the transactions that wait for nothing.
-    fn push_free(&mut self) {
+    fn push_free(&mut self, told: &mut Vec<DriverOrder>) {
         while let Some(Held { txn, changes, .. }) = self.held.pop_front_if(|held| held.is_free) {
-            if let Some(driver) = &self.driver {
-                driver.push(txn, changes);
-                self.last_pushed = Some(txn);
-            }
+            told.push(DriverOrder::Push { driver: self.driver, txn, changes });
+            self.last_pushed = Some(txn);
         }
     }
 
     /// Hands over all transactions.
-    pub(super) fn push_held(&mut self) {
+    pub(super) fn push_held(&mut self, told: &mut Vec<DriverOrder>) {
         for held in &mut self.held {
             held.is_free = true;
         }
-        self.push_free();
+        self.push_free(told);
     }
 
-    fn free(&mut self, txn: u64) {
+    fn free(&mut self, txn: u64, told: &mut Vec<DriverOrder>) {
         for held in self.held.iter_mut().filter(|held| held.txn == txn) {
             held.is_free = true;
         }
-        self.push_free();
+        self.push_free(told);
     }
 
     /// Whether its confirmation of a transaction can be expected soon.
@@ -95,14 +93,14 @@ impl Fleet {
             let receipt = self.take(txn, &node, changes, false);
             receipts.insert(node, receipt);
         }
-        let deadlines: Vec<String> = parts.iter().skip(1).filter_map(|part| part.first().cloned()).collect();
+        let waiting = parts.len() - 1;
         let order = Order { begun: 0, left: parts.into(), awaited: BTreeSet::new() };
         self.orders.insert(txn, order);
         self.proceed(txn);
         if self.orders.contains_key(&txn) {
-            for (node, begun) in deadlines.into_iter().zip(1..) {
-                let event = FleetEvent { node, generation: 0, what: EventKind::HoldTimeout { txn, begun } };
-                self.send_later(HOLD_MAX * begun, event);
+            let now = self.now();
+            for (begun, _) in (1..).zip(0..waiting) {
+                self.timers.set(now + HOLD_MAX * begun, Timeout::Hold { txn, begun });
             }
         }
         receipts
@@ -116,7 +114,7 @@ impl Fleet {
     /// Takes the changes of a transaction for a switch, which gets them after earlier ones, and once it `is_free`.
     fn take(&mut self, txn: u64, node: &str, changes: Changes, is_free: bool) -> SwitchReceipt {
         let mut receipt = SwitchReceipt::new(Progress::Offline, &changes);
-        if let Some(switch) = self.switches.get_mut(node).filter(|switch| switch.driver.is_some()) {
+        if let Some(switch) = self.switches.get_mut(node).filter(|switch| switch.is_driven()) {
             let tunnels = changes.touches_database();
             if switch.can_receive(tunnels) {
                 receipt.progress = Progress::Pending;
@@ -125,8 +123,8 @@ impl Fleet {
                 switch.backlog(tunnels).add(txn);
             }
             let is_away = !switch.up.contains(&Channel::OpenFlow);
-            switch.held.push_back(Held { txn, changes, is_free: is_free || is_away });
-            switch.push_free();
+            switch.held.push_back(Held { txn, changes: Box::new(changes), is_free: is_free || is_away });
+            switch.push_free(&mut self.told);
         }
         receipt
     }
@@ -134,12 +132,12 @@ impl Fleet {
     /// Lets the parts of a transaction get it that need not wait any longer. Nobody waits for the part before.
     fn proceed(&mut self, txn: u64) {
         while let Some(order) = self.orders.get_mut(&txn) {
-            let switches = &mut self.switches;
+            let (switches, told) = (&mut self.switches, &mut self.told);
             if let Some(part) = order.left.pop_front() {
                 order.begun += 1;
                 for node in &part {
                     if let Some(switch) = switches.get_mut(node) {
-                        switch.free(txn);
+                        switch.free(txn, told);
                     }
                 }
                 order.awaited = part;

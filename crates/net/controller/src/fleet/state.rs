@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use nlog_data::quotation::{cut, grouped};
 use switch_model::{Channel, ForeignChange, Report};
 
-use super::Driver;
+use super::DriverId;
 use super::order::Held;
 use crate::core::SwitchAddress;
 use crate::levels::{Link, Moment, Observed};
@@ -15,10 +15,8 @@ use crate::record::rfc3339;
 
 /// One switch.
 pub(super) struct Switch {
-    pub(super) generation: u64,
+    pub(super) driver: DriverId,
     pub(super) address: Arc<SwitchAddress>,
-    /// `None` if the transport node lacks an endpoint.
-    pub(super) driver: Option<Box<dyn Driver>>,
     pub(super) up: BTreeSet<Channel>,
     /// The connection to its flows.
     pub(super) link: Link,
@@ -88,12 +86,11 @@ pub(super) struct Faults {
 }
 
 impl Switch {
-    /// A switch that is managed from now on. It has no driver yet.
-    pub(super) fn new(generation: u64, address: Arc<SwitchAddress>, now: Moment) -> Self {
+    /// A switch that is managed from now on.
+    pub(super) fn new(driver: DriverId, address: Arc<SwitchAddress>, now: Moment) -> Self {
         Switch {
-            generation,
+            driver,
             address,
-            driver: None,
             up: BTreeSet::new(),
             link: Link::Awaited(now),
             observed: Observed::default(),
@@ -113,6 +110,11 @@ impl Switch {
             last_driver_failure: String::new(),
             faults: Faults::default(),
         }
+    }
+
+    /// Whether its driver could be started. The transport node may lack an endpoint.
+    pub(super) fn is_driven(&self) -> bool {
+        self.faults.unreachable.is_none()
     }
 
     pub(super) fn backlog(&mut self, tunnels: bool) -> &mut Backlog {
@@ -149,7 +151,13 @@ impl Switch {
     }
 
     /// Records that others changed flows or groups. The driver logs it.
-    pub(super) fn changed_by_others(&mut self, count: usize, first: &[ForeignChange], repair_in: Duration) {
+    pub(super) fn changed_by_others(
+        &mut self,
+        count: usize,
+        first: &[ForeignChange],
+        repair_in: Duration,
+        now: SystemTime,
+    ) {
         self.foreign_changes += count;
         let last = first.last().map(ToString::to_string).unwrap_or_default();
         let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
@@ -158,20 +166,19 @@ impl Switch {
             delay => format!("; this keeps happening, so it is undone in {:.1} s", delay.as_secs_f64()),
         };
         self.faults.foreign = Some(format!("another client changed this switch: {last}{more}{delay}"));
-        self.last_foreign_change = format!("{} {last}{more}", rfc3339(SystemTime::now()));
+        self.last_foreign_change = format!("{} {last}{more}", rfc3339(now));
     }
 
     /// Records that the database had changes that it had not notified. The driver logs it, and they count by now.
-    pub(super) fn found_changes(&mut self, count: usize, last: &str) {
+    pub(super) fn found_changes(&mut self, count: usize, last: &str, now: SystemTime) {
         self.foreign_changes += count;
-        self.last_foreign_change =
-            format!("{} {last} (not notified; found by comparison)", rfc3339(SystemTime::now()));
+        self.last_foreign_change = format!("{} {last} (not notified; found by comparison)", rfc3339(now));
     }
 
     /// Records that the driver failed and was restarted. The driver logs it.
-    pub(super) fn driver_failed(&mut self, why: &str, restart_in: Duration) {
+    pub(super) fn driver_failed(&mut self, why: &str, restart_in: Duration, now: SystemTime) {
         self.driver_restarts += 1;
-        self.last_driver_failure = format!("{} {why}", rfc3339(SystemTime::now()));
+        self.last_driver_failure = format!("{} {why}", rfc3339(now));
         self.faults.driver = Some(format!(
             "the driver of this switch failed and is started again in {:.1} s: {why}; please report this with the log",
             restart_in.as_secs_f64()

@@ -1,4 +1,4 @@
-use std::sync::Mutex;
+use std::time::SystemTime;
 
 use switch_model::{Changes, Edits, Encap, Remote, Tunnel};
 
@@ -8,87 +8,14 @@ use crate::levels::Difference;
 
 mod order;
 
-/// The calls that drivers received, in order, by the address of their switch.
-#[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<String>>>);
-
-impl Told {
-    fn add(&self, what: String) {
-        self.0.lock().unwrap().push(what);
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
-}
-
-impl Drivers for Told {
-    fn spawn(&self, config: ovs_driver::Config, _events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
-        let address = config.openflow.to_string();
-        self.add(format!("start {address}"));
-        Box::new(FakeDriver { address, told: self.clone() })
-    }
-}
-
-struct FakeDriver {
-    address: String,
-    told: Told,
-}
-
-impl Driver for FakeDriver {
-    fn set_desired(&self, _desired: Arc<switch_model::Desired>) {}
-
-    fn push(&self, txn: u64, _changes: Changes) {
-        self.told.add(format!("push {txn} to {}", self.address));
-    }
-
-    fn announce(&self, frames: BTreeMap<String, switch_model::Frame>) {
-        self.told.add(format!("announce {} at {}", frames.len(), self.address));
-    }
-
-    fn learned(&self, _table: u8, _matching: &Match) -> Reading {
-        Box::pin(std::future::ready(Err(ReadError::NotConnected)))
-    }
-
-    fn meter_counts(&self) -> Asking<Vec<MeterCount>> {
-        Box::pin(std::future::ready(Err(ReadError::NotConnected)))
-    }
-
-    fn table_flows(&self, _tables: Vec<u8>) -> Asking<Vec<switch_model::SeenFlow>> {
-        Box::pin(std::future::ready(Err(ReadError::NotConnected)))
-    }
-
-    fn flow_counts(&self, _keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>> {
-        Box::pin(std::future::ready(Err(ReadError::NotConnected)))
-    }
-
-    fn leave(&self) {
-        self.told.add(format!("leave {}", self.address));
-    }
-
-    fn end(self: Box<Self>) -> Shutdown {
-        Box::pin(async move {
-            // The driver ends with a delay.
-            tokio::task::yield_now().await;
-            drop(self);
-        })
-    }
-}
-
-impl Drop for FakeDriver {
-    fn drop(&mut self) {
-        self.told.add(format!("end {}", self.address));
-    }
-}
-
 /// A fleet, and the addresses that it follows.
 struct Setting {
     fleet: Fleet,
     addresses: BTreeMap<String, Arc<SwitchAddress>>,
-    told: Told,
+    /// The OpenFlow endpoints of the drivers that run.
+    drivers: BTreeMap<DriverId, String>,
     txn: u64,
-    runtime: tokio::runtime::Runtime,
-    events: mpsc::Receiver<FleetEvent>,
+    now: Now,
 }
 
 /// A transport node whose switch has its sockets in a folder.
@@ -102,20 +29,38 @@ fn node(id: &str, folder: &str) -> Node {
 
 impl Setting {
     fn new(nodes: &[Node]) -> Setting {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let (sender, events) = mpsc::channel(64);
-        let told = Told::default();
-        let fleet = Fleet::new(
-            Conventions::default(),
-            Box::new(told.clone()),
-            runtime.handle().clone(),
-            sender,
-            Patience::default(),
-        );
-        let mut setting = Setting { fleet, addresses: BTreeMap::new(), told, txn: 0, runtime, events };
+        let now = Now { instant: Instant::now(), wall: SystemTime::now() };
+        let fleet = Fleet::new(now, Patience::default());
+        let (addresses, drivers) = (BTreeMap::new(), BTreeMap::new());
+        let mut setting = Setting { fleet, addresses, drivers, txn: 0, now };
         setting.apply(nodes);
         setting
+    }
+
+    /// Time passes.
+    fn pass(&mut self, time: Duration) {
+        self.now.instant += time;
+        self.fleet.set_now(self.now);
+        self.fleet.pass();
+    }
+
+    /// What drivers were told since the last call, by the addresses of their switches.
+    fn told(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        for order in self.fleet.take_told() {
+            let (what, driver) = match order {
+                DriverOrder::Start { driver, address, .. } => {
+                    self.drivers.insert(driver, address.openflow.clone().unwrap());
+                    ("start".to_owned(), driver)
+                }
+                DriverOrder::Give(driver, _) => ("give".to_owned(), driver),
+                DriverOrder::Push { driver, txn, .. } => (format!("push {txn} to"), driver),
+                DriverOrder::Leave(driver) => ("leave".to_owned(), driver),
+                DriverOrder::Stop(driver) => ("end".to_owned(), driver),
+            };
+            told.push(format!("{what} {}", self.drivers[&driver]));
+        }
+        told
     }
 
     fn apply(&mut self, nodes: &[Node]) {
@@ -161,8 +106,8 @@ impl Setting {
     fn event(&mut self, node: &str, event: Event) {
         let draining = self.fleet.draining.iter().find(|draining| draining.node == node);
         let switch = draining.map_or_else(|| &self.fleet.switches[node], |draining| &draining.switch);
-        let (node, generation) = (node.to_owned(), switch.generation);
-        self.fleet.event(FleetEvent { node, generation, what: EventKind::Event(event) });
+        let (node, driver) = (node.to_owned(), switch.driver);
+        self.fleet.news(SwitchNews { node, driver, what: News::Event(event) });
     }
 
     /// What is observed of a switch and counts.
@@ -179,7 +124,7 @@ impl Setting {
     }
 
     fn confirm(&mut self, node: &str, txn: u64) {
-        self.event(node, Event::Confirmed { txn, at: std::time::Instant::now() });
+        self.event(node, Event::Confirmed { txn, at: self.now.instant });
     }
 
     /// Pushes the next transaction and keeps its receipt.
@@ -191,9 +136,9 @@ impl Setting {
             txn: self.txn,
             by: "test".to_owned(),
             at: String::new(),
-            accepted: std::time::Instant::now(),
-            computed: std::time::Duration::ZERO,
-            journalled: std::time::Duration::ZERO,
+            accepted: self.now.instant,
+            computed: Duration::ZERO,
+            journalled: Duration::ZERO,
             switches: [(node.to_owned(), receipt)].into(),
         });
         progress
@@ -258,12 +203,9 @@ fn a_switch_that_is_away_costs_the_same_however_much_is_pushed() {
 #[test]
 fn drivers_that_exchange_their_switches_all_end_before_one_starts() {
     let mut setting = Setting::new(&[node("hv1", "/a"), node("hv2", "/b"), node("hv3", "/c")]);
-    setting.told.take();
+    setting.told();
     setting.apply(&[node("hv1", "/b"), node("hv2", "/a")]);
-    assert_eq!(
-        setting.told.take(),
-        ["end unix:/a/of", "end unix:/b/of", "start unix:/b/of", "start unix:/a/of"]
-    );
+    assert_eq!(setting.told(), ["end unix:/a/of", "end unix:/b/of", "start unix:/b/of", "start unix:/a/of"]);
 }
 
 #[test]
@@ -273,16 +215,15 @@ fn a_switch_that_leaves_ends_before_another_node_takes_it_over() {
     setting.push("hv1", Changes::default());
     let earlier = setting.txn;
     assert_eq!(setting.delete("hv1", Changes::default()), Progress::Pending);
-    setting.told.take();
+    setting.told();
     setting.apply(&[node("hv9", "/a")]);
-    assert_eq!(setting.told.take(), ["end unix:/a/of", "start unix:/a/of"]);
+    assert_eq!(setting.told(), ["end unix:/a/of", "start unix:/a/of"]);
     assert_eq!(setting.progress(earlier, "hv1"), Progress::Offline);
 }
 
 #[test]
 fn a_farewell_that_is_not_answered_ends_all_the_same() {
     let mut setting = Setting::new(&[node("hv1", "/a")]);
-    setting.fleet.drain_max = Duration::from_millis(1);
     setting.connect("hv1", Channel::OpenFlow);
     setting.push("hv1", Changes::default());
     let earlier = setting.txn;
@@ -291,10 +232,9 @@ fn a_farewell_that_is_not_answered_ends_all_the_same() {
     assert_eq!(setting.fleet.draining.len(), 1);
     setting.confirm("hv1", earlier);
     assert!(matches!(setting.progress(earlier, "hv1"), Progress::Confirmed(_)));
-    setting.told.take();
-    let over = setting.runtime.block_on(setting.events.recv()).unwrap();
-    setting.fleet.event(over);
-    assert_eq!((setting.fleet.draining.len(), setting.told.take()), (0, vec!["end unix:/a/of".to_owned()]));
+    setting.told();
+    setting.pass(DRAIN_MAX);
+    assert_eq!((setting.fleet.draining.len(), setting.told()), (0, vec!["end unix:/a/of".to_owned()]));
 }
 
 #[test]

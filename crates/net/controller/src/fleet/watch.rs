@@ -67,6 +67,7 @@ impl Fleet {
 
     /// Takes the next difference of a switch that may have an effect after transaction `last_txn`.
     pub(crate) fn take_difference(&mut self, node: &str, last_txn: u64) -> Option<Difference> {
+        let now = self.now();
         let Some(switch) = self.switches.get_mut(node) else {
             self.watch.differing.remove(node);
             return None;
@@ -75,7 +76,6 @@ impl Fleet {
         if switch.removing {
             return None;
         }
-        let now = self.begun.elapsed();
         let difference = switch.observed.take(last_txn, now);
         let too_often = switch.observed.comes_too_often(now);
         if too_often && switch.faults.too_often.is_none() {
@@ -146,7 +146,7 @@ impl Fleet {
     pub(crate) fn judge(&mut self, is_lost: impl Fn(&str) -> bool) -> Vec<(String, bool)> {
         let now = self.now();
         // Without a driver there is nothing to connect to; one that is about to go is not waited for.
-        let watched = self.switches.iter().filter(|(_, switch)| switch.driver.is_some() && !switch.removing);
+        let watched = self.switches.iter().filter(|(_, switch)| switch.is_driven() && !switch.removing);
         let hosts = watched.map(|(node, switch)| Host { node, link: switch.link, is_lost: is_lost(node) });
         let judgement = judge(hosts, self.watch.calm, now, &self.watch.patience);
         self.watch.follow(&judgement, now);

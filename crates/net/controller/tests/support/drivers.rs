@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use controller::fleet::{Asking, Driver, Drivers, Reading, Shutdown};
+use controller::drivers::{Asking, Driver, Drivers, Reading, Shutdown};
 use openflow_rs::Match;
 use ovs_driver::{
     Changes, Channel, Config, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, ReadError,

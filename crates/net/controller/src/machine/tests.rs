@@ -1,22 +1,21 @@
-//! An engine whose journal fails on demand, with hosts that come and go.
+//! A controller whose journal fails on demand, with hosts that come and go.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
+use std::time::SystemTime;
 
-use network::Cancel;
 use nlog::Sources;
-use nlog_data::{Evaluator, Tables};
+use nlog_data::Tables;
 use nlog_reference::Hooked;
 use proptest::prelude::*;
-use switch_model::{Channel, Event, InterfaceId, Report, Vif};
+use switch_model::{Channel, Event as SwitchEvent, FlowKey, InterfaceId, Report, Vif};
 
 use super::*;
-use crate::daemon::prepare;
-use crate::fleet::{Driver, Drivers, Reading, Shutdown};
-use crate::journal::Replay;
-use crate::levels::Patience;
+use crate::core::History;
+use crate::fleet::{DriverId, News};
+use crate::record::Record;
+use crate::rules::Rules;
+use crate::status::Status;
 
 /// A flow for each host that is lost, each interface, and each announcement. No flow depends on when something happened.
 const RULES: &str = "
@@ -57,134 +56,137 @@ const NETWORK: &str = "
 {kind: switch_port, id: p2, number: 2}
 ";
 
-/// Drivers that do nothing: the tests say what happens.
-struct Idle;
-
-impl Drivers for Idle {
-    fn spawn(&self, _: ovs_driver::Config, _: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
-        Box::new(Idle)
-    }
-}
-
-impl Driver for Idle {
-    fn set_desired(&self, _: Arc<Desired>) {}
-    fn push(&self, _: u64, _: switch_model::Changes) {}
-    fn announce(&self, _: std::collections::BTreeMap<String, switch_model::Frame>) {}
-    fn learned(&self, _: u8, _: &openflow_rs::Match) -> Reading {
-        Box::pin(std::future::ready(Err(switch_model::ReadError::NotConnected)))
-    }
-    fn meter_counts(&self) -> Asking<Vec<switch_model::MeterCount>> {
-        Box::pin(std::future::ready(Err(switch_model::ReadError::NotConnected)))
-    }
-    fn flow_counts(&self, _: Vec<FlowKey>) -> Asking<Vec<switch_model::FlowCount>> {
-        Box::pin(std::future::ready(Err(switch_model::ReadError::NotConnected)))
-    }
-    fn table_flows(&self, _: Vec<u8>) -> Asking<Vec<switch_model::SeenFlow>> {
-        Box::pin(std::future::ready(Err(switch_model::ReadError::NotConnected)))
-    }
-    fn leave(&self) {}
-
-    fn end(self: Box<Self>) -> Shutdown {
-        Box::pin(std::future::ready(()))
-    }
-}
-
-/// A controller without an API.
+/// A controller, its journal, and the drivers that it has told to start.
 struct World {
-    worker: Option<Worker>,
-    /// The queues stay open.
-    #[allow(dead_code, reason = "it keeps them open")]
-    engine: Engine,
-    runtime: tokio::runtime::Runtime,
+    machine: Option<Machine>,
+    published: Published,
     rules: Arc<Rules>,
     patience: Patience,
-    folder: tempfile::TempDir,
+    now: Now,
+    records: Vec<Record>,
+    /// Whether the journal can be written.
+    works: bool,
+    drivers: BTreeMap<String, DriverId>,
 }
 
 impl World {
-    /// Applies objects, as a client does.
-    fn apply(&mut self, text: &str) -> Result<Applied, Refusal> {
-        let mut batch = Batch::new(self.rules.kinds(), Cancel::default());
-        batch.add_document("net.yaml", text);
-        let (answer, mut answered) = oneshot::channel();
-        let (change, by) = (Change::Apply(Box::new(batch)), "test".into());
-        let (accepted, gone) = (Instant::now(), Cancel::default());
-        self.group(Some(Input::Change(ChangeRequest { change, by, accepted, gone, answer })));
-        answered.try_recv().unwrap()
-    }
-
     fn new(patience: Patience) -> World {
         let compilation = nlog::compile(&Sources::from_texts([("test.nlog", RULES)]));
         let program = compilation.program.unwrap_or_else(|| panic!("{:#?}", compilation.diagnostics));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let (engine, _) = Engine::new();
         let mut world = World {
-            worker: None,
-            engine,
-            runtime,
+            machine: None,
+            published: Published::default(),
             rules: Arc::new(Rules::new(program).unwrap()),
             patience,
-            folder: tempfile::tempdir().unwrap(),
+            now: Now { instant: Instant::now(), wall: SystemTime::now() },
+            records: Vec::new(),
+            works: true,
+            drivers: BTreeMap::new(),
         };
         world.start();
         world.apply(NETWORK).unwrap();
         world
     }
 
+    /// The state that the records of the journal add up to, without those that are left out.
+    fn restored(&self, is_kept: impl Fn(&Record) -> bool) -> Core {
+        let mut history = History::new(&self.rules);
+        for record in self.records.iter().filter(|record| is_kept(record)) {
+            history.add(record).unwrap();
+        }
+        let observe = Tables::These(self.rules.observed());
+        let evaluator = Box::new(Hooked::reference(self.rules.program(), observe, true));
+        let (core, correction) =
+            Core::restore(evaluator, self.rules.clone(), history, self.now.wall).unwrap();
+        assert_eq!(correction, None);
+        core
+    }
+
     /// Starts the controller, again if it ran.
     fn start(&mut self) {
-        self.worker = None;
-        let in_thread = self.rules.clone();
-        let evaluator = move || {
-            let observe = Tables::These(in_thread.observed());
-            Ok(Box::new(Hooked::reference(in_thread.program(), observe, true)) as Box<dyn Evaluator>)
-        };
-        let replay = Replay::open(self.folder.path()).unwrap();
-        let (core, journal) = prepare(Box::new(evaluator), &self.rules, replay).unwrap();
-        let (sender, events) = mpsc::channel(16);
-        let conventions = self.rules.conventions().clone();
-        let handle = self.runtime.handle().clone();
-        let mut fleet = Fleet::new(conventions, Box::new(Idle), handle, sender, self.patience);
-        fleet.start(core.addresses(), |node| core.given(node));
-        let (engine, requests) = Engine::new();
-        self.engine = engine;
-        self.worker = Some(Worker::new(core, journal, fleet, requests, events));
+        self.published = Published::default();
+        let core = self.restored(|_| true);
+        let (machine, orders) = Machine::start(core, self.patience, self.published.clone(), self.now);
+        self.machine = Some(machine);
+        self.drivers.clear();
+        self.carry_out(orders.into_iter().map(Effect::Order).collect());
+        self.machine().publish();
     }
 
-    fn worker(&mut self) -> &mut Worker {
-        self.worker.as_mut().unwrap()
+    fn machine(&mut self) -> &mut Machine {
+        self.machine.as_mut().unwrap()
     }
 
-    fn group(&mut self, input: Option<Input>) {
-        let worker = self.worker();
-        let effects = worker.group(input).unwrap();
-        worker.commit(effects).unwrap();
-    }
-
-    fn event(&mut self, host: &str, event: Event) {
-        let event = self.worker().fleet.event_of(host, event);
-        self.group(Some(Input::Event(event)));
-    }
-
-    fn journal(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// From now on the journal can be written, or not.
-    fn set_journal(&mut self, works: bool) {
-        let (there, away) = (self.journal("journal.jsonl"), self.journal("journal.away"));
-        match (works, there.exists()) {
-            (true, false) => fs::rename(away, there).unwrap(),
-            (false, true) => fs::rename(there, away).unwrap(),
-            _ => {}
+    /// Drivers do nothing: the tests say what happens. Returns the answers.
+    fn carry_out(&mut self, effects: Vec<Effect>) -> Vec<Result<Applied, Refusal>> {
+        let mut answers = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Answer(_, result) => answers.push(result),
+                Effect::Order(DriverOrder::Start { node, driver, .. }) => {
+                    self.drivers.insert(node, driver);
+                }
+                Effect::Order(_) => {}
+            }
         }
+        answers
     }
 
-    /// Time passes, in which the controller looks as often as it wants to.
+    fn step(&mut self, event: Event) -> Vec<Result<Applied, Refusal>> {
+        let now = self.now;
+        let mut effects = self.machine().step(now, event).unwrap();
+        while let Some(task) = self.machine().next_task(now) {
+            effects.extend(self.machine().step(now, Event::Task(task)).unwrap());
+        }
+        self.carry_out(effects)
+    }
+
+    /// A group of one event.
+    fn group(&mut self, event: Option<Event>) -> Vec<Result<Applied, Refusal>> {
+        for event in event.into_iter().chain([Event::Look]) {
+            assert_eq!(self.step(event), [], "nothing is answered before it is on disk");
+        }
+        let event = if self.works {
+            let records: Vec<Record> = self.machine().records().map(NewRecord::journalled).collect();
+            self.records.extend(records);
+            Event::Journalled
+        } else if self.machine().records().next().is_some() {
+            Event::Unwritten("the disk is full".to_owned())
+        } else {
+            Event::Journalled
+        };
+        let answers = self.step(event);
+        self.machine().publish();
+        answers
+    }
+
+    fn request(&mut self, change: Change) -> Result<Applied, Refusal> {
+        let (id, by, accepted, gone) = (RequestId(1), "test".into(), self.now.instant, Cancel::default());
+        let mut answers = self.group(Some(Event::Request(Request { id, change, by, accepted, gone })));
+        answers.pop().unwrap()
+    }
+
+    /// Applies objects, as a client does.
+    fn apply(&mut self, text: &str) -> Result<Applied, Refusal> {
+        let mut batch = Batch::new(self.rules.kinds(), Cancel::default());
+        batch.add_document("net.yaml", text);
+        self.request(Change::Apply(Box::new(batch)))
+    }
+
+    fn event(&mut self, host: &str, event: SwitchEvent) {
+        let news = SwitchNews { node: host.to_owned(), driver: self.drivers[host], what: News::Event(event) };
+        self.group(Some(Event::News(news)));
+    }
+
+    fn status(&self) -> Status {
+        self.published.read(&BTreeSet::new())
+    }
+
+    /// Time passes, and then the controller looks as often as it wants to. The journal has rested.
     fn pass(&mut self, time: Duration) {
-        let worker = self.worker();
-        worker.fleet.pass(time);
-        worker.retry_at = worker.retry_at.map(|_| Instant::now());
+        self.now.instant += time;
+        let machine = self.machine();
+        machine.retry_at = machine.retry_at.map(|_| Moment::ZERO);
         for _ in 0..20 {
             self.group(None);
         }
@@ -195,12 +197,12 @@ impl World {
         let flow = |(key, flow): (&FlowKey, &switch_model::Flow)| {
             format!("{} {:?} {:?}", key.table(), key.matching(), flow.actions())
         };
-        let all = self.worker().core.all_desired();
+        let all = self.machine().core.all_desired();
         all.into_iter().map(|(host, desired)| (host, desired.flows.iter().map(flow).collect())).collect()
     }
 
     fn is_lost(&mut self, host: &str) -> bool {
-        self.worker().core.is_lost(host)
+        self.machine().core.is_lost(host)
     }
 }
 
@@ -233,17 +235,17 @@ impl Real {
 
     fn tell(&self, world: &mut World, host: &str) {
         for channel in [Channel::Ovsdb, Channel::OpenFlow] {
-            world.event(host, Event::Connected { channel });
+            world.event(host, SwitchEvent::Connected { channel });
         }
-        world.event(host, Event::Report(self.report()));
+        world.event(host, SwitchEvent::Report(self.report()));
         for port in &self.announced {
-            world.event(host, Event::Learned { table: 12, cookie: *port as u64 + 1, is_new: false });
+            world.event(host, SwitchEvent::Learned { table: 12, cookie: *port as u64 + 1, is_new: false });
         }
     }
 
     fn leave(world: &mut World, host: &str) {
         for channel in [Channel::Ovsdb, Channel::OpenFlow] {
-            world.event(host, Event::Disconnected { channel, why: "gone".to_owned() });
+            world.event(host, SwitchEvent::Disconnected { channel, why: "gone".to_owned() });
         }
     }
 }
@@ -300,26 +302,26 @@ impl Story {
             }
             Step::Plug(host, port, ofport) if hosts[host].is_up => {
                 hosts[host].plugged.insert(port, ofport);
-                world.event(HOSTS[host], Event::Report(hosts[host].report()));
+                world.event(HOSTS[host], SwitchEvent::Report(hosts[host].report()));
             }
             Step::Unplug(host, port) if hosts[host].is_up => {
                 hosts[host].plugged.remove(&port);
                 hosts[host].announced.retain(|announced| *announced != port);
-                world.event(HOSTS[host], Event::Report(hosts[host].report()));
+                world.event(HOSTS[host], SwitchEvent::Report(hosts[host].report()));
             }
             Step::Announce(host, port) if hosts[host].is_up && hosts[host].plugged.contains_key(&port) => {
                 if !hosts[host].announced.contains(&port) {
                     hosts[host].announced.push(port);
                 }
-                let learned = Event::Learned { table: 12, cookie: port as u64 + 1, is_new: true };
+                let learned = SwitchEvent::Learned { table: 12, cookie: port as u64 + 1, is_new: true };
                 world.event(HOSTS[host], learned);
             }
             Step::Journal(now_works) => {
-                world.set_journal(now_works);
+                world.works = now_works;
                 *works = now_works;
             }
             Step::Restart => {
-                world.set_journal(true);
+                world.works = true;
                 world.start();
                 for (real, host) in hosts.iter_mut().zip(HOSTS) {
                     if real.is_up {
@@ -344,7 +346,7 @@ impl Story {
                 Real::leave(&mut self.world, host);
             }
         }
-        self.world.set_journal(true);
+        self.world.works = true;
         self.world.pass(Duration::from_mins(1));
         self.world.flows()
     }
@@ -403,11 +405,11 @@ fn d5_a_host_that_died_while_the_controller_was_down_is_lost_and_a_restart_alone
         story.run(&step);
     }
     assert!(story.world.is_lost("hv3"));
-    let before = (story.world.flows(), story.world.worker().core.last_txn());
+    let before = (story.world.flows(), story.world.machine().core.last_txn());
     story.hosts[1].is_up = false;
     story.run(&Step::Restart);
     story.run(&Step::Pass(29));
-    assert_eq!((story.world.flows(), story.world.worker().core.last_txn()), before);
+    assert_eq!((story.world.flows(), story.world.machine().core.last_txn()), before);
     story.run(&Step::Pass(2));
     assert_eq!(HOSTS.map(|host| story.world.is_lost(host)), [false, true, true]);
 }
@@ -424,40 +426,21 @@ fn d6_the_records_of_connections_can_be_left_out_as_a_whole() {
     story.run(&Step::Go(0));
     story.run(&Step::Pass(11));
     // The node goes, and what is known of it is forgotten.
-    let (answer, _waiting) = oneshot::channel();
-    let change = Change::Delete(vec![ObjectKey::new("transport_node", "hv3")]);
-    let by = "test".into();
-    story.world.group(Some(Input::Change(ChangeRequest {
-        change,
-        by,
-        accepted: Instant::now(),
-        gone: network::Cancel::default(),
-        answer,
-    })));
+    story.world.request(Change::Delete(vec![ObjectKey::new("transport_node", "hv3")])).unwrap();
     story.world.group(None);
-    story.world.worker = None;
-    let records = || Replay::open(story.world.folder.path()).unwrap().map(Result::unwrap);
-    let of_connections = |record: &crate::record::Record| {
+    let of_connections = |record: &&Record| {
         record.insert.contains_key("node_connection") || record.delete.contains_key("node_connection")
     };
-    let observations: Vec<_> = records().filter(of_connections).collect();
+    let observations: Vec<_> = story.world.records.iter().filter(of_connections).collect();
     assert_eq!(observations.len(), 5, "hv2 and hv3 lost, hv2 back, hv1 lost, hv3 forgotten");
-    let of_nothing_else = |record: &crate::record::Record| {
+    let of_nothing_else = |record: &&Record| {
         let tables = record.insert.keys().chain(record.delete.keys());
         record.observation
             && record.objects.is_empty()
             && tables.into_iter().all(|table| &**table == "node_connection")
     };
     assert!(observations.iter().all(of_nothing_else), "{observations:#?}");
-    let mut history = crate::core::History::new(&story.world.rules);
-    for record in records().filter(|record| !record.observation) {
-        history.add(&record).unwrap();
-    }
-    let rules = story.world.rules.clone();
-    let observe = Tables::These(rules.observed());
-    let evaluator = Box::new(Hooked::reference(rules.program(), observe, false));
-    let (core, correction) = Core::restore(evaluator, rules, history, SystemTime::now()).unwrap();
-    assert_eq!(correction, None);
+    let core = story.world.restored(|record| !record.observation);
     assert!(HOSTS.iter().all(|host| !core.is_lost(host)));
     assert_eq!(core.desired("hv1").flows.len(), 1);
 }
@@ -468,17 +451,16 @@ fn d6_a_controller_that_is_cut_off_says_so_and_changes_nothing() {
     for host in HOSTS {
         Real::default().tell(&mut world, host);
     }
-    let before = world.worker().core.last_txn();
+    let before = world.machine().core.last_txn();
     Real::leave(&mut world, "hv1");
     Real::leave(&mut world, "hv2");
     world.pass(Duration::from_secs(11));
-    let status = |world: &mut World| world.worker().requests.status.read(&BTreeSet::new());
-    let cut_off = status(&mut world);
+    let cut_off = world.status();
     assert_eq!(cut_off.last_txn, before);
     assert_eq!((&*cut_off.problems[0].code, cut_off.problems.len()), ("cut-off", 1));
     Real::default().tell(&mut world, "hv1");
     world.pass(Duration::from_secs(1));
-    assert_eq!(status(&mut world).problems, []);
+    assert_eq!(world.status().problems, []);
     assert!(!world.is_lost("hv2"));
     world.pass(Duration::from_secs(31));
     assert!(world.is_lost("hv2"));
@@ -509,7 +491,7 @@ fn d10_a_normal_start_writes_no_warning_and_a_fault_that_lasts_one() {
     let mut world = World::new(Patience::default());
     let away = |world: &mut World, host: &str| {
         for channel in [Channel::Ovsdb, Channel::OpenFlow] {
-            world.event(host, Event::Disconnected { channel, why: "no such file".to_owned() });
+            world.event(host, SwitchEvent::Disconnected { channel, why: "no such file".to_owned() });
         }
     };
     let problem =
@@ -518,7 +500,7 @@ fn d10_a_normal_start_writes_no_warning_and_a_fault_that_lasts_one() {
     let start = warnings(|| {
         for host in HOSTS {
             away(&mut world, host);
-            world.event(host, Event::Report(faulty.clone()));
+            world.event(host, SwitchEvent::Report(faulty.clone()));
         }
         world.pass(Duration::from_millis(1500));
         for host in HOSTS {
@@ -529,7 +511,7 @@ fn d10_a_normal_start_writes_no_warning_and_a_fault_that_lasts_one() {
     assert_eq!(start, "");
     let fault = warnings(|| {
         away(&mut world, "hv2");
-        world.event("hv3", Event::Report(faulty));
+        world.event("hv3", SwitchEvent::Report(faulty));
         world.pass(Duration::from_millis(1500));
         world.pass(Duration::from_secs(1));
         world.pass(Duration::from_secs(1));
@@ -551,12 +533,12 @@ fn d20_what_no_object_has_never_reaches_the_engine_and_comes_with_its_object() {
         report.vifs.insert(port.clone(), Vif { ofport: 7, mac: String::new(), interface });
         report.interfaces.insert((port, interface));
     }
-    let before = world.worker().core.last_txn();
-    world.event("hv1", Event::Report(report.clone()));
-    world.event("hv2", Event::Report(report));
-    assert_eq!((world.worker().core.last_txn(), world.worker().core.vif_count("hv1")), (before, 0));
-    assert!(world.worker().core.unclaimed("hv1").any(|port| port == "p3"));
-    let status = world.worker().requests.status.read(&BTreeSet::new());
+    let before = world.machine().core.last_txn();
+    world.event("hv1", SwitchEvent::Report(report.clone()));
+    world.event("hv2", SwitchEvent::Report(report));
+    assert_eq!((world.machine().core.last_txn(), world.machine().core.vif_count("hv1")), (before, 0));
+    assert!(world.machine().core.unclaimed("hv1").any(|port| port == "p3"));
+    let status = world.status();
     // The first ids are named, and of all there is a number.
     let strays = &status.switches[0].strays;
     assert_eq!((strays.count, strays.first.len()), (5000, 5));
@@ -565,12 +547,12 @@ fn d20_what_no_object_has_never_reaches_the_engine_and_comes_with_its_object() {
 
     // One transaction has the object and its interfaces, if it comes onto the disk.
     let port = "{kind: switch_port, id: p3, number: 3}";
-    world.set_journal(false);
+    world.works = false;
     world.apply(port).unwrap_err();
-    assert_eq!((world.worker().core.vif_count("hv1"), world.flows().len()), (0, 0));
-    world.set_journal(true);
+    assert_eq!((world.machine().core.vif_count("hv1"), world.flows().len()), (0, 0));
+    world.works = true;
     assert_eq!(world.apply(port).unwrap().txn, Some(before + 1));
-    assert_eq!((world.worker().core.vif_count("hv1"), world.flows().len()), (1, 2));
+    assert_eq!((world.machine().core.vif_count("hv1"), world.flows().len()), (1, 2));
     let flows = world.flows();
     world.start();
     assert_eq!(world.flows(), flows, "the journal has them");
@@ -578,20 +560,20 @@ fn d20_what_no_object_has_never_reaches_the_engine_and_comes_with_its_object() {
     let mut report = Report::default();
     report.vifs.insert("q".to_owned(), Vif { ofport: 8, mac: String::new(), interface: InterfaceId(8) });
     report.interfaces.insert(("q".to_owned(), InterfaceId(8)));
-    world.event("hv3", Event::Report(report));
+    world.event("hv3", SwitchEvent::Report(report));
     world.apply("{kind: quiet_port, id: q}").unwrap();
-    let vifs = world.worker().requests.status.read(&BTreeSet::new()).switches[2].vifs;
-    assert_eq!((vifs, world.worker().core.vif_count("hv3")), (1, 1));
+    let vifs = world.status().switches[2].vifs;
+    assert_eq!((vifs, world.machine().core.vif_count("hv3")), (1, 1));
     // A host whose node becomes another one has reported nothing.
     let moved =
         "{kind: transport_node, id: hv1, ip: 172.16.0.1, ovsdb: 'unix:/9/db', openflow: 'unix:/9/of'}";
     let mut report = Report::default();
     report.vifs.insert("p4".to_owned(), Vif { ofport: 7, mac: String::new(), interface: InterfaceId(4) });
     report.interfaces.insert(("p4".to_owned(), InterfaceId(4)));
-    world.event("hv1", Event::Report(report));
+    world.event("hv1", SwitchEvent::Report(report));
     world.apply(moved).unwrap();
     world.apply("{kind: switch_port, id: p4, number: 4}").unwrap();
-    assert_eq!(world.worker().core.vif_count("hv1"), 0);
+    assert_eq!(world.machine().core.vif_count("hv1"), 0);
 }
 
 #[test]
@@ -603,8 +585,8 @@ fn d20_an_interface_of_no_object_is_told_with_the_object_that_may_be_meant() {
         report.vifs.insert(port.to_owned(), Vif { ofport: 7, mac: String::new(), interface });
         report.interfaces.insert((port.to_owned(), interface));
     }
-    world.event("hv1", Event::Report(report));
-    let status = world.worker().requests.status.read(&BTreeSet::new());
+    world.event("hv1", SwitchEvent::Report(report));
+    let status = world.status();
     let strays = &status.switches[0].strays;
     let near = |id: &str| Some(network::ObjectKey::new("switch_port", id));
     let first = [("p11".to_owned(), near("p1")), ("something-else".to_owned(), None)];

@@ -1,11 +1,9 @@
 //! The present start of the controller, as its switches know it.
 
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use ovs_driver::Owner;
 
-use super::Fleet;
 use crate::record::rfc3339;
 
 /// The present start of the controller.
@@ -22,6 +20,12 @@ impl Start {
     pub(crate) fn new(epoch: u64, at: SystemTime, take_over: bool) -> Start {
         Start { epoch, host: host(), at, take_over }
     }
+
+    /// The controller of this journal, as switches know it.
+    pub(super) fn owner(&self, journal: &str) -> Owner {
+        let Start { epoch, host, at, take_over } = self;
+        Owner::new(journal, *epoch, host, rfc3339(*at)).taking_over(*take_over)
+    }
 }
 
 /// The name of this machine, for people.
@@ -29,20 +33,4 @@ fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
-}
-
-impl Fleet {
-    /// Makes the switches belong to a start of this controller. Without this they are managed whoever has them.
-    pub(crate) fn belongs_to(&mut self, start: Start) {
-        self.start = Some(start);
-    }
-
-    /// Names the journal of the controller, before the first switch that belongs to it. Later calls change nothing.
-    pub(crate) fn identify(&mut self, journal: Option<&str>) {
-        if let (None, Some(start), Some(journal)) = (&self.owner, &self.start, journal) {
-            let Start { epoch, host, at, take_over } = start;
-            let owner = Owner::new(journal, *epoch, host, rfc3339(*at)).taking_over(*take_over);
-            self.owner = Some(Arc::new(owner));
-        }
-    }
 }

@@ -1,0 +1,62 @@
+//! What drivers of switches are told to do, and what they say.
+
+use std::sync::Arc;
+
+use switch_model::{Changes, Event};
+
+use crate::core::{Given, SwitchAddress};
+
+/// A driver. A transport node whose switch changes gets another driver, and the news of the previous one do not count any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DriverId(pub(super) u64);
+
+/// What a driver is to do. Orders are carried out one after another.
+#[derive(Debug)]
+pub enum DriverOrder {
+    /// Manage the switch of a transport node. If that cannot be begun, the answer is [`News::NotStarted`].
+    Start {
+        /// The transport node.
+        node: String,
+        /// The driver's name from now on.
+        driver: DriverId,
+        /// The endpoints of the switch.
+        address: Arc<SwitchAddress>,
+        /// What the driver begins with.
+        given: Given,
+    },
+    /// Replace the whole desired state.
+    Give(DriverId, Given),
+    /// Add the changes of a transaction to the desired state.
+    Push {
+        /// The driver.
+        driver: DriverId,
+        /// The transaction.
+        txn: u64,
+        /// Its changes on this switch.
+        changes: Box<Changes>,
+    },
+    /// Leave the switch as soon as it is in sync, and say so ([`Event::Left`]).
+    Leave(DriverId),
+    /// Stop. The next order waits until the driver acts no longer.
+    Stop(DriverId),
+}
+
+/// News of a switch.
+#[derive(Debug)]
+pub struct SwitchNews {
+    /// The transport node.
+    pub node: String,
+    /// The driver that tells.
+    pub driver: DriverId,
+    /// What it tells.
+    pub what: News,
+}
+
+/// What a driver tells.
+#[derive(Debug)]
+pub enum News {
+    /// Something happened at the switch.
+    Event(Event),
+    /// The driver cannot be started, for this reason.
+    NotStarted(String),
+}

@@ -1,0 +1,441 @@
+//! The whole controller as a machine: events in, effects out.
+//!
+//! It reads no clock, file or socket and starts no thread, so the same events at the same times have the same effects: in the daemon, in
+//! tests and in simulations. The order of a step:
+//!
+//! 1. [`Machine::step`] takes what comes in: requests, news of switches, time that passes. Then [`Machine::next_task`] says what follows
+//!    from what was observed, and a step for each [`Task`] computes that. Transactions and answers wait, as one *group*.
+//! 2. The caller appends [`Machine::records`] to the journal, and says whether they are on disk. If they are, the orders for drivers
+//!    and the answers come out; if not, the group is undone and refused.
+//! 3. The caller carries out the orders, says which drivers could not be started, and calls [`Machine::publish`] before it sends answers.
+//!
+//! So nothing leaves before it is on disk, and observations that were undone are compared again later: they are levels, not messages.
+
+mod observations;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use network::{Batch, Cancel, ObjectKey, Outcome};
+use tracing::{debug, error, info, warn};
+
+use crate::core::{
+    Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Mended, Problem,
+    ProblemChanges, Refusal, Scrub,
+};
+use crate::fleet::{DriverOrder, Fleet, SwitchNews};
+use crate::lasting::{LINES_MAX, Lasting};
+use crate::levels::{Difference, Moment, Patience};
+use crate::now::Now;
+use crate::peer::Origin;
+use crate::receipt::{Receipt, Receipts};
+use crate::record::{NewRecord, ObjectChanges};
+use crate::status::{self, Published, Unpublished};
+use crate::text::shown;
+pub use observations::Task;
+
+/// The delay before what was observed is compared again after a failure of the journal.
+const JOURNAL_REST: Duration = Duration::from_secs(2);
+
+/// The state of a controller. After a [`Failed`] step it must not be used any more.
+pub struct Machine {
+    core: Core,
+    fleet: Fleet,
+    /// What waits for the journal, in order.
+    group: Vec<Waiting>,
+    /// The differences of switches that the group has taken. Until it is journalled, they may have to be put back.
+    taken: Vec<(String, Difference)>,
+    /// What is to be compared with the rules.
+    to_compare: VecDeque<observations::Comparison>,
+    /// After a failure of the journal, the time when what was observed of switches is compared with the rules again.
+    retry_at: Option<Moment>,
+    unpublished: Unpublished,
+    published: Published,
+    /// The problems of objects, each logged once it has lasted.
+    problems: Lasting<Arc<Problem>>,
+}
+
+/// What comes in.
+#[derive(Debug)]
+pub enum Event {
+    /// A client asks for a change of objects. The answer is [`Effect::Answer`].
+    Request(Request),
+    /// A driver tells something.
+    News(SwitchNews),
+    /// Compute what follows from an observation ([`Machine::next_task`]).
+    Task(Task),
+    /// Do not compute it, for this reason, which the status tells.
+    PutAside(Task, String),
+    /// Compare all that was observed: at the end of each group, and whenever [`Machine::looks_at`] says so.
+    Look,
+    /// All of [`Machine::records`] are on disk.
+    Journalled,
+    /// None of them is, for this reason, and the journal is as it was.
+    Unwritten(String),
+}
+
+/// A change of objects.
+#[derive(Debug)]
+pub struct Request {
+    /// What the answer is known by.
+    pub id: RequestId,
+    /// The change.
+    pub change: Change,
+    /// The requester.
+    pub by: Origin,
+    /// When the request was there.
+    pub accepted: Instant,
+    /// Whether nobody waits for the answer any more.
+    pub gone: Cancel,
+}
+
+/// The name of a request, which the caller gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// What a request asks for.
+#[derive(Debug)]
+pub enum Change {
+    /// Creates or replaces objects.
+    Apply(Box<Batch>),
+    /// Deletes objects.
+    Delete(Vec<ObjectKey>),
+}
+
+/// What is to be done outside.
+#[derive(Debug)]
+pub enum Effect {
+    /// A driver is to do this. Orders are carried out one after another.
+    Order(DriverOrder),
+    /// The answer to a request, to be sent after [`Machine::publish`].
+    Answer(RequestId, Result<Applied, Refusal>),
+}
+
+/// The outcome of a request that changes objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// The transaction; `None` if nothing changed.
+    pub txn: Option<u64>,
+    /// The outcome for each object.
+    pub outcomes: Vec<(ObjectKey, Outcome)>,
+    /// Work that the request leaves to the operator, one line each.
+    pub warnings: Vec<String>,
+    /// The transport nodes whose endpoints change, so that their switches are connected again.
+    pub reconnecting: Vec<String>,
+    /// The transport nodes whose switches are managed from now on.
+    pub connecting: Vec<String>,
+    /// The transport nodes whose switches are not managed any more.
+    pub leaving: Vec<String>,
+}
+
+/// The state in memory cannot be trusted any more, for this reason. The journal is intact.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Failed(pub String);
+
+/// What waits for the journal.
+#[derive(Debug)]
+enum Waiting {
+    Transaction {
+        applied: Box<AppliedTransaction>,
+        accepted: Instant,
+        /// The time from acceptance until it was computed: until the step after the one that computes it.
+        computed: Option<Duration>,
+    },
+    Answer(RequestId, Result<Applied, Refusal>),
+}
+
+impl Machine {
+    /// A controller that starts with this state. Also returns the first orders for drivers. Readers find the status in `published`.
+    pub fn start(
+        core: Core,
+        patience: Patience,
+        published: Published,
+        now: Now,
+    ) -> (Machine, Vec<DriverOrder>) {
+        let mut fleet = Fleet::new(now, patience);
+        fleet.start(core.addresses(), |node| core.given(node));
+        let orders = fleet.take_told();
+        let machine = Machine {
+            unpublished: Unpublished::all(&core, &fleet),
+            core,
+            fleet,
+            group: Vec::new(),
+            taken: Vec::new(),
+            to_compare: VecDeque::new(),
+            retry_at: None,
+            published,
+            problems: Lasting::default(),
+        };
+        (machine, orders)
+    }
+
+    /// Takes an event.
+    ///
+    /// # Errors
+    /// The machine can go on no more.
+    pub fn step(&mut self, now: Now, event: Event) -> Result<Vec<Effect>, Failed> {
+        self.set_now(now);
+        match event {
+            Event::Request(request) => self.request(request, now)?,
+            Event::News(news) => self.news(news),
+            Event::Task(task) => self.run(task, now)?,
+            Event::PutAside(task, why) => self.put_aside(task, why),
+            Event::Look => self.look(),
+            Event::Journalled => return Ok(self.journalled(now)),
+            Event::Unwritten(why) => return self.unwritten(&why),
+        }
+        Ok(self.orders().collect())
+    }
+
+    /// What drivers are to do by now: orders that only follow from what is on disk.
+    fn orders(&mut self) -> impl Iterator<Item = Effect> + use<> {
+        self.fleet.take_told().into_iter().map(Effect::Order)
+    }
+
+    /// The records of the group that waits for the journal.
+    pub fn records(&self) -> impl Iterator<Item = &NewRecord> {
+        self.group.iter().filter_map(|waiting| match waiting {
+            Waiting::Transaction { applied, .. } => Some(&applied.record),
+            Waiting::Answer(..) => None,
+        })
+    }
+
+    /// Objects, reports and desired states, the group that waits included.
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// The same for a question that the rules answer.
+    pub(crate) fn core_mut(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
+    /// The outcomes of transactions.
+    pub fn receipts(&mut self) -> &mut Receipts {
+        &mut self.fleet.receipts
+    }
+
+    /// Does maintenance that makes later transactions cheaper, to be called while nothing waits. Has no visible effect.
+    ///
+    /// # Errors
+    /// The machine can go on no more.
+    pub fn idle(&mut self) -> Result<(), Failed> {
+        self.core.idle().map_err(|error| Failed(error.to_string()))
+    }
+
+    /// Compares a part of what the engine has stored with its inputs, while no group waits. Returns whether that was the last part, and
+    /// orders that mend what differs.
+    ///
+    /// # Errors
+    /// The machine can go on no more.
+    pub fn scrub(&mut self, now: Now) -> Result<(bool, Vec<DriverOrder>), Failed> {
+        self.set_now(now);
+        match self.core.scrub().map_err(failed)? {
+            Scrub::More => Ok((false, Vec::new())),
+            Scrub::Whole => Ok((true, Vec::new())),
+            Scrub::Mended(mended) => {
+                self.mended(mended);
+                Ok((false, self.fleet.take_told()))
+            }
+        }
+    }
+
+    /// Switches get the desired states that were derived again.
+    fn mended(&mut self, Mended { what, nodes, problems }: Mended) {
+        error!(
+            what,
+            switches = nodes.len(),
+            "what the engine had stored did not follow from its inputs; all of it is derived again. Please report this with the log: it \
+             is a fault of Weft or of this machine's memory"
+        );
+        for node in &nodes {
+            self.fleet.correct(node, self.core.given(node));
+        }
+        self.unpublished.nodes.extend(nodes);
+        self.follow_problems(&problems);
+        self.unpublished.problems.push(problems);
+        // Those that are gone, and those that are new.
+        self.unpublished.states = self.published.all_states();
+        self.unpublished.states.extend(self.core.object_status().all_states());
+        self.publish();
+    }
+
+    fn set_now(&mut self, now: Now) {
+        self.fleet.set_now(now);
+        // Those of the step before. Earlier ones were computed earlier.
+        for waiting in self.group.iter_mut().rev() {
+            match waiting {
+                Waiting::Transaction { computed: Some(_), .. } => break,
+                Waiting::Transaction { accepted, computed, .. } => {
+                    *computed = Some(now.instant.saturating_duration_since(*accepted));
+                }
+                Waiting::Answer(..) => {}
+            }
+        }
+    }
+
+    fn request(&mut self, request: Request, now: Now) -> Result<(), Failed> {
+        let Request { id, change, by, accepted, gone } = request;
+        self.core.next_is_cancelled_by(gone);
+        let result = match change {
+            Change::Apply(batch) => self.core.apply(*batch, by, now.wall),
+            Change::Delete(keys) => self.core.delete(&keys, by, now.wall),
+        };
+        let result = match result {
+            Ok(accepted_change) => Ok(self.accept(accepted_change, accepted)),
+            Err(CoreError::Refused(refusal)) => Err(refusal),
+            Err(CoreError::Failed(why)) => return Err(Failed(why)),
+        };
+        self.group.push(Waiting::Answer(id, result));
+        Ok(())
+    }
+
+    fn accept(&mut self, change: Accepted, accepted: Instant) -> Applied {
+        let Accepted { objects, transaction } = change;
+        let none = AddressChanges::new();
+        let addresses = transaction.as_ref().map_or(&none, |applied| &applied.addresses);
+        let nodes = |wanted: &dyn Fn(&AddressChange) -> bool| {
+            addresses.iter().filter(|(_, change)| wanted(change)).map(|(node, _)| node.clone()).collect()
+        };
+        let outcomes = objects.changes.iter().map(|change| (change.key.clone(), change.outcome()));
+        let summary = Applied {
+            txn: transaction.as_ref().map(|applied| applied.record.txn),
+            outcomes: outcomes.collect(),
+            warnings: self.fleet.prepare(addresses),
+            reconnecting: nodes(&AddressChange::reconnects),
+            connecting: nodes(&|change| change.before.is_none()),
+            leaving: nodes(&|change| change.after.is_none()),
+        };
+        if let Some(applied) = transaction {
+            self.wait(applied, accepted);
+        }
+        summary
+    }
+
+    /// A transaction waits for the journal.
+    fn wait(&mut self, applied: AppliedTransaction, accepted: Instant) {
+        self.group.push(Waiting::Transaction { applied: Box::new(applied), accepted, computed: None });
+    }
+
+    /// The group is on disk: its effects are released.
+    fn journalled(&mut self, now: Now) -> Vec<Effect> {
+        self.core.journalled();
+        self.taken.clear();
+        let mut answers = Vec::new();
+        for waiting in std::mem::take(&mut self.group) {
+            match waiting {
+                Waiting::Transaction { applied, accepted, computed } => {
+                    let computed = computed.unwrap_or_default();
+                    self.release(
+                        *applied,
+                        accepted,
+                        computed,
+                        now.instant.saturating_duration_since(accepted),
+                    );
+                }
+                Waiting::Answer(id, result) => answers.push(Effect::Answer(id, result)),
+            }
+        }
+        // The state includes the whole group, so no answer may leave before the last of its orders.
+        self.orders().chain(answers).collect()
+    }
+
+    fn release(
+        &mut self,
+        applied: AppliedTransaction,
+        accepted: Instant,
+        computed: Duration,
+        journalled: Duration,
+    ) {
+        self.unpublished.nodes.extend(applied.reporting().map(str::to_owned));
+        let AppliedTransaction { record, changes, problems, states, addresses, moves, .. } = applied;
+        self.follow_problems(&problems);
+        let ObjectChanges { put, delete } = &record.objects;
+        let put =
+            put.iter().map(|object| ObjectKey::new(object.kind().shared_name().clone(), object.id().clone()));
+        let delete = delete.iter().map(|(kind, id)| ObjectKey::new(kind.as_str(), id.as_str()));
+        self.unpublished.objects.extend(put.chain(delete));
+        self.unpublished.states.extend(states);
+        self.unpublished.problems.push(problems);
+        self.unpublished.nodes.extend(changes.keys().cloned());
+        self.unpublished.nodes.extend(addresses.keys().cloned());
+        let switches = self.fleet.push_in_order(record.txn, changes, &moves);
+        // Before drivers end, so that the receipt records the transactions that their switches have not answered.
+        let (txn, by, at) = (record.txn, record.by, record.at);
+        debug!(txn, by, switches = switches.len(), ?computed, "transaction accepted");
+        self.fleet.receipts.add(Receipt { txn, by, at, accepted, computed, journalled, switches });
+        // A driver that starts now receives the whole desired state, including this transaction.
+        let core = &self.core;
+        self.fleet.commit(txn, &addresses, |node| core.given(node));
+    }
+
+    /// The group is not on disk: all its transactions are undone and refused.
+    fn unwritten(&mut self, why: &str) -> Result<Vec<Effect>, Failed> {
+        error!(why, "requests are refused");
+        let (mut undone, mut answers) = (Vec::new(), Vec::new());
+        for waiting in std::mem::take(&mut self.group) {
+            match waiting {
+                Waiting::Transaction { applied, .. } => undone.push(applied),
+                // Even a refusal may depend on a transaction that is undone.
+                Waiting::Answer(id, result) => {
+                    let result =
+                        if undone.is_empty() { result } else { Err(Refusal::Journal(why.to_owned())) };
+                    answers.push(Effect::Answer(id, result));
+                }
+            }
+        }
+        while let Some(applied) = undone.pop() {
+            self.core.undo(*applied).map_err(failed)?;
+        }
+        self.fleet.roll_back();
+        self.put_back(why);
+        self.core.pause_retries();
+        self.retry_at = Some(self.fleet.now() + JOURNAL_REST);
+        Ok(answers)
+    }
+
+    /// Follows which problems there are. One is logged once it has lasted, and its end only then.
+    fn follow_problems(&mut self, changes: &ProblemChanges) {
+        let now = self.fleet.now();
+        for problem in &changes.new {
+            self.problems.begins(problem.clone(), now);
+        }
+        for problem in changes.gone.iter().filter(|problem| self.problems.ends(problem)) {
+            let Problem { kind, id, code, text } = &**problem;
+            info!(kind, id, code, "problem resolved: {}", shown(text));
+        }
+    }
+
+    /// Logs the problems and the faults of switches that have lasted.
+    fn log_lasting(&mut self) {
+        let due = self.problems.due(self.fleet.now());
+        for Problem { kind, id, code, text } in due.iter().take(LINES_MAX).map(|problem| &**problem) {
+            warn!(kind, id, code, "problem: {}", shown(text));
+        }
+        if let Some(more) = due.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
+            warn!(more, "there are more problems; weft get status lists all");
+        }
+        self.fleet.log_lasting();
+    }
+
+    /// Updates the status that everybody reads, before anybody learns of its causes by other ways.
+    pub fn publish(&mut self) {
+        self.published.update(&mut self.unpublished, &self.core, &self.fleet);
+        if cfg!(debug_assertions) {
+            let [published, computed] =
+                [self.published.read(&BTreeSet::new()), status::computed(&self.core, &self.fleet)]
+                    .map(status::without_strays);
+            assert!(published == computed, "the status is {computed:?}, but {published:?} is published");
+            assert!(self.published.has_objects_of(&self.core), "other objects are published than there are");
+        }
+    }
+}
+
+/// Converts an evaluator failure. A report that the rules refuse is not an error.
+fn failed(error: CoreError) -> Failed {
+    Failed(error.to_string())
+}
