@@ -32,8 +32,8 @@ use crate::what_if;
 mod messages;
 
 use messages::{
-    accepted, chunks, listing_messages, logical_messages, problem, receipt_message, refused, switch_status,
-    update_message,
+    accepted, chunks, listing_messages, logical_messages, problem, receipt_message, refused, route_message,
+    switch_status, update_message,
 };
 
 /// The bytes of objects in one message of a stream. An object that is larger has a message of its own.
@@ -304,7 +304,8 @@ impl pb::controller_server::Controller for Api {
             NoRouter::Kind => Status::not_found("the rules that run have no routers"),
         })?;
         all_at_once(account, turn, move || {
-            chunks(routes.list()).map(|routes| pb::ListRoutesResponse { routes }).collect()
+            let routes = routes.list().into_iter().map(route_message).collect();
+            chunks(routes).map(|routes| pb::ListRoutesResponse { routes }).collect()
         })
         .await
     }

@@ -3,14 +3,23 @@
 //! Such work takes long, so few of it is done at a time, and whoever waits for his turn holds nothing that others wait for. It ends
 //! early when nobody waits for its result any more, or at a deadline: it looks at a [`Cancel`] now and then.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nlog::Program;
 use nlog_data::Cancel;
+use nlog_explain::ShowsInputs;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
+use tracing::warn;
 
+use crate::journal::add_origins;
 use crate::listener::Account;
+
+/// The most combinations of values that are tried for an answer: a question about all rows of a large table would take the machine
+/// from the network.
+pub(crate) const COMBINATIONS: u64 = 5_000_000;
 
 /// The work done at a time. The engine and the switches need CPU time too.
 const PLACES: usize = 1;
@@ -65,6 +74,21 @@ impl Place {
             ))),
         }
     }
+}
+
+/// Says of the rows of an answer who asked for them, if the journal can be read.
+pub(crate) fn asked_for(answer: &mut impl ShowsInputs, program: &Program, journal: &Path) {
+    if let Err(error) = add_origins(answer, &program.schema, journal) {
+        warn!(journal = %journal.display(), %error, "the journal cannot be read, so answers do not say which transactions are behind them");
+    }
+}
+
+/// The refusal of a question about a packet that would need too much work.
+pub(crate) fn too_long() -> Status {
+    Status::resource_exhausted(
+        "the way of this packet takes too long to explain for a running controller: ask its journal, with weft trace builtin -i \
+         STATE/journal.jsonl PORT",
+    )
 }
 
 /// Cancels work when it is dropped, as with the future that waits for the work.

@@ -633,7 +633,10 @@ impl Worker {
                 drop(answer.send(tables.into_iter().map(read).collect()));
             }
             Query::Snapshot { ids, without, answer } => {
-                let _ = answer.send(Snapshot::of(self.machine.core_mut(), &ids, without.as_deref()));
+                let begun = Instant::now();
+                let snapshot = self.machine.snapshot(&ids, without.as_deref());
+                debug!(taken = ?begun.elapsed(), "rows around objects found");
+                let _ = answer.send(snapshot);
             }
             Query::Watch { wanted, answer } => {
                 drop(answer.send(self.watchers.watch(wanted, self.machine.receipts())));

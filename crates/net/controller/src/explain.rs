@@ -19,14 +19,14 @@ use switch_model::{Desired, FlowKey, Flows, Lasting as _};
 use tonic::Status;
 use tracing::debug;
 
-use crate::aside::Place;
+use crate::aside::{COMBINATIONS, Place, asked_for};
 use crate::builtin;
 use crate::engine::Engine;
 use crate::neighbourhood::WHOLE_MAX;
 use crate::pb;
 use crate::pb::row_question::About;
 use crate::rules::Rules;
-use crate::snapshot::{COMBINATIONS, Snapshot, asked_for};
+use crate::snapshot::Snapshot;
 
 /// The most rows that are explained if the request names no number.
 const ROWS: usize = 10;
@@ -178,11 +178,11 @@ impl Case<'_> {
         }
         let begun = std::time::Instant::now();
         let origins = std::mem::take(&mut self.snapshot.origins);
-        let (rows, taken) = (origins.len(), self.snapshot.taken);
+        let rows = origins.len();
         let state = OnDemand::new(Arc::clone(self.snapshot.rules.program()), origins.into_keys());
         state.cancelled_by(cancel);
         let answer = state.within(COMBINATIONS, || self.answer_in(&state, form));
-        debug!(rows, ?taken, answered = ?begun.elapsed(), "rows explained");
+        debug!(rows, answered = ?begun.elapsed(), "rows explained");
         answer.unwrap_or_else(|| {
             let why = "the answer takes too long for a running controller: name more values of the row, or name a program and the journal: \
                        builtin -i STATE/journal.jsonl ROW";

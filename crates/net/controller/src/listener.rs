@@ -200,7 +200,11 @@ impl Listener {
                 let (stream, _) = listener.accept().await?;
                 let credentials = stream.peer_cred()?;
                 let client = Client::Process(credentials.pid().unwrap_or(0));
-                Ok((Stream::Unix(stream), Peer::unix(credentials.uid(), credentials.pid()), client))
+                Ok((
+                    Stream::Unix(stream),
+                    Peer::unix(credentials.uid(), user_name(credentials.uid()), credentials.pid()),
+                    client,
+                ))
             }
             #[cfg(test)]
             Accept::Exhausted(attempts) => {
@@ -363,6 +367,16 @@ impl Connected for Connection {
         let Slot { client, account, .. } = &self.slot;
         Caller { peer: self.peer.clone(), client: *client, account: account.clone() }
     }
+}
+
+/// The name of a user, if `/etc/passwd` has it.
+fn user_name(uid: u32) -> Option<String> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, _, id) = (fields.next()?, fields.next()?, fields.next()?);
+        (id.parse() == Ok(uid)).then(|| name.to_owned())
+    })
 }
 
 #[cfg(test)]

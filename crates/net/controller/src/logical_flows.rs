@@ -1,7 +1,7 @@
 //! The universal flows of a datapath: what the logical network does, before the physical rules place it on hosts.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use network::ObjectKey;
@@ -9,9 +9,8 @@ use nlog_data::Value;
 use serde_json::{Map, Value as Json};
 
 use crate::core::Core;
-use crate::pb;
 use crate::provenance::{Origin, Provenance};
-use crate::rules::{RuleSource, Rules};
+use crate::rules::Rules;
 use crate::universal::{Key, Universal};
 
 /// The flows of a datapath, not yet listed.
@@ -24,6 +23,31 @@ pub(crate) struct LogicalFlows {
     provenance: Provenance,
     /// The owners of the flows: id spaces and ids.
     owners: BTreeSet<(String, Arc<str>)>,
+}
+
+/// A universal flow, in words.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LogicalFlow {
+    /// The table of the rules that has it.
+    pub(crate) form: String,
+    /// The id space of its owner; empty if it has none.
+    pub(crate) space: String,
+    /// The id of the object that it is of.
+    pub(crate) owner: String,
+    /// The flow table, and the name of its stage.
+    pub(crate) table: u8,
+    pub(crate) stage: String,
+    /// The priority, and its name.
+    pub(crate) priority: u16,
+    pub(crate) priority_name: String,
+    /// The match.
+    pub(crate) matches: String,
+    /// The actions, if they do not depend on the host.
+    pub(crate) actions: Option<String>,
+    /// The other columns, by name.
+    pub(crate) columns: Map<String, Json>,
+    /// The fingerprint of the rule that derived it.
+    pub(crate) rule: u64,
 }
 
 impl LogicalFlows {
@@ -49,7 +73,7 @@ impl LogicalFlows {
     }
 
     /// The flows in reading order.
-    pub(crate) fn list(&self) -> Vec<pb::LogicalFlow> {
+    pub(crate) fn list(&self) -> Vec<LogicalFlow> {
         let forms = &self.rules.universal;
         let owns = |form: u8, id: &str| match &forms[usize::from(form)].space {
             None => true,
@@ -58,10 +82,10 @@ impl LogicalFlows {
         let found = self.provenance.flows(owns);
         let flows = found
             .map(|(key, (form, owner), origin)| self.flow(&forms[usize::from(*form)], key, owner, origin));
-        let mut flows: Vec<pb::LogicalFlow> = flows.collect();
+        let mut flows: Vec<LogicalFlow> = flows.collect();
         flows.sort_by(|a, b| {
-            let order = |flow: &pb::LogicalFlow| (flow.table_id, Reverse(flow.priority));
-            let rest = |flow: &pb::LogicalFlow| (flow.r#match.clone(), flow.owner.clone(), flow.form.clone());
+            let order = |flow: &LogicalFlow| (flow.table, Reverse(flow.priority));
+            let rest = |flow: &LogicalFlow| (flow.matches.clone(), flow.owner.clone(), flow.form.clone());
             order(a).cmp(&order(b)).then_with(|| rest(a).cmp(&rest(b)))
         });
         flows
@@ -73,7 +97,7 @@ impl LogicalFlows {
         (table, priority, matching): &Key,
         owner: &str,
         origin: &Origin,
-    ) -> pb::LogicalFlow {
+    ) -> LogicalFlow {
         let names = self.rules.names();
         let mut actions = None;
         let mut columns = Map::new();
@@ -84,37 +108,18 @@ impl LogicalFlows {
                 other => drop(columns.insert(name.to_owned(), Json::from(other.to_string()))),
             }
         }
-        pb::LogicalFlow {
+        LogicalFlow {
             form: form.name.clone(),
             space: form.space.clone().unwrap_or_default(),
             owner: owner.to_owned(),
-            table_id: u32::from(*table),
+            table: *table,
             stage: names.stage_name(*table).unwrap_or_default().to_owned(),
-            priority: u32::from(*priority),
+            priority: *priority,
             priority_name: names.priority_name(*table, *priority).unwrap_or_default().to_owned(),
-            r#match: names.match_text(&matching.get()),
+            matches: names.match_text(&matching.get()),
             actions,
-            columns: Json::Object(columns).to_string(),
+            columns,
             rule: origin.rule,
         }
-    }
-
-    /// The rules of these flows that are not among those told already.
-    pub(crate) fn rules_of(&self, flows: &[pb::LogicalFlow], told: &mut HashSet<u64>) -> Vec<pb::Rule> {
-        let new: BTreeSet<u64> =
-            flows.iter().map(|flow| flow.rule).filter(|rule| told.insert(*rule)).collect();
-        let sources = new.into_iter().filter_map(|rule| self.rules.source(rule));
-        sources.map(rule_message).collect()
-    }
-}
-
-/// A rule, for clients.
-pub(crate) fn rule_message(rule: &RuleSource) -> pb::Rule {
-    pb::Rule {
-        fingerprint: rule.fingerprint,
-        file: rule.file.to_string(),
-        line: rule.line,
-        column: rule.column,
-        text: rule.text.to_string(),
     }
 }

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use network::{Batch, Cancel, ObjectKey, Outcome};
+use nlog_data::CommitError;
 use tracing::{debug, error, info, warn};
 
 use crate::core::{
@@ -33,6 +34,7 @@ use crate::now::Now;
 use crate::peer::Origin;
 use crate::receipt::{Receipt, Receipts};
 use crate::record::{NewRecord, ObjectChanges};
+use crate::snapshot::Snapshot;
 use crate::status::{self, Published, Unpublished};
 use crate::text::shown;
 pub use observations::Task;
@@ -209,9 +211,16 @@ impl Machine {
         &self.core
     }
 
-    /// The same for a question that the rules answer.
-    pub(crate) fn core_mut(&mut self) -> &mut Core {
-        &mut self.core
+    /// The network around objects with these ids at this moment. If a change is to be tried out, `without` is what it deletes.
+    ///
+    /// # Errors
+    /// The engine fails.
+    pub fn snapshot(
+        &mut self,
+        ids: &[String],
+        without: Option<&[ObjectKey]>,
+    ) -> Result<Snapshot, CommitError> {
+        Snapshot::of(&mut self.core, ids, without)
     }
 
     /// The outcomes of transactions.

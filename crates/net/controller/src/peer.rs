@@ -1,7 +1,6 @@
 //! The requester of a transaction, as named by the client and as identified by the system.
 
 use std::fmt;
-use std::fs;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -39,9 +38,9 @@ impl Peer {
         Peer { address: Some(address), ..Peer::default() }
     }
 
-    /// A process of this machine.
-    pub(crate) fn unix(uid: u32, pid: Option<i32>) -> Self {
-        Peer { address: None, uid: Some(uid), user: user_name(uid), pid }
+    /// A process of this machine, and the name of its user if there is one.
+    pub(crate) fn unix(uid: u32, user: Option<String>, pid: Option<i32>) -> Self {
+        Peer { address: None, uid: Some(uid), user, pid }
     }
 }
 
@@ -68,26 +67,16 @@ impl From<String> for Origin {
     }
 }
 
-/// The name of a user, if `/etc/passwd` has it.
-fn user_name(uid: u32) -> Option<String> {
-    let users = fs::read_to_string("/etc/passwd").ok()?;
-    users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let (name, _, id) = (fields.next()?, fields.next()?, fields.next()?);
-        (id.parse() == Ok(uid)).then(|| name.to_owned())
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_peer_is_what_the_system_knows_and_no_more() {
-        let root = Peer::unix(0, Some(7));
+        let root = Peer::unix(0, Some("root".to_owned()), Some(7));
         assert_eq!(root.to_string(), "uid 0 (root) pid 7");
         assert_eq!(serde_json::to_string(&root).unwrap(), r#"{"uid":0,"user":"root","pid":7}"#);
-        let unknown = Peer::unix(4_000_000_000, None);
+        let unknown = Peer::unix(4_000_000_000, None, None);
         assert_eq!(serde_json::to_string(&unknown).unwrap(), r#"{"uid":4000000000}"#);
         let host = Peer::tcp(SocketAddr::from(([192, 0, 2, 1], 40_000)));
         assert_eq!(serde_json::to_string(&host).unwrap(), r#"{"address":"192.0.2.1:40000"}"#);

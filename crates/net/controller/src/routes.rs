@@ -8,7 +8,6 @@ use network::ObjectKey;
 use nlog_data::{Row, Value};
 
 use crate::core::Core;
-use crate::pb;
 
 /// Why there are no routes to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +32,7 @@ impl RoutesOf {
     }
 
     /// In the order in which they are looked for: IPv4 first; the longest prefix first, and of equal ones what counts first.
-    pub(crate) fn list(self) -> Vec<pb::Route> {
+    pub(crate) fn list(self) -> Vec<Route> {
         let mut rows = self.0;
         rows.sort_by_cached_key(|row| {
             let length = match row.get(1) {
@@ -51,14 +50,33 @@ impl RoutesOf {
     }
 }
 
-fn route(row: &Row) -> pb::Route {
+/// A route that takes effect, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Route {
+    /// The prefix.
+    pub(crate) destination: String,
+    /// Its kind: `connected`, `static`, …
+    pub(crate) kind: String,
+    /// The object that asks for it.
+    pub(crate) by: String,
+    /// The address of the next router; empty if the destination is at hand.
+    pub(crate) next_hop: String,
+    /// The port of the router that it leaves by.
+    pub(crate) port: String,
+    /// The MAC address of the next hop.
+    pub(crate) mac: String,
+    /// Why it has no effect; empty if it has one.
+    pub(crate) why: String,
+}
+
+fn route(row: &Row) -> Route {
     let text = |at: usize| match row.get(at) {
         Some(Value::String(text)) => text.to_string(),
         Some(Value::Net(net)) => net.to_string(),
         Some(value) => value.to_string(),
         None => String::new(),
     };
-    pb::Route {
+    Route {
         destination: text(1),
         kind: text(2),
         by: text(3),

@@ -2,32 +2,21 @@
 //! concern the objects.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use network::{ChangeSet, ObjectKey, Outcome, Rows};
-use nlog::Program;
 use nlog_data::{CommitError, Memories};
-use nlog_explain::ShowsInputs;
 use packet_trace::{Origins, UNKNOWN};
 use switch_model::Desired;
-use tonic::Status;
-use tracing::warn;
 
 use crate::core::Core;
 use crate::input_rows::managed_rows;
-use crate::journal::add_origins;
 use crate::neighbourhood::WHOLE_MAX;
 use crate::provenance::Provenance;
 use crate::rules::Rules;
 
-/// The most combinations of values that are tried for an answer: a question about all rows of a large table would take the machine
-/// from the network.
-pub(crate) const COMBINATIONS: u64 = 5_000_000;
-
 /// The network around some objects at one moment.
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     pub(crate) rules: Arc<Rules>,
     /// The input rows that concern the objects.
     pub(crate) origins: Origins,
@@ -35,8 +24,6 @@ pub(crate) struct Snapshot {
     pub(crate) is_cut: bool,
     /// Whether none were left out.
     pub(crate) is_whole: bool,
-    /// How long the engine thread took.
-    pub(crate) taken: Duration,
     pub(crate) desired: BTreeMap<String, Arc<Desired>>,
     pub(crate) provenance: Provenance,
     /// What a change that is to be tried out needs.
@@ -63,10 +50,8 @@ impl Snapshot {
         ids: &[String],
         whole_max: usize,
     ) -> Result<Snapshot, CommitError> {
-        let begun = Instant::now();
         let neighbourhood = core.neighbourhood(ids, whole_max)?;
         Ok(Snapshot {
-            taken: begun.elapsed(),
             rules: core.rules().clone(),
             origins: neighbourhood.rows.into_iter().map(|row| (row, UNKNOWN)).collect(),
             is_cut: neighbourhood.is_cut,
@@ -107,19 +92,4 @@ impl WhatIf {
         }
         rows
     }
-}
-
-/// Says of the rows of an answer who asked for them, if the journal can be read.
-pub(crate) fn asked_for(answer: &mut impl ShowsInputs, program: &Program, journal: &Path) {
-    if let Err(error) = add_origins(answer, &program.schema, journal) {
-        warn!(journal = %journal.display(), %error, "the journal cannot be read, so answers do not say which transactions are behind them");
-    }
-}
-
-/// The refusal of a question about a packet that would need too much work.
-pub(crate) fn too_long() -> Status {
-    Status::resource_exhausted(
-        "the way of this packet takes too long to explain for a running controller: ask its journal, with weft trace builtin -i \
-         STATE/journal.jsonl PORT",
-    )
 }

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tonic::Status;
 use tracing::debug;
 
+use crate::aside::{COMBINATIONS, asked_for, too_long};
 use crate::drivers::Asking;
 use crate::engine::{Engine, Stopping};
 use crate::fleet::SwitchStatus;
@@ -24,7 +25,7 @@ use crate::pb;
 use crate::pb::trace_request::Packet;
 use crate::provenance::Provenance;
 use crate::rules::Rules;
-use crate::snapshot::{COMBINATIONS, Snapshot, asked_for, too_long};
+use crate::snapshot::Snapshot;
 
 /// What is asked of switches: the flows of some tables, by transport node.
 pub(crate) type Readings = Vec<(String, Asking<Vec<SeenFlow>>)>;
@@ -126,7 +127,7 @@ pub(crate) fn trace(
     journal: &Path,
     cancel: &Cancel,
 ) -> Result<(Trace, Tables), Status> {
-    let (is_cut, taken, rows) = (snapshot.is_cut, snapshot.taken, snapshot.origins.len());
+    let (is_cut, rows) = (snapshot.is_cut, snapshot.origins.len());
     let begun = Instant::now();
     let (mut network, tables) = network(snapshot).map_err(Status::internal)?;
     let derived = begun.elapsed();
@@ -138,7 +139,7 @@ pub(crate) fn trace(
     }
     let traced = begun.elapsed();
     asked_for(&mut trace, tables.rules.program(), journal);
-    debug!(rows, ?taken, ?derived, ?traced, told = ?begun.elapsed(), "packet traced");
+    debug!(rows, ?derived, ?traced, told = ?begun.elapsed(), "packet traced");
     Ok((trace, tables))
 }
 

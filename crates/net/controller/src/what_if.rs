@@ -7,10 +7,11 @@ use nlog_data::{Bound, Cancel, ColumnTransaction, Progress, Transaction};
 use packet_trace::{Change, ChangeError, Network, Origins, Trace, input_engine, input_rows, text};
 use tonic::Status;
 
+use crate::aside::{asked_for, too_long};
 use crate::core::most_of;
 use crate::neighbourhood::WHOLE_MAX;
 use crate::pb;
-use crate::snapshot::{Snapshot, asked_for, too_long};
+use crate::snapshot::Snapshot;
 use crate::trace::way;
 
 /// The most rows that a rule may derive of a change that is tried out.

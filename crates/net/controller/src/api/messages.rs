@@ -1,16 +1,19 @@
 //! What the engine says, as messages of `proto/weft/v1/weft.proto`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use network::{ObjectError, ObjectKey, Outcome};
 use nlog_data::Stopped;
+use serde_json::Value as Json;
 
 use crate::core::{Problem, Refusal};
 use crate::engine::{Applied, Listing};
 use crate::fleet::SwitchStatus;
-use crate::logical_flows::LogicalFlows;
+use crate::logical_flows::{LogicalFlow, LogicalFlows};
 use crate::pb;
 use crate::receipt::{Progress, Receipt, SwitchReceipt, Update};
+use crate::routes::Route;
+use crate::rules::RuleSource;
 
 /// The number of flows in one message of a stream.
 const CHUNK: usize = 1000;
@@ -131,7 +134,7 @@ pub(super) fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> 
         let rules: BTreeMap<u64, pb::Rule> = fingerprints
             .filter(|fingerprint| told.insert(*fingerprint))
             .filter_map(|fingerprint| listing.rules.source(fingerprint))
-            .map(|rule| (rule.fingerprint, crate::logical_flows::rule_message(rule)))
+            .map(|rule| (rule.fingerprint, rule_message(rule)))
             .collect();
         rules.into_values().collect()
     };
@@ -153,10 +156,52 @@ pub(super) fn logical_messages(flows: &LogicalFlows) -> Vec<pb::ListLogicalFlows
     let mut messages = vec![pb::ListLogicalFlowsResponse { datapath, ..Default::default() }];
     let mut told = HashSet::new();
     for chunk in chunks(flows.list()) {
-        let rules = flows.rules_of(&chunk, &mut told);
-        messages.push(pb::ListLogicalFlowsResponse { flows: chunk, rules, datapath: None });
+        // Each rule is sent with the first of its flows.
+        let new: BTreeSet<u64> =
+            chunk.iter().map(|flow| flow.rule).filter(|rule| told.insert(*rule)).collect();
+        let rules = new.into_iter().filter_map(|rule| flows.rules.source(rule)).map(rule_message).collect();
+        let flows = chunk.into_iter().map(logical_flow).collect();
+        messages.push(pb::ListLogicalFlowsResponse { flows, rules, datapath: None });
     }
     messages
+}
+
+fn logical_flow(flow: LogicalFlow) -> pb::LogicalFlow {
+    pb::LogicalFlow {
+        form: flow.form,
+        space: flow.space,
+        owner: flow.owner,
+        table_id: flow.table.into(),
+        stage: flow.stage,
+        priority: flow.priority.into(),
+        priority_name: flow.priority_name,
+        r#match: flow.matches,
+        actions: flow.actions,
+        columns: Json::Object(flow.columns).to_string(),
+        rule: flow.rule,
+    }
+}
+
+fn rule_message(rule: &RuleSource) -> pb::Rule {
+    pb::Rule {
+        fingerprint: rule.fingerprint,
+        file: rule.file.to_string(),
+        line: rule.line,
+        column: rule.column,
+        text: rule.text.to_string(),
+    }
+}
+
+pub(super) fn route_message(route: Route) -> pb::Route {
+    pb::Route {
+        destination: route.destination,
+        kind: route.kind,
+        by: route.by,
+        next_hop: route.next_hop,
+        port: route.port,
+        mac: route.mac,
+        why: route.why,
+    }
 }
 
 /// Parts of a list, each for one message.
