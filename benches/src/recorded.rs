@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
-use controller::Rules;
-use controller::core::{Core, History};
 use controller::journal::Replay;
-use controller::record::NewRecord;
 use network::{Batch, Cancel};
 use nlog_data::{Row, Value};
 use ovs_driver::Report;
 use serde_json::Value as Json;
+use weft_core::Rules;
+use weft_core::core::{Core, History};
+use weft_core::record::NewRecord;
 
 /// The core of a controller with the built-in rules, and the records of its transactions.
 pub(crate) struct Recorded {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use controller::journal::{JournalError, Replay};
-use controller::record::Record;
+use weft_core::record::Record;
 
 use crate::decode;
 

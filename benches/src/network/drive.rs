@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use controller::core::{RULE_ROWS, most_of};
 use network::{Kinds, ObjectStore};
 use nlog_data::{Bound, Cancel, ColumnTransaction, Delta, Evaluator as _, Schema, TableId, Value};
 use nlog_dataflow::fused::RawDelta;
 use nlog_dataflow::{Dataflow, Options};
 use nlog_plan::Settings;
+use weft_core::core::{RULE_ROWS, most_of};
 
 use super::world::{Step, TUNNEL, World};
 use super::{Changes, Figures, Load, PerHost, Run};

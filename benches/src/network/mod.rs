@@ -18,10 +18,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
-use controller::builtin;
 use nlog::{Program, Sources};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use weft_core::builtin;
 
 use crate::figure6::Latency;
 use crate::figure6::workload::Network;

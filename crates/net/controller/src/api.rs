@@ -13,21 +13,21 @@ use crate::activity::{Busy, STALLED};
 use crate::answers::{PartSender, Results, Turn, Turns, all_at_once, parts};
 use crate::aside::{Aside, CancelOnDrop};
 use crate::client::WholeReceipts;
-use crate::core::Refusal;
-use crate::derived::port_meters::Metered;
 use crate::engine::{Engine, Found, PAGE, Stopping, Which};
 use crate::explain::{self, Form};
 use crate::flow_counts::Counted;
 use crate::learned::Surveys;
 use crate::listener::{Account, Caller};
 use crate::pb;
-use crate::peer::Origin;
-use crate::routes::NoRouter;
-use crate::rules::Rules;
-use crate::text::{document_names, requester};
 use crate::trace;
 use crate::watchers::{Wanted, Watch};
 use crate::what_if;
+use weft_core::core::Refusal;
+use weft_core::derived::port_meters::Metered;
+use weft_core::peer::Origin;
+use weft_core::routes::NoRouter;
+use weft_core::rules::Rules;
+use weft_core::text::{document_names, requester};
 
 mod messages;
 

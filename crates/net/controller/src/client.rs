@@ -520,7 +520,7 @@ mod tests {
         // The engine thread has ended, but the API has not.
         let (engine, requests) = Engine::new();
         drop(requests);
-        let rules = std::sync::Arc::new(crate::rules::Rules::built_in().unwrap());
+        let rules = std::sync::Arc::new(weft_core::rules::Rules::built_in().unwrap());
         let service = ControllerServer::new(Api::new(engine, rules, "journal.jsonl".into()));
         let server = tokio::spawn(
             Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),

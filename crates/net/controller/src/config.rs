@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 
-use crate::builtin;
-use crate::core::RULE_ROWS;
-use crate::levels::Patience;
+use weft_core::builtin;
+use weft_core::core::RULE_ROWS;
+use weft_core::levels::Patience;
 
 /// A key of the configuration file, for the reference page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

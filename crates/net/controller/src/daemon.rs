@@ -17,17 +17,17 @@ use tracing::{debug, info, warn};
 
 use crate::api::Api;
 use crate::config::{Listen, SocketMode};
-use crate::core::{Core, History, RestoreError};
 use crate::drivers::{Drivers, Running, Start};
 use crate::engine::{self, Engine, EngineError, Worker};
 use crate::journal::{self, Journal, JournalError, Lock, Records, Replay};
-use crate::levels::Patience;
 use crate::listener::{BindError, Listener, SocketFile};
-use crate::machine::Machine;
 use crate::pb::controller_server::ControllerServer;
-use crate::record::Record;
 use crate::requests::{MESSAGE_BYTES_MAX, WholeRequests};
-use crate::rules::{Rules, RulesError};
+use weft_core::core::{Core, History, RestoreError};
+use weft_core::levels::Patience;
+use weft_core::machine::Machine;
+use weft_core::record::Record;
+use weft_core::rules::{Rules, RulesError};
 
 /// The number of news of all switches that may wait for the engine.
 const NEWS_MAX: usize = 1024;
@@ -58,7 +58,7 @@ pub struct Parts {
     pub socket_mode: SocketMode,
     /// How often the server probes a connection, and how long a live client may take to answer.
     pub probe: Duration,
-    /// The most rows that a rule may derive from a request: [`crate::core::RULE_ROWS`] outside tests.
+    /// The most rows that a rule may derive from a request: [`weft_core::core::RULE_ROWS`] outside tests.
     pub rule_rows: u64,
     /// The rules' tables.
     pub rules: Arc<Rules>,

@@ -17,10 +17,10 @@ use switch_model::{
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use crate::core::{Given, SwitchAddress};
-use crate::fleet::{BRIDGE, DriverId, DriverOrder, News, SwitchNews};
-use crate::rules::Conventions;
 pub(crate) use start::Start;
+use weft_core::core::{Given, SwitchAddress};
+use weft_core::fleet::{BRIDGE, DriverId, DriverOrder, News, SwitchNews};
+use weft_core::rules::Conventions;
 
 /// The number of queued events per switch. The driver holds back further events in bounded memory.
 const EVENTS_MAX: usize = 64;

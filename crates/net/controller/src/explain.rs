@@ -20,13 +20,13 @@ use tonic::Status;
 use tracing::debug;
 
 use crate::aside::{COMBINATIONS, Place, asked_for};
-use crate::builtin;
 use crate::engine::Engine;
-use crate::neighbourhood::WHOLE_MAX;
 use crate::pb;
 use crate::pb::row_question::About;
-use crate::rules::Rules;
-use crate::snapshot::Snapshot;
+use weft_core::builtin;
+use weft_core::neighbourhood::WHOLE_MAX;
+use weft_core::rules::Rules;
+use weft_core::snapshot::Snapshot;
 
 /// The most rows that are explained if the request names no number.
 const ROWS: usize = 10;

@@ -1,4 +1,4 @@
-//! What ports with a limit, of floods or of new connections, have lost. The rules say whose each meter is ([`PortMeters`](crate::derived::port_meters::PortMeters)); the switches are asked
+//! What ports with a limit, of floods or of new connections, have lost. The rules say whose each meter is ([`PortMeters`](weft_core::derived::port_meters::PortMeters)); the switches are asked
 //! for their counters ([`FloodSurvey`]) when somebody wants to know. Nothing is kept.
 
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use switch_model::{MeterCount, ReadError};
 
 use crate::answers::PartSender;
-use crate::core::Core;
-use crate::derived::port_meters::{Metered, PortMeter};
 use crate::drivers::{Asking, Running};
 use crate::learned::{Surveys, ask_all, unread};
 use crate::pb;
+use weft_core::core::Core;
+use weft_core::derived::port_meters::{Metered, PortMeter};
 
 /// A host, the meters to look at, and the question to its switch.
 type Question = (String, BTreeMap<u32, PortMeter>, Asking<Vec<MeterCount>>);

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use switch_model::{Desired, FlowCount, FlowKey, MeterCount, ReadError};
 
 use crate::answers::PartSender;
-use crate::core::Core;
-use crate::derived::drop_causes::{Counters, DropCauses};
 use crate::drivers::{Asking, Running};
-use crate::drops::Scope;
 use crate::learned::{Surveys, ask_all, unread};
 use crate::pb;
-use crate::provenance::Provenance;
-use crate::rules::Rules;
+use weft_core::core::Core;
+use weft_core::derived::drop_causes::{Counters, DropCauses};
+use weft_core::drops::Scope;
+use weft_core::provenance::Provenance;
+use weft_core::rules::Rules;
 
 /// What somebody wants to know.
 #[derive(Debug, Clone)]

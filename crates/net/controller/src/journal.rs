@@ -36,7 +36,7 @@ pub(crate) use self::origins::add_origins;
 pub(crate) use self::put_aside::PutAside;
 pub use self::replay::{Records, Replay};
 pub(crate) use self::seal::Chain;
-use crate::record::Record;
+use weft_core::record::Record;
 
 /// The name of the journal in the state folder.
 const FILE: &str = "journal.jsonl";

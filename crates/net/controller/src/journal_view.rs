@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use crate::journal::Chain;
-use crate::record::RowChanges;
-use crate::restore::follow_hooks;
+use weft_core::record::RowChanges;
+use weft_core::restore::follow_hooks;
 
 /// What a controller writes beside the rows of a record, with the members of its seal.
 const MEMBERS: [&str; 12] = [

@@ -14,11 +14,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::answers::PartSender;
-use crate::core::Core;
-use crate::derived::learned_places::Place;
 use crate::drivers::{Asking, Reading, Running};
-use crate::logical_flows::LogicalFlows;
 use crate::pb;
+use weft_core::core::Core;
+use weft_core::derived::learned_places::Place;
+use weft_core::logical_flows::LogicalFlows;
 
 /// The number of switches that are asked at a time.
 const AT_A_TIME: usize = 64;

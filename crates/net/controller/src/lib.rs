@@ -31,59 +31,28 @@
 #![forbid(unsafe_code)]
 
 mod activity;
-mod announcements;
 mod answers;
 mod api;
 mod aside;
-mod beside;
-pub mod builtin;
 pub mod client;
 pub mod config;
-pub mod core;
 pub mod daemon;
-mod derived;
 pub mod drivers;
-mod drops;
 pub mod engine;
 mod explain;
-pub mod fleet;
 mod flood_drops;
 mod flow_counts;
-mod input_rows;
 pub mod journal;
-mod lasting;
 mod learned;
-mod levels;
 mod listener;
 mod log;
-mod logical_flows;
-pub mod machine;
-mod neighbourhood;
-pub mod now;
-mod port_moves;
 
 mod journal_view;
-mod object_status;
-pub mod peer;
-mod provenance;
 #[cfg(test)]
 mod random_networks;
-pub mod receipt;
-pub mod record;
-mod refusal;
-mod refused_reports;
-mod reports;
 mod requests;
-mod restore;
-mod routes;
-pub mod rules;
 mod run;
-mod snapshot;
-pub mod status;
-mod switch_address;
-mod text;
 mod trace;
-mod universal;
 mod watchers;
 mod what_if;
 
@@ -97,7 +66,4 @@ pub use client::{Client, ClientError};
 pub use config::{Config, ConfigError, Listen};
 pub use daemon::{Daemon, DaemonError, PROBE, Parts};
 pub use journal_view::JournalView;
-pub use levels::Patience;
-pub use rules::{Conventions, Rules};
 pub use run::{check, evaluator, run};
-pub use text::shown;

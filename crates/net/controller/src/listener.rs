@@ -26,7 +26,7 @@ use tonic::transport::server::Connected;
 use tracing::{debug, error, warn};
 
 use crate::config::{Listen, SocketMode};
-use crate::peer::Peer;
+use weft_core::peer::Peer;
 
 mod account;
 mod registry;

@@ -12,8 +12,8 @@ use nlog_data::{Row, TableId};
 use switch_model::{InterfaceId, Report, Vif};
 use test_random::Random;
 
-use crate::core::{Core, History};
-use crate::rules::Rules;
+use weft_core::core::{Core, History};
+use weft_core::rules::Rules;
 
 /// A history, of networks with and without routers and ACLs in turns.
 pub(crate) fn history_of(seed: u64) -> conformance::History {

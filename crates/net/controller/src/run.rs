@@ -15,7 +15,7 @@ use crate::config::{Config, EngineKind};
 use crate::daemon::{Daemon, DaemonError, MakeEvaluator, PROBE, Parts, check_state};
 use crate::drivers::RealDrivers;
 use crate::log::Log;
-use crate::rules::Rules;
+use weft_core::rules::Rules;
 
 /// How long a thread that decoded or parsed a request waits for more work. The allocator gets all its memory back only
 /// when the thread ends.

@@ -20,12 +20,12 @@ use tracing::debug;
 use crate::aside::{COMBINATIONS, asked_for, too_long};
 use crate::drivers::Asking;
 use crate::engine::{Engine, Stopping};
-use crate::fleet::SwitchStatus;
 use crate::pb;
 use crate::pb::trace_request::Packet;
-use crate::provenance::Provenance;
-use crate::rules::Rules;
-use crate::snapshot::Snapshot;
+use weft_core::fleet::SwitchStatus;
+use weft_core::provenance::Provenance;
+use weft_core::rules::Rules;
+use weft_core::snapshot::Snapshot;
 
 /// What is asked of switches: the flows of some tables, by transport node.
 pub(crate) type Readings = Vec<(String, Asking<Vec<SeenFlow>>)>;

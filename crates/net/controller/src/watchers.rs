@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 
-use crate::receipt::{Receipt, Receipts, Update};
+use weft_core::receipt::{Receipt, Receipts, Update};
 
 /// The limit of the updates that wait for one watcher, in bytes. Watchers share waiting updates.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
@@ -145,7 +145,7 @@ mod tests {
     use switch_model::Changes;
 
     use super::*;
-    use crate::receipt::{Progress, SwitchReceipt};
+    use weft_core::receipt::{Progress, SwitchReceipt};
 
     fn receipt(txn: u64, switches: usize) -> Receipt {
         let pending = SwitchReceipt::new(Progress::Pending, &Changes::default());

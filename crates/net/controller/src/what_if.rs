@@ -8,11 +8,11 @@ use packet_trace::{Change, ChangeError, Network, Origins, Trace, input_engine, i
 use tonic::Status;
 
 use crate::aside::{asked_for, too_long};
-use crate::core::most_of;
-use crate::neighbourhood::WHOLE_MAX;
 use crate::pb;
-use crate::snapshot::Snapshot;
 use crate::trace::way;
+use weft_core::core::most_of;
+use weft_core::neighbourhood::WHOLE_MAX;
+use weft_core::snapshot::Snapshot;
 
 /// The most rows that a rule may derive of a change that is tried out.
 const DERIVED_MAX: u64 = 1_000_000;

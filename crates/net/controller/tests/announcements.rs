@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use controller::core::{AppliedTransaction, Core, Moves};
-use controller::record::Record;
 use serde_json::json;
 use switch_model::{Event, Frame, Report};
+use weft_core::core::{AppliedTransaction, Core, Moves};
+use weft_core::record::Record;
 
 use crate::support::drivers::Switches;
 use crate::support::running::{Running, apply as send, parts, start_with, status_when};

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::support::*;
-use controller::Rules;
-use controller::core::Core;
-use controller::record::Record;
 use nlog_data::Evaluator;
+use weft_core::Rules;
+use weft_core::core::Core;
+use weft_core::record::Record;
 
 fn dataflow(rules: &Rules, workers: usize) -> Box<dyn Evaluator> {
     controller::evaluator(rules, workers).unwrap_or_else(|error| panic!("{error}"))

@@ -1,10 +1,10 @@
 //! Groups that choose one of their buckets: from rows to switches, and what rules must not ask of them.
 
 use crate::support::*;
-use controller::core::{Core, CoreError, Refusal};
 use nlog_data::ErrorCode;
 use openflow_rs::Field;
 use switch_model::Choice;
+use weft_core::core::{Core, CoreError, Refusal};
 
 /// What the other tests do not need. A switch of tenant `copies` makes the group one that gives each bucket a copy.
 const CHOICES: &str = r#"

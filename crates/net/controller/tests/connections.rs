@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use controller::core::Core;
-use controller::{Parts, Patience};
+use controller::Parts;
 use network::ObjectKey;
 use serde_json::json;
 use switch_model::{Channel, Event, Report};
+use weft_core::Patience;
+use weft_core::core::Core;
 
 use crate::support::drivers::Switches;
 use crate::support::running::{Running, apply as apply_to, parts, start_with, status_when};

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::support::*;
-use controller::core::{
-    AppliedTransaction, Core, CoreError, History, Problem, ProblemChanges, Refusal, RestoreError,
-};
-use controller::record::Record;
 use network::ObjectKey;
 use nlog_data::{ErrorCode, json};
 use proptest::prelude::*;
 use serde_json::json;
+use weft_core::core::{
+    AppliedTransaction, Core, CoreError, History, Problem, ProblemChanges, Refusal, RestoreError,
+};
+use weft_core::record::Record;
 
 /// What the rules say of the MTU of a switch.
 fn mtu(core: &Core, switch: &str) -> Option<i64> {

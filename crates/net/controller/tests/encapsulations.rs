@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use controller::Rules;
-use controller::core::{Core, History};
 use nlog_data::Type;
 use tunnel_encap::Encap;
+use weft_core::Rules;
+use weft_core::core::{Core, History};
 
 use crate::support::*;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller::Rules;
 use switch_model::{Desired, METER_MAX, Meter, MeterCount};
+use weft_core::Rules;
 
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start_with};

@@ -1,9 +1,9 @@
 //! Groups and patch ports: from rows to switches and back.
 
 use crate::support::*;
-use controller::core::{CoreError, Refusal};
 use nlog_data::ErrorCode;
 use serde_json::json;
+use weft_core::core::{CoreError, Refusal};
 
 /// What the other tests do not need.
 const GROUPS: &str = r#"
@@ -61,7 +61,7 @@ fn buckets_and_patch_ports_go_to_switches_and_their_numbers_come_back() {
     assert_eq!(core.desired("hv1").buckets.len(), 0);
 }
 
-fn rules_fingerprint(rules: &controller::Rules, text: &str) -> u64 {
+fn rules_fingerprint(rules: &weft_core::Rules, text: &str) -> u64 {
     let program = rules.program();
     let rule =
         program.rules.iter().find(|rule| rule.text.contains(text) && rule.text.starts_with("of_bucket"));

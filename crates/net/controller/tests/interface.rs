@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use controller::{Conventions, Rules, builtin};
 use nlog_data::Value;
+use weft_core::{Conventions, Rules, builtin};
 
 /// Rules with which a controller can run, as a folder of one file.
 const RULES: &str = "\

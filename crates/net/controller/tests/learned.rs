@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller::{ClientError, Rules};
+use controller::ClientError;
 use openflow_rs::{Field, FlowEntry};
 use switch_model::{FlowKey, LearnedFlow};
+use weft_core::Rules;
 
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start_with};

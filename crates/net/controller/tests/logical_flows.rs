@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use controller::ClientError;
 use controller::pb::LogicalFlow;
-use controller::{ClientError, Rules};
 use network::ObjectKey;
+use weft_core::Rules;
 
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start_with};

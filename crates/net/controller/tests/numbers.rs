@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::support::*;
-use controller::Rules;
-use controller::core::{Core, RestoreError};
-use controller::record::{Record, RowChanges};
 use network::ObjectKey;
 use nlog_data::json::parse_line;
 use nlog_data::{Evaluator, Memories};
 use nlog_hooks::Recorded;
 use proptest::prelude::*;
 use serde_json::json;
+use weft_core::Rules;
+use weft_core::core::{Core, RestoreError};
+use weft_core::record::{Record, RowChanges};
 
 /// Switches of tenant `acme` want one of four numbers. One of tenant `bad` is refused.
 const RULES: &str = concat!(
@@ -223,7 +223,7 @@ fn numbers_stay_when_the_rules_change() {
     assert_eq!(replayed(&wide, 1, &records), memory(&wide, &records));
 
     let tight = rules(&RULES.replace("first: 5", "first: 6"));
-    let mut history = controller::core::History::new(&tight);
+    let mut history = weft_core::core::History::new(&tight);
     let error = records.iter().try_for_each(|record| history.add(record)).unwrap_err();
     assert!(matches!(error, RestoreError::Record { line: 2, .. }), "{error}");
     assert!(

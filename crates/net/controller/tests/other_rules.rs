@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::core::{key, state};
 use crate::support::*;
-use controller::core::Core;
-use controller::record::Record;
 use nlog_data::json;
+use weft_core::core::Core;
+use weft_core::record::Record;
 
 #[test]
 fn other_rules_start_from_the_same_journal() {

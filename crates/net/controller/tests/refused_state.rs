@@ -1,6 +1,6 @@
 //! A start with rules that refuse the journal's state.
 
-use controller::core::Core;
+use weft_core::core::Core;
 
 use crate::support::*;
 

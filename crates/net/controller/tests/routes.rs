@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use controller::{Client, ClientError, Rules};
+use controller::{Client, ClientError};
 use network::ObjectKey;
+use weft_core::Rules;
 
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start, start_with};

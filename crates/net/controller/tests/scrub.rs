@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use controller::Rules;
-use controller::core::{Core, History, Mended, ProblemChanges, Scrub};
 use nlog_data::{
     CommitError, Committed, Evaluator, Memories, Row, Schema, Scrubbed, TableId, Transaction,
     TransactionError,
 };
+use weft_core::Rules;
+use weft_core::core::{Core, History, Mended, ProblemChanges, Scrub};
 
 use crate::core::state;
 use crate::support::*;

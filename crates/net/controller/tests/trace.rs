@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use controller::pb::row_question::About;
 use controller::pb::trace_request::Packet;
-use controller::{Client, ClientError, Rules, pb};
+use controller::{Client, ClientError, pb};
 use openflow_rs::FlowEntry;
 use switch_model::SeenFlow;
+use weft_core::Rules;
 
 use crate::support::drivers::Switches;
 use crate::support::report;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::support::*;
-use controller::core::{Core, CoreError, Refusal};
 use nlog_data::ErrorCode;
 use switch_model::{BfdSession, CollectorSet, ZoneLimits, ZoneOwner};
+use weft_core::core::{Core, CoreError, Refusal};
 
 /// The zone of a port is the number of its interface.
 const ZONES: &str = r#"

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use controller::client::FlowCounts;
 use controller::pb::{Accepted, EngineWork, ObjectState, Outcome, SwitchStatus};
-use controller::{Client, ClientError, Listen, builtin, shown};
+use controller::{Client, ClientError, Listen};
 use network::ObjectKey;
 use nlog_data::quotation::{cut, grouped};
 use serde_json::{Map, Value as Json};
+use weft_core::{builtin, shown};
 
 use crate::exit::{Failure, print_as, say};
 use crate::flood_drops::Drops;

@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Args, Command, CommandFactory as _, ValueEnum};
-use controller::builtin;
 use serde_json::Value as Json;
+use weft_core::builtin;
 
 use crate::client::ask;
 use crate::exit::Failure;

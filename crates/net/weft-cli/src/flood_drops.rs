@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use controller::client::FloodDrops;
 use controller::pb::FloodDrops as Row;
-use controller::shown;
+use weft_core::shown;
 
 /// What is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

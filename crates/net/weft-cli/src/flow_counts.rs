@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use controller::client::{Drops, FlowCounts};
-use controller::shown;
 use serde_json::{Value as Json, json};
+use weft_core::shown;
 
 /// The names of the members of the state in JSON.
 const COUNTERS: &str = "counters";

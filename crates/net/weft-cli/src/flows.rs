@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use controller::client::Flows;
 use controller::pb::{Flow, Rule};
-use controller::shown;
+use weft_core::shown;
 
 /// Flows in pipeline order, grouped by rule; then buckets in the same way, and ports.
 pub(crate) fn to_text(flows: &Flows) -> String {

@@ -6,13 +6,13 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use controller::builtin;
 use nlog::Sources;
 use nlog::diagnostic::Code;
 use nlog::limits::MAX_FILE;
 use nlog::source::{LoadError, files_of};
 use nlog_data::encoding::other_than_utf8;
 use nlog_data::quotation::cut;
+use weft_core::builtin;
 
 use crate::exit::{Failure, say};
 use crate::program::{read_file, show};

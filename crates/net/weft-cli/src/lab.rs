@@ -10,8 +10,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use controller::Rules;
 use lab::{Error, Lab as Network, Link, Migration, Options, Order, PingOptions, VmSpec};
+use weft_core::Rules;
 
 use crate::exit::Failure;
 

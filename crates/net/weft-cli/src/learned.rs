@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use controller::client::LearnedAddresses;
 use controller::pb::LearnedAddresses as Row;
-use controller::shown;
+use weft_core::shown;
 
 /// What stands in place of a port for addresses that were heard without one.
 const NO_PORT: &str = "(no port)";

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use controller::builtin;
 use pipeline::Pipeline;
+use weft_core::builtin;
 
 use crate::exit::Failure;
 use crate::program::compile;

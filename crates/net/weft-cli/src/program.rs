@@ -6,12 +6,12 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use controller::builtin;
 use nlog::diagnostic::{Diagnostic, Severity, Style, to_text};
 use nlog::source::{LoadError, Sources};
 use nlog::{Compilation, Program};
 use nlog_data::quotation::grouped;
 use nlog_data::{Schema, TableId, Tables};
+use weft_core::builtin;
 
 use crate::exit::{Failure, say, say_painted};
 

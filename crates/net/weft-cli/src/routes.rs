@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use controller::pb::Route;
-use controller::shown;
+use weft_core::shown;
 
 /// What stands for what does not apply.
 const NOTHING: &str = "-";

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use controller::{Rules, builtin};
 use network::Kinds;
 use serde_json::json;
+use weft_core::{Rules, builtin};
 
 use crate::exit::Failure;
 use crate::program::compile;

@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use clap::Args;
-use controller::builtin;
 use nlog::diagnostic::{Diagnostic, Severity, to_json};
 use nlog::source::Sources;
 use nlog::{Compilation, Program, Workspace};
+use weft_core::builtin;
 
 use crate::exit::Failure;
 use crate::program::{load_failure, show};

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use controller::pb::switch_receipt::State;
 use controller::pb::{Accepted, Receipt};
-use controller::{Client, ClientError, shown};
+use controller::{Client, ClientError};
+use weft_core::shown;
 
 use crate::exit::{Failure, say};
 

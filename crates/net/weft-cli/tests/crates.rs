@@ -1,5 +1,5 @@
 //! What may depend on what. From `cargo metadata`: oracles and labs stay out of the daemon, and computation away from sockets. From
-//! imports: the modules of the controller have an order.
+//! imports: modules have an order. From texts: the core has no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use crate::support::root;
 
 /// Crates without I/O: they reach neither tokio nor gRPC.
-const PURE: [&str; 15] = [
+const PURE: [&str; 16] = [
     "flow-simulator",
     "frame-builder",
     "network",
@@ -27,6 +27,7 @@ const PURE: [&str; 15] = [
     "simulated-hosts",
     "switch-model",
     "tunnel-encap",
+    "weft-core",
 ];
 
 /// The packages of the workspace.
@@ -98,8 +99,33 @@ fn computation_reaches_no_sockets() {
     assert!(path(&all, "controller", &["tokio"]).is_some());
 }
 
-/// The modules of a crate (each a file, with the folder of its name), and those that each imports outside of tests.
-fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
+/// What the core must not name: the same events at the same times have the same effects.
+const IMPURE: [&str; 10] = [
+    "Instant::now",
+    "SystemTime::now",
+    "UNIX_EPOCH.elapsed",
+    "std::fs",
+    "std::net::Tcp",
+    "std::process",
+    "std::thread",
+    "thread_rng",
+    "RandomState",
+    "HashMap::new",
+];
+
+#[test]
+fn the_core_reads_no_clock_and_no_file_and_starts_no_thread() {
+    let texts = texts(&root().join("crates/net/weft-core/src"));
+    assert!(texts["machine"].contains("pub fn step"), "the machine is there");
+    for (module, text) in &texts {
+        for name in IMPURE {
+            assert!(!text.contains(name), "{module} of weft-core names {name}");
+        }
+    }
+}
+
+/// The code of the modules of a crate (each a file, with the folder of its name), outside of tests and without comments.
+fn texts(source: &Path) -> BTreeMap<String, String> {
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
     let mut folders = vec![source.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -107,18 +133,26 @@ fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
             let path = entry.expect("the folder can be read").path();
             let inside = path.strip_prefix(source).expect("it is inside").with_extension("");
             if path.is_dir() {
-                folders.push(path);
+                if !path.ends_with("tests") {
+                    folders.push(path);
+                }
             } else if path.extension().is_some_and(|extension| extension == "rs")
                 && !path.ends_with("tests.rs")
             {
                 let module = inside.iter().next().expect("a file has a name").to_string_lossy().into_owned();
                 let text = fs::read_to_string(&path).expect("a source is text");
-                let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+                let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
                 let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
                 texts.entry(module).or_default().extend(code.flat_map(|line| [line, "\n"]));
             }
         }
     }
+    texts
+}
+
+/// The modules of a crate, and those that each imports.
+fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let texts = texts(source);
     let imported = |text: &str| -> BTreeSet<String> {
         let after = text.split("crate::").skip(1);
         let names = after
@@ -129,13 +163,17 @@ fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn the_modules_of_the_controller_import_no_circle() {
-    let modules = modules(&root().join("crates/net/controller/src"));
-    assert!(modules.len() > 40 && !modules["engine"].is_empty(), "{modules:?}");
-    for (module, imports) in &modules {
-        for import in imports.iter().filter(|import| *import != module) {
-            let back = path(&modules, import, &[module]);
-            assert_eq!(back, None, "{module} imports {import}, which leads back to it");
+fn the_modules_of_a_crate_import_no_circle() {
+    for (folder, least, known) in
+        [("crates/net/controller/src", 20, "engine"), ("crates/net/weft-core/src", 25, "machine")]
+    {
+        let modules = modules(&root().join(folder));
+        assert!(modules.len() > least && !modules[known].is_empty(), "{modules:?}");
+        for (module, imports) in &modules {
+            for import in imports.iter().filter(|import| *import != module) {
+                let back = path(&modules, import, &[module]);
+                assert_eq!(back, None, "{folder}: {module} imports {import}, which leads back to it");
+            }
         }
     }
 }

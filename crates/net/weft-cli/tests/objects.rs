@@ -255,7 +255,7 @@ fn kinds_are_listed_with_their_first_sentence() {
 #[test]
 fn the_page_of_objects_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/objects.md");
-    let rules = controller::Rules::built_in().unwrap();
+    let rules = weft_core::Rules::built_in().unwrap();
     expect_test::expect_file![path].assert_eq(&rules.kinds().markdown());
 }
 

@@ -6,14 +6,14 @@ use network::{ObjectError, ObjectKey, Outcome};
 use nlog_data::Stopped;
 use serde_json::Value as Json;
 
-use crate::core::{Problem, Refusal};
 use crate::engine::{Applied, Listing};
-use crate::fleet::SwitchStatus;
-use crate::logical_flows::{LogicalFlow, LogicalFlows};
 use crate::pb;
-use crate::receipt::{Progress, Receipt, SwitchReceipt, Update};
-use crate::routes::Route;
-use crate::rules::RuleSource;
+use weft_core::core::{Problem, Refusal};
+use weft_core::fleet::SwitchStatus;
+use weft_core::logical_flows::{LogicalFlow, LogicalFlows};
+use weft_core::receipt::{Progress, Receipt, SwitchReceipt, Update};
+use weft_core::routes::Route;
+use weft_core::rules::RuleSource;
 
 /// The number of flows in one message of a stream.
 const CHUNK: usize = 1000;

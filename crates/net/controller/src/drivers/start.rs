@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use ovs_driver::Owner;
 
-use crate::record::rfc3339;
+use weft_core::record::rfc3339;
 
 /// The present start of the controller.
 #[derive(Debug, Clone)]

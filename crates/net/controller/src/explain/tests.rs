@@ -13,10 +13,10 @@ use serde_json::Value as Json;
 use test_random::Random;
 
 use super::{Case, Form, names_of};
-use crate::core::Core;
 use crate::random_networks::{core_of, network_of};
-use crate::rules::Rules;
-use crate::snapshot::Snapshot;
+use weft_core::core::Core;
+use weft_core::rules::Rules;
+use weft_core::snapshot::Snapshot;
 
 /// No transaction of these networks is in a journal.
 const NO_JOURNAL: &str = "/nonexistent/journal.jsonl";

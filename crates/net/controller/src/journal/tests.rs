@@ -8,7 +8,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::record::ObjectChanges;
+use weft_core::record::ObjectChanges;
 
 fn record(txn: u64) -> Record {
     Record {
@@ -27,7 +27,7 @@ fn record(txn: u64) -> Record {
         reports: None,
         filled: None,
         memory: BTreeMap::new(),
-        announcements: crate::record::AnnouncementChanges::default(),
+        announcements: weft_core::record::AnnouncementChanges::default(),
         observation: false,
     }
 }

@@ -5,14 +5,14 @@ pub(crate) mod running;
 
 use std::sync::{Arc, LazyLock};
 
-use controller::Rules;
-use controller::core::{Accepted, AppliedTransaction, Core, History};
-use controller::record::Record;
 use network::{Batch, Cancel, Kinds};
 use nlog::Sources;
 use nlog_data::{Evaluator, Tables};
 use nlog_reference::Hooked;
 use std::time::{Duration, SystemTime};
+use weft_core::Rules;
+use weft_core::core::{Accepted, AppliedTransaction, Core, History};
+use weft_core::record::Record;
 
 /// The kinds of objects of [`RULES`].
 macro_rules! objects {

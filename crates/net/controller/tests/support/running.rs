@@ -8,10 +8,11 @@ use std::time::Duration;
 use controller::config::SocketMode;
 use controller::engine::Engine;
 use controller::pb;
-use controller::{Client, ClientError, Daemon, DaemonError, Listen, PROBE, Parts, Patience, Rules};
+use controller::{Client, ClientError, Daemon, DaemonError, Listen, PROBE, Parts};
 use nlog_data::Evaluator;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use weft_core::{Patience, Rules};
 
 use crate::support::drivers::Switches;
 use crate::support::{RULES, reference, rules};
@@ -37,7 +38,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         listen: Listen::Unix(folder.join("weft.sock")),
         socket_mode: SocketMode::default(),
         probe: PROBE,
-        rule_rows: controller::core::RULE_ROWS,
+        rule_rows: weft_core::core::RULE_ROWS,
         rules,
         evaluator: Box::new(move || Ok(reference(&for_thread) as Box<dyn Evaluator>)),
         drivers: Box::new(switches.clone()),

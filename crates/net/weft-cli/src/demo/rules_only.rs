@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
-use controller::rules::Rules;
 use network::{Batch, Cancel, Kinds, ObjectStore};
 use nlog::Program;
 use nlog_data::{Delta, Evaluator, Row, TableId, Transaction, Value, json};
 use nlog_dataflow::{Dataflow, Options};
+use weft_core::rules::Rules;
 
 use testbed::tenants::{MACHINES, NETWORK, mac};
 

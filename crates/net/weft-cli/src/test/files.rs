@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use controller::builtin;
 use nlog::source::is_test_file;
+use weft_core::builtin;
 
 use crate::exit::Failure;
 

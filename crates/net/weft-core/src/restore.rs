@@ -152,7 +152,7 @@ impl JournalRows {
 
 /// Follows the memories of hooks by what a record says, and returns the changes of their tables. The present rules may lack tables that
 /// hooks of earlier rules filled.
-pub(crate) fn follow_hooks(
+pub fn follow_hooks(
     hooks: &mut Recorded,
     memory: &Memories,
     filled: Option<&RowChanges>,

@@ -11,7 +11,7 @@ use crate::core::Core;
 
 /// Why there are no routes to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoRouter {
+pub enum NoRouter {
     /// There is no such router.
     Object,
     /// The rules know no routers.
@@ -20,11 +20,11 @@ pub(crate) enum NoRouter {
 
 /// The routes of a router, not yet listed.
 #[derive(Debug)]
-pub(crate) struct RoutesOf(Vec<Row>);
+pub struct RoutesOf(Vec<Row>);
 
 impl RoutesOf {
     /// Those of the router with this id.
-    pub(crate) fn of(core: &Core, router: &str) -> Result<RoutesOf, NoRouter> {
+    pub fn of(core: &Core, router: &str) -> Result<RoutesOf, NoRouter> {
         let kind = core.rules().router_kind.as_deref().ok_or(NoRouter::Kind)?;
         core.objects().get(&ObjectKey::new(kind, router)).ok_or(NoRouter::Object)?;
         let rows = core.effective_routes().routers.get(router);
@@ -32,7 +32,7 @@ impl RoutesOf {
     }
 
     /// In the order in which they are looked for: IPv4 first; the longest prefix first, and of equal ones what counts first.
-    pub(crate) fn list(self) -> Vec<Route> {
+    pub fn list(self) -> Vec<Route> {
         let mut rows = self.0;
         rows.sort_by_cached_key(|row| {
             let length = match row.get(1) {
@@ -52,21 +52,21 @@ impl RoutesOf {
 
 /// A route that takes effect, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Route {
+pub struct Route {
     /// The prefix.
-    pub(crate) destination: String,
+    pub destination: String,
     /// Its kind: `connected`, `static`, …
-    pub(crate) kind: String,
+    pub kind: String,
     /// The object that asks for it.
-    pub(crate) by: String,
+    pub by: String,
     /// The address of the next router; empty if the destination is at hand.
-    pub(crate) next_hop: String,
+    pub next_hop: String,
     /// The port of the router that it leaves by.
-    pub(crate) port: String,
+    pub port: String,
     /// The MAC address of the next hop.
-    pub(crate) mac: String,
+    pub mac: String,
     /// Why it has no effect; empty if it has one.
-    pub(crate) why: String,
+    pub why: String,
 }
 
 fn route(row: &Row) -> Route {

@@ -18,7 +18,7 @@ use crate::reports::Reports;
 use crate::rules::Rules;
 
 /// A network with at most so many objects is taken whole.
-pub(crate) const WHOLE_MAX: usize = 5_000;
+pub const WHOLE_MAX: usize = 5_000;
 /// The most objects of a larger one that are taken. The nearest ones come first.
 const AROUND_MAX: usize = 20_000;
 /// Sets with more values name what lies further away, such as the members of a large group.

@@ -16,7 +16,7 @@ type Place = (u8, u16, Arc<Canonical<Match>>);
 
 /// What the rules say of counters.
 #[derive(Debug, Default)]
-pub(crate) struct CountedFlows {
+pub struct CountedFlows {
     /// The flows of each object that has some.
     objects: HashMap<Named, BTreeSet<Place>>,
 }
@@ -41,7 +41,7 @@ impl CountedFlows {
     }
 
     /// The flows of an object, as switches have them.
-    pub(crate) fn keys_of(&self, kind: &str, id: &str) -> BTreeSet<FlowKey> {
+    pub fn keys_of(&self, kind: &str, id: &str) -> BTreeSet<FlowKey> {
         let places = self.objects.get(&(Arc::from(kind), Arc::from(id))).into_iter().flatten();
         // No switch has a flow whose match is too long.
         places.filter_map(|(table, priority, of)| FlowKey::new(*table, *priority, &of.get()).ok()).collect()

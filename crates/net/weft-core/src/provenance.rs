@@ -20,7 +20,7 @@ const PARTS: usize = 256;
 
 /// The universal flows. A copy costs no more than `PARTS` pointers.
 #[derive(Debug, Clone)]
-pub(crate) struct Provenance {
+pub struct Provenance {
     /// A hash of the key determines its part.
     parts: Vec<Arc<Part>>,
     /// The datapath of each number in metadata.
@@ -124,13 +124,13 @@ impl Provenance {
     }
 
     /// The number of a datapath in metadata. Looks at all.
-    pub(crate) fn datapath_label(&self, datapath: &str) -> Option<u64> {
+    pub fn datapath_label(&self, datapath: &str) -> Option<u64> {
         let (label, _) = self.datapaths.iter().find(|(_, id)| &***id == datapath)?;
         u64::try_from(*label).ok()
     }
 
     /// The logical rule behind a placed flow.
-    pub(crate) fn logical_rule(&self, key: &FlowKey) -> Option<u64> {
+    pub fn logical_rule(&self, key: &FlowKey) -> Option<u64> {
         let (datapath, origins) = self.origins(key)?;
         origins.of(datapath).map(|(_, origin)| origin.rule)
     }
@@ -158,7 +158,7 @@ impl Provenance {
     }
 
     /// The ids of objects that a flow names: those of the universal flow that it is, if there is one, and the datapath in its match.
-    pub(crate) fn owners(&self, key: &FlowKey) -> Vec<String> {
+    pub fn owners(&self, key: &FlowKey) -> Vec<String> {
         let mut names = Vec::new();
         if let Some(((_, owner), origin)) =
             self.origins(key).and_then(|(datapath, origins)| origins.of(datapath))

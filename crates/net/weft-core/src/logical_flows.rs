@@ -15,11 +15,11 @@ use crate::universal::{Key, Universal};
 
 /// The flows of a datapath, not yet listed.
 #[derive(Debug, Clone)]
-pub(crate) struct LogicalFlows {
+pub struct LogicalFlows {
     /// The object with the id.
-    pub(crate) datapath: ObjectKey,
+    pub datapath: ObjectKey,
     /// The rules, to be looked up by fingerprint.
-    pub(crate) rules: Arc<Rules>,
+    pub rules: Arc<Rules>,
     provenance: Provenance,
     /// The owners of the flows: id spaces and ids.
     owners: BTreeSet<(String, Arc<str>)>,
@@ -27,33 +27,35 @@ pub(crate) struct LogicalFlows {
 
 /// A universal flow, in words.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LogicalFlow {
+pub struct LogicalFlow {
     /// The table of the rules that has it.
-    pub(crate) form: String,
+    pub form: String,
     /// The id space of its owner; empty if it has none.
-    pub(crate) space: String,
+    pub space: String,
     /// The id of the object that it is of.
-    pub(crate) owner: String,
-    /// The flow table, and the name of its stage.
-    pub(crate) table: u8,
-    pub(crate) stage: String,
-    /// The priority, and its name.
-    pub(crate) priority: u16,
-    pub(crate) priority_name: String,
+    pub owner: String,
+    /// The flow table.
+    pub table: u8,
+    /// The name of its stage; empty if it has none.
+    pub stage: String,
+    /// The priority.
+    pub priority: u16,
+    /// Its name; empty if it has none.
+    pub priority_name: String,
     /// The match.
-    pub(crate) matches: String,
+    pub matches: String,
     /// The actions, if they do not depend on the host.
-    pub(crate) actions: Option<String>,
+    pub actions: Option<String>,
     /// The other columns, by name.
-    pub(crate) columns: Map<String, Json>,
+    pub columns: Map<String, Json>,
     /// The fingerprint of the rule that derived it.
-    pub(crate) rule: u64,
+    pub rule: u64,
 }
 
 impl LogicalFlows {
     /// The flows of the object with this id and of the objects that refer to it. None if no object that owns universal
     /// flows has the id.
-    pub(crate) fn of(core: &Core, id: &str) -> Option<LogicalFlows> {
+    pub fn of(core: &Core, id: &str) -> Option<LogicalFlows> {
         let rules = core.rules();
         let owning = |key: &ObjectKey| {
             let space = &rules.kinds().get(&key.kind)?.declared().id_space;
@@ -73,7 +75,7 @@ impl LogicalFlows {
     }
 
     /// The flows in reading order.
-    pub(crate) fn list(&self) -> Vec<LogicalFlow> {
+    pub fn list(&self) -> Vec<LogicalFlow> {
         let forms = &self.rules.universal;
         let owns = |form: u8, id: &str| match &forms[usize::from(form)].space {
             None => true,

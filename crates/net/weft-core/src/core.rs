@@ -338,17 +338,17 @@ impl Core {
     }
 
     /// A snapshot of the logical rules behind flows that the physical rules only placed. Cheap.
-    pub(crate) fn provenance(&self) -> Provenance {
+    pub fn provenance(&self) -> Provenance {
         self.derived.provenance.clone()
     }
 
     /// What the rules say of learned flows.
-    pub(crate) fn learned_places(&self) -> &LearnedPlaces {
+    pub fn learned_places(&self) -> &LearnedPlaces {
         &self.derived.learned
     }
 
     /// What the rules say of meters of this use.
-    pub(crate) fn meters(&self, of: Metered) -> &PortMeters {
+    pub fn meters(&self, of: Metered) -> &PortMeters {
         match of {
             Metered::Floods => &self.derived.flood_meters,
             Metered::Connections => &self.derived.connection_meters,
@@ -356,12 +356,12 @@ impl Core {
     }
 
     /// What the rules say of counters.
-    pub(crate) fn counted_flows(&self) -> &CountedFlows {
+    pub fn counted_flows(&self) -> &CountedFlows {
         &self.derived.counted_flows
     }
 
     /// What the rules say of drops.
-    pub(crate) fn drop_causes(&self) -> &Arc<DropCauses> {
+    pub fn drop_causes(&self) -> &Arc<DropCauses> {
         &self.derived.drop_causes
     }
 
@@ -386,7 +386,7 @@ impl Core {
     }
 
     /// Whether the switch of a transport node is managed.
-    pub(crate) fn is_managed(&self, node: &str) -> bool {
+    pub fn is_managed(&self, node: &str) -> bool {
         self.derived.addresses.contains(node)
     }
 
@@ -420,7 +420,7 @@ impl Core {
     }
 
     /// The desired states of all switches that have one, by transport node. Shared.
-    pub(crate) fn all_desired(&self) -> BTreeMap<String, Arc<Desired>> {
+    pub fn all_desired(&self) -> BTreeMap<String, Arc<Desired>> {
         self.desired.iter().map(|(node, desired)| (node.clone(), desired.state.clone())).collect()
     }
 

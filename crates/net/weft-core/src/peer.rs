@@ -34,12 +34,12 @@ pub struct Origin {
 
 impl Peer {
     /// A host.
-    pub(crate) fn tcp(address: SocketAddr) -> Self {
+    pub fn tcp(address: SocketAddr) -> Self {
         Peer { address: Some(address), ..Peer::default() }
     }
 
     /// A process of this machine, and the name of its user if there is one.
-    pub(crate) fn unix(uid: u32, user: Option<String>, pid: Option<i32>) -> Self {
+    pub fn unix(uid: u32, user: Option<String>, pid: Option<i32>) -> Self {
         Peer { address: None, uid: Some(uid), user, pid }
     }
 }

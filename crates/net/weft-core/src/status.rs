@@ -82,7 +82,7 @@ pub(crate) struct Unpublished {
 
 impl Published {
     /// The status. If nodes are given, with their switches only and without problems.
-    pub(crate) fn read(&self, nodes: &BTreeSet<String>) -> Status {
+    pub fn read(&self, nodes: &BTreeSet<String>) -> Status {
         let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let (switches, problems) = if nodes.is_empty() {
             let problems = parts.own.iter().chain(parts.status.problems()).cloned().collect();
@@ -97,7 +97,7 @@ impl Published {
     }
 
     /// Objects of a kind with their states, ordered by id.
-    pub(crate) fn objects(&self, kind: &str, which: &Which) -> Vec<Found> {
+    pub fn objects(&self, kind: &str, which: &Which) -> Vec<Found> {
         let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let (Some(objects), Some(rules)) = (parts.objects.get(kind), &parts.rules) else { return Vec::new() };
         let found = |object: &Arc<Object>| {

@@ -218,6 +218,6 @@ impl ObjectChanges<Arc<Object>> {
 pub(crate) type JsonRows = BTreeMap<Arc<str>, Vec<Vec<Json>>>;
 
 /// A time in the journal's form: RFC 3339, UTC, microseconds.
-pub(crate) fn rfc3339(time: SystemTime) -> String {
+pub fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_micros(time).to_string()
 }

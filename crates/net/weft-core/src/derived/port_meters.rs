@@ -7,7 +7,7 @@ use nlog_data::{Committed, Row, TableId, Value};
 
 /// What the meter of a port limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Metered {
+pub enum Metered {
     /// Frames that the port floods.
     Floods,
     /// Connections of the port that begin.
@@ -16,17 +16,18 @@ pub(crate) enum Metered {
 
 /// The meter of a port on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PortMeter {
-    pub(crate) port: Arc<str>,
+pub struct PortMeter {
+    /// The port.
+    pub port: Arc<str>,
     /// Frames, or connections, a second.
-    pub(crate) limit: u64,
+    pub limit: u64,
 }
 
 /// What the rules say of meters of one use.
 #[derive(Debug, Default)]
-pub(crate) struct PortMeters {
+pub struct PortMeters {
     /// By host, and by number.
-    pub(crate) hosts: BTreeMap<Arc<str>, BTreeMap<u32, PortMeter>>,
+    pub hosts: BTreeMap<Arc<str>, BTreeMap<u32, PortMeter>>,
 }
 
 impl PortMeters {

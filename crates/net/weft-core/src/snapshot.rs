@@ -17,17 +17,20 @@ use crate::rules::Rules;
 
 /// The network around some objects at one moment.
 pub struct Snapshot {
-    pub(crate) rules: Arc<Rules>,
+    /// The rules that run.
+    pub rules: Arc<Rules>,
     /// The input rows that concern the objects.
-    pub(crate) origins: Origins,
+    pub origins: Origins,
     /// Whether some were left out because there are too many.
-    pub(crate) is_cut: bool,
+    pub is_cut: bool,
     /// Whether none were left out.
-    pub(crate) is_whole: bool,
-    pub(crate) desired: BTreeMap<String, Arc<Desired>>,
-    pub(crate) provenance: Provenance,
+    pub is_whole: bool,
+    /// The desired states of all switches, by transport node.
+    pub desired: BTreeMap<String, Arc<Desired>>,
+    /// The logical rules behind placed flows.
+    pub provenance: Provenance,
     /// What a change that is to be tried out needs.
-    pub(crate) what_if: Option<WhatIf>,
+    pub what_if: Option<WhatIf>,
 }
 
 impl Snapshot {
@@ -35,7 +38,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The engine fails.
-    pub(crate) fn of(
+    pub fn of(
         core: &mut Core,
         ids: &[String],
         without: Option<&[ObjectKey]>,
@@ -45,11 +48,7 @@ impl Snapshot {
     }
 
     /// The same. A network with at most so many objects is taken whole.
-    pub(crate) fn of_at_most(
-        core: &mut Core,
-        ids: &[String],
-        whole_max: usize,
-    ) -> Result<Snapshot, CommitError> {
+    pub fn of_at_most(core: &mut Core, ids: &[String], whole_max: usize) -> Result<Snapshot, CommitError> {
         let neighbourhood = core.neighbourhood(ids, whole_max)?;
         Ok(Snapshot {
             rules: core.rules().clone(),
@@ -64,18 +63,18 @@ impl Snapshot {
 }
 
 /// What is needed besides the rows, at the same moment.
-pub(crate) struct WhatIf {
+pub struct WhatIf {
     /// What hooks remember, as the labels that were given.
-    pub(crate) memories: Memories,
+    pub memories: Memories,
     /// The number of the last transaction.
-    pub(crate) last_txn: u64,
+    pub last_txn: u64,
     /// What the switches of hosts have reported that the change may delete.
     reports: BTreeMap<String, Rows>,
 }
 
 impl WhatIf {
     /// That of a change which deletes these objects.
-    pub(crate) fn of(core: &Core, without: &[ObjectKey]) -> WhatIf {
+    pub fn of(core: &Core, without: &[ObjectKey]) -> WhatIf {
         let host_kind = core.rules().host_kind();
         let hosts = without.iter().filter(|key| host_kind == Some(&*key.kind));
         let reports = hosts.map(|key| (key.id.to_string(), core.reported(&key.id)));
@@ -83,7 +82,7 @@ impl WhatIf {
     }
 
     /// The rows that a change of objects brings along: which hosts are managed, and what deleted ones have reported.
-    pub(crate) fn besides(&self, changes: &ChangeSet, rules: &Rules) -> Rows {
+    pub fn besides(&self, changes: &ChangeSet, rules: &Rules) -> Rows {
         let mut rows = managed_rows(changes, rules);
         for change in changes.effective().filter(|change| change.outcome() == Outcome::Deleted) {
             if let Some(reports) = self.reports.get(&*change.key.id) {

@@ -8,7 +8,7 @@ const BY_BYTES_MAX: usize = 255;
 
 /// The name that a client gives itself, which is stored with each of its transactions: a line of at most 255 bytes. The error says why it is
 /// not.
-pub(crate) fn requester(by: String) -> Result<String, String> {
+pub fn requester(by: String) -> Result<String, String> {
     if by.len() > BY_BYTES_MAX {
         return Err(format!(
             "`by` is {} bytes long; name the client in at most {BY_BYTES_MAX} bytes",
@@ -28,7 +28,7 @@ pub(crate) fn requester(by: String) -> Result<String, String> {
 const NAME_BYTES_MAX: usize = 4096;
 
 /// Checks the names that a client gives its documents: faults and logs repeat them. The error says why one is refused.
-pub(crate) fn document_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+pub fn document_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
     for name in names {
         if name.len() > NAME_BYTES_MAX {
             let length = name.len();

@@ -20,7 +20,7 @@ const PORT: &str = "port";
 
 /// Of what drops are counted.
 #[derive(Debug)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// Of nothing.
     Nothing,
     /// Of all hosts.
@@ -33,7 +33,7 @@ pub(crate) enum Scope {
 
 /// An object that packets pass, such as a port or a switch.
 #[derive(Debug)]
-pub(crate) struct OfObject {
+pub struct OfObject {
     /// The objects whose flows count: by id, their id spaces.
     owners: HashMap<Arc<str>, BTreeSet<String>>,
     /// The id of the object if it is no datapath: flows of its datapaths that lead to it count too.
@@ -44,7 +44,7 @@ pub(crate) struct OfObject {
 
 impl Scope {
     /// That of an object.
-    pub(crate) fn of(core: &Core, kind: &str, id: &str) -> Scope {
+    pub fn of(core: &Core, kind: &str, id: &str) -> Scope {
         let rules = core.rules();
         let key = ObjectKey::new(kind, id);
         let Some(object) = core.objects().get(&key) else { return Scope::Nothing };
@@ -77,7 +77,7 @@ impl Scope {
     }
 
     /// What counts the packets of it that are dropped, by host; `None` if the rules name nothing.
-    pub(crate) fn counters(
+    pub fn counters(
         &self,
         causes: &DropCauses,
         desired: &BTreeMap<String, Arc<Desired>>,

@@ -34,7 +34,7 @@ pub struct Rules {
     host_kind: Option<String>,
     inputs: BTreeMap<Arc<str>, TableId>,
     /// The tables of the kinds of things in a switch.
-    pub(crate) switch: switch_model::Tables,
+    pub switch: switch_model::Tables,
     pub(crate) homes: Option<TableId>,
     pub(crate) addresses: Option<TableId>,
     pub(crate) states: Vec<StateTable>,
@@ -298,7 +298,7 @@ impl Rules {
     }
 
     /// A rule by its fingerprint, for people: the table that it fills, and its place.
-    pub(crate) fn told(&self, fingerprint: u64) -> String {
+    pub fn told(&self, fingerprint: u64) -> String {
         let program = self.program();
         let rule = program.rules.iter().find(|rule| rule.fingerprint == fingerprint);
         rule.map(|rule| {

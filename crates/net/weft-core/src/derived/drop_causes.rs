@@ -10,24 +10,27 @@ use crate::rules::Rules;
 
 /// What the rules say of drops.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct DropCauses {
+pub struct DropCauses {
     /// The sentence of each cause.
     pub(crate) texts: BTreeMap<Arc<str>, Arc<str>>,
     /// By table and first priority: the last priority, and the cause.
-    pub(crate) flows: BTreeMap<(u8, u16), (u16, Arc<str>)>,
+    pub flows: BTreeMap<(u8, u16), (u16, Arc<str>)>,
     /// By number of a meter, the cause.
-    pub(crate) meters: BTreeMap<u32, Arc<str>>,
+    pub meters: BTreeMap<u32, Arc<str>>,
 }
 
 /// The flows and the meters of a host that count what is dropped.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Counters {
-    pub(crate) flows: BTreeSet<FlowKey>,
-    pub(crate) meters: BTreeSet<u32>,
+pub struct Counters {
+    /// The flows.
+    pub flows: BTreeSet<FlowKey>,
+    /// The numbers of the meters.
+    pub meters: BTreeSet<u32>,
 }
 
 impl Counters {
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
         self.flows.is_empty() && self.meters.is_empty()
     }
 }
@@ -65,18 +68,18 @@ impl DropCauses {
     }
 
     /// The causes and their sentences.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts.iter().map(|(cause, text)| (&**cause, &**text))
     }
 
     /// Why a flow without actions drops packets, given its table and its priority.
-    pub(crate) fn cause_of(&self, table: u8, priority: u16) -> Option<&Arc<str>> {
+    pub fn cause_of(&self, table: u8, priority: u16) -> Option<&Arc<str>> {
         let (place, (last, cause)) = self.flows.range(..=(table, priority)).next_back()?;
         (place.0 == table && priority <= *last).then_some(cause)
     }
 
     /// Why what comes to a meter is dropped, given its number.
-    pub(crate) fn cause_of_meter(&self, meter: u32) -> Option<&Arc<str>> {
+    pub fn cause_of_meter(&self, meter: u32) -> Option<&Arc<str>> {
         self.meters.get(&meter)
     }
 

@@ -1,10 +1,10 @@
 //! The output of the rules: its computation, and the parts that the controller keeps.
 
 pub(crate) mod counted_flows;
-pub(crate) mod drop_causes;
+pub mod drop_causes;
 pub(crate) mod effective_routes;
-pub(crate) mod learned_places;
-pub(crate) mod port_meters;
+pub mod learned_places;
+pub mod port_meters;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

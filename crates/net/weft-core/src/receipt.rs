@@ -56,7 +56,7 @@ pub struct SwitchReceipt {
 
 impl SwitchReceipt {
     /// The receipt of these changes with this progress.
-    pub(crate) fn new(progress: Progress, changes: &Changes) -> Self {
+    pub fn new(progress: Progress, changes: &Changes) -> Self {
         SwitchReceipt {
             progress,
             flows_added: changes.flows.add.len(),
@@ -94,7 +94,7 @@ pub enum Progress {
 
 impl Receipt {
     /// Whether no switch is pending.
-    pub(crate) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         !self.switches.values().any(|switch| switch.progress == Progress::Pending)
     }
 
@@ -141,7 +141,7 @@ enum Changed {
 
 impl Receipts {
     /// Stores a new receipt.
-    pub(crate) fn add(&mut self, receipt: Receipt) {
+    pub fn add(&mut self, receipt: Receipt) {
         self.changed.insert(receipt.txn, Changed::New);
         self.bytes += receipt.bytes();
         self.kept.push_back(Arc::new(receipt));
@@ -166,7 +166,7 @@ impl Receipts {
     }
 
     /// Records the progress of a transaction on a switch. `progress` computes it from the receipt.
-    pub(crate) fn advance(&mut self, txn: u64, node: &str, progress: impl FnOnce(&Receipt) -> Progress) {
+    pub fn advance(&mut self, txn: u64, node: &str, progress: impl FnOnce(&Receipt) -> Progress) {
         let Some(index) = self.find(txn) else { return };
         let receipt = &mut self.kept[index];
         let progress = progress(receipt);
@@ -184,7 +184,7 @@ impl Receipts {
     }
 
     /// Records that a transaction has been in force on a switch since `at`.
-    pub(crate) fn confirm(&mut self, txn: u64, node: &str, at: Instant) {
+    pub fn confirm(&mut self, txn: u64, node: &str, at: Instant) {
         self.advance(txn, node, |receipt| {
             Progress::Confirmed(at.saturating_duration_since(receipt.accepted))
         });

@@ -9,16 +9,16 @@ use crate::rules::Rules;
 
 /// Whose learned flows with a cookie are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub struct Place {
     /// The id of the port; empty for what was heard without a label.
-    pub(crate) port: Arc<str>,
+    pub port: Arc<str>,
     /// The most that a host learns there.
-    pub(crate) limit: u64,
+    pub limit: u64,
 }
 
 /// What the rules say of learned flows.
 #[derive(Debug, Default)]
-pub(crate) struct LearnedPlaces {
+pub struct LearnedPlaces {
     /// By switch and cookie.
     places: BTreeMap<(Arc<str>, u64), Place>,
     /// Switches, and hosts that learn their addresses.
@@ -44,14 +44,14 @@ impl LearnedPlaces {
     }
 
     /// The places of a switch, by cookie.
-    pub(crate) fn places_of(&self, switch: &str) -> BTreeMap<u64, Place> {
+    pub fn places_of(&self, switch: &str) -> BTreeMap<u64, Place> {
         let first = (Arc::from(switch), 0);
         let of_switch = self.places.range(first..).take_while(|((of, _), _)| &**of == switch);
         of_switch.map(|((_, cookie), place)| (*cookie, place.clone())).collect()
     }
 
     /// The hosts that learn addresses of a switch.
-    pub(crate) fn hosts_of(&self, switch: &str) -> impl Iterator<Item = &str> {
+    pub fn hosts_of(&self, switch: &str) -> impl Iterator<Item = &str> {
         let first: (Arc<str>, Arc<str>) = (Arc::from(switch), Arc::from(""));
         let of_switch = self.hosts.range(first..).take_while(move |(of, _)| &**of == switch);
         of_switch.map(|(_, host)| &**host)

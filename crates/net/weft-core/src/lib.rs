@@ -1,0 +1,55 @@
+//! The controller as a pure machine: what it knows of a network and its switches, what a request or a report does to that, and what
+//! is to be done outside.
+//!
+//! A request (objects to apply or to delete) or the report of a switch is validated, becomes a transaction of rows, and passes through
+//! the rules. The caller writes its record to disk. Only then do its effects come out: orders for the drivers of switches, a receipt,
+//! the answer. Nothing here reads a clock, a file or a socket or starts a thread, so the daemon, tests and simulations drive the same
+//! code, and a history repeats itself exactly.
+//!
+//! In reading order: [`machine`] (events and effects) with [`now`] (the time, as a value); [`core`] (objects, reports, desired states,
+//! and what a request does to them) with [`rules`], [`builtin`], [`reports`], `refused_reports`, `beside`, `input_rows`, [`derived`] (the output of
+//! the rules), `port_moves`, `announcements`, `object_status`, `universal` and [`provenance`]; [`record`] and [`restore`] (the state as the journal has it);
+//! [`fleet`] (the switches) with [`levels`] (what is observed) and `lasting`; [`receipt`] and [`status`]; and questions: [`snapshot`] with
+//! [`neighbourhood`], [`logical_flows`], [`routes`], [`drops`].
+//!
+//! Out of scope: the journal's file, the API, drivers and threads (crate `controller`), and the meaning of objects (crate `network` and the
+//! rules).
+#![forbid(unsafe_code)]
+
+mod announcements;
+mod beside;
+pub mod builtin;
+pub mod core;
+pub mod derived;
+pub mod drops;
+pub mod fleet;
+mod input_rows;
+mod lasting;
+pub mod levels;
+pub mod logical_flows;
+pub mod machine;
+pub mod neighbourhood;
+pub mod now;
+mod object_status;
+pub mod peer;
+mod port_moves;
+pub mod provenance;
+pub mod receipt;
+pub mod record;
+mod refusal;
+mod refused_reports;
+pub mod reports;
+pub mod restore;
+pub mod routes;
+pub mod rules;
+pub mod snapshot;
+pub mod status;
+mod switch_address;
+pub mod text;
+mod universal;
+
+pub use levels::Patience;
+pub use machine::Machine;
+pub use now::Now;
+pub use rules::{Conventions, Rules};
+pub use text::shown;
