@@ -8,6 +8,12 @@ use nlog_data::quotation::{cut, quote_text};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 use tracing::debug;
+use weft_core::core::Refusal;
+use weft_core::derived::port_meters::Metered;
+use weft_core::peer::Origin;
+use weft_core::routes::NoRouter;
+use weft_core::rules::Rules;
+use weft_core::text::{document_names, requester};
 
 use crate::activity::{Busy, STALLED};
 use crate::answers::{PartSender, Results, Turn, Turns, all_at_once, parts};
@@ -22,12 +28,6 @@ use crate::pb;
 use crate::trace;
 use crate::watchers::{Wanted, Watch};
 use crate::what_if;
-use weft_core::core::Refusal;
-use weft_core::derived::port_meters::Metered;
-use weft_core::peer::Origin;
-use weft_core::routes::NoRouter;
-use weft_core::rules::Rules;
-use weft_core::text::{document_names, requester};
 
 mod messages;
 

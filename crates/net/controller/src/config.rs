@@ -15,7 +15,6 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
-
 use weft_core::builtin;
 use weft_core::core::RULE_ROWS;
 use weft_core::levels::Patience;

@@ -14,6 +14,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, oneshot};
 use tonic::transport::Server;
 use tracing::{debug, info, warn};
+use weft_core::core::{Core, History, RestoreError};
+use weft_core::levels::Patience;
+use weft_core::machine::Machine;
+use weft_core::record::Record;
+use weft_core::rules::{Rules, RulesError};
 
 use crate::api::Api;
 use crate::config::{Listen, SocketMode};
@@ -23,11 +28,6 @@ use crate::journal::{self, Journal, JournalError, Lock, Records, Replay};
 use crate::listener::{BindError, Listener, SocketFile};
 use crate::pb::controller_server::ControllerServer;
 use crate::requests::{MESSAGE_BYTES_MAX, WholeRequests};
-use weft_core::core::{Core, History, RestoreError};
-use weft_core::levels::Patience;
-use weft_core::machine::Machine;
-use weft_core::record::Record;
-use weft_core::rules::{Rules, RulesError};
 
 /// The number of news of all switches that may wait for the engine.
 const NEWS_MAX: usize = 1024;

@@ -16,11 +16,11 @@ use switch_model::{
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-
-pub(crate) use start::Start;
 use weft_core::core::{Given, SwitchAddress};
 use weft_core::fleet::{BRIDGE, DriverId, DriverOrder, News, SwitchNews};
 use weft_core::rules::Conventions;
+
+pub(crate) use start::Start;
 
 /// The number of queued events per switch. The driver holds back further events in bounded memory.
 const EVENTS_MAX: usize = 64;
@@ -63,6 +63,9 @@ pub type Asking<A> = Pin<Box<dyn Future<Output = Result<A, ReadError>> + Send>>;
 
 /// See [`Driver::learned`].
 pub type Reading = Asking<Vec<LearnedFlow>>;
+
+/// What is asked of switches: the flows of some tables, by transport node.
+pub(crate) type Readings = Vec<(String, Asking<Vec<SeenFlow>>)>;
 
 /// Drivers of real switches.
 #[derive(Debug)]

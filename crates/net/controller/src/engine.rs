@@ -18,21 +18,10 @@ use nlog_data::CommitError;
 use switch_model::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, info};
-
-use crate::activity::{Activity, Busy, Work};
-use crate::aside::CancelOnDrop;
-use crate::drivers::{Asking, Running};
-use crate::flood_drops::FloodSurvey;
-use crate::flow_counts::{Counted, Counting, Counts, ToRead};
-use crate::journal::{Journal, JournalError};
-use crate::learned::Survey;
-use crate::trace::Readings;
-use crate::watchers::{Wanted, Watch, WatchError, Watchers};
 use weft_core::core::Refusal;
 use weft_core::derived::port_meters::Metered;
 use weft_core::fleet::{DriverOrder, SwitchNews};
 use weft_core::logical_flows::LogicalFlows;
-pub use weft_core::machine::Applied;
 use weft_core::machine::{Change, Effect, Event, Failed, Machine, Request, RequestId};
 use weft_core::now::Now;
 use weft_core::peer::Origin;
@@ -40,8 +29,18 @@ use weft_core::provenance::Provenance;
 use weft_core::routes::{NoRouter, RoutesOf};
 use weft_core::rules::Rules;
 use weft_core::snapshot::Snapshot;
-pub use weft_core::status::{Found, PAGE, Which};
 use weft_core::status::{Published, Status};
+
+use crate::activity::{Activity, Busy, Work};
+use crate::aside::CancelOnDrop;
+use crate::drivers::{Asking, Readings, Running};
+use crate::flood_drops::FloodSurvey;
+use crate::flow_counts::{Counted, Counting, Counts, ToRead};
+use crate::journal::{Journal, JournalError};
+use crate::learned::Survey;
+use crate::watchers::{Wanted, Watch, WatchError, Watchers};
+pub use weft_core::machine::Applied;
+pub use weft_core::status::{Found, PAGE, Which};
 
 /// The number of inputs that may share one write of the journal.
 const GROUP_MAX: usize = 256;

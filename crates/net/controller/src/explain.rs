@@ -18,15 +18,15 @@ use serde_json::{Value as Json, json};
 use switch_model::{Desired, FlowKey, Flows, Lasting as _};
 use tonic::Status;
 use tracing::debug;
+use weft_core::builtin;
+use weft_core::neighbourhood::WHOLE_MAX;
+use weft_core::rules::Rules;
+use weft_core::snapshot::Snapshot;
 
 use crate::aside::{COMBINATIONS, Place, asked_for};
 use crate::engine::Engine;
 use crate::pb;
 use crate::pb::row_question::About;
-use weft_core::builtin;
-use weft_core::neighbourhood::WHOLE_MAX;
-use weft_core::rules::Rules;
-use weft_core::snapshot::Snapshot;
 
 /// The most rows that are explained if the request names no number.
 const ROWS: usize = 10;

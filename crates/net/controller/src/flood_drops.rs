@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use switch_model::{MeterCount, ReadError};
+use weft_core::core::Core;
+use weft_core::derived::port_meters::{Metered, PortMeter};
 
 use crate::answers::PartSender;
 use crate::drivers::{Asking, Running};
 use crate::learned::{Surveys, ask_all, unread};
 use crate::pb;
-use weft_core::core::Core;
-use weft_core::derived::port_meters::{Metered, PortMeter};
 
 /// A host, the meters to look at, and the question to its switch.
 type Question = (String, BTreeMap<u32, PortMeter>, Asking<Vec<MeterCount>>);

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use switch_model::{Desired, FlowCount, FlowKey, MeterCount, ReadError};
-
-use crate::answers::PartSender;
-use crate::drivers::{Asking, Running};
-use crate::learned::{Surveys, ask_all, unread};
-use crate::pb;
 use weft_core::core::Core;
 use weft_core::derived::drop_causes::{Counters, DropCauses};
 use weft_core::drops::Scope;
 use weft_core::provenance::Provenance;
 use weft_core::rules::Rules;
+
+use crate::answers::PartSender;
+use crate::drivers::{Asking, Running};
+use crate::learned::{Surveys, ask_all, unread};
+use crate::pb;
 
 /// What somebody wants to know.
 #[derive(Debug, Clone)]

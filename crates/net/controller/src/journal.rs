@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
+use weft_core::record::Record;
 
 use self::acknowledged::{Acknowledged, Position};
 pub(crate) use self::epoch::next as next_epoch;
@@ -36,7 +37,6 @@ pub(crate) use self::origins::add_origins;
 pub(crate) use self::put_aside::PutAside;
 pub use self::replay::{Records, Replay};
 pub(crate) use self::seal::Chain;
-use weft_core::record::Record;
 
 /// The name of the journal in the state folder.
 const FILE: &str = "journal.jsonl";

@@ -16,10 +16,10 @@ use nlog_hooks::Recorded;
 use packet_trace::{Origins, UNKNOWN};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
-
-use crate::journal::Chain;
 use weft_core::record::RowChanges;
 use weft_core::restore::follow_hooks;
+
+use crate::journal::Chain;
 
 /// What a controller writes beside the rows of a record, with the members of its seal.
 const MEMBERS: [&str; 12] = [

@@ -12,13 +12,13 @@ use switch_model::{LearnedFlow, ReadError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use weft_core::core::Core;
+use weft_core::derived::learned_places::Place;
+use weft_core::logical_flows::LogicalFlows;
 
 use crate::answers::PartSender;
 use crate::drivers::{Asking, Reading, Running};
 use crate::pb;
-use weft_core::core::Core;
-use weft_core::derived::learned_places::Place;
-use weft_core::logical_flows::LogicalFlows;
 
 /// The number of switches that are asked at a time.
 const AT_A_TIME: usize = 64;

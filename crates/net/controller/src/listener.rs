@@ -24,9 +24,9 @@ use tokio::time::{Instant, Sleep};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 use tracing::{debug, error, warn};
+use weft_core::peer::Peer;
 
 use crate::config::{Listen, SocketMode};
-use weft_core::peer::Peer;
 
 mod account;
 mod registry;

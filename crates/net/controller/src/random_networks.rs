@@ -11,7 +11,6 @@ use network::{Batch, Cancel, ObjectStore};
 use nlog_data::{Row, TableId};
 use switch_model::{InterfaceId, Report, Vif};
 use test_random::Random;
-
 use weft_core::core::{Core, History};
 use weft_core::rules::Rules;
 

@@ -10,12 +10,12 @@ use nlog_dataflow::{Dataflow, Options};
 use ovs_driver::Peers;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+use weft_core::rules::Rules;
 
 use crate::config::{Config, EngineKind};
 use crate::daemon::{Daemon, DaemonError, MakeEvaluator, PROBE, Parts, check_state};
 use crate::drivers::RealDrivers;
 use crate::log::Log;
-use weft_core::rules::Rules;
 
 /// How long a thread that decoded or parsed a request waits for more work. The allocator gets all its memory back only
 /// when the thread ends.

@@ -16,19 +16,15 @@ use switch_model::{Desired, Flow, FlowKey, SeenFlow};
 use tokio::task::JoinSet;
 use tonic::Status;
 use tracing::debug;
-
-use crate::aside::{COMBINATIONS, asked_for, too_long};
-use crate::drivers::Asking;
-use crate::engine::{Engine, Stopping};
-use crate::pb;
-use crate::pb::trace_request::Packet;
 use weft_core::fleet::SwitchStatus;
 use weft_core::provenance::Provenance;
 use weft_core::rules::Rules;
 use weft_core::snapshot::Snapshot;
 
-/// What is asked of switches: the flows of some tables, by transport node.
-pub(crate) type Readings = Vec<(String, Asking<Vec<SeenFlow>>)>;
+use crate::aside::{COMBINATIONS, asked_for, too_long};
+use crate::engine::{Engine, Stopping};
+use crate::pb;
+use crate::pb::trace_request::Packet;
 
 /// The most switches that are read for one trace: a flood can meet thousands.
 const LIVE_MAX: usize = 64;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
-
 use weft_core::receipt::{Receipt, Receipts, Update};
 
 /// The limit of the updates that wait for one watcher, in bytes. Watchers share waiting updates.

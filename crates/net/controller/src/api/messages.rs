@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use network::{ObjectError, ObjectKey, Outcome};
 use nlog_data::Stopped;
 use serde_json::Value as Json;
-
-use crate::engine::{Applied, Listing};
-use crate::pb;
 use weft_core::core::{Problem, Refusal};
 use weft_core::fleet::SwitchStatus;
 use weft_core::logical_flows::{LogicalFlow, LogicalFlows};
 use weft_core::receipt::{Progress, Receipt, SwitchReceipt, Update};
 use weft_core::routes::Route;
 use weft_core::rules::RuleSource;
+
+use crate::engine::{Applied, Listing};
+use crate::pb;
 
 /// The number of flows in one message of a stream.
 const CHUNK: usize = 1000;

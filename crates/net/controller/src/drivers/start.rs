@@ -3,7 +3,6 @@
 use std::time::SystemTime;
 
 use ovs_driver::Owner;
-
 use weft_core::record::rfc3339;
 
 /// The present start of the controller.

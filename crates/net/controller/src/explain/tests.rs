@@ -11,12 +11,12 @@ use nlog_explain::OnDemand;
 use packet_trace::Question;
 use serde_json::Value as Json;
 use test_random::Random;
-
-use super::{Case, Form, names_of};
-use crate::random_networks::{core_of, network_of};
 use weft_core::core::Core;
 use weft_core::rules::Rules;
 use weft_core::snapshot::Snapshot;
+
+use super::{Case, Form, names_of};
+use crate::random_networks::{core_of, network_of};
 
 /// No transaction of these networks is in a journal.
 const NO_JOURNAL: &str = "/nonexistent/journal.jsonl";

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tracing::{error, warn};
+use weft_core::record::Record;
 
 use super::acknowledged::{self, Acknowledged, Known, Position};
 use super::files::{self, Lock};
 use super::seal::Seal;
 use super::{FILE, Journal, JournalError, PutAside, identity, io_error};
-use weft_core::record::Record;
 
 /// The file that keeps the end that was last removed from the journal.
 const REMOVED: &str = "journal.removed";

@@ -6,9 +6,9 @@ use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 
 use serde_json::json;
 use tempfile::TempDir;
+use weft_core::record::ObjectChanges;
 
 use super::*;
-use weft_core::record::ObjectChanges;
 
 fn record(txn: u64) -> Record {
     Record {

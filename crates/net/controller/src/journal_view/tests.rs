@@ -9,13 +9,13 @@ use nlog_data::json::parse_line_columns;
 use nlog_data::{Memories, TableId};
 use packet_trace::{Origins, UNKNOWN, follow, hook_engine, input_engine};
 use test_random::Random;
+use weft_core::core::{Core, History};
+use weft_core::record::Record;
+use weft_core::rules::Rules;
 
 use super::JournalView;
 use crate::journal::Replay;
 use crate::random_networks::{batch_of, history_of, objects_of, report};
-use weft_core::core::{Core, History};
-use weft_core::record::Record;
-use weft_core::rules::Rules;
 
 /// Steps of a history after which switches report, and the network is applied.
 const STEPS: usize = 3;

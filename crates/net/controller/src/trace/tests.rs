@@ -8,13 +8,13 @@ use conformance::World;
 use nlog_data::Cancel;
 use packet_trace::{Change, Drop, Line, Network, Payload, Trace, Words};
 use test_random::Random;
+use weft_core::core::Core;
+use weft_core::rules::Rules;
 
 use super::{Snapshot, Tables};
 use crate::pb;
 use crate::random_networks::{core_of, network_of};
 use crate::what_if;
-use weft_core::core::Core;
-use weft_core::rules::Rules;
 
 /// The most frames of a history that are traced.
 const FRAMES: usize = 4;

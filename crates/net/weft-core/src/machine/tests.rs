@@ -67,10 +67,17 @@ struct World {
     /// Whether the journal can be written.
     works: bool,
     drivers: BTreeMap<String, DriverId>,
+    /// All that drivers were told, as text.
+    orders: Vec<String>,
 }
 
 impl World {
     fn new(patience: Patience) -> World {
+        World::at(Now { instant: Instant::now(), wall: SystemTime::now() }, patience)
+    }
+
+    /// A controller that begins at this time.
+    fn at(now: Now, patience: Patience) -> World {
         let compilation = nlog::compile(&Sources::from_texts([("test.nlog", RULES)]));
         let program = compilation.program.unwrap_or_else(|| panic!("{:#?}", compilation.diagnostics));
         let mut world = World {
@@ -78,10 +85,11 @@ impl World {
             published: Published::default(),
             rules: Arc::new(Rules::new(program).unwrap()),
             patience,
-            now: Now { instant: Instant::now(), wall: SystemTime::now() },
+            now,
             records: Vec::new(),
             works: true,
             drivers: BTreeMap::new(),
+            orders: Vec::new(),
         };
         world.start();
         world.apply(NETWORK).unwrap();
@@ -121,6 +129,9 @@ impl World {
     fn carry_out(&mut self, effects: Vec<Effect>) -> Vec<Result<Applied, Refusal>> {
         let mut answers = Vec::new();
         for effect in effects {
+            if let Effect::Order(order) = &effect {
+                self.orders.push(format!("{order:?}"));
+            }
             match effect {
                 Effect::Answer(_, result) => answers.push(result),
                 Effect::Order(DriverOrder::Start { node, driver, .. }) => {
@@ -285,8 +296,12 @@ struct Story {
 
 impl Story {
     fn new() -> Story {
+        Story::at(Now { instant: Instant::now(), wall: SystemTime::now() })
+    }
+
+    fn at(now: Now) -> Story {
         let patience = Patience { most_lost: 100, ..Patience::default() };
-        Story { world: World::new(patience), hosts: Default::default(), works: true }
+        Story { world: World::at(now, patience), hosts: Default::default(), works: true }
     }
 
     fn run(&mut self, step: &Step) {
@@ -591,4 +606,21 @@ fn d20_an_interface_of_no_object_is_told_with_the_object_that_may_be_meant() {
     let near = |id: &str| Some(network::ObjectKey::new("switch_port", id));
     let first = [("p11".to_owned(), near("p1")), ("something-else".to_owned(), None)];
     assert_eq!((strays.count, &strays.first[..]), (2, &first[..]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    /// Maps with random seeds, or a clock that somebody reads, would show.
+    #[test]
+    fn the_same_events_at_the_same_times_have_the_same_effects(history in prop::collection::vec(step(), 1..30)) {
+        let now = Now { instant: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let run = || {
+            let mut story = Story::at(now);
+            for step in &history {
+                story.run(step);
+            }
+            (story.end(), story.world.records, story.world.orders)
+        };
+        prop_assert_eq!(run(), run());
+    }
 }
