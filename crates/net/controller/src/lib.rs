@@ -1,8 +1,8 @@
 //! The controller daemon: keeps the switches of a network in sync with its objects and rules.
 //!
-//! One loop does everything. A request (objects to apply or to delete, the report of a switch) is validated, becomes a
-//! transaction of rows, passes through the rules, and is written to disk. Only then do its effects leave the process:
-//! changes for each switch, a receipt, the answer. After a restart, the controller restores its state from the journal.
+//! What to do is decided in `weft-core`, a machine without clocks and I/O. This crate gives it its events (requests from the API, news of
+//! the drivers, time) and carries out its effects: records go to the journal, orders to drivers, answers to clients. After a restart, the
+//! controller restores its state from the journal.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,15 +19,14 @@
 //! # }
 //! ```
 //!
-//! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], [`builtin`], `reports`,
-//! `refused_reports`, `input_rows`, `derived`, `port_moves`, `object_status`, `universal`, `provenance`, `logical_flows`,
-//! `learned` and `restore`; [`record`] and
-//! [`journal`] (the state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`];
-//! `trace` (a packet's path through the present state), `what_if` (its path after a change that is not applied) and `explain` (why rows and flows exist or not) with `neighbourhood`; `listener` (the API's address and connections) and [`peer`] (the client's identity), `requests` (requests from the
-//! network), `answers` (answers on their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`);
-//! [`config`]; [`daemon`] (start and end of all this).
+//! In reading order: [`engine`] (the loop); [`journal`] (the state on disk); [`drivers`] (one for each switch); [`daemon`] (start and end
+//! of all this) with `run` and [`config`]; `listener` (the API's address and connections), `requests` (requests from the network), `answers`
+//! (answers on their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`), `watchers` (who follows receipts); and
+//! questions, which are computed beside the engine (`aside`): `trace` (a packet's path), `what_if` (its path after a change that is not
+//! applied), `explain` (why rows and flows exist or not), `learned`, `flow_counts` and `flood_drops` (what switches are asked).
 //!
-//! Out of scope: driving one switch (crate `ovs-driver`), and the meaning of objects (crate `network` and the rules).
+//! Out of scope: driving one switch (crate `ovs-driver`), decisions (crate `weft-core`), and the meaning of objects (crate `network` and the
+//! rules).
 #![forbid(unsafe_code)]
 
 mod activity;
@@ -43,11 +42,10 @@ mod explain;
 mod flood_drops;
 mod flow_counts;
 pub mod journal;
+mod journal_view;
 mod learned;
 mod listener;
 mod log;
-
-mod journal_view;
 #[cfg(test)]
 mod random_networks;
 mod requests;

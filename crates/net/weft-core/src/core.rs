@@ -536,7 +536,7 @@ impl Core {
         Ok(())
     }
 
-    /// Suspends [`Core::retry`] until a transaction is accepted or [`Core::retry_all`] is called.
+    /// Suspends [`Core::retry`] until a transaction is accepted or `Core::retry_all` is called.
     pub fn pause_retries(&mut self) {
         self.refused.pause();
     }

@@ -1,6 +1,6 @@
 //! Why packets are dropped. The rules say which flows and meters count which cause ([`DropCauses`]); whose flows these are follows from
 //! the universal flows ([`Scope`]), and meters are of whole hosts. The switches are asked for the counters when somebody wants to know
-//! ([`crate::flow_counts`]).
+//! (`controller::flow_counts`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

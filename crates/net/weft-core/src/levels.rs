@@ -1,6 +1,6 @@
 //! What the fleet observes of hosts, as levels: states that hold until they change, rather than news that are told once.
 //!
-//! For each host there is a snapshot: its [`Link`], and [`Observed`], what the rules do not have yet of its reports and its learned flows. What the
+//! For each host there is a snapshot: its `Link`, and `Observed`, what the rules do not have yet of its reports and its learned flows. What the
 //! rules have is compared with it after each group of transactions, whether that was committed or rolled back, and whenever time
 //! alone changes the answer. A difference that could not be journalled stays a difference, and so is tried again.
 //!
@@ -8,12 +8,12 @@
 //! no I/O.
 //!
 //! A host is *lost* once it has had no connection for [`Patience::lost_after`], and back once it has had one for
-//! [`Patience::back_after`], so a link that blinks changes nothing. A host whose driver started has [`FIRST`] to connect. Until
+//! [`Patience::back_after`], so a link that blinks changes nothing. A host whose driver started has `FIRST` to connect. Until
 //! something else is observed, what was in force stays: a controller that starts takes over what the one before it believed, so that a restart
 //! changes neither relays nor leaders, and it needs no record of it: a host without one is present.
 //!
 //! If more than a share of the hosts is away within a minute ([`Patience::most_lost`]), the controller is what is cut off. It then takes no host
-//! for lost. Once enough of them are back, the others have [`FIRST`] again, as after a start.
+//! for lost. Once enough of them are back, the others have `FIRST` again, as after a start.
 
 use std::collections::BTreeMap;
 use std::fmt;

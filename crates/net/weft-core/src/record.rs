@@ -3,7 +3,7 @@
 //! A line has the form that `weft eval` reads: `txn`, `insert` and `delete`, and as the transaction's origin `at`,
 //! `by`, `objects`, `reports`, `filled`, `memory` and `announcements`. The rows replay the rules; the other members have the information that
 //! rows lack, so that a controller with other rules can start from the same journal. Unknown members are refused,
-//! because their effect is unknown. The journal appends the members of its [seal](crate::journal).
+//! because their effect is unknown. The journal appends the members of its seal (`controller::journal`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
