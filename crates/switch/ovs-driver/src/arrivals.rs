@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use crate::view::View;
-
 /// When interfaces got the ids of their ports, as far as this driver has seen it.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
@@ -15,12 +13,12 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Takes a look at the interfaces.
-    pub(crate) fn note(&mut self, view: &View) {
+    /// Takes a look at the interfaces, each with the id of its port.
+    pub(crate) fn note(&mut self, claims: impl Iterator<Item = (String, Uuid)>) {
         self.looks += 1;
         let before = std::mem::take(&mut self.seen);
         let since = |key: &(String, Uuid)| before.get(key).copied().unwrap_or(self.looks);
-        self.seen = view.claims().map(|key| (key.clone(), since(&key))).collect();
+        self.seen = claims.map(|key| (key.clone(), since(&key))).collect();
     }
 
     /// The look at which an interface had the id of this port first. What was not there yet is later than all.

@@ -524,7 +524,7 @@ impl Watcher {
             (intent.database.clone(), intent.not_as_a_whole.clone())
         };
         let view = self.view();
-        self.arrivals.note(&view);
+        self.arrivals.note(view.claims());
         let mut report = view.report(&self.config, &self.arrivals, &want);
         if let Some(why) = alone {
             let why = format!(

@@ -6,11 +6,10 @@ use std::fmt;
 
 use openflow_rs::MeterEntry;
 
-use crate::foreign::{Foreign, Held};
+use crate::foreign::{Foreign, Held, Removal, Update};
 use crate::group::{self, Part, Wanted};
 use crate::ledger::{self, Change, FlowChange, Ledger};
 use crate::meter;
-use crate::openflow::{Removal, Update};
 use switch_model::flow::{self, Flow, FlowKey};
 use switch_model::zone::{self, ZoneOwner};
 use switch_model::{Changes, Desired, ForeignChange};

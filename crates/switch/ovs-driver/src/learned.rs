@@ -3,22 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use openflow_rs::Match;
-use openflow_rs::message::FlowDescRequest;
 use tokio::sync::Semaphore;
 
 use crate::openflow::Reader;
 use switch_model::{FlowCount, FlowKey, LearnedFlow, MeterCount, READ_WITHIN, ReadError, SeenFlow};
 
-/// The most learned flows that are read at once. They take about 100 bytes each.
-pub(crate) const LEARNED_MAX: usize = 1_000_000;
-
 /// The most flows whose counters are read at once.
 const COUNTED_AT_ONCE: usize = 64;
-
-/// The request for the flows of a table that the match covers.
-pub(crate) fn request(table: u8, matches: Match) -> FlowDescRequest {
-    FlowDescRequest { table, matches, ..FlowDescRequest::all() }
-}
 
 /// The way to the connection of a driver, which starts anew when the driver fails.
 #[derive(Debug, Clone)]
@@ -42,7 +33,7 @@ impl Readers {
 
     /// Reads learned flows, within the deadline.
     pub(crate) async fn read(self, table: u8, matches: Match) -> Result<Vec<LearnedFlow>, ReadError> {
-        self.in_turn(|reader| async move { reader.learned(request(table, matches)).await }).await
+        self.in_turn(|reader| async move { reader.learned(table, matches).await }).await
     }
 
     /// Reads what the meters have counted, within the deadline.

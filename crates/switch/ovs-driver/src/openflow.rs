@@ -17,14 +17,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openflow_rs::message::FlowDescRequest;
+use openflow_rs::Match;
 use peer_connection::{Dial, Endpoint, PeerMemory, Reconnect};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use connection::{OpenFlowConnection, SessionError};
 pub(crate) use groups::option_name;
-pub(crate) use monitor::{Removal, Update};
 pub use push::{PushError, Pushed, push_bundle};
 use session::Session;
 
@@ -100,7 +99,7 @@ enum What {
     Compare(bool, oneshot::Sender<()>),
     Apply(Batch, oneshot::Sender<Applied>),
     /// Read some flows for somebody else.
-    Learned(Box<FlowDescRequest>, oneshot::Sender<Result<Vec<LearnedFlow>, ReadError>>),
+    Learned(u8, Box<Match>, oneshot::Sender<Result<Vec<LearnedFlow>, ReadError>>),
     /// Read what the meters have counted, for somebody else.
     Counts(oneshot::Sender<Result<Vec<MeterCount>, ReadError>>),
     /// Read what these flows have counted, for somebody else.
@@ -126,9 +125,9 @@ impl Reader {
     }
 
     /// Reads flows that the switch itself has written.
-    pub(crate) async fn learned(&self, request: FlowDescRequest) -> Result<Vec<LearnedFlow>, ReadError> {
+    pub(crate) async fn learned(&self, table: u8, matches: Match) -> Result<Vec<LearnedFlow>, ReadError> {
         let (reply, receiver) = oneshot::channel();
-        self.ask(What::Learned(Box::new(request), reply)).await?;
+        self.ask(What::Learned(table, Box::new(matches), reply)).await?;
         receiver.await.map_err(|_| ReadError::Lost)?
     }
 
@@ -429,9 +428,9 @@ impl Keeper {
                     settled.map(|applied| drop(reply.send(applied)))
                 }
                 // Whoever asked has gone: the time was over while others were served.
-                Some(Request { what: What::Learned(_, reply), .. }) if reply.is_closed() => Ok(()),
-                Some(Request { what: What::Learned(request, reply), .. }) => {
-                    Box::pin(session.learned(*request)).await.map(|learned| drop(reply.send(learned)))
+                Some(Request { what: What::Learned(_, _, reply), .. }) if reply.is_closed() => Ok(()),
+                Some(Request { what: What::Learned(table, matches, reply), .. }) => {
+                    Box::pin(session.learned(table, *matches)).await.map(|learned| drop(reply.send(learned)))
                 }
                 Some(Request { what: What::Counts(reply), .. }) if reply.is_closed() => Ok(()),
                 Some(Request { what: What::Counts(reply), .. }) => {

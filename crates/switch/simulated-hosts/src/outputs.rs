@@ -92,7 +92,7 @@ impl Outputs {
 /// Reads rows of a kind.
 pub(crate) fn things<K: Kind>(delta: Option<&TableDelta>) -> Result<Changed<Of<'_, K>>, RowError> {
     let mut pool = Pool::default();
-    let mut reader = Reader::new(&mut pool, false);
+    let mut reader = Reader::new(&mut pool);
     read(delta, |row| K::read(row, &mut reader))
 }
 

@@ -14,7 +14,6 @@ use openflow_rs::{Actions, Body, DecodeError, EncodeError, FlowEntry, FlowMod, M
 use crate::kind::{Kind, Lasting, Reader, RowError, int, text};
 use crate::pool::Pool;
 use crate::table::{ACTIONS, INT, MATCH, STRING, SwitchTable};
-use crate::zone::ZONE_TABLE;
 
 /// The longest match and the longest actions, in encoded bytes. A match, its actions and the bundle message around
 /// them must fit into one message of 65,535 bytes.
@@ -79,9 +78,7 @@ impl FlowKey {
     /// # Errors
     /// [`FlowError::TooLong`]. No meaningful match is that long.
     pub fn new(table: u8, priority: u16, matching: &Match) -> Result<Self, FlowError> {
-        let (matching, _) =
-            encode(matching.clone(), Actions::drop()).map_err(|error| too_long("match", &error))?;
-        Ok(FlowKey { table, priority, matching: checked("match", matching)? })
+        Ok(FlowKey { table, priority, matching: encode_match(matching)? })
     }
 
     /// The key of a flow that takes all packets of a table.
@@ -136,9 +133,7 @@ impl Flow {
     /// # Errors
     /// [`FlowError::TooLong`].
     pub fn new(cookie: u64, actions: &Actions) -> Result<Self, FlowError> {
-        let actions = actions.clone().canonical();
-        let (_, instructions) = encode(Match::any(), actions).map_err(|error| too_long("actions", &error))?;
-        Ok(Flow { cookie, attributes: [0; 8], instructions: checked("actions", instructions)? })
+        Ok(Flow { cookie, attributes: [0; 8], instructions: encode_actions(actions)? })
     }
 
     /// The same actions with another cookie.
@@ -242,12 +237,13 @@ impl<'r> FlowRow<'r> {
     }
 
     fn key(&self, reader: &mut Reader<'_, 'r>) -> Result<FlowKey, RowError> {
-        if reader.has_zones && self.table == ZONE_TABLE {
-            let why = format!("table {ZONE_TABLE} is where the driver notes the owners of conntrack_zone");
-            return Err(RowError::range(&Flows::TABLE, self.host, why));
+        let FlowRow { host, table, priority, matches, .. } = *self;
+        if let Some((_, what)) = reader.reserved.filter(|(reserved, _)| *reserved == table) {
+            return Err(RowError::range(&Flows::TABLE, host, format!("table {table} is {what}")));
         }
-        let key = reader.flow_key(self.table, self.priority, self.matches);
-        key.map_err(|error| RowError::range(&Flows::TABLE, self.host, error))
+        let matching = reader.matching(matches, encode_match);
+        let matching = matching.map_err(|error| RowError::range(&Flows::TABLE, host, error))?;
+        Ok(FlowKey { table, priority, matching })
     }
 }
 
@@ -267,9 +263,9 @@ impl Kind for Flows {
     fn read<'r>(row: &'r Row, reader: &mut Reader<'_, 'r>) -> Result<(&'r str, FlowKey, Flow), RowError> {
         let row = FlowRow::read(row)?;
         let key = row.key(reader)?;
-        let flow = reader.flow(row.actions);
-        let flow = flow.map_err(|error| RowError::range(&Flows::TABLE, row.host, error))?;
-        Ok((row.host, key, flow))
+        let instructions = reader.instructions(row.actions, encode_actions);
+        let instructions = instructions.map_err(|error| RowError::range(&Flows::TABLE, row.host, error))?;
+        Ok((row.host, key, Flow { cookie: reader.rule, attributes: [0; 8], instructions }))
     }
 
     fn key<'r>(row: &'r Row, reader: &mut Reader<'_, 'r>) -> Result<(&'r str, FlowKey), RowError> {
@@ -388,6 +384,17 @@ fn checked(part: &'static str, bytes: Vec<u8>) -> Result<Arc<[u8]>, FlowError> {
         0..=ENCODED_BYTES_MAX => Ok(Arc::from(bytes)),
         bytes => Err(FlowError::TooLong { part, bytes }),
     }
+}
+
+fn encode_match(matching: &Match) -> Result<Arc<[u8]>, FlowError> {
+    let encoded = encode(matching.clone(), Actions::drop()).map_err(|error| too_long("match", &error))?;
+    checked("match", encoded.0)
+}
+
+fn encode_actions(actions: &Actions) -> Result<Arc<[u8]>, FlowError> {
+    let actions = actions.clone().canonical();
+    let encoded = encode(Match::any(), actions).map_err(|error| too_long("actions", &error))?;
+    checked("actions", encoded.1)
 }
 
 /// Encodes the match, with padding, and the instructions, as in a flow-mod.

@@ -13,7 +13,7 @@ use crate::flow::{ENCODED_BYTES_MAX, FlowError};
 use crate::kind::{Kind, Lasting, Reader, RowError, int, number, text};
 use crate::pool::Pool;
 use crate::rows::PORT_MAX;
-use crate::table::{ACTIONS, GROUP_TYPE, HASH_FIELDS, INT, STRING, SwitchTable};
+use crate::table::{ACTIONS, ColumnType, INT, STRING, SwitchTable};
 use encoding::{BUCKET_HEAD, encode_shape};
 
 /// The greatest group number that the desired state may use. The driver needs greater numbers for itself.
@@ -27,6 +27,12 @@ pub const CHOICE_BYTES_MAX: usize = 60_000;
 pub const SELECT: &str = "select";
 /// The type of a group that uses the first bucket whose port is live.
 pub const FAST_FAILOVER: &str = "fast_failover";
+
+const GROUP_TYPE: ColumnType = ColumnType::Name(|| vec![SELECT, FAST_FAILOVER]);
+const HASH_FIELDS: ColumnType = ColumnType::Names(|| {
+    // The switch decides the length of an option.
+    Field::all().filter(|field| *field != Field::TunMetadata0).map(Field::name).collect()
+});
 
 /// How a group chooses the bucket that gets a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -248,8 +254,9 @@ impl Kind for Buckets {
         reader: &mut Reader<'_, 'r>,
     ) -> Result<(&'r str, (u32, u32), Bucket), RowError> {
         let BucketRow { host, group, id, actions } = BucketRow::read(row)?;
-        let bucket = reader.bucket(actions).map_err(|error| RowError::range(&Self::TABLE, host, error))?;
-        Ok((host, (group, id), bucket))
+        let bytes = reader.bucket(actions, |actions| Bucket::new(0, actions).map(|bucket| bucket.bytes));
+        let bytes = bytes.map_err(|error| RowError::range(&Self::TABLE, host, error))?;
+        Ok((host, (group, id), Bucket { rule: reader.rule, bytes }))
     }
 
     fn key<'r>(row: &'r Row, _: &mut Reader<'_, 'r>) -> Result<(&'r str, (u32, u32)), RowError> {

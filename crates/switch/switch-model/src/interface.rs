@@ -3,7 +3,9 @@
 
 use nlog_data::Role;
 
-use crate::table::{BOOL, INT, IP, MAC, MATCH, NET, REFERENCE, ROUTE_KIND, STRING, SwitchTable, TEXT};
+use crate::table::{BOOL, ColumnType, INT, IP, MAC, MATCH, NET, REFERENCE, STRING, SwitchTable, TEXT};
+
+const ROUTE_KIND: ColumnType = ColumnType::Name(|| vec!["connected", "static", "discard"]);
 
 /// Declares tables as constants.
 macro_rules! tables {

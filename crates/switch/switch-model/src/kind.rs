@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{Debug, Display};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use nlog_data::{Canonical, Row, Value};
 use openflow_rs::{Actions, DecodeError, Match};
 
-use crate::flow::{Flow, FlowError, FlowKey};
-use crate::group::Bucket;
 use crate::pool::Pool;
 use crate::table::SwitchTable;
 
@@ -188,56 +187,70 @@ impl RowError {
 /// Reads rows. Encodes each match and each action list once, and shares equal bytes with those in the pool.
 pub struct Reader<'p, 'r> {
     pub(crate) pool: &'p mut Pool,
-    /// Whether the driver has a table of its own for the owners of zones.
-    pub(crate) has_zones: bool,
+    /// The flow table that the driver keeps for itself, and what it is.
+    pub(crate) reserved: Option<(u8, &'static str)>,
     /// The fingerprint of the rule of the row, if it has one, or 0.
     pub(crate) rule: u64,
-    keys: HashMap<&'r Canonical<Match>, FlowKey>,
-    flows: HashMap<&'r Canonical<Actions>, Flow>,
-    buckets: HashMap<&'r Canonical<Actions>, Bucket>,
+    matches: Encoded<'r, Match>,
+    instructions: Encoded<'r, Actions>,
+    buckets: Encoded<'r, Actions>,
 }
 
+/// The bytes of the values that were encoded so far.
+type Encoded<'r, V> = HashMap<&'r Canonical<V>, Arc<[u8]>>;
+
 impl<'p, 'r> Reader<'p, 'r> {
-    /// A reader of rows of a program, which `has_zones` if it has a table of conntrack zones.
-    pub fn new(pool: &'p mut Pool, has_zones: bool) -> Self {
-        let (keys, flows, buckets) = Default::default();
-        Reader { pool, has_zones, rule: 0, keys, flows, buckets }
+    /// A reader of rows.
+    pub fn new(pool: &'p mut Pool) -> Self {
+        let (matches, instructions, buckets) = Default::default();
+        Reader { pool, reserved: None, rule: 0, matches, instructions, buckets }
     }
 
-    pub(crate) fn flow_key(
+    /// The bytes of the match of a flow.
+    pub(crate) fn matching<E>(
         &mut self,
-        table: u8,
-        priority: u16,
         matching: &'r Canonical<Match>,
-    ) -> Result<FlowKey, FlowError> {
-        if let Some(key) = self.keys.get(matching) {
-            return Ok(key.at(table, priority));
-        }
-        let mut key = FlowKey::new(table, priority, &matching.get())?;
-        key.share(self.pool);
-        self.keys.insert(matching, key.clone());
-        Ok(key)
+        encode: impl FnOnce(&Match) -> Result<Arc<[u8]>, E>,
+    ) -> Result<Arc<[u8]>, E> {
+        once(&mut self.matches, self.pool, matching, || encode(&matching.get()))
     }
 
-    pub(crate) fn flow(&mut self, actions: &'r Canonical<Actions>) -> Result<Flow, FlowError> {
-        if let Some(flow) = self.flows.get(actions) {
-            return Ok(flow.with_cookie(self.rule));
-        }
-        let mut flow = Flow::new(self.rule, &actions.get())?;
-        flow.share(self.pool);
-        self.flows.insert(actions, flow.clone());
-        Ok(flow)
+    /// The bytes of the instructions of a flow.
+    pub(crate) fn instructions<E>(
+        &mut self,
+        actions: &'r Canonical<Actions>,
+        encode: impl FnOnce(&Actions) -> Result<Arc<[u8]>, E>,
+    ) -> Result<Arc<[u8]>, E> {
+        once(&mut self.instructions, self.pool, actions, || encode(&actions.get()))
     }
 
-    pub(crate) fn bucket(&mut self, actions: &'r Canonical<Actions>) -> Result<Bucket, FlowError> {
-        if let Some(bucket) = self.buckets.get(actions) {
-            return Ok(bucket.with_rule(self.rule));
-        }
-        let mut bucket = Bucket::new(self.rule, &actions.get())?;
-        bucket.share(self.pool);
-        self.buckets.insert(actions, bucket.clone());
-        Ok(bucket)
+    /// The bytes of a bucket that has actions alone.
+    pub(crate) fn bucket<E>(
+        &mut self,
+        actions: &'r Canonical<Actions>,
+        encode: impl FnOnce(&Actions) -> Result<Arc<[u8]>, E>,
+    ) -> Result<Arc<[u8]>, E> {
+        once(&mut self.buckets, self.pool, actions, || encode(&actions.get()))
     }
+}
+
+/// The bytes of a value, encoded unless they are known.
+fn once<'r, V, E>(
+    known: &mut Encoded<'r, V>,
+    pool: &mut Pool,
+    value: &'r Canonical<V>,
+    encode: impl FnOnce() -> Result<Arc<[u8]>, E>,
+) -> Result<Arc<[u8]>, E>
+where
+    Canonical<V>: Eq + Hash,
+{
+    if let Some(bytes) = known.get(value) {
+        return Ok(Arc::clone(bytes));
+    }
+    let mut bytes = encode()?;
+    pool.share(&mut bytes);
+    known.insert(value, Arc::clone(&bytes));
+    Ok(bytes)
 }
 
 /// A number of a row, if it is from `first` to `last`.

@@ -53,6 +53,7 @@ use std::collections::BTreeMap;
 
 use nlog_data::{Row, Schema, TableId};
 use openflow_rs::DecodeError;
+use split::split;
 
 pub use announcement::{Announcements, Frame};
 pub use awaited::AwaitedFlows;
@@ -71,11 +72,14 @@ pub use meter::{METER_MAX, Meter, Meters};
 pub use patch::{Patch, Patches};
 pub use pool::Pool;
 pub use reading::{FlowCount, LearnedFlow, MeterCount, READ_WITHIN, ReadError, SeenFlow};
-pub use split::{ByHost, Source};
+pub use split::Source;
 pub use table::{ColumnType, Misfit, SwitchTable};
 pub use tunnel::{Remote, RemoteError, Tunnel, Tunnels};
 pub use tunnel_encap::{Encap, UnknownEncap};
 pub use zone::{ZONE_TABLE, ZoneOwner, Zones};
+
+/// The changes of each host.
+pub type ByHost = BTreeMap<String, Changes>;
 
 /// Derives everything from the list of kinds.
 macro_rules! kinds {
@@ -161,9 +165,10 @@ macro_rules! kinds {
         /// # Errors
         /// No switch can have what a row asks for. Rules cannot check that, so the transaction should be refused.
         pub fn split_by_host(source: &Source<'_>, tables: &Tables, pool: &mut Pool) -> Result<ByHost, RowError> {
-            let (mut hosts, mut reader) = (ByHost::new(), Reader::new(pool, tables.zones.is_some()));
-            $(split::split::<$kind>(tables.$field, source, &mut reader, &mut hosts, |to| &mut to.$field)?;)*
-            $(split::split::<$once_kind>(tables.$once, source, &mut reader, &mut hosts, |to| &mut to.$once)?;)*
+            let (mut hosts, mut reader) = (ByHost::new(), Reader::new(pool));
+            reader.reserved = tables.zones.map(|_| zone::RESERVED);
+            $(split::<$kind, _>(tables.$field, source, &mut reader, &mut hosts, |to| &mut to.$field)?;)*
+            $(split::<$once_kind, _>(tables.$once, source, &mut reader, &mut hosts, |to| &mut to.$once)?;)*
             Ok(hosts)
         }
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use openflow_rs::{DecodeError, FlowEntry, Match, MeterStats};
 
-use crate::FlowKey;
+use crate::flow::FlowKey;
 
 /// The time that a switch has to answer.
 pub const READ_WITHIN: Duration = Duration::from_secs(10);

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use nlog_data::{Delta, Row, RuleId, TableDelta, TableId};
 
-use crate::Changes;
 use crate::kind::{Edits, Kind, Reader, RowError};
 
 /// The changes of output tables, and the fingerprints of the rules that derive rows.
@@ -15,16 +14,13 @@ pub struct Source<'r> {
     pub fingerprint: &'r dyn Fn(RuleId) -> u64,
 }
 
-/// The changes of each host.
-pub type ByHost = BTreeMap<String, Changes>;
-
 /// Adds the changes of one kind to those of each host.
-pub(crate) fn split<'r, K: Kind>(
+pub(crate) fn split<'r, K: Kind, C: Default>(
     table: Option<TableId>,
     source: &Source<'r>,
     reader: &mut Reader<'_, 'r>,
-    hosts: &mut ByHost,
-    edits: impl Fn(&mut Changes) -> &mut Edits<K>,
+    hosts: &mut BTreeMap<String, C>,
+    edits: impl Fn(&mut C) -> &mut Edits<K>,
 ) -> Result<(), RowError> {
     let Some(delta) = table.and_then(|table| source.delta.tables.get(&table)) else { return Ok(()) };
     reader.pool.note_changes(delta.delete.len());
@@ -40,7 +36,7 @@ pub(crate) fn split<'r, K: Kind>(
     Ok(())
 }
 
-fn of_host<'a>(hosts: &'a mut ByHost, host: &str) -> &'a mut Changes {
+fn of_host<'a, C: Default>(hosts: &'a mut BTreeMap<String, C>, host: &str) -> &'a mut C {
     hosts.entry(host.to_owned()).or_default()
 }
 

@@ -3,10 +3,6 @@
 use std::fmt;
 
 use nlog_data::{Role, Schema, Table, TableId, Type};
-use openflow_rs::Field;
-use tunnel_encap::Encap;
-
-use crate::group::{FAST_FAILOVER, SELECT};
 
 /// A table that rules and Rust share.
 #[derive(Debug)]
@@ -43,16 +39,9 @@ pub(crate) const MATCH: ColumnType = ColumnType::Exactly(Type::Match);
 pub(crate) const ACTIONS: ColumnType = ColumnType::Exactly(Type::Actions);
 pub(crate) const MAC: ColumnType = ColumnType::Exactly(Type::Mac);
 pub(crate) const IP: ColumnType = ColumnType::Exactly(Type::Ip);
-pub(crate) const ENCAP: ColumnType = ColumnType::Name(|| Encap::ALL.map(Encap::name).to_vec());
-pub(crate) const GROUP_TYPE: ColumnType = ColumnType::Name(|| vec![SELECT, FAST_FAILOVER]);
-pub(crate) const HASH_FIELDS: ColumnType = ColumnType::Names(|| {
-    // The switch decides the length of an option.
-    Field::all().filter(|field| *field != Field::TunMetadata0).map(Field::name).collect()
-});
 pub(crate) const TEXT: ColumnType = ColumnType::OptionalText;
 pub(crate) const TEXTS: ColumnType = ColumnType::Texts;
 pub(crate) const NET: ColumnType = ColumnType::Exactly(Type::Net);
-pub(crate) const ROUTE_KIND: ColumnType = ColumnType::Name(|| vec!["connected", "static", "discard"]);
 pub(crate) const REFERENCE: ColumnType = ColumnType::Reference;
 
 impl SwitchTable {

@@ -27,6 +27,9 @@ use crate::table::{INT, STRING, SwitchTable};
 /// The table of the marks. Flows of the desired state must not be in it if there are zones.
 pub const ZONE_TABLE: u8 = 253;
 
+/// This table, and why rules have no flows in it.
+pub(crate) const RESERVED: (u8, &str) = (ZONE_TABLE, "where the driver notes the owners of conntrack_zone");
+
 /// The cookie of a mark, and that of one whose zone may have connections of others.
 const CLEAN: u64 = 0;
 const UNCLEAN: u64 = 1;

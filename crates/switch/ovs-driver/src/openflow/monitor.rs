@@ -6,6 +6,7 @@
 use bytes::BytesMut;
 
 use super::wire::{self, BadDesc, HEADER_LEN, kind, u16_at};
+use crate::foreign::{Removal, Update};
 use switch_model::flow::{self, Flow, FlowKey};
 
 /// `OFPMP_FLOW_MONITOR`.
@@ -33,53 +34,6 @@ mod event {
     pub(super) const MODIFIED: u16 = 3;
     pub(super) const PAUSED: u16 = 5;
     pub(super) const RESUMED: u16 = 6;
-}
-
-/// One update of a monitor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Update {
-    /// Another client added the flow or changed it to this.
-    Is(FlowKey, Flow),
-    /// The flow was removed for this reason.
-    Gone(FlowKey, Flow, Removal),
-    /// The switch could not report every change, so all flows must be read again.
-    Missed,
-}
-
-/// Why a flow was removed (`OFPRR_*`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Removal {
-    Timeout,
-    /// A client deleted it.
-    Deleted,
-    /// A group that it used was deleted.
-    GroupDeleted,
-    /// A meter that it used was deleted.
-    MeterDeleted,
-    Other(u8),
-}
-
-impl Removal {
-    fn new(reason: u8) -> Self {
-        match reason {
-            0 | 1 => Removal::Timeout,
-            2 => Removal::Deleted,
-            3 => Removal::GroupDeleted,
-            4 => Removal::MeterDeleted,
-            other => Removal::Other(other),
-        }
-    }
-
-    /// The reason as text.
-    pub(crate) fn describe(self) -> String {
-        match self {
-            Removal::Timeout => "its timeout expired".to_owned(),
-            Removal::Deleted => "deleted by another client".to_owned(),
-            Removal::GroupDeleted => "its group was deleted".to_owned(),
-            Removal::MeterDeleted => "its meter was deleted".to_owned(),
-            Removal::Other(reason) => format!("reason {reason} of OpenFlow"),
-        }
-    }
 }
 
 /// Appends the request to monitor all tables.

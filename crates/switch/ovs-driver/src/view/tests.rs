@@ -139,10 +139,10 @@ fn counting(old: u16, new: u16, down: &[u16], seen: bool) -> u16 {
     };
     let mut arrivals = Arrivals::default();
     if seen {
-        arrivals.note(&rows(&[old]));
+        arrivals.note(rows(&[old]).claims());
     }
     let both = rows(&[old, new]);
-    arrivals.note(&both);
+    arrivals.note(both.claims());
     let report = both.report(&config(), &arrivals, &Database::default());
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert_eq!(report.contested.keys().collect::<Vec<_>>(), ["blue-1"]);

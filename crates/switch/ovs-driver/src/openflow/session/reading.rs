@@ -8,7 +8,6 @@ use openflow_rs::{Body, GroupEntry, Match, MeterEntry};
 use super::{Session, malformed};
 use crate::config::Config;
 use crate::forwarding::Installed;
-use crate::learned::{self, LEARNED_MAX};
 use crate::openflow::connection::SessionError;
 use crate::openflow::error;
 use crate::openflow::groups::{self, Groups};
@@ -37,6 +36,14 @@ impl Dump {
     const FLOW_COUNTERS: Dump = Dump { request: "the counters of a flow", ..Dump::FLOWS };
     const TABLE: Dump = Dump { request: "the flows of a table", ..Dump::FLOWS };
     const LEARNED: Dump = Dump { request: "the dump of learned flows", ..Dump::FLOWS };
+}
+
+/// The most learned flows that are read at once. They take about 100 bytes each.
+const LEARNED_MAX: usize = 1_000_000;
+
+/// The request for the flows of a table that the match covers.
+fn flows_of(table: u8, matches: Match) -> Body {
+    Body::FlowDescRequest(FlowDescRequest { table, matches, ..FlowDescRequest::all() })
 }
 
 /// The most parts of a dump that describe nothing. A switch sends one if there is nothing.
@@ -126,7 +133,7 @@ impl Session {
         for key in keys {
             // A key of the owner is readable.
             let Ok(matching) = key.matching() else { continue };
-            let request = Body::FlowDescRequest(learned::request(key.table(), matching));
+            let request = flows_of(key.table(), matching);
             let dumped = self
                 .dump_whole(Dump::FLOW_COUNTERS, request, |message, tally| {
                     let before = counts.len();
@@ -151,7 +158,7 @@ impl Session {
         table: u8,
     ) -> Result<Result<Vec<SeenFlow>, ReadError>, SessionError> {
         let (mut flows, mut is_long) = (Vec::new(), false);
-        let request = Body::FlowDescRequest(learned::request(table, Match::any()));
+        let request = flows_of(table, Match::any());
         let dumped = self
             .dump_whole(Dump::TABLE, request, |message, tally| {
                 is_long |= flows.len() > LEARNED_MAX;
@@ -200,14 +207,15 @@ impl Session {
         Ok(Installed { groups, flows, meters, watched, option_fault })
     }
 
-    /// Reads some flows for somebody else. A refusal concerns only the request.
+    /// Reads the flows of a table that the match covers, for somebody else. A refusal concerns only the request.
     pub(crate) async fn learned(
         &mut self,
-        request: FlowDescRequest,
+        table: u8,
+        matches: Match,
     ) -> Result<Result<Vec<LearnedFlow>, ReadError>, SessionError> {
         let (mut flows, mut count) = (Vec::new(), 0);
         let dumped = self
-            .dump(Dump::LEARNED, Body::FlowDescRequest(request), |body, tally| {
+            .dump(Dump::LEARNED, flows_of(table, matches), |body, tally| {
                 let take = |key: FlowKey, flow: Flow| {
                     count += 1;
                     tally.described += 1;
