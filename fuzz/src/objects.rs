@@ -31,7 +31,9 @@ pub fn objects(text: &str) {
                 let _rows = changes.rows();
                 store.commit(&changes);
                 for (_, object) in store.iter() {
-                    for (name, text) in [("written.yaml", object.to_yaml()), ("written.json", object.to_json())] {
+                    for (name, text) in
+                        [("written.yaml", object.to_yaml()), ("written.json", object.to_json())]
+                    {
                         let mut batch = Batch::new(kinds, Cancel::default());
                         batch.add_document(name, &text);
                         let written = batch.entries().first().map(|entry| &entry.object);

@@ -17,7 +17,11 @@ pub fn check(text: &str) {
         assert!(json.contains("\"line\""), "a diagnostic lacks its place");
     }
     let errors = compilation.diagnostics.iter().any(|d| d.severity == nlog::Severity::Error);
-    assert_eq!(errors, compilation.program.is_none(), "a program despite errors, or no program without errors");
+    assert_eq!(
+        errors,
+        compilation.program.is_none(),
+        "a program despite errors, or no program without errors"
+    );
 }
 
 /// The programs that edits start from.

@@ -2,9 +2,9 @@
 
 use bytes::BytesMut;
 use openflow_rs::{Body, Frame, Message, frame};
+use ovsdb_client::Datum;
 use ovsdb_client::framing::JsonCodec;
 use ovsdb_client::schema::Schema;
-use ovsdb_client::Datum;
 use tokio_util::codec::Decoder;
 
 use crate::decode;
@@ -43,7 +43,11 @@ pub fn ovsdb(bytes: &[u8]) {
         let values = message.as_object().into_iter().flat_map(|members| members.values());
         for value in values {
             let Ok(datum) = Datum::from_json(value) else { continue };
-            assert_eq!(Datum::from_json(&datum.to_json()), Ok(datum), "a value is not read as it was written");
+            assert_eq!(
+                Datum::from_json(&datum.to_json()),
+                Ok(datum),
+                "a value is not read as it was written"
+            );
         }
     }
 }

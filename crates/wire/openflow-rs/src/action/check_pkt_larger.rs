@@ -25,7 +25,12 @@ impl CheckPktLarger {
             return Err(MatchError::ReadOnly { field });
         }
         if bits != 1 {
-            return Err(MatchError::BadBits { field, start, end: u32::from(start) + u32::from(bits), bits: 1 });
+            return Err(MatchError::BadBits {
+                field,
+                start,
+                end: u32::from(start) + u32::from(bits),
+                bits: 1,
+            });
         }
         Ok(CheckPktLarger { limit_bytes, result })
     }
@@ -61,7 +66,10 @@ impl Body for CheckPktLarger {
                 return Err(Refusal::arguments(message, "name a bit, as in reg0[0]"));
             }
             if !result.field().is_scratch() {
-                let message = format!("the result cannot be in {}: a switch does not write it to packets", result.field());
+                let message = format!(
+                    "the result cannot be in {}: a switch does not write it to packets",
+                    result.field()
+                );
                 return Err(Refusal::arguments(message, "name a bit of a register, as in reg0[0]"));
             }
             Ok(CheckPktLarger::new(given.number("bytes")?, result)?.into())

@@ -17,7 +17,7 @@ impl Body for ClearActions {
         &[("clear_actions", "clear_actions")],
         |_| Ok(ClearActions.into()),
     )
-        .within(&[Context::Flow])];
+    .within(&[Context::Flow])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         body.skip(body.left())?;

@@ -70,13 +70,29 @@ impl Body for Ct {
             "Sends the packet to connection tracking. The flow must match `ip` or `ipv6`.",
             &[
                 Parameter::flag("commit", "Adds the connection to the table of tracked connections."),
-                Parameter::flag("force", "Replaces a connection tracked in the opposite direction; only with `commit`."),
-                Parameter::number("table", TABLE_MAX, "The table that continues with a tracked copy of the packet.").named(),
+                Parameter::flag(
+                    "force",
+                    "Replaces a connection tracked in the opposite direction; only with `commit`.",
+                ),
+                Parameter::number(
+                    "table",
+                    TABLE_MAX,
+                    "The table that continues with a tracked copy of the packet.",
+                )
+                .named(),
                 Parameter::number("zone", u16::MAX as u64, "The connection's zone.").named(),
                 Parameter::read("zone_field", "The 16 bits that contain the zone.").named(),
-                Parameter::text("alg", "protocol: \"ftp\" or \"tftp\"", "The protocol of related connections.")
-                    .named(),
-                Parameter::actions("actions", Context::Ct, "`nat` and `exec`. Both need `commit`, except a bare `nat`."),
+                Parameter::text(
+                    "alg",
+                    "protocol: \"ftp\" or \"tftp\"",
+                    "The protocol of related connections.",
+                )
+                .named(),
+                Parameter::actions(
+                    "actions",
+                    Context::Ct,
+                    "`nat` and `exec`. Both need `commit`, except a bare `nat`.",
+                ),
             ],
             &[
                 ("ct(table: 4)", "ct(table=4)"),
@@ -92,7 +108,10 @@ impl Body for Ct {
             "Writes the connection's mark and label.",
             &[Parameter::actions("actions", Context::Exec, "`set` or `move` to `ct_mark` or `ct_label`.")],
             &[
-                ("ct(commit, zone: 5, exec(set(ct_mark, 1)))", "ct(commit,zone=5,exec(set_field:0x1->ct_mark))"),
+                (
+                    "ct(commit, zone: 5, exec(set(ct_mark, 1)))",
+                    "ct(commit,zone=5,exec(set_field:0x1->ct_mark))",
+                ),
                 (
                     "ct(commit, exec(move(reg0, ct_label[0..31])))",
                     "ct(commit,exec(move:NXM_NX_REG0[]->NXM_NX_CT_LABEL[0..31]))",
@@ -112,7 +131,9 @@ impl Body for Ct {
             CtZone::Number(number)
         } else {
             let field = oxm::get_short(&mut field_at)?;
-            Subfield::from_ofs_nbits(field, number).and_then(CtZone::field).map_err(|error| at.fault(error))?
+            Subfield::from_ofs_nbits(field, number)
+                .and_then(CtZone::field)
+                .map_err(|error| at.fault(error))?
         };
         let table = Some(body.u8()?).filter(|table| *table != NO_TABLE);
         body.zeros(3)?;
@@ -274,8 +295,14 @@ fn vectors() {
     testing::check([
         ("ct()", "ffff 0018 00002320 0023 0000 00000000 0000 ff 000000 0000"),
         ("ct(commit,force,table=7,zone=5)", "ffff 0018 00002320 0023 0003 00000000 0005 07 000000 0000"),
-        ("ct(table=42,zone=NXM_NX_REG13[0..15])", "ffff 0018 00002320 0023 0000 00011a04 000f 2a 000000 0000"),
-        ("ct(table=42,zone=OXM_OF_METADATA[0..15])", "ffff 0018 00002320 0023 0000 80000408 000f 2a 000000 0000"),
+        (
+            "ct(table=42,zone=NXM_NX_REG13[0..15])",
+            "ffff 0018 00002320 0023 0000 00011a04 000f 2a 000000 0000",
+        ),
+        (
+            "ct(table=42,zone=OXM_OF_METADATA[0..15])",
+            "ffff 0018 00002320 0023 0000 80000408 000f 2a 000000 0000",
+        ),
         ("ct(commit,alg=ftp)", "ffff 0018 00002320 0023 0001 00000000 0000 ff 000000 0015"),
         (
             "ct(commit,nat(src=1.2.3.4),exec(set_field:0x1->ct_mark))",

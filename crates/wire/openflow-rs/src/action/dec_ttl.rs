@@ -16,7 +16,7 @@ impl Body for DecTtl {
         &[("dec_ttl", "dec_ttl")],
         |_| Ok(DecTtl.into()),
     )
-        .within(&[Context::Flow, Context::Clone, Context::ActionSet])];
+    .within(&[Context::Flow, Context::Clone, Context::ActionSet])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         body.skip(body.left())?;

@@ -78,7 +78,12 @@ impl Learn {
             return Err(MatchError::ReadOnly { field });
         }
         if bits != 1 {
-            return Err(MatchError::BadBits { field, start, end: u32::from(start) + u32::from(bits), bits: 1 });
+            return Err(MatchError::BadBits {
+                field,
+                start,
+                end: u32::from(start) + u32::from(bits),
+                bits: 1,
+            });
         }
         Ok(Learn { result: Some(result), ..self })
     }
@@ -127,16 +132,26 @@ impl Body for Learn {
             &[
                 Parameter::number("table", TABLE_MAX, "The learned flow's table.").named().required(),
                 Parameter::number("priority", u16::MAX as u64, "The priority; 32768 by default.").named(),
-                Parameter::number("idle_timeout", u16::MAX as u64, "Seconds without packets until removal.").named(),
+                Parameter::number("idle_timeout", u16::MAX as u64, "Seconds without packets until removal.")
+                    .named(),
                 Parameter::number("hard_timeout", u16::MAX as u64, "Seconds until removal.").named(),
-                Parameter::number("fin_idle_timeout", u16::MAX as u64, "Idle timeout after TCP FIN or RST.").named(),
-                Parameter::number("fin_hard_timeout", u16::MAX as u64, "Hard timeout after TCP FIN or RST.").named(),
+                Parameter::number("fin_idle_timeout", u16::MAX as u64, "Idle timeout after TCP FIN or RST.")
+                    .named(),
+                Parameter::number("fin_hard_timeout", u16::MAX as u64, "Hard timeout after TCP FIN or RST.")
+                    .named(),
                 Parameter::number("cookie", u64::MAX, "The learned flow's cookie.").named(),
                 Parameter::number("limit", u32::MAX as u64, "The maximum number of learned flows.").named(),
                 Parameter::written("result", "One bit, set to say whether the learned flow exists.").named(),
-                Parameter::flag("send_flow_rem", "Controllers are notified when the learned flow is removed."),
+                Parameter::flag(
+                    "send_flow_rem",
+                    "Controllers are notified when the learned flow is removed.",
+                ),
                 Parameter::flag("delete_learned", "Learned flows are removed together with this flow."),
-                Parameter::actions("actions", Context::Learn, "The match (`match`, `copy`) and actions of the learned flow."),
+                Parameter::actions(
+                    "actions",
+                    Context::Learn,
+                    "The match (`match`, `copy`) and actions of the learned flow.",
+                ),
             ],
             &[
                 (
@@ -287,8 +302,12 @@ impl Body for Learn {
                 }
                 "idle_timeout" => learn.idle_timeout = int(part.arg, "number of seconds, at most 65535")?,
                 "hard_timeout" => learn.hard_timeout = int(part.arg, "number of seconds, at most 65535")?,
-                "fin_idle_timeout" => learn.fin_idle_timeout = int(part.arg, "number of seconds, at most 65535")?,
-                "fin_hard_timeout" => learn.fin_hard_timeout = int(part.arg, "number of seconds, at most 65535")?,
+                "fin_idle_timeout" => {
+                    learn.fin_idle_timeout = int(part.arg, "number of seconds, at most 65535")?
+                }
+                "fin_hard_timeout" => {
+                    learn.fin_hard_timeout = int(part.arg, "number of seconds, at most 65535")?
+                }
                 "priority" => learn.priority = int(part.arg, "priority, at most 65535")?,
                 "cookie" => learn.cookie = int(part.arg, "64-bit cookie")?,
                 "limit" => learn.limit = int(part.arg, "number of flows")?,

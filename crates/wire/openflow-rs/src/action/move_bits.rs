@@ -45,8 +45,7 @@ pub(super) fn same_width(from: Subfield, to: Subfield) -> Result<(), Refusal> {
     if from.bits() == to.bits() {
         return Ok(());
     }
-    let message =
-        format!("{} has {} bits and {} has {}", written(from), from.bits(), written(to), to.bits());
+    let message = format!("{} has {} bits and {} has {}", written(from), from.bits(), written(to), to.bits());
     Err(Refusal::arguments(message, "select the same number of bits in both, as in xreg3[0..47]"))
 }
 
@@ -119,17 +118,28 @@ fn vectors() {
             "move:NXM_NX_REG0[0..15]->NXM_NX_REG1[16..31]",
             "001c 0018 0010 0000 0010 0000 00010004 00010204 00000000",
         ),
-        ("move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[]", "001c 0018 0030 0000 0000 0000 80000806 80000606 00000000"),
+        (
+            "move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[]",
+            "001c 0018 0030 0000 0000 0000 80000806 80000606 00000000",
+        ),
         (
             "move:NXM_NX_TUN_METADATA0[0..31]->NXM_NX_REG0[]",
             "001c 0018 0020 0000 0000 0000 00015004 00010004 00000000",
         ),
-        ("move:NXM_NX_REG3[5]->OXM_OF_METADATA[63]", "001c 0018 0001 0005 003f 0000 00010604 80000408 00000000"),
+        (
+            "move:NXM_NX_REG3[5]->OXM_OF_METADATA[63]",
+            "001c 0018 0001 0005 003f 0000 00010604 80000408 00000000",
+        ),
     ]);
     testing::check_spellings([
         ("move:reg0->reg1", "move:NXM_NX_REG0[]->NXM_NX_REG1[]"),
         ("move:reg0->tun_metadata0", "move:NXM_NX_REG0[]->NXM_NX_TUN_METADATA0[0..31]"),
     ]);
-    testing::check_refused(["move:reg0[0..3]->reg1[0..4]", "move:reg0", "move:reg0->eth_type", "move:reg0->reg16"]);
+    testing::check_refused([
+        "move:reg0[0..3]->reg1[0..4]",
+        "move:reg0",
+        "move:reg0->eth_type",
+        "move:reg0->reg16",
+    ]);
     testing::check_malformed(["001c 0018 0010 0000 0011 0000 00010004 00010204 00000000"]);
 }

@@ -195,7 +195,8 @@ impl Body for Nat {
             if let Some(range) = range {
                 flags |= if range.persistent { PERSISTENT } else { 0 };
                 flags |= [0, HASH, RANDOM][range.choice as usize];
-                let (min, max) = if range.first.is_ipv4() { (IPV4_MIN, IPV4_MAX) } else { (IPV6_MIN, IPV6_MAX) };
+                let (min, max) =
+                    if range.first.is_ipv4() { (IPV4_MIN, IPV4_MAX) } else { (IPV6_MIN, IPV6_MAX) };
                 for (bit, address) in [(min, Some(range.first)), (max, range.last)] {
                     let Some(address) = address else { continue };
                     present |= bit;
@@ -226,16 +227,22 @@ impl Body for Nat {
         if let Some(range) = range {
             write!(f, "={range}")?;
             f.write_str(if range.persistent { ",persistent" } else { "" })?;
-            f.write_str([ "", ",hash", ",random"][range.choice as usize])?;
+            f.write_str(["", ",hash", ",random"][range.choice as usize])?;
         }
         f.write_str(")")
     }
 
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
-        let form = || ParseError::value(call.text, "address translation, as in nat(src=10.0.0.1-10.0.0.9:100-200,random)");
+        let form = || {
+            ParseError::value(
+                call.text,
+                "address translation, as in nat(src=10.0.0.1-10.0.0.9:100-200,random)",
+            )
+        };
         let (mut change, mut choice, mut persistent) = (None, NatChoice::Default, false);
         for part in call.arg.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (name, range) = part.split_once('=').map_or((part, None), |(name, range)| (name, Some(range)));
+            let (name, range) =
+                part.split_once('=').map_or((part, None), |(name, range)| (name, Some(range)));
             match name {
                 "src" | "dst" if change.is_none() => {
                     let side = if name == "src" { NatSide::Source } else { NatSide::Destination };
@@ -265,7 +272,9 @@ fn from_literal(given: &crate::literal::Arguments<'_>) -> Result<crate::literal:
         _ => return Err(Refusal::arguments("src and dst are both given", "give one of them in one flow")),
     };
     let choice = match (given.flag("hash"), given.flag("random")) {
-        (true, true) => return Err(Refusal::arguments("hash and random are both given", "give only one of them")),
+        (true, true) => {
+            return Err(Refusal::arguments("hash and random are both given", "give only one of them"));
+        }
         (true, false) => NatChoice::Hash,
         (false, true) => NatChoice::Random,
         (false, false) => NatChoice::Default,
@@ -274,14 +283,19 @@ fn from_literal(given: &crate::literal::Arguments<'_>) -> Result<crate::literal:
     let (to, first, last) = (given.address("to"), given.optional("port"), given.optional("port_to"));
     let Some((side, ip)) = side else {
         if persistent || choice != NatChoice::Default || to.is_some() || first.is_some() || last.is_some() {
-            return Err(Refusal::arguments("neither src nor dst is given", "add `src: address` or `dst: address`"));
+            return Err(Refusal::arguments(
+                "neither src nor dst is given",
+                "add `src: address` or `dst: address`",
+            ));
         }
         return Ok(Nat::EXISTING.into());
     };
     let ports = match (first, last) {
         (None, None) => None,
         (Some(first), last) => Some((first, last.unwrap_or(first))),
-        (None, Some(_)) => return Err(Refusal::arguments("port_to is given without port", "add `port: first`")),
+        (None, Some(_)) => {
+            return Err(Refusal::arguments("port_to is given without port", "add `port: first`"));
+        }
     };
     let range = NatRange::new(ip, to.unwrap_or(ip), ports).ok_or_else(|| {
         let remedy = "give addresses of one version and ports from 1, the first not above the last";

@@ -29,11 +29,16 @@ impl Body for Note {
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "note",
         "Does nothing; its bytes annotate the flow for readers.",
-        &[Parameter::text("bytes", "note: hexadecimal byte pairs separated by dots", "The bytes, zero-padded.")],
+        &[Parameter::text(
+            "bytes",
+            "note: hexadecimal byte pairs separated by dots",
+            "The bytes, zero-padded.",
+        )],
         &[(r#"note("01.02.03")"#, "note:01.02.03.00.00.00")],
         |given| {
             let note = Note::read(given.text("bytes")?);
-            note.map(Into::into).map_err(|error| Refusal::arguments(error.to_string(), "write note(\"01.02.03\")"))
+            note.map(Into::into)
+                .map_err(|error| Refusal::arguments(error.to_string(), "write note(\"01.02.03\")"))
         },
     )];
 
@@ -62,7 +67,10 @@ impl Note {
     fn read(text: &str) -> Result<Note, ParseError> {
         let bad = || ParseError::value(text, "note: hexadecimal byte pairs separated by dots");
         let digits: String = text.chars().filter(|c| *c != '.').collect();
-        if !digits.len().is_multiple_of(2) || !digits.bytes().all(|c| c.is_ascii_hexdigit()) || digits.len() > 130_000 {
+        if !digits.len().is_multiple_of(2)
+            || !digits.bytes().all(|c| c.is_ascii_hexdigit())
+            || digits.len() > 130_000
+        {
             return Err(bad());
         }
         let pairs = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16));

@@ -49,9 +49,13 @@ impl Body for Output {
             },
         )
         .within(ANYWHERE),
-        ActionInfo::new("local", "Outputs the packet to the bridge's local port.", &[], &[("local", "LOCAL")], |_| {
-            Ok(Action::output(PortNo::LOCAL).into())
-        })
+        ActionInfo::new(
+            "local",
+            "Outputs the packet to the bridge's local port.",
+            &[],
+            &[("local", "LOCAL")],
+            |_| Ok(Action::output(PortNo::LOCAL).into()),
+        )
         .within(ANYWHERE),
         ActionInfo::new(
             "in_port",

@@ -16,7 +16,7 @@ impl Body for PopVlan {
         &[("pop_vlan", "pop_vlan")],
         |_| Ok(PopVlan.into()),
     )
-        .within(&[Context::Flow, Context::Clone, Context::ActionSet])];
+    .within(&[Context::Flow, Context::Clone, Context::ActionSet])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         body.skip(body.left())?;

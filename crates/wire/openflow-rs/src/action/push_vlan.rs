@@ -60,7 +60,10 @@ impl Body for PushVlan {
 #[cfg(test)]
 #[test]
 fn vectors() {
-    testing::check([("push_vlan:0x8100", "0011 0008 8100 0000"), ("push_vlan:0x88a8", "0011 0008 88a8 0000")]);
+    testing::check([
+        ("push_vlan:0x8100", "0011 0008 8100 0000"),
+        ("push_vlan:0x88a8", "0011 0008 88a8 0000"),
+    ]);
     testing::check_refused(["push_vlan:0x800", "push_vlan"]);
     testing::check_malformed(["0011 0008 0800 0000"]);
 }

@@ -80,7 +80,8 @@ impl Body for Resubmit {
     }
 
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
-        let form = || ParseError::value(call.text, "resubmit action: resubmit(PORT,TABLE), either may be empty");
+        let form =
+            || ParseError::value(call.text, "resubmit action: resubmit(PORT,TABLE), either may be empty");
         let mut parts = call.arg.split(',').map(str::trim);
         let in_port = match parts.next() {
             None | Some("") => PortNo::IN_PORT,
@@ -120,7 +121,13 @@ fn vectors() {
         ("resubmit(1,2,ct)", "ffff 0010 00002320 002c 0001 02 000000"),
     ]);
     testing::check_spellings([("resubmit(5,)", "resubmit:5"), ("resubmit(5)", "resubmit:5")]);
-    testing::check_refused(["resubmit(,)", "resubmit", "resubmit(1,2,3)", "resubmit(,256)", "resubmit(,1,ct,)"]);
+    testing::check_refused([
+        "resubmit(,)",
+        "resubmit",
+        "resubmit(1,2,3)",
+        "resubmit(,256)",
+        "resubmit(,1,ct,)",
+    ]);
     testing::check_malformed([
         "ffff 0010 00002320 000e 000a 05 000001",
         "ffff 0018 00002320 000e 000a 05 000000 0000000000000000",

@@ -68,7 +68,12 @@ const NO_PORT: PortNo = PortNo::ANY;
 
 impl Sample {
     /// Reports `probability` of 65,535 packets to a set of collectors. None if that is no packet.
-    pub fn new(probability: u16, collector_set_id: u32, obs_domain_id: u32, obs_point_id: u32) -> Option<Sample> {
+    pub fn new(
+        probability: u16,
+        collector_set_id: u32,
+        obs_domain_id: u32,
+        obs_point_id: u32,
+    ) -> Option<Sample> {
         let (sampling_port, direction) = (None, SampleDirection::Unsaid);
         let sample =
             Sample { probability, collector_set_id, obs_domain_id, obs_point_id, sampling_port, direction };
@@ -98,14 +103,28 @@ impl Body for Sample {
         "Reports packets to the IPFIX collectors of a set, with the headers that they have here. The packet goes on as if it \
          was not there. If the switch has no such set, nothing is reported.",
         &[
-            Parameter::number("probability", u16::MAX as u64, "How many of 65,535 packets are reported, from 1.")
+            Parameter::number(
+                "probability",
+                u16::MAX as u64,
+                "How many of 65,535 packets are reported, from 1.",
+            )
+            .named()
+            .required(),
+            Parameter::number("collector_set_id", u32::MAX as u64, "The set of collectors.")
                 .named()
                 .required(),
-            Parameter::number("collector_set_id", u32::MAX as u64, "The set of collectors.").named().required(),
-            Parameter::number("obs_domain_id", u32::MAX as u64, "The observation domain that the reports name.")
-                .named(),
-            Parameter::number("obs_point_id", u32::MAX as u64, "The observation point that the reports name.")
-                .named(),
+            Parameter::number(
+                "obs_domain_id",
+                u32::MAX as u64,
+                "The observation domain that the reports name.",
+            )
+            .named(),
+            Parameter::number(
+                "obs_point_id",
+                u32::MAX as u64,
+                "The observation point that the reports name.",
+            )
+            .named(),
             Parameter::port("sampling_port", "The port that the reports name.").named(),
             Parameter::flag("ingress", "The reports say that the packet comes in."),
             Parameter::flag("egress", "The reports say that the packet goes out."),
@@ -127,7 +146,10 @@ impl Body for Sample {
         |given| {
             let direction = match (given.flag("ingress"), given.flag("egress")) {
                 (true, true) => {
-                    return Err(Refusal::arguments("a packet comes in or goes out", "leave out `ingress` or `egress`"));
+                    return Err(Refusal::arguments(
+                        "a packet comes in or goes out",
+                        "leave out `ingress` or `egress`",
+                    ));
                 }
                 (true, false) => SampleDirection::Ingress,
                 (false, true) => SampleDirection::Egress,
@@ -135,9 +157,15 @@ impl Body for Sample {
             };
             let domain = given.optional("obs_domain_id").unwrap_or(0);
             let point = given.optional("obs_point_id").unwrap_or(0);
-            match Sample::new(given.number("probability")?, given.number("collector_set_id")?, domain, point) {
-                Some(sample) => Ok(Sample { sampling_port: given.port("sampling_port"), direction, ..sample }.into()),
-                None => Err(Refusal::values("probability 0 samples no packet", "write 1 to 65535, which is every packet")),
+            match Sample::new(given.number("probability")?, given.number("collector_set_id")?, domain, point)
+            {
+                Some(sample) => {
+                    Ok(Sample { sampling_port: given.port("sampling_port"), direction, ..sample }.into())
+                }
+                None => Err(Refusal::values(
+                    "probability 0 samples no packet",
+                    "write 1 to 65535, which is every packet",
+                )),
             }
         },
     )];
@@ -145,7 +173,8 @@ impl Body for Sample {
     fn decode(wire: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         let at = body.clone();
         let (probability, set, domain, point) = (body.u16()?, body.u32()?, body.u32()?, body.u32()?);
-        let sample = Sample::new(probability, set, domain, point).ok_or_else(|| at.fault(Fault::Unknown(0)))?;
+        let sample =
+            Sample::new(probability, set, domain, point).ok_or_else(|| at.fault(Fault::Unknown(0)))?;
         if wire == PLAIN {
             return Ok(sample);
         }
@@ -177,7 +206,8 @@ impl Body for Sample {
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Sample { probability, collector_set_id, obs_domain_id, obs_point_id, sampling_port, direction } = self;
+        let Sample { probability, collector_set_id, obs_domain_id, obs_point_id, sampling_port, direction } =
+            self;
         write!(f, "sample(probability={probability},collector_set_id={collector_set_id}")?;
         write!(f, ",obs_domain_id={obs_domain_id},obs_point_id={obs_point_id}")?;
         if let Some(port) = sampling_port {
@@ -190,7 +220,8 @@ impl Body for Sample {
     }
 
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
-        let form = || ParseError::value(call.text, "sample action: sample(probability=P,collector_set_id=S,…)");
+        let form =
+            || ParseError::value(call.text, "sample action: sample(probability=P,collector_set_id=S,…)");
         let number = |value| int(value, "number of 32 bits");
         let (mut probability, mut direction, mut sampling_port) = (0, SampleDirection::Unsaid, None);
         let (mut set, mut domain, mut point) = (0, 0, 0);
@@ -200,7 +231,9 @@ impl Body for Sample {
                 ("collector_set_id", value) => set = number(value)?,
                 ("obs_domain_id", value) => domain = number(value)?,
                 ("obs_point_id", value) => point = number(value)?,
-                ("sampling_port", value) => sampling_port = Some(value.parse()?).filter(|port| *port != NO_PORT),
+                ("sampling_port", value) => {
+                    sampling_port = Some(value.parse()?).filter(|port| *port != NO_PORT)
+                }
                 ("ingress", "") => direction = SampleDirection::Ingress,
                 ("egress", "") => direction = SampleDirection::Egress,
                 _ => return Err(form()),

@@ -62,7 +62,14 @@ impl SetField {
 
 impl Body for SetField {
     const NAMES: &'static [&'static str] = &[
-        "set_field", "load", "set_tunnel", "set_tunnel64", "mod_dl_src", "mod_dl_dst", "mod_nw_src", "mod_nw_dst",
+        "set_field",
+        "load",
+        "set_tunnel",
+        "set_tunnel64",
+        "mod_dl_src",
+        "mod_dl_dst",
+        "mod_nw_src",
+        "mod_nw_dst",
         "mod_nw_tos",
     ];
     const WIRE: &'static [Wire] = &[Wire::Of(25)];
@@ -188,7 +195,10 @@ fn vectors() {
         ("set_field:4103->vlan_vid", "0019 0010 80000c02 1007 000000000000"),
         ("set_field:2->arp_op", "0019 0010 80002a02 0002 000000000000"),
         ("set_field:0x500000006->xreg0", "0019 0010 80010008 0000000500000006"),
-        ("set_field:0x60000000/0xf0000000->xxreg0", "0019 0028 0001df20 00000000 00000000 00000000 60000000 00000000 00000000 00000000 f0000000"),
+        (
+            "set_field:0x60000000/0xf0000000->xxreg0",
+            "0019 0028 0001df20 00000000 00000000 00000000 60000000 00000000 00000000 00000000 f0000000",
+        ),
         ("set_field:0x5->tun_metadata0", "0019 0010 00015004 00000005 00000000"),
         ("set_field:0x5/0xff->tun_metadata0", "0019 0010 00015108 00000005 000000ff"),
         ("set_field:7->nd_reserved", "0019 0010 10000204 00000007 00000000"),
@@ -203,8 +213,16 @@ fn vectors() {
         ("set_field:10.0.0.0/8->ip_src", "set_field:10.0.0.0/8->ip_src"),
     ]);
     testing::check_refused([
-        "set_field:5/3->reg0", "set_field:0/0->reg0", "set_field:5->reg0[0..3]", "set_field:5", "set_field:->reg0",
-        "load:4->reg0[0..1]", "set_field:5->eth_type", "set_field:7->vlan_vid", "mod_nw_tos:3", "set_field:0x100000000->reg0",
+        "set_field:5/3->reg0",
+        "set_field:0/0->reg0",
+        "set_field:5->reg0[0..3]",
+        "set_field:5",
+        "set_field:->reg0",
+        "load:4->reg0[0..1]",
+        "set_field:5->eth_type",
+        "set_field:7->vlan_vid",
+        "mod_nw_tos:3",
+        "set_field:0x100000000->reg0",
     ]);
     testing::check_malformed([
         "0019 0010 00010004 00000005 00000001",

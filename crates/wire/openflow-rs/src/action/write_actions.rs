@@ -48,7 +48,10 @@ impl Body for WriteActions {
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
         let actions: Actions = call.arg.parse()?;
         if let Some(instruction) = actions.0.iter().find(|action| action.stage() > 0) {
-            return Err(ParseError::Order { first: "write_actions".to_owned(), second: instruction.to_string() });
+            return Err(ParseError::Order {
+                first: "write_actions".to_owned(),
+                second: instruction.to_string(),
+            });
         }
         Ok(WriteActions { actions }.into())
     }
@@ -58,5 +61,9 @@ impl Body for WriteActions {
 #[test]
 fn vectors() {
     testing::check([("write_actions(output:1)", "0003 0018 00000000 0000 0010 00000001 0000 000000000000")]);
-    testing::check_refused(["write_actions(goto_table:1)", "write_actions(", "write_actions(write_actions(output:1))"]);
+    testing::check_refused([
+        "write_actions(goto_table:1)",
+        "write_actions(",
+        "write_actions(write_actions(output:1))",
+    ]);
 }

@@ -206,7 +206,9 @@ impl fmt::Display for LearnSpec {
         match *self {
             LearnSpec::Copy { from, to } if from == to => write!(f, "{to}"),
             LearnSpec::Copy { from, to } => write!(f, "{to}={from}"),
-            LearnSpec::Match { to, value } if to == Subfield::whole(to.field()) && !to.field().is_option() => {
+            LearnSpec::Match { to, value }
+                if to == Subfield::whole(to.field()) && !to.field().is_option() =>
+            {
                 write!(f, "{}=", to.field())?;
                 to.field().write_set(f, value, to.field().max_value())
             }
@@ -238,7 +240,11 @@ pub(super) const MATCH: ActionInfo = within_learn(
     "The learned flow matches a field with a value.",
     &[
         Parameter::read("field", "The field or bits of it."),
-        Parameter::whole_value_of("value", "field", "The value. Instead of a mask, select bits of the field."),
+        Parameter::whole_value_of(
+            "value",
+            "field",
+            "The value. Instead of a mask, select bits of the field.",
+        ),
     ],
     &[
         (
@@ -277,7 +283,11 @@ pub(super) const SET: ActionInfo = within_learn(
     "The learned flow writes a value to a field.",
     &[
         Parameter::written("field", "The field or bits of it."),
-        Parameter::whole_value_of("value", "field", "The value. Instead of a mask, select bits of the field."),
+        Parameter::whole_value_of(
+            "value",
+            "field",
+            "The value. Instead of a mask, select bits of the field.",
+        ),
     ],
     &[("learn(table: 2, set(reg1[8..15], 7))", "learn(table=2,load:0x7->NXM_NX_REG1[8..15])")],
     |given| {
@@ -289,8 +299,14 @@ pub(super) const SET: ActionInfo = within_learn(
 pub(super) const MOVE: ActionInfo = within_learn(
     "move",
     "The learned flow writes to `to` the value that `from` has in this packet.",
-    &[Parameter::read("from", "In this packet."), Parameter::written("to", "In later packets; of the same width.")],
-    &[("learn(table: 2, move(in_port, reg1[0..15]))", "learn(table=2,load:NXM_OF_IN_PORT[]->NXM_NX_REG1[0..15])")],
+    &[
+        Parameter::read("from", "In this packet."),
+        Parameter::written("to", "In later packets; of the same width."),
+    ],
+    &[(
+        "learn(table: 2, move(in_port, reg1[0..15]))",
+        "learn(table=2,load:NXM_OF_IN_PORT[]->NXM_NX_REG1[0..15])",
+    )],
     |given| {
         let (from, to) = (given.field("from")?, given.field("to")?);
         same_width(from, to)?;
