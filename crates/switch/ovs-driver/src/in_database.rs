@@ -1,12 +1,9 @@
 //! The kinds of things that a switch keeps in its database, besides ports. No I/O here.
 //!
-//! A kind is a file that implements [`InDatabase`], and a line in the list below. From the list follow what is monitored, what the
-//! database should have, what it has, and the operations that lead from one to the other. New things are in force before the
-//! flows of their transaction; others go after them.
-
-mod bfd;
-mod collectors;
-mod limits;
+//! switch-model lists them. Each has a file of the name that the list gives it, which implements [`InDatabase`]: without the file, or
+//! without a part of it, this crate does not compile. From the list follow what is monitored, what the database should have, what it
+//! has, and the operations that lead from one to the other. New things are in force before the flows of their transaction; others go
+//! after them.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -14,7 +11,7 @@ use std::sync::Arc;
 
 use ovsdb_client::open_vswitch::{Bridge, Interface};
 use ovsdb_client::{Client, MonitorSpec, Operation, Replica};
-use switch_model::{BfdSessions, Changes, CollectorSets, Desired, Kind, ZonesLimits};
+use switch_model::{Changes, Desired, Kind};
 
 /// The things of a kind.
 type Things<K> = BTreeMap<<K as Kind>::Key, <K as Kind>::Value>;
@@ -60,6 +57,8 @@ pub(crate) struct Here<'a> {
 /// Derives everything from the list of kinds.
 macro_rules! kinds {
     ($($field:ident: $kind:ty;)*) => {
+        $(mod $field;)*
+
         /// What the database should have. Clones share it.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub(crate) struct Wanted {
@@ -125,8 +124,4 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
-    limits: ZonesLimits;
-    collectors: CollectorSets;
-    bfd: BfdSessions;
-}
+switch_model::kinds_in_database!(kinds);

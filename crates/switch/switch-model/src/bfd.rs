@@ -31,7 +31,6 @@ pub enum BfdSessions {}
 impl Kind for BfdSessions {
     const TABLE: SwitchTable =
         SwitchTable::output("bfd_session", &[("hv", STRING), ("tunnel", STRING), ("interval", INT)]);
-    const IN_DATABASE: bool = true;
     type Key = String;
     type Value = BfdSession;
 

@@ -28,7 +28,6 @@ impl Kind for CollectorSets {
         "collector_set",
         &[("hv", STRING), ("number", INT), ("targets", TEXTS), ("active_timeout", INT), ("flows_max", INT)],
     );
-    const IN_DATABASE: bool = true;
     type Key = u32;
     type Value = CollectorSet;
 

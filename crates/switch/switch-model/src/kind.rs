@@ -17,8 +17,6 @@ pub trait Kind {
     const TABLE: SwitchTable;
     /// Whether a thing names the rule that derives it, so that a change of the rule alone is a change of the thing.
     const ATTRIBUTED: bool = false;
-    /// Whether the switch keeps it in its database, and not in its flow tables.
-    const IN_DATABASE: bool = false;
     /// What to do with a key that is deleted and added in one transaction.
     const AGAIN: Again = Again::Replaces;
     /// What identifies a thing on its host.

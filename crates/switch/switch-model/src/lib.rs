@@ -1,8 +1,9 @@
 //! Every kind of thing that rules can want in a switch, once: its table and rows in the rules, its keys and values, the state that a
 //! switch should have, changes of it, and their way from rows to hosts and back. No I/O.
 //!
-//! A kind is a file that implements [`Kind`], and a line in the list below. From the list follow [`Desired`], [`Changes`], [`Tables`]
-//! and [`split_by_host`], so a kind that lacks a part does not compile. [`interface`] has what else rules and Rust share: tables that
+//! A kind is a file that implements [`Kind`], and a line in the list below. From the list follow [`Desired`], [`Changes`], [`Tables`],
+//! [`split_by_host`] and, for what a switch keeps in its database, [`kinds_in_database`]; so a kind that lacks a part does not
+//! compile, here or in the driver. [`interface`] has what else rules and Rust share: tables that
 //! the controller fills or shows; a [`SwitchTable`] finds itself in a program, or says what is different there. [`rows`] reads and
 //! writes their rows. [`Event`] and [`Report`] are what a switch says by itself, [`ReadError`] and its neighbours what it answers to
 //! those who look.
@@ -81,8 +82,37 @@ pub use zone::{ZONE_TABLE, ZoneOwner, Zones};
 /// The changes of each host.
 pub type ByHost = BTreeMap<String, Changes>;
 
-/// Derives everything from the list of kinds.
+/// Derives everything from the list of kinds. Its sections say where a switch keeps them.
 macro_rules! kinds {
+    (
+        flow_tables { $($flow_tables:tt)* }
+        ports { $($ports:tt)* }
+        database { $($database:tt)* }
+        learned { $($learned:tt)* }
+        once { $($once:tt)* }
+    ) => {
+        kinds! {
+            lasting { $($flow_tables)* $($ports)* $($database)* $($learned)* }
+            once { $($once)* }
+        }
+        kinds! { any_database { $($ports)* $($database)* } }
+        kinds! { exported { $($database)* } }
+    };
+    (any_database { $($(#[doc = $doc:literal])* $field:ident: $kind:ident;)* }) => {
+        impl Changes {
+            /// Whether anything that the switch keeps in its database changes.
+            pub fn touches_database(&self) -> bool {
+                $(!self.$field.is_empty() ||)* false
+            }
+        }
+    };
+    (exported { $($(#[doc = $doc:literal])* $field:ident: $kind:ident;)* }) => {
+        /// Passes the kinds that a switch keeps in its database, besides ports, to a macro: `FIELD: KIND;` for each.
+        #[macro_export]
+        macro_rules! kinds_in_database {
+            ($macro:ident) => { $macro! { $($field: $crate::$kind;)* } };
+        }
+    };
     (
         lasting { $($(#[doc = $doc:literal])* $field:ident: $kind:ty;)* }
         once { $($(#[doc = $once_doc:literal])* $once:ident: $once_kind:ty;)* }
@@ -114,11 +144,6 @@ macro_rules! kinds {
             /// Whether there are no changes.
             pub fn is_empty(&self) -> bool {
                 $(self.$field.is_empty() &&)* $(self.$once.is_empty() &&)* true
-            }
-
-            /// Whether anything that the switch keeps in its database changes.
-            pub fn touches_database(&self) -> bool {
-                $(<$kind as Kind>::IN_DATABASE && !self.$field.is_empty() ||)* false
             }
         }
 
@@ -175,7 +200,8 @@ macro_rules! kinds {
 }
 
 kinds! {
-    lasting {
+    // In flows, groups and meters.
+    flow_tables {
         /// The flows; a switch has at most one for each key.
         flows: Flows;
         /// The buckets of groups that give a packet to all of them, by group number (at most [`GROUP_MAX`]) and bucket number (at most
@@ -190,23 +216,33 @@ kinds! {
         meters: Meters;
         /// The owners of conntrack zones, by zone. A zone is flushed before its owner gets it.
         zones: Zones;
+    }
+    // In the database: ports, which the driver makes and removes as one kind.
+    ports {
+        /// The tunnel ports, by port name.
+        tunnels: Tunnels;
+        /// The patch ports, by the name of the end on the integration bridge. Tunnel and patch ports share one space of names.
+        patches: Patches;
+    }
+    // In the database besides ports, each by itself.
+    database {
         /// What bounds the connections of zones. It is in force before the flows of its transaction.
         limits: ZonesLimits;
         /// The sets of IPFIX collectors, by the number that actions `sample` name. They are in force before the flows of their
         /// transaction.
         collectors: CollectorSets;
-        /// The tunnel ports, by port name.
-        tunnels: Tunnels;
         /// The BFD sessions of tunnel ports, by port name.
         bfd: BfdSessions;
-        /// The patch ports, by the name of the end on the integration bridge. Tunnel and patch ports share one space of names.
-        patches: Patches;
+    }
+    // What the switch writes into its flow tables by itself.
+    learned {
         /// The learned flows to report, by table and cookie, and the port whose interface announces itself by each.
         awaited: AwaitedFlows;
     }
+    // What happens once, and is no part of the desired state.
     once {
         /// Frames to send once the transaction is in force: at once and a few times more. They have names, so that later
-        /// transactions can end that, and are no part of the desired state.
+        /// transactions can end that.
         frames: Announcements;
     }
 }

@@ -68,7 +68,6 @@ impl Kind for ZonesLimits {
             ("closing", INT),
         ],
     );
-    const IN_DATABASE: bool = true;
     type Key = u16;
     type Value = ZoneLimits;
 

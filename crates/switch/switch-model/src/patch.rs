@@ -34,7 +34,6 @@ impl Kind for Patches {
         "ovsdb_patch",
         &[("hv", STRING), ("patch", STRING), ("bridge", STRING), ("peer", STRING)],
     );
-    const IN_DATABASE: bool = true;
     type Key = String;
     type Value = Patch;
 

@@ -74,7 +74,6 @@ impl Kind for Tunnels {
         "ovsdb_tunnel",
         &[("hv", STRING), ("tunnel", STRING), ("encap", ENCAP), ("remote", STRING)],
     );
-    const IN_DATABASE: bool = true;
     type Key = String;
     type Value = Tunnel;
 
