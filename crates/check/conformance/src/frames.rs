@@ -11,22 +11,20 @@ use frame_builder::BROADCAST;
 use test_random::Random;
 
 pub use frame_builder::Mac;
+use network_spec::Address;
 pub use routed::{Ways, routed};
-
-/// A MAC and its IP addresses.
-pub type Addresses = (Mac, Vec<IpAddr>);
 
 /// The addresses used in frames, so that most frames are meaningful where they are sent.
 #[derive(Clone, Debug, Default)]
 pub struct Book {
     /// The sender's.
-    pub own: Vec<Addresses>,
+    pub own: Vec<Address>,
     /// Addresses of ports of the same switch.
-    pub near: Vec<Addresses>,
+    pub near: Vec<Address>,
     /// Addresses of ports of other switches.
-    pub far: Vec<Addresses>,
+    pub far: Vec<Address>,
     /// Tags in use here, with the sender's addresses and the others' addresses for each.
-    pub tags: Vec<(u16, Vec<Addresses>, Vec<Addresses>)>,
+    pub tags: Vec<(u16, Vec<Address>, Vec<Address>)>,
     /// Whether most frames should be tagged with one of [`Book::tags`].
     pub tagged: bool,
 }
@@ -38,6 +36,11 @@ pub(crate) const STRANGERS: u8 = 5;
 /// A MAC that no port has.
 pub fn stranger(random: &mut Random) -> Mac {
     [0x02, 0xee, 0, 0, 0, random.below(STRANGERS.into()) as u8]
+}
+
+/// The MAC of a stranger, without IP addresses.
+pub(crate) fn nobody(random: &mut Random) -> Address {
+    Address { mac: stranger(random), ips: Vec::new() }
 }
 
 /// The sender and the receiver of a frame.
@@ -107,30 +110,30 @@ fn tagged(random: &mut Random, kind: u16, number: u16) -> Vec<u8> {
 }
 
 /// One of these, or somebody who has no port.
-fn someone(random: &mut Random, of: &[Addresses]) -> Addresses {
+fn someone(random: &mut Random, of: &[Address]) -> Address {
     match of {
-        [] => (stranger(random), vec![]),
+        [] => nobody(random),
         some => random.pick(some).clone(),
     }
 }
 
-fn talk(random: &mut Random, own: &[Addresses], near: &[Addresses], far: &[Addresses]) -> Talk {
+fn talk(random: &mut Random, own: &[Address], near: &[Address], far: &[Address]) -> Talk {
     let me = match random.below(100) {
         0..92 => someone(random, own),
         92..95 => someone(random, near),
         95..97 => someone(random, far),
-        _ => (stranger(random), vec![]),
+        _ => nobody(random),
     };
     let you = match random.below(100) {
         0..84 => someone(random, near),
         84..88 => someone(random, own),
         88..92 => someone(random, far),
-        _ => (stranger(random), vec![]),
+        _ => nobody(random),
     };
     let src = match random.below(60) {
         0 => stranger(random),
         1 => *random.pick(&[BROADCAST, [0; 6], [1, 0, 0x5e, 0, 0, 1]]),
-        _ => me.0,
+        _ => me.mac,
     };
     let dst = match random.below(25) {
         0..3 => BROADCAST,
@@ -141,7 +144,7 @@ fn talk(random: &mut Random, own: &[Addresses], near: &[Addresses], far: &[Addre
             *random.pick(&groups)
         }
         4..6 => stranger(random),
-        _ => you.0,
+        _ => you.mac,
     };
     Talk {
         src,
@@ -153,9 +156,9 @@ fn talk(random: &mut Random, own: &[Addresses], near: &[Addresses], far: &[Addre
     }
 }
 
-fn address4(random: &mut Random, of: &Addresses, special: Ipv4Addr) -> Ipv4Addr {
+fn address4(random: &mut Random, of: &Address, special: Ipv4Addr) -> Ipv4Addr {
     let own: Vec<Ipv4Addr> =
-        of.1.iter().filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(*ip) } else { None }).collect();
+        of.ips.iter().filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(*ip) } else { None }).collect();
     match random.below(25) {
         0 => special,
         1 => Ipv4Addr::new(10, 9, 9, random.below(3) as u8),
@@ -165,15 +168,15 @@ fn address4(random: &mut Random, of: &Addresses, special: Ipv4Addr) -> Ipv4Addr 
     }
 }
 
-fn address6(random: &mut Random, of: &Addresses) -> Ipv6Addr {
+fn address6(random: &mut Random, of: &Address) -> Ipv6Addr {
     let own: Vec<Ipv6Addr> =
-        of.1.iter().filter_map(|ip| if let IpAddr::V6(ip) = ip { Some(*ip) } else { None }).collect();
+        of.ips.iter().filter_map(|ip| if let IpAddr::V6(ip) = ip { Some(*ip) } else { None }).collect();
     match random.below(25) {
         0 => Ipv6Addr::UNSPECIFIED,
         1 => Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, random.below(3) as u16),
         2 => *random
             .pick(&[Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2)]),
-        3..7 => link_local(of.0),
+        3..7 => link_local(of.mac),
         _ if own.is_empty() => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, random.below(6) as u16 + 1),
         _ => *random.pick(&own),
     }

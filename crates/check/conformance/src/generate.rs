@@ -11,9 +11,10 @@ mod routing;
 mod traffic;
 
 use flow_simulator::Tunnelled;
+use network_spec::{Form, World, Zone};
 use test_random::Random;
 
-use crate::world::{Change, Form, World, Zone};
+use crate::world::{Change, NumberedWorld};
 use conversations::Speaker;
 
 pub use simulated_hosts::Place;
@@ -170,7 +171,7 @@ struct Generator<'a> {
     /// For ports that become others alone.
     others: Random,
     style: Style,
-    world: World,
+    world: NumberedWorld,
     steps: Vec<Step>,
     made: u64,
 }
@@ -228,7 +229,7 @@ pub fn history(random: &mut Random, size: Size) -> History {
         parting: *others.pick(&[0, 0, 30, 60]),
     };
     let style = if relayed { style.with_tunnels_everywhere() } else { style };
-    let world = World::new(scattered);
+    let world = NumberedWorld::new(scattered);
     let (steps, made) = (Vec::new(), 0);
     let mut generator =
         Generator { random, limits, floods, moves, routes, acls, others, style, world, steps, made };
@@ -277,7 +278,7 @@ impl Generator<'_> {
                 changes.push(self.zone(zone));
             }
         } else if self.style.paired {
-            changes.push(Change::Zone(String::new(), Zone { form: Form::Port, ..Zone::DEFAULT }));
+            changes.push(Change::Zone(String::new(), Zone { form: Form::Port, ..Zone::default() }));
         }
         for _ in 0..=self.random.below(self.style.size.hosts) {
             let name = self.new_name("h");

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use network_spec::{Judged, Model};
+use network_spec::{Judged, Model, World};
 
 use crate::generate::{History, Place, Step};
 use crate::oracle;
-use crate::world::{Change, World};
+use crate::world::{Change, NumberedWorld};
 
 /// How many frames ACLs treated in some way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Filtered {
 /// Runs a history in the model, which takes the first of several possibilities.
 pub fn rehearse(history: &History) -> Filtered {
     let (mut world, mut model, mut count) =
-        (World::new(history.scattered), Model::default(), Filtered::default());
+        (NumberedWorld::new(history.scattered), Model::default(), Filtered::default());
     for step in &history.steps {
         match step {
             Step::Change(changes) | Step::OneByOne { changes, .. } => {
@@ -83,7 +83,7 @@ pub fn rehearse(history: &History) -> Filtered {
 
 fn exists(world: &World, place: &Place) -> bool {
     match place {
-        Place::Vnic(host, port) => world.vifs.contains_key(&(host.clone(), port.clone())),
+        Place::Vnic(host, port) => world.vnics.contains_key(&(host.clone(), port.clone())),
         Place::Tap(_) => true,
     }
 }

@@ -5,22 +5,23 @@ mod filtering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use network_spec::{Form, Learning, Network, PolicyAction, PolicyMatch, Reach, Trees, World, Zone};
 use nlog_data::{ObjectKind, Row, Value};
 use openflow_rs::MacAddr;
 pub use simulated_hosts::Reports;
 
-use crate::world::{
-    AUDIENCES, Action, Form, Network, Policy, Reach, Trees, World, Zone, audience, of_policy, of_route,
-    routed,
-};
-
-pub(crate) use filtering::{filter_text, peers_text};
+use crate::world::{AUDIENCES, NumberedWorld, audience, of_policy, of_route, routed};
 
 /// Rows by table.
 pub type Rows = BTreeMap<&'static str, BTreeSet<Row>>;
 
 /// All rows of a world, whose objects are of these kinds, and of the reports of its switches. Only these hosts are managed.
-pub fn rows(world: &World, kinds: &[ObjectKind], reports: &Reports, managed: &dyn Fn(&str) -> bool) -> Rows {
+pub fn rows(
+    world: &NumberedWorld,
+    kinds: &[ObjectKind],
+    reports: &Reports,
+    managed: &dyn Fn(&str) -> bool,
+) -> Rows {
     let mut rows = Rows::new();
     objects(world, kinds, &mut rows);
     labels(world, &mut rows);
@@ -28,12 +29,12 @@ pub fn rows(world: &World, kinds: &[ObjectKind], reports: &Reports, managed: &dy
     for host in world.nodes.keys().filter(|host| managed(host)) {
         add(&mut rows, "managed", vec![text(host)]);
     }
-    if world.trees != Trees::DEFAULT {
-        let Trees { hosts, slack } = world.trees;
+    let Trees { hosts, slack, .. } = world.trees;
+    if (hosts, slack) != (Trees::default().hosts, Trees::default().slack) {
         add(&mut rows, "replication_limit", vec![Value::Int(hosts as i64), Value::Int(slack as i64)]);
     }
-    for ((host, port), vif) in &world.vifs {
-        let row = vec![text(host), text(port), int(vif.ofport), text(""), Value::Int(vif.since as i64)];
+    for (((host, port), since), ofport) in world.vnics.iter().zip(world.ofports.values()) {
+        let row = vec![text(host), text(port), int(*ofport), text(""), Value::Int(*since as i64)];
         add(&mut rows, "vif", row);
     }
     for ((host, port), since) in &world.announced {
@@ -73,29 +74,28 @@ fn objects(world: &World, kinds: &[ObjectKind], rows: &mut Rows) {
         ];
         object("transport_node", name, &fields);
     }
-    for (name, tenant) in &world.switches {
-        let tenant = if tenant.is_empty() { Value::None } else { text(tenant) };
-        let mut fields = vec![("tenant", tenant)];
-        if let Some(learning) = world.learning.get(name) {
-            let limits = [Value::Int(learning.limit.into()), int(learning.age)];
-            fields.push(("learning", record(limits)));
+    for (name, switch) in &world.switches {
+        let mut fields = vec![("tenant", tenant(&switch.tenant))];
+        if switch.learning != Learning::default() {
+            let Learning { limit, age } = switch.learning;
+            fields.push(("learning", record([Value::Int(limit.into()), Value::Int(age.as_secs() as i64)])));
         }
-        fields.extend(filtering::default_of(world, name));
+        fields.extend(filtering::default_of(switch));
         object("switch", name, &fields);
     }
     for (name, port) in &world.ports {
         let addresses = port
             .addresses
             .iter()
-            .map(|(mac, ips)| record([Value::Mac(MacAddr(*mac)), list(ips.iter().map(|ip| Value::Ip(*ip)))]));
+            .map(|one| record([Value::Mac(MacAddr(one.mac)), list(one.ips.iter().map(|ip| Value::Ip(*ip)))]));
         let mut fields = vec![
             ("switch", text(&port.switch)),
             ("addresses", list(addresses)),
-            ("port_security", Value::Bool(port.security)),
-            ("unknown_addresses", Value::Bool(port.unknown)),
-            ("trust", list(port.trust.iter().map(|name| text(name)))),
+            ("port_security", Value::Bool(port.port_security)),
+            ("unknown_addresses", Value::Bool(port.unknown_addresses)),
+            ("trust", list(port.trust.iter().map(|trust| text(trust.name())))),
             ("enabled", Value::Bool(port.enabled)),
-            ("requested_hosts", list(port.requested.iter().map(|host| text(host)))),
+            ("requested_hosts", list(port.requested_hosts.iter().map(|host| text(host)))),
         ];
         if let Some((parent, tag)) = &port.parent {
             fields.extend([("parent", text(parent)), ("tag", int(*tag))]);
@@ -121,17 +121,17 @@ type Add<'a> = dyn FnMut(&'static str, &str, &[(&str, Value)]) + 'a;
 
 /// Routers and what belongs to them.
 fn routing(world: &World, object: &mut Add<'_>) {
-    for (name, router) in &world.routing.routers {
+    for (name, router) in &world.routers {
         let reach = match router.reach {
             Reach::Auto => "auto",
             Reach::Direct => "direct",
             Reach::Relay => "relay",
         };
-        let tenant = if router.tenant.is_empty() { Value::None } else { text(&router.tenant) };
-        let proxy = list(router.proxy.iter().map(|network| prefix(*network)));
-        object("router", name, &[("tenant", tenant), ("reach", text(reach)), ("proxy_arp", proxy)]);
+        let proxy = list(router.proxy_arp.iter().map(|network| prefix(*network)));
+        let fields = [("tenant", tenant(&router.tenant)), ("reach", text(reach)), ("proxy_arp", proxy)];
+        object("router", name, &fields);
     }
-    for (name, port) in &world.routing.ports {
+    for (name, port) in &world.router_ports {
         let networks = port.networks.iter().map(|network| {
             let address = network.to_string().parse().expect("an address and a length");
             Value::InterfaceAddress(address)
@@ -144,25 +144,25 @@ fn routing(world: &World, object: &mut Add<'_>) {
         ];
         object("router_port", name, &fields);
     }
-    for (name, route) in &world.routing.routes {
+    for (name, route) in &world.routes {
         let fields = [
             ("router", text(&route.router)),
             ("destination", prefix(route.destination)),
-            ("next_hops", list(route.hops.iter().map(|hop| Value::Ip(*hop)))),
-            ("discard", Value::Bool(route.hops.is_empty())),
+            ("next_hops", list(route.hops().iter().map(|hop| Value::Ip(*hop)))),
+            ("discard", Value::Bool(route.hops().is_empty())),
         ];
         object("route", name, &fields);
     }
-    for (name, policy) in &world.routing.policies {
+    for (name, policy) in &world.route_policies {
         let action = match &policy.action {
-            Action::Drop => "drop",
-            Action::Reroute(_) => "reroute",
-            Action::Allow => "allow",
+            PolicyAction::Drop => "drop",
+            PolicyAction::Reroute(_) => "reroute",
+            PolicyAction::Allow => "allow",
         };
         let fields = [
             ("router", text(&policy.router)),
-            ("priority", int(policy.priority)),
-            ("match", filter(policy)),
+            ("priority", Value::Int(policy.priority)),
+            ("match", filter(&policy.matches)),
             ("action", text(action)),
             ("next_hops", list(policy.hops().iter().map(|hop| Value::Ip(*hop)))),
         ];
@@ -171,10 +171,10 @@ fn routing(world: &World, object: &mut Add<'_>) {
 }
 
 /// The packets that a policy is for.
-fn filter(policy: &Policy) -> Value {
-    let source = policy.source.map(|source| format!("ip_src={source}"));
-    let destination = policy.destination.map(|destination| format!("ip_dst={destination}"));
-    let protocol = policy.protocol.map(|protocol| format!("ip_proto={protocol}"));
+fn filter(matches: &PolicyMatch) -> Value {
+    let source = matches.source.map(|source| format!("ip_src={source}"));
+    let destination = matches.destination.map(|destination| format!("ip_dst={destination}"));
+    let protocol = matches.protocol.map(|protocol| format!("ip_proto={protocol}"));
     let items: Vec<String> = [source, destination, protocol].into_iter().flatten().collect();
     let filter = items.join(",").parse().unwrap_or_else(|faults| panic!("{items:?}: {faults}"));
     Value::PacketFilter(Arc::new(filter))
@@ -194,7 +194,7 @@ fn flood_limit(world: &World, port: &str) -> Option<(&'static str, Value)> {
 pub(crate) const LABELS: [&str; 5] =
     ["datapath_label", "hop_number", "node_label", "tunnel_label", "port_meter"];
 
-fn labels(world: &World, rows: &mut Rows) {
+fn labels(world: &NumberedWorld, rows: &mut Rows) {
     let label = |label: u32| Value::Int(label.into());
     for switch in world.switches.keys() {
         add(rows, "datapath_label", vec![text(switch), label(world.labels.datapath(switch))]);
@@ -206,21 +206,21 @@ fn labels(world: &World, rows: &mut Rows) {
             }
         }
     }
-    for router in world.routing.routers.keys() {
+    for router in world.routers.keys() {
         add(rows, "datapath_label", vec![text(router), label(world.labels.datapath(router))]);
     }
     let mut tunnel = |label_use: &str, id: &str, name: &str| {
         let label = label(world.labels.port(name));
         add(rows, "tunnel_label", vec![text(label_use), text(id), label]);
     };
-    for (name, port) in &world.routing.ports {
+    for (name, port) in &world.router_ports {
         tunnel("port", name, name);
         tunnel("routed", &port.switch, &routed(&port.switch));
     }
-    for (name, _) in world.routing.routes.iter().filter(|(_, route)| route.hops.len() > 1) {
+    for (name, _) in world.routes.iter().filter(|(_, route)| route.hops().len() > 1) {
         tunnel("route", name, &of_route(name));
     }
-    for (name, _) in world.routing.policies.iter().filter(|(_, policy)| policy.hops().len() > 1) {
+    for (name, _) in world.route_policies.iter().filter(|(_, policy)| policy.hops().len() > 1) {
         tunnel("route_policy", name, &of_policy(name));
     }
     for port in world.ports.keys().chain(world.localnets.keys()) {
@@ -251,10 +251,15 @@ fn zone_of<'a>(world: &World, name: &'a str) -> Option<&'a str> {
 /// object.
 fn zone_id(name: &str, zone: Zone) -> Option<&str> {
     match name {
-        "" if zone == Zone::DEFAULT => None,
+        "" if zone == Zone::default() => None,
         "" => Some("default"),
         name => Some(name),
     }
+}
+
+/// The tenant of an object, if it has one.
+fn tenant(tenant: &str) -> Value {
+    if tenant.is_empty() { Value::None } else { text(tenant) }
 }
 
 fn list(values: impl Iterator<Item = Value>) -> Value {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use network_spec::{Arrival, Model, Problem, Transition};
+use network_spec::{Arrival, Model, Problem, Transition, World};
 use nlog::Program;
 use nlog::program::{Expr, HeadTerm, Rule};
 use nlog_data::{Row, Value};
@@ -16,7 +16,7 @@ use crate::oracle;
 use crate::rehearsal::Filtered;
 use crate::silence::silence;
 use crate::simulation::{Hosts, Out, Passage, Simulation};
-use crate::world::{Change, World};
+use crate::world::{Change, NumberedWorld};
 
 /// A disagreement between rules and model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub struct Failure {
     /// The step of the history.
     pub step: usize,
     /// The world at that step.
-    pub world: World,
+    pub world: NumberedWorld,
     /// The disagreement.
     pub difference: Difference,
 }
@@ -223,7 +223,7 @@ impl Runner {
     /// # Errors
     /// Rows are left over.
     pub fn clear(&mut self) -> Result<(), String> {
-        let empty = World::new(false);
+        let empty = NumberedWorld::new(false);
         let cleared = self.simulation.change(&empty, &|_| true).and_then(|()| {
             let contents = self.simulation.contents()?;
             let left = |(table, rows): (&String, &BTreeSet<Row>)| {
@@ -253,7 +253,7 @@ fn is_fact(program: &Program, table: &str, row: &Row) -> bool {
 
 /// A world and its model in the middle of a history.
 struct Life {
-    world: World,
+    world: NumberedWorld,
     /// The states of the model that the rules may be in, at least one: it is not always seen which next hop a packet took.
     models: Vec<Model>,
 }
@@ -263,7 +263,7 @@ const STATES: usize = 64;
 
 impl Life {
     fn new(scattered: bool) -> Life {
-        Life { world: World::new(scattered), models: vec![Model::default()] }
+        Life { world: NumberedWorld::new(scattered), models: vec![Model::default()] }
     }
 
     /// A state of the model; where all are alike, it does not matter which.
@@ -272,7 +272,7 @@ impl Life {
     }
 
     /// Changes the world of the model.
-    fn change(&mut self, change: impl Fn(&mut network_spec::World)) {
+    fn change(&mut self, change: impl Fn(&mut World)) {
         self.models.iter_mut().for_each(|model| model.apply(&change));
     }
 
@@ -345,7 +345,7 @@ impl Life {
     /// Whether frames can be sent from a place.
     fn exists(&self, place: &Place) -> bool {
         match place {
-            Place::Vnic(host, port) => self.world.vifs.contains_key(&(host.clone(), port.clone())),
+            Place::Vnic(host, port) => self.world.vnics.contains_key(&(host.clone(), port.clone())),
             Place::Tap(_) => true,
         }
     }
@@ -357,7 +357,7 @@ impl Life {
         bytes: &[u8],
         count: &mut Count,
     ) -> Result<(), Difference> {
-        if !self.exists(place) || (self.world.filtering.is_used() && is_to_itself(bytes)) {
+        if !self.exists(place) || (self.world.is_filtered() && is_to_itself(bytes)) {
             return Ok(());
         }
         let silent = silence(simulation.hosts_mut(), count.sent);
@@ -378,7 +378,7 @@ impl Life {
         count.filtered += Filtered { out: u64::from(!rules.is_empty()), ..Filtered::of(model) };
         // Who relays what routers send is for the rules to choose.
         let for_routers = model.routed() > 0 || !model.dropped().is_empty();
-        let relayed = self.world.routing.relays() && for_routers;
+        let relayed = self.world.relays() && for_routers;
         let expected = model.copies().clone();
         let seen: Vec<Model> =
             seen.into_iter().filter(|model| relayed || *model.copies() == copies).collect();
@@ -403,7 +403,7 @@ impl Life {
         };
         let states = std::mem::take(&mut self.models);
         let outcomes = states.into_iter().flat_map(|mut model| {
-            if self.world.routing.has_choices() || self.world.filtering.is_used() {
+            if self.world.choices().next().is_some() || self.world.is_filtered() {
                 return model.outcomes(&tap, bytes);
             }
             let arrivals = model.inject(&tap, bytes);

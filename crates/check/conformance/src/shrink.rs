@@ -1,8 +1,16 @@
 //! Shrinks a failing history while it keeps failing in the same way.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use network_spec::{
+    Acl, AclAction, Encap, Localnet, Node, PacketMatch, PolicyAction, PolicyMatch, Port, Reach, Route,
+    RoutePolicy, Router, Target,
+};
+
 use crate::generate::{History, Step};
 use crate::run::{Failure, Runner};
-use crate::world::{Acl, AclAction, Action, Change, Encap, PacketMatch, Policy, Reach, Router};
+use crate::world::Change;
 
 /// The smallest history found that fails in the same way, and its failure. The runner keeps the state of that failure.
 pub fn smallest(runner: &mut Runner, history: History, failure: Failure) -> (History, Failure) {
@@ -169,15 +177,15 @@ fn simpler(change: &Change) -> Vec<Change> {
                     all.push(Change::Node(name.clone(), simpler));
                 }
             };
-            add(crate::world::Node { encaps: vec![Encap::Geneve], ..node.clone() });
-            add(crate::world::Node { zone: String::new(), ..node.clone() });
+            add(Node { encaps: vec![Encap::Geneve], ..node.clone() });
+            add(Node { zone: String::new(), ..node.clone() });
             let last = match node.ip {
-                std::net::IpAddr::V4(ip) => ip.octets()[3],
-                std::net::IpAddr::V6(ip) => ip.octets()[15],
+                IpAddr::V4(ip) => ip.octets()[3],
+                IpAddr::V6(ip) => ip.octets()[15],
             };
-            add(crate::world::Node { ip: [172, 16, 0, last].into(), ..node.clone() });
-            add(crate::world::Node { roles: vec!["hypervisor"], ..node.clone() });
-            add(crate::world::Node { mappings: std::collections::BTreeMap::new(), ..node.clone() });
+            add(Node { ip: [172, 16, 0, last].into(), ..node.clone() });
+            add(Node { roles: vec!["hypervisor".to_owned()], ..node.clone() });
+            add(Node { mappings: BTreeMap::new(), ..node.clone() });
             for at in 0..node.encaps.len() {
                 let mut less = node.clone();
                 less.encaps.remove(at);
@@ -190,24 +198,24 @@ fn simpler(change: &Change) -> Vec<Change> {
                     all.push(Change::Port(name.clone(), simpler));
                 }
             };
-            add(crate::world::Port { parent: None, ..port.clone() });
-            add(crate::world::Port { security: false, ..port.clone() });
-            add(crate::world::Port { unknown: false, ..port.clone() });
-            add(crate::world::Port { trust: std::collections::BTreeSet::new(), ..port.clone() });
-            add(crate::world::Port { enabled: true, ..port.clone() });
-            add(crate::world::Port { requested: Vec::new(), ..port.clone() });
-            for at in 0..port.requested.len() {
+            add(Port { parent: None, ..port.clone() });
+            add(Port { port_security: false, ..port.clone() });
+            add(Port { unknown_addresses: false, ..port.clone() });
+            add(Port { trust: BTreeSet::new(), ..port.clone() });
+            add(Port { enabled: true, ..port.clone() });
+            add(Port { requested_hosts: Vec::new(), ..port.clone() });
+            for at in 0..port.requested_hosts.len() {
                 let mut less = port.clone();
-                less.requested.remove(at);
+                less.requested_hosts.remove(at);
                 add(less);
             }
             for at in 0..port.addresses.len() {
                 let mut less = port.clone();
                 less.addresses.remove(at);
                 add(less);
-                for ip in 0..port.addresses[at].1.len() {
+                for ip in 0..port.addresses[at].ips.len() {
                     let mut less = port.clone();
-                    less.addresses[at].1.remove(ip);
+                    less.addresses[at].ips.remove(ip);
                     add(less);
                 }
             }
@@ -217,7 +225,7 @@ fn simpler(change: &Change) -> Vec<Change> {
         }
         Change::Acl(..) | Change::AddressGroup(..) | Change::PortGroup(..) => all = simpler_filtering(change),
         Change::Localnet(name, localnet) if localnet.tag != 0 => {
-            all.push(Change::Localnet(name.clone(), crate::world::Localnet { tag: 0, ..localnet.clone() }));
+            all.push(Change::Localnet(name.clone(), Localnet { tag: 0, ..localnet.clone() }));
         }
         _ => {}
     }
@@ -269,7 +277,7 @@ fn simpler_routing(change: &Change) -> Vec<Change> {
         Change::Router(name, router) => {
             let mut add = |simpler| all.push(Change::Router(name.clone(), simpler));
             add(Router { reach: Reach::Direct, ..router.clone() });
-            add(Router { proxy: Vec::new(), ..router.clone() });
+            add(Router { proxy_arp: Vec::new(), ..router.clone() });
             add(Router { tenant: String::new(), ..router.clone() });
         }
         Change::RouterPort(name, port) => {
@@ -279,23 +287,24 @@ fn simpler_routing(change: &Change) -> Vec<Change> {
                 all.push(Change::RouterPort(name.clone(), less));
             }
         }
-        Change::Route(name, route) if route.hops.len() > 1 => {
-            for at in 0..route.hops.len() {
-                let mut less = route.clone();
-                less.hops.remove(at);
-                all.push(Change::Route(name.clone(), less));
+        Change::Route(name, route) if route.hops().len() > 1 => {
+            for at in 0..route.hops().len() {
+                let mut hops = route.hops().to_vec();
+                hops.remove(at);
+                all.push(Change::Route(name.clone(), Route { target: Target::of(hops), ..route.clone() }));
             }
         }
         Change::Policy(name, policy) => {
             let mut add = |simpler| all.push(Change::Policy(name.clone(), simpler));
-            add(Policy { source: None, ..policy.clone() });
-            add(Policy { destination: None, ..policy.clone() });
-            add(Policy { protocol: None, ..policy.clone() });
-            add(Policy { action: Action::Drop, ..policy.clone() });
+            let matches = || policy.matches.clone();
+            add(RoutePolicy { matches: PolicyMatch { source: None, ..matches() }, ..policy.clone() });
+            add(RoutePolicy { matches: PolicyMatch { destination: None, ..matches() }, ..policy.clone() });
+            add(RoutePolicy { matches: PolicyMatch { protocol: None, ..matches() }, ..policy.clone() });
+            add(RoutePolicy { action: PolicyAction::Drop, ..policy.clone() });
             for at in 0..policy.hops().len() {
                 let mut hops = policy.hops().to_vec();
                 hops.remove(at);
-                add(Policy { action: Action::Reroute(hops), ..policy.clone() });
+                add(RoutePolicy { action: PolicyAction::Reroute(hops), ..policy.clone() });
             }
         }
         _ => {}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow_simulator::{Crossing, VlanLimit};
+use network_spec::{Encap, Node, Trees, Tunnel, World};
 use nlog::Program;
 use nlog_data::{Row, TableDelta, TableId, Value};
 use simulated_hosts::{Number, Outputs, Site, Wanted};
@@ -13,7 +14,7 @@ use test_random::Random;
 use crate::derivation::{Contents, Derivation};
 use crate::generate::Place;
 use crate::rows::rows;
-use crate::world::{AUDIENCES, Encap, Node, World};
+use crate::world::{AUDIENCES, NumberedWorld};
 
 pub use simulated_hosts::{Hosts, Out, Passage};
 
@@ -72,7 +73,7 @@ impl Simulation {
     ///
     /// # Errors
     /// The rules refuse the change, or ask hosts for something impossible.
-    pub fn change(&mut self, world: &World, managed: &dyn Fn(&str) -> bool) -> Result<(), String> {
+    pub fn change(&mut self, world: &NumberedWorld, managed: &dyn Fn(&str) -> bool) -> Result<(), String> {
         self.update_hosts(world)?;
         for _ in 0..ROUNDS {
             let wanted = rows(world, self.rules.kinds(), self.hosts.reports(), managed);
@@ -95,7 +96,7 @@ impl Simulation {
     /// As [`Simulation::change`], or those of `between`.
     pub fn change_one_by_one<E: From<String>>(
         &mut self,
-        world: &World,
+        world: &NumberedWorld,
         random: &mut Random,
         mut between: impl FnMut(&Hosts, &BTreeSet<String>) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -146,7 +147,7 @@ impl Simulation {
     }
 
     /// The meters of ports that have used up their limits on a host drop everything there, and others nothing.
-    fn set_budgets(&mut self, world: &World, host: &str) {
+    fn set_budgets(&mut self, world: &NumberedWorld, host: &str) {
         self.hosts.set_budgets(host, |meter| {
             let port = world.labels.metered(meter)?;
             world.exhausted.contains(&(host.to_owned(), port.to_owned())).then_some(0)
@@ -171,7 +172,7 @@ impl Simulation {
 
     /// The hosts are those of this world, with its interfaces. A tunnel port may fail, or work again, without any other
     /// change.
-    fn update_hosts(&mut self, world: &World) -> Result<(), String> {
+    fn update_hosts(&mut self, world: &NumberedWorld) -> Result<(), String> {
         self.hosts.update(sites(world), vnics(world));
         for name in world.nodes.keys() {
             if let Some(host) = self.hosts.fabric_mut().host_mut(name) {
@@ -220,7 +221,7 @@ impl Simulation {
     }
 
     /// Writes the replication trees that the rules have chosen into the model's.
-    pub fn trees(&self, trees: &mut network_spec::Trees) {
+    pub fn trees(&self, trees: &mut Trees) {
         let schema = self.rules.schema();
         let [branch, leader, uses] = ["branch", "branch_leader", "uses_tree"].map(|table| schema.find(table));
         (trees.used, trees.branches, trees.ranks) = Default::default();
@@ -305,13 +306,15 @@ fn sites(world: &World) -> BTreeMap<String, Site> {
 }
 
 /// The vNICs of a world, by host and number.
-fn vnics(world: &World) -> BTreeMap<(String, u16), String> {
-    world.vifs.iter().map(|((host, port), vif)| ((host.clone(), vif.ofport), port.clone())).collect()
+fn vnics(world: &NumberedWorld) -> BTreeMap<(String, u16), String> {
+    world.ofports.iter().map(|((host, port), ofport)| ((host.clone(), *ofport), port.clone())).collect()
 }
 
 /// Whether a host fails to make a tunnel port, for all peers or for this one.
 fn fails(world: &World, host: &str, encap: Encap, peer: Option<&str>) -> bool {
-    let failing =
-        |peer: Option<&str>| world.failing.contains(&(host.to_owned(), encap, peer.map(str::to_owned)));
-    failing(None) || (peer.is_some() && failing(peer))
+    let fails = |peer: Option<&str>| {
+        let tunnel = Tunnel { host: host.to_owned(), encap, peer: peer.map(str::to_owned) };
+        world.failing.contains(&tunnel)
+    };
+    fails(None) || (peer.is_some() && fails(peer))
 }

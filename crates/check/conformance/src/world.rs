@@ -1,209 +1,41 @@
-//! A network and its places, as users configure it and switches report it, and changes of both.
+//! A network with the numbers that rules need, and changes of both.
 
 mod change;
 mod filtering;
 mod routing;
 mod text;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::Deref;
+
+use network_spec::{Address, World, Zone};
 
 pub use change::Change;
-pub use filtering::{
-    Acl, AclAction, AclPlace, AclProtocol, Direction, EtherType, Filtering, Labelled, PacketMatch, Peers,
-};
-pub use routing::{
-    Action, Network, Policy, Reach, Route, Router, RouterPort, Routing, of_policy, of_route, routed,
-};
-pub use tunnel_encap::Encap;
+pub use routing::{of_policy, of_route, routed};
 
-use crate::frames::{Addresses, Mac};
-
-/// The form of a zone's tunnel ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Form {
-    /// A port for each encapsulation.
-    Flow,
-    /// A port for each peer and encapsulation.
-    Port,
-}
-
-/// A transport zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Zone {
-    /// The form of its tunnel ports.
-    pub form: Form,
-    /// The MTU of the network between its nodes.
-    pub mtu: u16,
-    /// Whether nodes check the source of what arrives in tunnels.
-    pub check_sources: bool,
-}
-
-impl Zone {
-    /// The zone of nodes that name none.
-    pub const DEFAULT: Zone = Zone { form: Form::Flow, mtu: 1500, check_sources: true };
-}
-
-/// A transport node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    /// Its tunnel endpoint.
-    pub ip: IpAddr,
-    /// Its zone.
-    pub zone: String,
-    /// The encapsulations that it supports, in order of preference.
-    pub encaps: Vec<Encap>,
-    /// The bridge of each physical network.
-    pub mappings: BTreeMap<String, String>,
-    /// Its roles, of [`ROLES`], which have no effect.
-    pub roles: Vec<&'static str>,
-}
-
-/// The roles of nodes.
-pub(crate) const ROLES: [&str; 3] = ["hypervisor", "gateway", "service_node"];
-
-/// A port of a switch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
-    /// The switch.
-    pub switch: String,
-    /// The MAC and IP addresses that it sends from.
-    pub addresses: Vec<Addresses>,
-    /// Whether port security drops frames from other addresses.
-    pub security: bool,
-    /// Whether it receives frames for unknown addresses.
-    pub unknown: bool,
-    /// The names of what it may send although it is secured: some of [`TRUSTS`].
-    pub trust: BTreeSet<&'static str>,
-    /// The parent port and the VLAN tag there, of a trunk member.
-    pub parent: Option<(String, u16)>,
-    /// Whether it sends and receives.
-    pub enabled: bool,
-    /// The hosts that may have its vNIC; all if there are none. Of several, each may have one, and the first is preferred.
-    pub requested: Vec<String>,
-}
-
-impl Node {
-    /// A hypervisor in the default zone with geneve tunnels and no physical network.
-    pub fn at(ip: impl Into<IpAddr>) -> Node {
-        Node {
-            ip: ip.into(),
-            zone: String::new(),
-            encaps: vec![Encap::Geneve],
-            mappings: BTreeMap::new(),
-            roles: vec![ROLES[0]],
-        }
-    }
-}
-
-impl Port {
-    /// An enabled port of a switch, with an interface of its own, without addresses or anything else that is optional.
-    pub fn of(switch: &str) -> Port {
-        Port {
-            switch: switch.to_owned(),
-            addresses: Vec::new(),
-            security: false,
-            unknown: false,
-            trust: BTreeSet::new(),
-            parent: None,
-            enabled: true,
-            requested: Vec::new(),
-        }
-    }
-}
-
-/// What a port can be trusted with, by its names in rows.
-pub(crate) const TRUSTS: [&str; 3] = ["ra", "redirect", "dhcp_server"];
-
-/// The limits of learning of a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Learning {
-    /// The most addresses that a host learns on a port.
-    pub limit: u32,
-    /// The seconds after which an address ages out.
-    pub age: u16,
-}
-
-/// A localnet port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Localnet {
-    /// The switch.
-    pub switch: String,
-    /// The physical network.
-    pub network: String,
-    /// The VLAN; 0 for untagged frames.
-    pub tag: u16,
-}
-
-/// A vNIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Vif {
-    /// Its `OpenFlow` port.
-    pub ofport: u16,
-    /// The number of the change in which it appeared.
-    pub since: u64,
-}
-
-/// The limits of floods without trees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trees {
-    /// A switch on more hosts has a tree.
-    pub hosts: u64,
-    /// The percentage of hosts that a tree may be too large for.
-    pub slack: u64,
-}
-
-impl Trees {
-    /// Those of the rules.
-    pub const DEFAULT: Trees = Trees { hosts: 64, slack: 25 };
-}
-
-impl Default for Trees {
-    fn default() -> Trees {
-        Trees::DEFAULT
-    }
-}
-
-/// A tunnel port that a switch fails to create: host, encapsulation, and the peer if only the port for this peer fails.
-pub(crate) type Failing = (String, Encap, Option<String>);
-
-/// The network objects in force and the reports of switches.
+/// A network, and what the specification must not know of it: the numbers that the controller and the switches give.
+///
+/// Reads as the [`World`] of the specification. It changes by [`NumberedWorld::apply`], which keeps the numbers right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct World {
-    /// Zones by name; "" always exists.
-    pub zones: BTreeMap<String, Zone>,
-    /// Nodes by name, each of which is a host.
-    pub nodes: BTreeMap<String, Node>,
-    /// Switches by name, with their tenants.
-    pub switches: BTreeMap<String, String>,
-    /// The limits of learning of switches that have other ones than the default.
-    pub learning: BTreeMap<String, Learning>,
-    /// Ports by name.
-    pub ports: BTreeMap<String, Port>,
-    /// Localnet ports by name.
-    pub localnets: BTreeMap<String, Localnet>,
-    /// Routers and what belongs to them.
-    pub routing: Routing,
-    /// ACLs and what they refer to.
-    pub filtering: Filtering,
-    /// vNICs by host and port.
-    pub vifs: BTreeMap<(String, String), Vif>,
-    /// The vNICs by which the controller knows that their machines run there, and the number of the change since which it does.
-    pub announced: BTreeMap<(String, String), u64>,
-    /// Tunnel ports that switches fail to create.
-    pub failing: BTreeSet<Failing>,
-    /// The limits of floods without trees.
-    pub trees: Trees,
-    /// The frames a second that ports and localnet ports may flood, of those with a limit.
-    pub flood_limits: BTreeMap<String, u32>,
-    /// Those that have used up their limits on a host, by host and port.
-    pub exhausted: BTreeSet<(String, String)>,
+pub struct NumberedWorld {
+    /// The network. Its default zone is always listed. What the rules choose, its trees, is not in it.
+    pub network: World,
+    /// The `OpenFlow` ports of vNICs, by host and port.
+    pub ofports: BTreeMap<(String, String), u16>,
     /// The labels of objects.
     pub labels: Labels,
     /// The number of changes so far.
     pub changes: u64,
     next_ofport: u16,
+}
+
+impl Deref for NumberedWorld {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.network
+    }
 }
 
 /// Labels in use. A released label is never reused.
@@ -267,46 +99,15 @@ pub fn audience(switch: &str, audience: &str, relay: bool) -> String {
     format!("{switch}/{audience}{}", if relay { "/relay" } else { "" })
 }
 
-impl World {
+impl NumberedWorld {
     /// A world with nothing but the default zone.
-    pub fn new(scattered: bool) -> World {
-        World {
-            zones: BTreeMap::from([(String::new(), Zone::DEFAULT)]),
+    pub fn new(scattered: bool) -> NumberedWorld {
+        let zones = BTreeMap::from([(String::new(), Zone::default())]);
+        NumberedWorld {
+            network: World { zones, ..World::default() },
             labels: Labels { scattered, ..Labels::default() },
-            ..World::default()
+            ..NumberedWorld::default()
         }
-    }
-
-    /// The host whose vNIC carries a port's frames: the requested host where the port, or its parent port, appeared last; of
-    /// several requested hosts, the one where it was announced last, or the first of the list. A port that is disabled, or whose
-    /// parent port is, has none.
-    pub fn place(&self, port: &str) -> Option<&str> {
-        let outer = self.outer(port);
-        let [own, of_outer] = [self.ports.get(port)?, self.ports.get(outer)?];
-        if !own.enabled || !of_outer.enabled {
-            return None;
-        }
-        let requested = &of_outer.requested;
-        let place = |host: &String| requested.iter().position(|other| other == host);
-        let here = self
-            .vifs
-            .iter()
-            .filter(|((host, named), _)| named == outer && (requested.is_empty() || place(host).is_some()));
-        // The second number decides between those that are not announced.
-        let rank = |(key, vif): &(&(String, String), &Vif)| {
-            if requested.len() <= 1 {
-                return (vif.since, Reverse(0));
-            }
-            let announced = self.announced.get(*key).filter(|since| **since >= vif.since);
-            (announced.copied().unwrap_or(0), Reverse(place(&key.0).unwrap_or(0)))
-        };
-        here.max_by_key(rank).map(|((host, _), _)| host.as_str())
-    }
-
-    /// The port whose vNIC carries a port's frames: itself or its parent port.
-    pub fn outer<'a>(&'a self, port: &'a str) -> &'a str {
-        let parent = self.ports.get(port).and_then(|port| port.parent.as_ref());
-        parent.map_or(port, |(parent, _)| parent)
     }
 
     /// The trunk members of a port, with their tags.
@@ -317,33 +118,22 @@ impl World {
         })
     }
 
-    /// The names of a switch's ports.
-    pub fn ports_of<'a>(&'a self, switch: &'a str) -> impl Iterator<Item = (&'a str, &'a Port)> {
-        self.ports
-            .iter()
-            .filter(move |(_, port)| port.switch == switch)
-            .map(|(name, port)| (name.as_str(), port))
-    }
-
-    /// A switch's localnet port.
-    pub fn localnet_of(&self, switch: &str) -> Option<(&str, &Localnet)> {
-        let found = self.localnets.iter().find(|(_, localnet)| localnet.switch == switch);
-        found.map(|(name, localnet)| (name.as_str(), localnet))
-    }
-
     /// All MACs and addresses of a switch, except those of one port.
-    pub(crate) fn addresses_but(&self, switch: &str, but: &str) -> Vec<Addresses> {
+    pub(crate) fn addresses_but(&self, switch: &str, but: &str) -> Vec<Address> {
         let others = self.ports_of(switch).filter(|(name, _)| *name != but);
         others.flat_map(|(_, port)| port.addresses.clone()).collect()
     }
 
-    /// Whether another port of the switch, or one of a router, already has this MAC or one of these addresses.
-    fn taken(&self, switch: &str, but: &str, addresses: &Addresses) -> bool {
-        let (mac, ips): &(Mac, Vec<IpAddr>) = addresses;
-        let others = self.ports_of(switch).filter(|(name, _)| *name != but);
-        others
-            .flat_map(|(_, port)| &port.addresses)
-            .any(|(other, at)| other == mac || at.iter().any(|ip| ips.contains(ip)))
-            || self.routing.takes(switch, addresses)
+    /// Whether a port of the switch, or one of a router, already has this MAC or one of these addresses.
+    fn is_taken(&self, switch: &str, but: &str, address: &Address) -> bool {
+        let machines = self.addresses_but(switch, but);
+        let of_routers = self.router_ports_on(switch).filter(|(name, _)| *name != but);
+        let all = machines.into_iter().chain(of_routers.map(|(_, port)| port.address()));
+        all.into_iter().any(|other| conflict(&other, address))
     }
+}
+
+/// Whether two ports of a switch cannot have these addresses.
+fn conflict(one: &Address, other: &Address) -> bool {
+    one.mac == other.mac || one.ips.iter().any(|ip| other.ips.contains(ip))
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use conformance::{Simulation, Size, Step, World, history, program};
+use conformance::{NumberedWorld, Simulation, Size, Step, history, program};
 use flow_simulator::trace::{Step as Traced, What};
 use nlog::Program;
 use nlog_data::Value;
@@ -55,7 +55,7 @@ impl Causes {
     fn of(rules: &Arc<Program>) -> Causes {
         // The facts of the rules are there once they have run.
         let mut simulation = Simulation::new(rules.clone()).unwrap();
-        let mut world = World::new(false);
+        let mut world = NumberedWorld::new(false);
         for step in history(&mut Random::new(1), Size::default()).steps {
             for change in step.changes() {
                 world.apply(change);
@@ -155,7 +155,7 @@ fn what_drops_a_packet_is_counted_by_one_cause() {
         let size = if seed % 2 == 0 { Size::default() } else { Size::routed() };
         let history = history(&mut Random::new(seed), size);
         let mut simulation = Simulation::new(rules.clone()).unwrap();
-        let mut world = World::new(history.scattered);
+        let mut world = NumberedWorld::new(history.scattered);
         for step in &history.steps {
             if !step.changes().is_empty() {
                 for change in step.changes() {

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use conformance::world::{Change, Node, Port, Zone, audience};
-use conformance::{Place, Simulation, World, program};
+use conformance::world::{Change, audience};
+use conformance::{NumberedWorld, Place, Simulation, program};
+use network_spec::{Node, Port, Zone};
 use openflow_rs::{Bucket, GroupEntry};
 
 const HOSTS: u16 = 900;
@@ -19,16 +20,16 @@ fn address(number: u16) -> Ipv4Addr {
 }
 
 /// A switch with a port on each host.
-fn world() -> World {
-    let mut world = World::new(false);
+fn world() -> NumberedWorld {
+    let mut world = NumberedWorld::new(false);
     // A flow for each pair of hosts would take most of the time.
-    let trusted = Zone { check_sources: false, ..Zone::DEFAULT };
+    let trusted = Zone { check_sources: false, ..Zone::default() };
     assert!(world.apply(&Change::Zone(String::new(), trusted)));
     assert!(world.apply(&Change::Switch("wide".to_owned(), "acme".to_owned())));
     for number in 1..=HOSTS {
         let node = Node::at(address(number));
         // Two kinds, so that there are two audiences, both of them wide, and frames carry the ingress label.
-        let port = Port { unknown: number % 3 != 0, ..Port::of("wide") };
+        let port = Port { unknown_addresses: number % 3 != 0, ..Port::of("wide") };
         assert!(world.apply(&Change::Node(format!("h{number}"), node)));
         assert!(world.apply(&Change::Port(format!("p{number}"), port)));
         assert!(world.apply(&Change::Plug(format!("h{number}"), format!("p{number}"))));

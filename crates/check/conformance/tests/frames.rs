@@ -1,6 +1,7 @@
 //! Random frames.
 
 use conformance::frames::{Book, Ways, frame, link_local, routed};
+use network_spec::Address;
 use test_random::Random;
 
 #[test]
@@ -21,8 +22,8 @@ fn the_link_local_address_turns_the_second_lowest_bit_of_the_first_byte() {
 fn routed_frames_have_a_header_and_are_the_same_for_a_seed() {
     let ip = |text: &str| text.parse().expect("an address");
     let ways = Ways {
-        own: vec![([2, 0, 0, 0, 0, 1], vec![ip("10.0.1.1"), ip("fd01::1")])],
-        gateways: vec![([2, 0, 0, 0, 0xff, 1], vec![ip("10.0.1.254")])],
+        own: vec![Address { mac: [2, 0, 0, 0, 0, 1], ips: vec![ip("10.0.1.1"), ip("fd01::1")] }],
+        gateways: vec![Address { mac: [2, 0, 0, 0, 0xff, 1], ips: vec![ip("10.0.1.254")] }],
         largest: vec![1442],
         ..Ways::default()
     };

@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use conformance::derivation::Derivation;
 use conformance::rows::{Reports, rows};
-use conformance::world::{Change, Encap, Node, Port};
-use conformance::{World, program};
+use conformance::{Change, NumberedWorld, program};
+use network_spec::{Address, Encap, Node, Port};
 use nlog_data::{Row, TableDelta, Value};
 
 /// The hosts that the tests reach unless told otherwise: a few more than have branches of the usual size.
@@ -26,14 +26,18 @@ fn hosts() -> u16 {
     named.map_or(USUAL, |text| text.parse().expect("WEFT_GROWTH_HOSTS is a number of hosts"))
 }
 
-fn world() -> World {
-    let mut world = World::new(false);
+fn world() -> NumberedWorld {
+    let mut world = NumberedWorld::new(false);
     assert!(world.apply(&Change::Switch(SWITCH.to_owned(), "acme".to_owned())));
     world
 }
 
 /// Hosts of these numbers come, each with a port.
-fn add(world: &mut World, numbers: impl Iterator<Item = u16>, kind: impl Fn(u16) -> (bool, Vec<Encap>)) {
+fn add(
+    world: &mut NumberedWorld,
+    numbers: impl Iterator<Item = u16>,
+    kind: impl Fn(u16) -> (bool, Vec<Encap>),
+) {
     for number in numbers {
         let mut apply = |change| assert!(world.apply(&change));
         let [high, low] = number.to_be_bytes();
@@ -44,7 +48,7 @@ fn add(world: &mut World, numbers: impl Iterator<Item = u16>, kind: impl Fn(u16)
             Ipv4Addr::new(172, 16, high, low).into()
         };
         let node = Node { encaps, ..Node::at(ip) };
-        let addresses = vec![([2, 0, 0, 0, high, low], vec![])];
+        let addresses = vec![Address { mac: [2, 0, 0, 0, high, low], ips: vec![] }];
         let port = Port { addresses, ..Port::of(SWITCH) };
         apply(Change::Node(format!("h{number}"), node));
         apply(Change::Port(format!("p{number}"), port));
@@ -53,7 +57,7 @@ fn add(world: &mut World, numbers: impl Iterator<Item = u16>, kind: impl Fn(u16)
 }
 
 /// All hosts have their tunnel ports.
-fn reports(world: &World) -> Reports {
+fn reports(world: &NumberedWorld) -> Reports {
     let mut reports = Reports::default();
     for (host, node) in &world.nodes {
         for (ofport, encap) in (1..).zip(&node.encaps) {
@@ -90,7 +94,7 @@ fn a_host_more_changes_few_flows_and_buckets() {
     let table = |derivation: &Derivation, name| derivation.schema().find(name).expect("the rules have it");
     let [flow, bucket, branch] = ["of_flow", "of_bucket", "branch"].map(|name| table(&derivation, name));
     let objects = program::rules().objects.clone();
-    let mut step = |world: &World| {
+    let mut step = |world: &NumberedWorld| {
         let rows = rows(world, &objects, &reports(world), &|_| true);
         derivation.replace(rows).expect("the rules accept it").expect("something changes")
     };

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use conformance::derivation::{Contents, Derivation};
 use conformance::rows::rows;
-use conformance::world::Form;
-use conformance::{Simulation, Size, World, history, program};
+use conformance::{NumberedWorld, Simulation, Size, history, program};
+use network_spec::Form;
 use nlog_data::{Row, Value};
 use test_random::Random;
 
@@ -31,7 +31,7 @@ fn hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end() {
         // Every other network has routers.
         let history = history(&mut Random::new(seed), Size { routed: 100 * (seed % 2), ..SIZE });
         let mut simulation = Simulation::new(program.clone()).unwrap();
-        let mut world = World::new(history.scattered);
+        let mut world = NumberedWorld::new(history.scattered);
         worlds += 1;
         for step in &history.steps {
             if !step.changes().is_empty() {
@@ -39,7 +39,7 @@ fn hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end() {
                     world.apply(change);
                 }
                 // Trees that keep what they no longer need depend on the history.
-                world.trees.slack = 0;
+                world.network.trees.slack = 0;
                 simulation
                     .change(&world, &|_| true)
                     .unwrap_or_else(|why| panic!("seed {seed}: {why}\n{world}"));
@@ -55,7 +55,7 @@ fn hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end() {
         );
         // Where each pair has a tunnel port of its own, the rules know those of computed hosts only, and so what passes.
         let by_pairs = world.zones.values().any(|zone| zone.form == Form::Port);
-        let mtu_is_partial = by_pairs && !world.routing.ports.is_empty();
+        let mtu_is_partial = by_pairs && !world.router_ports.is_empty();
         for host in world.nodes.keys().filter(|_| !mtu_is_partial) {
             alone.replace(rows(&world, &program.objects, reports, &|managed| managed == host)).unwrap();
             let contents = alone.contents().unwrap();

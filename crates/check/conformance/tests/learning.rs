@@ -4,23 +4,23 @@ use std::net::Ipv4Addr;
 
 use conformance::derivation::Derivation;
 use conformance::rows::rows;
-use conformance::world::{Change, Node, Port};
-use conformance::{World, program};
+use conformance::{Change, NumberedWorld, program};
+use network_spec::{Address, Node, Port};
 use simulated_hosts::Reports;
 
 /// The most hosts that a sender copies a flood to directly.
 const HOSTS: u16 = 512;
 
-fn port(number: u16, unknown: bool) -> Change {
+fn port(number: u16, unknown_addresses: bool) -> Change {
     let [high, low] = number.to_be_bytes();
-    let addresses = vec![([2, 0, 0, 0, high, low], vec![])];
-    let port = Port { addresses, unknown, ..Port::of("wide") };
+    let addresses = vec![Address { mac: [2, 0, 0, 0, high, low], ips: vec![] }];
+    let port = Port { addresses, unknown_addresses, ..Port::of("wide") };
     Change::Port(format!("p{number}"), port)
 }
 
 /// A switch with a port on each host.
-fn world() -> World {
-    let mut world = World::new(false);
+fn world() -> NumberedWorld {
+    let mut world = NumberedWorld::new(false);
     assert!(world.apply(&Change::Switch("wide".to_owned(), "acme".to_owned())));
     for number in 1..=HOSTS {
         let [high, low] = number.to_be_bytes();
@@ -39,7 +39,7 @@ fn a_switch_on_512_hosts_begins_to_learn_with_a_few_rows_for_each() {
     let reports = Reports { tunnels: tunnels.collect(), ..Reports::default() };
     let mut rules = Derivation::new(program::rules()).unwrap();
     // The rows of flows and buckets that the world inserts and deletes.
-    let mut change = |world: &World| -> (usize, usize) {
+    let mut change = |world: &NumberedWorld| -> (usize, usize) {
         let rows = rows(world, rules.kinds(), &reports, &|_| true);
         let delta = rules.replace(rows).unwrap().expect("the world is another");
         let tables = ["of_flow", "of_bucket"].map(|table| rules.schema().find(table).expect("it is there"));

@@ -19,7 +19,6 @@ mod open_vswitch;
 mod physical;
 mod pipeline;
 mod planted;
-mod prefixes;
 mod problems;
 mod random;
 mod trees;

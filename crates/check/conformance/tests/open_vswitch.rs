@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use conformance::world::{Change, routed};
-use conformance::{Place, Simulation, Size, Step, World, history, program};
+use conformance::{NumberedWorld, Place, Simulation, Size, Step, history, program};
 use flow_simulator::{Bridge, Host, Packet, Tunnel};
 use frame_builder::{Encapsulation, Wrapped, unwrap};
 use openflow_rs::{Field, PortNo};
@@ -72,7 +72,7 @@ fn tally(seeds: impl IntoIterator<Item = u64>, size: Size) -> Tally {
     for seed in seeds {
         let mut random = Random::new(seed);
         let history = history(&mut random, size);
-        let mut world = World::new(history.scattered);
+        let mut world = NumberedWorld::new(history.scattered);
         let mut frames = Vec::new();
         for step in history.steps {
             // The real meters let everything through.
@@ -90,9 +90,7 @@ fn tally(seeds: impl IntoIterator<Item = u64>, size: Size) -> Tally {
         simulation.change(&world, &|_| true).expect("the rules take the network");
         let Some((name, mut host)) = largest(&mut simulation) else { continue };
         let own = |place: &Place| match place {
-            Place::Vnic(at, port) if *at == name => {
-                world.vifs.get(&(at.clone(), port.clone())).map(|vif| vif.ofport)
-            }
+            Place::Vnic(at, port) if *at == name => world.ofports.get(&(at.clone(), port.clone())).copied(),
             _ => None,
         };
         let mut frames: Vec<(Option<u16>, Vec<u8>)> =
@@ -103,7 +101,7 @@ fn tally(seeds: impl IntoIterator<Item = u64>, size: Size) -> Tally {
             .map(|node| node.ip)
             .filter(|ip| *ip != host.address() && ip.is_ipv4() == host.address().is_ipv4())
             .collect();
-        let keys = world.routing.ports.values().map(|port| world.labels.port(&routed(&port.switch)));
+        let keys = world.router_ports.values().map(|port| world.labels.port(&routed(&port.switch)));
         let relayed: BTreeSet<u32> = keys.collect();
         let mut switch = start(&host, &peers);
         for _ in 0..FRAMES {

@@ -3,40 +3,34 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use conformance::world::{Encap, Node};
-use conformance::{Simulation, Size, World, history, program};
+use conformance::{Change, NumberedWorld, Simulation, Size, history, program};
+use network_spec::Node;
 use test_random::Random;
 
 fn node(mappings: &[(&str, &str)]) -> Node {
     let mappings = mappings.iter().map(|(network, bridge)| ((*network).to_owned(), (*bridge).to_owned()));
-    Node {
-        ip: Ipv4Addr::new(172, 16, 0, 1).into(),
-        zone: String::new(),
-        encaps: vec![Encap::Geneve],
-        mappings: mappings.collect(),
-        roles: vec!["hypervisor"],
-    }
+    Node { mappings: mappings.collect(), ..Node::at(Ipv4Addr::new(172, 16, 0, 1)) }
 }
 
 #[test]
 fn rules_refuse_two_networks_on_one_bridge_and_histories_have_none() {
     let mut simulation = Simulation::new(program::rules()).unwrap();
-    let mut world = World::new(false);
-    world.nodes.insert("h1".to_owned(), node(&[("net1", "br-one"), ("net2", "br-one")]));
+    let mut world = NumberedWorld::new(false);
+    world.network.nodes.insert("h1".to_owned(), node(&[("net1", "br-one"), ("net2", "br-one")]));
     let why = simulation.change(&world, &|_| true).unwrap_err();
     assert!(why.contains("physical networks net1 and net2 have the same bridge, br-one"), "{why}");
-    world.nodes.insert("h1".to_owned(), node(&[("net1", "br-one"), ("net2", "br-two")]));
+    world.network.nodes.insert("h1".to_owned(), node(&[("net1", "br-one"), ("net2", "br-two")]));
     simulation.change(&world, &|_| true).unwrap();
-    let shared = conformance::world::Change::Node("h1".to_owned(), node(&[("net1", "b"), ("net2", "b")]));
+    let shared = Change::Node("h1".to_owned(), node(&[("net1", "b"), ("net2", "b")]));
     assert!(!world.apply(&shared));
 }
 
 /// The hosts that have ports of switches on two physical networks, with bridges for both.
-fn on_two_networks(world: &World) -> BTreeSet<&str> {
+fn on_two_networks(world: &NumberedWorld) -> BTreeSet<&str> {
     let mut networks: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for localnet in world.localnets.values() {
         for (port, _) in world.ports_of(&localnet.switch) {
-            let Some(host) = world.place(port) else { continue };
+            let Some(host) = world.location(port) else { continue };
             if world.nodes.get(host).is_some_and(|node| node.mappings.contains_key(&localnet.network)) {
                 networks.entry(host).or_default().insert(&localnet.network);
             }
@@ -50,7 +44,7 @@ fn hosts_of_random_networks_are_on_two_physical_networks_at_once() {
     let (mut histories, mut swapped) = (0, 0);
     let seeds = 60;
     for seed in 0..seeds {
-        let mut world = World::new(false);
+        let mut world = NumberedWorld::new(false);
         let (mut both, mut other) = (false, false);
         for step in history(&mut Random::new(seed), Size::default()).steps {
             for change in step.changes() {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use conformance::{Simulation, Size, Step, World, history, program};
+use conformance::{NumberedWorld, Simulation, Size, Step, history, program};
 use nlog_data::{Row, Value};
 use pipeline::{Entry, Pipeline};
 use test_random::Random;
@@ -52,7 +52,7 @@ fn each_flow_falls_under_entries_of_exactly_one_rule() {
         // Every other network has routers.
         let size = Size { routed: 100 * (seed % 2), ..Size::default() };
         let history = history(&mut Random::new(seed), size);
-        let mut world = World::new(history.scattered);
+        let mut world = NumberedWorld::new(history.scattered);
         for change in history.steps.iter().flat_map(Step::changes) {
             world.apply(change);
         }
@@ -74,7 +74,7 @@ fn each_flow_falls_under_entries_of_exactly_one_rule() {
             met.extend(own.into_iter().map(std::ptr::from_ref));
         }
     }
-    simulation.change(&World::new(false), &|_| true).unwrap();
+    simulation.change(&NumberedWorld::new(false), &|_| true).unwrap();
     assert!(checked > 1_000, "only {checked} flows");
     let priorities =
         pipeline.stages.iter().flat_map(|stage| stage.priorities.iter().map(move |own| (stage, own)));

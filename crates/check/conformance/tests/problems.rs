@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conformance::{Size, World, history, oracle};
+use conformance::{NumberedWorld, Size, history, oracle};
 use test_random::Random;
 
 const CODES: [&str; 10] = [
@@ -22,7 +22,7 @@ const CODES: [&str; 10] = [
 fn random_networks_have_every_problem() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for seed in 0..30 {
-        let mut world = World::new(false);
+        let mut world = NumberedWorld::new(false);
         let size = Size { routed: 100 * (seed % 2), ..Size::default() };
         for step in history(&mut Random::new(seed), size).steps {
             if step.changes().is_empty() {

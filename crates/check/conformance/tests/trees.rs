@@ -5,20 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use conformance::simulation::Hosts;
-use conformance::world::{Change, Encap, Node, Port, Trees};
-use conformance::{Place, Simulation, World, oracle, program};
-use network_spec::Transition;
+use conformance::{Change, NumberedWorld, Place, Simulation, oracle, program};
+use network_spec::{Encap, Node, Port, Transition};
 use test_random::Random;
 
 const HOSTS: u8 = 16;
-const LIMITS: Trees = Trees { hosts: 4, slack: 25 };
 const SWITCH: &str = "wide";
 
 /// A switch with a port for each host, none of which is plugged in.
-fn world(random: &mut Random) -> World {
-    let mut world = World::new(random.chance(50));
+fn world(random: &mut Random) -> NumberedWorld {
+    let mut world = NumberedWorld::new(random.chance(50));
     let mut apply = |change| assert!(world.apply(&change));
-    apply(Change::Trees(LIMITS));
+    apply(Change::Trees { hosts: 4, slack: 25 });
     apply(Change::Switch(SWITCH.to_owned(), String::new()));
     // Classes that reach each other.
     let encaps = [&[Encap::Geneve][..], &[Encap::Geneve, Encap::Vxlan], &[Encap::Vxlan, Encap::Geneve]];
@@ -40,12 +38,12 @@ fn port_of(number: u8) -> String {
 }
 
 /// The hosts that have their port, by number.
-fn present(world: &World) -> BTreeSet<u8> {
-    (1..=HOSTS).filter(|number| world.vifs.contains_key(&(host(*number), port_of(*number)))).collect()
+fn present(world: &NumberedWorld) -> BTreeSet<u8> {
+    (1..=HOSTS).filter(|number| world.vnics.contains_key(&(host(*number), port_of(*number)))).collect()
 }
 
 /// Some hosts come or go: mostly one, and in long rows, so that the tree grows and shrinks.
-fn change(random: &mut Random, world: &mut World, grows: bool) {
+fn change(random: &mut Random, world: &mut NumberedWorld, grows: bool) {
     for _ in 0..*random.pick(&[1, 1, 1, 2]) {
         let number = random.below(HOSTS.into()) as u8 + 1;
         let is_there = present(world).contains(&number);

@@ -1,8 +1,11 @@
 //! The specification that the rules are checked against: how the network forwards a frame, written directly.
 //!
 //! [`Model::inject`] takes the bytes of a frame at a virtual interface and returns the frames delivered, with their places.
-//! It knows objects and places, but no rules, flow tables, labels or switches. It shares no code with any of them, so a
-//! mistake goes unnoticed only if it is made twice.
+//! It knows objects and places, but no rules, flow tables, labels or switches. It shares no code with any of them but the names of tunnel
+//! encapsulations, so a mistake goes unnoticed only if it is made twice.
+//!
+//! [`World`] is the only description of a network: whoever generates networks or turns them into something else uses it too. It has all
+//! that users say of an object, also what has no effect on frames, such as the reach of a router.
 //!
 //! ```
 //! use network_spec::{Address, Model, Node, Port, Switch, Tap, World};
@@ -60,8 +63,8 @@ pub use acl::{
 pub use model::{Arrival, Model, Tap};
 pub use problems::{MOST_LOCAL_PORTS, Problem};
 pub use routing::{
-    Dropped, Network, PolicyAction, PolicyMatch, ROUTER_BUDGET, Route, RoutePolicy, Router, RouterPort,
-    Target, Why,
+    Dropped, Network, PolicyAction, PolicyMatch, ROUTER_BUDGET, Reach, Route, RoutePolicy, Router,
+    RouterPort, Target, Why,
 };
 pub use transition::Transition;
 pub use world::{

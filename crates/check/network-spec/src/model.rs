@@ -10,9 +10,10 @@ use crate::guard;
 use crate::learned::Learned;
 use crate::migration::{Announced, announces};
 use crate::neighbour::{MACHINE, Question};
+use crate::overlay::carries_ingress_port;
 use crate::routing::{Choices, Dropped};
 use crate::security::{may_receive, may_send};
-use crate::world::{Encap, Localnet, Mac, Port};
+use crate::world::{Localnet, Mac, Port};
 
 /// A place where frames go in and come out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -442,7 +443,7 @@ impl Model {
         let encap = self.world.tunnel(from, to)?;
         *self.copies.entry((from.to_owned(), to.to_owned())).or_default() += 1;
         let first = if from == sent.host { Some(encap) } else { self.world.tunnel(sent.host, from) };
-        if encap.carries_ingress_port() && first.is_some_and(Encap::carries_ingress_port) {
+        if carries_ingress_port(encap) && first.is_some_and(carries_ingress_port) {
             self.learned.hear(&self.world, to, sent.switch, sent.port, sent.frame.src);
             Some(Crossed::WithPort)
         } else {

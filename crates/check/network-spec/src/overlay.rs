@@ -5,26 +5,29 @@ use std::net::IpAddr;
 
 use crate::world::{Encap, Form, World};
 
-impl Encap {
-    /// The bytes between the start of the outer IP packet and that of the inner one, where the outer IP header is of this
-    /// version. They do not depend on the switch: the MTU of machines that run must not shrink because a port of their
-    /// switch changes.
-    fn overhead(self, is_ipv4: bool) -> u16 {
-        // RFC 791 without options; RFC 8200, section 3, without extension headers.
-        let ip = if is_ipv4 { 20 } else { 40 };
-        let header = match self {
-            // UDP; the header of RFC 8926, section 3.4; its option of 4 bytes with the ingress port, section 3.5.
-            Encap::Geneve => 8 + 8 + 8,
-            // UDP, and the header of RFC 7348, section 5.
-            Encap::Vxlan => 8 + 8,
-            // The header of RFC 2890 with a key and neither checksum nor sequence number.
-            Encap::Gre => 8,
-            // The header that looks like TCP, and that of draft-davie-stt, section 3.2.
-            Encap::Stt => 20 + 18,
-        };
-        // The Ethernet header of the inner frame.
-        ip + header + 14
-    }
+/// Whether the receiver of a frame knows its ingress port.
+pub(crate) fn carries_ingress_port(encap: Encap) -> bool {
+    encap == Encap::Geneve
+}
+
+/// The bytes between the start of the outer IP packet and that of the inner one, where the outer IP header is of this
+/// version. They do not depend on the switch: the MTU of machines that run must not shrink because a port of their
+/// switch changes.
+fn overhead(encap: Encap, is_ipv4: bool) -> u16 {
+    // RFC 791 without options; RFC 8200, section 3, without extension headers.
+    let ip = if is_ipv4 { 20 } else { 40 };
+    let header = match encap {
+        // UDP; the header of RFC 8926, section 3.4; its option of 4 bytes with the ingress port, section 3.5.
+        Encap::Geneve => 8 + 8 + 8,
+        // UDP, and the header of RFC 7348, section 5.
+        Encap::Vxlan => 8 + 8,
+        // The header of RFC 2890 with a key and neither checksum nor sequence number.
+        Encap::Gre => 8,
+        // The header that looks like TCP, and that of draft-davie-stt, section 3.2.
+        Encap::Stt => 20 + 18,
+    };
+    // The Ethernet header of the inner frame.
+    ip + header + 14
 }
 
 impl World {
@@ -42,7 +45,7 @@ impl World {
         let mtu = |(from, to)| {
             let encap = self.tunnel(from, to)?;
             let sender = self.nodes.get(from)?;
-            Some(self.zone(&sender.zone)?.mtu - encap.overhead(sender.ip.is_ipv4()))
+            Some(self.zone(&sender.zone)?.mtu - overhead(encap, sender.ip.is_ipv4()))
         };
         pairs.filter_map(mtu).min()
     }

@@ -44,5 +44,7 @@ mod path;
 mod table;
 
 pub(crate) use choices::Choices;
-pub use objects::{Network, PolicyAction, PolicyMatch, Route, RoutePolicy, Router, RouterPort, Target};
+pub use objects::{
+    Network, PolicyAction, PolicyMatch, Reach, Route, RoutePolicy, Router, RouterPort, Target,
+};
 pub use path::{Dropped, ROUTER_BUDGET, Why};

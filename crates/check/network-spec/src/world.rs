@@ -1,8 +1,11 @@
 //! The network as users configure it and switches report it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
+
+pub use tunnel_encap::Encap;
 
 use crate::acl::{Acl, AclDefault};
 use crate::routing::{Network, Route, RoutePolicy, Router, RouterPort};
@@ -10,8 +13,9 @@ use crate::routing::{Network, Route, RoutePolicy, Router, RouterPort};
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// Everything that the path of a frame depends on, except learned addresses. References are by name, and all fields may
-/// change: the model requires only that a port's switch and parent exist, and that addresses are unique where they must be.
+/// Everything that the path of a frame depends on, except learned addresses, and the few fields of objects that must have no effect on
+/// it. References are by name, and all fields may change: the model requires only that a port's switch and parent exist, and that
+/// addresses are unique where they must be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct World {
     /// Transport zones. The default zone is named "" and exists even if it is not listed.
@@ -53,8 +57,8 @@ pub struct World {
     pub failing: BTreeSet<Tunnel>,
     /// The form of floods to many hosts.
     pub trees: Trees,
-    /// The ports and localnet ports with a limit of the frames that they may flood.
-    pub flood_limits: BTreeSet<String>,
+    /// The frames a second that ports and localnet ports may flood, of those with a limit.
+    pub flood_limits: BTreeMap<String, u32>,
     /// Those that have flooded as many frames as they may for now, by host: (host, port). Which ones depends on times, which
     /// the model does not know. A localnet port has its limit on each host anew.
     pub exhausted: BTreeSet<(String, String)>,
@@ -84,26 +88,6 @@ pub enum Form {
     Flow,
     /// A host has one tunnel port for each peer and encapsulation.
     Port,
-}
-
-/// The tunnel encapsulations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Encap {
-    /// Carries the ingress port of every frame.
-    Geneve,
-    /// Does not.
-    Vxlan,
-    /// Does not.
-    Gre,
-    /// Does not carry the ingress port; no known switch supports it.
-    Stt,
-}
-
-impl Encap {
-    /// Whether a receiver knows the ingress port of a frame.
-    pub(crate) fn carries_ingress_port(self) -> bool {
-        self == Encap::Geneve
-    }
 }
 
 /// The form of floods to many hosts: a switch copies one frame to a limited number of hosts.
@@ -159,12 +143,15 @@ pub struct Node {
     /// Its bridge mappings: physical network to bridge. No two networks have one bridge, which would carry the frames of one
     /// to the other.
     pub mappings: BTreeMap<String, String>,
+    /// Its roles; have no effect on frames.
+    pub roles: Vec<String>,
 }
 
 impl Default for Node {
     fn default() -> Node {
         let ip = Ipv4Addr::UNSPECIFIED.into();
-        Node { ip, zone: String::new(), encaps: Vec::new(), mappings: BTreeMap::new() }
+        let (encaps, roles) = (Vec::new(), Vec::new());
+        Node { ip, zone: String::new(), encaps, mappings: BTreeMap::new(), roles }
     }
 }
 
@@ -268,7 +255,34 @@ pub struct Localnet {
     pub tag: u16,
 }
 
+impl Trust {
+    /// All of them.
+    pub const ALL: [Trust; 3] = [Trust::Ra, Trust::Redirect, Trust::DhcpServer];
+
+    /// Its name in objects.
+    pub fn name(self) -> &'static str {
+        match self {
+            Trust::Ra => "ra",
+            Trust::Redirect => "redirect",
+            Trust::DhcpServer => "dhcp_server",
+        }
+    }
+}
+
+impl Port {
+    /// A port of a switch, without addresses or anything else that is optional.
+    pub fn of(switch: &str) -> Port {
+        Port { switch: switch.to_owned(), ..Port::default() }
+    }
+}
+
 impl Node {
+    /// A hypervisor in the default zone, with Geneve tunnels and no physical network.
+    pub fn at(ip: impl Into<IpAddr>) -> Node {
+        let (encaps, roles) = (vec![Encap::Geneve], vec!["hypervisor".to_owned()]);
+        Node { ip: ip.into(), encaps, roles, ..Node::default() }
+    }
+
     /// Whether there can be tunnels to another host. They exist only within a zone, and between addresses of one IP version,
     /// since a packet has one outer header.
     pub(crate) fn meets(&self, other: &Node) -> bool {
@@ -284,18 +298,18 @@ impl World {
     }
 
     /// The port whose interface carries the frames of `port`: its parent, or itself.
-    pub(crate) fn owner<'a>(&'a self, port: &'a str) -> Option<&'a str> {
+    pub fn owner<'a>(&'a self, port: &'a str) -> Option<&'a str> {
         let parent = &self.ports.get(port)?.parent;
         Some(parent.as_ref().map_or(port, |(parent, _)| parent))
     }
 
     /// The ports of a switch.
-    pub(crate) fn ports_of<'a>(&'a self, switch: &'a str) -> impl Iterator<Item = (&'a str, &'a Port)> {
+    pub fn ports_of<'a>(&'a self, switch: &'a str) -> impl Iterator<Item = (&'a str, &'a Port)> {
         self.ports.iter().filter(move |(_, port)| port.switch == switch).map(|(id, port)| (id.as_str(), port))
     }
 
     /// The localnet port of a switch.
-    pub(crate) fn localnet_of(&self, switch: &str) -> Option<(&str, &Localnet)> {
+    pub fn localnet_of(&self, switch: &str) -> Option<(&str, &Localnet)> {
         let mut localnets = self.localnets.iter().filter(|(_, localnet)| localnet.switch == switch);
         localnets.next().map(|(id, localnet)| (id.as_str(), localnet))
     }
@@ -321,7 +335,7 @@ impl World {
 
     /// Whether a port may flood no more frames on a host for now.
     pub(crate) fn is_exhausted(&self, host: &str, port: &str) -> bool {
-        self.flood_limits.contains(port) && self.exhausted.contains(&(host.to_owned(), port.to_owned()))
+        self.flood_limits.contains_key(port) && self.exhausted.contains(&(host.to_owned(), port.to_owned()))
     }
 
     /// Whether a switch learns addresses: it has ports with unknown addresses, or a localnet port.
@@ -352,4 +366,63 @@ impl World {
         let both = |encap: &&Encap| self.has_tunnel(from, **encap, to) && self.has_tunnel(to, **encap, from);
         (sender.meets(receiver) && from != to).then(|| sender.encaps.iter().find(both).copied())?
     }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tunnels by {:?}, MTU {}", self.form, self.mtu)?;
+        f.write_str(if self.check_sources { "" } else { ", sources unchecked" })
+    }
+}
+
+impl fmt::Display for Tunnel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tunnel ports of {}", self.encap)?;
+        self.peer.iter().try_for_each(|peer| write!(f, " to {peer}"))
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {} in zone {:?}, {:?}", self.ip, self.zone, self.encaps)?;
+        write!(f, ", {}", self.roles.join(" and "))?;
+        self.mappings.iter().try_for_each(|(network, bridge)| write!(f, ", {network} behind {bridge}"))
+    }
+}
+
+impl fmt::Display for Learning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "learns {} addresses a port, for {} s", self.limit, self.age.as_secs())
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "of {}", self.switch)?;
+        for Address { mac, ips } in &self.addresses {
+            write!(f, " {}[{}]", mac_text(*mac), joined(ips))?;
+        }
+        f.write_str(if self.port_security { ", secured" } else { "" })?;
+        f.write_str(if self.unknown_addresses { ", unknown addresses" } else { "" })?;
+        self.trust.iter().try_for_each(|trust| write!(f, ", trusted with {}", trust.name()))?;
+        self.parent.iter().try_for_each(|(parent, tag)| write!(f, ", behind {parent} with tag {tag}"))?;
+        f.write_str(if self.enabled { "" } else { ", disabled" })?;
+        self.requested_hosts.iter().try_for_each(|host| write!(f, ", may be on {host}"))
+    }
+}
+
+impl fmt::Display for Localnet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "of {} on VLAN {} of {}", self.switch, self.tag, self.network)
+    }
+}
+
+/// A MAC as people write it.
+pub(crate) fn mac_text(mac: Mac) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// Some things, with spaces between them.
+pub(crate) fn joined<T: fmt::Display>(all: &[T]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }

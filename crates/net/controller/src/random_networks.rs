@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use conformance::rows::{Reports, rows};
-use conformance::{Place, Size, Step, World, history};
+use conformance::{NumberedWorld, Place, Size, Step, history};
 use network::{Batch, Cancel, ObjectStore};
 use nlog_data::{Row, TableId};
 use switch_model::{InterfaceId, Report, Vif};
@@ -21,9 +21,9 @@ pub(crate) fn history_of(seed: u64) -> conformance::History {
 }
 
 /// The network of a history at its end, and frames that ports send.
-pub(crate) fn network_of(seed: u64) -> (World, Vec<(String, Vec<u8>)>) {
+pub(crate) fn network_of(seed: u64) -> (NumberedWorld, Vec<(String, Vec<u8>)>) {
     let history = history_of(seed);
-    let mut world = World::new(history.scattered);
+    let mut world = NumberedWorld::new(history.scattered);
     for change in history.steps.iter().flat_map(Step::changes) {
         world.apply(change);
     }
@@ -36,7 +36,7 @@ pub(crate) fn network_of(seed: u64) -> (World, Vec<(String, Vec<u8>)>) {
 }
 
 /// A core with the objects of a world, and with what its switches report.
-pub(crate) fn core_of(rules: &Arc<Rules>, world: &World) -> Core {
+pub(crate) fn core_of(rules: &Arc<Rules>, world: &NumberedWorld) -> Core {
     let now = SystemTime::UNIX_EPOCH;
     let evaluator = crate::evaluator(rules, 1).unwrap();
     let (mut core, _) = Core::restore(evaluator, rules.clone(), History::new(rules), now).unwrap();
@@ -53,7 +53,7 @@ pub(crate) fn core_of(rules: &Arc<Rules>, world: &World) -> Core {
 }
 
 /// The objects of a world.
-pub(crate) fn objects_of(rules: &Rules, world: &World) -> ObjectStore {
+pub(crate) fn objects_of(rules: &Rules, world: &NumberedWorld) -> ObjectStore {
     let program = rules.program();
     let rows = rows(world, &program.objects, &Reports::default(), &|_| true);
     let of = |table: TableId| -> Result<Vec<Row>, Infallible> {
@@ -74,14 +74,14 @@ pub(crate) fn batch_of(rules: &Rules, objects: &ObjectStore) -> Batch {
 }
 
 /// What the switch of a host reports.
-pub(crate) fn report(core: &Core, world: &World, host: &str) -> Report {
+pub(crate) fn report(core: &Core, world: &NumberedWorld, host: &str) -> Report {
     let desired = core.desired(host);
     let numbered =
         |names: Vec<&String>, first: u16| names.into_iter().cloned().zip(first..).collect::<BTreeMap<_, _>>();
-    let vifs = world.vifs.iter().filter(|((own, _), _)| own == host);
-    let vif = |((_, port), vif): (&(String, String), &conformance::world::Vif)| {
-        let interface = InterfaceId(u128::from(vif.ofport));
-        (port.clone(), Vif { ofport: vif.ofport, mac: String::new(), interface })
+    let vifs = world.ofports.iter().filter(|((own, _), _)| own == host);
+    let vif = |((_, port), ofport): (&(String, String), &u16)| {
+        let interface = InterfaceId(u128::from(*ofport));
+        (port.clone(), Vif { ofport: *ofport, mac: String::new(), interface })
     };
     let vifs: BTreeMap<String, Vif> = vifs.map(vif).collect();
     Report {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use conformance::rows::rows;
-use conformance::{Out, Place, Simulation, Size, Step, World, history, oracle, program};
+use conformance::{NumberedWorld, Out, Place, Simulation, Size, Step, history, oracle, program};
 use network_spec::Model;
 use nlog::Program;
 use packet_trace::{Delivery, Network, Origins, Sent, Trace};
@@ -17,21 +17,21 @@ use test_random::Random;
 const FRAMES: usize = 8;
 
 /// The network of a history at its end, and frames that enter it.
-fn network_of(seed: u64) -> (World, Vec<(Place, Vec<u8>)>) {
+fn network_of(seed: u64) -> (NumberedWorld, Vec<(Place, Vec<u8>)>) {
     let size = Size { routed: 100 * (seed % 2), filtered: 100 * (seed / 2 % 2), ..Size::default() };
     let history = history(&mut Random::new(seed), size);
-    let mut world = World::new(history.scattered);
+    let mut world = NumberedWorld::new(history.scattered);
     for change in history.steps.iter().flat_map(Step::changes) {
         world.apply(change);
     }
     // A trace knows no meter's state, and no machine's announcement.
-    world.exhausted.clear();
+    world.network.exhausted.clear();
     let frames = history.steps.into_iter().filter_map(|step| match step {
         Step::Send(place, bytes) => Some((place, bytes)),
         _ => None,
     });
     let there = |place: &Place| match place {
-        Place::Vnic(host, port) => world.vifs.contains_key(&(host.clone(), port.clone())),
+        Place::Vnic(host, port) => world.vnics.contains_key(&(host.clone(), port.clone())),
         Place::Tap(_) => true,
     };
     let frames = frames.filter(|(place, _)| there(place)).take(FRAMES).collect();
@@ -39,7 +39,7 @@ fn network_of(seed: u64) -> (World, Vec<(Place, Vec<u8>)>) {
 }
 
 /// The rows of a world, and those of hooks, as if one transaction had inserted all of them.
-fn origins(program: &Program, simulation: &mut Simulation, world: &World) -> Origins {
+fn origins(program: &Program, simulation: &mut Simulation, world: &NumberedWorld) -> Origins {
     let rows = rows(world, &program.objects, simulation.hosts().reports(), &|_| true);
     let rows = rows.into_iter().map(|(table, rows)| (table.to_owned(), rows));
     let all = rows.chain(simulation.given_by_hooks().unwrap());
@@ -115,7 +115,7 @@ fn a_trace_ends_where_the_specification_says() {
             let Some((_, expected)) = said else {
                 panic!("seed {seed}: {place}: the specification says {allowed:#?}\n{text}\n{world}");
             };
-            if !world.routing.relays() {
+            if !world.relays() {
                 let hops = copies(&trace);
                 assert!(
                     allowed.iter().any(|(outs, copies)| *outs == found && *copies == hops),

@@ -8,21 +8,21 @@ use frame_builder::{
 };
 use test_random::Random;
 
-use super::{Addresses, Book, Mac, damage, frame, link_local, stranger};
+use super::{Address, Book, Mac, damage, frame, link_local, nobody, stranger};
 
 /// The addresses used in frames for routers.
 #[derive(Clone, Debug, Default)]
 pub struct Ways {
     /// The sender's.
-    pub own: Vec<Addresses>,
+    pub own: Vec<Address>,
     /// Those of routers' ports on its switch.
-    pub gateways: Vec<Addresses>,
+    pub gateways: Vec<Address>,
     /// The addresses that packets should get to.
     pub wanted: Vec<IpAddr>,
     /// Those of routers.
     pub routers: Vec<IpAddr>,
     /// Those of the other machines of its switch.
-    pub near: Vec<Addresses>,
+    pub near: Vec<Address>,
     /// The lengths of the largest packets that pass somewhere.
     pub largest: Vec<u16>,
 }
@@ -69,9 +69,9 @@ pub fn routed(random: &mut Random, ways: &Ways) -> Vec<u8> {
 }
 
 /// The sender, and a router on its switch; mostly with addresses of one version.
-fn ends(random: &mut Random, ways: &Ways) -> (Addresses, Addresses) {
-    let one = |random: &mut Random, of: &[Addresses]| match of {
-        [] => (stranger(random), vec![]),
+fn ends(random: &mut Random, ways: &Ways) -> (Address, Address) {
+    let one = |random: &mut Random, of: &[Address]| match of {
+        [] => nobody(random),
         all => random.pick(all).clone(),
     };
     (one(random, &ways.own), one(random, &ways.gateways))
@@ -89,19 +89,19 @@ fn strange(random: &mut Random, is_ipv4: bool) -> IpAddr {
 }
 
 /// The IP version of a packet from a machine: one that it has an address of.
-fn version(random: &mut Random, own: &Addresses) -> bool {
-    if own.1.is_empty() { random.chance(60) } else { random.pick(&own.1).is_ipv4() }
+fn version(random: &mut Random, own: &Address) -> bool {
+    if own.ips.is_empty() { random.chance(60) } else { random.pick(&own.ips).is_ipv4() }
 }
 
 /// The source of a packet: the sender's, or one that is not.
-fn source(random: &mut Random, own: &Addresses, ways: &Ways, is_ipv4: bool) -> IpAddr {
+fn source(random: &mut Random, own: &Address, ways: &Ways, is_ipv4: bool) -> IpAddr {
     let other = match random.below(100) {
         0..94 => None,
         94..96 => of_version(random, &ways.wanted, is_ipv4),
         96..98 => of_version(random, &ways.routers, is_ipv4),
         _ => Some(strange(random, is_ipv4)),
     };
-    let usual = of_version(random, &own.1, is_ipv4);
+    let usual = of_version(random, &own.ips, is_ipv4);
     // A machine without addresses may have any.
     let any = if is_ipv4 { "10.9.9.9" } else { "fd99::9" };
     other.or(usual).unwrap_or_else(|| any.parse().expect("an address"))
@@ -112,7 +112,7 @@ fn packet(random: &mut Random, ways: &Ways) -> Vec<u8> {
     let (own, gateway) = ends(random, ways);
     let mut is_ipv4 = version(random, &own);
     let of = |all: &[IpAddr], is_ipv4: bool| all.iter().any(|ip| ip.is_ipv4() == is_ipv4);
-    let may_send = own.1.is_empty() || of(&own.1, !is_ipv4);
+    let may_send = own.ips.is_empty() || of(&own.ips, !is_ipv4);
     if !of(&ways.wanted, is_ipv4) && may_send && random.chance(90) {
         is_ipv4 = !is_ipv4;
     }
@@ -120,7 +120,7 @@ fn packet(random: &mut Random, ways: &Ways) -> Vec<u8> {
     let to = match random.below(100) {
         0..82 => of_version(random, &ways.wanted, is_ipv4),
         82..86 => of_version(random, &ways.routers, is_ipv4),
-        86..88 => of_version(random, &own.1, is_ipv4),
+        86..88 => of_version(random, &own.ips, is_ipv4),
         _ => Some(strange(random, is_ipv4)),
     };
     let to = to.or_else(|| of_version(random, &ways.routers, is_ipv4));
@@ -129,7 +129,7 @@ fn packet(random: &mut Random, ways: &Ways) -> Vec<u8> {
     let dst = match random.below(30) {
         0 => BROADCAST,
         1 => [2, 0, 0, 0, 0xff, 1],
-        _ => gateway.0,
+        _ => gateway.mac,
     };
     let protocol = *random.pick(&[
         UDP, UDP, UDP, UDP, UDP, UDP, TCP, TCP, TCP, TCP, ICMP, ICMP, ICMPV6, ICMPV6, 132, 132, 47, 89, 0,
@@ -142,7 +142,7 @@ fn packet(random: &mut Random, ways: &Ways) -> Vec<u8> {
     } else {
         None
     };
-    address(random, dst, own.0, (from, to), Inside { protocol, ttl, fill })
+    address(random, dst, own.mac, (from, to), Inside { protocol, ttl, fill })
 }
 
 /// What a packet carries.
@@ -217,12 +217,12 @@ fn echo(random: &mut Random, ways: &Ways) -> Vec<u8> {
     let (own, gateway) = ends(random, ways);
     let is_ipv4 = version(random, &own);
     let mut from = source(random, &own, ways, is_ipv4);
-    let all = if random.chance(60) { &gateway.1 } else { &ways.routers };
+    let all = if random.chance(60) { &gateway.ips } else { &ways.routers };
     let mut to = of_version(random, all, is_ipv4).unwrap_or_else(|| strange(random, is_ipv4));
     if !is_ipv4 && random.chance(25) {
-        to = link_local(gateway.0).into();
+        to = link_local(gateway.mac).into();
         if random.chance(70) {
-            from = link_local(own.0).into();
+            from = link_local(own.mac).into();
         }
     }
     let ttl = *random.pick(&[64, 64, 255, 2, 1, 0]);
@@ -235,7 +235,7 @@ fn echo(random: &mut Random, ways: &Ways) -> Vec<u8> {
             let fragment = *random.pick(&[0, 0, 0, 0x4000, 0x2000, 1]);
             let options = if random.chance(8) { vec![1; 4] } else { vec![] };
             let packet = Ipv4 { ttl, fragment, options, ..Ipv4::new(from, to, protocol) };
-            ethernet(gateway.0, own.0, IPV4, &packet.packet(&message))
+            ethernet(gateway.mac, own.mac, IPV4, &packet.packet(&message))
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             let kind = if asks { 128 } else { 129 };
@@ -243,7 +243,7 @@ fn echo(random: &mut Random, ways: &Ways) -> Vec<u8> {
             let message = frame_builder::icmpv6([&[kind, code, 0, 0][..], &rest].concat(), from, to);
             let (next, message) = random_extension_headers(protocol, message, 8, |limit| random.below(limit));
             let packet = Ipv6 { hops: ttl, ..Ipv6::new(from, to, next) };
-            ethernet(gateway.0, own.0, IPV6, &packet.packet(&message))
+            ethernet(gateway.mac, own.mac, IPV6, &packet.packet(&message))
         }
         (from, to) => panic!("from {from} to {to}"),
     }
@@ -254,38 +254,38 @@ fn question(random: &mut Random, ways: &Ways) -> Vec<u8> {
     let (own, gateway) = ends(random, ways);
     let is_ipv4 = version(random, &own);
     let target = match random.below(100) {
-        0..45 => of_version(random, &gateway.1, is_ipv4),
-        45..55 => of_version(random, &own.1, is_ipv4),
+        0..45 => of_version(random, &gateway.ips, is_ipv4),
+        45..55 => of_version(random, &own.ips, is_ipv4),
         55..70 => of_version(random, &ways.wanted, is_ipv4),
         70..80 => {
-            let near: Vec<IpAddr> = ways.near.iter().flat_map(|(_, ips)| ips.clone()).collect();
+            let near: Vec<IpAddr> = ways.near.iter().flat_map(|one| one.ips.clone()).collect();
             of_version(random, &near, is_ipv4)
         }
         80..85 => of_version(random, &ways.routers, is_ipv4),
-        85..93 if !is_ipv4 => Some(link_local(gateway.0).into()),
+        85..93 if !is_ipv4 => Some(link_local(gateway.mac).into()),
         85..93 => Some(Ipv4Addr::new(10, 9, 9, random.below(3) as u8).into()),
         _ => None,
     };
     let target = target.unwrap_or_else(|| strange(random, is_ipv4));
     let from = source(random, &own, ways, is_ipv4);
     let to_all = random.chance(60);
-    let near: Vec<Mac> = ways.near.iter().map(|(mac, _)| *mac).chain([gateway.0]).collect();
-    let alone = if random.chance(85) { gateway.0 } else { *random.pick(&near) };
+    let near: Vec<Mac> = ways.near.iter().map(|one| one.mac).chain([gateway.mac]).collect();
+    let alone = if random.chance(85) { gateway.mac } else { *random.pick(&near) };
     match (from, target) {
         (IpAddr::V4(from), IpAddr::V4(target)) => {
             let nobody = random.chance(15);
             let from = if nobody { Ipv4Addr::UNSPECIFIED } else { from };
             let operation = *random.pick(&[1, 1, 1, 1, 1, 1, 2, 3]);
-            let inner = if random.chance(95) { own.0 } else { stranger(random) };
+            let inner = if random.chance(95) { own.mac } else { stranger(random) };
             let asked =
                 frame_builder::arp(Arp { operation, sender: (inner, from), target: ([0; 6], target) });
-            ethernet(if to_all { BROADCAST } else { alone }, own.0, ARP, &asked)
+            ethernet(if to_all { BROADCAST } else { alone }, own.mac, ARP, &asked)
         }
         (IpAddr::V6(from), IpAddr::V6(target)) => {
             let local = random.chance(25);
-            let from = if local { link_local(own.0) } else { from };
+            let from = if local { link_local(own.mac) } else { from };
             let from = if random.chance(12) { Ipv6Addr::UNSPECIFIED } else { from };
-            let inner = if random.chance(95) { own.0 } else { stranger(random) };
+            let inner = if random.chance(95) { own.mac } else { stranger(random) };
             let option = match random.below(10) {
                 0..3 => vec![],
                 3 => [link_layer(1, inner), link_layer(1, inner)].concat(),
@@ -297,7 +297,7 @@ fn question(random: &mut Random, ways: &Ways) -> Vec<u8> {
             let kind = if random.chance(90) { 135 } else { 136 };
             let message = frame_builder::icmpv6(neighbour(kind, 0, target, &option), from, to);
             let hops = if random.chance(92) { 255 } else { 64 };
-            ethernet(dst, own.0, IPV6, &Ipv6 { hops, ..Ipv6::new(from, to, ICMPV6) }.packet(&message))
+            ethernet(dst, own.mac, IPV6, &Ipv6 { hops, ..Ipv6::new(from, to, ICMPV6) }.packet(&message))
         }
         (from, target) => panic!("{from} asks for {target}"),
     }

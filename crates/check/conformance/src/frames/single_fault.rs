@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use frame_builder::{Arp, BROADCAST, Endpoints, Ipv4, Ipv6, TCP, UDP, link_layer, solicited_node, tcp, udp};
 use test_random::Random;
 
-use super::{Addresses, Mac, link_local, stranger};
+use super::{Address, Mac, link_local, stranger};
 
 /// All nodes and all routers of the link (RFC 4291, 2.7.1), and all routers that listen to multicast reports (RFC 3810, 5.2.14).
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
@@ -20,7 +20,7 @@ const SOURCE_OPTION: u8 = 1;
 const TARGET_OPTION: u8 = 2;
 
 /// A random message from `own` on its way to `near`: the destination and source MAC, and what follows them.
-pub(super) fn message(random: &mut Random, own: &Addresses, near: &Addresses) -> (Mac, Mac, Vec<u8>) {
+pub(super) fn message(random: &mut Random, own: &Address, near: &Address) -> (Mac, Mac, Vec<u8>) {
     let faulty = random.chance(65);
     match random.below(10) {
         0..3 => arp(random, own, near, faulty),
@@ -31,17 +31,17 @@ pub(super) fn message(random: &mut Random, own: &Addresses, near: &Addresses) ->
     }
 }
 
-fn arp(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) -> (Mac, Mac, Vec<u8>) {
+fn arp(random: &mut Random, own: &Address, near: &Address, faulty: bool) -> (Mac, Mac, Vec<u8>) {
     let (here, there) = (ipv4_of(random, own), ipv4_of(random, near));
     let nobody = Ipv4Addr::UNSPECIFIED;
-    let mut src = own.0;
+    let mut src = own.mac;
     let (mut dst, mut arp) = *random.pick(&[
-        (BROADCAST, Arp { operation: 1, sender: (own.0, here), target: ([0; 6], there) }),
-        (BROADCAST, Arp { operation: 1, sender: (own.0, nobody), target: ([0; 6], here) }),
-        (BROADCAST, Arp { operation: 1, sender: (own.0, nobody), target: ([0; 6], there) }),
-        (near.0, Arp { operation: 1, sender: (own.0, here), target: (near.0, there) }),
-        (near.0, Arp { operation: 2, sender: (own.0, here), target: (near.0, there) }),
-        (near.0, Arp { operation: 2, sender: (own.0, here), target: (near.0, nobody) }),
+        (BROADCAST, Arp { operation: 1, sender: (own.mac, here), target: ([0; 6], there) }),
+        (BROADCAST, Arp { operation: 1, sender: (own.mac, nobody), target: ([0; 6], here) }),
+        (BROADCAST, Arp { operation: 1, sender: (own.mac, nobody), target: ([0; 6], there) }),
+        (near.mac, Arp { operation: 1, sender: (own.mac, here), target: (near.mac, there) }),
+        (near.mac, Arp { operation: 2, sender: (own.mac, here), target: (near.mac, there) }),
+        (near.mac, Arp { operation: 2, sender: (own.mac, here), target: (near.mac, nobody) }),
     ]);
     if faulty {
         match random.below(6) {
@@ -50,22 +50,22 @@ fn arp(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) -> 
             2 => arp.sender.1 = *random.pick(&[there, Ipv4Addr::new(10, 9, 9, 1)]),
             3 => arp.target.1 = *random.pick(&[here, nobody, Ipv4Addr::new(10, 9, 9, 1)]),
             4 => arp.operation = *random.pick(&[2, 3, 0]),
-            _ => dst = *random.pick(&[near.0, BROADCAST]),
+            _ => dst = *random.pick(&[near.mac, BROADCAST]),
         }
     }
     (dst, src, [vec![8, 6], frame_builder::arp(arp)].concat())
 }
 
-fn dhcp(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) -> (Mac, Mac, Vec<u8>) {
+fn dhcp(random: &mut Random, own: &Address, near: &Address, faulty: bool) -> (Mac, Mac, Vec<u8>) {
     let (here, there) = (ipv4_of(random, own), ipv4_of(random, near));
     let (nobody, everybody) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
-    let (mut mac, mut protocol) = (own.0, UDP);
+    let (mut mac, mut protocol) = (own.mac, UDP);
     let (dst, mut from, mut to, (mut source, mut destination)) = *random.pick(&[
         (BROADCAST, nobody, everybody, (68, 67)),
         (BROADCAST, nobody, everybody, (68, 67)),
         (BROADCAST, here, everybody, (67, 68)),
-        (near.0, here, there, (67, 68)),
-        (near.0, here, everybody, (67, 68)),
+        (near.mac, here, there, (67, 68)),
+        (near.mac, here, everybody, (67, 68)),
     ]);
     if faulty {
         match random.below(6) {
@@ -89,10 +89,10 @@ fn dhcp(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) ->
 }
 
 /// A report of the groups that a host listens to (RFC 3376, 4.2), mostly before it has an address.
-fn igmp(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) -> (Mac, Mac, Vec<u8>) {
+fn igmp(random: &mut Random, own: &Address, near: &Address, faulty: bool) -> (Mac, Mac, Vec<u8>) {
     let (here, there) = (ipv4_of(random, own), ipv4_of(random, near));
     let (nobody, reports) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(224, 0, 0, 22));
-    let mut mac = own.0;
+    let mut mac = own.mac;
     let from = *random.pick(&[nobody, nobody, here]);
     let mut packet = Ipv4 { ttl: 1, ..Ipv4::new(from, reports, 2) };
     if faulty {
@@ -111,8 +111,8 @@ fn igmp(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) ->
     ([1, 0, 0x5e, 0, 0, 22], mac, [vec![8, 0], packet.packet(&[0x22, 0, 0xdd, 0xff, 0, 0, 0, 0])].concat())
 }
 
-fn dhcpv6(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) -> (Mac, Mac, Vec<u8>) {
-    let (mut from, to) = (link_local(own.0), link_local(near.0));
+fn dhcpv6(random: &mut Random, own: &Address, near: &Address, faulty: bool) -> (Mac, Mac, Vec<u8>) {
+    let (mut from, to) = (link_local(own.mac), link_local(near.mac));
     let (mut source, mut destination) = (547, 546);
     if faulty {
         match random.below(3) {
@@ -123,7 +123,7 @@ fn dhcpv6(random: &mut Random, own: &Addresses, near: &Addresses, faulty: bool) 
     }
     let inside = udp(source, destination, b"a lease", Endpoints::V6(from, to));
     let packet = Ipv6 { src: from, dst: to, next: UDP, tos: 0, label: 0, hops: 64 };
-    (near.0, own.0, [vec![0x86, 0xdd], packet.packet(&inside)].concat())
+    (near.mac, own.mac, [vec![0x86, 0xdd], packet.packet(&inside)].concat())
 }
 
 /// A message of neighbour discovery, or a report of a multicast listener.
@@ -143,14 +143,14 @@ struct Discovery {
 
 fn neighbour_discovery(
     random: &mut Random,
-    own: &Addresses,
-    near: &Addresses,
+    own: &Address,
+    near: &Address,
     faulty: bool,
 ) -> (Mac, Mac, Vec<u8>) {
     let (here, there) = (ipv6_of(random, own), ipv6_of(random, near));
     let nobody = Ipv6Addr::UNSPECIFIED;
     let usual = Discovery {
-        mac: own.0,
+        mac: own.mac,
         to_mac: None,
         src: here,
         dst: solicited_node(there).0,
@@ -158,24 +158,24 @@ fn neighbour_discovery(
         kind: 135,
         code: 0,
         target: Some(there),
-        option: Some((SOURCE_OPTION, own.0)),
+        option: Some((SOURCE_OPTION, own.mac)),
     };
     let advertisement = Discovery {
         kind: 136,
         dst: ALL_NODES,
         target: Some(here),
-        option: Some((TARGET_OPTION, own.0)),
+        option: Some((TARGET_OPTION, own.mac)),
         ..usual
     };
     let without_target = Discovery { target: None, dst: ALL_ROUTERS, ..usual };
     let mut message = *random.pick(&[
         usual,
-        Discovery { to_mac: Some(near.0), dst: there, ..usual },
+        Discovery { to_mac: Some(near.mac), dst: there, ..usual },
         Discovery { option: None, ..usual },
         // Duplicate address detection (RFC 4862, 5.4.2).
         Discovery { src: nobody, dst: solicited_node(here).0, target: Some(here), option: None, ..usual },
         advertisement,
-        Discovery { to_mac: Some(near.0), dst: there, ..advertisement },
+        Discovery { to_mac: Some(near.mac), dst: there, ..advertisement },
         Discovery { option: None, ..advertisement },
         Discovery { kind: 133, ..without_target },
         Discovery { kind: 133, src: nobody, option: None, ..without_target },
@@ -196,12 +196,7 @@ fn neighbour_discovery(
     message.frame()
 }
 
-fn fault(
-    random: &mut Random,
-    message: &mut Discovery,
-    near: &Addresses,
-    (here, there): (Ipv6Addr, Ipv6Addr),
-) {
+fn fault(random: &mut Random, message: &mut Discovery, near: &Address, (here, there): (Ipv6Addr, Ipv6Addr)) {
     let other = other_mac(random, near);
     match random.below(9) {
         0 => message.mac = other,
@@ -235,19 +230,19 @@ impl Discovery {
     }
 }
 
-fn other_mac(random: &mut Random, near: &Addresses) -> Mac {
+fn other_mac(random: &mut Random, near: &Address) -> Mac {
     let nobody = stranger(random);
-    *random.pick(&[near.0, nobody])
+    *random.pick(&[near.mac, nobody])
 }
 
-fn ipv4_of(random: &mut Random, of: &Addresses) -> Ipv4Addr {
+fn ipv4_of(random: &mut Random, of: &Address) -> Ipv4Addr {
     let all: Vec<_> =
-        of.1.iter().filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(*ip) } else { None }).collect();
+        of.ips.iter().filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(*ip) } else { None }).collect();
     if all.is_empty() { Ipv4Addr::new(10, 9, 9, 2) } else { *random.pick(&all) }
 }
 
-fn ipv6_of(random: &mut Random, of: &Addresses) -> Ipv6Addr {
-    let mut all = vec![link_local(of.0)];
-    all.extend(of.1.iter().filter_map(|ip| if let IpAddr::V6(ip) = ip { Some(*ip) } else { None }));
+fn ipv6_of(random: &mut Random, of: &Address) -> Ipv6Addr {
+    let mut all = vec![link_local(of.mac)];
+    all.extend(of.ips.iter().filter_map(|ip| if let IpAddr::V6(ip) = ip { Some(*ip) } else { None }));
     *random.pick(&all)
 }

@@ -1,8 +1,10 @@
 //! Random changes of an existing network.
 
+use network_spec::{Encap, Tunnel};
+
 use super::Generator;
 use super::objects::NETWORKS;
-use crate::world::{Change, Encap, Failing, Trees};
+use crate::world::Change;
 
 impl Generator<'_> {
     /// One change, or a few that belong together. Some are invalid and are skipped.
@@ -32,7 +34,7 @@ impl Generator<'_> {
     pub(super) fn trees(&mut self) -> Change {
         let (hosts, slack) =
             *self.random.pick(&[(0, 0), (1, 0), (1, 50), (2, 0), (2, 25), (3, 40), (64, 25)]);
-        Change::Trees(Trees { hosts, slack })
+        Change::Trees { hosts, slack }
     }
 
     /// A port that floods is limited or not, or uses up its limit where it is. Hosts do not change one after another then:
@@ -43,7 +45,7 @@ impl Generator<'_> {
             self.flood_limit()
         } else {
             let port = self.floods.pick(&limited).clone();
-            let here = self.world.place(&port).map(str::to_owned);
+            let here = self.world.location(&port).map(str::to_owned);
             let hosts: Vec<String> = self.world.nodes.keys().cloned().collect();
             let host = here.or_else(|| (!hosts.is_empty()).then(|| self.floods.pick(&hosts).clone()));
             let exhausted = self.floods.chance(65);
@@ -63,7 +65,7 @@ impl Generator<'_> {
     }
 
     fn some_vif(&mut self) -> Option<(String, String)> {
-        self.some(|world| world.vifs.keys().cloned().collect())
+        self.some(|world| world.vnics.keys().cloned().collect())
     }
 
     fn some_port(&mut self) -> Option<String> {
@@ -110,7 +112,7 @@ impl Generator<'_> {
         let Some(port) = self.some_port() else { return vec![] };
         let mut changes = Vec::new();
         if self.random.chance(60) {
-            let hosts = self.world.vifs.keys().filter(|(_, named)| *named == port);
+            let hosts = self.world.vnics.keys().filter(|(_, named)| *named == port);
             changes.extend(hosts.map(|(host, port)| Change::Unplug(host.clone(), port.clone())));
         }
         if self.random.chance(50) {
@@ -118,7 +120,7 @@ impl Generator<'_> {
         }
         let children: Vec<&str> = self.world.children(&port).map(|(_, child)| child).collect();
         let gone = children.into_iter().chain([port.as_str()]).collect();
-        let mut all = self.world.filtering.without_ports(&gone);
+        let mut all = self.world.without_ports(&gone);
         changes.push(Change::NoPort(port));
         all.extend(changes);
         all
@@ -129,11 +131,13 @@ impl Generator<'_> {
         let mut port = self.world.ports[&name].clone();
         let other = self.port(&name, &port.switch);
         match self.random.below(7) {
-            0 => (port.security, port.unknown) = (other.security, other.unknown),
+            0 => {
+                (port.port_security, port.unknown_addresses) = (other.port_security, other.unknown_addresses)
+            }
             1 => port.addresses = other.addresses,
             2 => port.parent = other.parent,
             3 => port.enabled = !port.enabled,
-            4 => port.requested = other.requested,
+            4 => port.requested_hosts = other.requested_hosts,
             5 => port.trust = other.trust,
             _ => port = other,
         }
@@ -153,13 +157,13 @@ impl Generator<'_> {
         let children = self.world.ports_of(&name).filter(|(_, port)| port.parent.is_some());
         let others = self.world.ports_of(&name).filter(|(_, port)| port.parent.is_none());
         let gone = self.world.ports_of(&name).map(|(port, _)| port).collect();
-        let mut changes = self.world.filtering.without_ports(&gone);
-        changes.extend(self.world.filtering.without_switch(&name));
+        let mut changes = self.world.without_ports(&gone);
+        changes.extend(self.world.without_switch(&name));
         changes.extend(children.chain(others).map(|(port, _)| Change::NoPort(port.to_owned())));
         changes.extend(
             self.world.localnet_of(&name).map(|(localnet, _)| Change::NoLocalnet(localnet.to_owned())),
         );
-        let of_routers = self.world.routing.on(&name);
+        let of_routers = self.world.router_ports_on(&name);
         changes.extend(of_routers.map(|(port, _)| Change::NoRouterPort(port.to_owned())));
         changes.push(Change::NoSwitch(name));
         changes
@@ -190,10 +194,11 @@ impl Generator<'_> {
 
     fn failure(&mut self) -> Option<Change> {
         if self.style.relayed || self.random.chance(60) {
-            let failing: Option<Failing> = self.some(|world| world.failing.iter().cloned().collect());
+            let failing: Option<Tunnel> = self.some(|world| world.failing.iter().cloned().collect());
             return failing.map(Change::Heal);
         }
         let peer = if self.random.chance(50) { self.some_host() } else { None };
-        Some(Change::Fail((self.some_host()?, *self.random.pick(&Encap::ALL), peer)))
+        let host = self.some_host()?;
+        Some(Change::Fail(Tunnel { host, encap: *self.random.pick(&Encap::ALL), peer }))
     }
 }

@@ -3,13 +3,14 @@
 use std::net::IpAddr;
 
 use frame_builder::BROADCAST;
+use network_spec::{Acl, AclAction, AclPlace, Address, Direction, PacketMatch};
 
 use super::{Generator, Place, Step};
 use crate::frames::Mac;
 use crate::frames::connections::{
     ACK, DATA, End, FIN_ACK, SYN, SYN_ACK, Talk, error, large, other_subject, say, subject,
 };
-use crate::world::{Acl, AclAction, AclPlace, Change, Direction, PacketMatch, World};
+use crate::world::{Change, NumberedWorld};
 
 /// MAC addresses of groups.
 const GROUPS: [Mac; 2] = [BROADCAST, [1, 0, 0x5e, 0, 0, 5]];
@@ -127,7 +128,6 @@ impl Generator<'_> {
         let speaker = if self.acls.chance(50) { one } else { other };
         let here: Vec<String> = self
             .world
-            .filtering
             .acls
             .iter()
             .filter(|(_, acl)| acl.place == AclPlace::Port(speaker.port.clone()))
@@ -163,8 +163,8 @@ impl Generator<'_> {
 
     /// Where frames of a port enter.
     pub(super) fn place_of(&self, port: &str) -> Option<Place> {
-        let host = self.world.place(port)?;
-        Some(Place::Vnic(host.to_owned(), self.world.outer(port).to_owned()))
+        let (host, outer) = (self.world.location(port)?, self.world.owner(port)?);
+        Some(Place::Vnic(host.to_owned(), outer.to_owned()))
     }
 
     /// Two machines that can reach each other, on one switch or by one router.
@@ -205,10 +205,10 @@ struct Pair<'a> {
 }
 
 /// All pairs of machines that can talk.
-fn pairs(world: &World) -> Vec<Pair<'_>> {
+fn pairs(world: &NumberedWorld) -> Vec<Pair<'_>> {
     let mut machines: Vec<Machine<'_>> = Vec::new();
-    for (name, port) in world.ports.iter().filter(|(name, _)| world.place(name).is_some()) {
-        for (mac, ips) in &port.addresses {
+    for (name, port) in world.ports.iter().filter(|(name, _)| world.location(name).is_some()) {
+        for Address { mac, ips } in &port.addresses {
             machines.extend(ips.iter().map(|ip| (name.as_str(), *mac, *ip)));
         }
     }
@@ -233,13 +233,11 @@ fn pairs(world: &World) -> Vec<Pair<'_>> {
 }
 
 /// The MACs of one router on two switches, if its networks there contain these addresses.
-fn gateways(world: &World, one: (&str, IpAddr), other: (&str, IpAddr)) -> Option<(Mac, Mac)> {
+fn gateways(world: &NumberedWorld, one: (&str, IpAddr), other: (&str, IpAddr)) -> Option<(Mac, Mac)> {
     let on = |(switch, ip): (&str, IpAddr)| {
-        let alone = crate::world::Network::of(ip, if ip.is_ipv4() { 32 } else { 128 });
         let ports: Vec<(String, Mac)> = world
-            .routing
-            .on(switch)
-            .filter(|(_, port)| port.networks.iter().any(|network| network.overlaps(alone)))
+            .router_ports_on(switch)
+            .filter(|(_, port)| port.networks.iter().any(|network| network.contains(ip)))
             .map(|(_, port)| (port.router.clone(), port.mac))
             .collect();
         ports

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::Generator;
-use crate::oracle;
-use crate::world::{
-    Acl, AclAction, AclPlace, AclProtocol, Change, Direction, EtherType, Network, PacketMatch, Peers,
+use network_spec::{
+    Acl, AclAction, AclDefault, AclPlace, AclProtocol, Direction, EtherType, Network, PacketMatch, Peers,
 };
+
+use super::Generator;
+use crate::world::Change;
 
 /// The keys and values of labels: few, so that several ports share them.
 const KEYS: [&str; 2] = ["app", "stage"];
@@ -84,9 +85,8 @@ impl Generator<'_> {
         match self.acls.below(4) {
             0 => {
                 let of_ports = members.iter().flat_map(|port| &self.world.ports[port].addresses);
-                let ips = of_ports.flat_map(|(_, ips)| ips);
-                let mut hosts: Vec<Network> =
-                    ips.map(|ip| Network::of(*ip, if ip.is_ipv4() { 32 } else { 128 })).collect();
+                let ips = of_ports.flat_map(|address| &address.ips);
+                let mut hosts: Vec<Network> = ips.map(|ip| Network::host(*ip)).collect();
                 hosts.sort();
                 hosts.dedup();
                 let name = self.new_name("g");
@@ -122,7 +122,7 @@ impl Generator<'_> {
     }
 
     fn some_acl(&mut self) -> Option<String> {
-        let all: Vec<&String> = self.world.filtering.acls.keys().collect();
+        let all: Vec<&String> = self.world.acls.keys().collect();
         (!all.is_empty()).then(|| (*self.acls.pick(&all)).clone())
     }
 
@@ -132,17 +132,16 @@ impl Generator<'_> {
     }
 
     fn removed_group(&mut self) -> Vec<Change> {
-        let filtering = &self.world.filtering;
-        let groups = filtering.address_groups.keys().cloned().map(Change::NoAddressGroup);
+        let groups = self.world.address_groups.keys().cloned().map(Change::NoAddressGroup);
         let all: Vec<Change> =
-            groups.chain(filtering.port_groups.keys().cloned().map(Change::NoPortGroup)).collect();
+            groups.chain(self.world.port_groups.keys().cloned().map(Change::NoPortGroup)).collect();
         if all.is_empty() { vec![] } else { vec![self.acls.pick(&all).clone()] }
     }
 
     fn acl_default(&mut self) -> Option<Change> {
         let all: Vec<&String> = self.world.switches.keys().collect();
-        let drops = self.acls.chance(40);
-        (!all.is_empty()).then(|| Change::AclDefault((*self.acls.pick(&all)).clone(), drops))
+        let default = if self.acls.chance(40) { AclDefault::Drop } else { AclDefault::Allow };
+        (!all.is_empty()).then(|| Change::AclDefault((*self.acls.pick(&all)).clone(), default))
     }
 
     fn label(&mut self) -> Option<Change> {
@@ -154,8 +153,13 @@ impl Generator<'_> {
 
     /// A prefix that machines have addresses in.
     fn prefix(&mut self) -> Network {
-        let machines: Vec<_> =
-            self.world.ports.values().flat_map(|port| &port.addresses).flat_map(|(_, ips)| ips).collect();
+        let machines: Vec<_> = self
+            .world
+            .ports
+            .values()
+            .flat_map(|port| &port.addresses)
+            .flat_map(|address| &address.ips)
+            .collect();
         if machines.is_empty() || self.acls.chance(10) {
             let strange = [
                 Network::of(Ipv4Addr::new(192, 0, 2, 0), 24),
@@ -172,10 +176,10 @@ impl Generator<'_> {
 
     /// A new group of addresses, or other members of one.
     fn address_group(&mut self) -> Change {
-        let all: Vec<String> = self.world.filtering.address_groups.keys().cloned().collect();
+        let all: Vec<String> = self.world.address_groups.keys().cloned().collect();
         if !all.is_empty() && self.acls.chance(70) {
             let name = self.acls.pick(&all).clone();
-            let mut members = self.world.filtering.address_groups[&name].clone();
+            let mut members = self.world.address_groups[&name].clone();
             if self.acls.chance(50) && !members.is_empty() {
                 members.remove(self.acls.below(members.len() as u64) as usize);
             } else {
@@ -194,10 +198,10 @@ impl Generator<'_> {
     /// A new group of ports of one tenant, or one with another member more or less.
     fn port_group(&mut self) -> Option<Change> {
         let port = self.pick_port()?;
-        let all: Vec<String> = self.world.filtering.port_groups.keys().cloned().collect();
+        let all: Vec<String> = self.world.port_groups.keys().cloned().collect();
         if !all.is_empty() && self.acls.chance(75) {
             let name = self.acls.pick(&all).clone();
-            let mut members = self.world.filtering.port_groups[&name].clone();
+            let mut members = self.world.port_groups[&name].clone();
             if !members.remove(&port) {
                 if self.acls.chance(25) {
                     members.pop_first();
@@ -215,7 +219,7 @@ impl Generator<'_> {
     }
 
     fn acl_place(&mut self) -> Option<AclPlace> {
-        let groups: Vec<String> = self.world.filtering.port_groups.keys().cloned().collect();
+        let groups: Vec<String> = self.world.port_groups.keys().cloned().collect();
         let port = self.pick_port()?;
         Some(match self.acls.below(100) {
             0..35 => AclPlace::Switch(self.world.ports[&port].switch.clone()),
@@ -225,9 +229,8 @@ impl Generator<'_> {
     }
 
     fn peers(&mut self) -> Peers {
-        let filtering = &self.world.filtering;
-        let addresses: Vec<String> = filtering.address_groups.keys().cloned().collect();
-        let ports: Vec<String> = filtering.port_groups.keys().cloned().collect();
+        let addresses: Vec<String> = self.world.address_groups.keys().cloned().collect();
+        let ports: Vec<String> = self.world.port_groups.keys().cloned().collect();
         match self.acls.below(100) {
             0..30 if !addresses.is_empty() => Peers::AddressGroup(self.acls.pick(&addresses).clone()),
             30..60 if !ports.is_empty() => Peers::PortGroup(self.acls.pick(&ports).clone()),
@@ -242,7 +245,7 @@ impl Generator<'_> {
                 }
                 Peers::Labels(labels)
             }
-            _ => Peers::Net(oracle::network(self.prefix())),
+            _ => Peers::Net(self.prefix()),
         }
     }
 
@@ -293,7 +296,7 @@ impl Generator<'_> {
 
     fn changed_acl(&mut self) -> Option<Change> {
         let name = self.some_acl()?;
-        let mut acl = self.world.filtering.acls[&name].clone();
+        let mut acl = self.world.acls[&name].clone();
         match self.acls.below(8) {
             0 => acl.tier = *self.acls.pick(&[0, 1, 2, 3]),
             1 => acl.priority = *self.acls.pick(&[0, 1, 10, 10_000]),
@@ -352,11 +355,10 @@ impl Generator<'_> {
             _ => {
                 let (one, other) = (self.prefix(), self.prefix());
                 let is_alike = one.ip.is_ipv4() == other.ip.is_ipv4();
-                let [one, other] = [one, other].map(|network| Some(oracle::network(network)));
                 match self.acls.below(3) {
-                    0 => PacketMatch { source: one, ..any },
-                    1 => PacketMatch { destination: one, ..any },
-                    _ => PacketMatch { source: one, destination: other.filter(|_| is_alike), ..any },
+                    0 => PacketMatch { source: Some(one), ..any },
+                    1 => PacketMatch { destination: Some(one), ..any },
+                    _ => PacketMatch { source: Some(one), destination: is_alike.then_some(other), ..any },
                 }
             }
         }

@@ -6,12 +6,13 @@ use frame_builder::{
     ADVERTISEMENT, ARP, Arp, BROADCAST, ICMPV6, IPV6, Ipv6, RARP, VLAN, arp, ethernet, icmpv6, link_layer,
     neighbour, tagged,
 };
+use network_spec::{Address, Port};
 use test_random::Random;
 
 use super::traffic::vnic;
 use super::{Generator, Place, Step};
-use crate::frames::{Addresses, frame, stranger};
-use crate::world::{Change, Port};
+use crate::frames::{frame, nobody, stranger};
+use crate::world::Change;
 
 /// The operation of RARP by which one asks for one's own address (RFC 903).
 const REVERSE_REQUEST: u16 = 3;
@@ -33,17 +34,17 @@ impl Generator<'_> {
         }
         let name = self.moves.pick(&ports).clone();
         self.moves.shuffle(&mut hosts);
-        let home = self.world.place(&name).map(str::to_owned);
+        let home = self.world.location(&name).map(str::to_owned);
         if let Some(at) = home.and_then(|home| hosts.iter().position(|host| *host == home)) {
             hosts.swap(0, at);
         }
         let (old, new) = (hosts[0].clone(), hosts[1].clone());
-        let mut requested = hosts;
-        requested.truncate(*self.moves.pick(&[2, 2, 2, 3]));
+        let mut requested_hosts = hosts;
+        requested_hosts.truncate(*self.moves.pick(&[2, 2, 2, 3]));
         if self.moves.chance(25) {
-            self.moves.shuffle(&mut requested);
+            self.moves.shuffle(&mut requested_hosts);
         }
-        self.step_of(&name, |name, port| Change::Port(name, Port { requested, ..port }));
+        self.step_of(&name, |name, port| Change::Port(name, Port { requested_hosts, ..port }));
         for host in [&old, &new] {
             self.follow(vec![Change::Plug(host.clone(), name.clone())]);
             self.traffic(&name);
@@ -65,8 +66,8 @@ impl Generator<'_> {
             match self.moves.below(3) {
                 0 => continue,
                 _ if shrinks => {
-                    let requested = vec![stays.clone()];
-                    self.step_of(&name, |name, port| Change::Port(name, Port { requested, ..port }));
+                    let requested_hosts = vec![stays.clone()];
+                    self.step_of(&name, |name, port| Change::Port(name, Port { requested_hosts, ..port }));
                 }
                 _ => self.follow(vec![Change::Unplug(goes.clone(), name.clone())]),
             }
@@ -129,7 +130,7 @@ impl Generator<'_> {
                 .get(other)
                 .is_some_and(|of| other == name || (of.switch == port.switch && of.parent.is_none()))
         };
-        let places: Vec<&(String, String)> = world.vifs.keys().filter(near).collect();
+        let places: Vec<&(String, String)> = world.vnics.keys().filter(near).collect();
         if places.is_empty() {
             return None;
         }
@@ -138,12 +139,12 @@ impl Generator<'_> {
         if from != name && !port.addresses.is_empty() && self.moves.chance(70) {
             book.near = port.addresses.clone();
         }
-        if world.ports.get(&from).is_some_and(|port| port.unknown) {
-            book.own.push((stranger(&mut self.moves), vec![]));
+        if world.ports.get(&from).is_some_and(|port| port.unknown_addresses) {
+            book.own.push(nobody(&mut self.moves));
         }
         // An address that was heard behind the port.
-        if port.unknown && self.moves.chance(30) {
-            book.near.push((stranger(&mut self.moves), vec![]));
+        if port.unknown_addresses && self.moves.chance(30) {
+            book.near.push(nobody(&mut self.moves));
         }
         Some((Place::Vnic(host, from), frame(&mut self.moves, &book)))
     }
@@ -151,7 +152,7 @@ impl Generator<'_> {
     /// A frame by which a machine, or its hypervisor, announces where it runs; now and then one that is not quite that.
     fn announcement(&mut self, name: &str) -> Vec<u8> {
         let port = self.world.ports.get(name);
-        let mut addresses: Vec<Addresses> = port.map(|port| port.addresses.clone()).unwrap_or_default();
+        let mut addresses: Vec<Address> = port.map(|port| port.addresses.clone()).unwrap_or_default();
         let mut tags: Vec<u16> = vec![0, 7];
         for (tag, child) in self.world.children(name) {
             tags.push(tag);
@@ -159,9 +160,9 @@ impl Generator<'_> {
         }
         let random = &mut self.moves;
         if addresses.is_empty() || random.chance(10) {
-            addresses = vec![(stranger(random), vec![])];
+            addresses = vec![nobody(random)];
         }
-        let (mac, ips) = random.pick(&addresses).clone();
+        let Address { mac, ips } = random.pick(&addresses).clone();
         let bytes = announcement(random, mac, &ips);
         if random.chance(25) { tagged(&bytes, VLAN, *random.pick(&tags)) } else { bytes }
     }

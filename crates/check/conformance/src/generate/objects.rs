@@ -2,13 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use network_spec::{Address, Encap, Form, Learning, Localnet, Node, Port, Trust, World, Zone};
 
 use super::Generator;
-use crate::frames::{Addresses, link_local};
-use crate::world::{Change, Encap, Form, Learning, Localnet, Node, Port, ROLES, TRUSTS, Zone};
+use crate::frames::link_local;
+use crate::world::Change;
 
 /// Physical networks and their bridges, which some hosts have exchanged.
 pub(super) const NETWORKS: [(&str, &str); 2] = [("net1", "br-one"), ("net2", "br-two")];
+
+/// The roles of nodes.
+const ROLES: [&str; 3] = ["hypervisor", "gateway", "service_node"];
 
 impl Generator<'_> {
     pub(super) fn zone(&mut self, name: &str) -> Change {
@@ -47,7 +53,7 @@ impl Generator<'_> {
                 mappings.push((network.to_owned(), bridge.to_owned()));
             }
         }
-        let mut roles = ROLES.to_vec();
+        let mut roles = ROLES.map(str::to_owned).to_vec();
         self.random.shuffle(&mut roles);
         roles.truncate(*self.random.pick(&[1, 1, 2, 3]));
         let node = Node { ip, zone, encaps, mappings: mappings.into_iter().collect(), roles };
@@ -66,7 +72,7 @@ impl Generator<'_> {
 
     pub(super) fn learning(&mut self, switch: &str) -> Change {
         let limit = *self.limits.pick(&[0, 1, 1, 2, 2, 3, 4096]);
-        let age = *self.limits.pick(&[1, 59, 60, 300, 300, 301, 1000]);
+        let age = Duration::from_secs(*self.limits.pick(&[1, 59, 60, 300, 300, 301, 1000]));
         Change::Learning(switch.to_owned(), Learning { limit, age })
     }
 
@@ -85,35 +91,44 @@ impl Generator<'_> {
     }
 
     pub(super) fn port(&mut self, name: &str, switch: &str) -> Port {
-        let unknown = self.random.chance(self.style.unknown);
-        let security = !unknown && self.random.chance(self.style.secured);
-        let macs = *self.random.pick(if unknown { &[0, 0, 1, 1] } else { &[1, 1, 1, 1, 2, 0] });
+        let unknown_addresses = self.random.chance(self.style.unknown);
+        let port_security = !unknown_addresses && self.random.chance(self.style.secured);
+        let macs = *self.random.pick(if unknown_addresses { &[0, 0, 1, 1] } else { &[1, 1, 1, 1, 2, 0] });
         let taken = self.world.addresses_but(switch, name);
-        let mut addresses: Vec<Addresses> = Vec::new();
+        let mut addresses: Vec<Address> = Vec::new();
         for _ in 0..macs {
             let number = self.random.below(12) as u8 + 1;
             let mac = [2, 0, 0, 0, if self.style.alike { 0 } else { switch.as_bytes()[1] }, number];
-            if taken.iter().chain(&addresses).all(|(other, _)| *other != mac) {
+            if taken.iter().chain(&addresses).all(|other| other.mac != mac) {
                 let mut ips = self.ips(number, mac);
                 if self.style.routed {
                     self.move_to_network(switch, number, &mut ips);
                 }
-                addresses.push((mac, ips));
+                addresses.push(Address { mac, ips });
             }
         }
         let parent = if self.random.chance(self.style.behind) { self.parent(name) } else { None };
         let enabled = !self.random.chance(self.style.disabled);
-        let requested = self.requested();
+        let requested_hosts = self.requested();
         let trust = self.trust();
-        Port { switch: switch.to_owned(), addresses, security, unknown, trust, parent, enabled, requested }
+        Port {
+            addresses,
+            port_security,
+            unknown_addresses,
+            trust,
+            parent,
+            enabled,
+            requested_hosts,
+            ..Port::of(switch)
+        }
     }
 
     /// What a port is trusted with: mostly nothing. Without port security this has no effect.
-    fn trust(&mut self) -> BTreeSet<&'static str> {
+    fn trust(&mut self) -> BTreeSet<Trust> {
         if !self.random.chance(35) {
             return BTreeSet::new();
         }
-        TRUSTS.into_iter().filter(|_| self.random.chance(50)).collect()
+        Trust::ALL.into_iter().filter(|_| self.random.chance(50)).collect()
     }
 
     /// The hosts that a port requests: none, or about half of them.
@@ -169,7 +184,7 @@ impl Generator<'_> {
     }
 
     fn parent(&mut self, name: &str) -> Option<(String, u16)> {
-        let parents = |world: &crate::world::World| {
+        let parents = |world: &World| {
             let may = world.ports.iter().filter(|(other, port)| *other != name && port.parent.is_none());
             may.map(|(other, _)| other.clone()).collect()
         };

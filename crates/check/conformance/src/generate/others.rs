@@ -1,8 +1,10 @@
 //! Ports that become others: in another switch, tenant or trunk, under the same name.
 
+use network_spec::{Localnet, Port};
+
 use super::{Generator, Speaker};
 use crate::frames::connections::{ACK, Talk, say};
-use crate::world::{Change, Localnet, Port};
+use crate::world::Change;
 
 impl Generator<'_> {
     /// A port moves to another switch or another parent, a switch to another tenant, or a localnet port to another switch or VLAN.

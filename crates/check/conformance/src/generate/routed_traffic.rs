@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+use network_spec::{Address, Port};
+
 use super::{Generator, Place};
-use crate::frames::{Addresses, Ways, routed, stranger};
+use crate::frames::{Ways, nobody, routed};
 use crate::oracle;
-use crate::world::{Network, World};
+use crate::world::NumberedWorld;
 
 impl Generator<'_> {
     /// A frame for a router, and where it is sent: from or to a port, if it is said which.
@@ -14,16 +16,15 @@ impl Generator<'_> {
         let dead = self.routes.chance(5);
         let world = &self.world;
         let has_router = |port: &str| {
-            let switch = world.ports.get(port).map(|port| port.switch.as_str());
-            switch.is_some_and(|switch| {
-                world.routing.on(switch).next().is_some() && (dead || world.localnet_of(switch).is_none())
-            })
+            let Some(Port { switch, .. }) = world.ports.get(port) else { return false };
+            world.routers_on(switch).next().is_some()
+                || (dead && world.router_ports_on(switch).next().is_some())
         };
         // The vNICs, each with the port that sends there and its tag.
         let mut senders: Vec<(&(String, String), &str, Option<u16>)> = Vec::new();
-        for key in world.vifs.keys() {
+        for key in world.vnics.keys() {
             let (host, outer) = key;
-            if usual && (world.outer(outer) != outer || world.place(outer) != Some(host)) {
+            if usual && (world.owner(outer) != Some(outer) || world.location(outer) != Some(host)) {
                 continue;
             }
             let behind = world.children(outer).map(|(tag, child)| (key, child, Some(tag)));
@@ -31,7 +32,7 @@ impl Generator<'_> {
             senders.extend(all.filter(|(_, port, _)| has_router(port)));
         }
         let of_it: Vec<_> =
-            senders.iter().filter(|(_, port, _)| about == Some(world.outer(port))).copied().collect();
+            senders.iter().filter(|(_, port, _)| about == world.owner(port)).copied().collect();
         let from_it = !of_it.is_empty() && self.routes.chance(50);
         let senders = if from_it { of_it } else { senders };
         if senders.is_empty() {
@@ -40,11 +41,11 @@ impl Generator<'_> {
         let ((host, outer), port, tag) = *self.routes.pick(&senders);
         let place = Place::Vnic(host.clone(), outer.clone());
         let mut ways = ways(world, port);
-        if world.ports.get(port).is_some_and(|port| port.unknown) || ways.own.is_empty() {
-            ways.own.push((stranger(&mut self.routes), Vec::new()));
+        if world.ports.get(port).is_some_and(|port| port.unknown_addresses) || ways.own.is_empty() {
+            ways.own.push(nobody(&mut self.routes));
         }
         if let Some(port) = about.filter(|_| !from_it).and_then(|about| world.ports.get(about)) {
-            let ips: Vec<IpAddr> = port.addresses.iter().flat_map(|(_, ips)| ips.clone()).collect();
+            let ips: Vec<IpAddr> = port.addresses.iter().flat_map(|one| one.ips.clone()).collect();
             ways.wanted = if ips.is_empty() { ways.wanted } else { ips };
         }
         if self.routes.chance(10) {
@@ -62,15 +63,15 @@ impl Generator<'_> {
 }
 
 /// The addresses for frames from a port to the routers of its switch.
-fn ways(world: &World, name: &str) -> Ways {
+fn ways(world: &NumberedWorld, name: &str) -> Ways {
     let Some(port) = world.ports.get(name) else { return Ways::default() };
-    let gateways: Vec<Addresses> =
-        world.routing.on(&port.switch).map(|(_, gateway)| gateway.addresses()).collect();
+    let gateways: Vec<Address> =
+        world.router_ports_on(&port.switch).map(|(_, gateway)| gateway.address()).collect();
     // The switches behind these routers and the next ones.
     let mut switches = vec![port.switch.as_str()];
-    for _ in 0..world.routing.ports.len() {
-        let routers = world.routing.ports.values().filter(|port| switches.contains(&port.switch.as_str()));
-        let beside = routers.flat_map(|port| world.routing.ports_of(&port.router));
+    for _ in 0..world.router_ports.len() {
+        let routers = world.router_ports.values().filter(|port| switches.contains(&port.switch.as_str()));
+        let beside = routers.flat_map(|port| world.ports_of_router(&port.router));
         let beside: Vec<&str> = beside.map(|(_, port)| port.switch.as_str()).collect();
         let before = switches.len();
         switches.extend(beside);
@@ -83,16 +84,15 @@ fn ways(world: &World, name: &str) -> Ways {
     let is_beyond = |switch: &str| switch != port.switch && switches.contains(&switch);
     // Machines that run, and whose addresses their router knows how to reach.
     let machines =
-        world.ports.iter().filter(|(name, other)| is_beyond(&other.switch) && world.place(name).is_some());
+        world.ports.iter().filter(|(name, other)| is_beyond(&other.switch) && world.location(name).is_some());
     let wanted = machines.flat_map(|(_, other)| {
-        let ips = other.addresses.iter().flat_map(|(_, ips)| ips.clone());
+        let ips = other.addresses.iter().flat_map(|one| one.ips.clone());
         ips.filter(|ip| {
-            let alone = Network::of(*ip, if ip.is_ipv4() { 32 } else { 128 });
-            let mut networks = world.routing.on(&other.switch).flat_map(|(_, port)| &port.networks);
-            networks.any(|network| network.overlaps(alone))
+            let mut networks = world.router_ports_on(&other.switch).flat_map(|(_, port)| &port.networks);
+            networks.any(|network| network.contains(*ip))
         })
     });
-    let routers = world.routing.ports.values().filter(|other| switches.contains(&other.switch.as_str()));
+    let routers = world.router_ports.values().filter(|other| switches.contains(&other.switch.as_str()));
     Ways {
         own: port.addresses.clone(),
         gateways,
@@ -101,7 +101,7 @@ fn ways(world: &World, name: &str) -> Ways {
         routers: routers
             .flat_map(|port| {
                 let prefixes = port.networks.iter().map(|network| network.prefix().ip);
-                port.addresses().1.into_iter().chain(prefixes).collect::<Vec<_>>()
+                port.address().ips.into_iter().chain(prefixes).collect::<Vec<_>>()
             })
             .collect(),
         near: world.addresses_but(&port.switch, name),

@@ -2,9 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use network_spec::{
+    Network, PolicyAction, PolicyMatch, Reach, Route, RoutePolicy, Router, RouterPort, Target,
+};
+
 use super::Generator;
 use crate::frames::Mac;
-use crate::world::{Action, Change, Network, Policy, Reach, Route, Router, RouterPort};
+use crate::world::Change;
 
 /// The protocols that policies name: ICMP, TCP, UDP, ICMP of IPv6, SCTP, and the fragments of IPv6.
 const PROTOCOLS: [u8; 6] = [1, 6, 17, 58, 132, 44];
@@ -164,7 +168,7 @@ impl Generator<'_> {
         for (at, destination, hop) in wanted {
             if self.routes.chance(92) {
                 let name = self.new_name("w");
-                let route = Route { router: routers[at].clone(), destination, hops: vec![hop] };
+                let route = Route { router: routers[at].clone(), destination, target: Target::of(vec![hop]) };
                 changes.push(Change::Route(name, route));
             }
         }
@@ -173,13 +177,15 @@ impl Generator<'_> {
 
     /// A router, most often of no tenant: then its switches say which.
     fn router(&mut self, switches: &[String]) -> Router {
-        let tenants: Vec<String> =
-            switches.iter().filter_map(|switch| self.world.switches.get(switch)).cloned().collect();
+        let tenants: Vec<String> = switches
+            .iter()
+            .filter_map(|switch| Some(self.world.switches.get(switch)?.tenant.clone()))
+            .collect();
         let of_switch = if tenants.is_empty() { String::new() } else { self.routes.pick(&tenants).clone() };
         let tenant = if self.routes.chance(30) { of_switch } else { String::new() };
         let direct = *self.routes.pick(&[Reach::Auto, Reach::Direct]);
         let reach = if self.style.relayed && self.routes.chance(80) { Reach::Relay } else { direct };
-        let mut proxy = Vec::new();
+        let mut proxy_arp = Vec::new();
         for _ in 0..*self.routes.pick(&[0, 0, 0, 1, 2]) {
             let network = *self.routes.pick(&[
                 Network::of(Ipv4Addr::new(10, 9, 9, 0), 24),
@@ -189,11 +195,11 @@ impl Generator<'_> {
                 Network::of(Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 0), 64),
                 Network::of(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0), 48),
             ]);
-            if !proxy.contains(&network) {
-                proxy.push(network);
+            if !proxy_arp.contains(&network) {
+                proxy_arp.push(network);
             }
         }
-        Router { tenant, reach, proxy }
+        Router { tenant, reach, proxy_arp }
     }
 
     /// A port of a router in the network that the machines of a switch are in.
@@ -225,7 +231,7 @@ impl Generator<'_> {
     }
 
     fn some_router(&mut self) -> Option<String> {
-        let all: Vec<String> = self.world.routing.routers.keys().cloned().collect();
+        let all: Vec<String> = self.world.routers.keys().cloned().collect();
         (!all.is_empty()).then(|| self.routes.pick(&all).clone())
     }
 
@@ -250,10 +256,10 @@ impl Generator<'_> {
 
     fn removed_router(&mut self) -> Vec<Change> {
         let Some(name) = self.some_router() else { return vec![] };
-        let routing = &self.world.routing;
-        let ports = routing.ports_of(&name).map(|(port, _)| Change::NoRouterPort(port.to_owned()));
-        let routes = routing.routes.iter().filter(|(_, route)| route.router == name);
-        let policies = routing.policies.iter().filter(|(_, policy)| policy.router == name);
+        let world = &self.world;
+        let ports = world.ports_of_router(&name).map(|(port, _)| Change::NoRouterPort(port.to_owned()));
+        let routes = world.routes.iter().filter(|(_, route)| route.router == name);
+        let policies = world.route_policies.iter().filter(|(_, policy)| policy.router == name);
         ports
             .chain(routes.map(|(route, _)| Change::NoRoute(route.clone())))
             .chain(policies.map(|(policy, _)| Change::NoPolicy(policy.clone())))
@@ -263,13 +269,13 @@ impl Generator<'_> {
 
     fn changed_router_port(&mut self) -> Vec<Change> {
         let Some(router) = self.some_router() else { return vec![] };
-        let all: Vec<String> = self.world.routing.ports.keys().cloned().collect();
+        let all: Vec<String> = self.world.router_ports.keys().cloned().collect();
         let there = (!all.is_empty()).then(|| self.routes.pick(&all).clone());
         let switches: Vec<String> = self.world.switches.keys().cloned().collect();
         match (there, self.routes.below(10)) {
             (Some(name), 0..2) => vec![Change::NoRouterPort(name)],
             (Some(name), 2..6) => {
-                let mut port = self.world.routing.ports[&name].clone();
+                let mut port = self.world.router_ports[&name].clone();
                 let other = self.router_port(&port.router, &port.switch);
                 match self.routes.below(3) {
                     0 => port.mac = other.mac,
@@ -297,22 +303,23 @@ impl Generator<'_> {
             Network::of(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
             Network::of(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0), 16),
         ];
-        let connected = self.world.routing.ports.values().flat_map(|port| &port.networks);
+        let connected = self.world.router_ports.values().flat_map(|port| &port.networks);
         all.extend(connected.map(|network| network.prefix()));
-        let machines = self.world.ports.values().flat_map(|port| &port.addresses).flat_map(|(_, ips)| ips);
-        all.extend(machines.map(|ip| Network::of(*ip, if ip.is_ipv4() { 32 } else { 128 })));
+        let machines =
+            self.world.ports.values().flat_map(|port| &port.addresses).flat_map(|address| &address.ips);
+        all.extend(machines.map(|ip| Network::host(*ip)));
         all.retain(|network| is_ipv4.is_none_or(|four| network.ip.is_ipv4() == four));
         *self.routes.pick(&all)
     }
 
     /// Next hops of an IP version: mostly of neighbours of the router.
     fn hops(&mut self, router: &str, is_ipv4: bool) -> Vec<IpAddr> {
-        let routing = &self.world.routing;
+        let world = &self.world;
         let mut all: Vec<IpAddr> = Vec::new();
-        for (_, port) in routing.ports_of(router) {
+        for (_, port) in world.ports_of_router(router) {
             let machines = self.world.ports_of(&port.switch).flat_map(|(_, port)| &port.addresses);
-            all.extend(machines.flat_map(|(_, ips)| ips));
-            let others = routing.on(&port.switch).flat_map(|(_, other)| &other.networks);
+            all.extend(machines.flat_map(|address| &address.ips));
+            let others = world.router_ports_on(&port.switch).flat_map(|(_, other)| &other.networks);
             all.extend(others.map(|network| network.ip));
         }
         // Nobody has the last two.
@@ -326,19 +333,21 @@ impl Generator<'_> {
     }
 
     fn changed_route(&mut self) -> Vec<Change> {
-        let all: Vec<String> = self.world.routing.routes.keys().cloned().collect();
+        let all: Vec<String> = self.world.routes.keys().cloned().collect();
         let there = (!all.is_empty()).then(|| self.routes.pick(&all).clone());
         match (there, self.routes.below(10)) {
             (Some(name), 0..2) => vec![Change::NoRoute(name)],
             (Some(name), 2..7) => {
-                let mut route = self.world.routing.routes[&name].clone();
-                let hops = self.hops(&route.router, route.destination.ip.is_ipv4());
+                let mut route = self.world.routes[&name].clone();
+                let more = self.hops(&route.router, route.destination.ip.is_ipv4());
+                let mut hops = route.hops().to_vec();
                 match self.routes.below(4) {
-                    0 => route.hops = hops,
-                    1 => drop(route.hops.pop()),
-                    _ => route.hops.extend(hops),
+                    0 => hops = more,
+                    1 => drop(hops.pop()),
+                    _ => hops.extend(more),
                 }
-                route.hops.dedup();
+                hops.dedup();
+                route.target = Target::of(hops);
                 vec![Change::Route(name, route)]
             }
             _ => {
@@ -348,13 +357,16 @@ impl Generator<'_> {
                 if self.routes.chance(12) {
                     hops.clear();
                 }
-                vec![Change::Route(self.new_name("w"), Route { router, destination, hops })]
+                vec![Change::Route(
+                    self.new_name("w"),
+                    Route { router, destination, target: Target::of(hops) },
+                )]
             }
         }
     }
 
     fn changed_policy(&mut self) -> Vec<Change> {
-        let all: Vec<String> = self.world.routing.policies.keys().cloned().collect();
+        let all: Vec<String> = self.world.route_policies.keys().cloned().collect();
         let there = (!all.is_empty()).then(|| self.routes.pick(&all).clone());
         if let Some(name) = there.clone().filter(|_| self.routes.chance(30)) {
             return vec![Change::NoPolicy(name)];
@@ -368,12 +380,13 @@ impl Generator<'_> {
         let (source, destination) = (prefix(40), prefix(50));
         let protocol = self.routes.chance(40).then(|| *self.routes.pick(&PROTOCOLS));
         let action = match self.routes.below(10) {
-            0..3 => Action::Drop,
-            3..5 => Action::Allow,
-            _ => Action::Reroute(self.hops(&router, is_ipv4)),
+            0..3 => PolicyAction::Drop,
+            3..5 => PolicyAction::Allow,
+            _ => PolicyAction::Reroute(self.hops(&router, is_ipv4)),
         };
         let priority = *self.routes.pick(&[0, 1, 1, 10, 10_000]);
-        let policy = Policy { router, priority, source, destination, protocol, action };
+        let matches = PolicyMatch { source, destination, protocol };
+        let policy = RoutePolicy { router, priority, matches, action };
         let name = there.filter(|_| self.routes.chance(40)).unwrap_or_else(|| self.new_name("b"));
         vec![Change::Policy(name, policy)]
     }

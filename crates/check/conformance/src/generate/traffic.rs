@@ -4,12 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use flow_simulator::{Encapsulation, Tunnelled};
 use frame_builder::BROADCAST;
+use network_spec::{Address, Port, World};
 use test_random::Random;
 
 use super::objects::NETWORKS;
 use super::{Generator, Place, Step};
-use crate::frames::{Addresses, Book, frame, stranger};
-use crate::world::{AUDIENCES, Port, World, audience, routed};
+use crate::frames::{Book, frame, nobody};
+use crate::world::{AUDIENCES, NumberedWorld, audience, routed};
 
 impl Generator<'_> {
     pub(super) fn send(&mut self) {
@@ -31,9 +32,9 @@ impl Generator<'_> {
         } else {
             let usual = self.random.chance(90);
             let own = |world: &World| {
-                let vifs = world.vifs.keys().filter(|(host, port)| {
+                let vifs = world.vnics.keys().filter(|(host, port)| {
                     let port_there = world.ports.get(port).is_some_and(|port| port.parent.is_none());
-                    !usual || (port_there && world.place(port) == Some(host))
+                    !usual || (port_there && world.location(port) == Some(host))
                 });
                 vifs.cloned().collect()
             };
@@ -44,8 +45,8 @@ impl Generator<'_> {
             Place::Vnic(_, port) => vnic(&self.world, port),
             Place::Tap(network) => tap(&self.world, network),
         };
-        let strangers: Vec<Addresses> = (0..2).map(|_| (stranger(self.random), vec![])).collect();
-        let learns = |port: &str| self.world.ports.get(port).is_some_and(|port| port.unknown);
+        let strangers: Vec<Address> = (0..2).map(|_| nobody(self.random)).collect();
+        let learns = |port: &str| self.world.ports.get(port).is_some_and(|port| port.unknown_addresses);
         if matches!(&place, Place::Vnic(_, port) if learns(port)) {
             book.own.extend(strangers);
         }
@@ -86,7 +87,7 @@ impl Generator<'_> {
     /// The label of a port, or of the copies for ports of a switch.
     fn some_key(&mut self) -> Option<u32> {
         if self.style.routed && self.routes.chance(40) {
-            let keys = self.world.routing.ports.iter();
+            let keys = self.world.router_ports.iter();
             let keys = keys.flat_map(|(name, port)| [name.clone(), routed(&port.switch)]);
             let keys: Vec<u32> = keys.map(|name| self.world.labels.port(&name)).collect();
             return (!keys.is_empty()).then(|| *self.routes.pick(&keys));
@@ -104,25 +105,25 @@ impl Generator<'_> {
     /// each other, where only one host hears them, and to ports.
     pub(super) fn roam(&mut self) {
         let world = &self.world;
-        let learns = |switch: &str| world.ports_of(switch).any(|(_, port)| port.unknown);
+        let learns = |switch: &str| world.ports_of(switch).any(|(_, port)| port.unknown_addresses);
         let there = |(host, name): &&(String, String)| {
             let usual = |port: &Port| port.parent.is_none() && learns(&port.switch);
-            world.place(name) == Some(host) && world.ports.get(name).is_some_and(usual)
+            world.location(name) == Some(host) && world.ports.get(name).is_some_and(usual)
         };
-        let places: Vec<&(String, String)> = world.vifs.keys().filter(there).collect();
+        let places: Vec<&(String, String)> = world.vnics.keys().filter(there).collect();
         if places.is_empty() {
             return;
         }
         let (host, name) = (*self.limits.pick(&places)).clone();
         let port = &world.ports[&name];
         let roamer = |random: &mut Random| [0x02, 0xee, 0, 0, 0, random.below(3) as u8];
-        let own = port.addresses.first().map(|(mac, _)| *mac);
-        let src = own.filter(|_| !port.unknown || self.limits.chance(10));
+        let own = port.addresses.first().map(|one| one.mac);
+        let src = own.filter(|_| !port.unknown_addresses || self.limits.chance(10));
         let src = src.unwrap_or_else(|| roamer(&mut self.limits));
         let near = world.addresses_but(&port.switch, &name);
         let dst = match self.limits.below(10) {
             0..2 => BROADCAST,
-            2..5 if !near.is_empty() => self.limits.pick(&near).0,
+            2..5 if !near.is_empty() => self.limits.pick(&near).mac,
             _ => roamer(&mut self.limits),
         };
         let bytes = [&dst[..], &src, &[0x88, 0xb5], b"roaming"].concat();
@@ -131,7 +132,7 @@ impl Generator<'_> {
 }
 
 /// The addresses for frames from a port's vNIC.
-pub(super) fn vnic(world: &World, name: &str) -> Book {
+pub(super) fn vnic(world: &NumberedWorld, name: &str) -> Book {
     let far = world.ports.values().flat_map(|port| port.addresses.clone()).collect();
     let Some(port) = world.ports.get(name) else {
         return Book { near: far, ..Book::default() };
@@ -150,8 +151,9 @@ pub(super) fn vnic(world: &World, name: &str) -> Book {
 }
 
 /// The addresses for frames from a machine on a physical network.
-fn tap(world: &World, network: &str) -> Book {
-    let machine: Addresses = ([2, 0xdd, 0, 0, 0, 1], vec!["10.0.0.77".parse().expect("an address")]);
+fn tap(world: &NumberedWorld, network: &str) -> Book {
+    let ips = vec!["10.0.0.77".parse().expect("an address")];
+    let machine = Address { mac: [2, 0xdd, 0, 0, 0, 1], ips };
     let mut book = Book { own: vec![machine.clone()], tagged: true, ..Book::default() };
     for localnet in world.localnets.values().filter(|localnet| localnet.network == network) {
         let near = world.addresses_but(&localnet.switch, "");

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::{
-    AUDIENCES, Acl, Failing, Learning, Localnet, Network, Node, Policy, Port, Route, Router, RouterPort,
-    Trees, Vif, World, Zone, audience, of_policy, of_route, routed,
+use network_spec::{
+    Acl, AclDefault, Learning, Localnet, Network, Node, Port, Route, RoutePolicy, Router, RouterPort, Switch,
+    Tunnel, Zone,
 };
+
+use super::{AUDIENCES, NumberedWorld, audience, conflict, of_policy, of_route, routed};
 
 /// One change. An object of the same name is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub enum Change {
     NoSwitch(String),
     /// Gives a switch limits of learning.
     Learning(String, Learning),
-    /// Adds a port.
+    /// Adds a port. Its labels stay what they are: [`Change::Label`] changes them.
     Port(String, Port),
     /// Removes a port. Its vNIC may remain.
     NoPort(String),
@@ -46,7 +48,7 @@ pub enum Change {
     /// Removes a route.
     NoRoute(String),
     /// Adds a policy.
-    Policy(String, Policy),
+    Policy(String, RoutePolicy),
     /// Removes a policy.
     NoPolicy(String),
     /// Adds an ACL.
@@ -61,8 +63,8 @@ pub enum Change {
     PortGroup(String, BTreeSet<String>),
     /// Removes a group of ports.
     NoPortGroup(String),
-    /// A switch drops what no ACL matches, or allows it.
-    AclDefault(String, bool),
+    /// What a switch does with what no ACL matches.
+    AclDefault(String, AclDefault),
     /// Gives a port a label, by key and value, or removes the label of a key.
     Label(String, String, Option<String>),
     /// A host reports a vNIC of a port.
@@ -74,18 +76,23 @@ pub enum Change {
     /// The controller hears that the machine of a vNIC runs there.
     Announce(String, String),
     /// A host fails to create a tunnel port, or loses it.
-    Fail(Failing),
+    Fail(Tunnel),
     /// A host can create the tunnel port again.
-    Heal(Failing),
+    Heal(Tunnel),
     /// Floods take trees beyond these limits.
-    Trees(Trees),
+    Trees {
+        /// A switch on more hosts has a tree.
+        hosts: usize,
+        /// The percentage of hosts that a tree may be too large for.
+        slack: usize,
+    },
     /// Gives a port or localnet port a limit of what it may flood, or none.
     FloodLimit(String, Option<u32>),
     /// A port uses up its limit on a host, or may flood there again.
     Exhaust(String, String, bool),
 }
 
-impl World {
+impl NumberedWorld {
     /// Makes a change if it is valid. Returns whether it is.
     pub fn apply(&mut self, change: &Change) -> bool {
         if !self.accepts(change) {
@@ -94,49 +101,49 @@ impl World {
         self.changes += 1;
         match change.clone() {
             Change::Zone(name, zone) => {
-                self.zones.insert(name, zone);
+                self.network.zones.insert(name, zone);
             }
             Change::NoZone(name) => {
-                self.zones.remove(&name);
+                self.network.zones.remove(&name);
             }
             Change::Node(name, node) => {
                 if !self.nodes.contains_key(&name) {
                     let label = self.labels.next();
                     self.labels.nodes.insert(name.clone(), label);
                 }
-                self.nodes.insert(name, node);
+                self.network.nodes.insert(name, node);
             }
             Change::NoNode(name) => {
-                self.nodes.remove(&name);
+                self.network.nodes.remove(&name);
                 self.labels.nodes.remove(&name);
-                self.vifs.retain(|(host, _), _| *host != name);
-                self.announced.retain(|(host, _), _| *host != name);
-                self.failing.retain(|(host, ..)| *host != name);
-                self.exhausted.retain(|(host, _)| *host != name);
+                self.network.vnics.retain(|(host, _), _| *host != name);
+                self.ofports.retain(|(host, _), _| *host != name);
+                self.network.announced.retain(|(host, _), _| *host != name);
+                self.network.failing.retain(|tunnel| tunnel.host != name);
+                self.network.exhausted.retain(|(host, _)| *host != name);
             }
             Change::Switch(name, tenant) => self.add_switch(name, tenant),
             Change::NoSwitch(name) => {
-                self.switches.remove(&name);
-                self.learning.remove(&name);
-                self.filtering.dropping.remove(&name);
+                self.network.switches.remove(&name);
                 self.labels.datapaths.remove(&name);
                 let of_it = format!("{name}/");
                 self.labels.ports.retain(|label, _| !label.starts_with(&of_it));
             }
             Change::Learning(name, learning) => {
-                self.learning.insert(name, learning);
+                self.network.switches.entry(name).or_default().learning = learning;
             }
-            Change::Port(name, port) => {
+            Change::Port(name, mut port) => {
                 let is = |port: &Port| (port.switch.clone(), port.parent.clone());
-                if self.ports.get(&name).is_some_and(|before| is(before) != is(&port)) {
+                let before = self.ports.get(&name);
+                port.labels = before.map(|before| before.labels.clone()).unwrap_or_default();
+                if before.is_some_and(|before| is(before) != is(&port)) {
                     self.label_anew(&name);
                 }
                 self.label_port(&name);
-                self.ports.insert(name, port);
+                self.network.ports.insert(name, port);
             }
             Change::NoPort(name) => {
-                self.ports.remove(&name);
-                self.filtering.labels.remove(&name);
+                self.network.ports.remove(&name);
                 self.labels.ports.remove(&name);
                 self.limit_floods(name, None);
             }
@@ -145,10 +152,10 @@ impl World {
                     self.label_anew(&name);
                 }
                 self.label_port(&name);
-                self.localnets.insert(name, localnet);
+                self.network.localnets.insert(name, localnet);
             }
             Change::NoLocalnet(name) => {
-                self.localnets.remove(&name);
+                self.network.localnets.remove(&name);
                 self.labels.ports.remove(&name);
                 self.limit_floods(name, None);
             }
@@ -169,36 +176,34 @@ impl World {
             | Change::AclDefault(..)
             | Change::Label(..) => self.change_filtering(change.clone()),
             Change::Plug(host, port) => {
-                self.next_ofport += 1;
-                let vif = Vif { ofport: self.next_ofport, since: self.changes };
-                self.vifs.insert((host, port), vif);
+                self.network.vnics.insert((host.clone(), port.clone()), self.changes);
+                self.number(host, port);
             }
-            Change::Renumber(host, port) => {
-                self.next_ofport += 1;
-                if let Some(vif) = self.vifs.get_mut(&(host, port)) {
-                    vif.ofport = self.next_ofport;
-                }
-            }
+            Change::Renumber(host, port) => self.number(host, port),
             // What was announced by the vNIC may stay: it says nothing of another one that is plugged in later.
             Change::Unplug(host, port) => {
-                self.vifs.remove(&(host, port));
+                let vnic = (host, port);
+                self.network.vnics.remove(&vnic);
+                self.ofports.remove(&vnic);
             }
             Change::Announce(host, port) => {
-                self.announced.insert((host, port), self.changes);
+                self.network.announced.insert((host, port), self.changes);
             }
             Change::Fail(failing) => {
-                self.failing.insert(failing);
+                self.network.failing.insert(failing);
             }
             Change::Heal(failing) => {
-                self.failing.remove(&failing);
+                self.network.failing.remove(&failing);
             }
-            Change::Trees(trees) => self.trees = trees,
+            Change::Trees { hosts, slack } => {
+                (self.network.trees.hosts, self.network.trees.slack) = (hosts, slack);
+            }
             Change::FloodLimit(port, limit) => self.limit_floods(port, limit),
             Change::Exhaust(host, port, true) => {
-                self.exhausted.insert((host, port));
+                self.network.exhausted.insert((host, port));
             }
             Change::Exhaust(host, port, false) => {
-                self.exhausted.remove(&(host, port));
+                self.network.exhausted.remove(&(host, port));
             }
         }
         true
@@ -208,53 +213,59 @@ impl World {
     fn change_routing(&mut self, change: Change) {
         match change {
             Change::Router(name, router) => {
-                if !self.routing.routers.contains_key(&name) {
+                if !self.routers.contains_key(&name) {
                     let label = self.labels.next();
                     self.labels.datapaths.insert(name.clone(), label);
                 }
-                self.routing.routers.insert(name, router);
+                self.network.routers.insert(name, router);
             }
             Change::NoRouter(name) => {
-                self.routing.routers.remove(&name);
+                self.network.routers.remove(&name);
                 self.labels.datapaths.remove(&name);
             }
             Change::RouterPort(name, port) => {
                 let is = |port: &RouterPort| (port.switch.clone(), port.router.clone());
-                if self.routing.ports.get(&name).is_some_and(|before| is(before) != is(&port)) {
+                if self.router_ports.get(&name).is_some_and(|before| is(before) != is(&port)) {
                     self.label_anew(&name);
                 }
                 self.label_port(&name);
                 self.label_port(&routed(&port.switch));
-                self.routing.ports.insert(name, port);
+                self.network.router_ports.insert(name, port);
             }
             Change::NoRouterPort(name) => {
-                self.routing.ports.remove(&name);
+                self.network.router_ports.remove(&name);
                 self.labels.ports.remove(&name);
             }
             Change::Route(name, route) => {
                 self.label_port(&of_route(&name));
-                self.routing.routes.insert(name, route);
+                self.network.routes.insert(name, route);
             }
             Change::NoRoute(name) => {
                 self.labels.ports.remove(&of_route(&name));
-                self.routing.routes.remove(&name);
+                self.network.routes.remove(&name);
             }
             Change::Policy(name, policy) => {
                 self.label_port(&of_policy(&name));
-                self.routing.policies.insert(name, policy);
+                self.network.route_policies.insert(name, policy);
             }
             Change::NoPolicy(name) => {
                 self.labels.ports.remove(&of_policy(&name));
-                self.routing.policies.remove(&name);
+                self.network.route_policies.remove(&name);
             }
             _ => {}
         }
         self.number_hops();
     }
 
+    /// Gives a vNIC an `OpenFlow` port that none has had.
+    fn number(&mut self, host: String, port: String) {
+        self.next_ofport += 1;
+        self.ofports.insert((host, port), self.next_ofport);
+    }
+
     /// Gives each next hop that is one of several a number.
     fn number_hops(&mut self) {
-        let wanted: BTreeSet<IpAddr> = self.routing.choices().collect();
+        let wanted: BTreeSet<IpAddr> = self.choices().collect();
         self.labels.hops.retain(|hop, _| wanted.contains(hop));
         for hop in wanted {
             if !self.labels.hops.contains_key(&hop) {
@@ -266,12 +277,12 @@ impl World {
 
     fn limit_floods(&mut self, port: String, limit: Option<u32>) {
         let Some(limit) = limit else {
-            self.flood_limits.remove(&port);
+            self.network.flood_limits.remove(&port);
             self.labels.meters.remove(&port);
-            self.exhausted.retain(|(_, of)| *of != port);
+            self.network.exhausted.retain(|(_, of)| *of != port);
             return;
         };
-        if self.flood_limits.insert(port.clone(), limit).is_none() {
+        if self.network.flood_limits.insert(port.clone(), limit).is_none() {
             self.labels.meters_given += 1;
             self.labels.meters.insert(port, self.labels.meters_given);
         }
@@ -287,10 +298,11 @@ impl World {
                 }
             }
         }
-        if self.switches.insert(name.clone(), tenant.clone()).is_some_and(|before| before != tenant) {
+        let Switch { tenant: now, .. } = self.network.switches.entry(name.clone()).or_default();
+        if std::mem::replace(now, tenant.clone()) != tenant {
             let ports = self.ports_of(&name).map(|(port, _)| port.to_owned());
             let localnets = self.localnet_of(&name).map(|(localnet, _)| localnet.to_owned());
-            let of_routers = self.routing.on(&name).map(|(port, _)| port.to_owned());
+            let of_routers = self.router_ports_on(&name).map(|(port, _)| port.to_owned());
             let all: Vec<String> = ports.chain(localnets).chain(of_routers).collect();
             for port in &all {
                 self.label_anew(port);
@@ -305,7 +317,7 @@ impl World {
         if let Some(meter) = self.labels.meters.get_mut(port) {
             self.labels.meters_given += 1;
             *meter = self.labels.meters_given;
-            self.exhausted.retain(|(_, of)| of != port);
+            self.network.exhausted.retain(|(_, of)| of != port);
         }
     }
 
@@ -334,35 +346,35 @@ impl World {
             }
             Change::NoNode(name) => {
                 self.nodes.contains_key(name)
-                    && self.ports.values().all(|port| !port.requested.contains(name))
+                    && self.ports.values().all(|port| !port.requested_hosts.contains(name))
             }
             Change::Switch(name, tenant) => {
-                self.switches.get(name) != Some(tenant)
+                self.switches.get(name).map(|switch| &switch.tenant) != Some(tenant)
                     && self.trunks_agree(name, tenant)
                     && self.routers_agree(name, tenant)
                     && self.filters_agree(&mut |_| None, &|switch| (switch == name).then_some(tenant))
-                    && !self.routing.routers.contains_key(name)
+                    && !self.routers.contains_key(name)
             }
             Change::NoSwitch(name) => {
                 self.switches.contains_key(name)
                     && self.ports_of(name).next().is_none()
                     && self.localnet_of(name).is_none()
-                    && self.routing.on(name).next().is_none()
-                    && !self.filtering.refers_to_switch(name)
+                    && self.router_ports_on(name).next().is_none()
+                    && !self.refers_to_switch(name)
             }
             Change::Learning(name, learning) => {
-                self.switches.contains_key(name) && self.learning.get(name) != Some(learning)
+                self.switches.get(name).is_some_and(|switch| switch.learning != *learning)
             }
             Change::Port(name, port) => self.accepts_port(name, port),
             Change::NoPort(name) => {
                 self.ports.contains_key(name)
                     && self.children(name).next().is_none()
-                    && !self.filtering.refers_to_port(name)
+                    && !self.refers_to_port(name)
             }
             Change::Localnet(name, localnet) => {
                 self.switches.contains_key(&localnet.switch)
                     && !self.ports.contains_key(name)
-                    && !self.routing.ports.contains_key(name)
+                    && !self.router_ports.contains_key(name)
                     && self.localnets.iter().all(|(other, there)| {
                         other == name
                             || (there.switch != localnet.switch
@@ -371,22 +383,26 @@ impl World {
             }
             Change::NoLocalnet(name) => self.localnets.contains_key(name),
             Change::Router(name, router) => {
-                self.routing.routers.get(name) != Some(router)
+                self.routers.get(name) != Some(router)
                     && !self.switches.contains_key(name)
                     && self.routers_agree(name, &router.tenant)
             }
             Change::NoRouter(name) => {
-                self.routing.routers.contains_key(name)
-                    && self.routing.ports_of(name).next().is_none()
-                    && self.routing.routes.values().all(|route| route.router != *name)
-                    && self.routing.policies.values().all(|policy| policy.router != *name)
+                self.routers.contains_key(name)
+                    && self.ports_of_router(name).next().is_none()
+                    && self.routes.values().all(|route| route.router != *name)
+                    && self.route_policies.values().all(|policy| policy.router != *name)
             }
-            Change::RouterPort(name, port) => self.accepts_router_port(name, port),
-            Change::NoRouterPort(name) => self.routing.ports.contains_key(name),
+            Change::RouterPort(name, port) => {
+                !self.ports.contains_key(name)
+                    && !self.localnets.contains_key(name)
+                    && self.accepts_router_port(name, port)
+            }
+            Change::NoRouterPort(name) => self.router_ports.contains_key(name),
             Change::Route(name, route) => self.accepts_route(name, route),
-            Change::NoRoute(name) => self.routing.routes.contains_key(name),
+            Change::NoRoute(name) => self.routes.contains_key(name),
             Change::Policy(_, policy) => self.accepts_policy(policy),
-            Change::NoPolicy(name) => self.routing.policies.contains_key(name),
+            Change::NoPolicy(name) => self.route_policies.contains_key(name),
             Change::Acl(..)
             | Change::NoAcl(_)
             | Change::AddressGroup(..)
@@ -396,14 +412,16 @@ impl World {
             | Change::AclDefault(..)
             | Change::Label(..) => self.accepts_filtering(change),
             Change::Plug(host, port) => {
-                self.nodes.contains_key(host) && !self.vifs.contains_key(&(host.clone(), port.clone()))
+                self.nodes.contains_key(host) && !self.vnics.contains_key(&(host.clone(), port.clone()))
             }
             Change::Renumber(host, port) | Change::Unplug(host, port) | Change::Announce(host, port) => {
-                self.vifs.contains_key(&(host.clone(), port.clone()))
+                self.vnics.contains_key(&(host.clone(), port.clone()))
             }
-            Change::Fail(failing) => self.nodes.contains_key(&failing.0) && !self.failing.contains(failing),
+            Change::Fail(failing) => {
+                self.nodes.contains_key(&failing.host) && !self.failing.contains(failing)
+            }
             Change::Heal(failing) => self.failing.contains(failing),
-            Change::Trees(trees) => self.trees != *trees,
+            Change::Trees { hosts, slack } => (self.trees.hosts, self.trees.slack) != (*hosts, *slack),
             Change::FloodLimit(port, limit) => {
                 (self.ports.contains_key(port) || self.localnets.contains_key(port))
                     && self.flood_limits.get(port) != limit.as_ref()
@@ -419,7 +437,7 @@ impl World {
     /// Whether no trunk reaches into another tenant once a switch belongs to this one.
     fn trunks_agree(&self, switch: &str, tenant: &str) -> bool {
         let tenant_of = |of: &str| -> Option<&str> {
-            if of == switch { Some(tenant) } else { self.switches.get(of).map(String::as_str) }
+            if of == switch { Some(tenant) } else { self.switches.get(of).map(|switch| &*switch.tenant) }
         };
         self.ports.values().all(|port| {
             let parent = port.parent.as_ref().and_then(|(parent, _)| self.ports.get(parent));
@@ -430,9 +448,9 @@ impl World {
     /// Whether nothing of one tenant refers to what belongs to another once a port is in this switch.
     fn may_move(&self, name: &str, switch: &str) -> bool {
         let Some(port) = self.ports.get(name).filter(|port| port.switch != switch) else { return true };
-        let tenant_of = |switch: &str| self.switches.get(switch).map(String::as_str);
+        let tenant_of = |switch: &str| self.switches.get(switch).map(|switch| &*switch.tenant);
         let mut after = self.clone();
-        after.ports.insert(name.to_owned(), Port { switch: switch.to_owned(), ..port.clone() });
+        after.network.ports.insert(name.to_owned(), Port { switch: switch.to_owned(), ..port.clone() });
         let mut children = self.children(name).filter_map(|(_, child)| self.ports.get(child));
         children.all(|child| agree(tenant_of(&child.switch), tenant_of(switch)))
             && after.filters_agree(&mut |_| None, &|_| None)
@@ -442,27 +460,23 @@ impl World {
         let behind = port.parent.as_ref().is_none_or(|(parent, tag)| {
             parent != name
                 && self.ports.get(parent).is_some_and(|parent| {
-                    let tenant_of = |switch: &str| self.switches.get(switch).map(String::as_str);
+                    let tenant_of = |switch: &str| self.switches.get(switch).map(|switch| &*switch.tenant);
                     parent.parent.is_none() && agree(tenant_of(&port.switch), tenant_of(&parent.switch))
                 })
                 && self.children(name).next().is_none()
                 && self.children(parent).all(|(other, child)| child == name || other != *tag)
         });
-        let distinct = |at: usize| {
-            let (mac, ips) = &port.addresses[at];
-            port.addresses[..at]
-                .iter()
-                .all(|(other, there)| other != mac && !there.iter().any(|ip| ips.contains(ip)))
-        };
-        let named = self.localnets.contains_key(name) || self.routing.ports.contains_key(name);
+        let distinct =
+            |at: usize| port.addresses[..at].iter().all(|earlier| !conflict(earlier, &port.addresses[at]));
+        let named = self.localnets.contains_key(name) || self.router_ports.contains_key(name);
         behind
             && self.may_move(name, &port.switch)
             && !named
-            && !(port.security && port.unknown)
+            && !(port.port_security && port.unknown_addresses)
             && self.switches.contains_key(&port.switch)
-            && port.requested.iter().all(|host| self.nodes.contains_key(host))
+            && port.requested_hosts.iter().all(|host| self.nodes.contains_key(host))
             && (0..port.addresses.len()).all(distinct)
-            && !port.addresses.iter().any(|addresses| self.taken(&port.switch, name, addresses))
+            && !port.addresses.iter().any(|addresses| self.is_taken(&port.switch, name, addresses))
     }
 }
 

@@ -1,39 +1,21 @@
 //! ACLs, what they refer to, and their changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-pub use network_spec::{Acl, AclAction, AclPlace, AclProtocol, Direction, EtherType, PacketMatch, Peers};
+use network_spec::{Acl, AclDefault, AclPlace, Peers, World};
 
 use super::change::agree;
-use super::{Change, Network, World};
+use super::{Change, NumberedWorld};
 
 /// The last tier.
 pub(super) const LAST_TIER: u8 = 3;
 /// The highest priority of ACLs.
 pub(super) const GREATEST_PRIORITY: i64 = 10_000;
 
-/// Labels by key.
-pub type Labelled = BTreeMap<String, String>;
-
-/// ACLs and what they refer to, each by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filtering {
-    /// ACLs.
-    pub acls: BTreeMap<String, Acl>,
-    /// Groups of addresses.
-    pub address_groups: BTreeMap<String, Vec<Network>>,
-    /// Groups of ports of one tenant.
-    pub port_groups: BTreeMap<String, BTreeSet<String>>,
-    /// The switches that drop what no ACL matches.
-    pub dropping: BTreeSet<String>,
-    /// The labels of ports that have any.
-    pub labels: BTreeMap<String, Labelled>,
-}
-
-impl Filtering {
+impl NumberedWorld {
     /// Whether ACLs could drop anything.
-    pub fn is_used(&self) -> bool {
-        !self.acls.is_empty() || !self.dropping.is_empty()
+    pub fn is_filtered(&self) -> bool {
+        !self.acls.is_empty() || self.switches.values().any(|switch| switch.acl_default == AclDefault::Drop)
     }
 
     /// The changes after which nothing refers to these ports.
@@ -70,29 +52,25 @@ impl Filtering {
     pub(super) fn refers_to_switch(&self, switch: &str) -> bool {
         self.acls.values().any(|acl| acl.place == AclPlace::Switch(switch.to_owned()))
     }
-}
 
-impl World {
     /// Makes a change of ACLs or of what they refer to.
     pub(super) fn change_filtering(&mut self, change: Change) {
-        let filtering = &mut self.filtering;
+        let World { acls, address_groups, port_groups, switches, ports, .. } = &mut self.network;
         match change {
-            Change::Acl(name, acl) => drop(filtering.acls.insert(name, acl)),
-            Change::NoAcl(name) => drop(filtering.acls.remove(&name)),
-            Change::AddressGroup(name, addresses) => drop(filtering.address_groups.insert(name, addresses)),
-            Change::NoAddressGroup(name) => drop(filtering.address_groups.remove(&name)),
-            Change::PortGroup(name, ports) => drop(filtering.port_groups.insert(name, ports)),
-            Change::NoPortGroup(name) => drop(filtering.port_groups.remove(&name)),
-            Change::AclDefault(switch, true) => drop(filtering.dropping.insert(switch)),
-            Change::AclDefault(switch, false) => drop(filtering.dropping.remove(&switch)),
+            Change::Acl(name, acl) => drop(acls.insert(name, acl)),
+            Change::NoAcl(name) => drop(acls.remove(&name)),
+            Change::AddressGroup(name, addresses) => drop(address_groups.insert(name, addresses)),
+            Change::NoAddressGroup(name) => drop(address_groups.remove(&name)),
+            Change::PortGroup(name, ports) => drop(port_groups.insert(name, ports)),
+            Change::NoPortGroup(name) => drop(port_groups.remove(&name)),
+            Change::AclDefault(switch, default) => {
+                switches.entry(switch).or_default().acl_default = default;
+            }
             Change::Label(port, key, value) => {
-                let labels = filtering.labels.entry(port.clone()).or_default();
+                let labels = &mut ports.entry(port).or_default().labels;
                 match value {
                     Some(value) => drop(labels.insert(key, value)),
                     None => drop(labels.remove(&key)),
-                }
-                if labels.is_empty() {
-                    filtering.labels.remove(&port);
                 }
             }
             _ => {}
@@ -101,21 +79,20 @@ impl World {
 
     /// Whether a change of ACLs or of what they refer to is valid now.
     pub(super) fn accepts_filtering(&self, change: &Change) -> bool {
-        let filtering = &self.filtering;
         match change {
-            Change::Acl(name, acl) => filtering.acls.get(name) != Some(acl) && self.accepts_acl(acl),
-            Change::NoAcl(name) => filtering.acls.contains_key(name),
+            Change::Acl(name, acl) => self.acls.get(name) != Some(acl) && self.accepts_acl(acl),
+            Change::NoAcl(name) => self.acls.contains_key(name),
             Change::AddressGroup(name, addresses) => {
-                filtering.address_groups.get(name) != Some(addresses)
+                self.address_groups.get(name) != Some(addresses)
                     && addresses.iter().all(|network| *network == network.prefix())
             }
             Change::NoAddressGroup(name) => {
-                filtering.address_groups.contains_key(name)
-                    && !filtering.is_peer(|peers| *peers == Peers::AddressGroup(name.clone()))
+                self.address_groups.contains_key(name)
+                    && !self.is_peer(|peers| *peers == Peers::AddressGroup(name.clone()))
             }
             Change::PortGroup(name, ports) => {
                 let mut ports_of = |group: &str| (group == name).then_some(ports);
-                filtering.port_groups.get(name) != Some(ports)
+                self.port_groups.get(name) != Some(ports)
                     && ports.iter().all(|port| self.ports.contains_key(port))
                     && ports.iter().all(|port| {
                         Some(self.tenant_of(port)) == ports.first().map(|one| self.tenant_of(one))
@@ -123,16 +100,15 @@ impl World {
                     && self.filters_agree(&mut ports_of, &|_| None)
             }
             Change::NoPortGroup(name) => {
-                filtering.port_groups.contains_key(name)
-                    && !filtering.is_peer(|peers| *peers == Peers::PortGroup(name.clone()))
-                    && !filtering.acls.values().any(|acl| acl.place == AclPlace::PortGroup(name.clone()))
+                self.port_groups.contains_key(name)
+                    && !self.is_peer(|peers| *peers == Peers::PortGroup(name.clone()))
+                    && !self.acls.values().any(|acl| acl.place == AclPlace::PortGroup(name.clone()))
             }
-            Change::AclDefault(switch, drops) => {
-                self.switches.contains_key(switch) && filtering.dropping.contains(switch) != *drops
+            Change::AclDefault(switch, default) => {
+                self.switches.get(switch).is_some_and(|switch| switch.acl_default != *default)
             }
             Change::Label(port, key, value) => {
-                let now = filtering.labels.get(port).and_then(|labels| labels.get(key));
-                self.ports.contains_key(port) && now != value.as_ref()
+                self.ports.get(port).is_some_and(|port| port.labels.get(key) != value.as_ref())
             }
             _ => false,
         }
@@ -142,11 +118,11 @@ impl World {
         let exists = match &acl.place {
             AclPlace::Switch(switch) => self.switches.contains_key(switch),
             AclPlace::Port(port) => self.ports.contains_key(port),
-            AclPlace::PortGroup(group) => self.filtering.port_groups.contains_key(group),
+            AclPlace::PortGroup(group) => self.port_groups.contains_key(group),
         };
         let is_known = |peers: &Peers| match peers {
-            Peers::AddressGroup(group) => self.filtering.address_groups.contains_key(group),
-            Peers::PortGroup(group) => self.filtering.port_groups.contains_key(group),
+            Peers::AddressGroup(group) => self.address_groups.contains_key(group),
+            Peers::PortGroup(group) => self.port_groups.contains_key(group),
             Peers::Net(_) | Peers::Labels(_) => true,
         };
         exists
@@ -164,15 +140,15 @@ impl World {
         tenant_of: &dyn Fn(&str) -> Option<&'a str>,
     ) -> bool {
         // A group that is new is in no ACL.
-        let groups_agree = self.filtering.port_groups.keys().all(|group| {
-            let ports = members(group).or_else(|| self.filtering.port_groups.get(group));
+        let groups_agree = self.port_groups.keys().all(|group| {
+            let ports = members(group).or_else(|| self.port_groups.get(group));
             let mut tenants: Vec<&str> =
                 ports.into_iter().flatten().map(|port| self.tenant_of_port(port, tenant_of)).collect();
             tenants.sort_unstable();
             tenants.dedup();
             tenants.len() <= 1
         });
-        groups_agree && self.filtering.acls.values().all(|acl| self.peers_agree(acl, members, tenant_of))
+        groups_agree && self.acls.values().all(|acl| self.peers_agree(acl, members, tenant_of))
     }
 
     fn peers_agree<'a>(
@@ -182,7 +158,7 @@ impl World {
         tenant_of: &dyn Fn(&str) -> Option<&'a str>,
     ) -> bool {
         let mut of_group = |group: &str| {
-            let ports = members(group).or_else(|| self.filtering.port_groups.get(group));
+            let ports = members(group).or_else(|| self.port_groups.get(group));
             ports.and_then(BTreeSet::first).map_or("", |port| self.tenant_of_port(port, tenant_of))
         };
         let own = match &acl.place {
@@ -201,7 +177,7 @@ impl World {
     }
 
     fn tenant_of_switch<'a>(&'a self, switch: &str, tenant_of: &dyn Fn(&str) -> Option<&'a str>) -> &'a str {
-        tenant_of(switch).or_else(|| self.switches.get(switch).map(String::as_str)).unwrap_or("")
+        tenant_of(switch).or_else(|| self.switches.get(switch).map(|switch| &*switch.tenant)).unwrap_or("")
     }
 
     /// The tenant of a port's switch; "" if there is none.

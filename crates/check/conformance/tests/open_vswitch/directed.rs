@@ -4,13 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use conformance::world::{Change, Localnet, Node, Port};
-use conformance::{Place, Simulation, World, oracle, program};
+use conformance::{Change, NumberedWorld, Place, Simulation, oracle, program};
 use frame_builder::{
     ARP, Arp, BROADCAST, ICMP, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, UDP, arp, ethernet, icmp, icmpv6,
     link_layer, neighbour, solicited_node, tagged, udp_without_checksum,
 };
-use network_spec::Model;
+use network_spec::{Localnet, Model, Node, Port, Trust};
 
 use super::numbered::{ipv4, ipv6, mac, port};
 use super::{plain, start};
@@ -24,13 +23,13 @@ const REPORTS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 /// Switch blue: `vm`, `s` with port security, `r` as well but trusted with router advertisements, `p`. Switch red: `box` and
 /// `bag` behind `vm` with tags 7 and 8, and `q`. Switch green: `g`, and the untagged frames of a physical network. Switch
 /// gold: `can` behind `vm` with tag 9, and VLAN 5 of the same network.
-fn world() -> World {
+fn world() -> NumberedWorld {
     let behind = |switch, tag, number| Port { parent: Some(("vm".to_owned(), tag)), ..port(switch, number) };
-    let secured = |number| Port { security: true, ..port("blue", number) };
+    let secured = |number| Port { port_security: true, ..port("blue", number) };
     let ports = [
         ("vm", port("blue", 1)),
         ("s", secured(2)),
-        ("r", Port { trust: BTreeSet::from(["ra"]), ..secured(3) }),
+        ("r", Port { trust: BTreeSet::from([Trust::Ra]), ..secured(3) }),
         ("p", port("blue", 4)),
         ("box", behind("red", 7, 2)),
         ("bag", behind("red", 8, 3)),
@@ -40,7 +39,7 @@ fn world() -> World {
     ];
     let mappings = BTreeMap::from([(NETWORK.to_owned(), "br-one".to_owned())]);
     let node = Node { mappings, ..Node::at(Ipv4Addr::new(172, 16, 0, 1)) };
-    let mut world = World::new(false);
+    let mut world = NumberedWorld::new(false);
     assert!(world.apply(&Change::Node(HOST.to_owned(), node)));
     for switch in ["blue", "red", "green", "gold"] {
         assert!(world.apply(&Change::Switch(switch.to_owned(), "acme".to_owned())));
@@ -236,9 +235,9 @@ fn frames_go_where_the_model_says_for_every_vlan_limit() {
     let fabric = simulation.hosts_mut().fabric_mut();
     let host = fabric.host_mut(HOST).expect("the host is there").clone();
     let mut switch = start(&host, &[]);
-    let vnic = |port: &str| world.vifs.get(&(HOST.to_owned(), port.to_owned())).map(|vif| vif.ofport);
+    let vnic = |port: &str| world.ofports.get(&(HOST.to_owned(), port.to_owned())).copied();
     // The patch port is the one that is no vNIC's.
-    let wire = plain(&host.bridge).find(|port| world.vifs.values().all(|vif| vif.ofport != *port));
+    let wire = plain(&host.bridge).find(|port| world.ofports.values().all(|ofport| ofport != port));
     let number = |port: &str| vnic(port).or(wire).expect("a port");
     let cases = [tags(), for_nobody(), advice(), neighbours(), groups()].concat();
     for limit in [0, 1, 2] {

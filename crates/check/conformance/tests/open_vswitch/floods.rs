@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use conformance::world::{Acl, AclAction, AclPlace, Change, Direction, Node, PacketMatch, Peers, Port};
-use conformance::{Simulation, World, program};
+use conformance::{Change, NumberedWorld, Simulation, program};
 use frame_builder::{BROADCAST, IPV4, Ipv4, UDP, ethernet, udp_without_checksum};
+use network_spec::{Acl, AclAction, AclPlace, Direction, Node, PacketMatch, Peers, Port};
 
 use super::numbered::{ipv4, mac, port};
 use super::start;
@@ -22,12 +22,12 @@ const BEGINS_COPY: &str = "40";
 
 /// Secured ports of a switch with ACLs in four tiers, which look up the groups of both addresses and leave each packet to the next
 /// tier.
-fn world() -> World {
-    let mut world = World::new(false);
+fn world() -> NumberedWorld {
+    let mut world = NumberedWorld::new(false);
     assert!(world.apply(&Change::Node(HOST.to_owned(), Node::at(Ipv4Addr::new(172, 16, 0, 1)))));
     assert!(world.apply(&Change::Switch("blue".to_owned(), String::new())));
     for number in 1..=PORTS {
-        let port = Port { security: true, ..port("blue", number) };
+        let port = Port { port_security: true, ..port("blue", number) };
         assert!(world.apply(&Change::Port(format!("p{number}"), port)));
         assert!(world.apply(&Change::Plug(HOST.to_owned(), format!("p{number}"))));
     }
@@ -55,7 +55,7 @@ fn p1_a_copy_for_a_port_with_four_tiers_of_acls_takes_few_look_ups() {
     let mut switch = start(simulation.hosts().fabric().host(HOST).expect("the host is there"), &[]);
     let inside = udp_without_checksum(5000, 6000, b"said");
     let packet = Ipv4::new(ipv4(1), Ipv4Addr::BROADCAST, UDP).packet(&inside);
-    let in_port = world.vifs[&(HOST.to_owned(), "p1".to_owned())].ofport;
+    let in_port = world.ofports[&(HOST.to_owned(), "p1".to_owned())];
     let trace = switch.trace(in_port, &ethernet(BROADCAST, mac(1), IPV4, &packet));
     // A line of a look-up begins with the number of the table: `40. reg1=0x102,metadata=0x1, priority 100`.
     let tables = trace.lines().filter_map(|line| line.trim_start().split_once(". ")).map(|(table, _)| table);

@@ -3,12 +3,12 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use conformance::world::{Change, Network, Node, Port, Reach, Router, RouterPort};
-use conformance::{Simulation, World, program};
+use conformance::{Change, NumberedWorld, Simulation, program};
 use frame_builder::{
     Encapsulation, Endpoints, ICMP, IPV4, Ipv4, Mac, TCP, UDP, Wrapped, ethernet, icmp, tcp,
     udp_without_checksum,
 };
+use network_spec::{Address, Network, Node, Port, Router, RouterPort, Trust};
 use ovs_testing::DummySwitch;
 
 use super::numbered::{ipv4, mac, port};
@@ -35,26 +35,25 @@ fn beyond(number: u8) -> Ipv4Addr {
 
 /// Machines 1, `open`, and 2, both secured, and 3, `server`, which is trusted with what DHCP servers send; and the senders, from 11 on.
 /// Behind a router, machine 2 on this host, and 12 on the other.
-fn world() -> World {
-    let mut world = World::new(false);
+fn world() -> NumberedWorld {
+    let mut world = NumberedWorld::new(false);
     for (host, ip) in [HERE, THERE].into_iter().zip(addresses()) {
         assert!(world.apply(&Change::Node(host.to_owned(), Node::at(ip))));
     }
     assert!(world.apply(&Change::Switch("blue".to_owned(), String::new())));
-    let secured = |number| Port { security: true, ..port("blue", number) };
+    let secured = |number| Port { port_security: true, ..port("blue", number) };
     let mut ports = vec![
         (HERE, "open".to_owned(), port("blue", 1)),
         (HERE, "guarded".to_owned(), secured(2)),
-        (HERE, "server".to_owned(), Port { trust: ["dhcp_server"].into(), ..secured(3) }),
+        (HERE, "server".to_owned(), Port { trust: [Trust::DhcpServer].into(), ..secured(3) }),
     ];
     ports.extend((0..SENDERS).map(|number| (THERE, format!("sender-{number}"), secured(11 + number))));
     assert!(world.apply(&Change::Switch("red".to_owned(), String::new())));
     for (host, name, number) in [(HERE, "near", 2), (THERE, "far", 12)] {
-        let addresses = vec![(mac(number), vec![IpAddr::V4(beyond(number))])];
+        let addresses = vec![Address { mac: mac(number), ips: vec![IpAddr::V4(beyond(number))] }];
         ports.push((host, name.to_owned(), Port { addresses, ..Port::of("red") }));
     }
-    let router = Router { tenant: String::new(), reach: Reach::Auto, proxy: Vec::new() };
-    assert!(world.apply(&Change::Router("router".to_owned(), router)));
+    assert!(world.apply(&Change::Router("router".to_owned(), Router::default())));
     for (switch, ip) in [("blue", ipv4(0xfe)), ("red", beyond(0xfe))] {
         let (router, networks) = ("router".to_owned(), vec![Network::of(ip, 24)]);
         let port = RouterPort { router, switch: switch.to_owned(), mac: ROUTER, networks };
@@ -67,7 +66,7 @@ fn world() -> World {
     world
 }
 
-fn switch(world: &World) -> DummySwitch {
+fn switch(world: &NumberedWorld) -> DummySwitch {
     let mut simulation = Simulation::new(program::rules()).expect("the rules start");
     simulation.change(world, &|_| true).expect("the rules take the network");
     let host = simulation.hosts().fabric().host(HERE).expect("the host is there").clone();
@@ -106,8 +105,8 @@ fn ordinary(number: u8) -> Vec<(String, Vec<u8>)> {
 }
 
 /// The fields of the packet that the datapath would match for a frame, without the port that it comes from.
-fn matched(switch: &mut DummySwitch, world: &World, from: &str, frame: &[u8]) -> String {
-    let in_port = world.vifs[&(HERE.to_owned(), from.to_owned())].ofport;
+fn matched(switch: &mut DummySwitch, world: &NumberedWorld, from: &str, frame: &[u8]) -> String {
+    let in_port = world.ofports[&(HERE.to_owned(), from.to_owned())];
     let trace = switch.trace(in_port, frame);
     let megaflow = trace.lines().find_map(|line| line.strip_prefix("Megaflow: ")).expect("a trace");
     megaflow.replace(&format!("in_port={in_port},"), "")
@@ -136,7 +135,7 @@ fn p16_a_secured_port_takes_a_cached_flow_for_each_range_of_udp_ports_and_others
     let world = world();
     let mut switch = switch(&world);
     for (from, number, most) in [("open", 1, 1), ("guarded", 2, 16), ("server", 3, 1)] {
-        let in_port = world.vifs[&(HERE.to_owned(), from.to_owned())].ofport;
+        let in_port = world.ofports[&(HERE.to_owned(), from.to_owned())];
         let to = if number == 1 { 2 } else { 1 };
         // The first forgets what was cached before.
         switch.receive(in_port, &datagram(number, to, (40_000, 6000)));
@@ -157,7 +156,7 @@ fn p16_senders_of_another_host_share_a_cached_flow_of_their_receiver() {
     let mut switch = switch(&world);
     let [to, from] = addresses().map(IpAddr::V4);
     let key = world.labels.port("guarded");
-    let arrived = world.vifs[&(HERE.to_owned(), "guarded".to_owned())].ofport;
+    let arrived = world.ofports[&(HERE.to_owned(), "guarded".to_owned())];
     for number in 0..SENDERS {
         let option = Some(world.labels.port(&format!("sender-{number}")));
         let inner = datagram(11 + number, 2, (40_000, 6000));

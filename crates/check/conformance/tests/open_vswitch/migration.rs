@@ -4,12 +4,12 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use conformance::world::{Change, Node, Port};
-use conformance::{Simulation, World, program};
+use conformance::{Change, NumberedWorld, Simulation, program};
 use frame_builder::{
     BROADCAST, IPV4, Ipv4, Mac, UDP, announcement, ethernet, gratuitous_arp, tagged, udp_without_checksum,
     unsolicited_advertisement,
 };
+use network_spec::{Node, Port};
 use ovs_testing::DummySwitch;
 
 use super::numbered::{ipv4, ipv6, mac, port};
@@ -19,18 +19,18 @@ const OLD: &str = "h1";
 const NEW: &str = "h2";
 
 /// `vm` on the old host, plugged in at the new one too, with `box` behind it; `peer` and `mate` of their switches on the new host.
-fn world(security: bool) -> World {
-    let mut world = World::new(false);
+fn world(port_security: bool) -> NumberedWorld {
+    let mut world = NumberedWorld::new(false);
     for (host, number) in [(OLD, 1), (NEW, 2)] {
         assert!(world.apply(&Change::Node(host.to_owned(), Node::at(Ipv4Addr::new(172, 16, 0, number)))));
     }
     for switch in ["blue", "red"] {
         assert!(world.apply(&Change::Switch(switch.to_owned(), String::new())));
     }
-    let requested = vec![OLD.to_owned(), NEW.to_owned()];
-    let behind = Port { parent: Some(("vm".to_owned(), 7)), security, ..port("red", 1) };
+    let requested_hosts = vec![OLD.to_owned(), NEW.to_owned()];
+    let behind = Port { parent: Some(("vm".to_owned(), 7)), port_security, ..port("red", 1) };
     let ports = [
-        ("vm", Port { requested, security, ..port("blue", 1) }),
+        ("vm", Port { requested_hosts, port_security, ..port("blue", 1) }),
         ("peer", port("blue", 2)),
         ("box", behind),
         ("mate", port("red", 2)),
@@ -46,7 +46,7 @@ fn world(security: bool) -> World {
 
 /// The new host's switch.
 struct Standby {
-    world: World,
+    world: NumberedWorld,
     switch: DummySwitch,
 }
 
@@ -61,7 +61,7 @@ impl Standby {
     }
 
     fn number(&self, port: &str) -> u16 {
-        self.world.vifs[&(NEW.to_owned(), port.to_owned())].ofport
+        self.world.ofports[&(NEW.to_owned(), port.to_owned())]
     }
 
     /// The ports of this host at which a frame comes out.

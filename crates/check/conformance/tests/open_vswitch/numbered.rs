@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use conformance::world::Port;
 use frame_builder::Mac;
+use network_spec::{Address, Port};
 
 pub(super) const fn mac(number: u8) -> Mac {
     [2, 0, 0, 0, 0, number]
@@ -19,6 +19,7 @@ pub(super) fn ipv6(number: u8) -> Ipv6Addr {
 
 /// A port with the addresses of a number.
 pub(super) fn port(switch: &str, number: u8) -> Port {
-    let addresses = vec![(mac(number), vec![IpAddr::V4(ipv4(number)), IpAddr::V6(ipv6(number))])];
+    let addresses =
+        vec![Address { mac: mac(number), ips: vec![IpAddr::V4(ipv4(number)), IpAddr::V6(ipv6(number))] }];
     Port { addresses, ..Port::of(switch) }
 }

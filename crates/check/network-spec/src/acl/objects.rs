@@ -1,6 +1,7 @@
 //! ACLs as users configure them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 
 use super::headers::{Fragment, Headers};
@@ -252,5 +253,68 @@ impl World {
     /// The tenant of a switch; "" if there is none.
     pub(super) fn tenant_of(&self, switch: &str) -> &str {
         self.switches.get(switch).map_or("", |switch| switch.tenant.as_str())
+    }
+}
+
+impl fmt::Display for Acl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Acl { place, direction, tier, priority, matches, from, to, action } = self;
+        match place {
+            AclPlace::Switch(switch) => write!(f, "at switch {switch}")?,
+            AclPlace::Port(port) => write!(f, "at port {port}")?,
+            AclPlace::PortGroup(group) => write!(f, "at port group {group}")?,
+        }
+        write!(f, " {direction:?}, tier {tier}, priority {priority}, match [{matches}]")?;
+        from.iter().try_for_each(|from| write!(f, ", from {from}"))?;
+        to.iter().try_for_each(|to| write!(f, ", to {to}"))?;
+        write!(f, ": {action:?}")
+    }
+}
+
+/// As users write it.
+impl fmt::Display for PacketMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ether_type = self.ether_type.map(|kind| match kind {
+            EtherType::Ipv4 => "eth_type=ip".to_owned(),
+            EtherType::Ipv6 => "eth_type=ipv6".to_owned(),
+            EtherType::Arp => "eth_type=arp".to_owned(),
+            EtherType::Rarp => "eth_type=rarp".to_owned(),
+        });
+        let protocol = self.protocol.map(|protocol| match protocol {
+            AclProtocol::Icmp => "ip_proto=icmp".to_owned(),
+            AclProtocol::Icmpv6 => "ip_proto=icmp6".to_owned(),
+            AclProtocol::Number(number) => format!("ip_proto={number}"),
+        });
+        let ports = |name, range: Option<(u16, u16)>| {
+            range.map(|(first, last)| {
+                if first == last { format!("{name}={first}") } else { format!("{name}={first}-{last}") }
+            })
+        };
+        let items = [
+            ether_type,
+            protocol,
+            self.source.map(|source| format!("ip_src={source}")),
+            self.destination.map(|destination| format!("ip_dst={destination}")),
+            ports("tp_src", self.source_ports),
+            ports("tp_dst", self.destination_ports),
+            self.icmp_type.map(|kind| format!("icmp_type={kind}")),
+            self.icmp_code.map(|code| format!("icmp_code={code}")),
+        ];
+        f.write_str(&items.into_iter().flatten().collect::<Vec<_>>().join(","))
+    }
+}
+
+impl fmt::Display for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peers::AddressGroup(group) => write!(f, "address group {group}"),
+            Peers::PortGroup(group) => write!(f, "port group {group}"),
+            Peers::Net(network) => write!(f, "{network}"),
+            Peers::Labels(labels) => {
+                let labels: Vec<String> =
+                    labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                write!(f, "ports labelled [{}]", labels.join(", "))
+            }
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! Routers as users configure them.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use crate::World;
 use crate::frame::link_local;
-use crate::world::Mac;
+use crate::world::{Address, Mac, joined, mac_text};
 
 /// An IP address and the length of its prefix: a prefix, whose other bits do not count, or the address of an interface in its
 /// network.
@@ -16,13 +17,27 @@ pub struct Network {
     pub length: u8,
 }
 
-/// A router. Whether hosts send packets to their destination directly or over other hosts does not matter for frames.
+/// A router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Router {
     /// The tenant; has no effect on frames.
     pub tenant: String,
+    /// How hosts send behind it; does not matter for frames.
+    pub reach: Reach,
     /// The prefixes that its ports answer ARP requests and neighbour solicitations for.
     pub proxy_arp: Vec<Network>,
+}
+
+/// How hosts send packets to switches that they reach through a router alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// As the number of ports says.
+    #[default]
+    Auto,
+    /// To the host of each port.
+    Direct,
+    /// Over a host that has ports of the switch.
+    Relay,
 }
 
 /// A port of a router, on a logical switch.
@@ -96,6 +111,38 @@ pub enum PolicyAction {
 }
 
 impl Network {
+    /// The prefix of this length with this address in it, or the address in its network.
+    pub fn of(ip: impl Into<IpAddr>, length: u8) -> Network {
+        Network { ip: ip.into(), length }
+    }
+
+    /// The address alone.
+    pub fn host(ip: IpAddr) -> Network {
+        Network { ip, length: if ip.is_ipv4() { 32 } else { 128 } }
+    }
+
+    /// The prefix without the bits of hosts.
+    #[must_use]
+    pub fn prefix(self) -> Network {
+        let ip = match self.ip {
+            IpAddr::V4(ip) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.length)).unwrap_or(0);
+                IpAddr::V4((u32::from(ip) & mask).into())
+            }
+            IpAddr::V6(ip) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.length)).unwrap_or(0);
+                IpAddr::V6((u128::from(ip) & mask).into())
+            }
+        };
+        Network { ip, ..self }
+    }
+
+    /// Whether two prefixes have addresses in common.
+    pub fn overlaps(self, other: Network) -> bool {
+        let wider = if self.length < other.length { self } else { other };
+        wider.contains(self.ip) && wider.contains(other.ip)
+    }
+
     /// Whether an address is in the prefix.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let ((own, width), (other, of_other)) = (bits(self.ip), bits(ip));
@@ -119,9 +166,16 @@ impl Network {
     }
 }
 
+impl Target {
+    /// To these next hops; without any, nowhere.
+    pub fn of(hops: Vec<IpAddr>) -> Target {
+        if hops.is_empty() { Target::Discard } else { Target::NextHops(hops) }
+    }
+}
+
 impl Route {
     /// Its next hops.
-    pub(crate) fn hops(&self) -> &[IpAddr] {
+    pub fn hops(&self) -> &[IpAddr] {
         match &self.target {
             Target::NextHops(hops) => hops,
             Target::Discard => &[],
@@ -131,7 +185,7 @@ impl Route {
 
 impl RoutePolicy {
     /// Its next hops.
-    pub(crate) fn hops(&self) -> &[IpAddr] {
+    pub fn hops(&self) -> &[IpAddr] {
         match &self.action {
             PolicyAction::Reroute(hops) => hops,
             PolicyAction::Drop | PolicyAction::Allow => &[],
@@ -148,6 +202,11 @@ fn bits(ip: IpAddr) -> (u128, u8) {
 }
 
 impl RouterPort {
+    /// Its MAC and its configured addresses, as those of a machine.
+    pub fn address(&self) -> Address {
+        Address { mac: self.mac, ips: self.networks.iter().map(|network| network.ip).collect() }
+    }
+
     /// Whether an address is one of this port's own: a configured one, or the link-local address that every interface with
     /// IPv6 has (RFC 4291, 2.1).
     pub(crate) fn has(&self, ip: IpAddr) -> bool {
@@ -158,20 +217,61 @@ impl RouterPort {
 
 impl World {
     /// The ports of a router.
-    pub(crate) fn ports_of_router<'a>(
-        &'a self,
-        router: &'a str,
-    ) -> impl Iterator<Item = (&'a str, &'a RouterPort)> {
+    pub fn ports_of_router<'a>(&'a self, router: &'a str) -> impl Iterator<Item = (&'a str, &'a RouterPort)> {
         let ports = self.router_ports.iter().filter(move |(_, port)| port.router == router);
         ports.map(|(id, port)| (id.as_str(), port))
     }
 
     /// The ports of routers on a switch, without dead ones.
-    pub(crate) fn routers_on<'a>(
-        &'a self,
-        switch: &'a str,
-    ) -> impl Iterator<Item = (&'a str, &'a RouterPort)> {
+    pub fn routers_on<'a>(&'a self, switch: &'a str) -> impl Iterator<Item = (&'a str, &'a RouterPort)> {
         let ports = self.router_ports.iter().filter(|(_, port)| self.localnet_of(&port.switch).is_none());
         ports.filter(move |(_, port)| port.switch == switch).map(|(id, port)| (id.as_str(), port))
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.ip, self.length)
+    }
+}
+
+impl fmt::Display for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "of tenant {:?}, reach {:?}", self.tenant, self.reach)?;
+        if self.proxy_arp.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ", answers for {}", joined(&self.proxy_arp))
+        }
+    }
+}
+
+impl fmt::Display for RouterPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (networks, mac) = (joined(&self.networks), mac_text(self.mac));
+        write!(f, "of {} on {}, {networks} at {mac}", self.router, self.switch)
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hops = self.hops();
+        let hops = if hops.is_empty() { "nowhere".to_owned() } else { joined(hops) };
+        write!(f, "of {} to {} by {hops}", self.router, self.destination)
+    }
+}
+
+impl fmt::Display for RoutePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PolicyMatch { source, destination, protocol } = &self.matches;
+        write!(f, "of {}, priority {}", self.router, self.priority)?;
+        source.iter().try_for_each(|from| write!(f, ", from {from}"))?;
+        destination.iter().try_for_each(|to| write!(f, ", to {to}"))?;
+        protocol.iter().try_for_each(|protocol| write!(f, ", protocol {protocol}"))?;
+        match &self.action {
+            PolicyAction::Drop => f.write_str(": drop"),
+            PolicyAction::Allow => f.write_str(": allow"),
+            PolicyAction::Reroute(hops) => write!(f, ": reroute by {}", joined(hops)),
+        }
     }
 }

@@ -16,7 +16,7 @@ fn model() -> Model {
         ("u", "hv2", unknown("blue")),
     ];
     let mut world = world(&[Encap::Geneve], &ports);
-    world.flood_limits.extend(["a", "b"].map(str::to_owned));
+    world.flood_limits.extend(["a", "b"].map(|port| (port.to_owned(), 100)));
     world.exhausted.insert(("hv1".to_owned(), "a".to_owned()));
     Model::new(world)
 }
@@ -50,7 +50,7 @@ fn known_unicast_and_what_is_answered_are_not_limited() {
 fn what_is_dropped_is_learned_from() {
     let mut model = model();
     model.apply(|world| {
-        world.flood_limits.insert("u".to_owned());
+        world.flood_limits.insert("u".to_owned(), 100);
         world.exhausted.insert(("hv2".to_owned(), "u".to_owned()));
     });
     assert!(send(&mut model, "u", &any(mac(9), BROADCAST)).is_empty());
@@ -60,7 +60,7 @@ fn what_is_dropped_is_learned_from() {
 #[test]
 fn without_a_limit_nothing_is_used_up() {
     let mut model = model();
-    model.apply(|world| world.flood_limits.retain(|port| port != "a"));
+    model.apply(|world| world.flood_limits.retain(|port, _| port != "a"));
     assert_eq!(send(&mut model, "a", &any(mac(1), BROADCAST)), ["b", "c", "u"]);
 }
 
@@ -69,7 +69,7 @@ fn a_localnet_port_has_its_limit_on_each_host() {
     let mut model = model();
     model.apply(|world| {
         *world = on_vlan(world.clone(), "blue", 0);
-        world.flood_limits.insert("blue-net".to_owned());
+        world.flood_limits.insert("blue-net".to_owned(), 100);
         world.exhausted.insert(("hv1".to_owned(), "blue-net".to_owned()));
     });
     let out = model.inject(&Tap::physical("physnet"), &any(mac(7), BROADCAST));

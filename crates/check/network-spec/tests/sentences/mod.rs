@@ -13,6 +13,7 @@ mod learning;
 mod localnet;
 mod migrations;
 mod neighbours;
+mod prefixes;
 mod problems;
 mod requested_hosts;
 mod routers;

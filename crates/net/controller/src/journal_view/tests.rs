@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use conformance::{Step, World};
+use conformance::{NumberedWorld, Step};
 use nlog_data::json::parse_line_columns;
 use nlog_data::{Memories, TableId};
 use packet_trace::{Origins, UNKNOWN, follow, hook_engine, input_engine};
@@ -48,7 +48,7 @@ impl Recorder<'_> {
     }
 
     /// Brings the controller to a world as far as it lets itself be: objects that others refer to stay, as do those that clash with them.
-    fn follow(&mut self, world: &World) {
+    fn follow(&mut self, world: &NumberedWorld) {
         let now = SystemTime::UNIX_EPOCH;
         let wanted = objects_of(self.rules, world);
         let gone = self.core.objects().iter().map(|(key, _)| key.clone());
@@ -70,7 +70,7 @@ impl Recorder<'_> {
 fn journal(rules: &Arc<Rules>, seed: u64) -> Vec<u8> {
     let history = history_of(seed);
     let mut recorder = Recorder::new(rules);
-    let mut world = World::new(history.scattered);
+    let mut world = NumberedWorld::new(history.scattered);
     for (steps, number) in history.steps.chunks(STEPS).zip(0..) {
         for change in steps.iter().flat_map(Step::changes) {
             world.apply(change);

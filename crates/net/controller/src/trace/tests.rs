@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use conformance::World;
+use conformance::NumberedWorld;
 use nlog_data::Cancel;
 use packet_trace::{Change, Drop, Line, Network, Payload, Trace, Words};
 use test_random::Random;
@@ -26,9 +26,13 @@ enum Packet {
 }
 
 /// Two ports, and packets from the first: what it sends in the history, and to the other one.
-fn packets(random: &mut Random, world: &World, frames: Vec<(String, Vec<u8>)>) -> ([String; 2], Vec<Packet>) {
+fn packets(
+    random: &mut Random,
+    world: &NumberedWorld,
+    frames: Vec<(String, Vec<u8>)>,
+) -> ([String; 2], Vec<Packet>) {
     let ports: Vec<&String> =
-        world.vifs.keys().map(|(_, port)| port).filter(|port| world.ports.contains_key(*port)).collect();
+        world.vnics.keys().map(|(_, port)| port).filter(|port| world.ports.contains_key(*port)).collect();
     let mut any =
         || ports.get(random.below(ports.len().max(1) as u64) as usize).map_or("", |port| port).to_owned();
     let from = frames.first().map_or_else(&mut any, |(port, _)| port.clone());

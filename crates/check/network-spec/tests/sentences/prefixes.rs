@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use conformance::world::Network;
+use network_spec::Network;
 
 #[test]
 fn prefixes_overlap_if_one_is_in_the_other() {
