@@ -132,7 +132,7 @@ impl Generator<'_> {
         let other = self.port(&name, &port.switch);
         match self.random.below(7) {
             0 => {
-                (port.port_security, port.unknown_addresses) = (other.port_security, other.unknown_addresses)
+                (port.port_security, port.unknown_addresses) = (other.port_security, other.unknown_addresses);
             }
             1 => port.addresses = other.addresses,
             2 => port.parent = other.parent,

@@ -303,10 +303,10 @@ impl Body for Learn {
                 "idle_timeout" => learn.idle_timeout = int(part.arg, "number of seconds, at most 65535")?,
                 "hard_timeout" => learn.hard_timeout = int(part.arg, "number of seconds, at most 65535")?,
                 "fin_idle_timeout" => {
-                    learn.fin_idle_timeout = int(part.arg, "number of seconds, at most 65535")?
+                    learn.fin_idle_timeout = int(part.arg, "number of seconds, at most 65535")?;
                 }
                 "fin_hard_timeout" => {
-                    learn.fin_hard_timeout = int(part.arg, "number of seconds, at most 65535")?
+                    learn.fin_hard_timeout = int(part.arg, "number of seconds, at most 65535")?;
                 }
                 "priority" => learn.priority = int(part.arg, "priority, at most 65535")?,
                 "cookie" => learn.cookie = int(part.arg, "64-bit cookie")?,

@@ -232,7 +232,7 @@ impl Body for Sample {
                 ("obs_domain_id", value) => domain = number(value)?,
                 ("obs_point_id", value) => point = number(value)?,
                 ("sampling_port", value) => {
-                    sampling_port = Some(value.parse()?).filter(|port| *port != NO_PORT)
+                    sampling_port = Some(value.parse()?).filter(|port| *port != NO_PORT);
                 }
                 ("ingress", "") => direction = SampleDirection::Ingress,
                 ("egress", "") => direction = SampleDirection::Egress,

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use tracing::debug;
 
-use super::{Effect, EngineError, Input, Worker, now};
+use weft_core::machine::Effect;
+
+use super::{EngineError, Input, Worker, now};
 
 /// The time from the end of one comparison to the begin of the next. A comparison takes about as long as a start.
 pub(crate) const SCRUB_EVERY: Duration = Duration::from_hours(1);

@@ -1,0 +1,352 @@
+//! The engine thread: it gives the [`Machine`] its events and carries out the effects.
+//!
+//! It has the clocks, the queues, the journal and the drivers. Changes, queries and the news of switches wait in separate queues, which
+//! take turns so that none starves. Changes and news that wait are processed as a group: each is a transaction with its own result, but
+//! they share one write and one synchronisation of the journal. No effect of a request, not even its answer, leaves the process
+//! before that. If the disk refuses the write, the group is undone in memory and refused. If even that fails, the
+//! state in memory is ahead of the disk, so the thread ends and with it the process; the switches go on forwarding.
+
+mod scrub;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::mpsc;
+use tracing::{debug, info};
+use weft_core::core::Refusal;
+use weft_core::fleet::{DriverOrder, SwitchNews};
+use weft_core::logical_flows::LogicalFlows;
+use weft_core::machine::{Effect, Event, Machine, Request, RequestId};
+use weft_core::now::Now;
+use weft_core::routes::RoutesOf;
+
+use super::{Answer, Applied, ChangeRequest, EngineError, Listing, Query, Requests};
+use crate::activity::Work;
+use crate::drivers::Running;
+use crate::flood_drops::FloodSurvey;
+use crate::flow_counts::{Counting, ToRead};
+use crate::journal::{Journal, JournalError};
+use crate::learned::Survey;
+use crate::watchers::Watchers;
+
+/// The number of inputs that may share one write of the journal.
+const GROUP_MAX: usize = 256;
+/// How long a group accepts more inputs. Every query waits for the group that it arrived with.
+const GROUP_TIME: Duration = Duration::from_millis(20);
+
+/// The engine thread.
+pub(crate) struct Worker {
+    machine: Machine,
+    journal: Journal,
+    drivers: Running,
+    requests: Requests,
+    news: mpsc::Receiver<SwitchNews>,
+    /// The queue served last.
+    turn: Turn,
+    /// The clients that wait for an answer.
+    answers: BTreeMap<RequestId, Answer<Result<Applied, Refusal>>>,
+    last_request: u64,
+    /// Answers that wait until the status is published.
+    results: Vec<(RequestId, Result<Applied, Refusal>)>,
+    /// The questions that came with the group. Their answers include all of it.
+    queries: Vec<Query>,
+    watchers: Watchers,
+    /// The time to compare the running state with its inputs.
+    scrub_at: Instant,
+}
+
+/// A queue of the engine thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Changes,
+    Queries,
+    #[default]
+    News,
+}
+
+impl Turn {
+    fn next(self) -> Self {
+        match self {
+            Turn::Changes => Turn::Queries,
+            Turn::Queries => Turn::News,
+            Turn::News => Turn::Changes,
+        }
+    }
+}
+
+enum Input {
+    Change(ChangeRequest),
+    Query(Query),
+    News(SwitchNews),
+    /// It is time to look at what was observed of switches.
+    Look,
+}
+
+/// The time at this moment.
+pub(crate) fn now() -> Now {
+    Now { instant: Instant::now(), wall: SystemTime::now() }
+}
+
+impl Worker {
+    /// An engine that starts: drivers are told to begin.
+    pub(crate) fn new(
+        (machine, orders): (Machine, Vec<DriverOrder>),
+        journal: Journal,
+        drivers: Running,
+        requests: Requests,
+        news: mpsc::Receiver<SwitchNews>,
+    ) -> Result<Self, EngineError> {
+        let mut worker = Worker {
+            machine,
+            journal,
+            drivers,
+            requests,
+            news,
+            turn: Turn::default(),
+            answers: BTreeMap::new(),
+            last_request: 0,
+            results: Vec::new(),
+            queries: Vec::new(),
+            watchers: Watchers::default(),
+            scrub_at: Instant::now() + scrub::SCRUB_EVERY,
+        };
+        worker.drivers.identify(worker.journal.identity());
+        let starting = orders.iter().filter_map(|order| match order {
+            DriverOrder::Start { node, .. } => Some(node.clone()),
+            _ => None,
+        });
+        worker.drivers.expect(starting);
+        for order in orders {
+            if let Some(news) = worker.drivers.carry_out(order) {
+                worker.machine.step(now(), Event::News(news))?;
+            }
+        }
+        worker.machine.publish();
+        Ok(worker)
+    }
+
+    /// Serves until it is told to stop, all handles are dropped, or something fails.
+    pub(crate) fn run(mut self, runtime: &tokio::runtime::Handle) -> Result<(), EngineError> {
+        while !self.is_stopped() {
+            let first = match self.waiting() {
+                None if !self.machine.has_more() => match self.when_idle(runtime)? {
+                    None => break,
+                    first => first,
+                },
+                waiting => waiting,
+            };
+            self.group(first)?;
+            self.commit()?;
+        }
+        info!("engine stops");
+        Ok(())
+    }
+
+    /// Handles waiting inputs, up to the limits of a group, and then all that was observed of switches.
+    fn group(&mut self, mut input: Option<Input>) -> Result<(), EngineError> {
+        let begun = Instant::now();
+        let mut taken = 0;
+        while let Some(this) = input {
+            match this {
+                Input::Change(request) => self.change(request)?,
+                Input::Query(query) if query.is_wanted() => self.queries.push(query),
+                Input::Query(_) => {}
+                Input::News(news) => {
+                    self.requests.activity.begin(Work::Switch(news.node.clone()));
+                    self.step(Event::News(news))?;
+                }
+                // That comes at the end of each group.
+                Input::Look => {}
+            }
+            taken += 1;
+            // Inputs beyond the limits stay in their queues.
+            let full = taken >= GROUP_MAX || begun.elapsed() >= GROUP_TIME || self.is_stopped();
+            input = if full { None } else { self.waiting() };
+        }
+        self.step(Event::Look)
+    }
+
+    /// Gives the machine an event, and computes what follows from what was observed.
+    fn step(&mut self, event: Event) -> Result<(), EngineError> {
+        self.advance(event)?;
+        while let Some(task) = self.machine.next_task(now()) {
+            let Some(node) = task.node().map(str::to_owned) else {
+                self.advance(Event::Task(task))?;
+                continue;
+            };
+            if let Some(why) = self.journal.put_aside().reason(&node) {
+                self.advance(Event::PutAside(task, why))?;
+                continue;
+            }
+            self.journal.put_aside().begin(&node);
+            self.advance(Event::Task(task))?;
+            self.journal.put_aside().end(&node);
+        }
+        Ok(())
+    }
+
+    /// Gives the machine an event, and carries out the effects.
+    fn advance(&mut self, event: Event) -> Result<(), EngineError> {
+        let effects = self.machine.step(now(), event)?;
+        self.carry_out(effects)
+    }
+
+    /// Lets drivers do their work. If one cannot be started, the machine knows it before anybody asks. Answers wait until the status is
+    /// published.
+    fn carry_out(&mut self, effects: Vec<Effect>) -> Result<(), EngineError> {
+        let mut effects = VecDeque::from(effects);
+        while let Some(effect) = effects.pop_front() {
+            match effect {
+                Effect::Answer(id, result) => self.results.push((id, result)),
+                Effect::Order(order) => {
+                    // Another switch has the name now.
+                    if let DriverOrder::Start { node, .. } = &order {
+                        self.journal.put_aside().forget(node);
+                    }
+                    if let Some(news) = self.drivers.carry_out(order) {
+                        effects.extend(self.machine.step(now(), Event::News(news))?);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        *self.requests.stop.borrow()
+    }
+
+    /// While no input waits, does maintenance that makes later transactions cheaper, then waits for the next input.
+    fn when_idle(&mut self, runtime: &tokio::runtime::Handle) -> Result<Option<Input>, EngineError> {
+        self.requests.activity.begin(Work::Maintenance);
+        self.machine.idle()?;
+        let waiting = self.scrub()?;
+        self.requests.activity.rest();
+        match waiting {
+            None => Ok(runtime.block_on(self.next())),
+            waiting => Ok(waiting),
+        }
+    }
+
+    async fn next(&mut self) -> Option<Input> {
+        let look_at = self.machine.looks_at().into_iter().chain([self.scrub_at]).min();
+        let look = async {
+            match look_at {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let Requests { changes, queries, stop, .. } = &mut self.requests;
+        tokio::select! {
+            // A dropped sender means stop too.
+            _ = stop.wait_for(|stop| *stop) => None,
+            change = changes.recv() => change.map(Input::Change),
+            query = queries.recv() => query.map(Input::Query),
+            Some(news) = self.news.recv() => Some(Input::News(news)),
+            () = look => Some(Input::Look),
+        }
+    }
+
+    /// The next waiting input. The queues take turns.
+    fn waiting(&mut self) -> Option<Input> {
+        for _ in 0..3 {
+            self.turn = self.turn.next();
+            let input = match self.turn {
+                Turn::Changes => self.requests.changes.try_recv().ok().map(Input::Change),
+                Turn::Queries => self.requests.queries.try_recv().ok().map(Input::Query),
+                Turn::News => self.news.try_recv().ok().map(Input::News),
+            };
+            if input.is_some() {
+                return input;
+            }
+        }
+        None
+    }
+
+    fn change(&mut self, request: ChangeRequest) -> Result<(), EngineError> {
+        let ChangeRequest { change, by, accepted, gone, answer } = request;
+        if answer.is_closed() {
+            debug!(by = by.by, "nobody waits for a request any more; it is not taken");
+            return Ok(());
+        }
+        self.requests.activity.begin(Work::Transaction(by.by.clone()));
+        self.last_request += 1;
+        let id = RequestId(self.last_request);
+        self.answers.insert(id, answer);
+        self.advance(Event::Request(Request { id, change, by, accepted, gone }))
+    }
+
+    /// Writes the group to disk, and releases its effects.
+    fn commit(&mut self) -> Result<(), EngineError> {
+        self.requests.activity.begin(Work::Journal);
+        let event = match self.journal.append(self.machine.records()) {
+            Ok(()) => Event::Journalled,
+            Err(error @ JournalError::Unwritten { .. }) => Event::Unwritten(error.to_string()),
+            Err(error) => return Err(error.into()),
+        };
+        if matches!(event, Event::Journalled) {
+            self.requests.activity.begin(Work::Effects);
+        }
+        self.drivers.identify(self.journal.identity());
+        self.advance(event)?;
+        self.machine.publish();
+        for (id, result) in std::mem::take(&mut self.results) {
+            if let Some(answer) = self.answers.remove(&id) {
+                // The requester may have gone.
+                drop(answer.send(result));
+            }
+        }
+        for query in std::mem::take(&mut self.queries) {
+            self.answer(query);
+        }
+        self.watchers.send_changed(self.machine.receipts());
+        Ok(())
+    }
+
+    fn answer(&mut self, query: Query) {
+        let (core, drivers) = (self.machine.core(), &self.drivers);
+        match query {
+            Query::List { node, answer } => {
+                let known = core.is_managed(&node);
+                let listing = || Listing {
+                    desired: core.desired(&node),
+                    rules: core.rules().clone(),
+                    provenance: core.provenance(),
+                };
+                drop(answer.send(known.then(listing)));
+            }
+            Query::Logical { id, answer } => drop(answer.send(LogicalFlows::of(core, &id))),
+            Query::Survey { id, answer } => drop(answer.send(Survey::of(core, drivers, &id))),
+            Query::Routes { router, answer } => drop(answer.send(RoutesOf::of(core, &router))),
+            Query::FloodDrops { of, port, answer } => {
+                let _ = answer.send(FloodSurvey::of(core, drivers, of, port.as_deref()));
+            }
+            Query::Counting { of, answer } => {
+                let _ = answer.send(Counting::of(core, &of));
+            }
+            Query::Counts { to_read, answer } => {
+                let read = |(node, to_read): (String, ToRead)| {
+                    let counts = to_read.read(drivers, &node);
+                    (node, counts)
+                };
+                drop(answer.send(to_read.into_iter().map(read).collect()));
+            }
+            Query::TableFlows { tables, answer } => {
+                let read = |(node, tables): (String, BTreeSet<u8>)| {
+                    let reading = drivers.table_flows(&node, tables.into_iter().collect());
+                    (node, reading)
+                };
+                drop(answer.send(tables.into_iter().map(read).collect()));
+            }
+            Query::Snapshot { ids, without, answer } => {
+                let begun = Instant::now();
+                let snapshot = self.machine.snapshot(&ids, without.as_deref());
+                debug!(taken = ?begun.elapsed(), "rows around objects found");
+                let _ = answer.send(snapshot);
+            }
+            Query::Watch { wanted, answer } => {
+                drop(answer.send(self.watchers.watch(wanted, self.machine.receipts())));
+            }
+        }
+    }
+}
