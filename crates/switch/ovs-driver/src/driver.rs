@@ -18,27 +18,14 @@ use peer_connection::PeerMemory;
 use crate::config::{Config, Timing, first_scrub};
 use crate::database::{Database, Status};
 use crate::foreign::RepairPace;
-use crate::forwarding::{Batch, Place};
 use crate::identity::{Identity, Verdict};
+use crate::in_openflow::Batch;
 use crate::intent::{Database as Wanted, Leaving, Shared};
-use crate::ledger::FlowChange;
 use crate::openflow::{Lost, OpenFlow, RefusedChange, option_name};
 use crate::outbox::Outbox;
 use crate::ports::{Port, Ports};
 use crate::view::View;
 use switch_model::{Event, ForeignChange, Rejection};
-
-/// Errors that a switch reports only if its groups or meters differ from the believed ones.
-const CONTRADICTIONS: [&str; 8] = [
-    "OFPGMFC_GROUP_EXISTS",
-    "OFPGMFC_UNKNOWN_GROUP",
-    "OFPGMFC_UNKNOWN_BUCKET",
-    "OFPGMFC_BUCKET_EXISTS",
-    "OFPBAC_BAD_OUT_GROUP",
-    "OFPMMFC_METER_EXISTS",
-    "OFPMMFC_UNKNOWN_METER",
-    "OFPMMFC_INVALID_METER",
-];
 
 /// A port that the switch refused.
 #[derive(Debug)]
@@ -524,19 +511,13 @@ impl Driver {
                 self.database.report_again();
             }
             let more = intent.forwarding.settle(&places);
-            if let Some(groups) = &applied.groups {
-                intent.forwarding.correct_refused_groups(groups);
+            if let Some(contents) = &applied.partly {
+                intent.forwarding.correct_refused(contents);
             }
             for RefusedChange { place, reason } in &applied.refused {
-                let believes = match batch.at(*place) {
-                    Some(Place::Flow(FlowChange { value: Some(flow), .. })) => {
-                        intent.forwarding.has_needs_of(flow)
-                    }
-                    // A switch whose datapath has no such meter says so whatever it has.
-                    Some(Place::Meter(_)) if reason == "OFPMMFC_INVALID_METER" => false,
-                    _ => true,
-                };
-                contradicted |= believes && CONTRADICTIONS.contains(&reason.as_str());
+                let change = batch.at(*place);
+                contradicted |=
+                    change.is_some_and(|change| intent.forwarding.is_contradiction(change, reason));
             }
             more
         };

@@ -1,16 +1,10 @@
-//! Changes of flows, groups and meters that others made and the driver has not undone yet, and the pace of undoing them.
+//! Changes that others made and the driver has not undone yet, and the pace of undoing them.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use openflow_rs::MeterEntry;
 use tokio::time::Instant;
 
-use crate::group::Part;
 use switch_model::{Flow, FlowKey, ForeignChange};
-
-/// The most flows that are tracked one by one. Beyond that the whole switch is read instead.
-const FLOWS_MAX: usize = 50_000;
 
 /// A change of a flow that the switch reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,22 +57,18 @@ impl Removal {
 /// Changes that others made.
 #[derive(Debug, Default)]
 pub(crate) struct Foreign {
-    /// By key, the flow that the switch has now.
-    pub(crate) flows: BTreeMap<FlowKey, Held>,
-    pub(crate) groups: BTreeMap<u32, Option<Part>>,
-    pub(crate) meters: BTreeMap<u32, Option<MeterEntry>>,
-    /// Whether the switch failed to report some changes, or this list had no room for them.
+    /// Whether the switch failed to report some changes, or there was no room for them.
     pub(crate) missed: bool,
     /// The number of changes since the last report, and the first few of them.
     count: usize,
     first: Vec<ForeignChange>,
 }
 
-/// The flow that the switch has under a key.
+/// What the switch has under a key since others changed it.
 #[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) actual: Option<Flow>,
-    /// The driver changed the same flow at about the same time, so it is uncertain which change came last.
+pub(crate) struct Held<V> {
+    pub(crate) actual: Option<V>,
+    /// The driver changed the same thing at about the same time, so it is uncertain which change came last.
     pub(crate) resend: bool,
 }
 
@@ -89,15 +79,6 @@ impl Foreign {
         if self.first.len() < ForeignChange::REPORTED_MAX {
             self.first.push(change);
         }
-    }
-
-    pub(crate) fn hold_flow(&mut self, key: FlowKey, actual: Option<Flow>) {
-        if self.flows.len() >= FLOWS_MAX {
-            self.flows.clear();
-            self.missed = true;
-        }
-        let resend = self.flows.get(&key).is_some_and(|held| held.resend);
-        self.flows.insert(key, Held { actual, resend });
     }
 
     /// The changes since the last call.

@@ -1,4 +1,4 @@
-//! The difference between the contents of a switch and the desired state, for one kind of object: flows, groups or meters.
+//! The difference between the contents of a switch and the desired state, for one kind of object.
 //!
 //! Invariant: while the contents of the switch are known, they equal the desired state, except for the keys that are
 //! outstanding, in flight or refused; for these the ledger records the installed value. An object that is in sync is
@@ -6,10 +6,7 @@
 //! busy disappear before they are sent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
-
-use switch_model::flow::{self, Flow, FlowKey};
 
 /// One modification: install `value`, or with `None` delete the object with this key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,9 +18,6 @@ pub(crate) struct Change<K, V> {
     /// The last transaction that changed the object.
     pub(crate) txn: Option<u64>,
 }
-
-/// A flow modification.
-pub(crate) type FlowChange = Change<FlowKey, Flow>;
 
 /// Modifications in the order in which they are sent. Deletions come first, so that a flow that the switch stores
 /// under another spelling of our match is replaced and not lost.
@@ -177,6 +171,12 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         self.in_flight.iter().flat_map(|changes| changes.iter().map(|change| &change.key))
     }
 
+    /// The keys of the deletions in flight. They come first.
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = &K> {
+        let changes = self.in_flight.iter().flat_map(|changes| changes.iter());
+        changes.take_while(|change| change.value.is_none()).map(|change| &change.key)
+    }
+
     /// The number of objects whose value on the switch differs from the desired one.
     pub(crate) fn differing(&self) -> usize {
         self.outstanding.len() + self.refused.len() + self.in_flight()
@@ -269,20 +269,15 @@ fn differences<K: Ord + Clone, V: Eq + Clone>(
     gone_or_other.chain(missing).collect()
 }
 
-impl fmt::Display for FlowChange {
-    /// The flow, or its deletion, in the notation of `ovs-ofctl`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        flow::show(f, &self.key, self.value.as_ref())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use fake_switch::openflow::Table;
     use openflow_rs::FlowEntry;
     use proptest::prelude::*;
+    use switch_model::{Flow, FlowKey};
 
+    type FlowChange = Change<FlowKey, Flow>;
     type FlowLedger = Ledger<FlowKey, Flow>;
     type Batch = Changes<FlowKey, Flow>;
 
@@ -359,7 +354,7 @@ mod tests {
             let mut table = Table { flows: have.clone(), ..Table::default() };
             let batch = ledger.take();
             for change in batch.iter() {
-                prop_assert_ne!(have.get(&change.key), want.get(&change.key), "{} is right", change);
+                prop_assert_ne!(have.get(&change.key), want.get(&change.key), "{:?} is right", change);
             }
             apply(&mut table, &batch, &BTreeSet::new());
             prop_assert_eq!(&table.flows, &want);
@@ -397,7 +392,7 @@ mod tests {
                     Step::Take if in_flight.is_none() => {
                         let batch = ledger.take();
                         for change in batch.iter() {
-                            prop_assert_ne!(table.flows.get(&change.key), change.value.as_ref(), "{} is right", change);
+                            prop_assert_ne!(table.flows.get(&change.key), change.value.as_ref(), "{:?} is right", change);
                             prop_assert_eq!(table.flows.get(&change.key), change.installed.as_ref());
                         }
                         in_flight = Some(batch).filter(|batch| !batch.is_empty());
@@ -443,7 +438,7 @@ mod tests {
             }
             let before = table.flows.clone();
             for change in ledger.take().iter() {
-                prop_assert_ne!(before.get(&change.key), model.get(&change.key), "{} is right", change);
+                prop_assert_ne!(before.get(&change.key), model.get(&change.key), "{:?} is right", change);
                 table.apply(change.key.clone(), change.value.clone());
             }
             for key in (0..KEYS).map(key).filter(|key| !refused_keys.contains(key)) {

@@ -4,14 +4,11 @@
 mod codec;
 mod connection;
 mod error;
-mod groups;
-mod meters;
 mod monitor;
+mod option;
 mod push;
 mod role;
 mod session;
-mod steps;
-mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,13 +20,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use connection::{OpenFlowConnection, SessionError};
-pub(crate) use groups::option_name;
+pub(crate) use option::option_name;
 pub use push::{PushError, Pushed, push_bundle};
 use session::Session;
 
 use crate::config::{Config, Timing};
-use crate::forwarding::{Batch, Installed};
 use crate::identity::{self, Identity, Verdict};
+use crate::in_openflow::{Batch, Contents};
 use crate::intent::Shared;
 use crate::outbox::Outbox;
 use switch_model::{Channel, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, ReadError, SeenFlow};
@@ -53,10 +50,20 @@ pub(crate) struct Applied {
     pub(crate) flow_mods: usize,
     /// The refused changes, in the order of the batch.
     pub(crate) refused: Vec<RefusedChange>,
-    /// The groups of the switch, read again if a refused change of a group may be partly in force.
-    pub(crate) groups: Option<groups::Groups>,
+    /// The things of the kinds whose changes take several messages, read again if a refused change may be partly in force.
+    pub(crate) partly: Option<Contents>,
     /// Why the changes were sent one by one, if they were.
     pub(crate) alone: Option<String>,
+}
+
+/// What was read from a switch.
+#[derive(Debug, Default)]
+struct Installed {
+    contents: Contents,
+    /// The cookies of the flows of watched tables.
+    watched: BTreeMap<FlowKey, u64>,
+    /// Why the switch does not have the tunnel option as a field.
+    option_fault: Option<String>,
 }
 
 /// A change that the switch refused.
@@ -73,7 +80,7 @@ impl Applied {
         Applied {
             flow_mods: changes - refused.len(),
             refused: refused.into_values().collect(),
-            groups: None,
+            partly: None,
             alone: None,
         }
     }
@@ -242,33 +249,6 @@ impl OpenFlow {
         self.requests.send(Box::new(request)).await.map_err(|_| Lost)?;
         receiver.await.map_err(|_| Lost)
     }
-}
-
-/// The messages of a batch, each with the index of its change.
-#[cfg(test)]
-pub(crate) fn messages(batch: &Batch) -> Vec<(usize, Vec<u8>)> {
-    let message = |step: &steps::Step| {
-        let mut bytes = bytes::BytesMut::new();
-        wire::put_step(&mut bytes, 1, batch, *step).expect("short");
-        (step.place(batch), bytes.to_vec())
-    };
-    let (first, last) = (steps::meters_first(batch), steps::meters_last(batch));
-    let bundled = steps::steps(batch, |_| false);
-    first.iter().chain(&bundled).chain(&last).map(message).collect()
-}
-
-/// A group of a switch in the driver's form.
-#[cfg(test)]
-pub(crate) fn part_of(table: &fake_switch::openflow::Table, id: u32) -> Option<crate::group::Part> {
-    use openflow_rs::message::GroupDescReply;
-    use openflow_rs::{Body, Message};
-
-    let groups = vec![table.groups.get(&id)?.clone()];
-    let reply = GroupDescReply { more: false, groups, unreadable: Vec::new() };
-    let bytes = Message { xid: 1, body: Body::GroupDescReply(reply) }.encode().expect("short");
-    let mut read = None;
-    groups::group_descs(&bytes[wire::HEADER_LEN..], |_, part| read = Some(part)).ok()?;
-    read
 }
 
 /// Connects, serves requests, and reconnects.
@@ -466,7 +446,7 @@ impl Keeper {
         let installed = session.read(&self.config).await?;
         let differing = {
             let mut intent = self.intent.lock();
-            intent.forwarding.read(&installed);
+            intent.forwarding.read(&installed.contents);
             intent.forwarding.differing()
         };
         session.settle(differing)?;
@@ -477,11 +457,11 @@ impl Keeper {
     async fn compare(&self, session: &mut Session, all: bool) -> Result<(), SessionError> {
         let missed = self.intent.lock().forwarding.has_missed_changes();
         if self.monitored && !missed && !all {
-            let (groups, meters) = (session.read_groups().await?, session.read_meters().await?);
-            self.intent.lock().forwarding.compare(&groups, &meters, None);
+            let contents = session.read_unreported().await?;
+            self.intent.lock().forwarding.compare(&contents, false);
         } else {
-            let Installed { groups, flows, meters, watched, .. } = session.read(&self.config).await?;
-            self.intent.lock().forwarding.compare(&groups, &meters, Some(&flows));
+            let Installed { contents, watched, .. } = session.read(&self.config).await?;
+            self.intent.lock().forwarding.compare(&contents, true);
             self.read_watched(watched);
         }
         session.settle(self.intent.lock().forwarding.differing())

@@ -9,7 +9,7 @@ use openflow_rs::{Body, Message};
 use peer_connection::{ConnectionError, Protocol, Received};
 use tokio_util::codec::{Decoder, Encoder};
 
-use super::wire::{HEADER_LEN, Header, VERSION, kind};
+use crate::wire::{HEADER_LEN, Header, VERSION, kind};
 
 /// The transaction id of probes. Requests use smaller ids.
 pub(crate) const PROBE_XID: u32 = u32::MAX;

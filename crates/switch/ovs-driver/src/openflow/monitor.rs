@@ -5,8 +5,8 @@
 
 use bytes::BytesMut;
 
-use super::wire::{self, BadDesc, HEADER_LEN, kind, u16_at};
 use crate::foreign::{Removal, Update};
+use crate::wire::{self, BadDesc, HEADER_LEN, kind, u16_at};
 use switch_model::flow::{self, Flow, FlowKey};
 
 /// `OFPMP_FLOW_MONITOR`.
@@ -90,7 +90,7 @@ fn full(entry: &[u8]) -> Option<(FlowKey, Flow, u8)> {
     let mut attributes = [0; 8];
     attributes[..4].copy_from_slice(entry.get(6..10)?);
     let cookie = u64::from_be_bytes(entry.get(16..FULL)?.try_into().ok()?);
-    let (matching, instructions) = super::wire::split_padded(entry.get(FULL..)?)?;
+    let (matching, instructions) = wire::split_padded(entry.get(FULL..)?)?;
     let (key, flow) = flow::from_switch((table, priority), (cookie, attributes), matching, instructions);
     Some((key, flow, reason))
 }

@@ -7,8 +7,8 @@ use peer_connection::{Dial, Endpoint, PeerMemory};
 
 use super::session::Session;
 use crate::config::Timing;
-use crate::forwarding::Batch;
-use crate::ledger::FlowChange;
+use crate::in_openflow::Batch;
+use crate::in_openflow::flows::FlowChange;
 use switch_model::{Flow, FlowKey};
 
 /// The duration of a push.

@@ -8,7 +8,7 @@ use super::codec::Frame;
 use super::connection::SessionError;
 use super::error;
 use super::session::Session;
-use super::wire::kind;
+use crate::wire::kind;
 
 /// No short id.
 const NO_SHORT_ID: u32 = u32::MAX;

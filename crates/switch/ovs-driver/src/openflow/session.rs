@@ -14,16 +14,13 @@ use peer_connection::Charge;
 
 use super::codec::{Excerpt, Frame, Malformed};
 use super::connection::{OpenFlowConnection, SessionError};
-use super::groups::{self, Groups};
-use super::monitor;
-use super::steps::{Step, meters_first, meters_last, steps, zones_first, zones_last};
-use super::wire::{self, Header, TooLong, bundle, kind};
-use super::{Applied, RefusedChange, error, role};
+use super::{Applied, RefusedChange, error, monitor, option, role};
 use crate::config::Config;
 use crate::foreign::Update;
-use crate::forwarding::Batch;
+use crate::in_openflow::{Batch, Contents, Place, Step, When};
 use crate::intent::Shared;
 use crate::outbox::Outbox;
+use crate::wire::{self, Header, TooLong, bundle, kind};
 use switch_model::Frame as SentFrame;
 
 /// The number of bytes encoded at once. It bounds, together with the unsent bytes, the memory that a bundle takes.
@@ -32,9 +29,6 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// The time within which the cache of the datapath follows a change of flows. Until then packets take their former way, and
 /// may be tracked in a zone of which the flows know nothing any more.
 const CACHE_FOLLOWS: Duration = Duration::from_millis(500);
-
-/// What changes of meters are called.
-const METERS: &str = "meter-mods";
 
 /// How often a bundle is retried without refused changes before it is split. A bundle that fails at its commit names only one bad
 /// change.
@@ -259,8 +253,8 @@ impl Session {
                     observer.see(&frame);
                     Ok(None)
                 }
-                kind::EXPERIMENTER => match groups::option_reply(&frame.bytes) {
-                    Some(reply) => Ok(Some(groups::option_change(option, &reply))),
+                kind::EXPERIMENTER => match option::option_reply(&frame.bytes) {
+                    Some(reply) => Ok(Some(option::option_change(option, &reply))),
                     None => Err(malformed("not a TLV table reply".to_owned(), &frame)),
                 },
                 kind::ERROR => Ok(Some(Err(error::describe(&frame)))),
@@ -292,31 +286,30 @@ impl Session {
         Ok(fault)
     }
 
-    /// Applies a batch: new and changed meters, flushes of zones, then groups and flows, then deleted meters and zones that
-    /// others have left. When this returns, each change is in force or refused.
+    /// Applies a batch: what goes before the bundle (new and changed meters, flushes of zones), then groups and flows, then what goes
+    /// after it (deleted meters, and zones that others have left). When this returns, each change is in force or refused.
     pub(crate) async fn apply(&mut self, batch: &Batch) -> Result<Applied, SessionError> {
+        let fault = |place| Some(RefusedChange { place, reason: batch.at(place)?.fault()? });
         let mut refused: BTreeMap<usize, RefusedChange> =
-            groups::too_large(batch).map(|refused| (refused.place, refused)).collect();
-        self.change_alone(METERS, batch, &meters_first(batch), &mut refused).await?;
-        self.change_alone("flushes of zones", batch, &zones_first(batch), &mut refused).await?;
+            (0..batch.len()).filter_map(fault).map(|refused| (refused.place, refused)).collect();
+        self.change_alone(batch, When::Before, &mut refused).await?;
         let mut alone = None;
-        let groups = self.apply_bundled(batch, &mut refused, &mut alone).await?;
-        self.change_alone(METERS, batch, &meters_last(batch), &mut refused).await?;
-        self.settle_zones(batch, |place| refused.contains_key(&place)).await?;
+        let partly = self.apply_bundled(batch, &mut refused, &mut alone).await?;
+        self.change_alone(batch, When::After, &mut refused).await?;
+        self.settle_zones(batch, &|place| refused.contains_key(&place)).await?;
         // Then the switch has refused changes because of that.
         self.check_role()?;
-        Ok(Applied { groups, alone, ..Applied::new(batch.len(), refused) })
+        Ok(Applied { partly, alone, ..Applied::new(batch.len(), refused) })
     }
 
     async fn change_alone(
         &mut self,
-        what: &'static str,
         batch: &Batch,
-        steps: &[Step],
+        when: When,
         refused: &mut BTreeMap<usize, RefusedChange>,
     ) -> Result<(), SessionError> {
-        if !steps.is_empty() {
-            let more = self.one_by_one(what, batch, steps).await?;
+        for (what, steps) in batch.alone(when) {
+            let more = self.one_by_one(what, batch, &steps).await?;
             refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
         }
         Ok(())
@@ -326,14 +319,15 @@ impl Session {
     async fn settle_zones(
         &mut self,
         batch: &Batch,
-        without: impl Fn(usize) -> bool,
+        without: &(dyn Fn(usize) -> bool + Sync),
     ) -> Result<(), SessionError> {
-        let steps = zones_last(batch, without);
+        let [flushes, marks] = batch.settling(without);
+        if !marks.is_empty() {
+            tokio::time::sleep(CACHE_FOLLOWS).await;
+        }
+        let steps = [flushes, marks].concat();
         if steps.is_empty() {
             return Ok(());
-        }
-        if steps.iter().any(|step| matches!(step, Step::Flow(_))) {
-            tokio::time::sleep(CACHE_FOLLOWS).await;
         }
         let what = "flushes of zones that others have used";
         match self.one_by_one(what, batch, &steps).await?.into_iter().next() {
@@ -345,16 +339,16 @@ impl Session {
 
     /// Applies groups and flows in one bundle. If the switch refuses some changes, sends the others in another bundle, and after
     /// several refusals in ever smaller ones. After several bundles that failed for no such reason, sends the changes one by one
-    /// and says why in `alone`. Returns the groups if some may be partly in force.
+    /// and says why in `alone`. Returns what the switch has if changes may be partly in force.
     async fn apply_bundled(
         &mut self,
         batch: &Batch,
         refused: &mut BTreeMap<usize, RefusedChange>,
         alone: &mut Option<String>,
-    ) -> Result<Option<Groups>, SessionError> {
+    ) -> Result<Option<Contents>, SessionError> {
         let mut failed = None;
         for _ in 0..BUNDLE_ROUNDS_MAX {
-            let steps = steps(batch, |place| refused.contains_key(&place));
+            let steps = batch.bundled(&|place| refused.contains_key(&place));
             if steps.is_empty() {
                 return Ok(None);
             }
@@ -372,14 +366,15 @@ impl Session {
             }
         }
         let before: BTreeSet<usize> = refused.keys().copied().collect();
-        let steps = steps(batch, |place| refused.contains_key(&place));
+        let steps = batch.bundled(&|place| refused.contains_key(&place));
         match failed {
             None => self.in_parts(batch, steps, refused, alone).await?,
             Some(why) => self.alone(batch, &steps, refused, (why, alone)).await?,
         }
-        // A group takes several messages. If one is refused, others may be in force.
-        let is_partial = refused.keys().any(|place| *place < batch.groups.len() && !before.contains(place));
-        Ok(if is_partial { Some(self.read_groups().await?) } else { None })
+        // If one message of a change is refused, others may be in force.
+        let more = refused.keys().filter(|place| !before.contains(*place));
+        let is_partial = more.filter_map(|place| batch.at(*place)).any(Place::is_stepwise);
+        Ok(if is_partial { Some(self.read_stepwise().await?) } else { None })
     }
 
     /// Applies steps of which the switch refuses some, and names only one of them each time: in ever smaller bundles around those.
@@ -392,7 +387,7 @@ impl Session {
     ) -> Result<(), SessionError> {
         let (mut parts, mut bundles) = (vec![all], 0);
         while let Some(mut part) = parts.pop() {
-            part.retain(|step| !refused.contains_key(&step.place(batch)));
+            part.retain(|step| !refused.contains_key(&step.place));
             if part.is_empty() {
                 continue;
             }
@@ -437,7 +432,7 @@ impl Session {
         &mut self,
         batch: &Batch,
     ) -> Result<Option<(Option<usize>, String)>, SessionError> {
-        let steps = steps(batch, |_| false);
+        let steps = batch.bundled(&|_| false);
         Ok(match self.bundle(batch, &steps).await? {
             Bundle::Committed => None,
             Bundle::Refused(refused) => {
@@ -454,8 +449,8 @@ impl Session {
         self.next_bundle = self.next_bundle.wrapping_add(1);
         let open = self.connection.xids(0);
         wire::put_bundle_control(self.connection.write_buffer(), open, id, bundle::OPEN_REQUEST);
-        let put = |out: &mut BytesMut, xid: u32, step: Step| wire::put_bundle_add(out, id, xid, batch, step);
-        let mut errors = self.send_all("a bundle", batch, steps, put).await?;
+        let put = |out: &mut BytesMut, xid: u32, step: Step| batch.put_bundled(out, id, xid, step);
+        let mut errors = self.send_all("a bundle", steps, put).await?;
         if errors.is_empty() {
             return self.commit(id, errors).await;
         }
@@ -500,8 +495,8 @@ impl Session {
         batch: &Batch,
         steps: &[Step],
     ) -> Result<Vec<RefusedChange>, SessionError> {
-        let put = |out: &mut BytesMut, xid: u32, step: Step| wire::put_step(out, xid, batch, step);
-        let errors = self.send_all(what, batch, steps, put).await?;
+        let put = |out: &mut BytesMut, xid: u32, step: Step| batch.put(out, xid, step);
+        let errors = self.send_all(what, steps, put).await?;
         Ok(errors.refused)
     }
 
@@ -509,14 +504,13 @@ impl Session {
     async fn send_all<'a>(
         &mut self,
         what: &'static str,
-        batch: &'a Batch,
         steps: &'a [Step],
         put: impl Fn(&mut BytesMut, u32, Step) -> Result<(), TooLong>,
     ) -> Result<Errors<'a>, SessionError> {
         let count = u32::try_from(steps.len()).unwrap_or(u32::MAX - 2);
         let first = self.connection.xids(count);
         let barrier = first + count;
-        let mut errors = Errors { first, batch, steps, refused: Vec::new(), other: None };
+        let mut errors = Errors { first, steps, refused: Vec::new(), other: None };
         let mut left = (first..barrier).zip(steps);
         let mut unsent = Vec::new();
         let feed = |out: &mut BytesMut| {
@@ -527,7 +521,7 @@ impl Session {
                     return true;
                 };
                 if let Err(error) = put(out, xid, *step) {
-                    unsent.push(RefusedChange { place: step.place(batch), reason: error.to_string() });
+                    unsent.push(RefusedChange { place: step.place, reason: error.to_string() });
                 }
             }
             false
@@ -551,7 +545,6 @@ impl Session {
 struct Errors<'a> {
     /// The transaction id of the first message. Later messages have consecutive ids.
     first: u32,
-    batch: &'a Batch,
     steps: &'a [Step],
     refused: Vec<RefusedChange>,
     /// The first error that concerns no particular change.
@@ -571,7 +564,7 @@ impl Errors<'_> {
         let reason = error::describe(frame);
         let index = frame.header.xid.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
         match index.and_then(|index| self.steps.get(index)) {
-            Some(step) => self.refused.push(RefusedChange { place: step.place(self.batch), reason }),
+            Some(step) => self.refused.push(RefusedChange { place: step.place, reason }),
             None => {
                 self.other.get_or_insert(reason);
             }

@@ -1,42 +1,24 @@
-//! What a session reads: groups, meters, flows, and what meters and flows have counted.
+//! What a session reads: all that a switch has, and what meters and flows have counted.
 
 use std::collections::BTreeMap;
 
-use openflow_rs::message::{FlowDescRequest, GroupDescRequest};
-use openflow_rs::{Body, GroupEntry, Match, MeterEntry};
+use openflow_rs::message::FlowDescRequest;
+use openflow_rs::{Body, Match, MeterEntry};
 
 use super::{Session, malformed};
 use crate::config::Config;
-use crate::forwarding::Installed;
+use crate::in_openflow::{
+    self, Contents, Dump, Flows, InOpenFlow, Meters, Things, flows, kinds_in_openflow, meters,
+};
 use crate::openflow::connection::SessionError;
-use crate::openflow::error;
-use crate::openflow::groups::{self, Groups};
-use crate::openflow::meters::{self, Meters};
-use crate::openflow::wire::{self, BadDesc, HEADER_LEN, kind};
+use crate::openflow::{Installed, error};
+use crate::wire::{BadDesc, kind};
 use switch_model::{Flow, FlowCount, FlowKey, LearnedFlow, MeterCount, ReadError, SeenFlow};
 
-/// What is read in one dump, and how much of it at most.
-#[derive(Debug, Clone, Copy)]
-struct Dump {
-    /// The request, for errors.
-    request: &'static str,
-    /// What is described.
-    what: &'static str,
-    max: usize,
-}
-
-impl Dump {
-    /// At about 200 bytes a flow, they take 1 GB here and 5 GB in the switch.
-    const FLOWS: Dump = Dump { request: "the flow dump", what: "flows", max: 4_000_000 };
-    /// A host has a few for each switch.
-    const GROUPS: Dump = Dump { request: "the group dump", what: "groups", max: 1_000_000 };
-    /// Open vSwitch has at most 200,000, and the kernel fewer.
-    const METERS: Dump = Dump { request: "the meter dump", what: "meters", max: 1_000_000 };
-    const COUNTERS: Dump = Dump { request: "the counters of meters", ..Dump::METERS };
-    const FLOW_COUNTERS: Dump = Dump { request: "the counters of a flow", ..Dump::FLOWS };
-    const TABLE: Dump = Dump { request: "the flows of a table", ..Dump::FLOWS };
-    const LEARNED: Dump = Dump { request: "the dump of learned flows", ..Dump::FLOWS };
-}
+const COUNTERS: Dump = Dump { request: "the counters of meters", ..Meters::DUMP };
+const FLOW_COUNTERS: Dump = Dump { request: "the counters of a flow", ..Flows::DUMP };
+const TABLE: Dump = Dump { request: "the flows of a table", ..Flows::DUMP };
+const LEARNED: Dump = Dump { request: "the dump of learned flows", ..Flows::DUMP };
 
 /// The most learned flows that are read at once. They take about 100 bytes each.
 const LEARNED_MAX: usize = 1_000_000;
@@ -69,37 +51,49 @@ impl Tally {
 }
 
 impl Session {
-    /// Reads all groups.
-    pub(crate) async fn read_groups(&mut self) -> Result<Groups, SessionError> {
-        let mut groups = Groups::new();
-        let request = Body::GroupDescRequest(GroupDescRequest { group: GroupEntry::ALL });
-        self.dump(Dump::GROUPS, request, |body, tally| {
-            groups::group_descs(body, |id, part| {
-                tally.hold(1);
-                groups.insert(id, part);
-            })
-        })
-        .await?;
-        Ok(groups)
+    /// Reads all things of the kinds whose changes the switch does not report.
+    pub(crate) async fn read_unreported(&mut self) -> Result<Contents, SessionError> {
+        let mut contents = Contents::default();
+        macro_rules! read {
+            ($($field:ident: $kind:ident;)*) => {
+                $(if !in_openflow::$kind::IS_REPORTED {
+                    contents.$field = self.read_kind::<in_openflow::$kind>().await?;
+                })*
+            };
+        }
+        kinds_in_openflow!(read);
+        Ok(contents)
     }
 
-    /// Reads all meters. A datapath without meters has none.
-    pub(crate) async fn read_meters(&mut self) -> Result<Meters, SessionError> {
-        let mut read = Meters::new();
-        let request = Body::MeterDescRequest(MeterEntry::ALL);
+    /// Reads all things of the kinds whose changes take several messages.
+    pub(crate) async fn read_stepwise(&mut self) -> Result<Contents, SessionError> {
+        let mut contents = Contents::default();
+        macro_rules! read {
+            ($($field:ident: $kind:ident;)*) => {
+                $(if in_openflow::$kind::IS_STEPWISE {
+                    contents.$field = self.read_kind::<in_openflow::$kind>().await?;
+                })*
+            };
+        }
+        kinds_in_openflow!(read);
+        Ok(contents)
+    }
+
+    async fn read_kind<K: InOpenFlow>(&mut self) -> Result<Things<K>, SessionError> {
+        let mut read = Things::<K>::new();
         let dumped = self
-            .dump_whole(Dump::METERS, request, |message, tally| {
-                let before = read.len();
-                let more = meters::descriptions(message, &mut read);
-                tally.hold(read.len() - before);
-                more
+            .dump(K::DUMP, K::request(), |message, tally| {
+                K::read(message, |key, value| {
+                    tally.hold(1);
+                    read.insert(key, value);
+                })
             })
             .await;
         match dumped {
             Ok(()) => Ok(read),
-            Err(SessionError::Refused { error, .. }) => {
-                tracing::debug!(error, "the switch describes no meters");
-                Ok(Meters::new())
+            Err(SessionError::Refused { error, .. }) if K::IS_OPTIONAL => {
+                tracing::debug!(error, "the switch describes no {}", K::DUMP.what);
+                Ok(Things::<K>::new())
             }
             Err(error) => Err(error),
         }
@@ -110,7 +104,7 @@ impl Session {
         let mut counts = Vec::new();
         let request = Body::MeterStatsRequest(MeterEntry::ALL);
         let dumped = self
-            .dump_whole(Dump::COUNTERS, request, |message, tally| {
+            .dump(COUNTERS, request, |message, tally| {
                 let before = counts.len();
                 let more = meters::counts(message, &mut counts);
                 tally.hold(counts.len() - before);
@@ -135,9 +129,9 @@ impl Session {
             let Ok(matching) = key.matching() else { continue };
             let request = flows_of(key.table(), matching);
             let dumped = self
-                .dump_whole(Dump::FLOW_COUNTERS, request, |message, tally| {
+                .dump(FLOW_COUNTERS, request, |message, tally| {
                     let before = counts.len();
-                    let (more, described) = wire::flow_count(message, key, &mut counts)?;
+                    let (more, described) = flows::flow_count(message, key, &mut counts)?;
                     tally.hold(counts.len() - before);
                     tally.described += described;
                     Ok(more)
@@ -160,12 +154,12 @@ impl Session {
         let (mut flows, mut is_long) = (Vec::new(), false);
         let request = flows_of(table, Match::any());
         let dumped = self
-            .dump_whole(Dump::TABLE, request, |message, tally| {
+            .dump(TABLE, request, |message, tally| {
                 is_long |= flows.len() > LEARNED_MAX;
                 // The connection stays, however many there are.
                 let (mut rest, before) = (Vec::new(), flows.len());
                 let into = if is_long { &mut rest } else { &mut flows };
-                let more = wire::seen_flows(message, into);
+                let more = flows::seen_flows(message, into);
                 tally.hold(flows.len() - before);
                 tally.described += rest.len();
                 more
@@ -179,18 +173,16 @@ impl Session {
         }
     }
 
-    /// Reads all groups, meters and flows, of tables that the switch itself fills only those of watched ones. First maps the tunnel
+    /// Reads all that the switch has, of tables that the switch itself fills only those of watched ones. First maps the tunnel
     /// option to a field if it is not mapped, since flows need it.
     pub(crate) async fn read(&mut self, config: &Config) -> Result<Installed, SessionError> {
         let option_fault = match config.tunnel_option {
             Some(option) => self.map_option(option).await?,
             None => None,
         };
-        let groups = self.read_groups().await?;
-        let meters = self.read_meters().await?;
-        let mut flows: BTreeMap<FlowKey, Flow> = BTreeMap::new();
-        let mut watched = BTreeMap::new();
-        self.dump(Dump::FLOWS, Body::FlowDescRequest(FlowDescRequest::all()), |body, tally| {
+        let mut contents = self.read_unreported().await?;
+        let (flows, mut watched) = (&mut contents.flows, BTreeMap::new());
+        self.dump(Flows::DUMP, Flows::request(), |message, tally| {
             let take = |key: FlowKey, flow: Flow| {
                 let is_learned = config.is_learned(key.table());
                 tally.described += 1;
@@ -201,10 +193,10 @@ impl Session {
                     watched.insert(key, flow.cookie());
                 }
             };
-            wire::flow_descs(body, take)
+            Flows::read(message, take)
         })
         .await?;
-        Ok(Installed { groups, flows, meters, watched, option_fault })
+        Ok(Installed { contents, watched, option_fault })
     }
 
     /// Reads the flows of a table that the match covers, for somebody else. A refusal concerns only the request.
@@ -215,7 +207,7 @@ impl Session {
     ) -> Result<Result<Vec<LearnedFlow>, ReadError>, SessionError> {
         let (mut flows, mut count) = (Vec::new(), 0);
         let dumped = self
-            .dump(Dump::LEARNED, flows_of(table, matches), |body, tally| {
+            .dump(LEARNED, flows_of(table, matches), |message, tally| {
                 let take = |key: FlowKey, flow: Flow| {
                     count += 1;
                     tally.described += 1;
@@ -225,7 +217,7 @@ impl Session {
                     }
                 };
                 // The connection stays, however many there are.
-                wire::flow_descs(body, take)
+                Flows::read(message, take)
             })
             .await;
         Ok(match dumped {
@@ -236,22 +228,10 @@ impl Session {
         })
     }
 
-    /// Requests descriptions and passes each part of the reply to `take`, which returns whether more parts follow and
-    /// counts the descriptions. What is held is charged to the account of the connection until the next
+    /// Requests descriptions and passes each part of the reply to `take`, header included, which returns whether more parts follow
+    /// and counts the descriptions. What is held is charged to the account of the connection until the next
     /// [`settle`](Self::settle).
     async fn dump(
-        &mut self,
-        dump: Dump,
-        request: Body,
-        mut take: impl FnMut(&[u8], &mut Tally) -> Result<Option<bool>, BadDesc>,
-    ) -> Result<(), SessionError> {
-        let take =
-            |message: &[u8], tally: &mut Tally| take(message.get(HEADER_LEN..).unwrap_or_default(), tally);
-        self.dump_whole(dump, request, take).await
-    }
-
-    /// As [`dump`](Self::dump); `take` gets whole messages, headers included.
-    async fn dump_whole(
         &mut self,
         dump: Dump,
         request: Body,

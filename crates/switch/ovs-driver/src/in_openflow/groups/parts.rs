@@ -1,4 +1,4 @@
-//! Groups: the buckets that the desired state asks for, and the parts that carry them on a switch.
+//! The buckets that the desired state asks for, and the parts that carry them on a switch.
 //!
 //! A group with many buckets is split into parts, for two reasons. Open vSwitch 3.1 aborts when it describes a group of more than
 //! 64 KB that is followed by another group. And it drops a packet whole if its translation looks up tables more than 4,096
@@ -12,16 +12,11 @@
 //! numbers: fast failover tries them in this order, and of two buckets that hash alike Open vSwitch takes the later one.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use openflow_rs::{GroupEntry, GroupKind};
-use switch_model::group::encoding::{decode, decode_shape, encode_actions, encode_shape};
+use switch_model::group::encoding::{BUCKET_HEAD, encode_actions, encode_shape};
 use switch_model::{Bucket, GROUP_MAX, Watched};
-
-pub(crate) use switch_model::group::encoding::{
-    BUCKET_HEAD, actions_from_switch, parts_of_bucket, shape_from_switch,
-};
 
 /// The size limit of a part, in bytes of buckets.
 pub(crate) const PART_BYTES_MAX: usize = 60_000;
@@ -143,25 +138,6 @@ fn bytes_of(buckets: &Buckets) -> usize {
     buckets.values().map(|actions| BUCKET_HEAD + actions.len()).sum()
 }
 
-/// Writes a group in the notation of `ovs-ofctl`, as far as it can be decoded.
-pub(crate) fn show(f: &mut fmt::Formatter<'_>, id: u32, part: Option<&Part>) -> fmt::Result {
-    /// Enough buckets to recognise the group.
-    const SHOWN_MAX: usize = 4;
-    let Some(part) = part else { return write!(f, "group_id={id},deleted") };
-    let buckets = part.buckets.iter().take(SHOWN_MAX);
-    let buckets = buckets.map(|(number, bytes)| Ok(openflow_rs::Bucket { id: *number, ..decode(bytes)? }));
-    let group = decode_shape(&part.shape)
-        .and_then(|group| Ok(GroupEntry { id, buckets: buckets.collect::<Result<_, _>>()?, ..group }));
-    match group {
-        Ok(group) => write!(f, "{group}")?,
-        Err(error) => write!(f, "group_id={id},unreadable here: {error}")?,
-    }
-    match part.buckets.len().saturating_sub(SHOWN_MAX) {
-        0 => Ok(()),
-        more => write!(f, " (and {more} more buckets)"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -169,6 +145,7 @@ mod tests {
     use openflow_rs::Actions;
     use proptest::prelude::*;
     use switch_model::BUCKET_MAX;
+    use switch_model::group::encoding::decode;
 
     use super::*;
 
