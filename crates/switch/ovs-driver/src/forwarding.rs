@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::foreign::{Foreign, Held, Removal, Update};
 use crate::in_openflow::{self, Batch, Contents, Flows, InOpenFlow, Place, Things, kinds_in_openflow};
-use crate::ledger::{self, Change, Ledger};
+use crate::ledger::{Change, Ledger};
 use switch_model::flow::{Flow, FlowKey};
 use switch_model::{Changes, Desired, ForeignChange};
 
@@ -63,10 +63,6 @@ impl<K: InOpenFlow> Kept<K> {
         for (key, held) in std::mem::take(&mut self.foreign) {
             self.ledger.observe(key, held.actual, held.resend);
         }
-    }
-
-    fn take(&mut self) -> ledger::Changes<K::Key, K::Value> {
-        self.ledger.take()
     }
 
     fn settle(&mut self, refused: impl IntoIterator<Item = usize>) {
@@ -194,7 +190,7 @@ macro_rules! kinds {
                     self.flows.ledger.retry(|flow| in_openflow::$kind::is_used(flow, |_| true));
                 })*
                 let had_flows = std::mem::take(&mut self.had_flows);
-                let batch = Batch { $($field: self.$field.take(),)* had_flows };
+                let batch = Batch { $($field: self.$field.ledger.take(),)* had_flows };
                 (batch.len() > 0).then_some(batch)
             }
 

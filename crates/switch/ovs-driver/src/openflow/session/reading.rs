@@ -53,24 +53,19 @@ impl Tally {
 impl Session {
     /// Reads all things of the kinds whose changes the switch does not report.
     pub(crate) async fn read_unreported(&mut self) -> Result<Contents, SessionError> {
-        let mut contents = Contents::default();
-        macro_rules! read {
-            ($($field:ident: $kind:ident;)*) => {
-                $(if !in_openflow::$kind::IS_REPORTED {
-                    contents.$field = self.read_kind::<in_openflow::$kind>().await?;
-                })*
-            };
-        }
-        kinds_in_openflow!(read);
-        Ok(contents)
+        self.read_kinds(|is_reported, _| !is_reported).await
     }
 
     /// Reads all things of the kinds whose changes take several messages.
     pub(crate) async fn read_stepwise(&mut self) -> Result<Contents, SessionError> {
+        self.read_kinds(|_, is_stepwise| is_stepwise).await
+    }
+
+    async fn read_kinds(&mut self, which: fn(bool, bool) -> bool) -> Result<Contents, SessionError> {
         let mut contents = Contents::default();
         macro_rules! read {
             ($($field:ident: $kind:ident;)*) => {
-                $(if in_openflow::$kind::IS_STEPWISE {
+                $(if which(in_openflow::$kind::IS_REPORTED, in_openflow::$kind::IS_STEPWISE) {
                     contents.$field = self.read_kind::<in_openflow::$kind>().await?;
                 })*
             };
