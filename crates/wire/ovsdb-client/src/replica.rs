@@ -45,9 +45,10 @@ impl MonitorSpec {
     }
 
     /// Adds those of these columns of a table that the schema has: other versions of the database may have none of them, or no
-    /// such table. [`Client::monitors`](crate::Client::monitors) tells.
+    /// such table. [`Client::monitors`](crate::Client::monitors) tells. Later calls for the same table add to it.
     pub fn where_present(mut self, table: impl Into<String>, columns: &[&str]) -> Self {
-        self.optional.insert(table.into(), columns.iter().map(|column| (*column).to_owned()).collect());
+        let wanted = self.optional.entry(table.into()).or_default();
+        wanted.extend(columns.iter().map(|column| (*column).to_owned()));
         self
     }
 
@@ -589,7 +590,8 @@ mod tests {
     fn optional_columns_are_monitored_where_the_schema_has_them() {
         let columns = json!({"columns": {"a": {"type": "string"}, "b": {"type": "string"}}});
         let schema = Schema::from_json(&json!({"name": "D", "version": "2.0.0", "tables": {"T": columns}}));
-        let spec = MonitorSpec::nothing().table("T", &["a"]).where_present("T", &["b", "c"]);
+        let spec =
+            MonitorSpec::nothing().table("T", &["a"]).where_present("T", &["b"]).where_present("T", &["c"]);
         let spec = spec.where_present("U", &["a"]);
         let layout =
             Layout::resolve(&spec, &schema.expect("a schema")).expect("no column is needed that it lacks");
