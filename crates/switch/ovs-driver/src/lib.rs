@@ -52,11 +52,12 @@
 //! ```
 //!
 //! In reading order: [`Config`] and [`Timing`]; [`FlowKey`] and [`Flow`] (flows as bytes), [`Desired`] and [`Changes`],
-//! [`Event`]; `ledger` (the difference between the switch and the desired state), `forwarding` (flows and groups
-//! together), `group` (large groups, split into parts), `meter` and `zone` (who owns conntrack zones), `intent` and `outbox` (how owner and driver exchange work
-//! and events without waiting for each other), `handle` (start and end), `driver` (the one procedure that compares and
-//! corrects); `view` and `database` (OVSDB), `openflow` with `codec`, `connection`, `session`, `steps` (the order of
-//! messages), `groups`, `meters` and `wire`. The crate `fake-switch` has a switch for tests.
+//! [`Event`]; `ledger` (the difference between the switch and the desired state, for one kind of thing), `in_openflow` (flows, groups
+//! and meters: each a file that says what is wanted, what is read, and which messages go when), `forwarding` (all of them together, and
+//! what flows need of the others), `in_database` (the kinds that are there, each a file too), `intent` and `outbox` (how owner and
+//! driver exchange work and events without waiting for each other), `handle` (start and end), `driver` (the one procedure that compares
+//! and corrects); `view` and `database` (OVSDB), `openflow` with `codec`, `connection` and `session`, and `wire` (the bytes that
+//! messages share). The crate `fake-switch` has a switch for tests.
 //!
 //! Refused objects do not delay the rest. A bundle with a bad flow is discarded and sent again without that flow; after
 //! several failures the changes are sent one by one. [`Event::Refused`] names the refused objects, which are retried
@@ -75,7 +76,7 @@
 //! [`Event::ForeignChanges`] reports them; `foreign` sets the pace, since two controllers may undo each other's
 //! changes.
 //!
-//! A conntrack zone is flushed before it gets another owner, also if that happened while the driver was away (`zone`).
+//! A conntrack zone is flushed before it gets another owner, also if that happened while the driver was away (`switch_model::zone`).
 //! What bounds its connections is in the database before the flows that use it (`limits`), and so are the sets of IPFIX
 //! collectors that actions `sample` name (`collectors`) and the BFD sessions of tunnel ports (`bfd`).
 //!
