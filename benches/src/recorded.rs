@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
 use controller::journal::Replay;
-use network::{Batch, Cancel};
+use objects::{Batch, Cancel};
 use nlog_data::{Row, Value};
 use ovs_driver::Report;
 use serde_json::Value as Json;

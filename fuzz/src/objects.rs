@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use network::{Batch, Cancel, Kinds, ObjectStore};
+use objects::{Batch, Cancel, Kinds, ObjectStore};
 use nlog::{Sources, compile};
 
 use crate::decode;

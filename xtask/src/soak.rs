@@ -48,7 +48,7 @@ impl Soak {
         test("conformance", "random::", seed, ("WEFT_TEST_CASES", self.networks))?;
         test("conformance", "acls::", seed, ("WEFT_TEST_CASES", self.networks_with_acls))?;
         test("openflow-rs", "open_vswitch::", seed, ("WEFT_TEST_CASES", self.flow_tables))?;
-        for package in ["nlog", "nlog-data", "nlog-reference", "network", "openflow-rs"] {
+        for package in ["nlog", "nlog-data", "nlog-reference", "objects", "openflow-rs"] {
             // All tests of the package, for its property tests.
             test(package, "", seed, ("PROPTEST_RNG_SEED", seed))?;
         }

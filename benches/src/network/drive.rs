@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use network::{Kinds, ObjectStore};
+use objects::{Kinds, ObjectStore};
 use nlog_data::{Bound, Cancel, ColumnTransaction, Delta, Evaluator as _, Schema, TableId, Value};
 use nlog_dataflow::fused::RawDelta;
 use nlog_dataflow::{Dataflow, Options};

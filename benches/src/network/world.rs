@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use anyhow::{Result, anyhow};
-use network::{Batch, Cancel, ObjectKey, ObjectStore};
+use objects::{Batch, Cancel, ObjectKey, ObjectStore};
 use nlog_data::json::to_json;
 use nlog_data::{Row, Schema, Transaction, Value};
 use openflow_rs::MacAddr;

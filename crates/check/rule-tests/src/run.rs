@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use network::{Kinds, ObjectError, ObjectStore};
+use objects::{Kinds, ObjectError, ObjectStore};
 use nlog::Program;
 use nlog::program::{ExpectedRow, ObjectsFile, Pattern, Place, Test, TestStep, TestStepKind};
 use nlog_data::{

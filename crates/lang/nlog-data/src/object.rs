@@ -1,6 +1,6 @@
 //! Kinds of network objects, as programs declare them: `object router { tenant: opt<string>; … }`.
 //!
-//! An object is one row of the input table of its kind: its id, then its fields in declared order. The crate `network`
+//! An object is one row of the input table of its kind: its id, then its fields in declared order. The crate `objects`
 //! reads objects from YAML and JSON, and keeps those in force.
 
 use crate::{Row, TableId, Type, Value};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use network::{Batch, Cancel, ObjectKey};
+use objects::{Batch, Cancel, ObjectKey};
 use nlog_data::CommitError;
 use switch_model::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot, watch};

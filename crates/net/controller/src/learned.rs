@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use network::ObjectKey;
+use objects::ObjectKey;
 use openflow_rs::{Field, MacAddr, Match};
 use prost::Message;
 use switch_model::{LearnedFlow, ReadError};

@@ -25,7 +25,7 @@
 //! questions, which are computed beside the engine (`aside`): `trace` (a packet's path), `what_if` (its path after a change that is not
 //! applied), `explain` (why rows and flows exist or not), `learned`, `flow_counts` and `flood_drops` (what switches are asked).
 //!
-//! Out of scope: driving one switch (crate `ovs-driver`), decisions (crate `weft-core`), and the meaning of objects (crate `network` and the
+//! Out of scope: driving one switch (crate `ovs-driver`), decisions (crate `weft-core`), and the meaning of objects (crate `objects` and the
 //! rules).
 #![forbid(unsafe_code)]
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use conformance::rows::{Reports, rows};
 use conformance::{NumberedWorld, Place, Size, Step, history};
-use network::{Batch, Cancel, ObjectStore};
+use objects::{Batch, Cancel, ObjectStore};
 use nlog_data::{Row, TableId};
 use switch_model::{InterfaceId, Report, Vif};
 use test_random::Random;

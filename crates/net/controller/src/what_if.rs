@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use network::{ChangeSet, ObjectKey};
+use objects::{ChangeSet, ObjectKey};
 use nlog_data::{Bound, Cancel, ColumnTransaction, Progress, Transaction};
 use packet_trace::{Change, ChangeError, Network, Origins, Trace, input_engine, input_rows, text};
 use tonic::Status;

@@ -77,7 +77,7 @@ fn the_engine_gives_switches_what_the_reference_gives_them() {
     });
     step("all ports go", &|core| {
         let ports = ["blue-1", "blue-2", "red-1"];
-        let keys = ports.map(|id| network::ObjectKey::new("switch_port", id));
+        let keys = ports.map(|id| objects::ObjectKey::new("switch_port", id));
         core.delete(&keys, "test", now()).unwrap().transaction.unwrap().journalled()
     });
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controller::Parts;
-use network::ObjectKey;
+use objects::ObjectKey;
 use serde_json::json;
 use switch_model::{Channel, Event, Report};
 use weft_core::Patience;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::support::*;
-use network::ObjectKey;
+use objects::ObjectKey;
 use nlog_data::{ErrorCode, json};
 use proptest::prelude::*;
 use serde_json::json;
@@ -427,7 +427,7 @@ impl Step {
     fn run(&self, core: &mut Core) -> Option<AppliedTransaction> {
         match self {
             Step::Apply(objects) => {
-                let mut batch = network::Batch::new(core.rules().kinds(), network::Cancel::default());
+                let mut batch = objects::Batch::new(core.rules().kinds(), objects::Cancel::default());
                 batch.add_json("step", &objects.join("\n"));
                 core.apply(batch, "test", now()).ok()?.transaction
             }

@@ -6,7 +6,7 @@ use crate::support::*;
 use controller::pb::switch_receipt::State;
 use controller::pb::{self, Outcome};
 use controller::{Client, ClientError, Daemon, Parts};
-use network::ObjectKey;
+use objects::ObjectKey;
 use switch_model::{Channel, Event};
 use tokio_stream::StreamExt as _;
 

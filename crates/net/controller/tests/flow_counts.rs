@@ -1,6 +1,6 @@
 //! What the flows of an object have counted, asked over the socket of a controller.
 
-use network::ObjectKey;
+use objects::ObjectKey;
 use switch_model::{FlowCount, FlowKey, MeterCount};
 
 use crate::support::drivers::Switches;

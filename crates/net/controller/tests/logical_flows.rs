@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use controller::ClientError;
 use controller::pb::LogicalFlow;
-use network::ObjectKey;
+use objects::ObjectKey;
 use weft_core::Rules;
 
 use crate::support::drivers::Switches;

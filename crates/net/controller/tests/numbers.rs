@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::support::*;
-use network::ObjectKey;
+use objects::ObjectKey;
 use nlog_data::json::parse_line;
 use nlog_data::{Evaluator, Memories};
 use nlog_hooks::Recorded;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller::{Client, ClientError};
-use network::ObjectKey;
+use objects::ObjectKey;
 use weft_core::Rules;
 
 use crate::support::drivers::Switches;

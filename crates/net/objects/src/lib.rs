@@ -7,7 +7,7 @@
 //! becomes a [`ChangeSet`], with the rows to insert into and to delete from the tables of the kinds.
 //!
 //! ```
-//! use network::{Batch, Cancel, Kinds, ObjectStore, Outcome};
+//! use objects::{Batch, Cancel, Kinds, ObjectStore, Outcome};
 //! use nlog_data::{Constrained, ObjectField, ObjectKind, TableId, Type};
 //!
 //! // object room { building: opt<string>; }    object desk { room: ref room; }

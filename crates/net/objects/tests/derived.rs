@@ -1,6 +1,6 @@
 //! What is derived from kinds: JSON Schema and documentation.
 
-use network::Kinds;
+use objects::Kinds;
 use nlog_data::{Type, Value};
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! Every fault of a file, as a user reads it.
 
-use network::{Batch, Kinds, ObjectKey, ObjectStore};
+use objects::{Batch, Kinds, ObjectKey, ObjectStore};
 use nlog_data::{Constrained, ObjectField, ObjectKind, TableId, Type};
 
 use crate::support::{batch, built_in, empty_store, record};
@@ -556,7 +556,7 @@ fn a_thousand_faults_are_listed() {
 
 #[test]
 fn a_cancelled_reading_ends() {
-    let cancel = network::Cancel::default();
+    let cancel = objects::Cancel::default();
     cancel.cancel();
     for name in ["net.yaml", "net.json"] {
         let mut batch = Batch::new(&built_in(), cancel.clone());

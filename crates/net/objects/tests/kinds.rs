@@ -1,6 +1,6 @@
 //! What kinds can declare beyond those of the built-in rules.
 
-use network::{FaultCode, Kinds, ObjectKey, ObjectStore, Outcome, Refusal};
+use objects::{FaultCode, Kinds, ObjectKey, ObjectStore, Outcome, Refusal};
 use nlog_data::{ObjectField, ObjectKind, Type, Value};
 
 use crate::support::{
@@ -14,7 +14,7 @@ fn apply(store: &mut ObjectStore, text: &str) -> Result<Vec<Outcome>, Vec<String
     match store.plan(batch) {
         Ok(changes) => {
             store.commit(&changes);
-            Ok(changes.changes.iter().map(network::Change::outcome).collect())
+            Ok(changes.changes.iter().map(objects::Change::outcome).collect())
         }
         Err(faults) => Err(faults.iter().map(ToString::to_string).collect()),
     }

@@ -1,6 +1,6 @@
 //! Reading objects takes memory in proportion to their text, whatever the text is.
 
-use network::{Batch, Cancel};
+use objects::{Batch, Cancel};
 
 use crate::support::built_in;
 

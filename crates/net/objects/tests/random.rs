@@ -1,6 +1,6 @@
 //! Random kinds and documents: texts and objects agree, and no document breaks anything.
 
-use network::{Batch, Cancel, FaultCode, Kinds, ObjectStore};
+use objects::{Batch, Cancel, FaultCode, Kinds, ObjectStore};
 use nlog_data::Value;
 use proptest::prelude::*;
 use serde_json::Value as Json;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use network::{ChangeSet, ObjectError, ObjectKey, ObjectStore, Outcome};
+use objects::{ChangeSet, ObjectError, ObjectKey, ObjectStore, Outcome};
 use nlog_data::{Row, Value};
 use proptest::prelude::*;
 
@@ -163,7 +163,7 @@ fn a_change_touches_only_the_rows_that_differ() {
             "+ switch_port p2 blue [(mac\"02:00:00:00:00:02\", [ip\"10.0.0.1\"])] false false none none",
         ]
     );
-    let outcomes: Vec<Outcome> = changes.changes.iter().map(network::Change::outcome).collect();
+    let outcomes: Vec<Outcome> = changes.changes.iter().map(objects::Change::outcome).collect();
     assert_eq!(outcomes, [Outcome::Updated, Outcome::Updated, Outcome::Unchanged]);
 
     // The swap is in force: the old owner's address is free, the new one's is not.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use network::{Batch, Cancel, ChangeSet, Kinds, ObjectError, ObjectKey, ObjectStore, Rows};
+use objects::{Batch, Cancel, ChangeSet, Kinds, ObjectError, ObjectKey, ObjectStore, Rows};
 use nlog::Program;
 use nlog_data::{ColumnTransaction, CommitError, Evaluator, Row, TableId};
 

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use network::Kinds;
+use objects::Kinds;
 use serde_json::json;
 use weft_core::{Rules, builtin};
 
@@ -36,12 +36,12 @@ impl Schema {
         let text = match (self.kinds, self.json) {
             (false, _) => format!("{:#}\n", kinds.json_schema()),
             (true, true) => {
-                let line = |kind: &network::Kind| json!({"kind": kind.name(), "summary": kind.summary()});
+                let line = |kind: &objects::Kind| json!({"kind": kind.name(), "summary": kind.summary()});
                 kinds.iter().map(|kind| line(kind).to_string() + "\n").collect()
             }
             (true, false) => {
                 let width = kinds.names().map(str::len).max().unwrap_or_default();
-                let line = |kind: &network::Kind| format!("{:width$}  {}", kind.name(), kind.summary());
+                let line = |kind: &objects::Kind| format!("{:width$}  {}", kind.name(), kind.summary());
                 kinds.iter().map(|kind| line(kind).trim_end().to_owned() + "\n").collect()
             }
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
-use network::ObjectKey;
+use objects::ObjectKey;
 use nlog::Program;
 use packet_trace::{Connection, MacAddr, Network, Payload, Trace, Words, compare, json, text};
 

@@ -14,7 +14,7 @@ use crate::support::root;
 const PURE: [&str; 16] = [
     "flow-simulator",
     "frame-builder",
-    "network",
+    "objects",
     "nlog",
     "nlog-data",
     "nlog-explain",

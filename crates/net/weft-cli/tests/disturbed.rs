@@ -15,7 +15,7 @@ use controller::{Client, pb};
 use fake_switch::database::{Fault as DatabaseFault, Stage as DatabaseStage};
 use fake_switch::openflow::{Fault, Stage};
 use fake_switch::{FakeDatabase, FakeSwitch};
-use network::ObjectKey;
+use objects::ObjectKey;
 use test_random::Random;
 
 use crate::support::Folder;

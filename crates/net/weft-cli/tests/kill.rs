@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use controller::{Client, ClientError};
-use network::ObjectKey;
+use objects::ObjectKey;
 use test_random::Random;
 
 use crate::support::Folder;

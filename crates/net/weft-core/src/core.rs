@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use network::{Batch, ChangeSet, ObjectKey, ObjectStore, Outcome, Rows};
+use objects::{Batch, ChangeSet, ObjectKey, ObjectStore, Outcome, Rows};
 use nlog_data::{Bound, Cancel, CommitError, Evaluator, Memories, Most, Progress, Transaction};
 use switch_model::{Changes, Desired, Frame};
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use network::ObjectKey;
+use objects::ObjectKey;
 use nlog_data::Value;
 use openflow_rs::Field;
 use switch_model::{Desired, FlowKey};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use network::{ChangeSet, ObjectStore, Outcome, Rows};
+use objects::{ChangeSet, ObjectStore, Outcome, Rows};
 use nlog_data::{Row, Value};
 
 use crate::rules::Rules;

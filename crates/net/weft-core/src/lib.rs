@@ -12,7 +12,7 @@
 //! [`fleet`] (the switches) with [`levels`] (what is observed) and `lasting`; [`receipt`] and [`status`]; and questions: [`snapshot`] with
 //! [`neighbourhood`], [`logical_flows`], [`routes`], [`drops`].
 //!
-//! Out of scope: the journal's file, the API, drivers and threads (crate `controller`), and the meaning of objects (crate `network` and the
+//! Out of scope: the journal's file, the API, drivers and threads (crate `controller`), and the meaning of objects (crate `objects` and the
 //! rules).
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use network::ObjectKey;
+use objects::ObjectKey;
 use nlog_data::Value;
 use serde_json::{Map, Value as Json};
 

@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use network::{Batch, Cancel, ObjectKey, Outcome};
+use objects::{Batch, Cancel, ObjectKey, Outcome};
 use nlog_data::CommitError;
 use tracing::{debug, error, info, warn};
 

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
-use network::{Object, ObjectKey, ObjectStore, Rows};
+use objects::{Object, ObjectKey, ObjectStore, Rows};
 use nlog_data::{CommitError, Evaluator, Row, TableId, Value};
 
 use crate::input_rows::{MANAGED, managed, objects_rows};

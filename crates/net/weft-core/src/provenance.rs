@@ -217,7 +217,7 @@ fn part(key: &Key) -> usize {
 mod tests {
     use std::time::SystemTime;
 
-    use network::{Batch, Cancel};
+    use objects::{Batch, Cancel};
     use nlog::Sources;
     use nlog_data::Tables;
     use nlog_reference::Hooked;

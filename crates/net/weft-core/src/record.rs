@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use network::{ChangeSet, Object, Rows};
+use objects::{ChangeSet, Object, Rows};
 use nlog_data::{Delta, Memories, Row, Schema, TableDelta, TableId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;

@@ -1,6 +1,6 @@
 //! Reasons for refusing a request, and their messages.
 
-use network::ObjectError;
+use objects::ObjectError;
 use nlog_data::{Stopped, TransactionError};
 
 /// Why a request was refused. A refused request has no effect.

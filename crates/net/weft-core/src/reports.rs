@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use network::Rows;
+use objects::Rows;
 use nlog_data::{Row, Value};
 use serde_json::Value as Json;
 use switch_model::InterfaceId;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use network::{Batch, ChangeSet, Kinds, ObjectStore, Rows};
+use objects::{Batch, ChangeSet, Kinds, ObjectStore, Rows};
 use nlog_data::json::to_json;
 use nlog_data::quotation::{cut, grouped, names};
 use nlog_data::{ForbiddenRows, Memories, Row, TableDelta, TableId, TransactionError};

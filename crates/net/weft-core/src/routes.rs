@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::net::IpAddr;
 
-use network::ObjectKey;
+use objects::ObjectKey;
 use nlog_data::{Row, Value};
 
 use crate::core::Core;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use network::{Kinds, Rows};
+use objects::{Kinds, Rows};
 use nlog::diagnostic::{Style, to_text};
 use nlog::program::Place;
 use nlog::{LoadError, Program, Severity, Sources};

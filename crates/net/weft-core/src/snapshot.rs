@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use network::{ChangeSet, ObjectKey, Outcome, Rows};
+use objects::{ChangeSet, ObjectKey, Outcome, Rows};
 use nlog_data::{CommitError, Memories};
 use packet_trace::{Origins, UNKNOWN};
 use switch_model::Desired;

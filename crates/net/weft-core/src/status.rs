@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use network::{Object, ObjectKey};
+use objects::{Object, ObjectKey};
 use serde_json::{Map, Value as Json};
 
 use crate::core::{ChangedStates, Core, ObjectStatus, Problem, ProblemChanges, Strays};

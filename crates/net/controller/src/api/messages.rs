@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use network::{ObjectError, ObjectKey, Outcome};
+use objects::{ObjectError, ObjectKey, Outcome};
 use nlog_data::Stopped;
 use serde_json::Value as Json;
 use weft_core::core::{Problem, Refusal};

@@ -5,7 +5,7 @@ pub(crate) mod running;
 
 use std::sync::{Arc, LazyLock};
 
-use network::{Batch, Cancel, Kinds};
+use objects::{Batch, Cancel, Kinds};
 use nlog::Sources;
 use nlog_data::{Evaluator, Tables};
 use nlog_reference::Hooked;

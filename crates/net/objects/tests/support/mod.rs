@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use network::{Batch, Cancel, Kinds, ObjectStore};
+use objects::{Batch, Cancel, Kinds, ObjectStore};
 use nlog_data::function::{Function, Multiplicity};
 use nlog_data::{
     Condition, Constrained, Constraint, Enumeration, FieldPath, ObjectField, ObjectKind, Record, Results,

@@ -1,6 +1,6 @@
 //! Random kinds, and random documents of their objects.
 
-use network::Kinds;
+use objects::Kinds;
 use nlog_data::{InterfaceAddress, Meaning, ObjectField, ObjectKind, Type, Value};
 use openflow_rs::MacAddr;
 use proptest::prelude::*;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
-use network::{Batch, Cancel, Kinds, ObjectStore};
+use objects::{Batch, Cancel, Kinds, ObjectStore};
 use nlog::Program;
 use nlog_data::{Delta, Evaluator, Row, TableId, Transaction, Value, json};
 use nlog_dataflow::{Dataflow, Options};

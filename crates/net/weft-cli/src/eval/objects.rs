@@ -5,7 +5,7 @@ use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use network::{Kinds, ObjectStore};
+use objects::{Kinds, ObjectStore};
 use nlog_data::{ColumnTransaction, CommitError};
 use nlog_explain::ShowsInputs;
 

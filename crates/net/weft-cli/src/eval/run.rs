@@ -6,7 +6,7 @@ use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use network::ObjectError;
+use objects::ObjectError;
 use nlog::Program;
 use nlog::program::Place;
 use nlog_data::encoding::{other_than_utf8, without_mark};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use network::{ChangeSet, ObjectKey, Rows};
+use objects::{ChangeSet, ObjectKey, Rows};
 use nlog::Program;
 use packet_trace::{Change, ChangeError, Origins};
 

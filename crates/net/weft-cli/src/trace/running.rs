@@ -2,7 +2,7 @@
 
 use controller::pb;
 
-use network::ObjectKey;
+use objects::ObjectKey;
 use packet_trace::Change;
 
 use super::{ConnectionState, PacketArguments, TraceCommand, capture, change};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use network::{ObjectStore, Rows};
+use objects::{ObjectStore, Rows};
 use nlog_data::{CommitError, Memories};
 use serde_json::{Map, Value as Json};
 use switch_model::Desired;

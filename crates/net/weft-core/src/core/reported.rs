@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use super::{AppliedTransaction, Core, CoreError, Retried, Undo, Verdict};
 use crate::derived::RulesOutput;
 use crate::reports::{CONNECTION, NodeReport, difference};
-use network::{ChangeSet, ObjectKey, Outcome, Rows};
+use objects::{ChangeSet, ObjectKey, Outcome, Rows};
 
 /// Interfaces of a host with ids that no object has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

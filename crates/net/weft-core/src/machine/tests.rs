@@ -603,7 +603,7 @@ fn d20_an_interface_of_no_object_is_told_with_the_object_that_may_be_meant() {
     world.event("hv1", SwitchEvent::Report(report));
     let status = world.status();
     let strays = &status.switches[0].strays;
-    let near = |id: &str| Some(network::ObjectKey::new("switch_port", id));
+    let near = |id: &str| Some(objects::ObjectKey::new("switch_port", id));
     let first = [("p11".to_owned(), near("p1")), ("something-else".to_owned(), None)];
     assert_eq!((strays.count, &strays.first[..]), (2, &first[..]));
 }
