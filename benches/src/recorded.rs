@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
 use controller::journal::Replay;
-use objects::{Batch, Cancel};
 use nlog_data::{Row, Value};
+use objects::{Batch, Cancel};
 use ovs_driver::Report;
 use serde_json::Value as Json;
 use weft_core::Rules;

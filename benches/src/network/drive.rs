@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use objects::{Kinds, ObjectStore};
 use nlog_data::{Bound, Cancel, ColumnTransaction, Delta, Evaluator as _, Schema, TableId, Value};
 use nlog_dataflow::fused::RawDelta;
 use nlog_dataflow::{Dataflow, Options};
 use nlog_plan::Settings;
+use objects::{Kinds, ObjectStore};
 use weft_core::core::{RULE_ROWS, most_of};
 
 use super::world::{Step, TUNNEL, World};

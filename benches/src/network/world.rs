@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use anyhow::{Result, anyhow};
-use objects::{Batch, Cancel, ObjectKey, ObjectStore};
 use nlog_data::json::to_json;
 use nlog_data::{Row, Schema, Transaction, Value};
+use objects::{Batch, Cancel, ObjectKey, ObjectStore};
 use openflow_rs::MacAddr;
 use serde_json::json;
 

@@ -9,7 +9,10 @@ use serde_json::Value;
 
 /// Folders outside the crates, with the packages that test their contents.
 const TESTED_BY: &[(&str, &[&str])] = &[
-    ("rules/", &["rule-tests", "packet-trace", "weft-cli", "conformance", "weft-core", "controller", "objects"]),
+    (
+        "rules/",
+        &["rule-tests", "packet-trace", "weft-cli", "conformance", "weft-core", "controller", "objects"],
+    ),
     ("examples/", &["weft-cli", "nlog"]),
     ("docs/", &["weft-cli", "nlog", "nlog-data", "openflow-rs"]),
     ("README.md", &["weft-cli"]),

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use objects::{Kinds, ObjectError, ObjectStore};
 use nlog::Program;
 use nlog::program::{ExpectedRow, ObjectsFile, Pattern, Place, Test, TestStep, TestStepKind};
 use nlog_data::{
@@ -18,6 +17,7 @@ use nlog_data::{
 use nlog_dataflow::{Dataflow, Options, StartError};
 use nlog_explain::{OnDemand, explanation, nearest};
 use nlog_reference::{Hooked, Reference};
+use objects::{Kinds, ObjectError, ObjectStore};
 
 use crate::comparison::{Comparison, SHOWN};
 use crate::switches::Switches;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use objects::{Batch, Cancel, ObjectKey};
 use nlog_data::quotation::{cut, quote_text};
+use objects::{Batch, Cancel, ObjectKey};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 use tracing::debug;

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use conformance::rows::{Reports, rows};
 use conformance::{NumberedWorld, Place, Size, Step, history};
-use objects::{Batch, Cancel, ObjectStore};
 use nlog_data::{Row, TableId};
+use objects::{Batch, Cancel, ObjectStore};
 use switch_model::{InterfaceId, Report, Vif};
 use test_random::Random;
 use weft_core::core::{Core, History};

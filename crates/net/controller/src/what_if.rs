@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use objects::{ChangeSet, ObjectKey};
 use nlog_data::{Bound, Cancel, ColumnTransaction, Progress, Transaction};
+use objects::{ChangeSet, ObjectKey};
 use packet_trace::{Change, ChangeError, Network, Origins, Trace, input_engine, input_rows, text};
 use tonic::Status;
 use weft_core::core::most_of;

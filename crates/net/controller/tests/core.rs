@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::support::*;
-use objects::ObjectKey;
 use nlog_data::{ErrorCode, json};
+use objects::ObjectKey;
 use proptest::prelude::*;
 use serde_json::json;
 use weft_core::core::{

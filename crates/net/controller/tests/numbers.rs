@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::support::*;
-use objects::ObjectKey;
 use nlog_data::json::parse_line;
 use nlog_data::{Evaluator, Memories};
 use nlog_hooks::Recorded;
+use objects::ObjectKey;
 use proptest::prelude::*;
 use serde_json::json;
 use weft_core::Rules;

@@ -1,7 +1,7 @@
 //! What is derived from kinds: JSON Schema and documentation.
 
-use objects::Kinds;
 use nlog_data::{Type, Value};
+use objects::Kinds;
 use serde_json::json;
 
 use crate::support::json_schema::accepts;

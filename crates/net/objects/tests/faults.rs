@@ -1,7 +1,7 @@
 //! Every fault of a file, as a user reads it.
 
-use objects::{Batch, Kinds, ObjectKey, ObjectStore};
 use nlog_data::{Constrained, ObjectField, ObjectKind, TableId, Type};
+use objects::{Batch, Kinds, ObjectKey, ObjectStore};
 
 use crate::support::{batch, built_in, empty_store, record};
 

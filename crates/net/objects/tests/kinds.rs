@@ -1,7 +1,7 @@
 //! What kinds can declare beyond those of the built-in rules.
 
-use objects::{FaultCode, Kinds, ObjectKey, ObjectStore, Outcome, Refusal};
 use nlog_data::{ObjectField, ObjectKind, Type, Value};
+use objects::{FaultCode, Kinds, ObjectKey, ObjectStore, Outcome, Refusal};
 
 use crate::support::{
     batch, built_in, constrained, empty_store, enumeration, field, kind, mapping, name, record, reference,

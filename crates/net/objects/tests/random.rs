@@ -1,7 +1,7 @@
 //! Random kinds and documents: texts and objects agree, and no document breaks anything.
 
-use objects::{Batch, Cancel, FaultCode, Kinds, ObjectStore};
 use nlog_data::Value;
+use objects::{Batch, Cancel, FaultCode, Kinds, ObjectStore};
 use proptest::prelude::*;
 use serde_json::Value as Json;
 

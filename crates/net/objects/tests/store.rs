@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use objects::{ChangeSet, ObjectError, ObjectKey, ObjectStore, Outcome};
 use nlog_data::{Row, Value};
+use objects::{ChangeSet, ObjectError, ObjectKey, ObjectStore, Outcome};
 use proptest::prelude::*;
 
 use crate::support::{batch, built_in, empty_store};

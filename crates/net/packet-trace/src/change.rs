@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use objects::{Batch, Cancel, ChangeSet, Kinds, ObjectError, ObjectKey, ObjectStore, Rows};
 use nlog::Program;
 use nlog_data::{ColumnTransaction, CommitError, Evaluator, Row, TableId};
+use objects::{Batch, Cancel, ChangeSet, Kinds, ObjectError, ObjectKey, ObjectStore, Rows};
 
 use crate::{Origins, follow};
 

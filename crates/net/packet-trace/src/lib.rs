@@ -33,7 +33,7 @@ pub use compare::{Difference, Parting, Side, compare};
 pub use connection::Connection;
 pub use flow_origin::FlowOrigin;
 pub use inputs::{Origins, UNKNOWN, follow, hook_engine, input_engine, input_rows};
-pub use objects::Network;
+pub use network::Network;
 pub use openflow_rs::MacAddr;
 pub use packet::{Payload, Sent, Words};
 pub use question::{AskedFlow, FlowName, Question};

@@ -10,8 +10,8 @@ use clap::Args;
 use controller::client::FlowCounts;
 use controller::pb::{Accepted, EngineWork, ObjectState, Outcome, SwitchStatus};
 use controller::{Client, ClientError, Listen};
-use objects::ObjectKey;
 use nlog_data::quotation::{cut, grouped};
+use objects::ObjectKey;
 use serde_json::{Map, Value as Json};
 use weft_core::{builtin, shown};
 

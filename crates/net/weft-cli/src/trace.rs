@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
-use objects::ObjectKey;
 use nlog::Program;
+use objects::ObjectKey;
 use packet_trace::{Connection, MacAddr, Network, Payload, Trace, Words, compare, json, text};
 
 mod capture;

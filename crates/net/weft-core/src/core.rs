@@ -15,8 +15,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use objects::{Batch, ChangeSet, ObjectKey, ObjectStore, Outcome, Rows};
 use nlog_data::{Bound, Cancel, CommitError, Evaluator, Memories, Most, Progress, Transaction};
+use objects::{Batch, ChangeSet, ObjectKey, ObjectStore, Outcome, Rows};
 use switch_model::{Changes, Desired, Frame};
 
 use crate::announcements::Announcements;

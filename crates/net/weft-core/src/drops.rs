@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use objects::ObjectKey;
 use nlog_data::Value;
+use objects::ObjectKey;
 use openflow_rs::Field;
 use switch_model::{Desired, FlowKey};
 

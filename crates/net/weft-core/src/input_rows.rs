@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use objects::{ChangeSet, ObjectStore, Outcome, Rows};
 use nlog_data::{Row, Value};
+use objects::{ChangeSet, ObjectStore, Outcome, Rows};
 
 use crate::rules::Rules;
 

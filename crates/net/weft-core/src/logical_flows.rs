@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use objects::ObjectKey;
 use nlog_data::Value;
+use objects::ObjectKey;
 use serde_json::{Map, Value as Json};
 
 use crate::core::Core;

@@ -19,8 +19,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use objects::{Batch, Cancel, ObjectKey, Outcome};
 use nlog_data::CommitError;
+use objects::{Batch, Cancel, ObjectKey, Outcome};
 use tracing::{debug, error, info, warn};
 
 use crate::core::{

@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
-use objects::{Object, ObjectKey, ObjectStore, Rows};
 use nlog_data::{CommitError, Evaluator, Row, TableId, Value};
+use objects::{Object, ObjectKey, ObjectStore, Rows};
 
 use crate::input_rows::{MANAGED, managed, objects_rows};
 use crate::reports::Reports;

@@ -217,10 +217,10 @@ fn part(key: &Key) -> usize {
 mod tests {
     use std::time::SystemTime;
 
-    use objects::{Batch, Cancel};
     use nlog::Sources;
     use nlog_data::Tables;
     use nlog_reference::Hooked;
+    use objects::{Batch, Cancel};
 
     use super::*;
     use crate::core::Core;

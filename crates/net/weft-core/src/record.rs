@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use objects::{ChangeSet, Object, Rows};
 use nlog_data::{Delta, Memories, Row, Schema, TableDelta, TableId};
+use objects::{ChangeSet, Object, Rows};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;

@@ -1,7 +1,7 @@
 //! Reasons for refusing a request, and their messages.
 
-use objects::ObjectError;
 use nlog_data::{Stopped, TransactionError};
+use objects::ObjectError;
 
 /// Why a request was refused. A refused request has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -18,8 +18,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use objects::Rows;
 use nlog_data::{Row, Value};
+use objects::Rows;
 use serde_json::Value as Json;
 use switch_model::InterfaceId;
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use objects::{Batch, ChangeSet, Kinds, ObjectStore, Rows};
 use nlog_data::json::to_json;
 use nlog_data::quotation::{cut, grouped, names};
 use nlog_data::{ForbiddenRows, Memories, Row, TableDelta, TableId, TransactionError};
 use nlog_hooks::Recorded;
+use objects::{Batch, ChangeSet, Kinds, ObjectStore, Rows};
 use serde::Deserialize;
 use serde_json::Value as Json;
 

@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::net::IpAddr;
 
-use objects::ObjectKey;
 use nlog_data::{Row, Value};
+use objects::ObjectKey;
 
 use crate::core::Core;
 

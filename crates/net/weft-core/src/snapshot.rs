@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use objects::{ChangeSet, ObjectKey, Outcome, Rows};
 use nlog_data::{CommitError, Memories};
+use objects::{ChangeSet, ObjectKey, Outcome, Rows};
 use packet_trace::{Origins, UNKNOWN};
 use switch_model::Desired;
 

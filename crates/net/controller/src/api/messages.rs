@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use objects::{ObjectError, ObjectKey, Outcome};
 use nlog_data::Stopped;
+use objects::{ObjectError, ObjectKey, Outcome};
 use serde_json::Value as Json;
 use weft_core::core::{Problem, Refusal};
 use weft_core::fleet::SwitchStatus;

@@ -5,10 +5,10 @@ pub(crate) mod running;
 
 use std::sync::{Arc, LazyLock};
 
-use objects::{Batch, Cancel, Kinds};
 use nlog::Sources;
 use nlog_data::{Evaluator, Tables};
 use nlog_reference::Hooked;
+use objects::{Batch, Cancel, Kinds};
 use std::time::{Duration, SystemTime};
 use weft_core::Rules;
 use weft_core::core::{Accepted, AppliedTransaction, Core, History};

@@ -7,12 +7,12 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use objects::{Batch, Cancel, Kinds, ObjectStore};
 use nlog_data::function::{Function, Multiplicity};
 use nlog_data::{
     Condition, Constrained, Constraint, Enumeration, FieldPath, ObjectField, ObjectKind, Record, Results,
     TableId, Type, Unique, Value,
 };
+use objects::{Batch, Cancel, Kinds, ObjectStore};
 
 pub(crate) fn batch(kinds: &Kinds) -> Batch {
     Batch::new(kinds, Cancel::default())

@@ -1,7 +1,7 @@
 //! Random kinds, and random documents of their objects.
 
-use objects::Kinds;
 use nlog_data::{InterfaceAddress, Meaning, ObjectField, ObjectKind, Type, Value};
+use objects::Kinds;
 use openflow_rs::MacAddr;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};

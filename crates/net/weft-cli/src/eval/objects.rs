@@ -5,9 +5,9 @@ use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use objects::{Kinds, ObjectStore};
 use nlog_data::{ColumnTransaction, CommitError};
 use nlog_explain::ShowsInputs;
+use objects::{Kinds, ObjectStore};
 
 use super::run::{Answer, Each, Lines, Origin, Refusal, Run, Taken, open_input};
 use super::running::Running;

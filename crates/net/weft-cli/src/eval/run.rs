@@ -6,7 +6,6 @@ use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use objects::ObjectError;
 use nlog::Program;
 use nlog::program::Place;
 use nlog_data::encoding::{other_than_utf8, without_mark};
@@ -15,6 +14,7 @@ use nlog_data::{
     ColumnDelta, ColumnTransaction, CommitError, CommittedColumns, ErrorCode, Evaluator, Schema, TableId,
     Tables, TransactionError,
 };
+use objects::ObjectError;
 
 use super::edit::{self, BAD_RULES, Edit, Rules};
 use super::memory::memory;

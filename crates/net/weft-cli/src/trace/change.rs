@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use objects::{ChangeSet, ObjectKey, Rows};
 use nlog::Program;
+use objects::{ChangeSet, ObjectKey, Rows};
 use packet_trace::{Change, ChangeError, Origins};
 
 use crate::client::read_document;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use objects::{ObjectStore, Rows};
 use nlog_data::{CommitError, Memories};
+use objects::{ObjectStore, Rows};
 use serde_json::{Map, Value as Json};
 use switch_model::Desired;
 
