@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use objects::{Batch, Cancel, Kinds, ObjectStore};
 use nlog::{Sources, compile};
+use objects::{Batch, Cancel, Kinds, ObjectStore};
 
 use crate::decode;
 
