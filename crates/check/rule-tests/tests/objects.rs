@@ -123,9 +123,9 @@ fn rows_of_objects_are_objects() {
         said(&failures),
         [
             "net/a.test.nlog:4:1: the objects are refused for 3 reasons",
-            "net/x.yaml: document 1: port p2: switch: switch blue is deleted by the same request",
-            "net/x.yaml: document 1: port p2: mac: mac m on switch blue already belongs to port p1",
-            "net/x.yaml: document 2: switch blue: is in use by port p1; delete the objects that refer to it first",
+            "net/x.yaml:1: port p2: switch: switch blue is deleted by the same request",
+            "net/x.yaml:1: port p2: mac: mac m on switch blue already belongs to port p1",
+            "net/x.yaml:3: switch blue: is in use by port p1; delete the objects that refer to it first",
         ]
     );
 }
@@ -133,18 +133,18 @@ fn rows_of_objects_are_objects() {
 #[test]
 fn faults_fail_the_test_at_the_step_whatever_it_expects() {
     let cases = [
-        ("{kind: switch, id: s, mut: 5}", "document 1: switch s: mut: unknown field; did you mean `mtu`?"),
+        ("{kind: switch, id: s, mut: 5}", "1: switch s: mut: unknown field; did you mean `mtu`?"),
         (
             "{kind: port, id: p, switch: gone}",
-            "document 1: port p: switch: switch gone does not exist; apply it first, or in the same request",
+            "1: port p: switch: switch gone does not exist; apply it first, or in the same request",
         ),
-        ("{kind: swich, id: s}", "document 1: s: kind: unknown kind; did you mean `switch`?"),
+        ("{kind: swich, id: s}", "1: s: kind: unknown kind; did you mean `switch`?"),
     ];
     for (text, fault) in cases {
         for after in ["expect no host(..);", "expect error \"forbidden\";"] {
             let failures =
                 failures(&format!("  given objects \"x.yaml\";\n{after}"), &[("net/x.yaml", text)]);
-            let wanted = format!("net/a.test.nlog:3:3: the objects are refused: net/x.yaml: {fault}");
+            let wanted = format!("net/a.test.nlog:3:3: the objects are refused: net/x.yaml:{fault}");
             let said = said(&failures);
             assert_eq!(said.len(), 1, "{said:#?}");
             assert!(said[0].starts_with(&wanted) || said[0].contains("swich"), "{said:#?}\n{wanted}");
@@ -162,10 +162,8 @@ fn what_rules_refuse_can_be_expected_and_changes_nothing() {
     );
     assert_eq!(
         said(&failures("given objects \"small.yaml\";\nexpect no host(..);", &small)),
-        [
-            "net/a.test.nlog:3:1: the objects are refused: net/small.yaml: document 1: switch blue: mtu: is too small: \
-             give at least 1280"
-        ]
+        ["net/a.test.nlog:3:1: the objects are refused: net/small.yaml:1: switch blue: mtu: is too small: \
+             give at least 1280"]
     );
     assert_eq!(
         said(&failures("given objects \"network.yaml\";\nexpect error \"forbidden\";", &small)),

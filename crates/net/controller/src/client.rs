@@ -426,18 +426,32 @@ impl Client {
     /// Waits until a transaction is complete: every switch that it changes has answered or is disconnected. `None` if
     /// the controller ends first; [`ClientError::NotFound`] if its receipt is not stored any more.
     pub async fn settled(&mut self, txn: u64) -> Result<Option<pb::Receipt>, ClientError> {
+        self.settled_until(txn, std::future::pending()).await
+    }
+
+    /// The same, but the last receipt, which may be incomplete, once `end` is there. `None` if there is none then.
+    pub async fn settled_until(
+        &mut self,
+        txn: u64,
+        end: impl Future<Output = ()>,
+    ) -> Result<Option<pb::Receipt>, ClientError> {
         let mut receipts = std::pin::pin!({
             let from_txn = Some(txn);
             self.watch(pb::WatchReceiptsRequest { from_txn, strict: true, only: true, differences: true })
                 .await?
         });
-        while let Some(receipt) = receipts.next().await {
-            let receipt = receipt?;
+        let (mut end, mut last) = (std::pin::pin!(end), None);
+        loop {
+            let next = tokio::select! {
+                next = receipts.next() => next,
+                () = &mut end => return Ok(last),
+            };
+            let Some(receipt) = next.transpose()? else { return Ok(None) };
             if receipt.txn == txn && receipt.complete {
                 return Ok(Some(receipt));
             }
+            last = Some(receipt).filter(|receipt| receipt.txn == txn).or(last);
         }
-        Ok(None)
     }
 
     fn failed(&self, status: Status) -> ClientError {

@@ -102,7 +102,7 @@ keys! {
     lost_hosts_max: Percent = Percent(50), Some("50"), "a number from 0 to 100";
     /// Whether to take over the switches that belong to another controller, which must not run any more. Each switch records in
     /// its database to which controller it belongs, and otherwise another one leaves it alone. Needed after the journal was started
-    /// anew; remove it once `weft get status` shows the switches in sync.
+    /// anew; remove it once `weft status` shows the switches in sync.
     take_over: bool = false, Some("false"), "`true` or `false`";
     /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or levels by module, such as
     /// `info,ovs_driver=debug`. The log goes to standard error.

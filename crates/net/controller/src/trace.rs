@@ -230,9 +230,8 @@ pub(crate) fn note_behind(engine: &Engine, trace: &mut Trace) -> Result<(), Stop
     let mut notes = status.switches.iter().filter_map(|switch| behind(switch));
     trace.notes.extend(notes.by_ref().take(BEHIND_MAX));
     if let more @ 1.. = notes.count() {
-        let note = format!(
-            "the switches of {more} more hosts may have other flows than these: see `weft get status`"
-        );
+        let note =
+            format!("the switches of {more} more hosts may have other flows than these: see `weft status`");
         trace.notes.push(note);
     }
     Ok(())

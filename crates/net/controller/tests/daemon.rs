@@ -99,7 +99,7 @@ async fn what_is_wrong_is_refused_with_every_fault_and_the_rest_goes_on() {
     assert_eq!(faults, [("bad-value", Some(1), "id"), ("unknown-field", Some(2), "adresses")]);
     assert_eq!(
         refusal.faults[1].text,
-        "net.yaml: document 2: switch_port p: adresses: unknown field; did you mean `addresses`?"
+        "net.yaml:3: switch_port p: adresses: unknown field; did you mean `addresses`?"
     );
 
     let objects =

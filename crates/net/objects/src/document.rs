@@ -44,6 +44,27 @@ pub struct Batch {
     cancel: Cancel,
 }
 
+/// The lines of the parts of a text, which are asked for in order.
+struct Lines<'t> {
+    text: &'t str,
+    /// The part whose lines are counted.
+    offset: usize,
+    /// The line in which it ends, from 1 on.
+    line: u32,
+}
+
+impl Lines<'_> {
+    /// The line in which a part of the text begins.
+    fn of(&mut self, part: &str) -> u32 {
+        let begin = part.as_ptr().addr().saturating_sub(self.text.as_ptr().addr());
+        let between = self.text.as_bytes().get(self.offset..begin).unwrap_or_default();
+        let breaks = between.iter().filter(|byte| **byte == b'\n').count();
+        self.line = self.line.saturating_add(u32::try_from(breaks).unwrap_or(u32::MAX));
+        self.offset = self.offset.max(begin);
+        self.line
+    }
+}
+
 /// An object of a batch.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -98,18 +119,27 @@ impl Batch {
     /// is YAML.
     ///
     /// Each YAML document is one object; empty documents are ignored. JSON text is a sequence of objects and arrays
-    /// of objects.
+    /// of objects. A text without any object is a fault: somebody meant another file.
     pub fn add_document(&mut self, name: &str, text: &str) {
+        let before = self.count;
+        self.read_document(name, text);
+        if self.count == before && !self.is_at_end() {
+            let place = Place { document: name.into(), unit: "document", number: 1, line: Some(1) };
+            self.unreadable(place, "has no objects: each is a mapping with `kind` and `id`".to_owned());
+        }
+    }
+
+    fn read_document(&mut self, name: &str, text: &str) {
         let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
         match extension.as_deref() {
-            Some("json" | "jsonl") => self.add_json(name, text),
+            Some("json" | "jsonl") => self.read_json(name, text, true),
             Some("yaml" | "yml") => self.add_yaml(name, text),
             _ if text.trim_start().starts_with(['{', '[']) => {
                 // YAML has mappings in braces too. If the text is neither, quotes reveal the intended format.
                 let quoted =
                     text.trim_start_matches(|c: char| "{[".contains(c) || c.is_whitespace()).starts_with('"');
                 if is_json(text) || (quoted && !self.is_yaml(text)) {
-                    self.add_json(name, text);
+                    self.read_json(name, text, true);
                 } else {
                     self.add_yaml(name, text);
                 }
@@ -118,15 +148,26 @@ impl Batch {
         }
     }
 
-    /// Reads objects of JSON text. Their places are numbered objects of `name`.
+    /// Reads objects of JSON text that is no file. Their places are numbered objects of `name`.
     pub fn add_json(&mut self, name: &str, text: &str) {
+        self.read_json(name, text, false);
+    }
+
+    /// Reads objects of JSON text, whose places have lines if it is that of a file.
+    fn read_json(&mut self, name: &str, text: &str, is_file: bool) {
         let text = without_mark(text);
-        let mut place = Place { document: name.into(), unit: "object", number: 0 };
+        let mut place = Place { document: name.into(), unit: "object", number: 0, line: None };
+        let mut lines = Lines { text, offset: 0, line: 1 };
         let cancel = self.cancel.clone();
         // Each value is split off as text first, so that a long text is never parsed into one tree.
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
         while !self.is_at_end() {
-            let read = match values.next() {
+            let next = values.next();
+            // The objects of an array have no lines of their own, and the reason of a fault of the form has it.
+            let part = next.as_ref().and_then(|value| value.as_ref().ok()).map(|value| value.get());
+            let part = part.filter(|part| is_file && !part.starts_with('['));
+            place.line = part.map(|part| lines.of(part));
+            let read = match next {
                 None => return,
                 Some(Err(error)) => Err(error.to_string()),
                 Some(Ok(value)) => {
@@ -159,11 +200,11 @@ impl Batch {
 
     fn add_yaml(&mut self, name: &str, text: &str) {
         let (name, cancel): (Arc<str>, _) = (name.into(), self.cancel.clone());
-        for (number, document) in Documents::new(without_mark(text), &cancel) {
+        for (number, line, document) in Documents::new(without_mark(text), &cancel) {
             if self.is_at_end() {
                 return;
             }
-            let place = Place { document: name.clone(), unit: "document", number };
+            let place = Place { document: name.clone(), unit: "document", number, line: Some(line) };
             match document {
                 Ok(Tree::Null) => {}
                 Ok(value) => self.add(place, &value),
@@ -173,7 +214,7 @@ impl Batch {
     }
 
     fn is_yaml(&self, text: &str) -> bool {
-        Documents::new(without_mark(text), &self.cancel).all(|(_, document)| document.is_ok())
+        Documents::new(without_mark(text), &self.cancel).all(|(_, _, document)| document.is_ok())
     }
 
     /// Whether to stop reading: the reading is cancelled, or there are too many objects, or too many faults to list.

@@ -54,11 +54,16 @@ pub struct Place {
     pub unit: &'static str,
     /// Its number, counted from 1.
     pub number: u32,
+    /// The line that it begins in, counted from 1; `None` for an object of a JSON array, and if the text is not of a file.
+    pub line: Option<u32>,
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} {}", self.document, self.unit, self.number)
+        match self.line {
+            Some(line) => write!(f, "{}:{line}", self.document),
+            None => write!(f, "{}: {} {}", self.document, self.unit, self.number),
+        }
     }
 }
 

@@ -54,10 +54,14 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Names, joined as in a sentence.
+/// The most names that a message lists.
+const LISTED: usize = 16;
+
+/// Names, joined as in a sentence. Of many, the first and the number of the others.
 pub(crate) fn list(names: &[&str]) -> String {
     let mut text = String::new();
-    for (index, name) in names.iter().enumerate() {
+    let (listed, more) = names.split_at(names.len().min(LISTED));
+    for (index, name) in listed.iter().enumerate() {
         let joint = if index == 0 {
             ""
         } else if index + 1 == names.len() {
@@ -67,6 +71,9 @@ pub(crate) fn list(names: &[&str]) -> String {
         };
         // Writing to a string cannot fail.
         let _ = write!(text, "{joint}`{name}`");
+    }
+    if !more.is_empty() {
+        let _ = write!(text, " and {} more", more.len());
     }
     text
 }

@@ -51,8 +51,8 @@
 //! batch.add_document("more.yaml", "{kind: desk, id: second, rom: red}");
 //! let faults: Vec<String> = store.plan(batch).unwrap_err().iter().map(ToString::to_string).collect();
 //! assert_eq!(faults, [
-//!     "more.yaml: document 1: desk second: room: is missing",
-//!     "more.yaml: document 1: desk second: rom: unknown field; did you mean `room`?",
+//!     "more.yaml:1: desk second: room: is missing",
+//!     "more.yaml:1: desk second: rom: unknown field; did you mean `room`?",
 //! ]);
 //! ```
 //!

@@ -34,6 +34,8 @@ pub(crate) struct Documents<'a> {
     number: u32,
     /// The place of the current document in the text, in bytes.
     begin: usize,
+    /// The line in which its value begins, from 1 on.
+    line: u32,
 }
 
 impl<'a> Documents<'a> {
@@ -41,7 +43,7 @@ impl<'a> Documents<'a> {
         let mut parser = Parser::new();
         parser.set_encoding(Encoding::Utf8);
         parser.set_input(BufReader::with_capacity(WINDOW, text.as_bytes()));
-        Documents { parser, cancel, ended: false, number: 0, begin: 0 }
+        Documents { parser, cancel, ended: false, number: 0, begin: 0, line: 1 }
     }
 
     /// The next event.
@@ -50,6 +52,7 @@ impl<'a> Documents<'a> {
         let end = usize::try_from(event.end_mark.index).unwrap_or(usize::MAX);
         if matches!(event.data, EventData::DocumentStart { .. }) {
             self.number += 1;
+            self.line = line(event.start_mark);
             self.begin = usize::try_from(event.start_mark.index).unwrap_or(usize::MAX);
         } else if end.saturating_sub(self.begin) > BYTES_MAX {
             return Err(format!("is longer than {} MiB, the limit of one object", BYTES_MAX >> 20));
@@ -68,6 +71,7 @@ impl<'a> Documents<'a> {
         }
         let count = Count::new(self.cancel);
         let event = self.event()?;
+        self.line = line(event.start_mark);
         self.value(event, &count, LEVELS_MAX).map(Some)
     }
 
@@ -146,8 +150,8 @@ impl<'a> Documents<'a> {
 }
 
 impl Iterator for Documents<'_> {
-    /// The number of the document, from 1 on, and its value or why it cannot be read.
-    type Item = (u32, Result<Tree, String>);
+    /// The number of the document and its first line, from 1 on, and its value or why it cannot be read.
+    type Item = (u32, u32, Result<Tree, String>);
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
@@ -157,7 +161,7 @@ impl Iterator for Documents<'_> {
         let read = self.document().transpose();
         self.ended = !matches!(read, Some(Ok(_)));
         // A fault before the first event of a document is one of that document.
-        Some((self.number.max(before + 1), read?))
+        Some((self.number.max(before + 1), self.line, read?))
     }
 }
 
@@ -227,6 +231,11 @@ fn located(why: &str, mark: Mark) -> String {
     invalid(&format!("{why}{}", at(mark)))
 }
 
+/// The line of a mark, from 1 on.
+fn line(mark: Mark) -> u32 {
+    u32::try_from(mark.line).unwrap_or(u32::MAX).saturating_add(1)
+}
+
 /// ` at line 3 column 5`, or nothing at the beginning of a text, which says nothing.
 fn at(mark: Mark) -> String {
     if (mark.line, mark.column) == (0, 0) { String::new() } else { format!(" at {mark}") }
@@ -256,7 +265,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Vec<Json>, String> {
         Documents::new(text, &Cancel::default())
-            .map(|(_, document)| document.map(|tree| json(&tree)))
+            .map(|(_, _, document)| document.map(|tree| json(&tree)))
             .collect()
     }
 

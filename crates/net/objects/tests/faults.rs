@@ -3,7 +3,7 @@
 use nlog_data::{Constrained, ObjectField, ObjectKind, TableId, Type};
 use objects::{Batch, Kinds, ObjectKey, ObjectStore};
 
-use crate::support::{batch, built_in, empty_store, record};
+use crate::support::{batch, built_in, empty_store, numbered, record};
 
 const NAME: &str = "net.yaml";
 
@@ -39,7 +39,53 @@ fn faults_of(name: &str, text: &str) -> Vec<String> {
     let before = store.iter().count();
     let faults = store.plan(batch).expect_err("the text has faults");
     assert_eq!(store.iter().count(), before, "nothing is applied");
-    faults.iter().map(|fault| format!("{}: {fault}", fault.code.name())).collect()
+    faults.iter().map(|fault| format!("{}: {}", fault.code.name(), numbered(fault))).collect()
+}
+
+#[test]
+fn o6_a_fault_names_the_line_of_its_object() {
+    let lines = |name: &str, text: &str| {
+        let mut batch = batch(&built_in());
+        batch.add_document(name, text);
+        let faults = store().plan(batch).expect_err("the text has faults");
+        faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let text = "# A comment.\n\nkind: switch\nid: [x]\n---\n{kind: switch, id: y}\n---\n\n# Another.\n{kind: swich, id: z}\n---\n\
+                {kind: switch, id: y}\n";
+    assert_eq!(
+        lines("net.yaml", text),
+        [
+            "net.yaml:3: switch: id: must be text, not a list",
+            "net.yaml:10: swich z: kind: unknown kind; did you mean `switch`?",
+            "net.yaml:12: switch y: id: is defined twice; first in net.yaml:6",
+        ]
+    );
+    let json = "\n{\"kind\": \"switch\",\n \"id\": \"y\"}\n\n{\"kind\": \"swich\", \"id\": \"z\"} [{\"kind\": 1}]\n{";
+    let faults = lines("net.json", json);
+    assert_eq!(faults[0], "net.json:5: swich z: kind: unknown kind; did you mean `switch`?");
+    // The objects of an array have no lines, and a fault of the form says where it is.
+    assert_eq!(faults[1], "net.json: object 3: kind: must be text, not a number; write it in quotes");
+    let form = faults.last().unwrap();
+    assert!(form.starts_with("net.json: object 4: not valid JSON: ") && form.contains("line 6"), "{form}");
+    // What is sent without a file has numbers.
+    let mut sent = batch(&built_in());
+    sent.add_json("request", "{\"kind\": \"swich\", \"id\": \"z\"}");
+    let faults = store().plan(sent).expect_err("the kind is unknown");
+    assert_eq!(
+        faults[0].to_string(),
+        "request: object 1: swich z: kind: unknown kind; did you mean `switch`?"
+    );
+}
+
+#[test]
+fn o6_a_file_without_objects_is_refused() {
+    for (name, text) in
+        [("a.yaml", ""), ("a.yaml", "# Nothing.\n---\n---\n"), ("a.json", " \n"), ("a.json", "[]"), ("a", "")]
+    {
+        let wanted =
+            format!("syntax: {name}: document 1: has no objects: each is a mapping with `kind` and `id`");
+        assert_eq!(faults_of(name, text), [wanted], "{text:?}");
+    }
 }
 
 fn check(text: &str, faults: &[&str]) {
@@ -162,9 +208,9 @@ fn ids_addresses_and_end_points_belong_to_one() {
 {kind: transport_node, id: hv4, ip: '::ffff:10.0.0.1', encaps: [gre, gre]}
 ",
         &[
-            "duplicate: net.yaml: document 2: switch red: id: is defined twice; first in net.yaml: document 1",
-            "duplicate: net.yaml: document 4: switch_port p2: addresses[0].mac: mac 02:00:00:00:00:01 on switch red already belongs to switch_port p1 (net.yaml: document 3)",
-            "duplicate: net.yaml: document 4: switch_port p2: addresses[0].ips[0]: ips 10.0.0.1 on switch red already belongs to switch_port p1 (net.yaml: document 3)",
+            "duplicate: net.yaml: document 2: switch red: id: is defined twice; first in net.yaml:2",
+            "duplicate: net.yaml: document 4: switch_port p2: addresses[0].mac: mac 02:00:00:00:00:01 on switch red already belongs to switch_port p1 (net.yaml:6)",
+            "duplicate: net.yaml: document 4: switch_port p2: addresses[0].ips[0]: ips 10.0.0.1 on switch red already belongs to switch_port p1 (net.yaml:6)",
             "duplicate: net.yaml: document 5: switch_port p3: addresses[0].mac: mac 02:00:00:00:00:01 on switch blue already belongs to switch_port blue-1",
             "duplicate: net.yaml: document 6: switch_port p4: addresses[1].ips[0]: ips fd00::1 on switch blue is given twice",
             "duplicate: net.yaml: document 7: transport_node hv2: ip: ip 172.16.0.1 already belongs to transport_node hv1",
@@ -260,7 +306,7 @@ fn tags_behind_a_port_differ_and_addresses_are_those_of_interfaces() {
             "bad-value: net.yaml: document 3: switch_port p3: tag: 0 is not a number from 1 to 4094",
             "bad-value: net.yaml: document 4: switch_port p4: tag: 4095 is not a number from 1 to 4094",
             "no-such-object: net.yaml: document 5: switch_port p5: parent: switch_port gone does not exist; apply it first, or in the same request",
-            "duplicate: net.yaml: document 7: switch_port p7: tag: tag 5 on parent blue-1 already belongs to switch_port p6 (net.yaml: document 6)",
+            "duplicate: net.yaml: document 7: switch_port p7: tag: tag 5 on parent blue-1 already belongs to switch_port p6 (net.yaml:12)",
             "bad-value: net.yaml: document 11: switch_port p11: addresses[0].mac: 00:00:00:00:00:00 must not be the null address",
             "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[0]: 127.0.0.2 must not be a loopback address, which other hosts cannot reach",
             "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[1]: ::1 must not be a loopback address, which other hosts cannot reach",
@@ -313,22 +359,20 @@ fn trunks_and_localnet_ports_are_judged_beside_what_is_there() {
         (
             "{kind: switch_port, id: box-2, switch: blue, parent: blue-1, tag: 5}",
             &[
-                "net.yaml: document 1: switch_port box-2: tag: tag 5 on parent blue-1 already belongs to switch_port box",
+                "net.yaml:1: switch_port box-2: tag: tag 5 on parent blue-1 already belongs to switch_port box",
             ],
         ),
         (
             "{kind: localnet_port, id: out-2, switch: red, network: other}",
-            &[
-                "net.yaml: document 1: localnet_port out-2: switch: switch red already belongs to localnet_port out",
-            ],
+            &["net.yaml:1: localnet_port out-2: switch: switch red already belongs to localnet_port out"],
         ),
         (
             "{kind: localnet_port, id: box, switch: blue, network: physnet}",
-            &["net.yaml: document 1: localnet_port box: id: port id box already belongs to switch_port box"],
+            &["net.yaml:1: localnet_port box: id: port id box already belongs to switch_port box"],
         ),
         (
             "{kind: switch_port, id: out, switch: blue}",
-            &["net.yaml: document 1: switch_port out: id: port id out already belongs to localnet_port out"],
+            &["net.yaml:1: switch_port out: id: port id out already belongs to localnet_port out"],
         ),
         // Parent and member in one file, swapped compared with the objects in force: no fault, because
         // both change.
@@ -630,7 +674,7 @@ fn d17_a_text_of_an_object_is_a_short_line() {
     let long = "é".repeat(2048);
     assert_eq!(read(&note(&long, "", "a b", "tab-less; ünïcode")), Vec::<String>::new());
     let odd = note("a\nb", "\u{1b}[31m", "\u{9b}", "\u{202e}");
-    let place = "net.json: object 1: note n: ";
+    let place = "net.json:1: note n: ";
     assert_eq!(
         read(&odd),
         [

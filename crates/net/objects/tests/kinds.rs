@@ -35,7 +35,7 @@ fn check(fields: Vec<ObjectField>, given: &str, faults: &[&str]) {
     let found = apply(&mut store, &format!("{{kind: thing, id: a, {given}}}")).err().unwrap_or_default();
     let found: Vec<&str> = found
         .iter()
-        .map(|fault| fault.strip_prefix("net.yaml: document 1: thing a: ").expect("a fault of the thing"))
+        .map(|fault| fault.strip_prefix("net.yaml:1: thing a: ").expect("a fault of the thing"))
         .collect();
     assert_eq!(found, faults, "{given}");
 }
@@ -100,7 +100,7 @@ fn the_address_of_an_interface_has_one_form_and_needs_its_length() {
             "networks[3]: \"gateway\" is not the address of an interface: not an IP address with the length of its prefix, such as 10.0.0.254/24",
             "networks[4]: must be text, not a number; write it in quotes",
         ]
-        .map(|fault| format!("net.yaml: document 1: thing a: {fault}"))
+        .map(|fault| format!("net.yaml:1: thing a: {fault}"))
         .to_vec())
     );
     apply(&mut store, "{kind: thing, id: a, networks: [10.0.0.254/24, 'FD00:0:0::1/64']}").unwrap();
@@ -110,8 +110,7 @@ fn the_address_of_an_interface_has_one_form_and_needs_its_length() {
     assert_eq!(
         apply(&mut store, "{kind: thing, id: b, networks: [10.0.0.253/24, 'fd00::0:1/64']}"),
         Err(vec![
-            "net.yaml: document 1: thing b: networks[1]: networks fd00::1/64 already belongs to thing a"
-                .to_owned()
+            "net.yaml:1: thing b: networks[1]: networks fd00::1/64 already belongs to thing a".to_owned()
         ])
     );
 }
@@ -236,7 +235,7 @@ fn a_field_can_be_given_by_a_former_name() {
     assert_eq!(role(&mut store, "role: gateway").unwrap(), "[\"gateway\"]");
     assert_eq!(role(&mut store, "role: [gateway, hypervisor]").unwrap(), "[\"gateway\", \"hypervisor\"]");
     assert_eq!(role(&mut store, "role: null").unwrap(), "[\"hypervisor\"]");
-    let fault = |text: &str| vec![format!("net.yaml: document 1: transport_node hv: {text}")];
+    let fault = |text: &str| vec![format!("net.yaml:1: transport_node hv: {text}")];
     assert_eq!(role(&mut store, "roles: gateway"), Err(fault("roles: must be a list, not text")));
     assert_eq!(
         role(&mut store, "role: 7"),
@@ -248,7 +247,7 @@ fn a_field_can_be_given_by_a_former_name() {
     );
     assert_eq!(
         apply(&mut store, "{kind: localnet_port, id: l, switch: s}\n---\n{kind: switch, id: s}"),
-        Err(vec!["net.yaml: document 1: localnet_port l: physical_network: is missing".to_owned()])
+        Err(vec!["net.yaml:1: localnet_port l: physical_network: is missing".to_owned()])
     );
 }
 
@@ -299,7 +298,7 @@ fn references_are_found_wherever_they_stand() {
             "of: port or group d does not exist; apply it first, or in the same request",
             "by.x: port e does not exist; apply it first, or in the same request",
         ]
-        .map(|fault| format!("net.yaml: document 1: rule r: {fault}"))
+        .map(|fault| format!("net.yaml:1: rule r: {fault}"))
         .to_vec())
     );
     apply(
@@ -365,7 +364,7 @@ fn paths_that_begin_alike_go_through_the_same_element() {
             "names.r: number 3 is given twice",
             "marks: marks 5 already belongs to thing c",
         ]
-        .map(|fault| format!("net.yaml: document 1: thing d: {fault}"))
+        .map(|fault| format!("net.yaml:1: thing d: {fault}"))
         .to_vec())
     );
 }
@@ -381,9 +380,8 @@ fn kinds_of_one_name_space_share_no_id() {
     assert_eq!(
         apply(&mut store, "{kind: tap, id: a}\n---\n{kind: tap, id: b}\n---\n{kind: port, id: b}"),
         Err(vec![
-            "net.yaml: document 1: tap a: id: port id a already belongs to port a".to_owned(),
-            "net.yaml: document 3: port b: id: port id b already belongs to tap b (net.yaml: document 2)"
-                .to_owned(),
+            "net.yaml:1: tap a: id: port id a already belongs to port a".to_owned(),
+            "net.yaml:5: port b: id: port id b already belongs to tap b (net.yaml:3)".to_owned(),
         ])
     );
 }
@@ -397,7 +395,7 @@ fn a_hundred_duplicates_are_listed() {
     assert_eq!(
         faults[99..],
         [
-            "net.yaml: document 101: thing t100: n: n 1 already belongs to thing t0 (net.yaml: document 1)",
+            "net.yaml:201: thing t100: n: n 1 already belongs to thing t0 (net.yaml:1)",
             "51 more duplicates are not listed; correct those above first",
         ]
     );
@@ -426,9 +424,9 @@ fn refused_objects_are_named_with_their_places() {
     assert_eq!(
         refused.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
-            "net.yaml: document 1: switch a: is not wanted",
-            "net.yaml: document 2: switch b: tenant: is not wanted",
-            "net.yaml: document 3: switch gone: is not wanted",
+            "net.yaml:1: switch a: is not wanted",
+            "net.yaml:3: switch b: tenant: is not wanted",
+            "net.yaml:5: switch gone: is not wanted",
             "switch old: is not wanted",
         ]
     );

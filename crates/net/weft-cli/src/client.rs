@@ -1,6 +1,6 @@
 //! `weft apply`, `weft get`, `weft delete`: the controller's clients.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use controller::client::FlowCounts;
-use controller::pb::{Accepted, EngineWork, ObjectState, Outcome, SwitchStatus};
+use controller::pb::{Accepted, ObjectRef, ObjectState, Outcome};
 use controller::{Client, ClientError, Listen};
-use nlog_data::quotation::{cut, grouped};
 use objects::ObjectKey;
 use serde_json::{Map, Value as Json};
-use weft_core::{builtin, shown};
+use weft_core::shown;
 
-use crate::exit::{Failure, print_as, say};
+use crate::exit::{Failure, print, print_as, say};
 use crate::flood_drops::Drops;
+use crate::status::Status;
 use crate::wait::Wait;
 use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes};
 
@@ -24,8 +24,8 @@ use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes};
 const STARTING: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A command shows what the engine is doing once that takes so many milliseconds.
-const DELAY: u64 = 3000;
+/// How often all objects are read before a network that changes meanwhile is given up.
+const ATTEMPTS: usize = 20;
 
 /// The address of the controller.
 #[derive(Args, Clone)]
@@ -118,9 +118,7 @@ impl Apply {
             } else {
                 client.apply(documents, by).await
             };
-            let accepted = accepted.map_err(failed)?;
-            show_accepted(&accepted, json)?;
-            wait.settle(&mut client, &accepted).await
+            conclude(&mut client, &accepted.map_err(failed)?, wait, json).await
         })
     }
 }
@@ -147,54 +145,64 @@ pub(crate) fn read_document(path: &PathBuf) -> Result<(String, String), Failure>
     Ok((name, text))
 }
 
-/// Prints the outcome for each object.
-fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
-    let word = |outcome| match Outcome::try_from(outcome) {
-        Ok(Outcome::Created) => "created",
-        Ok(Outcome::Updated) => "updated",
-        Ok(Outcome::Unchanged) => "unchanged",
-        Ok(Outcome::Deleted) => "deleted",
-        Ok(Outcome::Absent) => "absent",
-        Ok(Outcome::Unspecified) | Err(_) => "done",
-    };
+/// Prints the outcome of a request, and waits for the switches if that is asked for.
+async fn conclude(client: &mut Client, accepted: &Accepted, wait: Wait, json: bool) -> Result<(), Failure> {
     for warning in &accepted.warnings {
         say(format_args!("warning: {warning}"));
     }
-    let mut text = String::new();
-    let mut objects = Vec::new();
-    for result in &accepted.objects {
-        let object = result.object.clone().unwrap_or_default();
-        if json {
-            objects.push(serde_json::json!({
-                "kind": object.kind, "id": object.id, "outcome": word(result.outcome),
-            }));
-        } else {
-            text += &format!("{} {}: {}\n", object.kind, object.id, word(result.outcome));
-        }
+    if !json {
+        let lines =
+            outcomes(accepted).map(|(object, word)| format!("{} {}: {word}\n", object.kind, object.id));
+        print(&lines.collect::<String>())?;
     }
+    let settled = wait.settle(client, accepted).await;
     if json {
-        text = format!("{}\n", serde_json::json!({"txn": accepted.txn, "objects": objects}));
+        let objects: Vec<Json> = outcomes(accepted)
+            .map(|(object, word)| serde_json::json!({"kind": object.kind, "id": object.id, "outcome": word}))
+            .collect();
+        let mut answer = serde_json::json!({"txn": accepted.txn, "objects": objects});
+        if wait.is_given() {
+            answer["unconfirmed"] = serde_json::json!(settled.unconfirmed);
+        }
+        print_as(true, &format!("{answer}\n"))?;
     }
-    print_as(json, &text)
+    settled.result()
 }
+
+/// The objects of a request, and a word for the outcome of each.
+fn outcomes(accepted: &Accepted) -> impl Iterator<Item = (ObjectRef, &'static str)> {
+    accepted.objects.iter().map(|result| {
+        let word = match result.outcome() {
+            Outcome::Created => "created",
+            Outcome::Updated => "updated",
+            Outcome::Unchanged => "unchanged",
+            Outcome::Deleted => "deleted",
+            Outcome::Absent => "absent",
+            Outcome::Unspecified => "done",
+        };
+        (result.object.clone().unwrap_or_default(), word)
+    })
+}
+
+/// What `weft get` prints besides the objects of a kind.
+const VIEWS: &str = "Besides kinds:\n  \
+    all                       The objects of all kinds, to be applied elsewhere\n  \
+    status [HOST]             The controller and its switches, as `weft status` prints them\n  \
+    flows HOST                The flows, groups and ports of a host, with the rule of each\n  \
+    logical-flows SWITCH      The flows of a switch and its ports, before they are placed on hosts\n  \
+    learned-addresses SWITCH  How many MAC addresses each host has learned on each port, and its limit\n  \
+    routes ROUTER             The routes as they take effect, or why they take no packets\n  \
+    flood-drops [PORT]        Frames dropped because of `flood_limit`, by host\n  \
+    connection-drops [PORT]   First packets of connections dropped because of `connections`, by host\n\n\
+    With an ID, an object shows what hosts have counted since they have its flows: packets, and drops by cause.";
 
 /// Arguments of `weft get`.
 #[derive(Args)]
+#[command(after_help = VIEWS)]
 pub(crate) struct Get {
-    /// A kind of object, also in the plural (`weft schema` lists the kinds; with an id, also the packets that hosts have counted
-    /// for the object, if the rules count some, and those that were dropped, by cause, of a transport node or of what packets pass, such as
-    /// a switch port, a switch or a router: since the host has the flow that drops them, so a switch that restarts begins anew),
-    /// `status` (the controller and its switches),
-    /// `flows` (of a transport node: flows, groups and ports, with the rule of each), `logical-flows` (of a logical switch
-    /// and its ports, before they are placed on hosts), `learned-addresses` (of a logical switch: how many MAC addresses
-    /// each host has learned on each port, and where the limit is reached), `flood-drops` (of ports with a `flood_limit`: how
-    /// many frames each host has dropped), `connection-drops` (of ports with ACLs that allow connections: how many first packets
-    /// of connections each host has dropped, by `connections` of the switch or the port), or `routes` with the id of a router (its routes as they take effect, the longest
-    /// prefix first, with the port and the MAC address of each next hop, or why it takes no packets; policies decide before
-    /// routes, see `route_policy`)
+    /// A kind of object, also in the plural (`weft schema` lists the kinds), or one of the words below
     kind: String,
-    /// The id of one object, of the transport node for `flows`, of the logical switch for `logical-flows` and
-    /// `learned-addresses`, of the port for `flood-drops` and `connection-drops`, or of the router for `routes` (default: all objects)
+    /// The object, or whatever the word below is about (default: all)
     id: Option<String>,
     /// With `learned-addresses`, list the addresses too
     #[arg(long)]
@@ -218,11 +226,12 @@ impl Get {
         }
         if self.drops && self.kind != "status" {
             return Err(Failure::Usage(
-                "--drops belongs to `weft get status`; an object tells its drops without it".into(),
+                "--drops belongs to `weft status`; an object tells its drops without it".into(),
             ));
         }
         match self.kind.as_str() {
-            "status" => self.status(),
+            "all" => self.all(),
+            "status" => self.status().run(),
             "flows" => self.flows(),
             "logical-flows" => self.logical_flows(),
             "learned-addresses" => self.learned_addresses(),
@@ -232,6 +241,11 @@ impl Get {
             "routes" if self.id.is_some() => self.routes(),
             kind => self.objects(kind.to_owned()),
         }
+    }
+
+    fn status(&self) -> Status {
+        let Get { id: node, drops, json, address, .. } = self;
+        Status { node: node.clone(), check: false, drops: *drops, json: *json, address: address.clone() }
     }
 
     fn objects(&self, kind: String) -> Result<(), Failure> {
@@ -258,92 +272,16 @@ impl Get {
         print_as(self.json, &text)
     }
 
-    fn status(&self) -> Result<(), Failure> {
-        let asks = self.drops;
-        let (status, counts) = self.address.with(|mut client| async move {
-            let status = client.status().await.map_err(failed)?;
-            let counts = if asks { Some(client.drops_everywhere().await.map_err(failed)?) } else { None };
-            Ok((status, counts))
-        })?;
-        let mut text = String::new();
-        if self.json {
-            let switches: Vec<_> = status
-                .switches
-                .iter()
-                .map(|switch| {
-                    let mut shown = serde_json::json!({
-                        "connected": switch.connected, "synced": switch.synced,
-                        "last_error": switch.last_error, "pending": switch.pending, "confirmed_txn": switch.confirmed_txn,
-                        "flows": switch.flows, "groups": switch.groups, "tunnels": switch.tunnels, "patches": switch.patches, "vifs": switch.vifs,
-                        "sync_flow_mods": switch.sync_flow_mods, "refused": switch.refused,
-                        "foreign_changes": switch.foreign_changes, "last_foreign_change": switch.last_foreign_change,
-                        "driver_restarts": switch.driver_restarts, "last_driver_failure": switch.last_driver_failure,
-                        "strays": strays_json(switch),
-                    });
-                    // Named like the kind of the object whose switch it is.
-                    shown[&status.host_kind] = switch.node.as_str().into();
-                    shown
-                })
-                .collect();
-            let objects: BTreeMap<_, _> = status.objects.iter().collect();
-            let problems: Vec<_> = status
-                .problems
-                .iter()
-                .map(|problem| {
-                    let object = problem.object.clone().unwrap_or_default();
-                    serde_json::json!({
-                        "kind": object.kind, "id": object.id, "code": problem.code, "text": problem.text,
-                    })
-                })
-                .collect();
-            let mut shown = serde_json::json!({
-                "version": status.version, "last_txn": status.last_txn, "objects": objects, "switches": switches,
-                "problems": problems, "rules": status.rules,
-            });
-            if let Some(engine) = &status.engine {
-                shown["engine"] = serde_json::json!({
-                    "with": engine.with, "milliseconds": engine.milliseconds, "rule": engine.rule, "rows": engine.rows,
-                    "stalled": engine.stalled,
-                });
-            }
-            if let Some(counts) = &counts {
-                shown["drops"] = flow_counts::network_drops_json(counts);
-            }
-            text = format!("{shown}\n");
-        } else {
-            text += &format!("controller {}, last transaction {}\n", status.version, status.last_txn);
-            if status.rules != [builtin::NAME] {
-                text += &format!("rules: {}\n", status.rules.join(", "));
-            }
-            text += &status.engine.as_ref().and_then(engine_line).unwrap_or_default();
-            for switch in &status.switches {
-                let state = match (switch.connected, switch.synced, switch.refused) {
-                    (false, ..) => "not connected".to_owned(),
-                    (true, true, _) => "in sync".to_owned(),
-                    (true, false, 0) => "synchronising".to_owned(),
-                    (true, false, refused) => format!("{refused} refused"),
-                };
-                text += &format!(
-                    "{}: {state}; {} flows, {} tunnels, {} vNICs",
-                    switch.node, switch.flows, switch.tunnels, switch.vifs
-                );
-                if switch.foreign_changes > 0 {
-                    text += &format!(", {} changes by others", switch.foreign_changes);
-                }
-                if switch.driver_restarts > 0 {
-                    text += &format!(", {} restarts of its driver", switch.driver_restarts);
-                }
-                let error = &switch.last_error;
-                text += &if error.is_empty() { "\n".to_owned() } else { format!("; {}\n", shown(error)) };
-                text += &strays(switch);
-            }
-            for problem in &status.problems {
-                let object = problem.object.clone().unwrap_or_default();
-                text += &format!("problem: {} {}: {}\n", object.kind, object.id, shown(&problem.text));
-            }
-            text += &counts.as_ref().map(flow_counts::network_drops).unwrap_or_default();
+    /// Prints all objects, so that they can be applied elsewhere.
+    fn all(&self) -> Result<(), Failure> {
+        if self.id.is_some() {
+            return Err(Failure::Usage("`weft get all` prints all objects: it takes no id".to_owned()));
         }
-        print_as(self.json, &text)
+        let objects = self.address.with(|mut client| async move { everything(&mut client).await })?;
+        let texts =
+            objects.iter().map(|object| if self.json { Ok(format!("{object}\n")) } else { yaml(object) });
+        let texts = texts.collect::<Result<Vec<String>, Failure>>()?;
+        print_as(self.json, &texts.join(if self.json { "" } else { "---\n" }))
     }
 
     fn flows(&self) -> Result<(), Failure> {
@@ -412,30 +350,23 @@ impl Get {
     }
 }
 
-/// A line for the interfaces of a host with ids that no object has: they are plugged into nothing.
-fn strays(switch: &SwitchStatus) -> String {
-    let count = usize::try_from(switch.stray_count).unwrap_or(usize::MAX);
-    if count == 0 {
-        return String::new();
+/// All objects, kind by kind. Each kind is another question, so a network that changes meanwhile is asked again.
+async fn everything(client: &mut Client) -> Result<Vec<String>, Failure> {
+    for _ in 0..ATTEMPTS {
+        let before = client.status().await.map_err(failed)?;
+        let kinds: BTreeSet<&String> = before.objects.keys().collect();
+        let mut objects = Vec::new();
+        for kind in kinds {
+            objects.extend(client.get(kind, None).await.map_err(failed)?);
+        }
+        if client.status().await.map_err(failed)?.last_txn == before.last_txn {
+            return Ok(objects);
+        }
     }
-    let names = switch.strays.iter().map(|stray| {
-        let meant = stray.nearest.as_ref().map(|near| format!(" (did you mean {} {}?)", near.kind, near.id));
-        format!("`{}`{}", shown(&cut(&stray.id)), meant.unwrap_or_default())
-    });
-    let mut names = names.collect::<Vec<_>>().join(", ");
-    if count > switch.strays.len() {
-        names += &format!(" and {} more", grouped(count - switch.strays.len()));
-    }
-    let interfaces = if count == 1 { "interface" } else { "interfaces" };
-    format!("    no object has the external_ids:iface-id of {} {interfaces}: {names}\n", grouped(count))
-}
-
-fn strays_json(switch: &SwitchStatus) -> Json {
-    let first = switch.strays.iter().map(|stray| {
-        let near = stray.nearest.as_ref().map(|near| serde_json::json!({"kind": near.kind, "id": near.id}));
-        serde_json::json!({"id": stray.id, "nearest": near})
-    });
-    serde_json::json!({"count": switch.stray_count, "first": first.collect::<Vec<_>>()})
+    Err(Failure::Outside(
+        "the network changes all the time, so its objects cannot be read as of one moment; try again"
+            .to_owned(),
+    ))
 }
 
 /// The state of an object as comments before it, so that the output can be applied again.
@@ -507,51 +438,14 @@ impl Delete {
                 Some(key) => client.delete(std::slice::from_ref(key), by).await,
                 None => client.delete_documents(documents, by).await,
             };
-            let accepted = accepted.map_err(failed)?;
-            show_accepted(&accepted, json)?;
-            wait.settle(&mut client, &accepted).await
+            conclude(&mut client, &accepted.map_err(failed)?, wait, json).await
         })
     }
 }
 
-/// What the engine is doing, if others wait for it.
-fn engine_line(engine: &EngineWork) -> Option<String> {
-    if engine.milliseconds < DELAY {
-        return None;
-    }
-    let seconds = engine.milliseconds / 1000;
-    let rule =
-        if engine.rule.is_empty() { String::new() } else { format!(", in a rule for {}", engine.rule) };
-    let rows = grouped(usize::try_from(engine.rows).unwrap_or(usize::MAX));
-    let stalled =
-        if engine.stalled { "; it has not turned for so long that something may be wrong" } else { "" };
-    Some(format!("engine: {} for {seconds} s{rule}; {rows} rows derived so far{stalled}\n", engine.with))
-}
-
 #[cfg(test)]
 mod tests {
-    use controller::pb::{ObjectRef, StrayInterface};
-
     use super::*;
-
-    #[test]
-    fn d20_interfaces_of_no_object_are_named_with_the_object_that_may_be_meant() {
-        let near = Some(ObjectRef { kind: "switch_port".into(), id: "blue-1".into() });
-        let stray = |id: &str, nearest| StrayInterface { id: id.into(), nearest };
-        let mut switch = SwitchStatus {
-            stray_count: 1002,
-            strays: vec![stray("blue-l", near), stray("x\u{1b}[2J\nhv2: in sync", None)],
-            ..SwitchStatus::default()
-        };
-        assert_eq!(
-            strays(&switch),
-            "    no object has the external_ids:iface-id of 1,002 interfaces: `blue-l` (did you mean switch_port blue-1?), \
-             `x\\u{1b}[2J\\nhv2: in sync` and 1,000 more\n"
-        );
-        assert_eq!(strays_json(&switch)["first"][0]["nearest"]["id"], "blue-1");
-        switch.stray_count = 0;
-        assert_eq!(strays(&switch), "");
-    }
 
     #[test]
     fn what_is_printed_of_an_object_can_be_applied_with_what_rules_say_of_it() {

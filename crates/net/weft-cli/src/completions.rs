@@ -121,6 +121,7 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
     };
     let mut found: Vec<Candidate> = names.into_iter().map(|name| (name.clone(), about(&name))).collect();
     if with_flows {
+        found.push(("all".to_owned(), "The objects of all kinds".to_owned()));
         found.push(("status".to_owned(), "The controller and its switches".to_owned()));
         found.push(("flows".to_owned(), "The flows, groups and ports of a transport node".to_owned()));
         found.push((
@@ -146,7 +147,7 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
 
 /// The ids of a kind, or of the objects that the other things belong to; none without a controller.
 fn ids(address: Option<&str>, kind: &str) -> Vec<Candidate> {
-    let of_flows = kind == "flows";
+    let of_hosts = matches!(kind, "flows" | "status");
     let kind = match kind {
         "logical-flows" | "learned-addresses" => "switch".to_owned(),
         "flood-drops" | "connection-drops" => "switch_port".to_owned(),
@@ -154,7 +155,7 @@ fn ids(address: Option<&str>, kind: &str) -> Vec<Candidate> {
         kind => kind.to_owned(),
     };
     let found = ask(address, PATIENCE, |mut client| async move {
-        if of_flows {
+        if of_hosts {
             let status = client.status().await.ok()?;
             return Some(status.switches.into_iter().map(|switch| switch.node).collect());
         }

@@ -1,4 +1,4 @@
-//! Exit statuses: 0 done, 1 input rejected, 2 wrong usage, 3 failure outside.
+//! Exit statuses: 0 done, 1 input rejected, 2 wrong usage, 3 failure outside, 4 not in force everywhere.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -20,6 +20,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// A file, a socket, a switch or the store failed.
     Outside(String),
+    /// The change was accepted, or is wanted, but it is not in force on all hosts concerned. The hosts are named on standard error already.
+    NotInForce,
     /// The same, of a daemon, which ends also if nobody reads its standard error.
     Ended(String),
 }
@@ -49,6 +51,7 @@ impl Failure {
             Failure::Reported => (None, 1),
             Failure::Usage(message) => (Some(message), 2),
             Failure::Outside(message) => (Some(message), 3),
+            Failure::NotInForce => (None, 4),
             Failure::Ended(message) => {
                 say_soon(format!("error: {message}"));
                 (None, 3)

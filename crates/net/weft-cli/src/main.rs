@@ -33,6 +33,7 @@ mod program;
 mod replacement;
 mod routes;
 mod schema;
+mod status;
 mod test;
 mod trace;
 mod wait;
@@ -79,6 +80,8 @@ enum Command {
     Apply(client::Apply),
     /// Print network objects, the state of the controller and its switches, or flows
     Get(client::Get),
+    /// Show the state of the controller and its switches, and what the network cannot fulfil
+    Status(status::Status),
     /// Delete a network object, or the objects of files
     Delete(client::Delete),
     /// Print a script with which a shell completes commands, options, files, kinds and ids
@@ -117,6 +120,7 @@ fn main() -> ExitCode {
         Command::Controller(controller) => controller.run(),
         Command::Apply(apply) => apply.run(),
         Command::Get(get) => get.run(),
+        Command::Status(status) => status.run(),
         Command::Delete(delete) => delete.run(),
         Command::Completions(completions) => completions.run(),
         Command::Complete(complete) => complete.run(),

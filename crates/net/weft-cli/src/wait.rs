@@ -1,5 +1,6 @@
 //! `--wait`: waits until the switches have confirmed a transaction.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -16,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Whether to wait, and for how long.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct Wait {
-    /// Wait until every affected switch has confirmed the change; warn about switches that are not connected
+    /// Wait until every affected switch has confirmed the change. If some have not in time, name them and exit with status 4
     #[arg(long)]
     wait: bool,
     /// Maximum time to wait
@@ -24,55 +25,98 @@ pub(crate) struct Wait {
     timeout: u64,
 }
 
+/// How waiting ended.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// The transport nodes whose switches do not have the change, as far as they are known.
+    pub(crate) unconfirmed: BTreeSet<String>,
+    /// Why it will not help to wait longer.
+    pub(crate) failure: Option<String>,
+}
+
+impl Settled {
+    /// The result of the command.
+    pub(crate) fn result(self) -> Result<(), Failure> {
+        match self.failure {
+            Some(why) => Err(Failure::Outside(why)),
+            None if self.unconfirmed.is_empty() => Ok(()),
+            None => Err(Failure::NotInForce),
+        }
+    }
+}
+
 impl Wait {
-    /// Waits, if `--wait` is given, for the switches that an accepted request changes.
-    pub(crate) async fn settle(self, client: &mut Client, accepted: &Accepted) -> Result<(), Failure> {
+    /// Whether `--wait` is given.
+    pub(crate) fn is_given(self) -> bool {
+        self.wait
+    }
+
+    /// Waits, if `--wait` is given, for the switches that an accepted request changes. Those that do not have it are named on standard
+    /// error.
+    pub(crate) async fn settle(self, client: &mut Client, accepted: &Accepted) -> Settled {
         if !self.wait {
-            return Ok(());
+            return Settled::default();
         }
         let txn = match accepted.txn {
             Some(txn) => txn,
             // Nothing changed, but effects of earlier changes to these objects may still be pending.
-            None => {
-                match client.status().await.map_err(|error| Failure::Outside(error.to_string()))?.last_txn {
-                    0 => return Ok(()),
-                    last => last,
-                }
-            }
+            None => match client.status().await {
+                Ok(status) if status.last_txn == 0 => return Settled::default(),
+                Ok(status) => status.last_txn,
+                Err(error) => return Settled { failure: Some(error.to_string()), ..Settled::default() },
+            },
         };
+        let mut settled = Settled::default();
+        if let Err(why) = self.follow(client, accepted, txn, &mut settled.unconfirmed).await {
+            settled.failure =
+                Some(format!("transaction {txn} was accepted, but {why}; `weft status` shows the switches"));
+        }
+        settled
+    }
+
+    async fn follow(
+        self,
+        client: &mut Client,
+        accepted: &Accepted,
+        txn: u64,
+        unconfirmed: &mut BTreeSet<String>,
+    ) -> Result<(), String> {
         let begun = Instant::now();
         let limit = Duration::from_secs(self.timeout);
-        let fault = |why: String| {
-            Failure::Outside(format!("transaction {txn} was accepted, but {why}; see `weft get status`"))
-        };
-        let receipt = match tokio::time::timeout(limit, client.settled(txn)).await {
-            Err(_) => {
-                return Err(fault(format!("not every switch answered within {} s", self.timeout)));
-            }
+        let receipt = match client.settled_until(txn, tokio::time::sleep(limit)).await {
             // Its receipt is no longer stored, so the transaction is long complete.
-            Ok(Err(ClientError::NotFound(_))) if accepted.txn.is_none() => return Ok(()),
-            Ok(Err(error)) => return Err(fault(error.to_string())),
-            Ok(Ok(None)) => {
-                return Err(fault("the controller stopped before every switch answered".to_owned()));
-            }
-            Ok(Ok(Some(receipt))) => receipt,
+            Err(ClientError::NotFound(_)) if accepted.txn.is_none() => return Ok(()),
+            Err(error) => return Err(error.to_string()),
+            Ok(None) => return Err("the controller stopped before every switch answered".to_owned()),
+            Ok(Some(receipt)) => receipt,
         };
-        if let Some(why) = refusals(&receipt) {
-            return Err(fault(why));
+        let of_state = |state| receipt.switches.iter().filter(move |switch| switch.state() == state);
+        unconfirmed.extend(of_state(State::Refused).map(|switch| switch.node.clone()));
+        for switch in of_state(State::Pending) {
+            say(format_args!(
+                "warning: {} has not confirmed the change within {} s",
+                switch.node, self.timeout
+            ));
+            unconfirmed.insert(switch.node.clone());
         }
         // The switch of a new node cannot have been connected when the transaction was pushed.
         let new: Vec<String> = accepted.connecting.iter().chain(&accepted.reconnecting).cloned().collect();
         let gone = &accepted.leaving;
-        for switch in receipt.switches.iter().filter(|switch| switch.state() == State::Offline) {
+        for switch in of_state(State::Offline) {
             let node = &switch.node;
             // The answer's warnings cover the switches of deleted nodes.
             if !new.contains(node) && !gone.contains(node) {
                 say(format_args!(
                     "warning: {node} is not connected; it receives the change when it reconnects"
                 ));
+                unconfirmed.insert(node.clone());
             }
         }
-        until_in_sync(client, new, || limit.saturating_sub(begun.elapsed())).await.map_err(fault)
+        if let Some(why) = refusals(&receipt) {
+            return Err(why);
+        }
+        unconfirmed.extend(until_in_sync(client, new, || limit.saturating_sub(begun.elapsed())).await?);
+        Ok(())
     }
 }
 
@@ -84,12 +128,12 @@ fn refusals(receipt: &Receipt) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
-/// Waits until these transport nodes are connected and in sync, and warns about those that are not in time.
+/// Waits until these transport nodes are connected and in sync. Names those that are not in time, and returns them.
 async fn until_in_sync(
     client: &mut Client,
     mut nodes: Vec<String>,
     left: impl Fn() -> Duration,
-) -> Result<(), String> {
+) -> Result<Vec<String>, String> {
     while !nodes.is_empty() {
         let status = client.status_of(nodes.clone()).await.map_err(|error| error.to_string())?;
         let switch = |node: &String| status.switches.iter().find(|switch| switch.node == *node);
@@ -100,11 +144,11 @@ async fn until_in_sync(
                 let why = if error.is_empty() { String::new() } else { format!(": {}", shown(error)) };
                 say(format_args!("warning: {node} is not in sync yet{why}"));
             }
-            return Ok(());
+            return Ok(nodes);
         }
         if !nodes.is_empty() {
             tokio::time::sleep(LOOK.min(left())).await;
         }
     }
-    Ok(())
+    Ok(nodes)
 }

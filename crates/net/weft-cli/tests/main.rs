@@ -14,6 +14,7 @@ mod eval_hooks;
 mod eval_processes;
 mod eval_rules;
 mod eval_state;
+mod everything;
 mod examples;
 mod explain;
 mod explain_running;

@@ -83,7 +83,7 @@ fn later_files_change_the_objects_of_earlier_ones() {
     let outcome = eval(&folder, &files);
     let refusal = |txn: u32, file: &str, id: &str| {
         let text = format!(
-            "{file}: document 1: room {id}: is in use by desk window; delete the objects that refer to it first"
+            "{file}:1: room {id}: is in use by desk window; delete the objects that refer to it first"
         );
         (format!(r#"{{"txn":{txn},"error":{{"code":"bad-object","message":"{text}"}}}}"#), text)
     };
@@ -93,7 +93,7 @@ fn later_files_change_the_objects_of_earlier_ones() {
     assert_eq!(lines[2], r#"{"txn":3,"insert":{},"delete":{}}"#, "no desk is in the red room yet");
     assert_eq!(
         lines[3],
-        r#"{"txn":4,"error":{"code":"bad-object","message":"move.yaml: document 1: desk window: room: room red does not exist; apply it first, or in the same request"}}"#
+        r#"{"txn":4,"error":{"code":"bad-object","message":"move.yaml:1: desk window: room: room red does not exist; apply it first, or in the same request"}}"#
     );
     // Without the deletion of the red room before it.
     let files = ["--objects", "rooms.yaml", "desks.yaml", "rooms.yaml", "move.yaml", "gone.yaml"];
@@ -110,16 +110,16 @@ fn faults_are_printed_as_by_apply_and_the_run_goes_on() {
     let outcome = eval(&folder, &["--objects", "bad.yaml", "more.json", "rooms.yaml", "desks.yaml"]);
     assert_eq!(
         outcome.has_status(1).stderr,
-        "error: bad.yaml: document 1: desk a: room: is missing\n\
-         bad.yaml: document 1: desk a: rom: unknown field; did you mean `room`?\n\
-         bad.yaml: document 2: desc b: kind: unknown kind; did you mean `desk`?\n\
-         error: more.json: object 1: desk c: number: must be a whole number, not a boolean\n\
+        "error: bad.yaml:1: desk a: room: is missing\n\
+         bad.yaml:1: desk a: rom: unknown field; did you mean `room`?\n\
+         bad.yaml:3: desc b: kind: unknown kind; did you mean `desk`?\n\
+         error: more.json:1: desk c: number: must be a whole number, not a boolean\n\
          2 transactions were refused and changed nothing\n"
     );
     let lines = outcome.lines();
     assert_eq!(
         lines[0],
-        r#"{"txn":1,"error":{"code":"bad-object","message":"bad.yaml: document 1: desk a: room: is missing and 2 more faults"}}"#
+        r#"{"txn":1,"error":{"code":"bad-object","message":"bad.yaml:1: desk a: room: is missing and 2 more faults"}}"#
     );
     assert_eq!(lines.len(), 4);
     assert!(lines[3].starts_with(r#"{"txn":4,"insert":{"label""#), "{lines:?}");
@@ -136,8 +136,8 @@ fn what_rules_refuse_names_object_and_field() {
     let outcome = eval(&folder, &["--objects", "rooms.yaml", "unlucky.yaml", "again.yaml"]);
     assert_eq!(
         outcome.has_status(1).stderr,
-        "error: unlucky.yaml: document 1: desk a: number: 13 brings bad luck\n\
-         unlucky.yaml: document 2: desk b: number: 13 brings bad luck\n\
+        "error: unlucky.yaml:1: desk a: number: 13 brings bad luck\n\
+         unlucky.yaml:3: desk b: number: 13 brings bad luck\n\
          1 transaction was refused and changed nothing\n"
     );
     let lines = outcome.lines();

@@ -259,7 +259,7 @@ fn watching_notices_files_of_objects() {
     let said = watch.until("1 test in 1 file: all ok");
     assert!(said.contains("in/net.yaml\n"), "{said}");
     folder.write("in/net.yaml", "{kind: s, id: a, y: 6}");
-    watch.until("in/s.test.nlog:1:32: the objects are refused: in/net.yaml: document 1: s a: y: ");
+    watch.until("in/s.test.nlog:1:32: the objects are refused: in/net.yaml:1: s a: y: ");
 }
 
 #[test]

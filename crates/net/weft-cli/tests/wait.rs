@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::Folder;
+use crate::support::{Folder, Outcome as CommandOutcome};
 use controller::pb::controller_server::{Controller, ControllerServer};
 use controller::pb::switch_receipt::State;
 use controller::pb::{self, Outcome};
@@ -138,8 +138,8 @@ impl Controller for Fake {
             last_error: if synced { String::new() } else { "connection refused".to_owned() },
             ..pb::SwitchStatus::default()
         };
-        let (last_txn, switches) = (7, vec![switch]);
-        Ok(Response::new(pb::StatusResponse { last_txn, switches, ..pb::StatusResponse::default() }))
+        let (last_txn, switches, host_kind) = (7, vec![switch], "transport_node".to_owned());
+        Ok(Response::new(pb::StatusResponse { last_txn, switches, host_kind, ..Default::default() }))
     }
 
     type WatchReceiptsStream = Results<pb::Receipt>;
@@ -176,6 +176,17 @@ fn receipt(switches: &[(&str, State, &str)]) -> pb::Receipt {
 
 /// Status and standard error of `weft apply --wait`, and the number of status requests.
 fn apply(script: Script, more: &[&str]) -> (Option<i32>, String, usize) {
+    let (outcome, asked) = run(script, &[&["apply", "-f", "-", "--wait"], more].concat());
+    (outcome.status, outcome.stderr, asked)
+}
+
+/// The outcome of `weft apply --wait`.
+fn apply_with(script: Script, more: &[&str]) -> CommandOutcome {
+    run(script, &[&["apply", "-f", "-", "--wait"], more].concat()).0
+}
+
+/// The outcome of a command, and the number of status requests.
+fn run(script: Script, arguments: &[&str]) -> (CommandOutcome, usize) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -183,10 +194,34 @@ fn apply(script: Script, more: &[&str]) -> (Option<i32>, String, usize) {
     let service = ControllerServer::new(Fake { script, asked: asked.clone() });
     let server = tonic::transport::Server::builder().add_service(service);
     runtime.spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-    let arguments = ["apply", "-f", "-", "--wait", "--controller", &address];
-    let outcome = Folder::new().weft_reading("{kind: switch, id: x}", &[&arguments, more].concat());
+    let arguments = [arguments, &["--controller", &address]].concat();
+    let outcome = Folder::new().weft_reading("{kind: switch, id: x}", &arguments);
     runtime.shutdown_background();
-    (outcome.status, outcome.stderr, asked.load(Ordering::SeqCst))
+    (outcome, asked.load(Ordering::SeqCst))
+}
+
+#[test]
+fn o9_status_is_checked_on_demand() {
+    let scripted = |in_order_after| Script { in_order_after, ..Script::default() };
+    for (arguments, in_order_after, status) in [
+        (&["status"][..], None, 0),
+        (&["status", "--check"], Some(0), 0),
+        (&["status", "--check"], None, 4),
+        (&["status", "hv1", "--check", "--json"], None, 4),
+        (&["get", "status", "hv1"], None, 0),
+        // Without this node, there is nothing to say.
+        (&["status", "hv2"], None, 1),
+        (&["get", "status", "hv2"], None, 1),
+    ] {
+        let (outcome, _) = run(scripted(in_order_after), arguments);
+        outcome.has_status(status);
+        let is_warned = outcome.stderr == "warning: hv1 is not in force: synchronising\n";
+        assert_eq!(is_warned, status == 4, "{arguments:?}: {}", outcome.stderr);
+        if status == 1 {
+            let why = "error: there is no transport_node `hv2`; `weft get transport_node` lists them\n";
+            assert_eq!(outcome.stderr, why);
+        }
+    }
 }
 
 #[test]
@@ -218,8 +253,24 @@ fn what_unchanged_objects_brought_before_is_waited_for() {
 fn switches_that_are_away_are_named() {
     let receipts = vec![receipt(&[("hv1", State::Confirmed, ""), ("hv2", State::Offline, "")])];
     let (status, stderr, _) = apply(Script { receipts, ..Script::default() }, &[]);
-    assert_eq!(status, Some(0), "{stderr}");
+    assert_eq!(status, Some(4), "{stderr}");
     assert_eq!(stderr, "warning: hv2 is not connected; it receives the change when it reconnects\n");
+}
+
+#[test]
+fn o9_json_lists_the_switches_that_do_not_have_the_change() {
+    let states = [("hv1", State::Confirmed, ""), ("hv2", State::Offline, ""), ("hv3", State::Pending, "")];
+    let script = Script { receipts: vec![receipt(&states)], silent: true, ..Script::default() };
+    let outcome = apply_with(script, &["--timeout", "1", "--json"]);
+    outcome.has_status(4);
+    let answer: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(answer["unconfirmed"], serde_json::json!(["hv2", "hv3"]));
+    // All have it.
+    let script = Script { receipts: vec![receipt(&states[..1])], ..Script::default() };
+    let outcome = apply_with(script, &["--json"]);
+    outcome.has_status(0);
+    let answer: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(answer["unconfirmed"], serde_json::json!([]));
 }
 
 #[test]
@@ -235,8 +286,8 @@ fn the_wait_ends_when_its_time_is_over() {
     let receipts = vec![receipt(&[("hv1", State::Pending, "")])];
     let script = Script { receipts, silent: true, ..Script::default() };
     let (status, stderr, _) = apply(script, &["--timeout", "1"]);
-    assert_eq!(status, Some(3), "{stderr}");
-    assert!(stderr.contains("not every switch answered within 1 s"), "{stderr}");
+    assert_eq!(status, Some(4), "{stderr}");
+    assert_eq!(stderr, "warning: hv1 has not confirmed the change within 1 s\n");
     let unused = Folder::new().weft(&["apply", "-f", "-", "--timeout", "1"]);
     unused.has_status(2);
 }
@@ -252,7 +303,7 @@ fn new_transport_nodes_are_waited_for() {
     assert_eq!(apply(script(Some(3)), &[]), (Some(0), String::new(), 4));
     // Long enough for a busy machine to ask twice.
     let (status, stderr, asked) = apply(script(None), &["--timeout", "5"]);
-    assert_eq!(status, Some(0), "{stderr}");
+    assert_eq!(status, Some(4), "{stderr}");
     assert_eq!(stderr, "warning: hv1 is not in sync yet: connection refused\n");
     assert!(asked > 1);
 }

@@ -426,7 +426,7 @@ impl Machine {
             warn!(kind, id, code, "problem: {}", shown(text));
         }
         if let Some(more) = due.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
-            warn!(more, "there are more problems; weft get status lists all");
+            warn!(more, "there are more problems; weft status lists all");
         }
         self.fleet.log_lasting();
     }

@@ -2,10 +2,13 @@
 
 /// Longer names are not compared, because the time grows with the square of the length.
 const LONGEST: usize = 100;
+/// Shorter parts of a name say little: `id` is in many.
+const SHORTEST_PART: usize = 3;
 
 /// The known name that a misspelt one most likely means; of equally near names, the least. A name that differs only
 /// in case is nearest. Otherwise the distance counts letters inserted, deleted, replaced or swapped with their
-/// neighbours; the limit is one for every three letters of the name, at least one and at most three.
+/// neighbours; the limit is one for every three letters of the name, at least one and at most three. If none is near, the
+/// shortest name of which the given one is a part between underscores: `proto` for `ip_proto`.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let known: Vec<&'a str> = known.into_iter().filter(|candidate| *candidate != name).collect();
     if let Some(found) = known.iter().find(|candidate| candidate.eq_ignore_ascii_case(name)) {
@@ -17,13 +20,18 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let letters = name.chars().count();
     let limit = (letters / 3).clamp(1, 3);
     let is_near_in_length = |candidate: &&str| candidate.len().abs_diff(name.len()) <= limit * 4;
-    let ranked = known.into_iter().filter(is_near_in_length).filter_map(|candidate| {
+    let ranked = known.iter().copied().filter(is_near_in_length).filter_map(|candidate| {
         let edits = strsim::osa_distance(name, candidate);
         // Names of one letter are always near each other, which tells nothing.
         let is_slip = edits <= limit && edits < candidate.chars().count().max(letters);
         is_slip.then_some((edits, candidate))
     });
-    ranked.min().map(|(_, candidate)| candidate)
+    let is_part =
+        |candidate: &&str| letters >= SHORTEST_PART && candidate.split('_').any(|part| part == name);
+    let slip = ranked.min().map(|(_, candidate)| candidate);
+    slip.or_else(|| {
+        known.iter().copied().filter(is_part).min_by_key(|candidate| (candidate.len(), *candidate))
+    })
 }
 
 #[cfg(test)]
@@ -41,6 +49,13 @@ mod tests {
         assert_eq!(nearest("ouput", actions), Some("output"));
         assert_eq!(nearest("sett", actions), Some("set"));
         assert_eq!(nearest("frobnicate", actions), None);
+    }
+
+    #[test]
+    fn o7_a_part_of_a_name_is_near() {
+        assert_eq!(nearest("proto", ["ip_proto", "nw_proto", "tp_dst"]), Some("ip_proto"));
+        assert_eq!(nearest("ip", ["id", "ip_src"]), Some("id"), "a slip is nearer");
+        assert_eq!(nearest("of", ["ip_of"]), None);
     }
 
     #[test]

@@ -12,10 +12,22 @@ use nlog_data::{
     Condition, Constrained, Constraint, Enumeration, FieldPath, ObjectField, ObjectKind, Record, Results,
     TableId, Type, Unique, Value,
 };
-use objects::{Batch, Cancel, Kinds, ObjectStore};
+use objects::{Batch, Cancel, Kinds, ObjectError, ObjectStore};
 
 pub(crate) fn batch(kinds: &Kinds) -> Batch {
     Batch::new(kinds, Cancel::default())
+}
+
+/// A fault whose place is the number of its object instead of a line, which few tests are about.
+pub(crate) fn numbered(fault: &ObjectError) -> String {
+    let text = fault.to_string();
+    match &fault.place {
+        Some(place) => {
+            let numbered = format!("{}: {} {}", place.document, place.unit, place.number);
+            text.replacen(&place.to_string(), &numbered, 1)
+        }
+        None => text,
+    }
 }
 
 /// An empty store for the kinds of the built-in rules.

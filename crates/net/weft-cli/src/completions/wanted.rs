@@ -129,6 +129,7 @@ impl<'a> Before<'a> {
                 Some(kind) => Wanted::Ids { address, kind: (*kind).to_owned() },
                 None => Wanted::Nothing,
             },
+            ("status", "node") => Wanted::Ids { address, kind: "status".to_owned() },
             (_, "programs" | "paths" | "rules") => Wanted::Programs,
             _ if argument.get_value_hint() == ValueHint::AnyPath => Wanted::Files,
             _ => Wanted::Nothing,

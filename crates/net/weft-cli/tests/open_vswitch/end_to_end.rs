@@ -335,7 +335,7 @@ fn a_bad_file_is_refused_whole_and_the_network_goes_on() {
     let bad = "kind: switch\nid: third\n---\nkind: switch_port\nid: third-1\nswitch: thrid\n\
                addresses: [{mac: '02:00:00:00:00', ips: [10.0.0.300]}]\n";
     let error = testbed.apply("bad.yaml", bad).unwrap_err().to_string();
-    for wanted in ["bad.yaml: document 2: switch_port third-1", "addresses[0].mac", "addresses[0].ips[0]"] {
+    for wanted in ["bad.yaml:4: switch_port third-1", "addresses[0].mac", "addresses[0].ips[0]"] {
         assert!(error.contains(wanted), "{wanted} is not in: {error}");
     }
     assert_eq!(testbed.status().unwrap().last_txn, before);

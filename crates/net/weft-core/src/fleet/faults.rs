@@ -58,7 +58,7 @@ impl Fleet {
             }
         }
         if let Some(more) = due.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
-            warn!(more, "switches have more faults; weft get status lists all");
+            warn!(more, "switches have more faults; weft status lists all");
         }
     }
 
