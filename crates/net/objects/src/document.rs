@@ -57,8 +57,7 @@ impl Lines<'_> {
     /// The line in which a part of the text begins.
     fn of(&mut self, part: &str) -> u32 {
         let begin = part.as_ptr().addr().saturating_sub(self.text.as_ptr().addr());
-        let between = self.text.as_bytes().get(self.offset..begin).unwrap_or_default();
-        let breaks = between.iter().filter(|byte| **byte == b'\n').count();
+        let breaks = self.text.get(self.offset..begin).unwrap_or_default().matches('\n').count();
         self.line = self.line.saturating_add(u32::try_from(breaks).unwrap_or(u32::MAX));
         self.offset = self.offset.max(begin);
         self.line

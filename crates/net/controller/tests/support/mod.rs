@@ -188,7 +188,10 @@ pub(crate) fn batch(text: &str) -> Batch {
 /// Objects of these kinds.
 pub(crate) fn batch_of(kinds: &Kinds, text: &str) -> Batch {
     let mut batch = Batch::new(kinds, Cancel::default());
-    batch.add_document("net.yaml", text);
+    // A file has objects; a request may have none.
+    if !text.is_empty() {
+        batch.add_document("net.yaml", text);
+    }
     batch
 }
 
