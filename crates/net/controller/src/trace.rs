@@ -227,6 +227,9 @@ pub(crate) fn note_behind(engine: &Engine, trace: &mut Trace) -> Result<(), Stop
         return Ok(());
     }
     let status = engine.status(&hosts)?;
+    let lasts = status.switches.iter().filter(|switch| !switch.connected || switch.refused > 0);
+    let why = lasts.filter_map(|switch| Some(format!("the switch of {} {}", switch.node, state(switch)?)));
+    trace.not_in_force = why.take(BEHIND_MAX).collect();
     let mut notes = status.switches.iter().filter_map(|switch| behind(switch));
     trace.notes.extend(notes.by_ref().take(BEHIND_MAX));
     if let more @ 1.. = notes.count() {
@@ -239,17 +242,22 @@ pub(crate) fn note_behind(engine: &Engine, trace: &mut Trace) -> Result<(), Stop
 
 /// Why a switch may have other flows than the desired ones.
 fn behind(switch: &SwitchStatus) -> Option<String> {
-    let SwitchStatus { node, connected, synced, pending, refused, last_error, .. } = switch;
-    let why = match (connected, refused, synced, pending) {
+    let (why, SwitchStatus { node, last_error, .. }) = (state(switch)?, switch);
+    let error = if last_error.is_empty() { String::new() } else { format!(" ({last_error})") };
+    Some(format!("the switch of {node} {why}{error}, so it may have other flows than these"))
+}
+
+/// What a switch lacks of its desired flows, as the rest of a sentence about it.
+fn state(switch: &SwitchStatus) -> Option<String> {
+    let SwitchStatus { connected, synced, pending, refused, .. } = switch;
+    Some(match (connected, refused, synced, pending) {
         (false, ..) => "is not connected".to_owned(),
         (true, 1.., ..) => format!("refuses {refused} of its flows, groups and ports"),
         (true, 0, true, _) => return None,
         (true, 0, false, 0) => "is not in sync yet".to_owned(),
         (true, 0, false, 1) => "has not confirmed one transaction yet".to_owned(),
         (true, 0, false, _) => format!("has not confirmed {pending} transactions yet"),
-    };
-    let error = if last_error.is_empty() { String::new() } else { format!(" ({last_error})") };
-    Some(format!("the switch of {node} {why}{error}, so it may have other flows than these"))
+    })
 }
 
 /// Compares the flows that a packet met with those of the switches.
@@ -285,6 +293,7 @@ pub(crate) fn answer(trace: &Trace, form: pb::TraceForm) -> pb::TraceResponse {
         delivered: trace.is_delivered(),
         verdict: packet_trace::text::verdict(trace),
         packet: trace.packet.clone(),
+        not_in_force: trace.not_in_force.clone(),
         text: match form {
             pb::TraceForm::Json => packet_trace::json::json(trace).to_string(),
             pb::TraceForm::Verbose => packet_trace::text::text(trace, true),

@@ -69,6 +69,8 @@ pub(crate) fn compare(
         delivered: after.1.is_delivered(),
         verdict: text::verdict(&after.1),
         packet: after.1.packet.clone(),
+        // No switch has what is not applied.
+        not_in_force: Vec::new(),
         text: match request.form() {
             pb::TraceForm::Json => difference.json().to_string(),
             pb::TraceForm::Verbose | pb::TraceForm::Unspecified => difference.text(),

@@ -6,7 +6,7 @@ use controller::pb::row_question::About;
 use controller::pb::trace_request::Packet;
 use controller::{Client, ClientError, pb};
 use openflow_rs::FlowEntry;
-use switch_model::SeenFlow;
+use switch_model::{Channel, Event, SeenFlow};
 use weft_core::Rules;
 
 use crate::support::drivers::Switches;
@@ -77,6 +77,18 @@ async fn a_packet_goes_through_the_desired_flows_and_its_end_has_objects() {
 
     let homeless = trace(&mut client, "blue-3", 443, false).await.expect("the network is accepted");
     assert!(homeless.verdict.contains("port blue-3 lives on no host"), "{}", homeless.text);
+
+    // T2: the rules deliver it, but the host may not.
+    assert_eq!(web.not_in_force, [] as [&str; 0]);
+    let gone = Event::Disconnected { channel: Channel::OpenFlow, why: "broke".to_owned() };
+    running.switches.event("hv2", gone).await;
+    status_when(&mut client, |status| status.switches.iter().any(|switch| !switch.connected)).await;
+    let web = trace(&mut client, "blue-2", 443, false).await.expect("the question is well formed");
+    assert!(web.delivered, "{}", web.text);
+    assert_eq!(web.not_in_force, ["the switch of hv2 is not connected"]);
+    let verdict = "delivered by the rules to blue-2 on hv2, but the switch of hv2 is not connected";
+    assert_eq!(web.verdict, verdict);
+    assert!(web.text.starts_with(&format!("{verdict}\n")), "{}", web.text);
 
     let error = trace(&mut client, "blue-9", 443, false).await.unwrap_err();
     assert!(error.to_string().contains("there is no port \"blue-9\""), "{error}");

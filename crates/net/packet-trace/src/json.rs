@@ -20,6 +20,9 @@ pub fn json(trace: &Trace) -> Json {
         "dropped": trace.dropped.iter().map(drop).collect::<Vec<_>>(),
         "hops": trace.hops.iter().map(hop).collect::<Vec<_>>(),
     });
+    if !trace.not_in_force.is_empty() {
+        object["not_in_force"] = json!(trace.not_in_force);
+    }
     if trace.live.is_some() {
         object["live"] = crate::live::to_json(trace);
     }

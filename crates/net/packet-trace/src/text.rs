@@ -49,7 +49,10 @@ pub fn verdict(trace: &Trace) -> String {
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     let places = places.join(", ") + &more;
     if trace.is_delivered() {
-        return format!("delivered to {places}");
+        return match trace.not_in_force.as_slice() {
+            [] => format!("delivered to {places}"),
+            why => format!("delivered by the rules to {places}, but {}", why.join(", and ")),
+        };
     }
     match (&trace.to, trace.delivered.is_empty() || trace.vain, trace.main_drop()) {
         (Some(to), false, _) => format!("not delivered to {to}, but to {places}"),

@@ -41,6 +41,8 @@ pub struct Trace {
     pub met: Vec<Met>,
     /// That comparison, if somebody has asked the switches.
     pub live: Option<Live>,
+    /// Why switches on the way do not have these flows, a sentence each, if that is known of some.
+    pub not_in_force: Vec<String>,
     /// What of objects and reports keeps the packet from arriving, in words; the first says most.
     pub findings: Vec<String>,
     /// Objects and reports allow the packet: the rules are at fault.
@@ -179,6 +181,7 @@ impl Network {
             problems: Vec::new(),
             met: Vec::new(),
             live: None,
+            not_in_force: Vec::new(),
             findings: Vec::new(),
             rules_blamed: false,
         };

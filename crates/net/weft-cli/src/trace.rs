@@ -33,7 +33,7 @@ on the same switch, or of the router there. Without --tcp or --udp the packet is
 With --diff, --without or --rules the packet is traced twice, before and after the change: the verdicts, and the first place where the ways part.
 
 The exit status is 0 if the packet arrives (with --to: at that port; with a change: after it), and 1 if it is dropped, or one of a \
-capture is.";
+capture is. It is 4 if the rules deliver it, but a switch on its way is not connected, or refuses some of its flows.";
 
 /// Arguments of `weft trace`.
 #[derive(Args)]

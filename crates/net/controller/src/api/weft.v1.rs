@@ -597,6 +597,9 @@ pub struct TraceResponse {
     /// The trace in the form that was asked for.
     #[prost(string, tag = "4")]
     pub text: ::prost::alloc::string::String,
+    /// Why switches on the way of the packet do not have the flows that it went through, a sentence each: they are not connected, or refuse some.
+    #[prost(string, repeated, tag = "5")]
+    pub not_in_force: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A question about rows of the rules' tables.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -48,16 +48,21 @@ impl TraceCommand {
                 frames.into_iter().map(|bytes| request(pb::trace_request::Packet::Frame(bytes))).collect()
             }
         };
-        let all_arrive = self.address.with(|mut client| async move {
-            let mut all_arrive = true;
+        let (all_arrive, in_force) = self.address.with(|mut client| async move {
+            let (mut all_arrive, mut in_force) = (true, true);
             for (number, request) in (1..).zip(requests) {
                 let answer = client.trace(request).await.map_err(failed)?;
                 all_arrive &= answer.delivered;
+                in_force &= answer.not_in_force.is_empty();
                 self.print(is_capture.then_some(number), &answer.text, &answer.verdict, &answer.packet)?;
             }
-            Ok(all_arrive)
+            Ok((all_arrive, in_force))
         })?;
-        if all_arrive { Ok(()) } else { Err(Failure::Reported) }
+        match (all_arrive, in_force) {
+            (true, true) => Ok(()),
+            (true, false) => Err(Failure::NotInForce),
+            (false, _) => Err(Failure::Reported),
+        }
     }
 }
 
