@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use objects::ObjectKey;
+use objects::{ListedFault, ObjectKey, fault_lines};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -496,6 +496,9 @@ impl WholeReceipts {
     }
 }
 
+/// Of more faults, their number is told too.
+const FEW_FAULTS: usize = 10;
+
 /// The answer to a call, or an error if it takes too long.
 async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
     let late = |_| Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs()));
@@ -506,7 +509,16 @@ fn refusal_text(refusal: &pb::Refusal) -> String {
     if refusal.faults.is_empty() {
         return format!("{}: {}", refusal.code, refusal.message);
     }
-    refusal.faults.iter().map(|fault| fault.text.as_str()).collect::<Vec<_>>().join("\n")
+    let mut lines = fault_lines(&refusal.faults.iter().map(listed).collect::<Vec<_>>());
+    if refusal.faults.len() > FEW_FAULTS {
+        lines.push(format!("{} faults; nothing was applied", refusal.faults.len()));
+    }
+    lines.join("\n")
+}
+
+fn listed(fault: &pb::ObjectFault) -> ListedFault<'_> {
+    let kind = fault.object.as_ref().map_or("", |object| object.kind.as_str());
+    ListedFault { kind, path: &fault.path, message: &fault.message, text: &fault.text }
 }
 
 fn innermost(error: &dyn std::error::Error) -> String {

@@ -1,5 +1,6 @@
 //! Faults of objects, and their places.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -90,6 +91,44 @@ impl ObjectError {
         let (kind, id) = (Some(key.kind.to_string()), Some(key.id.to_string()));
         ObjectError { code, place: None, kind, id, path: String::new(), message }
     }
+}
+
+/// So many objects with one fault are listed one by one; of more, the first and their number.
+const ALIKE_MAX: usize = 3;
+
+/// A fault as it is listed: whose it is, and its line.
+#[derive(Debug, Clone, Copy)]
+pub struct ListedFault<'a> {
+    /// The kind of the object.
+    pub kind: &'a str,
+    /// The path of the field.
+    pub path: &'a str,
+    /// Cause and remedy.
+    pub message: &'a str,
+    /// The fault with its place.
+    pub text: &'a str,
+}
+
+/// The lines of a list of faults. One mistake in hundreds of objects, as of a template that made them, is one line.
+pub fn fault_lines(faults: &[ListedFault<'_>]) -> Vec<String> {
+    let key = |fault: &ListedFault<'_>| [fault.kind, fault.path, fault.message].map(str::to_owned);
+    let mut counts: HashMap<[String; 3], usize> = HashMap::new();
+    for fault in faults {
+        *counts.entry(key(fault)).or_default() += 1;
+    }
+    let mut lines = Vec::new();
+    for fault in faults {
+        // The first of its like takes the number.
+        match counts.get_mut(&key(fault)) {
+            Some(0) => {}
+            Some(count) if *count > ALIKE_MAX => {
+                lines.push(format!("{} (and {} more objects with this fault)", fault.text, *count - 1));
+                *count = 0;
+            }
+            _ => lines.push(fault.text.to_owned()),
+        }
+    }
+    lines
 }
 
 impl fmt::Display for ObjectError {

@@ -80,7 +80,7 @@ mod walk;
 mod yaml;
 
 pub use document::{Batch, Entry};
-pub use error::{FaultCode, ObjectError, Place};
+pub use error::{FaultCode, ListedFault, ObjectError, Place, fault_lines};
 pub use kinds::{Kind, Kinds, UnknownKind};
 pub use nlog_data::Cancel;
 pub use object::{Labels, Object, ObjectKey};

@@ -1,7 +1,7 @@
 //! Every fault of a file, as a user reads it.
 
 use nlog_data::{Constrained, ObjectField, ObjectKind, TableId, Type};
-use objects::{Batch, Kinds, ObjectKey, ObjectStore};
+use objects::{Batch, Kinds, ListedFault, ObjectKey, ObjectStore, fault_lines};
 
 use crate::support::{batch, built_in, empty_store, numbered, record};
 
@@ -75,6 +75,31 @@ fn o6_a_fault_names_the_line_of_its_object() {
         faults[0].to_string(),
         "request: object 1: swich z: kind: unknown kind; did you mean `switch`?"
     );
+}
+
+#[test]
+fn o4_one_mistake_in_many_objects_is_one_line() {
+    let object = |id: usize, field: &str| format!("{{kind: switch, id: s{id}, {field}}}");
+    let mut objects: Vec<String> = (1..=500).map(|id| object(id, "labels: {team: \"red\\r\"}")).collect();
+    objects.insert(1, object(501, "tennant: acme"));
+    objects.extend((502..=504).map(|id| object(id, "tenant: 7")));
+    let mut batch = batch(&built_in());
+    batch.add_document(NAME, &objects.join("\n---\n"));
+    let faults = store().plan(batch).expect_err("the text has faults");
+    let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    let listed = faults.iter().zip(&texts).map(|(fault, text)| ListedFault {
+        kind: fault.kind.as_deref().unwrap_or_default(),
+        path: &fault.path,
+        message: &fault.message,
+        text,
+    });
+    let lines = fault_lines(&listed.collect::<Vec<_>>());
+    let [first, other, rest @ ..] = lines.as_slice() else { panic!("{lines:#?}") };
+    assert!(first.starts_with("net.yaml:1: switch s1: labels.team: "), "{first}");
+    assert!(first.ends_with(" (and 499 more objects with this fault)"), "{first}");
+    assert!(other.starts_with("net.yaml:3: switch s501: tennant: unknown field"), "{other}");
+    // A few are listed one by one.
+    assert_eq!(rest.len(), 3, "{rest:#?}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use nlog_data::{
     ColumnDelta, ColumnTransaction, CommitError, CommittedColumns, ErrorCode, Evaluator, Schema, TableId,
     Tables, TransactionError,
 };
-use objects::ObjectError;
+use objects::{ListedFault, ObjectError, fault_lines};
 
 use super::edit::{self, BAD_RULES, Edit, Rules};
 use super::memory::memory;
@@ -344,8 +344,12 @@ impl Run {
     fn complaint(&self, from: Origin<'_>, txn: u64, refusal: &Refusal) -> String {
         let (code, message, rule) = match refusal {
             Refusal::Objects(faults, _) => {
-                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                return format!("error: {}", faults.join("\n"));
+                let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                let listed = faults.iter().zip(&texts).map(|(fault, text)| {
+                    let ObjectError { kind, path, message, .. } = fault;
+                    ListedFault { kind: kind.as_deref().unwrap_or_default(), path, message, text }
+                });
+                return format!("error: {}", fault_lines(&listed.collect::<Vec<_>>()).join("\n"));
             }
             Refusal::Transaction(error, rule) => (error.code.name(), &error.message, rule.as_ref()),
             Refusal::Rules(why) => (BAD_RULES, why, None),
