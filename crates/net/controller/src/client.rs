@@ -496,7 +496,7 @@ impl WholeReceipts {
     }
 }
 
-/// Of more faults, their number is told too.
+/// A refusal with more faults ends with their number.
 const FEW_FAULTS: usize = 10;
 
 /// The answer to a call, or an error if it takes too long.

@@ -111,21 +111,20 @@ pub struct ListedFault<'a> {
 
 /// The lines of a list of faults. One mistake in hundreds of objects, as of a template that made them, is one line.
 pub fn fault_lines(faults: &[ListedFault<'_>]) -> Vec<String> {
-    let key = |fault: &ListedFault<'_>| [fault.kind, fault.path, fault.message].map(str::to_owned);
-    let mut counts: HashMap<[String; 3], usize> = HashMap::new();
-    for fault in faults {
-        *counts.entry(key(fault)).or_default() += 1;
+    let mut counts: HashMap<[&str; 3], usize> = HashMap::new();
+    for ListedFault { kind, path, message, .. } in faults {
+        *counts.entry([kind, path, message]).or_default() += 1;
     }
     let mut lines = Vec::new();
-    for fault in faults {
+    for ListedFault { kind, path, message, text } in faults {
         // The first of its like takes the number.
-        match counts.get_mut(&key(fault)) {
+        match counts.get_mut(&[*kind, *path, *message]) {
             Some(0) => {}
             Some(count) if *count > ALIKE_MAX => {
-                lines.push(format!("{} (and {} more objects with this fault)", fault.text, *count - 1));
+                lines.push(format!("{text} (and {} more objects with this fault)", *count - 1));
                 *count = 0;
             }
-            _ => lines.push(fault.text.to_owned()),
+            _ => lines.push((*text).to_owned()),
         }
     }
     lines

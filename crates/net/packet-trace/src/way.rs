@@ -41,7 +41,7 @@ pub struct Trace {
     pub met: Vec<Met>,
     /// That comparison, if somebody has asked the switches.
     pub live: Option<Live>,
-    /// Why switches on the way do not have these flows, a sentence each, if that is known of some.
+    /// A sentence for each switch on the path that is known to lack these flows.
     pub not_in_force: Vec<String>,
     /// What of objects and reports keeps the packet from arriving, in words; the first says most.
     pub findings: Vec<String>,

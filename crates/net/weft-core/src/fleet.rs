@@ -1,6 +1,6 @@
 //! The switches: the state of each, and what its driver is to do.
 //!
-//! Pure: the time is told, and drivers get their work as [`DriverOrder`]s. A driver receives the full desired state when it starts, and
+//! Pure: the caller passes the time, and carries out the [`DriverOrder`]s. A driver receives the full desired state when it starts, and
 //! the changes of each transaction from then on, whether its switch is connected or not. It merges changes, so nothing is queued for an
 //! offline switch; it sends the difference when the switch reconnects.
 

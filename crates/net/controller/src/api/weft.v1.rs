@@ -597,7 +597,7 @@ pub struct TraceResponse {
     /// The trace in the form that was asked for.
     #[prost(string, tag = "4")]
     pub text: ::prost::alloc::string::String,
-    /// Why switches on the way of the packet do not have the flows that it went through, a sentence each: they are not connected, or refuse some.
+    /// A sentence for each switch on the packet's path that lacks these flows: it is not connected, or refuses some.
     #[prost(string, repeated, tag = "5")]
     pub not_in_force: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }

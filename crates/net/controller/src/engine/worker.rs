@@ -88,7 +88,7 @@ pub(crate) fn now() -> Now {
 }
 
 impl Worker {
-    /// An engine that starts: drivers are told to begin.
+    /// Starts the drivers, and publishes the first status.
     pub(crate) fn new(
         (machine, orders): (Machine, Vec<DriverOrder>),
         journal: Journal,
@@ -125,7 +125,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Serves until it is told to stop, all handles are dropped, or something fails.
+    /// Serves until it is stopped, every handle is dropped, or an error occurs.
     pub(crate) fn run(mut self, runtime: &tokio::runtime::Handle) -> Result<(), EngineError> {
         while !self.is_stopped() {
             let first = match self.waiting() {

@@ -1,4 +1,4 @@
-//! What drivers of switches are told to do, and what they say.
+//! Orders for the drivers of switches, and the news that they report.
 
 use std::sync::Arc;
 

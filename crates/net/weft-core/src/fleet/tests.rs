@@ -5,6 +5,7 @@ use switch_model::{Changes, Edits, Encap, Remote, Tunnel};
 use super::*;
 use crate::core::AddressChange;
 use crate::levels::Difference;
+use crate::receipt::{Receipt, SwitchReceipt};
 
 mod order;
 
@@ -132,16 +133,21 @@ impl Setting {
         self.txn += 1;
         let receipt = self.fleet.push(self.txn, node, changes);
         let progress = receipt.progress.clone();
-        self.fleet.receipts.add(crate::receipt::Receipt {
+        self.keep_receipt([(node.to_owned(), receipt)].into());
+        progress
+    }
+
+    /// Keeps the receipt of the last transaction.
+    fn keep_receipt(&mut self, switches: BTreeMap<String, SwitchReceipt>) {
+        self.fleet.receipts.add(Receipt {
             txn: self.txn,
             by: "test".to_owned(),
             at: String::new(),
             accepted: self.now.instant,
             computed: Duration::ZERO,
             journalled: Duration::ZERO,
-            switches: [(node.to_owned(), receipt)].into(),
+            switches,
         });
-        progress
     }
 
     fn progress(&self, txn: u64, node: &str) -> Progress {
