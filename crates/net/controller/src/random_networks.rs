@@ -86,6 +86,7 @@ pub(crate) fn report(core: &Core, world: &NumberedWorld, host: &str) -> Report {
     let vifs: BTreeMap<String, Vif> = vifs.map(vif).collect();
     Report {
         contested: BTreeMap::new(),
+        unopened: BTreeMap::new(),
         interfaces: vifs.iter().map(|(port, vif)| (port.clone(), vif.interface)).collect(),
         vifs,
         tunnels: numbered(desired.tunnels.keys().collect(), 40_000),

@@ -110,15 +110,6 @@ impl ObjectStore {
         self.objects.iter().any(|objects| objects.contains_key(id))
     }
 
-    /// The objects whose ids stand next to this one in order, so many before and after it of each kind.
-    pub fn neighbours<'a>(&'a self, id: &'a str, count: usize) -> impl Iterator<Item = &'a Arc<Object>> {
-        self.objects.iter().flat_map(move |objects| {
-            let before = objects.range::<str, _>((Bound::Unbounded, Bound::Excluded(id))).rev().take(count);
-            let after = objects.range::<str, _>((Bound::Excluded(id), Bound::Unbounded)).take(count);
-            before.chain(after).map(|(_, object)| object)
-        })
-    }
-
     fn find(&self, (kind, id): &Name) -> Option<&Arc<Object>> {
         self.objects.get(*kind)?.get(id)
     }

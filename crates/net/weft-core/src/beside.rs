@@ -26,6 +26,8 @@ pub(crate) struct Beside {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
     vifs: BTreeMap<String, Vif>,
+    /// Those that the switch could not open, and why.
+    unopened: BTreeMap<String, (String, String)>,
     /// The interfaces that are not kept: beyond the most, and with ids that are too long.
     beyond: usize,
     too_long: usize,
@@ -34,6 +36,10 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    fn ports(&self) -> impl Iterator<Item = &String> {
+        self.vifs.keys().chain(self.unopened.keys())
+    }
+
     /// The limits that the report exceeds; `None` if there are none.
     fn excess(&self) -> Option<String> {
         let mut texts = Vec::new();
@@ -59,7 +65,7 @@ impl Kept {
     }
 }
 
-/// The most characters of the names of interfaces that claim one port.
+/// The most characters of the names of interfaces that claim one port, and of the reason why one cannot be opened.
 const MAX_NAMES: usize = 255;
 
 /// Divides a report into what objects exist for, and what is to be kept.
@@ -75,6 +81,14 @@ fn divide(report: &Report, is_known: &dyn Fn(&str) -> bool) -> (Report, Kept) {
     let cut = |names: &String| names.chars().take(MAX_NAMES).collect();
     let contested = report.contested.iter().filter(|(port, _)| is_known(port));
     known.contested = contested.map(|(port, names)| (port.clone(), cut(names))).collect();
+    for (port, (name, error)) in &report.unopened {
+        let why = (cut(name), cut(error));
+        if is_known(port) {
+            known.unopened.insert(port.clone(), why);
+        } else if kept.unopened.len() < KEPT_MAX && port.len() <= ID_BYTES_MAX {
+            kept.unopened.insert(port.clone(), why);
+        }
+    }
     for (port, vif) in &report.vifs {
         let mut vif = vif.clone();
         let is_long = vif.mac.len() > MAC_BYTES_MAX;
@@ -117,7 +131,7 @@ impl Beside {
 
     /// Keeps this of a host of which nothing is kept.
     pub(crate) fn keep(&mut self, host: &str, kept: Kept) {
-        for port in kept.vifs.keys() {
+        for port in kept.ports() {
             self.ports.entry(port.clone()).or_default().insert(host.to_owned());
         }
         if kept != Kept::default() {
@@ -128,7 +142,7 @@ impl Beside {
     /// Forgets what is kept of a host, and returns it.
     pub(crate) fn forget(&mut self, host: &str) -> Option<Kept> {
         let kept = self.hosts.remove(host)?;
-        for port in kept.vifs.keys() {
+        for port in kept.ports() {
             if let Some(hosts) = self.ports.get_mut(port) {
                 hosts.remove(host);
                 if hosts.is_empty() {
@@ -143,6 +157,15 @@ impl Beside {
     pub(crate) fn of_port<'a>(&'a self, port: &'a str) -> impl Iterator<Item = (&'a str, &'a Vif)> {
         let hosts = self.ports.get(port).into_iter().flatten();
         hosts.filter_map(move |host| Some((host.as_str(), self.hosts.get(host)?.vifs.get(port)?)))
+    }
+
+    /// The hosts that could not open their interface of this port, each with the name of the interface and the reason.
+    pub(crate) fn unopened<'a>(
+        &'a self,
+        port: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a (String, String))> {
+        let hosts = self.ports.get(port).into_iter().flatten();
+        hosts.filter_map(move |host| Some((host.as_str(), self.hosts.get(host)?.unopened.get(port)?)))
     }
 
     /// The ports without an object that a host reports, in order.

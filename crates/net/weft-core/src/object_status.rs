@@ -1,10 +1,12 @@
 //! The status of objects, computed by the rules: rows of the tables of state, and problems.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use nlog_data::json::to_json;
 use nlog_data::{Committed, Row, TableId, Value};
+use objects::ObjectKey;
 use serde_json::{Map, Value as Json};
 
 use crate::rules::Rules;
@@ -116,6 +118,25 @@ impl ObjectStatus {
             columns.extend(values.map(|(_, (name, value))| (name.clone(), to_json(value))));
         }
         columns
+    }
+
+    /// The object without an interface whose id is nearest to this one.
+    pub(crate) fn nearest_unattached(&self, id: &str, rules: &Rules) -> Option<ObjectKey> {
+        /// Of so many objects, all are compared. More would take the engine's time.
+        const FEW: usize = 256;
+        /// Of more, so many before and after the id, in order.
+        const BESIDE: usize = 16;
+        rules.states.iter().filter(|state| state.unattached.is_some()).find_map(|state| {
+            let rows = self.states.get(&state.table)?;
+            let near = if rows.len() <= FEW {
+                openflow_rs::nearest(id, rows.keys().map(|id| &**id))
+            } else {
+                let before = rows.range::<str, _>((Bound::Unbounded, Bound::Excluded(id))).rev().take(BESIDE);
+                let after = rows.range::<str, _>((Bound::Excluded(id), Bound::Unbounded)).take(BESIDE);
+                openflow_rs::nearest(id, before.chain(after).map(|(id, _)| &**id))
+            };
+            Some(ObjectKey::new(state.kinds.first()?.as_str(), near?))
+        })
     }
 
     /// The problems of one object. Reads no others.

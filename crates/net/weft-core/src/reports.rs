@@ -70,6 +70,8 @@ pub(crate) struct NodeReport {
     announced: BTreeMap<String, Announced>,
     /// The names of the interfaces that claim one port, the one that counts first, by the id of the port.
     contested: BTreeMap<String, String>,
+    /// The interfaces that the switch could not open, and why, by the id of the port.
+    unopened: BTreeMap<String, (String, String)>,
 }
 
 /// The announcement of an interface.
@@ -131,6 +133,7 @@ impl Reports {
             announced: announced.map(|(port, announced)| (port.clone(), *announced)).collect(),
             claims: Some(claims),
             contested: report.contested.clone(),
+            unopened: report.unopened.clone(),
         };
         let rows = difference(&before.rows(node), &after.rows(node));
         (after, rows)
@@ -341,6 +344,7 @@ impl Reports {
                     Item::Connection(_) => report.connection = None,
                     Item::Announced(port, _) => drop(report.announced.remove(&port)),
                     Item::Contested(port, _) => drop(report.contested.remove(&port)),
+                    Item::Unopened(port, _) => drop(report.unopened.remove(&port)),
                 }
             }
         }
@@ -354,6 +358,7 @@ impl Reports {
                     Item::Patch(patch, ofport) => drop(report.patches.insert(patch, ofport)),
                     Item::Connection(connection) => report.connection = Some(connection),
                     Item::Contested(port, names) => drop(report.contested.insert(port, names)),
+                    Item::Unopened(port, why) => drop(report.unopened.insert(port, why)),
                     Item::Announced(port, since) => {
                         let claim = report.vifs.get(&port).map(|vif| vif.since);
                         let claim = claim.ok_or_else(|| format!("{port} is announced, but not plugged"))?;
@@ -367,7 +372,8 @@ impl Reports {
 }
 
 /// The tables of reports. An announcement needs its interface.
-const TABLES: [&str; 6] = [CONNECTION, "patch_port", "tunnel_port", "vif", "announced", "contested"];
+const TABLES: [&str; 7] =
+    [CONNECTION, "patch_port", "tunnel_port", "vif", "announced", "contested", "unopened"];
 
 /// The table of what was observed of connections, with one row at most for each transport node, which is its first column. The
 /// records of its rows may be missing from a journal.
@@ -380,6 +386,7 @@ enum Item {
     Connection(Connection),
     Announced(String, u64),
     Contested(String, String),
+    Unopened(String, (String, String)),
 }
 
 /// The transport node and the contents of a row of the journal.
@@ -401,6 +408,9 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
         }
         ("contested", [Json::String(node), Json::String(port), Json::String(names)]) => {
             Ok((node.clone(), Item::Contested(port.clone(), names.clone())))
+        }
+        ("unopened", [Json::String(node), Json::String(port), Json::String(name), Json::String(error)]) => {
+            Ok((node.clone(), Item::Unopened(port.clone(), (name.clone(), error.clone()))))
         }
         ("tunnel_port" | "patch_port", [Json::String(node), Json::String(name), ofport]) => {
             let ofport = number(ofport).ok_or_else(fault)?;
@@ -457,6 +467,11 @@ impl NodeReport {
         }
     }
 
+    /// The switch has said before that it could not open the interface of this port, and the object of the port comes.
+    pub(crate) fn note_unopened(&mut self, port: &str, why: (String, String)) {
+        self.unopened.insert(port.to_owned(), why);
+    }
+
     pub(crate) fn rows(&self, node: &str) -> BTreeMap<&'static str, Vec<Row>> {
         let text = |text: &str| Value::String(text.into());
         let txn = |txn: u64| Value::Int(i64::try_from(txn).unwrap_or(i64::MAX));
@@ -472,6 +487,9 @@ impl NodeReport {
             vif.map(|_| vec![text(node), text(port), since])
         };
         let contested = |(port, names): (&String, &String)| vec![text(node), text(port), text(names)];
+        let unopened = |(port, (name, error)): (&String, &(String, String))| {
+            vec![text(node), text(port), text(name), text(error)]
+        };
         let port =
             |(name, ofport): (&String, &u16)| vec![text(node), text(name), Value::Int((*ofport).into())];
         BTreeMap::from([
@@ -481,6 +499,7 @@ impl NodeReport {
             (CONNECTION, self.connection.iter().map(connection).collect()),
             ("announced", self.announced.iter().filter_map(announced).collect()),
             ("contested", self.contested.iter().map(contested).collect()),
+            ("unopened", self.unopened.iter().map(unopened).collect()),
         ])
     }
 }

@@ -75,6 +75,8 @@ pub(crate) struct StateTable {
     pub(crate) kinds: Vec<String>,
     /// The names of the columns.
     pub(crate) columns: Vec<String>,
+    /// The column that says which interface an object lacks, if this is such a table.
+    pub(crate) unattached: Option<usize>,
 }
 
 /// The source position of a rule.
@@ -351,13 +353,19 @@ impl Rules {
 }
 
 /// The tables of state of a program.
+/// The column of a table of state by which rules say that an object has no interface. Interfaces whose ids no object has are compared with
+/// the ids of these objects alone.
+pub(crate) const UNATTACHED: &str = "unattached";
+
 fn states(program: &Program) -> Vec<StateTable> {
     let state = |table: &TableId| {
         let declared = program.schema.table(*table);
         let key = *declared.key.as_ref()?.first()?;
         let kinds = declared.columns.get(key)?.ty.kinds()?.to_vec();
-        let columns = declared.columns.iter().map(|column| column.name.clone()).collect();
-        Some(StateTable { table: *table, key, kinds, columns })
+        let columns = declared.columns.iter().map(|column| column.name.clone());
+        let columns: Vec<String> = columns.collect();
+        let unattached = columns.iter().position(|column| column == UNATTACHED);
+        Some(StateTable { table: *table, key, kinds, columns, unattached })
     };
     program.states.iter().filter_map(state).collect()
 }

@@ -1,6 +1,7 @@
 //! The status of the controller and its switches, and the objects with their states, which readers get without waiting for the
 //! engine thread, however long its current transaction takes.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,7 +12,8 @@ use serde_json::{Map, Value as Json};
 use crate::core::{ChangedStates, Core, ObjectStatus, Problem, ProblemChanges, Strays};
 use crate::fleet::{Fleet, SwitchStatus};
 use crate::levels::CutOff;
-use crate::rules::Rules;
+use crate::rules::{Rules, UNATTACHED};
+use crate::text::shown;
 
 /// The most objects in one answer, so that a long list does not delay other requests.
 pub const PAGE: usize = 1000;
@@ -80,6 +82,21 @@ pub(crate) struct Unpublished {
     pub(crate) states: ChangedStates,
 }
 
+impl Parts {
+    /// The hosts with an interface that may be meant for an object, and its id, by the object.
+    fn strays(&self) -> BTreeMap<ObjectKey, Vec<(&str, &str)>> {
+        let mut meant: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (host, switch) in &self.switches {
+            for (id, near) in &switch.strays.first {
+                if let Some(near) = near {
+                    meant.entry(near.clone()).or_default().push((host.as_str(), id.as_str()));
+                }
+            }
+        }
+        meant
+    }
+}
+
 impl Published {
     /// The status. If nodes are given, with their switches only and without problems.
     pub fn read(&self, nodes: &BTreeSet<String>) -> Status {
@@ -100,10 +117,18 @@ impl Published {
     pub fn objects(&self, kind: &str, which: &Which) -> Vec<Found> {
         let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let (Some(objects), Some(rules)) = (parts.objects.get(kind), &parts.rules) else { return Vec::new() };
+        let strays = OnceCell::new();
         let found = |object: &Arc<Object>| {
             let (kind, id) = (object.kind().name(), object.id());
             let problems = parts.status.problems_of(kind, id).map(|problem| problem.text.clone()).collect();
-            Found { object: object.clone(), state: parts.status.state_of(kind, id, rules), problems }
+            let mut state = parts.status.state_of(kind, id, rules);
+            if let Some(Json::String(why)) = state.get_mut(UNATTACHED) {
+                let strays = strays.get_or_init(|| parts.strays());
+                for (host, stray) in strays.get(&object.key()).into_iter().flatten() {
+                    why.push_str(&format!("; {host} has one with `{}`, which no object has", shown(stray)));
+                }
+            }
+            Found { object: object.clone(), state, problems }
         };
         match which {
             Which::One(id) => objects.get(&**id).map(found).into_iter().collect(),

@@ -324,6 +324,10 @@ impl View {
                 Ok(Some(ofport)) => ofport,
                 Ok(None) => continue,
                 Err(problem) => {
+                    if let Some(iface_id) = iface_id {
+                        let why = (problem.what.clone(), problem.why.clone());
+                        report.unopened.entry(iface_id.clone()).or_insert(why);
+                    }
                     report.problems.push(problem);
                     continue;
                 }
@@ -337,6 +341,7 @@ impl View {
             }
         }
         for (iface_id, interfaces) in candidates {
+            report.unopened.remove(iface_id);
             plug_in(&mut report, arrivals, iface_id, interfaces);
         }
         report.problems.sort();

@@ -184,6 +184,8 @@ pub struct Report {
     /// The ports, by id, that several interfaces of the bridge have a number for, with the names of these interfaces: the one that
     /// counts first.
     pub contested: BTreeMap<String, String>,
+    /// The ports, by id, whose only interfaces are ones that the switch could not open: the name of one, and the reason.
+    pub unopened: BTreeMap<String, (String, String)>,
     /// The OpenFlow port numbers of the driver's tunnel ports, by port name. Ports without a number are problems.
     pub tunnels: BTreeMap<String, u16>,
     /// The same for the driver's patch ports on the integration bridge.

@@ -26,6 +26,8 @@ tables! {
     ANNOUNCED = Input "announced" ["hv": STRING, "port": STRING, "since": INT];
     /// Ports that several interfaces of one host claim.
     CONTESTED = Input "contested" ["hv": STRING, "port": STRING, "interfaces": STRING];
+    /// Interfaces of ports that Open vSwitch could not open.
+    UNOPENED = Input "unopened" ["hv": STRING, "port": STRING, "interface": STRING, "error": STRING];
     /// Tunnel ports that exist.
     TUNNEL_PORT = Input "tunnel_port" ["hv": STRING, "tunnel": STRING, "ofport": INT];
     /// Patch ports that exist.
@@ -92,6 +94,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     VIF,
     ANNOUNCED,
     CONTESTED,
+    UNOPENED,
     TUNNEL_PORT,
     PATCH_PORT,
     NODE_CONNECTION,

@@ -14,7 +14,7 @@ use objects::{ChangeSet, ObjectKey, Outcome, Rows};
 pub struct Strays {
     /// How many there are.
     pub count: usize,
-    /// The ids of the first, and for each the object with a similar id, if there is one.
+    /// The ids of the first, and for each the object without an interface that has a similar id, if there is one.
     pub first: Vec<(String, Option<ObjectKey>)>,
 }
 
@@ -151,13 +151,7 @@ impl Core {
     pub fn strays(&self, node: &str) -> Strays {
         /// The most that are named.
         const NAMED: usize = 5;
-        /// How many ids before and after a name are compared with it, of each kind. To compare all would take the engine's time.
-        const COMPARED: usize = 4;
-        let near = |id: &str| {
-            let objects: Vec<_> = self.objects.neighbours(id, COMPARED).collect();
-            let found = openflow_rs::nearest(id, objects.iter().map(|object| &**object.id()))?;
-            objects.iter().find(|object| **object.id() == *found).map(|object| object.key())
-        };
+        let near = |id: &str| self.object_status().nearest_unattached(id, &self.rules);
         // An object may have come since the last report.
         let mut strays = self.unclaimed(node).filter(|id| !self.objects.has_id(id));
         let first: Vec<_> = strays.by_ref().take(NAMED).map(|id| (id.to_owned(), near(id))).collect();
@@ -177,6 +171,10 @@ impl Core {
                     adoptions.ports.push((node.to_owned(), port.to_owned(), vif.clone()));
                 }
                 adoptions.states.insert(node.to_owned(), after.unwrap_or(before));
+            }
+            for (node, why) in self.beside.unopened(port).filter(|(node, _)| !gone.contains(*node)) {
+                let state = adoptions.states.entry(node.to_owned());
+                state.or_insert_with(|| self.reports.of(node)).note_unopened(port, why.clone());
             }
         }
         for (node, after) in &adoptions.states {

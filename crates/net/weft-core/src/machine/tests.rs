@@ -39,6 +39,15 @@ of_flow(hv, 1, 1, match{metadata: number}, actions[output(ofport)]) :-
 of_flow(hv, 2, 1, match{metadata: number}, actions[output(1)]) :-
     announced(hv, port, _), switch_port(port, number);
 awaited_flow(hv, 12, number, port) :- vif(hv, port, _, _, _), switch_port(port, number);
+input table unopened(hv: string, port: string, interface: string, error: string) key(hv, port);
+output table problem(kind: string, id: string, code: string, text: string);
+problem(\"switch_port\", port, \"unopened\", interface ++ error) :-
+    unopened(_, port, interface, error), switch_port(port, _);
+state table port_unattached(switch_port: ref switch_port, unattached: string) key(switch_port);
+table attached(port: string, is: bool) key(port);
+default attached(port, false) :- switch_port(port, _);
+attached(port, true) :- vif(_, port, _, _, _), switch_port(port, _);
+port_unattached(port, \"it has none\") :- attached(port, false);
 ";
 
 const HOSTS: [&str; 3] = ["hv1", "hv2", "hv3"];
@@ -606,6 +615,47 @@ fn d20_an_interface_of_no_object_is_told_with_the_object_that_may_be_meant() {
     let near = |id: &str| Some(objects::ObjectKey::new("switch_port", id));
     let first = [("p11".to_owned(), near("p1")), ("something-else".to_owned(), None)];
     assert_eq!((strays.count, &strays.first[..]), (2, &first[..]));
+    let unattached = |world: &mut World, id: &str| {
+        let found = world.published.objects("switch_port", &crate::status::Which::One(id.to_owned()));
+        found[0].state.get("unattached").and_then(|why| why.as_str().map(str::to_owned))
+    };
+    // The port says so too.
+    let said = unattached(&mut world, "p1");
+    assert_eq!(said.as_deref(), Some("it has none; hv1 has one with `p11`, which no object has"));
+    assert_eq!(unattached(&mut world, "p2").as_deref(), Some("it has none"));
+
+    // A port that has an interface is not meant.
+    let mut report = Report::default();
+    for (number, port) in ["p11", "p1"].into_iter().enumerate() {
+        let interface = InterfaceId(number as u128);
+        report.vifs.insert(port.to_owned(), Vif { ofport: 7, mac: String::new(), interface });
+        report.interfaces.insert((port.to_owned(), interface));
+    }
+    world.event("hv1", SwitchEvent::Report(report));
+    assert_eq!(unattached(&mut world, "p1"), None);
+    assert_eq!(world.status().switches[0].strays.first, [("p11".to_owned(), None)]);
+}
+
+#[test]
+fn an_interface_that_the_switch_cannot_open_is_a_problem_of_its_port_whichever_comes_first() {
+    let mut world = World::new(Patience::default());
+    let mut report = Report::default();
+    for port in ["p1", "p3"] {
+        report.unopened.insert(port.to_owned(), (format!("tap-{port}"), ": no such device".to_owned()));
+        report.interfaces.insert((port.to_owned(), InterfaceId(1)));
+    }
+    world.event("hv1", SwitchEvent::Report(report));
+    let problems = |world: &mut World| -> Vec<String> {
+        world.status().problems.iter().map(|problem| format!("{} {}", problem.id, problem.text)).collect()
+    };
+    assert_eq!(problems(&mut world), ["p1 tap-p1: no such device"]);
+    world.apply("{kind: switch_port, id: p3, number: 3}").unwrap();
+    let both = ["p1 tap-p1: no such device", "p3 tap-p3: no such device"];
+    assert_eq!(problems(&mut world), both);
+    world.start();
+    assert_eq!(problems(&mut world), both, "the journal has them");
+    world.event("hv1", SwitchEvent::Report(Report::default()));
+    assert_eq!(problems(&mut world), [""; 0]);
 }
 
 proptest! {

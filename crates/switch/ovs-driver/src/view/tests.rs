@@ -94,6 +94,8 @@ fn a_report_tells_vifs_tunnels_and_problems_apart() {
     rows.interface(8, "tap8", |row| {
         row.with("external_ids", map(&[("iface-id", "blue-2"), ("attached-mac", "02:00:00:00:00:02")]))
     });
+    // One that cannot be opened says nothing of a port that another one has.
+    rows.interface(14, "gone-too", |row| vif("blue-2")(row).with("ofport", Some(-1)));
     rows.interface(9, "new", |row| vif("blue-3")(row).with("ofport", None::<i64>));
     rows.interface(10, "gone", |row| {
         vif("blue-4")(row).with("ofport", Some(-1)).with("error", Some("No such device".to_owned()))
@@ -112,6 +114,12 @@ fn a_report_tells_vifs_tunnels_and_problems_apart() {
         [("blue-1".to_owned(), vif(7, "")), ("blue-2".to_owned(), vif(8, "02:00:00:00:00:02"))].into()
     );
     assert_eq!(report.tunnels, [("gnv".to_owned(), 12)].into());
+    let why = |name: &str, error: &str| (name.to_owned(), error.to_owned());
+    let unopened = [
+        ("blue-4".to_owned(), why("gone", "No such device")),
+        ("blue-5".to_owned(), why("br-int", "has the reserved port number 65534")),
+    ];
+    assert_eq!(report.unopened, unopened.into());
     let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
     assert_eq!(
         problems,
@@ -120,6 +128,7 @@ fn a_report_tells_vifs_tunnels_and_problems_apart() {
              the others",
             "br-int: has the reserved port number 65534",
             "gone: No such device",
+            "gone-too: no reason given; see the log of ovs-vswitchd",
         ]
     );
 }
