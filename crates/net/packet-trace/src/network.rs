@@ -14,7 +14,7 @@ use simulated_hosts::{Hosts, Number, Outputs, Place, Site, Wanted};
 use switch_model::SwitchTable;
 use switch_model::interface::{
     BRIDGES, DATAPATH_LABELS, EFFECTIVE_ROUTES, ENDPOINTS, IPS, LOCALNETS, MACS, MANAGED, PARENTS,
-    PATCH_PORT, PORT_HOMES, PROBLEMS, TUNNEL_PORT, VIF,
+    PATCH_PORT, PORT_HOMES, PROBLEMS, TUNNEL_PORT, UNDERLAY_MTUS, VIF,
 };
 use switch_model::rows::{self, Vif};
 
@@ -47,6 +47,7 @@ pub(crate) struct Tables {
     tunnel_port: TableId,
     patch_port: TableId,
     endpoints: TableId,
+    underlay_mtus: Option<TableId>,
     bridges: Option<TableId>,
     parents: Option<TableId>,
     localnets: Option<TableId>,
@@ -72,6 +73,7 @@ impl Tables {
             tunnel_port: needed(&TUNNEL_PORT)?,
             patch_port: needed(&PATCH_PORT)?,
             endpoints: needed(&ENDPOINTS)?,
+            underlay_mtus: optional(&UNDERLAY_MTUS)?,
             bridges: optional(&BRIDGES)?,
             parents: optional(&PARENTS)?,
             localnets: optional(&LOCALNETS)?,
@@ -134,6 +136,11 @@ impl Network {
         let vifs = network.read(Some(network.tables.vif), rows::vif);
         let vnics = vifs.into_iter().map(|vif| ((vif.host, vif.ofport), vif.port)).collect();
         network.hosts.update(sites, vnics);
+        for (host, mtu) in network.read(network.tables.underlay_mtus, rows::underlay_mtu) {
+            if let Some(host) = network.hosts.fabric_mut().host_mut(&host) {
+                host.set_underlay_mtu(mtu);
+            }
+        }
         Ok(network)
     }
 

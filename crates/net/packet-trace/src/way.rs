@@ -3,7 +3,7 @@
 use crate::flow_origin::FlowOrigin;
 use crate::frame::vlan;
 use flow_simulator::trace::{Step, What};
-use flow_simulator::{Arrival, Crossing, FlowKey, Packet};
+use flow_simulator::{Arrival, Crossing, FlowKey, Lost, Packet};
 use nlog::program::Place as SourcePlace;
 use nlog_data::{Canonical, Row, RuleId, TableId, Value};
 use nlog_explain::{Origin, ShowsInputs};
@@ -248,7 +248,7 @@ impl Network {
             trace.delivered.push(Delivery { port, host: None, interface, changes, bytes: tapped.bytes });
         }
         let lost = crossing.lost.into_iter();
-        trace.dropped.extend(lost.map(|lost| Drop::plain("", Cause::Fault(lost.to_string()))));
+        trace.dropped.extend(lost.map(|lost| Drop::plain("", Cause::Fault(why_lost(&lost)))));
         // Nobody asks for the end of a copy of a flood that would return to its sender.
         if trace.dropped.len() > 1 || !trace.delivered.is_empty() {
             trace.dropped.retain(|drop| !drop.returns());
@@ -347,6 +347,17 @@ impl Network {
         let label = Value::Int(i64::try_from(number).ok()?);
         let row = self.rows_with(self.tables.datapaths, 1, label).into_iter().next()?;
         crate::packet::string(row.first()).map(str::to_owned)
+    }
+}
+
+/// Why a packet is lost between hosts, in words.
+fn why_lost(lost: &Lost) -> String {
+    match lost {
+        Lost::TooLarge { from, host, size, mtu, fits } => format!(
+            "the packet is too large for the tunnel from {from} to {host}: it has {size} bytes with the tunnel's headers, and the \
+             network between hosts carries {mtu} (`mtu` of the transport_zone); set the MTU of the machines to {fits}"
+        ),
+        other => other.to_string(),
     }
 }
 

@@ -75,7 +75,12 @@ impl Search<'_> {
         let host_kind = self.rules.host_kind();
         let host_object = |host: &String| self.objects.get(&ObjectKey::new(host_kind?, host.as_str()));
         let declared: Vec<&Arc<Object>> = hosts.iter().filter_map(host_object).collect();
-        for object in objects.values().chain(&declared) {
+        // What hosts refer to, such as zones, says how packets go between them.
+        let named: BTreeSet<ObjectKey> =
+            declared.iter().flat_map(|host| self.objects.references(host)).collect();
+        let named = named.iter().filter(|key| !objects.contains_key(*key));
+        let named: Vec<&Arc<Object>> = named.filter_map(|key| self.objects.get(key)).collect();
+        for object in objects.values().chain(&declared).chain(&named) {
             object.row().iter().for_each(|value| collect(value, &mut names));
             for (table, row) in object.rows() {
                 rows.insert.entry(table.clone()).or_default().push(row);

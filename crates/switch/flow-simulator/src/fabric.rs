@@ -17,6 +17,7 @@ pub struct Host {
     pub bridge: Bridge,
     address: IpAddr,
     networks: BTreeMap<PortNo, String>,
+    underlay_mtu: Option<u32>,
 }
 
 impl Host {
@@ -30,7 +31,18 @@ impl Host {
         for (port, encapsulation) in tunnels {
             bridge.add_tunnel(port, encapsulation);
         }
-        Host { bridge, address: address.into(), networks: BTreeMap::new() }
+        Host { bridge, address: address.into(), networks: BTreeMap::new(), underlay_mtu: None }
+    }
+
+    /// Limits the packets that the host sends into tunnels: the largest on the underlay, in bytes, with all their headers. Open vSwitch
+    /// forbids fragments of them (`options:df_default`).
+    pub fn set_underlay_mtu(&mut self, mtu: u32) {
+        self.underlay_mtu = Some(mtu);
+    }
+
+    /// That limit; none if there is none.
+    pub(crate) fn underlay_mtu(&self) -> Option<u32> {
+        self.underlay_mtu
     }
 
     /// The address of the host's tunnel endpoint.
@@ -148,6 +160,22 @@ pub enum Lost {
         host: String,
         /// The encapsulation.
         encapsulation: Encapsulation,
+    },
+    /// It does not fit into the underlay.
+    #[error(
+        "the packet from {from} to {host} has {size} bytes with the headers of its tunnel, and the network between them carries {mtu}"
+    )]
+    TooLarge {
+        /// The sender.
+        from: String,
+        /// The receiver.
+        host: String,
+        /// The bytes of the packet on the underlay, from its IP header on.
+        size: u32,
+        /// The most.
+        mtu: u32,
+        /// The largest IP packet in an untagged frame that fits into it.
+        fits: u32,
     },
     /// A bridge gave the packet up.
     #[error("{host}: {why}")]
@@ -286,6 +314,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
+    use crate::walk::ETHERNET;
 
     /// A host `hvN` at 10.0.0.N with port N and Geneve at 200.
     fn host(number: u8, groups: &[&str], flows: &[&str]) -> Host {
@@ -361,6 +390,24 @@ mod tests {
         let back = |to: u8| format!("actions=set_field:10.0.0.{to}->tun_dst,set_field:0->in_port,output:200");
         let mut round = fabric([host(1, &[], &[&back(2)]), host(2, &[], &[&back(1)])]);
         assert_eq!(send(&mut round), (vec![], vec![Lost::Storm]));
+    }
+
+    #[test]
+    fn a_packet_that_does_not_fit_into_the_underlay_is_lost_and_one_byte_less_is_not() {
+        for (option, fits) in [("", 1450), ("set_field:1->tun_metadata0,", 1442)] {
+            let sends = format!("in_port=1 actions={option}set_field:10.0.0.2->tun_dst,output:200");
+            let mut fabric = fabric([host(1, &[], &[&sends]), host(2, &[], &["in_port=200 actions=2"])]);
+            fabric.host_mut("hv1").unwrap().set_underlay_mtu(1500);
+            let mut send = |ip: u32| {
+                let frame = vec![2; ETHERNET + ip as usize];
+                let crossing = fabric.send("hv1", Packet::new(frame, PortNo(1)));
+                (crossing.arrived.len(), crossing.lost)
+            };
+            assert_eq!(send(fits), (1, vec![]));
+            let (from, host) = ("hv1".to_owned(), "hv2".to_owned());
+            let lost = Lost::TooLarge { from, host, size: 1501, mtu: 1500, fits };
+            assert_eq!(send(fits + 1), (0, vec![lost]));
+        }
     }
 
     #[test]

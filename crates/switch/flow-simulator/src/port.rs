@@ -25,6 +25,19 @@ impl Encapsulation {
             Encapsulation::Gre => tun_id & 0xffff_ffff,
         }
     }
+
+    /// The bytes that a frame of `inner` bytes has in a tunnel to `to`, from the outer IP header on (RFC 8926, RFC 7348, RFC 2890 with a
+    /// key).
+    pub(crate) fn size(self, inner: usize, to: IpAddr, has_option: bool) -> u32 {
+        const UDP: usize = 8;
+        let ip = if to.is_ipv6() { 40 } else { 20 };
+        let header = match self {
+            Encapsulation::Geneve => UDP + 8 + if has_option { 8 } else { 0 },
+            Encapsulation::Vxlan => UDP + 8,
+            Encapsulation::Gre => 8,
+        };
+        u32::try_from(ip + header + inner).unwrap_or(u32::MAX)
+    }
 }
 
 /// A tunnel port, with `options:key=flow`.

@@ -184,6 +184,12 @@ impl<'a> Walk<'a> {
         let port = arrival(peer, own, encapsulation).ok_or_else(no_tunnel)?;
         let Emitted { bytes, key, .. } = emitted;
         let option = option(&key).filter(|_| encapsulation == Encapsulation::Geneve);
+        let size = encapsulation.size(bytes.len(), to, option.is_some());
+        if let Some(mtu) = sender.underlay_mtu().filter(|mtu| size > *mtu) {
+            let headers = encapsulation.size(ETHERNET, to, option.is_some());
+            let fits = mtu.saturating_sub(headers);
+            return Err(Lost::TooLarge { from: host(), host: name.clone(), size, mtu, fits });
+        }
         let packet = received(
             Packet::new(bytes, port),
             encapsulation.carried(key.get(Field::TunId)),
@@ -196,6 +202,9 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 }
+
+/// The bytes of an Ethernet header.
+pub(crate) const ETHERNET: usize = 14;
 
 /// The ingress port of a tunnelled packet: the port for this sender, if there is one, otherwise the
 /// port for all peers.

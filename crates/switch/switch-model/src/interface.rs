@@ -40,6 +40,8 @@ tables! {
     /// Where switches are. The kind that the first column refers to is that of transport nodes.
     ADDRESSES = Output "switch_address"
         ["hv": REFERENCE, "ovsdb": TEXT, "openflow": TEXT, "datapath_type": TEXT];
+    /// The largest IP packets that the network between hosts carries, by sender.
+    UNDERLAY_MTUS = Output "underlay_mtu" ["node": STRING, "mtu": INT];
     /// What objects ask and the network cannot do.
     PROBLEMS = Output "problem" ["kind": STRING, "id": STRING, "code": STRING, "text": STRING];
 
@@ -100,6 +102,7 @@ pub const INTERFACE: &[SwitchTable] = &[
     NODE_CONNECTION,
     PORT_HOMES,
     ADDRESSES,
+    UNDERLAY_MTUS,
     PROBLEMS,
     LEARNED_ADDRESSES,
     LEARNING_HOSTS,

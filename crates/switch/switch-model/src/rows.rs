@@ -51,6 +51,12 @@ pub fn endpoint(row: &Row) -> Option<(String, IpAddr)> {
     Some((host.to_string(), *ip))
 }
 
+/// Reads a row of [`UNDERLAY_MTUS`](crate::interface::UNDERLAY_MTUS): a host, and the largest packet in bytes.
+pub fn underlay_mtu(row: &Row) -> Option<(String, u32)> {
+    let [Value::String(host), Value::Int(mtu)] = &row[..] else { return None };
+    Some((host.to_string(), u32::try_from(*mtu).ok()?))
+}
+
 /// Reads a row of [`BRIDGES`](crate::interface::BRIDGES): a host, a physical network, and the bridge to it.
 pub fn bridge(row: &Row) -> Option<(String, String, String)> {
     let [Value::String(host), Value::String(network), Value::String(bridge)] = &row[..] else { return None };
