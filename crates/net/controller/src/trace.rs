@@ -18,6 +18,7 @@ use tonic::Status;
 use tracing::debug;
 use weft_core::fleet::SwitchStatus;
 use weft_core::provenance::Provenance;
+use weft_core::record::to_the_second;
 use weft_core::rules::Rules;
 use weft_core::snapshot::Snapshot;
 
@@ -249,9 +250,12 @@ fn behind(switch: &SwitchStatus) -> Option<String> {
 
 /// What a switch lacks of its desired flows, as the rest of a sentence about it.
 fn state(switch: &SwitchStatus) -> Option<String> {
-    let SwitchStatus { connected, synced, pending, refused, .. } = switch;
+    let SwitchStatus { connected, not_connected_since, synced, pending, refused, .. } = switch;
     Some(match (connected, refused, synced, pending) {
-        (false, ..) => "is not connected".to_owned(),
+        (false, ..) => match not_connected_since {
+            Some(since) => format!("is not connected (since {})", to_the_second(*since)),
+            None => "is not connected".to_owned(),
+        },
         (true, 1.., ..) => format!("refuses {refused} of its flows, groups and ports"),
         (true, 0, true, _) => return None,
         (true, 0, false, 0) => "is not in sync yet".to_owned(),

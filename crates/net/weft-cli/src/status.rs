@@ -80,10 +80,16 @@ fn check(status: &StatusResponse) -> Result<(), Failure> {
     if is_all { Ok(()) } else { Err(Failure::NotInForce) }
 }
 
+/// Since when a switch has not been connected; null if it is.
+fn since(switch: &SwitchStatus) -> Option<&str> {
+    Some(switch.not_connected_since.as_str()).filter(|since| !since.is_empty())
+}
+
 /// The state of a switch, in words.
 fn state(switch: &SwitchStatus) -> String {
     match (switch.connected, switch.synced, switch.refused) {
-        (false, ..) => "not connected".to_owned(),
+        (false, ..) if switch.not_connected_since.is_empty() => "not connected".to_owned(),
+        (false, ..) => format!("not connected (since {})", shown(&switch.not_connected_since)),
         (true, true, _) => "in sync".to_owned(),
         (true, false, 0) => "synchronising".to_owned(),
         (true, false, refused) => format!("{refused} refused"),
@@ -96,7 +102,7 @@ fn to_json(status: &StatusResponse, counts: Option<&FlowCounts>) -> String {
         .iter()
         .map(|switch| {
             let mut shown = json!({
-                "connected": switch.connected, "synced": switch.synced,
+                "connected": switch.connected, "not_connected_since": since(switch), "synced": switch.synced,
                 "last_error": switch.last_error, "pending": switch.pending, "confirmed_txn": switch.confirmed_txn,
                 "flows": switch.flows, "groups": switch.groups, "tunnels": switch.tunnels, "patches": switch.patches, "vifs": switch.vifs,
                 "sync_flow_mods": switch.sync_flow_mods, "refused": switch.refused,

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use switch_model::{Channel, Event, Rejection};
 use tracing::{debug, info, warn};
@@ -44,6 +44,8 @@ pub struct SwitchStatus {
     pub node: String,
     /// Whether both connections are up.
     pub connected: bool,
+    /// Since when they are not, as far as this start of the controller knows.
+    pub not_connected_since: Option<SystemTime>,
     /// Whether the switch is in sync with its desired state.
     pub synced: bool,
     /// The most important error; empty if there is none.
@@ -231,7 +233,8 @@ impl Fleet {
     fn add_node(&mut self, node: &str, address: &Arc<SwitchAddress>, given: Given) {
         self.drivers += 1;
         let driver = DriverId(self.drivers);
-        self.switches.insert(node.to_owned(), Switch::new(driver, address.clone(), self.now()));
+        self.switches
+            .insert(node.to_owned(), Switch::new(driver, address.clone(), self.now(), self.now.wall));
         let (node, address) = (node.to_owned(), address.clone());
         self.told.push(DriverOrder::Start { node, driver, address, given });
     }
@@ -389,6 +392,9 @@ impl Fleet {
             Event::Connected { channel } => {
                 info!(switch = node, %channel, "switch connected");
                 switch.up.insert(channel);
+                if switch.up.len() == 2 {
+                    switch.down_since = None;
+                }
                 // The switch will be reconciled again, because the last reconciliation did not include this channel.
                 switch.reconciled = false;
                 switch.faults.connection.remove(&channel);
@@ -403,6 +409,7 @@ impl Fleet {
                 debug!(switch = node, %channel, why, "switch disconnected");
                 self.faults.begins(SwitchFault::connection(&node, channel), now);
                 switch.up.remove(&channel);
+                switch.down_since.get_or_insert(self.now.wall);
                 switch.reconciled = false;
                 switch.faults.connection.insert(channel, why);
                 if channel == Channel::OpenFlow {
@@ -520,6 +527,7 @@ impl Fleet {
         Some(SwitchStatus {
             node: node.clone(),
             connected,
+            not_connected_since: switch.down_since,
             synced: reconciled && switch.faults.are_settled() && switch.refused == 0,
             refused: switch.refused,
             last_error: switch.faults.last_error().unwrap_or_default(),

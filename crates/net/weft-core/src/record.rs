@@ -221,3 +221,8 @@ pub(crate) type JsonRows = BTreeMap<Arc<str>, Vec<Vec<Json>>>;
 pub fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_micros(time).to_string()
 }
+
+/// A time as people read it: RFC 3339 in UTC, to the second.
+pub fn to_the_second(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}

@@ -9,6 +9,7 @@ use weft_core::core::{Problem, Refusal};
 use weft_core::fleet::SwitchStatus;
 use weft_core::logical_flows::{LogicalFlow, LogicalFlows};
 use weft_core::receipt::{Progress, Receipt, SwitchReceipt, Update};
+use weft_core::record::to_the_second;
 use weft_core::routes::Route;
 use weft_core::rules::RuleSource;
 
@@ -217,6 +218,7 @@ pub(super) fn switch_status(status: &SwitchStatus) -> pb::SwitchStatus {
     pb::SwitchStatus {
         node: status.node,
         connected: status.connected,
+        not_connected_since: status.not_connected_since.map(to_the_second).unwrap_or_default(),
         synced: status.synced,
         last_error: status.last_error,
         pending: status.pending as u64,

@@ -774,6 +774,9 @@ pub struct SwitchStatus {
     /// The first of them, at most five.
     #[prost(message, repeated, tag = "19")]
     pub strays: ::prost::alloc::vec::Vec<StrayInterface>,
+    /// If it is not connected: since when, as far as this start of the controller knows (RFC 3339). Otherwise empty.
+    #[prost(string, tag = "20")]
+    pub not_connected_since: ::prost::alloc::string::String,
 }
 /// An interface whose `external_ids:iface-id` no object has as its id.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

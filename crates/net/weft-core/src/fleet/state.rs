@@ -18,6 +18,8 @@ pub(super) struct Switch {
     pub(super) driver: DriverId,
     pub(super) address: Arc<SwitchAddress>,
     pub(super) up: BTreeSet<Channel>,
+    /// Since when one of the two connections has been missing.
+    pub(super) down_since: Option<SystemTime>,
     /// The connection to its flows.
     pub(super) link: Link,
     /// What it is known to be, and the rules do not have yet.
@@ -87,11 +89,12 @@ pub(super) struct Faults {
 
 impl Switch {
     /// A switch that is managed from now on.
-    pub(super) fn new(driver: DriverId, address: Arc<SwitchAddress>, now: Moment) -> Self {
+    pub(super) fn new(driver: DriverId, address: Arc<SwitchAddress>, now: Moment, wall: SystemTime) -> Self {
         Switch {
             driver,
             address,
             up: BTreeSet::new(),
+            down_since: Some(wall),
             link: Link::Awaited(now),
             observed: Observed::default(),
             removing: false,
