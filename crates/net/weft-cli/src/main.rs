@@ -34,6 +34,7 @@ mod replacement;
 mod routes;
 mod schema;
 mod status;
+mod tables;
 mod test;
 mod trace;
 mod wait;
@@ -62,6 +63,8 @@ enum Command {
     Plan(plan::PlanCommand),
     /// Show the pipeline that rules describe: stages, priorities, matches and actions, each with its rule
     Pipeline(pipeline::PipelineCommand),
+    /// Show the tables of rules: columns, types and keys, who fills them and who reads them
+    Tables(tables::TablesCommand),
     /// Run transactions through rules and print the changes
     Eval(eval::Eval),
     /// Run transactions through rules and show where time and memory go
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         Command::Test(test) => test.run(),
         Command::Plan(plan) => plan.run(),
         Command::Pipeline(pipeline) => pipeline.run(),
+        Command::Tables(tables) => tables.run(),
         Command::Eval(eval) => eval.run(),
         Command::Profile(profile) => profile.run(),
         Command::Explain(explain) => explain.run(),

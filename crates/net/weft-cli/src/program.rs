@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nlog::diagnostic::{Diagnostic, Severity, Style, to_text};
+use nlog::index::Index;
 use nlog::source::{LoadError, Sources};
 use nlog::{Compilation, Program};
 use nlog_data::quotation::grouped;
@@ -62,7 +63,19 @@ pub(crate) fn compile(paths: &[PathBuf]) -> Result<Arc<Program>, Failure> {
 
 /// Compiles a program to run. Its errors go to standard error; warnings are for `weft check`.
 pub(crate) fn compile_sources(sources: &Sources) -> Result<Arc<Program>, Failure> {
-    let Compilation { program, diagnostics } = nlog::compile(sources);
+    compiled(nlog::compile(sources), sources)
+}
+
+/// The same, with the places of all names.
+pub(crate) fn compile_indexed(sources: &Sources) -> Result<(Arc<Program>, Index), Failure> {
+    let (compilation, index) = nlog::compile_indexed(sources);
+    Ok((compiled(compilation, sources)?, index))
+}
+
+fn compiled(
+    Compilation { program, diagnostics }: Compilation,
+    sources: &Sources,
+) -> Result<Arc<Program>, Failure> {
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     show(errors, sources);
     program.ok_or(Failure::Reported)

@@ -36,6 +36,7 @@ mod readme;
 mod refusals;
 mod routes;
 mod support;
+mod tables;
 mod trace;
 mod trace_states;
 mod unit_tests;
