@@ -23,6 +23,7 @@ mod fmt;
 mod forbid;
 mod full_disk;
 mod kill;
+mod kinds;
 mod language;
 mod limits;
 mod literals;
