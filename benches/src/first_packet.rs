@@ -122,7 +122,7 @@ impl Bench {
         let file = self.testbed.folder().join("bench.yaml");
         std::fs::write(&file, format!("{}\n---\n{}", network(acls), self.testbed.hosts_as_objects()?))?;
         let status = Command::new(weft()?)
-            .args(["apply", "--prune", "--wait", "-f"])
+            .args(["apply", "--prune", "--yes", "--wait", "-f"])
             .arg(&file)
             .env("WEFT_CONTROLLER", self.testbed.controller_address())
             .stdout(std::process::Stdio::null())

@@ -15,6 +15,8 @@ use crate::registry::{self, Claim, lab_of};
 use crate::state::State;
 use crate::{Error, Lab, Vswitch, guest, physical};
 
+/// The folder, in that of a lab, of a controller that lives and ends with the lab.
+pub const CONTROLLER: &str = "controller";
 /// How long killed processes may take to end.
 const DEADLINE: Duration = Duration::from_mins(1);
 
@@ -73,7 +75,8 @@ pub(crate) fn remove_parts(name: &str) -> Result<(), Error> {
     let vswitches = state.as_ref().map(vswitches).unwrap_or_default();
     let mut namespaces = registry::namespaces()?;
     namespaces.retain(|namespace| lab_of(namespace) == Some(name));
-    end_processes(name, &vswitches, &namespaces)?;
+    let controller = state.as_ref().map(|state| state.run_dir.join(CONTROLLER));
+    end_processes(name, &vswitches, controller.as_deref(), &namespaces)?;
     delete_namespaces(name, &namespaces)?;
     for vswitch in &vswitches {
         remove_folder(&vswitch.run_dir)?;
@@ -94,7 +97,12 @@ pub(crate) fn vswitches(state: &State) -> Vec<Vswitch> {
     hosts.chain(guests).chain(physical).filter_map(Result::ok).collect()
 }
 
-fn end_processes(name: &str, vswitches: &[Vswitch], namespaces: &[String]) -> Result<(), Error> {
+fn end_processes(
+    name: &str,
+    vswitches: &[Vswitch],
+    controller: Option<&Path>,
+    namespaces: &[String],
+) -> Result<(), Error> {
     let inodes: BTreeSet<(u64, u64)> = namespaces
         .iter()
         .filter_map(|namespace| std::fs::metadata(registry::namespace_file(namespace)).ok())
@@ -105,8 +113,13 @@ fn end_processes(name: &str, vswitches: &[Vswitch], namespaces: &[String]) -> Re
             .is_ok_and(|meta| inodes.contains(&(meta.dev(), meta.ino())));
         let daemon = || {
             let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            ["ovs-vswitchd", "ovsdb-server"].contains(&program.trim())
-                && vswitches.iter().any(|vswitch| runs_in(pid, &vswitch.run_dir))
+            match program.trim() {
+                "ovs-vswitchd" | "ovsdb-server" => {
+                    vswitches.iter().any(|vswitch| runs_in(pid, &vswitch.run_dir))
+                }
+                "weft" => controller.is_some_and(|folder| runs_in(pid, folder)),
+                _ => false,
+            }
         };
         pid != std::process::id() && alive(pid) && (inside || daemon())
     };

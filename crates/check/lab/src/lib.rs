@@ -60,7 +60,7 @@ mod transfer;
 mod vm;
 mod vswitch;
 
-pub use cleanup::sweep;
+pub use cleanup::{CONTROLLER, sweep};
 pub use command::Output;
 pub use error::Error;
 pub use host::{Host, HostSpec};

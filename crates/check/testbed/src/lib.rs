@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -55,6 +56,8 @@ pub struct Settings {
     pub remote: bool,
     /// Whether the controller may outlive this process, for [`Testbed::keep`].
     pub may_be_kept: bool,
+    /// Where the controller listens; by default, on a socket in its folder.
+    pub listen: Option<String>,
 }
 
 impl Settings {
@@ -70,6 +73,7 @@ impl Settings {
             rules: Vec::new(),
             remote: false,
             may_be_kept: false,
+            listen: None,
         }
     }
 }
@@ -103,7 +107,7 @@ impl Testbed {
         options.physical.clone_from(&settings.physical);
         options.underlay_mtu = settings.underlay_mtu;
         let lab = Lab::create(options)?;
-        let folder = lab.state()?.run_dir.join("controller");
+        let folder = lab.state()?.run_dir.join(lab::CONTROLLER);
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut testbed = Testbed { settings, lab: Some(lab), controller: None, folder, runtime };
@@ -135,7 +139,8 @@ impl Testbed {
 
     /// The controller's address, for `weft … --controller`.
     pub fn controller_address(&self) -> String {
-        format!("unix:{}", self.folder.join("weft.sock").display())
+        let in_folder = || format!("unix:{}", self.folder.join("weft.sock").display());
+        self.settings.listen.clone().unwrap_or_else(in_folder)
     }
 
     /// The controller's configuration file.
@@ -199,6 +204,10 @@ impl Testbed {
         words.push(self.settings.weft.clone().into());
         let mut command = Command::new(words.remove(0));
         command.args(words);
+        if self.settings.may_be_kept {
+            // An interrupt from the terminal of this process is not for it.
+            command.process_group(0);
+        }
         Ok(command)
     }
 

@@ -4,11 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nlog_data::quotation::{cut, quote_text};
-use objects::{Batch, Cancel, ObjectKey};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
-use tracing::debug;
-use weft_core::core::Refusal;
 use weft_core::derived::port_meters::Metered;
 use weft_core::peer::Origin;
 use weft_core::routes::NoRouter;
@@ -17,7 +14,7 @@ use weft_core::text::{document_names, requester};
 
 use crate::activity::{Busy, STALLED};
 use crate::answers::{PartSender, Results, Turn, Turns, all_at_once, parts};
-use crate::aside::{Aside, CancelOnDrop};
+use crate::aside::Aside;
 use crate::client::WholeReceipts;
 use crate::engine::{Engine, Found, PAGE, Stopping, Which};
 use crate::explain::{self, Form};
@@ -29,19 +26,18 @@ use crate::trace;
 use crate::watchers::{Wanted, Watch};
 use crate::what_if;
 
+mod changes;
 mod messages;
 
 use messages::{
-    accepted, chunks, listing_messages, logical_messages, problem, receipt_message, refused, route_message,
-    switch_status, update_message,
+    chunks, listing_messages, logical_messages, problem, receipt_message, route_message, switch_status,
+    update_message,
 };
 
 /// The bytes of objects in one message of a stream. An object that is larger has a message of its own.
 const OBJECTS_BYTES: usize = 256 << 10;
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
 const PARSERS: usize = 2;
-/// Below this many bytes a request is parsed without a wait.
-const SMALL: usize = 64 << 10;
 
 /// Serves the interface.
 pub(crate) struct Api {
@@ -100,82 +96,23 @@ impl Api {
         let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         pb::EngineWork { with, milliseconds, rule, rows, stalled }
     }
-
-    /// Parses the objects of a request without blocking other requests. Stops early if the caller has gone.
-    async fn parse(&self, documents: Vec<pb::Document>, objects: Vec<String>) -> Result<Batch, Status> {
-        let names = documents.iter().map(|document| document.name.as_str());
-        document_names(names).map_err(Status::invalid_argument)?;
-        let bytes: usize = documents.iter().map(|document| document.text.len()).sum::<usize>()
-            + objects.iter().map(String::len).sum::<usize>();
-        let permit = match bytes {
-            0..SMALL => None,
-            _ => Some(self.parsers.clone().acquire_owned().await.map_err(|_| stopping(Stopping))?),
-        };
-        let (cancel, kinds) = (Cancel::default(), self.rules.kinds().clone());
-        // Cancelled when this future is dropped; after the end it is in vain.
-        let _guard = CancelOnDrop(cancel.clone());
-        let batch = tokio::task::spawn_blocking(move || {
-            debug!(bytes, "reading the objects of a request");
-            let mut batch = Batch::new(&kinds, cancel.clone());
-            for document in &documents {
-                batch.add_document(&document.name, &document.text);
-            }
-            batch.add_json("request", &objects.join("\n"));
-            drop(permit);
-            if cancel.is_cancelled() {
-                debug!(objects = batch.count(), "nobody waits for the objects of a request any more");
-            }
-            batch
-        });
-        batch.await.map_err(|error| Status::internal(error.to_string()))
-    }
 }
 
 #[tonic::async_trait]
 impl pb::controller_server::Controller for Api {
     async fn apply(&self, request: Request<pb::ApplyRequest>) -> Result<Response<pb::ApplyResponse>, Status> {
-        let (_, extensions, request) = request.into_parts();
-        let pb::ApplyRequest { documents, objects, by, prune } = request;
-        let origin = origin(by, &extensions)?;
-        account(&extensions).room().await?;
-        let mut batch = self.parse(documents, objects).await?;
-        batch.prune = prune;
-        let result = self.engine.apply(batch, origin).await.map_err(stopping)?;
-        let result = match result {
-            Ok(applied) => pb::apply_response::Result::Accepted(accepted(applied)),
-            Err(refusal) => pb::apply_response::Result::Refusal(refused(&refusal)),
-        };
-        Ok(Response::new(pb::ApplyResponse { result: Some(result) }))
+        self.apply_objects(request).await
     }
 
     async fn delete(
         &self,
         request: Request<pb::DeleteRequest>,
     ) -> Result<Response<pb::DeleteResponse>, Status> {
-        let (_, extensions, request) = request.into_parts();
-        let pb::DeleteRequest { objects, by, documents } = request;
-        let origin = origin(by, &extensions)?;
-        let key =
-            |object: pb::ObjectRef| Ok(ObjectKey { kind: self.kind(&object.kind)?, id: object.id.into() });
-        let mut keys = objects.into_iter().map(key).collect::<Result<Vec<_>, Status>>()?;
-        account(&extensions).room().await?;
-        if !documents.is_empty() {
-            let batch = self.parse(documents, Vec::new()).await?;
-            match batch.keys() {
-                Ok(named) => keys.extend(named),
-                Err(faults) => {
-                    let faults = faults.into_iter().cloned().collect();
-                    let result = pb::delete_response::Result::Refusal(refused(&Refusal::Objects { faults }));
-                    return Ok(Response::new(pb::DeleteResponse { result: Some(result) }));
-                }
-            }
-        }
-        let result = self.engine.delete(keys, origin).await.map_err(stopping)?;
-        let result = match result {
-            Ok(applied) => pb::delete_response::Result::Accepted(accepted(applied)),
-            Err(refusal) => pb::delete_response::Result::Refusal(refused(&refusal)),
-        };
-        Ok(Response::new(pb::DeleteResponse { result: Some(result) }))
+        self.delete_objects(request).await
+    }
+
+    async fn set(&self, request: Request<pb::SetRequest>) -> Result<Response<pb::SetResponse>, Status> {
+        self.set_fields(request).await
     }
 
     type GetStream = Results<pb::GetResponse>;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use objects::{ListedFault, ObjectKey, fault_lines};
+use objects::{ListedFault, fault_lines};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -13,6 +13,10 @@ pub use crate::flow_counts::{Drops, FlowCounts};
 use crate::pb;
 use crate::pb::controller_client::ControllerClient;
 use crate::requests::MESSAGE_BYTES_MAX;
+
+mod changes;
+
+pub use changes::{Changes, documents_of};
 
 /// The timeout of connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -149,82 +153,6 @@ impl Client {
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         Ok(Client { endpoint: endpoint.to_owned(), inner })
-    }
-
-    /// Creates, replaces and deletes the objects of files, given as pairs of name and text. One transaction.
-    pub async fn apply(
-        &mut self,
-        documents: impl IntoIterator<Item = (String, String)>,
-        by: &str,
-    ) -> Result<pb::Accepted, ClientError> {
-        self.apply_documents(documents, by, false).await
-    }
-
-    /// The same, and deletes all objects that the files do not name.
-    pub async fn apply_and_prune(
-        &mut self,
-        documents: impl IntoIterator<Item = (String, String)>,
-        by: &str,
-    ) -> Result<pb::Accepted, ClientError> {
-        self.apply_documents(documents, by, true).await
-    }
-
-    async fn apply_documents(
-        &mut self,
-        documents: impl IntoIterator<Item = (String, String)>,
-        by: &str,
-        prune: bool,
-    ) -> Result<pb::Accepted, ClientError> {
-        let documents = documents.into_iter().map(|(name, text)| pb::Document { name, text }).collect();
-        let by = by.to_owned();
-        self.apply_request(pb::ApplyRequest { documents, by, prune, ..pb::ApplyRequest::default() }).await
-    }
-
-    /// Creates or replaces objects, each as JSON. One transaction.
-    pub async fn apply_objects(
-        &mut self,
-        objects: Vec<String>,
-        by: &str,
-    ) -> Result<pb::Accepted, ClientError> {
-        self.apply_request(pb::ApplyRequest { objects, by: by.to_owned(), ..pb::ApplyRequest::default() })
-            .await
-    }
-
-    async fn apply_request(&mut self, request: pb::ApplyRequest) -> Result<pb::Accepted, ClientError> {
-        let response = within(CHANGE_MAX, self.inner.apply(request)).await;
-        let response = response.map_err(|status| self.failed(status))?;
-        match response.into_inner().result {
-            Some(pb::apply_response::Result::Accepted(accepted)) => Ok(accepted),
-            Some(pb::apply_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
-            None => Err(self.failed(Status::internal("the response is empty"))),
-        }
-    }
-
-    /// Deletes objects. One transaction.
-    pub async fn delete(&mut self, keys: &[ObjectKey], by: &str) -> Result<pb::Accepted, ClientError> {
-        let object = |key: &ObjectKey| pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() };
-        let objects = keys.iter().map(object).collect();
-        self.delete_request(pb::DeleteRequest { objects, by: by.to_owned(), documents: Vec::new() }).await
-    }
-
-    /// Deletes the objects of documents: names and texts. One transaction.
-    pub async fn delete_documents(
-        &mut self,
-        documents: impl IntoIterator<Item = (String, String)>,
-        by: &str,
-    ) -> Result<pb::Accepted, ClientError> {
-        let documents = documents.into_iter().map(|(name, text)| pb::Document { name, text }).collect();
-        self.delete_request(pb::DeleteRequest { objects: Vec::new(), by: by.to_owned(), documents }).await
-    }
-
-    async fn delete_request(&mut self, request: pb::DeleteRequest) -> Result<pb::Accepted, ClientError> {
-        let response = within(CHANGE_MAX, self.inner.delete(request)).await;
-        let response = response.map_err(|status| self.failed(status))?;
-        match response.into_inner().result {
-            Some(pb::delete_response::Result::Accepted(accepted)) => Ok(accepted),
-            Some(pb::delete_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
-            None => Err(self.failed(Status::internal("the response is empty"))),
-        }
     }
 
     /// The objects of a kind, or one of them, as canonical JSON, ordered by id.
@@ -506,6 +434,11 @@ async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, Statu
 }
 
 fn refusal_text(refusal: &pb::Refusal) -> String {
+    if refusal.code == "new-problems" {
+        let count = refusal.new_problems.len();
+        let brings = if count == 1 { "1 new problem".to_owned() } else { format!("{count} new problems") };
+        return format!("the change brings {brings}; nothing was applied\n{}", refusal.message);
+    }
     if refusal.faults.is_empty() {
         return format!("{}: {}", refusal.code, refusal.message);
     }

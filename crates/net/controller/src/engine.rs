@@ -22,6 +22,7 @@ use weft_core::routes::{NoRouter, RoutesOf};
 use weft_core::rules::Rules;
 use weft_core::snapshot::Snapshot;
 use weft_core::status::{Published, Status};
+use weft_core::terms::Terms;
 
 use crate::activity::{Activity, Busy};
 use crate::aside::CancelOnDrop;
@@ -148,6 +149,7 @@ impl Query {
 
 pub(crate) struct ChangeRequest {
     change: Change,
+    terms: Terms,
     by: Origin,
     accepted: Instant,
     /// Whether nobody waits for the answer any more.
@@ -198,7 +200,7 @@ impl Engine {
         batch: Batch,
         by: impl Into<Origin>,
     ) -> Result<Result<Applied, Refusal>, Stopping> {
-        self.change(Change::Apply(Box::new(batch)), by.into()).await
+        self.change(Change::Apply(Box::new(batch)), Terms::default(), by.into()).await
     }
 
     /// Deletes objects.
@@ -207,15 +209,21 @@ impl Engine {
         keys: Vec<ObjectKey>,
         by: impl Into<Origin>,
     ) -> Result<Result<Applied, Refusal>, Stopping> {
-        self.change(Change::Delete(keys), by.into()).await
+        self.change(Change::Delete(keys), Terms::default(), by.into()).await
     }
 
-    async fn change(&self, change: Change, by: Origin) -> Result<Result<Applied, Refusal>, Stopping> {
+    /// Changes objects on these terms.
+    pub(crate) async fn change(
+        &self,
+        change: Change,
+        terms: Terms,
+        by: Origin,
+    ) -> Result<Result<Applied, Refusal>, Stopping> {
         let (accepted, gone) = (Instant::now(), Cancel::default());
         let (answer, receiver) = oneshot::channel();
         // If this future is dropped, nobody waits for the transaction, and it need not be computed.
         let _gone = CancelOnDrop(gone.clone());
-        let request = ChangeRequest { change, by, accepted, gone, answer };
+        let request = ChangeRequest { change, terms, by, accepted, gone, answer };
         self.changes.send(request).await.map_err(|_| Stopping)?;
         receiver.await.map_err(|_| Stopping)
     }

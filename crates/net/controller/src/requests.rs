@@ -375,6 +375,7 @@ mod tests {
                         None => {
                             let _apply = crate::pb::ApplyRequest::decode(&*message);
                             let _delete = crate::pb::DeleteRequest::decode(&*message);
+                            let _set = crate::pb::SetRequest::decode(&*message);
                             let _status = crate::pb::StatusRequest::decode(&*message);
                         }
                         Some(_) => drop(crate::pb::TraceRequest::decode(&*message)),

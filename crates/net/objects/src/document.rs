@@ -8,10 +8,10 @@ use serde::de::DeserializeSeed as _;
 use serde_json::value::RawValue;
 
 use crate::field::{FAULTS_MAX, Fault, form};
-use crate::read::{Given, ID, KIND, name, read};
+use crate::read::{Given, ID, KIND, Named, name, read};
 use crate::tree::{Items, Tree, TreeSeed};
 use crate::yaml::Documents;
-use crate::{Cancel, FaultCode, Kinds, Object, ObjectError, ObjectKey, Place};
+use crate::{Cancel, FaultCode, Kinds, Object, ObjectError, ObjectKey, Place, Selection};
 
 /// The most objects of a batch. More of them take too much memory, and the network too long for one transaction.
 const OBJECTS_MAX: usize = 1 << 20;
@@ -25,6 +25,8 @@ pub struct Batch {
     pub(crate) removals: Vec<Removal>,
     /// Whether objects in force that the batch does not name are deleted.
     pub prune: bool,
+    /// Which of them.
+    pub selection: Selection,
     /// Faults, each with the number of its object in the batch, which determines their order.
     pub(crate) faults: Vec<(usize, ObjectError)>,
     /// Ids of faulty objects: references to them are not additional faults.
@@ -73,6 +75,8 @@ pub struct Entry {
     pub place: Place,
     /// The object; valid by itself.
     pub object: Arc<Object>,
+    /// The fields that its document names.
+    pub(crate) named: Named,
 }
 
 /// An object of a batch that is to be deleted: `delete: true`.
@@ -95,6 +99,7 @@ impl Batch {
             entries: Vec::new(),
             removals: Vec::new(),
             prune: false,
+            selection: Selection::default(),
             faults: Vec::new(),
             faulty: HashSet::new(),
             unnamed: false,
@@ -253,7 +258,7 @@ impl Batch {
         self.count += 1;
     }
 
-    fn add(&mut self, place: Place, value: &Tree) {
+    pub(crate) fn add(&mut self, place: Place, value: &Tree) {
         if self.count == OBJECTS_MAX {
             self.full = true;
             self.unreadable(
@@ -274,7 +279,7 @@ impl Batch {
 
         let kind = map.get(KIND).and_then(Tree::as_str);
         let id: Option<Arc<str>> = match &object {
-            Some(Given::Object(object)) => Some(object.id().clone()),
+            Some(Given::Object(object, _)) => Some(object.id().clone()),
             Some(Given::Removal(_, id)) => Some(id.clone()),
             None => map.get(ID).and_then(|id| name(id).ok()).map(Into::into),
         };
@@ -289,8 +294,8 @@ impl Batch {
             }
         }
         match object {
-            Some(Given::Object(object)) if faults.is_empty() => {
-                self.entries.push(Entry { number, place, object: Arc::new(object) });
+            Some(Given::Object(object, named)) if faults.is_empty() => {
+                self.entries.push(Entry { number, place, object: Arc::new(object), named });
             }
             Some(Given::Removal(kind, id)) if faults.is_empty() => {
                 let key = ObjectKey { kind: kind.shared_name().clone(), id };

@@ -57,13 +57,14 @@
 //! ```
 //!
 //! In reading order: [`kinds`], [`object`] with `print` (objects and their texts), [`document`] with `tree`, `read`, `value`
-//! and `field` (texts to objects: JSON values, objects, values, names), [`store`] with `change`, `plan` and `walk`
-//! (objects in force, changes to them, checks, the values inside objects), [`error`], `schema` and `reference` (the
+//! and `field` (texts to objects: JSON values, objects, values, names) and `amend` (a change of some fields), [`store`] with `change`,
+//! `difference`, `plan`, `selection` and `walk` (objects in force, changes to them, checks, the values inside objects), [`error`], `schema` and `reference` (the
 //! kinds as JSON Schema and as documentation).
 //!
 //! Out of scope: any I/O; what rules refuse; whether a switch supports the features that an object needs.
 #![forbid(unsafe_code)]
 
+mod amend;
 pub mod document;
 pub mod error;
 mod field;
@@ -79,9 +80,10 @@ mod value;
 mod walk;
 mod yaml;
 
+pub use amend::Amendment;
 pub use document::{Batch, Entry};
 pub use error::{FaultCode, ListedFault, ObjectError, Place, fault_lines};
 pub use kinds::{Kind, Kinds, UnknownKind};
 pub use nlog_data::Cancel;
 pub use object::{Labels, Object, ObjectKey};
-pub use store::{Change, ChangeSet, ObjectStore, Outcome, Refusal, Rows};
+pub use store::{Change, ChangeSet, FieldChange, ObjectStore, Outcome, Refusal, Rows, Selection};

@@ -24,10 +24,32 @@ pub(crate) const DELETE: &str = "delete";
 
 /// What a document says of an object.
 pub(crate) enum Given {
-    /// Its content.
-    Object(Object),
+    /// Its content, and the fields that the document names.
+    Object(Object, Named),
     /// That it is deleted.
     Removal(Arc<Kind>, Arc<str>),
+}
+
+/// Which fields of its kind a document names, by their numbers. Fields beyond the 128th count as named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Named(u128);
+
+impl Named {
+    /// All fields.
+    pub(crate) const ALL: Named = Named(u128::MAX);
+
+    fn of(map: &Mapping, fields: &[ObjectField]) -> Self {
+        let is_named = |field: &ObjectField| {
+            map.contains_key(&field.name) || field.formers.iter().any(|former| map.contains_key(former))
+        };
+        let unnamed = fields.iter().enumerate().take(128).filter(|(_, field)| !is_named(field));
+        Named(unnamed.fold(u128::MAX, |named, (number, _)| named & !(1 << number)))
+    }
+
+    /// Whether the field of this number is among them.
+    pub(crate) fn has(self, number: usize) -> bool {
+        number >= 128 || self.0 & (1 << number) != 0
+    }
 }
 
 /// The fields of an object's document.
@@ -61,7 +83,7 @@ pub(crate) fn read(
     if values.len() < fields.len() {
         return None;
     }
-    Some(Given::Object(Object::new(kind.clone(), id?.into(), values, labels)))
+    Some(Given::Object(Object::new(kind.clone(), id?.into(), values, labels), Named::of(map, fields)))
 }
 
 impl<'a> Document<'a> {

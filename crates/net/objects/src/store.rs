@@ -11,9 +11,13 @@ use crate::walk::{Claim, claims, references};
 use crate::{Kind, Kinds, Labels, Object, ObjectKey};
 
 mod change;
+mod difference;
 mod plan;
+mod selection;
 
 pub use change::{Change, ChangeSet, Outcome, Refusal, Rows};
+pub use difference::FieldChange;
+pub use selection::Selection;
 
 /// The objects in force. All references resolve, and unique values belong to at most one object.
 #[derive(Debug)]
@@ -157,6 +161,16 @@ impl ObjectStore {
     /// The number of objects of a kind. Takes constant time.
     pub fn count(&self, kind: &str) -> usize {
         self.kinds.index(kind).and_then(|kind| self.objects.get(kind)).map_or(0, BTreeMap::len)
+    }
+
+    /// The number of all objects.
+    pub fn len(&self) -> usize {
+        self.objects.iter().map(BTreeMap::len).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.objects.iter().all(BTreeMap::is_empty)
     }
 
     /// All objects, by kind, in the order of the kinds, and id.

@@ -42,7 +42,7 @@ impl Tree {
 }
 
 /// A mapping of a document: its fields, in the order of their names.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Mapping(Box<[(Box<str>, Tree)]>);
 
 impl Mapping {
@@ -53,6 +53,19 @@ impl Mapping {
     pub(crate) fn get(&self, name: &str) -> Option<&Tree> {
         let at = self.0.binary_search_by(|(own, _)| (**own).cmp(name)).ok()?;
         Some(&self.0[at].1)
+    }
+
+    /// The same with another value of a field, or without the field.
+    pub(crate) fn with(&self, name: &str, value: Option<Tree>) -> Mapping {
+        let mut fields = self.0.to_vec();
+        let found = fields.binary_search_by(|(own, _)| (**own).cmp(name));
+        match (found, value) {
+            (Ok(at), Some(value)) => fields[at].1 = value,
+            (Ok(at), None) => drop(fields.remove(at)),
+            (Err(at), Some(value)) => fields.insert(at, (name.into(), value)),
+            (Err(_), None) => {}
+        }
+        Mapping(fields.into())
     }
 
     pub(crate) fn contains_key(&self, name: &str) -> bool {

@@ -1,9 +1,11 @@
 //! Network objects: reading, faults, the store, and what is derived from kinds.
 
+mod amend;
 mod derived;
 mod faults;
 mod kinds;
 mod memory;
 mod random;
+mod selection;
 mod store;
 mod support;

@@ -1,4 +1,4 @@
-//! `weft apply`, `weft get`, `weft delete`: the controller's clients.
+//! The controller's clients: `weft apply`, `weft set` and `weft delete` in `changes`, with what they print in `answer`; `weft get` here.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -8,17 +8,20 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use controller::client::FlowCounts;
-use controller::pb::{Accepted, ObjectRef, ObjectState, Outcome};
+use controller::pb::ObjectState;
 use controller::{Client, ClientError, Listen};
-use objects::ObjectKey;
 use serde_json::{Map, Value as Json};
 use weft_core::shown;
 
-use crate::exit::{Failure, print, print_as, say};
+use crate::exit::{Failure, print_as};
 use crate::flood_drops::Drops;
 use crate::status::Status;
-use crate::wait::Wait;
 use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes};
+
+mod answer;
+mod changes;
+
+pub(crate) use changes::{Apply, Delete, Set};
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);
@@ -62,6 +65,11 @@ impl Address {
     }
 }
 
+/// The address of the controller, unless an option says otherwise.
+pub(crate) fn usual_address() -> String {
+    std::env::var("WEFT_CONTROLLER").unwrap_or_else(|_| Listen::default().to_string())
+}
+
 /// Asks the controller at the address, or the usual one, if it answers within this time.
 pub(crate) fn ask<T, F: Future<Output = Option<T>>>(
     address: Option<&str>,
@@ -69,8 +77,7 @@ pub(crate) fn ask<T, F: Future<Output = Option<T>>>(
     question: impl FnOnce(Client) -> F,
 ) -> Option<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    let usual = || std::env::var("WEFT_CONTROLLER").unwrap_or_else(|_| Listen::default().to_string());
-    let address = address.map_or_else(usual, str::to_owned);
+    let address = address.map_or_else(usual_address, str::to_owned);
     let answer = async { question(Client::connect(&address).await.ok()?).await };
     runtime.block_on(async { tokio::time::timeout(within, answer).await.ok()? })
 }
@@ -85,41 +92,6 @@ pub(crate) fn failed(error: ClientError) -> Failure {
         ClientError::Unreachable { .. } | ClientError::Stopping { .. } | ClientError::Failed { .. } => {
             Failure::Outside(error.to_string())
         }
-    }
-}
-
-/// Arguments of `weft apply`.
-#[derive(Args)]
-pub(crate) struct Apply {
-    /// Files of objects (YAML or JSON); `-` reads standard input. All files together are one transaction
-    #[arg(short = 'f', long = "file", required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// Also delete every object that the files do not name, in the same transaction
-    #[arg(long)]
-    prune: bool,
-    #[command(flatten)]
-    wait: Wait,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    address: Address,
-}
-
-impl Apply {
-    /// Runs the command.
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        let documents = self.files.iter().map(read_document).collect::<Result<Vec<_>, Failure>>()?;
-        let (prune, wait, json) = (self.prune, self.wait, self.json);
-        self.address.with(|mut client| async move {
-            let by = "weft apply";
-            let accepted = if prune {
-                client.apply_and_prune(documents, by).await
-            } else {
-                client.apply(documents, by).await
-            };
-            conclude(&mut client, &accepted.map_err(failed)?, wait, json).await
-        })
     }
 }
 
@@ -143,45 +115,6 @@ pub(crate) fn read_document(path: &PathBuf) -> Result<(String, String), Failure>
         ))
     })?;
     Ok((name, text))
-}
-
-/// Prints the outcome of a request, and waits for the switches if that is asked for.
-async fn conclude(client: &mut Client, accepted: &Accepted, wait: Wait, json: bool) -> Result<(), Failure> {
-    for warning in &accepted.warnings {
-        say(format_args!("warning: {warning}"));
-    }
-    if !json {
-        let lines =
-            outcomes(accepted).map(|(object, word)| format!("{} {}: {word}\n", object.kind, object.id));
-        print(&lines.collect::<String>())?;
-    }
-    let settled = wait.settle(client, accepted).await;
-    if json {
-        let objects: Vec<Json> = outcomes(accepted)
-            .map(|(object, word)| serde_json::json!({"kind": object.kind, "id": object.id, "outcome": word}))
-            .collect();
-        let mut answer = serde_json::json!({"txn": accepted.txn, "objects": objects});
-        if wait.is_given() {
-            answer["unconfirmed"] = serde_json::json!(settled.unconfirmed);
-        }
-        print_as(true, &format!("{answer}\n"))?;
-    }
-    settled.result()
-}
-
-/// The objects of a request, and a word for the outcome of each.
-fn outcomes(accepted: &Accepted) -> impl Iterator<Item = (ObjectRef, &'static str)> {
-    accepted.objects.iter().map(|result| {
-        let word = match result.outcome() {
-            Outcome::Created => "created",
-            Outcome::Updated => "updated",
-            Outcome::Unchanged => "unchanged",
-            Outcome::Deleted => "deleted",
-            Outcome::Absent => "absent",
-            Outcome::Unspecified => "done",
-        };
-        (result.object.clone().unwrap_or_default(), word)
-    })
 }
 
 /// What `weft get` prints besides the objects of a kind.
@@ -403,44 +336,6 @@ fn yaml(json: &str) -> Result<String, Failure> {
     let yaml = serde_json::from_str::<serde_norway::Value>(json).map_err(|error| error.to_string());
     let yaml = yaml.and_then(|value| serde_norway::to_string(&value).map_err(|error| error.to_string()));
     yaml.map_err(|error| Failure::outside("the controller returned an object that is not valid JSON", error))
-}
-
-/// Arguments of `weft delete`.
-#[derive(Args)]
-pub(crate) struct Delete {
-    /// The kind of the object
-    #[arg(required_unless_present = "files")]
-    kind: Option<String>,
-    /// The id of the object
-    #[arg(required_unless_present = "files")]
-    id: Option<String>,
-    /// Files of objects (YAML or JSON) to delete instead; `-` reads standard input. All files together are one transaction
-    #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with_all = ["kind", "id"])]
-    files: Vec<PathBuf>,
-    #[command(flatten)]
-    wait: Wait,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    address: Address,
-}
-
-impl Delete {
-    /// Runs the command.
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        let documents = self.files.iter().map(read_document).collect::<Result<Vec<_>, Failure>>()?;
-        let key = self.kind.zip(self.id).map(|(kind, id)| ObjectKey::new(kind, id));
-        let (wait, json) = (self.wait, self.json);
-        self.address.with(|mut client| async move {
-            let by = "weft delete";
-            let accepted = match &key {
-                Some(key) => client.delete(std::slice::from_ref(key), by).await,
-                None => client.delete_documents(documents, by).await,
-            };
-            conclude(&mut client, &accepted.map_err(failed)?, wait, json).await
-        })
-    }
 }
 
 #[cfg(test)]

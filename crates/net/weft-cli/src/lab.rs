@@ -11,9 +11,13 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use lab::{Error, Lab as Network, Link, Migration, Options, Order, PingOptions, VmSpec};
+use testbed::{Settings, Testbed};
 use weft_core::Rules;
 
 use crate::exit::Failure;
+
+/// How long a controller has to answer before another one is started.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// Arguments of `weft lab`.
 #[derive(Args)]
@@ -46,8 +50,12 @@ enum Command {
         #[arg(long, value_delimiter = ',', value_name = "NAME")]
         physical: Vec<String>,
         /// Folder for the databases, sockets and logs of the hosts
-        #[arg(long, value_name = "FOLDER")]
+        #[arg(long, value_name = "FOLDER", conflicts_with = "controller")]
         run_dir: Option<PathBuf>,
+        /// Also start a controller with the hosts as transport nodes, where the other commands look for it: at `WEFT_CONTROLLER`, or at
+        /// the usual socket. `weft lab down` ends it
+        #[arg(long)]
+        controller: bool,
     },
     /// Remove a lab and everything in it
     Down {
@@ -192,7 +200,10 @@ impl Lab {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let open = || Network::open(&self.name).map_err(failed);
         match &self.command {
-            Command::Up { hosts, physical, run_dir } => self.up(*hosts, physical, run_dir.clone()),
+            Command::Up { hosts, physical, controller: true, .. } => {
+                self.up_with_controller(*hosts, physical)
+            }
+            Command::Up { hosts, physical, run_dir, .. } => self.up(*hosts, physical, run_dir.clone()),
             Command::Down { lab } => {
                 let name = lab.as_ref().unwrap_or(&self.name);
                 if Network::destroy(name).map_err(failed)? {
@@ -277,13 +288,40 @@ impl Lab {
         let network = Network::create(options).and_then(Network::keep).map_err(failed)?;
         // Otherwise the first packet through each tunnel is lost while its neighbour is resolved.
         network.warm_underlay().map_err(failed)?;
-        for host in network.hosts().map_err(failed)? {
-            eprintln!("{}: tunnel address {}, {}", host.name, host.ip, host.ovsdb_endpoint());
-        }
+        tell_hosts(&network)?;
         let name = &self.name;
         eprintln!(
             "lab {name} is running; `weft lab --lab {name} nodes` prints its hosts as objects, `weft lab down {name}` removes it"
         );
+        Ok(())
+    }
+
+    fn up_with_controller(&self, hosts: u8, physical: &[String]) -> Result<(), Failure> {
+        let outside = |error: anyhow::Error| match error.downcast::<Error>() {
+            Ok(error) => failed(error),
+            Err(error) => Failure::Outside(format!("{error:#}")),
+        };
+        let address = crate::client::usual_address();
+        if crate::client::ask(Some(&address), ANSWER, |client| async { Some(client) }).is_some() {
+            return Err(Failure::Rejected(format!(
+                "a controller listens at {address} already; stop it, or set WEFT_CONTROLLER to another address"
+            )));
+        }
+        let weft = std::env::current_exe().map_err(|error| Failure::outside("cannot start weft", error))?;
+        let settings = Settings {
+            hosts,
+            physical: physical.to_vec(),
+            may_be_kept: true,
+            listen: Some(address.clone()),
+            ..Settings::new(&self.name, weft)
+        };
+        let testbed = Testbed::start(settings).map_err(outside)?;
+        tell_hosts(testbed.lab().map_err(outside)?)?;
+        let log = testbed.log();
+        testbed.keep().map_err(outside)?;
+        let name = &self.name;
+        eprintln!("a controller with these hosts listens at {address}; its log is {}", log.display());
+        eprintln!("lab {name} is running; `weft lab down {name}` ends both");
         Ok(())
     }
 
@@ -321,7 +359,7 @@ impl Lab {
         for host in network.hosts().map_err(failed)? {
             if self.json {
                 let mut node = serde_json::json!({
-                    "kind": kind, "id": host.name, "role": "hypervisor", "ip": host.ip.to_string(),
+                    "kind": kind, "id": host.name, "roles": ["hypervisor"], "ip": host.ip.to_string(),
                     "encaps": encaps, "ovsdb": host.ovsdb_endpoint(), "openflow": host.openflow_endpoint(),
                 });
                 if !mappings.is_empty() {
@@ -331,7 +369,7 @@ impl Lab {
             } else {
                 let _ = writeln!(
                     text,
-                    "---\nkind: {kind}\nid: {}\nrole: hypervisor\nip: {}\nencaps: [{}]\novsdb: {}\nopenflow: {}",
+                    "---\nkind: {kind}\nid: {}\nroles: [hypervisor]\nip: {}\nencaps: [{}]\novsdb: {}\nopenflow: {}",
                     host.name,
                     host.ip,
                     encaps.join(", "),
@@ -392,6 +430,14 @@ impl Lab {
         }
         if result.received == 0 { Err(Failure::Outside(format!("{vm} cannot reach {to}"))) } else { Ok(()) }
     }
+}
+
+/// Says which hosts there are.
+fn tell_hosts(network: &Network) -> Result<(), Failure> {
+    for host in network.hosts().map_err(failed)? {
+        eprintln!("{}: tunnel address {}, {}", host.name, host.ip, host.ovsdb_endpoint());
+    }
+    Ok(())
 }
 
 /// Starts a process that sweeps after this process ends for any reason; for commands that run a lab.

@@ -81,6 +81,8 @@ enum Command {
     Controller(daemon::Controller),
     /// Create, update or delete network objects as YAML or JSON files say, in one transaction
     Apply(client::Apply),
+    /// Change some fields of a network object, and leave the others as they are
+    Set(client::Set),
     /// Print network objects, the state of the controller and its switches, or flows
     Get(client::Get),
     /// Show the state of the controller and its switches, and what the network cannot fulfil
@@ -123,6 +125,7 @@ fn main() -> ExitCode {
         Command::Schema(schema) => schema.run(),
         Command::Controller(controller) => controller.run(),
         Command::Apply(apply) => apply.run(),
+        Command::Set(set) => set.run(),
         Command::Get(get) => get.run(),
         Command::Status(status) => status.run(),
         Command::Delete(delete) => delete.run(),

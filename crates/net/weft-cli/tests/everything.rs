@@ -30,8 +30,13 @@ fn o1_all_objects_are_exported_and_can_be_applied_elsewhere() {
         assert!(is_there(kind), "{kind}");
     }
     // Nothing is left out: a second application changes nothing.
-    let again = there.weft(&["apply", "-f", file.to_str().unwrap(), "--prune"]);
-    assert!(again.has_status(0).stdout.lines().all(|line| line.ends_with(": unchanged")), "{}", again.stdout);
+    let again = there.weft(&["apply", "-f", file.to_str().unwrap(), "--prune", "--json"]);
+    let answer: serde_json::Value = serde_json::from_str(&again.has_status(0).stdout).unwrap();
+    let outcomes = answer["objects"].as_array().unwrap().iter().map(|object| &object["outcome"]);
+    assert!(
+        outcomes.clone().all(|outcome| outcome == "unchanged") && outcomes.count() == objects.len(),
+        "{answer}"
+    );
     let with_id = here.weft(&["get", "all", "blue"]);
     assert!(with_id.has_status(2).stderr.contains("takes no id"), "{}", with_id.stderr);
 }

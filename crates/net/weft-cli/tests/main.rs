@@ -4,6 +4,7 @@
 
 mod book;
 mod bounded;
+mod changes;
 mod check;
 mod command_line;
 mod crates;

@@ -42,6 +42,7 @@ impl Controller for Fake {
         let result = |(id, outcome): &(&str, Outcome)| pb::ObjectOutcome {
             object: Some(pb::ObjectRef { kind: "transport_node".to_owned(), id: (*id).to_owned() }),
             outcome: (*outcome).into(),
+            ..pb::ObjectOutcome::default()
         };
         let objects = self.script.nodes.iter().map(result).collect();
         let created = self.script.nodes.iter().filter(|(_, outcome)| *outcome == Outcome::Created);
@@ -53,6 +54,10 @@ impl Controller for Fake {
     }
 
     async fn delete(&self, _: Request<pb::DeleteRequest>) -> Result<Response<pb::DeleteResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
+    async fn set(&self, _: Request<pb::SetRequest>) -> Result<Response<pb::SetResponse>, Status> {
         Err(Status::unimplemented("not in this test"))
     }
 

@@ -6,6 +6,8 @@
 //! Invariant: the input rows of the rules are a function of objects and reports, and equal the sum of the rows in all
 //! records.
 
+mod amend;
+mod cut_off;
 mod reads;
 mod reported;
 mod scrub;
@@ -36,6 +38,7 @@ use crate::restore::Restored;
 pub use crate::restore::{History, RestoreError};
 use crate::rules::Rules;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
+use crate::terms::CutOff;
 pub use reported::Strays;
 pub use scrub::{Mended, Scrub};
 
@@ -126,6 +129,10 @@ pub struct Accepted {
     pub objects: ChangeSet,
     /// The transaction, if anything changed. It must be journalled before its changes leave the process.
     pub transaction: Option<AppliedTransaction>,
+    /// The ports that it cuts off.
+    pub cut_off: Vec<CutOff>,
+    /// The number of objects before it.
+    pub objects_before: usize,
 }
 
 /// A transaction that took effect in the core.
@@ -304,14 +311,16 @@ impl Core {
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
         let unwanted = std::mem::take(&mut self.unwanted);
+        let objects_before = self.objects.len();
         if objects.is_empty() {
-            return Ok(Accepted { objects, transaction: None });
+            return Ok(Accepted { objects, objects_before, ..Accepted::default() });
         }
         let host_kind = self.rules.host_kind();
         let deleted = objects
             .effective()
             .filter(|change| change.outcome() == Outcome::Deleted && host_kind == Some(&*change.key.kind));
         let mut gone: BTreeSet<String> = deleted.map(|change| change.key.id.to_string()).collect();
+        let cut_off = self.cut_off(&gone, &objects);
         let mut adoptions = self.plan_adoptions(&objects, &gone);
         let mut reported = self.removal(&gone);
         reported.add(adoptions.rows.clone());
@@ -361,7 +370,7 @@ impl Core {
         record.reports = (!self.rules.use_all(&reported)).then(|| reported.into());
         let undo = Box::new(undo);
         let transaction = AppliedTransaction { record, changes, problems, states, addresses, moves, undo };
-        Ok(Accepted { objects, transaction: Some(transaction) })
+        Ok(Accepted { objects, transaction: Some(transaction), cut_off, objects_before })
     }
 
     /// The transactions so far are journalled: [`Core::undo`] is not called for them any more.

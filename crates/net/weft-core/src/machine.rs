@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nlog_data::CommitError;
-use objects::{Batch, Cancel, ObjectKey, Outcome};
+use objects::{Amendment, Batch, Cancel, ChangeSet, ObjectKey};
 use tracing::{debug, error, info, warn};
 
 use crate::core::{
@@ -36,6 +36,7 @@ use crate::receipt::{Receipt, Receipts};
 use crate::record::{NewRecord, ObjectChanges};
 use crate::snapshot::Snapshot;
 use crate::status::{self, Published, Unpublished};
+use crate::terms::{CutOff, Terms};
 use crate::text::shown;
 pub use observations::Task;
 
@@ -86,6 +87,8 @@ pub struct Request {
     pub id: RequestId,
     /// The change.
     pub change: Change,
+    /// The terms on which it takes effect.
+    pub terms: Terms,
     /// The requester.
     pub by: Origin,
     /// When the request was there.
@@ -105,6 +108,8 @@ pub enum Change {
     Apply(Box<Batch>),
     /// Deletes objects.
     Delete(Vec<ObjectKey>),
+    /// Changes some fields of an object.
+    Set(ObjectKey, Vec<Amendment>),
 }
 
 /// What is to be done outside.
@@ -121,8 +126,16 @@ pub enum Effect {
 pub struct Applied {
     /// The transaction; `None` if nothing changed.
     pub txn: Option<u64>,
-    /// The outcome for each object.
-    pub outcomes: Vec<(ObjectKey, Outcome)>,
+    /// The change of each object.
+    pub changes: ChangeSet,
+    /// The problems that came and went.
+    pub problems: ProblemChanges,
+    /// The ports that are cut off.
+    pub cut_off: Vec<CutOff>,
+    /// The number of objects before.
+    pub objects_before: usize,
+    /// Whether this is what would be, and nothing is.
+    pub dry_run: bool,
     /// Work that the request leaves to the operator, one line each.
     pub warnings: Vec<String>,
     /// The transport nodes whose endpoints change, so that their switches are connected again.
@@ -288,14 +301,20 @@ impl Machine {
     }
 
     fn request(&mut self, request: Request, now: Now) -> Result<(), Failed> {
-        let Request { id, change, by, accepted, gone } = request;
+        let Request { id, change, terms, by, accepted, gone } = request;
         self.core.next_is_cancelled_by(gone);
+        let prunes = matches!(&change, Change::Apply(batch) if batch.prune);
         let result = match change {
             Change::Apply(batch) => self.core.apply(*batch, by, now.wall),
             Change::Delete(keys) => self.core.delete(&keys, by, now.wall),
+            Change::Set(key, amendments) => self.core.set(&key, &amendments, by, now.wall),
         };
         let result = match result {
-            Ok(accepted_change) => Ok(self.accept(accepted_change, accepted)),
+            Ok(change) => match terms.refusal(&change, prunes) {
+                Some(refusal) => self.take_back(change.transaction).map(|()| Err(refusal))?,
+                None if terms.dry_run => Ok(self.try_out(change)?),
+                None => Ok(self.accept(change, accepted)),
+            },
             Err(CoreError::Refused(refusal)) => Err(refusal),
             Err(CoreError::Failed(why)) => return Err(Failed(why)),
         };
@@ -304,25 +323,23 @@ impl Machine {
     }
 
     fn accept(&mut self, change: Accepted, accepted: Instant) -> Applied {
-        let Accepted { objects, transaction } = change;
-        let none = AddressChanges::new();
-        let addresses = transaction.as_ref().map_or(&none, |applied| &applied.addresses);
-        let nodes = |wanted: &dyn Fn(&AddressChange) -> bool| {
-            addresses.iter().filter(|(_, change)| wanted(change)).map(|(node, _)| node.clone()).collect()
-        };
-        let outcomes = objects.changes.iter().map(|change| (change.key.clone(), change.outcome()));
-        let summary = Applied {
-            txn: transaction.as_ref().map(|applied| applied.record.txn),
-            outcomes: outcomes.collect(),
-            warnings: self.fleet.prepare(addresses),
-            reconnecting: nodes(&AddressChange::reconnects),
-            connecting: nodes(&|change| change.before.is_none()),
-            leaving: nodes(&|change| change.after.is_none()),
-        };
-        if let Some(applied) = transaction {
+        let mut summary = Applied::of(&change);
+        if let Some(applied) = change.transaction {
+            summary.warnings = self.fleet.prepare(&applied.addresses);
             self.wait(applied, accepted);
         }
         summary
+    }
+
+    /// What a change would do. It is as if it had never been.
+    fn try_out(&mut self, change: Accepted) -> Result<Applied, Failed> {
+        let summary = Applied { txn: None, dry_run: true, ..Applied::of(&change) };
+        self.take_back(change.transaction).map(|()| summary)
+    }
+
+    /// Undoes the transaction that was computed last and does not wait for the journal yet.
+    fn take_back(&mut self, transaction: Option<AppliedTransaction>) -> Result<(), Failed> {
+        transaction.map_or(Ok(()), |applied| self.core.undo(applied)).map_err(failed)
     }
 
     /// A transaction waits for the journal.
@@ -440,6 +457,30 @@ impl Machine {
                     .map(status::without_strays);
             assert!(published == computed, "the status is {computed:?}, but {published:?} is published");
             assert!(self.published.has_objects_of(&self.core), "other objects are published than there are");
+        }
+    }
+}
+
+impl Applied {
+    /// The outcome of a change, without warnings.
+    fn of(change: &Accepted) -> Self {
+        let none = AddressChanges::new();
+        let transaction = change.transaction.as_ref();
+        let addresses = transaction.map_or(&none, |applied| &applied.addresses);
+        let nodes = |wanted: &dyn Fn(&AddressChange) -> bool| {
+            addresses.iter().filter(|(_, change)| wanted(change)).map(|(node, _)| node.clone()).collect()
+        };
+        Applied {
+            txn: transaction.map(|applied| applied.record.txn),
+            changes: change.objects.clone(),
+            problems: transaction.map(|applied| applied.problems.clone()).unwrap_or_default(),
+            cut_off: change.cut_off.clone(),
+            objects_before: change.objects_before,
+            dry_run: false,
+            warnings: Vec::new(),
+            reconnecting: nodes(&AddressChange::reconnects),
+            connecting: nodes(&|change| change.before.is_none()),
+            leaving: nodes(&|change| change.after.is_none()),
         }
     }
 }

@@ -1,7 +1,12 @@
 //! Reasons for refusing a request, and their messages.
 
+use std::sync::Arc;
+
 use nlog_data::{Stopped, TransactionError};
 use objects::ObjectError;
+
+use crate::object_status::Problem;
+use crate::terms::{Harm, problems_text};
 
 /// Why a request was refused. A refused request has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,6 +23,12 @@ pub enum Refusal {
     /// The request is too much work, or nobody waits for its result any more.
     #[error("{}", stopped(.0))]
     Stopped(Stopped),
+    /// The request is strict and would bring these problems.
+    #[error("{}", problems_text(.0))]
+    Problems(Vec<Arc<Problem>>),
+    /// The request is careful and would do this.
+    #[error("{0}")]
+    Unconfirmed(Box<Harm>),
     /// The request was valid, but could not be written to the journal.
     #[error("journal: {0}")]
     Journal(String),

@@ -314,6 +314,15 @@ impl Reports {
         self.nodes.iter().filter(move |(_, report)| has(report)).map(|(node, _)| node.as_str())
     }
 
+    /// The ports that a host has claimed last, in order.
+    pub(crate) fn ports_on(&self, node: &str) -> impl Iterator<Item = &str> {
+        let vifs = self.nodes.get(node).into_iter().flat_map(|report| &report.vifs);
+        let is_latest = move |port: &str, vif: &Vif| {
+            self.latest_elsewhere(node, port).is_none_or(|since| since < vif.since)
+        };
+        vifs.filter(move |(port, vif)| is_latest(port, vif)).map(|(port, _)| port.as_str())
+    }
+
     /// Whether a switch has reported anything.
     pub(crate) fn has(&self, node: &str) -> bool {
         self.nodes.contains_key(node)

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use nlog_data::Stopped;
-use objects::{ObjectError, ObjectKey, Outcome};
+use objects::{FieldChange, ObjectError, ObjectKey, Outcome};
+use prost::Message as _;
 use serde_json::Value as Json;
 use weft_core::core::{Problem, Refusal};
 use weft_core::fleet::SwitchStatus;
@@ -12,22 +13,30 @@ use weft_core::receipt::{Progress, Receipt, SwitchReceipt, Update};
 use weft_core::record::to_the_second;
 use weft_core::routes::Route;
 use weft_core::rules::RuleSource;
+use weft_core::terms::CutOff;
 
 use crate::engine::{Applied, Listing};
 use crate::pb;
 
 /// The number of flows in one message of a stream.
 const CHUNK: usize = 1000;
+/// The most bytes with which an answer says what changed in objects. The client takes four times as many.
+const DETAILS_BYTES: usize = 64 << 20;
 
 pub(super) fn problem(problem: &Problem) -> pb::Problem {
     let Problem { kind, id, code, text } = problem.clone();
     pb::Problem { object: Some(pb::ObjectRef { kind, id }), text, code }
 }
 
+fn object(key: &ObjectKey) -> pb::ObjectRef {
+    pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() }
+}
+
 pub(super) fn accepted(applied: Applied) -> pb::Accepted {
-    let outcome = |(key, outcome): (ObjectKey, Outcome)| pb::ObjectOutcome {
-        object: Some(pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() }),
-        outcome: match outcome {
+    let mut details = Details::default();
+    let mut outcome = |change: &objects::Change| pb::ObjectOutcome {
+        object: Some(object(&change.key)),
+        outcome: match change.outcome() {
             Outcome::Created => pb::Outcome::Created,
             Outcome::Updated => pb::Outcome::Updated,
             Outcome::Unchanged => pb::Outcome::Unchanged,
@@ -35,14 +44,20 @@ pub(super) fn accepted(applied: Applied) -> pb::Accepted {
             Outcome::Absent => pb::Outcome::Absent,
         }
         .into(),
+        ..details.of(change)
     };
     pb::Accepted {
         txn: applied.txn,
-        objects: applied.outcomes.into_iter().map(outcome).collect(),
-        warnings: applied.warnings,
+        objects: applied.changes.changes.iter().map(&mut outcome).collect(),
+        warnings: applied.warnings.into_iter().chain(details.warning()).collect(),
         reconnecting: applied.reconnecting,
         connecting: applied.connecting,
         leaving: applied.leaving,
+        new_problems: applied.problems.new.iter().map(|new| problem(new)).collect(),
+        resolved_problems: applied.problems.gone.iter().map(|gone| problem(gone)).collect(),
+        cut_off: applied.cut_off.iter().map(cut_off).collect(),
+        objects_before: applied.objects_before as u64,
+        dry_run: applied.dry_run,
     }
 }
 
@@ -52,6 +67,8 @@ pub(super) fn refused(refusal: &Refusal) -> pb::Refusal {
         Refusal::Rules(error) => (error.code.name(), Vec::new()),
         Refusal::Stopped(Stopped::TooMuch(_)) => ("too-much-work", Vec::new()),
         Refusal::Stopped(Stopped::Cancelled) => ("cancelled", Vec::new()),
+        Refusal::Problems(_) => ("new-problems", Vec::new()),
+        Refusal::Unconfirmed(_) => ("unconfirmed", Vec::new()),
         Refusal::Journal(_) => ("journal", Vec::new()),
     };
     let message = match refusal {
@@ -59,11 +76,66 @@ pub(super) fn refused(refusal: &Refusal) -> pb::Refusal {
             [fault] => fault.to_string(),
             faults => format!("{} faults; nothing was applied", faults.len()),
         },
-        Refusal::Stopped(_) => refusal.to_string(),
+        Refusal::Stopped(_) | Refusal::Problems(_) | Refusal::Unconfirmed(_) => refusal.to_string(),
         Refusal::Journal(message) => message.clone(),
         Refusal::Rules(error) => error.message.clone(),
     };
-    pb::Refusal { code: code.to_owned(), message, faults }
+    let new_problems = match refusal {
+        Refusal::Problems(problems) => problems.iter().map(|new| problem(new)).collect(),
+        _ => Vec::new(),
+    };
+    let cut_off = match refusal {
+        Refusal::Unconfirmed(harm) => harm.cut_off.iter().map(cut_off).collect(),
+        _ => Vec::new(),
+    };
+    pb::Refusal { code: code.to_owned(), message, faults, new_problems, cut_off }
+}
+
+fn cut_off(cut_off: &CutOff) -> pb::CutOff {
+    pb::CutOff { node: cut_off.node.clone(), ports: cut_off.ports.clone() }
+}
+
+/// What an answer says of each object besides its outcome, in bounded memory.
+#[derive(Default)]
+struct Details {
+    /// Their bytes so far.
+    bytes: usize,
+    /// The number of objects that are beyond the limit.
+    left_out: usize,
+}
+
+impl Details {
+    /// The changed fields of an object, and what a deleted one was.
+    fn of(&mut self, change: &objects::Change) -> pb::ObjectOutcome {
+        let mut details = pb::ObjectOutcome::default();
+        let is_deleted = match change.outcome() {
+            Outcome::Updated => false,
+            Outcome::Deleted => true,
+            _ => return details,
+        };
+        if self.bytes > DETAILS_BYTES {
+            self.left_out += 1;
+            return details;
+        }
+        details.fields = change.fields().into_iter().map(field_change).collect();
+        if let Some(before) = change.before.as_ref().filter(|_| is_deleted) {
+            details.before = before.to_json();
+        }
+        self.bytes += details.encoded_len();
+        details
+    }
+
+    fn warning(&self) -> Option<String> {
+        let count = self.left_out;
+        (count > 0)
+            .then(|| format!("the answer does not say what changed in {count} more objects: it is too long"))
+    }
+}
+
+fn field_change(change: FieldChange) -> pb::FieldChange {
+    let FieldChange { field, before, after, left_out } = change;
+    let [before, after] = [before, after].map(|value| value.map(|value| value.to_string()));
+    pb::FieldChange { field, before, after, left_out }
 }
 
 fn fault(error: &ObjectError) -> pb::ObjectFault {

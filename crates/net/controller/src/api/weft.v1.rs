@@ -23,6 +23,31 @@ pub struct ApplyRequest {
     /// Also delete all objects that the request does not name. A request without objects is then refused.
     #[prost(bool, tag = "4")]
     pub prune: bool,
+    #[prost(message, optional, tag = "5")]
+    pub terms: ::core::option::Option<Terms>,
+    /// What `prune` may delete: objects of one of these kinds (empty: of any),
+    #[prost(string, repeated, tag = "6")]
+    pub prune_kinds: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// with all of these labels, each as `KEY=VALUE`,
+    #[prost(string, repeated, tag = "7")]
+    pub prune_labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// and of one of these tenants (empty: of any): objects whose `tenant` it is, and objects that refer to those.
+    #[prost(string, repeated, tag = "8")]
+    pub prune_tenants: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// On what terms a request takes effect.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Terms {
+    /// Refuse the request (`new-problems`) if there are problems after it that there were not before.
+    #[prost(bool, tag = "1")]
+    pub strict: bool,
+    /// Refuse the request (`unconfirmed`) if it does more harm than it may mean: if it deletes the transport node on which a port that
+    /// stays has its interface, or if `prune` deletes more than 10 objects and more than a tenth of all.
+    #[prost(bool, tag = "2")]
+    pub careful: bool,
+    /// Answer as if the request took effect, without effect. What would need `careful` is not refused.
+    #[prost(bool, tag = "3")]
+    pub dry_run: bool,
 }
 /// Identifies an object.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -33,12 +58,41 @@ pub struct ObjectRef {
     #[prost(string, tag = "2")]
     pub id: ::prost::alloc::string::String,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ObjectOutcome {
     #[prost(message, optional, tag = "1")]
     pub object: ::core::option::Option<ObjectRef>,
     #[prost(enumeration = "Outcome", tag = "2")]
     pub outcome: i32,
+    /// The fields that an updated object changes, in declared order; then labels, as `labels.KEY`. Of a deleted object, those that did not
+    /// have their defaults, as they were.
+    #[prost(message, repeated, tag = "3")]
+    pub fields: ::prost::alloc::vec::Vec<FieldChange>,
+    /// A deleted object, as it was: canonical JSON.
+    #[prost(string, tag = "4")]
+    pub before: ::prost::alloc::string::String,
+}
+/// A field of an object that changes. Values are JSON, as in the object; absent if the object has none.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FieldChange {
+    #[prost(string, tag = "1")]
+    pub field: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub before: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub after: ::core::option::Option<::prost::alloc::string::String>,
+    /// Whether it has its default again because the request leaves it out.
+    #[prost(bool, tag = "4")]
+    pub left_out: bool,
+}
+/// Ports that stay and have their interfaces on a transport node that is deleted.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CutOff {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// In order.
+    #[prost(string, repeated, tag = "2")]
+    pub ports: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ApplyResponse {
@@ -79,19 +133,41 @@ pub struct Accepted {
     /// The transport nodes whose switches are not managed any more.
     #[prost(string, repeated, tag = "6")]
     pub leaving: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The problems that there are after the transaction and were not before, and those that are no more. Of a problem whose text
+    /// changes, the new text is among the former, and the old one among the latter.
+    #[prost(message, repeated, tag = "7")]
+    pub new_problems: ::prost::alloc::vec::Vec<Problem>,
+    #[prost(message, repeated, tag = "8")]
+    pub resolved_problems: ::prost::alloc::vec::Vec<Problem>,
+    /// The ports that the transaction cuts off, by transport node.
+    #[prost(message, repeated, tag = "9")]
+    pub cut_off: ::prost::alloc::vec::Vec<CutOff>,
+    /// The number of objects before the transaction.
+    #[prost(uint64, tag = "10")]
+    pub objects_before: u64,
+    /// Whether nothing took effect, because the request asked for that. `txn` is then absent.
+    #[prost(bool, tag = "11")]
+    pub dry_run: bool,
 }
 /// The request was refused; nothing took effect.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Refusal {
     /// For scripts: `bad-object` (see `faults`), the code of a transaction that the rules refuse (`key-conflict`,
     /// `forbidden`, …), `too-much-work` (a rule would derive too many rows from the request; the message names it), `cancelled`
-    /// (the client had gone), or `journal` (the controller could not write its journal; try again).
+    /// (the client had gone), `new-problems` and `unconfirmed` (see `Terms`), or `journal` (the controller could not write its journal; try
+    /// again).
     #[prost(string, tag = "1")]
     pub code: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "3")]
     pub faults: ::prost::alloc::vec::Vec<ObjectFault>,
+    /// The problems because of which a strict request is refused.
+    #[prost(message, repeated, tag = "4")]
+    pub new_problems: ::prost::alloc::vec::Vec<Problem>,
+    /// The ports because of which a careful request is refused, by transport node.
+    #[prost(message, repeated, tag = "5")]
+    pub cut_off: ::prost::alloc::vec::Vec<CutOff>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ObjectFault {
@@ -127,6 +203,8 @@ pub struct DeleteRequest {
     /// Files of objects, of which only kind and id count. Each object is deleted too.
     #[prost(message, repeated, tag = "3")]
     pub documents: ::prost::alloc::vec::Vec<Document>,
+    #[prost(message, optional, tag = "4")]
+    pub terms: ::core::option::Option<Terms>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeleteResponse {
@@ -135,6 +213,44 @@ pub struct DeleteResponse {
 }
 /// Nested message and enum types in `DeleteResponse`.
 pub mod delete_response {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Result {
+        #[prost(message, tag = "1")]
+        Accepted(super::Accepted),
+        #[prost(message, tag = "2")]
+        Refusal(super::Refusal),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetRequest {
+    #[prost(message, optional, tag = "1")]
+    pub object: ::core::option::Option<ObjectRef>,
+    /// In order: a later one counts after an earlier one.
+    #[prost(message, repeated, tag = "2")]
+    pub fields: ::prost::alloc::vec::Vec<FieldValue>,
+    /// The originator, for the journal; "api" if empty.
+    #[prost(string, tag = "3")]
+    pub by: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "4")]
+    pub terms: ::core::option::Option<Terms>,
+}
+/// What becomes of a field.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FieldValue {
+    /// Its name, or the path of a field within it, such as `learning.limit`; `labels.KEY` is a label, whatever dots its key has.
+    #[prost(string, tag = "1")]
+    pub field: ::prost::alloc::string::String,
+    /// The value, as YAML. If absent, the field gets its default.
+    #[prost(string, optional, tag = "2")]
+    pub value: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetResponse {
+    #[prost(oneof = "set_response::Result", tags = "1, 2")]
+    pub result: ::core::option::Option<set_response::Result>,
+}
+/// Nested message and enum types in `SetResponse`.
+pub mod set_response {
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Result {
         #[prost(message, tag = "1")]
@@ -1153,6 +1269,25 @@ pub mod controller_client {
             req.extensions_mut().insert(GrpcMethod::new("weft.v1.Controller", "Delete"));
             self.inner.unary(req, path, codec).await
         }
+        /// Changes some fields of one object, in one transaction. What another request changes meanwhile in other fields stays.
+        pub async fn set(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetRequest>,
+        ) -> std::result::Result<tonic::Response<super::SetResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/weft.v1.Controller/Set");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("weft.v1.Controller", "Set"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Returns the objects of a kind, or one of them, in order of their ids. Many objects take several messages; each has its
         /// objects as they are when it is made.
         /// An answer of which no message is read for 30 seconds ends with DATA_LOSS.
@@ -1478,6 +1613,11 @@ pub mod controller_server {
             &self,
             request: tonic::Request<super::DeleteRequest>,
         ) -> std::result::Result<tonic::Response<super::DeleteResponse>, tonic::Status>;
+        /// Changes some fields of one object, in one transaction. What another request changes meanwhile in other fields stays.
+        async fn set(
+            &self,
+            request: tonic::Request<super::SetRequest>,
+        ) -> std::result::Result<tonic::Response<super::SetResponse>, tonic::Status>;
         /// Server streaming response type for the Get method.
         type GetStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::GetResponse, tonic::Status>,
@@ -1767,6 +1907,49 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DeleteSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weft.v1.Controller/Set" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetSvc<T: Controller>(pub Arc<T>);
+                    impl<T: Controller> tonic::server::UnaryService<super::SetRequest>
+                    for SetSvc<T> {
+                        type Response = super::SetResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::set(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -264,7 +264,7 @@ impl Worker {
     }
 
     fn change(&mut self, request: ChangeRequest) -> Result<(), EngineError> {
-        let ChangeRequest { change, by, accepted, gone, answer } = request;
+        let ChangeRequest { change, terms, by, accepted, gone, answer } = request;
         if answer.is_closed() {
             debug!(by = by.by, "nobody waits for a request any more; it is not taken");
             return Ok(());
@@ -273,7 +273,7 @@ impl Worker {
         self.last_request += 1;
         let id = RequestId(self.last_request);
         self.answers.insert(id, answer);
-        self.advance(Event::Request(Request { id, change, by, accepted, gone }))
+        self.advance(Event::Request(Request { id, change, terms, by, accepted, gone }))
     }
 
     /// Writes the group to disk, and releases its effects.

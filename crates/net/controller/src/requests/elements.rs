@@ -136,6 +136,7 @@ mod tests {
             objects: vec![String::new(); 1000],
             by: "me".to_owned(),
             prune: true,
+            ..Default::default()
         };
         let watch = pb::WatchReceiptsRequest { from_txn: Some(u64::MAX), strict: true, ..Default::default() };
         for piece in [1, 2, 7, 1000, 100_000] {

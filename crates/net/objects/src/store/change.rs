@@ -8,13 +8,14 @@ use nlog_data::{
 };
 
 use crate::object::LABEL_TABLE;
+use crate::read::Named;
 use crate::{FaultCode, Object, ObjectError, ObjectKey, Place};
 
 /// The table whose rows refuse objects: kind, id, path of the field, and text.
 const REFUSE: &str = "refuse";
 
 /// The effect of a request on the store.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangeSet {
     /// One change for each object of the request, in its order, including unchanged objects; then deleted objects that
     /// the request does not name.
@@ -22,7 +23,7 @@ pub struct ChangeSet {
 }
 
 /// The change of one object.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The object.
     pub key: ObjectKey,
@@ -32,6 +33,8 @@ pub struct Change {
     pub after: Option<Arc<Object>>,
     /// The place in the request that names the object; `None` if no document does.
     pub place: Option<Place>,
+    /// The fields that the request names.
+    pub(crate) named: Named,
 }
 
 /// The outcome for one object.
@@ -141,6 +144,7 @@ impl ChangeSet {
             before: change.after.clone(),
             after: change.before.clone(),
             place: change.place.clone(),
+            named: Named::ALL,
         };
         ChangeSet { changes: self.changes.iter().map(reverse).collect() }
     }

@@ -8,6 +8,7 @@ use nlog_data::quotation::cut;
 use super::{Change, ChangeSet, Digest, Name, ObjectStore, name_of};
 use crate::document::Removal;
 use crate::field::Path;
+use crate::read::Named;
 use crate::walk::{Reference, claims, references};
 use crate::{Batch, Cancel, Entry, FaultCode, Object, ObjectError, ObjectKey, Place};
 
@@ -50,6 +51,9 @@ impl ObjectStore {
         let pruned = self.pruned(&batch);
         let request = Request::new(self, &batch, &pruned);
         let mut faults = request.faults();
+        if !batch.selection.is_all() {
+            faults.extend(request.needed(&pruned));
+        }
         if batch.prune && batch.count() == 0 {
             let message =
                 "no object is given, so all objects would be deleted; to delete some, name them".to_owned();
@@ -61,12 +65,12 @@ impl ObjectStore {
             faults.sort_by_key(|(number, _)| *number);
             return Err(faults.into_iter().map(|(_, error)| error).collect());
         }
-        let put = |Entry { object, place, .. }: Entry| {
+        let put = |Entry { object, place, named, .. }: Entry| {
             let key = object.key();
             let before = self.get(&key).cloned();
             // An equal object keeps its allocation, so that applying all objects again does not copy the store.
             let after = before.clone().filter(|before| *before == object).unwrap_or(object);
-            Change { key, before, after: Some(after), place: Some(place) }
+            Change { key, before, after: Some(after), place: Some(place), named }
         };
         let mut changes: Vec<(usize, Change)> =
             entries.into_iter().map(|entry| (entry.number, put(entry))).collect();
@@ -100,7 +104,7 @@ impl ObjectStore {
     }
 
     fn removal(&self, key: ObjectKey) -> Change {
-        Change { before: self.get(&key).cloned(), after: None, key, place: None }
+        Change { before: self.get(&key).cloned(), after: None, key, place: None, named: Named::ALL }
     }
 
     /// The objects that a request deletes because it does not name them.
@@ -108,7 +112,8 @@ impl ObjectStore {
         if !batch.prune {
             return Vec::new();
         }
-        let unnamed = self.iter().filter(|(key, _)| !batch.names(key));
+        let selected = self.selected(&batch.selection);
+        let unnamed = self.iter().filter(|(key, object)| !batch.names(key) && selected.has(object));
         unnamed.map(|(_, object)| name_of(object)).collect()
     }
 
@@ -206,6 +211,15 @@ impl<'a> Request<'a> {
             faults.push((usize::MAX, fault_of_all(FaultCode::Duplicate, message)));
         }
         faults
+    }
+
+    /// Objects that are pruned while others that are not selected need them.
+    fn needed(&self, pruned: &[Name]) -> Vec<(usize, ObjectError)> {
+        let fault = |name: &Name| {
+            let message = self.store.in_use(name, |name| self.leaves(name), |name| self.exists(name))?;
+            Some((usize::MAX, ObjectError::of_object(FaultCode::InUse, &self.store.key(name), message)))
+        };
+        pruned.iter().filter_map(fault).collect()
     }
 
     /// References to objects that do not exist.

@@ -124,8 +124,10 @@ impl<'a> Before<'a> {
             return Wanted::Values(values, typed.to_owned());
         }
         match (self.command.get_name(), argument.get_id().as_str()) {
-            (command @ ("get" | "delete"), "kind") => Wanted::Kinds { address, flows: command == "get" },
-            ("get" | "delete", "id") => match self.positional.first() {
+            (command @ ("get" | "delete" | "set"), "kind") | (command @ "apply", "kinds") => {
+                Wanted::Kinds { address, flows: command == "get" }
+            }
+            ("get" | "delete" | "set", "id") => match self.positional.first() {
                 Some(kind) => Wanted::Ids { address, kind: (*kind).to_owned() },
                 None => Wanted::Nothing,
             },

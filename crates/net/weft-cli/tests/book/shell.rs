@@ -42,6 +42,8 @@ impl Shell {
             .env("HOME", folder)
             .env("LC_ALL", "C.UTF-8")
             .env("WEFT_LAB", lab)
+            // Where stories at the same time have controllers of their own.
+            .env("WEFT_CONTROLLER", format!("unix:{}", folder.join("weft.sock").display()))
             .stdin(Stdio::piped())
             .stdout(write.try_clone().unwrap())
             .stderr(write)

@@ -10,6 +10,8 @@ use nlog_reference::Hooked;
 use proptest::prelude::*;
 use switch_model::{Channel, Event as SwitchEvent, FlowKey, InterfaceId, Report, Vif};
 
+mod on_terms;
+
 use super::*;
 use crate::core::History;
 use crate::fleet::{DriverId, News};
@@ -18,10 +20,12 @@ use crate::rules::Rules;
 use crate::status::Status;
 
 /// A flow for each host that is lost, each interface, and each announcement. No flow depends on when something happened.
-const RULES: &str = "
+const RULES: &str = r#"
 object transport_node { ip: ip; ovsdb: opt<string>; openflow: opt<string>; datapath_type: opt<string>; unique(ip); }
 object switch_port { id_space port; number: int; }
-object quiet_port { id_space port; }
+object quiet_port { id_space port; limit: int = 7; }
+output table problem(kind: string, id: string, code: string, text: string);
+problem("switch_port", port, "high", "its number is above 90") :- switch_port(port, number), number > 90;
 output table switch_address(hv: ref transport_node, ovsdb: opt<string>, openflow: opt<string>,
                             datapath_type: opt<string>) key(hv);
 switch_address(hv, ovsdb, openflow, datapath_type) :-
@@ -40,15 +44,14 @@ of_flow(hv, 2, 1, match{metadata: number}, actions[output(1)]) :-
     announced(hv, port, _), switch_port(port, number);
 awaited_flow(hv, 12, number, port) :- vif(hv, port, _, _, _), switch_port(port, number);
 input table unopened(hv: string, port: string, interface: string, error: string) key(hv, port);
-output table problem(kind: string, id: string, code: string, text: string);
-problem(\"switch_port\", port, \"unopened\", interface ++ error) :-
+problem("switch_port", port, "unopened", interface ++ error) :-
     unopened(_, port, interface, error), switch_port(port, _);
 state table port_unattached(switch_port: ref switch_port, unattached: string) key(switch_port);
 table attached(port: string, is: bool) key(port);
 default attached(port, false) :- switch_port(port, _);
 attached(port, true) :- vif(_, port, _, _, _), switch_port(port, _);
-port_unattached(port, \"it has none\") :- attached(port, false);
-";
+port_unattached(port, "it has none") :- attached(port, false);
+"#;
 
 const HOSTS: [&str; 3] = ["hv1", "hv2", "hv3"];
 const PORTS: [&str; 2] = ["p1", "p2"];
@@ -181,16 +184,24 @@ impl World {
     }
 
     fn request(&mut self, change: Change) -> Result<Applied, Refusal> {
+        self.request_on(Terms::default(), change)
+    }
+
+    fn request_on(&mut self, terms: Terms, change: Change) -> Result<Applied, Refusal> {
         let (id, by, accepted, gone) = (RequestId(1), "test".into(), self.now.instant, Cancel::default());
-        let mut answers = self.group(Some(Event::Request(Request { id, change, by, accepted, gone })));
+        let mut answers = self.group(Some(Event::Request(Request { id, change, terms, by, accepted, gone })));
         answers.pop().unwrap()
     }
 
     /// Applies objects, as a client does.
     fn apply(&mut self, text: &str) -> Result<Applied, Refusal> {
+        self.request(Change::Apply(Box::new(self.batch(text))))
+    }
+
+    fn batch(&self, text: &str) -> Batch {
         let mut batch = Batch::new(self.rules.kinds(), Cancel::default());
         batch.add_document("net.yaml", text);
-        self.request(Change::Apply(Box::new(batch)))
+        batch
     }
 
     fn event(&mut self, host: &str, event: SwitchEvent) {

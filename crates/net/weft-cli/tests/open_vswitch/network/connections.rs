@@ -160,7 +160,7 @@ fn an_edit_that_does_not_forbid_leaves_streams_alone() {
             // The file replaces one ACL by another: the former is deleted in the same transaction.
             let file = testbed.folder().join("other-words.yaml");
             std::fs::write(&file, format!("{}\n---\n{nodes}", other_words(turn))).unwrap();
-            ask(&testbed, &["apply", "--prune", "--wait", "-f", file.to_str().unwrap()]);
+            ask(&testbed, &["apply", "--prune", "--yes", "--wait", "-f", file.to_str().unwrap()]);
             passes(&mut asker, &mut server);
             passes(&mut server, &mut asker);
         }

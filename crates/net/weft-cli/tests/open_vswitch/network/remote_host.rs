@@ -137,7 +137,21 @@ fn d27_an_address_that_comes_late_is_listened_at() {
 fn d27_a_deleted_node_leaves_nothing_on_its_remote_host() {
     let mut remote = Remote::start();
     let host = remote.host().clone();
-    ask(&remote.testbed, &["delete", "transport_node", "hv1"]);
+    // Its machines run there.
+    let refused = std::process::Command::new(env!("CARGO_BIN_EXE_weft"))
+        .args(["delete", "transport_node", "hv1"])
+        .env("WEFT_CONTROLLER", remote.testbed.controller_address())
+        .output()
+        .unwrap();
+    assert_eq!(
+        (refused.status.code(), String::from_utf8_lossy(&refused.stderr).as_ref()),
+        (
+            Some(1),
+            "error: 2 ports have their interfaces on hv1: red-1, red-2\nnothing was changed; give --yes if this is meant\n"
+        )
+    );
+    remote.is_whole();
+    ask(&remote.testbed, &["delete", "transport_node", "hv1", "--yes"]);
     let left = || {
         let flows = host.dump_flows("br-int").unwrap().len();
         let target = host.vsctl(&["get-controller", "br-int"]).unwrap();

@@ -1,0 +1,166 @@
+//! The calls that change objects.
+
+use objects::{Amendment, Batch, Cancel, ObjectKey, Selection};
+use tonic::{Request, Response, Status};
+use tracing::debug;
+use weft_core::core::Refusal;
+use weft_core::machine::Change;
+use weft_core::terms::Terms;
+use weft_core::text::document_names;
+
+use super::messages::{accepted, refused};
+use super::{Api, account, origin, stopping};
+use crate::aside::CancelOnDrop;
+use crate::engine::{Applied, Stopping};
+use crate::pb;
+
+/// Below this many bytes a request is parsed without a wait.
+const SMALL: usize = 64 << 10;
+/// The field of objects that says to which tenant they belong, and what refers to them.
+const TENANT: &str = "tenant";
+
+/// The outcome of a change, as each of these calls has it.
+enum Outcome {
+    Accepted(pb::Accepted),
+    Refusal(pb::Refusal),
+}
+
+impl Outcome {
+    /// Makes the message beside the runtime's threads: it can have hundreds of thousands of objects.
+    async fn of(result: Result<Applied, Refusal>) -> Result<Self, Status> {
+        let outcome = tokio::task::spawn_blocking(move || match result {
+            Ok(applied) => Outcome::Accepted(accepted(applied)),
+            Err(refusal) => Outcome::Refusal(refused(&refusal)),
+        });
+        outcome.await.map_err(|error| Status::internal(error.to_string()))
+    }
+}
+
+impl Api {
+    pub(super) async fn apply_objects(
+        &self,
+        request: Request<pb::ApplyRequest>,
+    ) -> Result<Response<pb::ApplyResponse>, Status> {
+        let (_, extensions, request) = request.into_parts();
+        let selection = self.selection(&request)?;
+        let pb::ApplyRequest { documents, objects, by, prune, terms, .. } = request;
+        let origin = origin(by, &extensions)?;
+        if !prune && !selection.is_all() {
+            return Err(Status::invalid_argument("a selection limits what is pruned: set `prune` too"));
+        }
+        account(&extensions).room().await?;
+        let mut batch = self.parse(documents, objects).await?;
+        (batch.prune, batch.selection) = (prune, selection);
+        let (change, terms) = (Change::Apply(Box::new(batch)), self::terms(terms.as_ref()));
+        let result = self.engine.change(change, terms, origin).await.map_err(stopping)?;
+        let result = match Outcome::of(result).await? {
+            Outcome::Accepted(accepted) => pb::apply_response::Result::Accepted(accepted),
+            Outcome::Refusal(refusal) => pb::apply_response::Result::Refusal(refusal),
+        };
+        Ok(Response::new(pb::ApplyResponse { result: Some(result) }))
+    }
+
+    pub(super) async fn delete_objects(
+        &self,
+        request: Request<pb::DeleteRequest>,
+    ) -> Result<Response<pb::DeleteResponse>, Status> {
+        let (_, extensions, request) = request.into_parts();
+        let pb::DeleteRequest { objects, by, documents, terms } = request;
+        let origin = origin(by, &extensions)?;
+        let keys = objects.into_iter().map(|object| self.key(object)).collect::<Result<Vec<_>, Status>>();
+        let mut keys = keys?;
+        account(&extensions).room().await?;
+        let mut faults = Vec::new();
+        if !documents.is_empty() {
+            match self.parse(documents, Vec::new()).await?.keys() {
+                Ok(named) => keys.extend(named),
+                Err(found) => faults.extend(found.into_iter().cloned()),
+            }
+        }
+        let result = if faults.is_empty() {
+            let terms = self::terms(terms.as_ref());
+            self.engine.change(Change::Delete(keys), terms, origin).await.map_err(stopping)?
+        } else {
+            Err(Refusal::Objects { faults })
+        };
+        let result = match Outcome::of(result).await? {
+            Outcome::Accepted(accepted) => pb::delete_response::Result::Accepted(accepted),
+            Outcome::Refusal(refusal) => pb::delete_response::Result::Refusal(refusal),
+        };
+        Ok(Response::new(pb::DeleteResponse { result: Some(result) }))
+    }
+
+    pub(super) async fn set_fields(
+        &self,
+        request: Request<pb::SetRequest>,
+    ) -> Result<Response<pb::SetResponse>, Status> {
+        let (_, extensions, request) = request.into_parts();
+        let pb::SetRequest { object, fields, by, terms } = request;
+        let origin = origin(by, &extensions)?;
+        let key = self.key(object.unwrap_or_default())?;
+        account(&extensions).room().await?;
+        let amendment = |pb::FieldValue { field, value }| Amendment { field, value };
+        let change = Change::Set(key, fields.into_iter().map(amendment).collect());
+        let terms = self::terms(terms.as_ref());
+        let result = self.engine.change(change, terms, origin).await.map_err(stopping)?;
+        let result = match Outcome::of(result).await? {
+            Outcome::Accepted(accepted) => pb::set_response::Result::Accepted(accepted),
+            Outcome::Refusal(refusal) => pb::set_response::Result::Refusal(refusal),
+        };
+        Ok(Response::new(pb::SetResponse { result: Some(result) }))
+    }
+
+    fn key(&self, object: pb::ObjectRef) -> Result<ObjectKey, Status> {
+        Ok(ObjectKey { kind: self.kind(&object.kind)?, id: object.id.into() })
+    }
+
+    /// What a request may prune.
+    fn selection(&self, request: &pb::ApplyRequest) -> Result<Selection, Status> {
+        let pb::ApplyRequest { prune_kinds, prune_labels, prune_tenants, .. } = request;
+        let kinds = prune_kinds.iter().map(|kind| self.kind(kind)).collect::<Result<_, Status>>()?;
+        let label = |label: &String| {
+            let parts = label.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+            parts.ok_or_else(|| {
+                let label = nlog_data::quotation::quote_text(label);
+                Status::invalid_argument(format!("label {label}: write it as KEY=VALUE"))
+            })
+        };
+        let labels = prune_labels.iter().map(label).collect::<Result<_, Status>>()?;
+        let owners = prune_tenants.iter().map(|tenant| (TENANT.to_owned(), tenant.clone())).collect();
+        Ok(Selection { kinds, labels, owners })
+    }
+
+    /// Parses the objects of a request without blocking other requests. Stops early if the caller has gone.
+    async fn parse(&self, documents: Vec<pb::Document>, objects: Vec<String>) -> Result<Batch, Status> {
+        let names = documents.iter().map(|document| document.name.as_str());
+        document_names(names).map_err(Status::invalid_argument)?;
+        let bytes: usize = documents.iter().map(|document| document.text.len()).sum::<usize>()
+            + objects.iter().map(String::len).sum::<usize>();
+        let permit = match bytes {
+            0..SMALL => None,
+            _ => Some(self.parsers.clone().acquire_owned().await.map_err(|_| stopping(Stopping))?),
+        };
+        let (cancel, kinds) = (Cancel::default(), self.rules.kinds().clone());
+        // Cancelled when this future is dropped; after the end it is in vain.
+        let _guard = CancelOnDrop(cancel.clone());
+        let batch = tokio::task::spawn_blocking(move || {
+            debug!(bytes, "reading the objects of a request");
+            let mut batch = Batch::new(&kinds, cancel.clone());
+            for document in &documents {
+                batch.add_document(&document.name, &document.text);
+            }
+            batch.add_json("request", &objects.join("\n"));
+            drop(permit);
+            if cancel.is_cancelled() {
+                debug!(objects = batch.count(), "nobody waits for the objects of a request any more");
+            }
+            batch
+        });
+        batch.await.map_err(|error| Status::internal(error.to_string()))
+    }
+}
+
+fn terms(terms: Option<&pb::Terms>) -> Terms {
+    let pb::Terms { strict, careful, dry_run } = terms.copied().unwrap_or_default();
+    Terms { strict, careful, dry_run }
+}

@@ -1,0 +1,103 @@
+//! The calls that change objects.
+
+use objects::ObjectKey;
+use tonic::Status;
+
+use super::{CHANGE_MAX, Client, ClientError, within};
+use crate::pb;
+
+/// A change of objects, on its terms.
+#[derive(Debug, Clone)]
+pub enum Changes {
+    /// Creates, replaces, prunes.
+    Apply(pb::ApplyRequest),
+    /// Deletes.
+    Delete(pb::DeleteRequest),
+    /// Changes fields.
+    Set(pb::SetRequest),
+}
+
+impl Changes {
+    /// The terms on which it takes effect.
+    pub fn terms(&mut self) -> &mut pb::Terms {
+        let terms = match self {
+            Changes::Apply(request) => &mut request.terms,
+            Changes::Delete(request) => &mut request.terms,
+            Changes::Set(request) => &mut request.terms,
+        };
+        terms.get_or_insert_default()
+    }
+}
+
+impl Client {
+    /// Changes objects. One transaction.
+    pub async fn change(&mut self, changes: Changes) -> Result<pb::Accepted, ClientError> {
+        match changes {
+            Changes::Apply(request) => self.apply_request(request).await,
+            Changes::Delete(request) => self.delete_request(request).await,
+            Changes::Set(request) => self.set(request).await,
+        }
+    }
+
+    /// Creates, replaces and deletes the objects of files, given as pairs of name and text. One transaction.
+    pub async fn apply(
+        &mut self,
+        documents: impl IntoIterator<Item = (String, String)>,
+        by: &str,
+    ) -> Result<pb::Accepted, ClientError> {
+        let (documents, by) = (documents_of(documents), by.to_owned());
+        self.apply_request(pb::ApplyRequest { documents, by, ..pb::ApplyRequest::default() }).await
+    }
+
+    /// Creates or replaces objects, each as JSON. One transaction.
+    pub async fn apply_objects(
+        &mut self,
+        objects: Vec<String>,
+        by: &str,
+    ) -> Result<pb::Accepted, ClientError> {
+        self.apply_request(pb::ApplyRequest { objects, by: by.to_owned(), ..pb::ApplyRequest::default() })
+            .await
+    }
+
+    async fn apply_request(&mut self, request: pb::ApplyRequest) -> Result<pb::Accepted, ClientError> {
+        let response = within(CHANGE_MAX, self.inner.apply(request)).await;
+        let response = response.map_err(|status| self.failed(status))?;
+        match response.into_inner().result {
+            Some(pb::apply_response::Result::Accepted(accepted)) => Ok(accepted),
+            Some(pb::apply_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
+            None => Err(self.failed(Status::internal("the response is empty"))),
+        }
+    }
+
+    /// Deletes objects. One transaction.
+    pub async fn delete(&mut self, keys: &[ObjectKey], by: &str) -> Result<pb::Accepted, ClientError> {
+        let object = |key: &ObjectKey| pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() };
+        let (objects, by) = (keys.iter().map(object).collect(), by.to_owned());
+        self.delete_request(pb::DeleteRequest { objects, by, ..pb::DeleteRequest::default() }).await
+    }
+
+    async fn delete_request(&mut self, request: pb::DeleteRequest) -> Result<pb::Accepted, ClientError> {
+        let response = within(CHANGE_MAX, self.inner.delete(request)).await;
+        let response = response.map_err(|status| self.failed(status))?;
+        match response.into_inner().result {
+            Some(pb::delete_response::Result::Accepted(accepted)) => Ok(accepted),
+            Some(pb::delete_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
+            None => Err(self.failed(Status::internal("the response is empty"))),
+        }
+    }
+
+    async fn set(&mut self, request: pb::SetRequest) -> Result<pb::Accepted, ClientError> {
+        let response = within(CHANGE_MAX, self.inner.set(request)).await;
+        let response = response.map_err(|status| self.failed(status))?;
+        match response.into_inner().result {
+            Some(pb::set_response::Result::Accepted(accepted)) => Ok(accepted),
+            Some(pb::set_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
+            None => Err(self.failed(Status::internal("the response is empty"))),
+        }
+    }
+}
+
+/// Files, given as pairs of name and text, as messages.
+pub fn documents_of(documents: impl IntoIterator<Item = (String, String)>) -> Vec<pb::Document> {
+    documents.into_iter().map(|(name, text)| pb::Document { name, text }).collect()
+}

@@ -1,0 +1,222 @@
+//! `weft apply`, `weft set`, `weft delete`: changes of objects.
+
+use std::io::{self, BufRead, IsTerminal as _, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use controller::client::{Changes, documents_of};
+use controller::pb::{self, Accepted};
+use controller::{Client, ClientError};
+
+use super::answer::{Answer, Form};
+use super::{Address, failed, read_document};
+use crate::exit::{Failure, say};
+use crate::wait::Wait;
+
+/// The refusal of what may not be meant.
+const UNCONFIRMED: &str = "unconfirmed";
+
+/// How a change is made, and what is printed of it.
+#[derive(Args)]
+struct Terms {
+    /// Print what the change would do, and change nothing
+    #[arg(long, conflicts_with = "wait")]
+    dry_run: bool,
+    /// Refuse the change if it brings problems that are not there without it
+    #[arg(long)]
+    strict: bool,
+    /// Do not ask, even if ports lose their host or much is pruned
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    wait: Wait,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    address: Address,
+}
+
+impl Terms {
+    /// Makes the change and prints the answer.
+    fn carry_out(self, mut changes: Changes, form: Form) -> Result<(), Failure> {
+        let Terms { dry_run, strict, yes, wait, json, address } = self;
+        *changes.terms() = pb::Terms { strict, dry_run, careful: !yes };
+        address.with(|mut client| async move {
+            let accepted = make(&mut client, changes, form).await?;
+            let answer = Answer { accepted: &accepted, form, json };
+            answer.print(&mut client, wait).await
+        })
+    }
+}
+
+/// Makes a change; asks if it may not be meant.
+async fn make(client: &mut Client, changes: Changes, form: Form) -> Result<Accepted, Failure> {
+    let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
+    let again = can_ask.then(|| changes.clone());
+    let refusal = match client.change(changes).await {
+        Err(ClientError::Refused(refusal)) if refusal.code == UNCONFIRMED => refusal,
+        result => return result.map_err(failed),
+    };
+    let message = refusal.message;
+    let Some(mut changes) = again else {
+        let narrow = match form {
+            Form::Prune => ", or let --kind, --label or --tenant say what may be pruned",
+            _ => "",
+        };
+        return Err(Failure::Rejected(format!(
+            "{message}\nnothing was changed; give --yes if this is meant{narrow}"
+        )));
+    };
+    say(&message);
+    if !confirmed(&mut io::stdin().lock(), &mut io::stderr().lock()) {
+        return Err(Failure::Rejected("nothing was changed".to_owned()));
+    }
+    changes.terms().careful = false;
+    client.change(changes).await.map_err(failed)
+}
+
+/// Asks whether to go on.
+fn confirmed(answers: &mut impl BufRead, questions: &mut impl Write) -> bool {
+    let mut line = String::new();
+    // Who cannot be asked has not agreed.
+    let asked = write!(questions, "Go on? [y/N] ").and_then(|()| questions.flush());
+    asked.and_then(|()| answers.read_line(&mut line)).is_ok()
+        && matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+}
+
+/// Arguments of `weft apply`.
+#[derive(Args)]
+pub(crate) struct Apply {
+    /// Files of objects (YAML or JSON); `-` reads standard input. All files together are one transaction
+    #[arg(short = 'f', long = "file", required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Also delete every object that the files do not name, in the same transaction
+    #[arg(long)]
+    prune: bool,
+    /// Prune only objects of this kind. May be repeated: of these kinds
+    #[arg(long = "kind", value_name = "KIND", requires = "prune")]
+    kinds: Vec<String>,
+    /// Prune only objects with this label. May be repeated: with all of them
+    #[arg(long = "label", value_name = "KEY=VALUE", requires = "prune", value_parser = label)]
+    labels: Vec<String>,
+    /// Prune only objects of this tenant: those that name it, and those that refer to them. May be repeated
+    #[arg(long = "tenant", value_name = "TENANT", requires = "prune")]
+    tenants: Vec<String>,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+fn label(text: &str) -> Result<String, String> {
+    let is_label = text.split_once('=').is_some_and(|(key, _)| !key.is_empty());
+    if is_label { Ok(text.to_owned()) } else { Err("write it as KEY=VALUE".to_owned()) }
+}
+
+impl Apply {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let documents = self.files.iter().map(read_document).collect::<Result<Vec<_>, Failure>>()?;
+        let request = pb::ApplyRequest {
+            documents: documents_of(documents),
+            by: "weft apply".to_owned(),
+            prune: self.prune,
+            prune_kinds: self.kinds,
+            prune_labels: self.labels,
+            prune_tenants: self.tenants,
+            ..pb::ApplyRequest::default()
+        };
+        let form = if self.prune { Form::Prune } else { Form::Apply };
+        self.terms.carry_out(Changes::Apply(request), form)
+    }
+}
+
+/// Arguments of `weft set`.
+#[derive(Args)]
+pub(crate) struct Set {
+    /// The kind of the object
+    kind: String,
+    /// The id of the object
+    id: String,
+    /// The fields and their values, as YAML: `enabled=false`, `'addresses=[{mac: "02:00:00:00:00:01"}]'`, `learning.limit=100`,
+    /// `labels.app=web`. `FIELD=` is `--unset FIELD`
+    #[arg(value_name = "FIELD=VALUE", required_unless_present = "unset")]
+    fields: Vec<String>,
+    /// Give this field its default again, or remove this label
+    #[arg(long, value_name = "FIELD")]
+    unset: Vec<String>,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+impl Set {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let mut fields = self.fields.iter().map(|text| field(text)).collect::<Result<Vec<_>, Failure>>()?;
+        fields.extend(self.unset.into_iter().map(|field| pb::FieldValue { field, value: None }));
+        let request = pb::SetRequest {
+            object: Some(pb::ObjectRef { kind: self.kind, id: self.id }),
+            fields,
+            by: "weft set".to_owned(),
+            terms: None,
+        };
+        self.terms.carry_out(Changes::Set(request), Form::Set)
+    }
+}
+
+/// A field and its value.
+fn field(text: &str) -> Result<pb::FieldValue, Failure> {
+    let (field, value) = text.split_once('=').ok_or_else(|| {
+        let text = nlog_data::quotation::quote_text(text);
+        Failure::Usage(format!("{text} is no FIELD=VALUE; to give a field its default, write FIELD="))
+    })?;
+    let value = Some(value.to_owned()).filter(|value| !value.is_empty());
+    Ok(pb::FieldValue { field: field.to_owned(), value })
+}
+
+/// Arguments of `weft delete`.
+#[derive(Args)]
+pub(crate) struct Delete {
+    /// The kind of the object
+    #[arg(required_unless_present = "files")]
+    kind: Option<String>,
+    /// The id of the object
+    #[arg(required_unless_present = "files")]
+    id: Option<String>,
+    /// Files of objects (YAML or JSON) to delete instead; `-` reads standard input. All files together are one transaction
+    #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with_all = ["kind", "id"])]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+impl Delete {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let documents = self.files.iter().map(read_document).collect::<Result<Vec<_>, Failure>>()?;
+        let named = self.kind.zip(self.id).map(|(kind, id)| pb::ObjectRef { kind, id });
+        let request = pb::DeleteRequest {
+            objects: named.into_iter().collect(),
+            by: "weft delete".to_owned(),
+            documents: documents_of(documents),
+            terms: None,
+        };
+        self.terms.carry_out(Changes::Delete(request), Form::Delete)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_yes_is_yes() {
+        let ask = |answer: &str| {
+            let mut question = Vec::new();
+            let goes_on = confirmed(&mut answer.as_bytes(), &mut question);
+            assert_eq!(question, b"Go on? [y/N] ");
+            goes_on
+        };
+        assert!(["y\n", "Yes\n", " YES", "y"].into_iter().all(ask));
+        assert!(!["", "\n", "n\n", "no\n", "yellow\n", "y y\n"].into_iter().any(ask));
+    }
+}
