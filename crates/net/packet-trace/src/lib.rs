@@ -20,6 +20,7 @@ pub mod frame;
 mod inputs;
 pub mod json;
 pub mod live;
+mod meaning;
 mod network;
 mod packet;
 mod question;
