@@ -13,7 +13,7 @@ use nlog::{ATOM, Severity};
 use nlog_data::{Cancel, Row, Value};
 use nlog_explain::tree::Explainer;
 use nlog_explain::{OnDemand, explanation};
-use packet_trace::{AskedFlow, FlowName, Question};
+use packet_trace::{AskedFlow, AskedObject, FlowName, ObjectExplainer, Question};
 use serde_json::{Value as Json, json};
 use switch_model::{Desired, FlowKey, Flows, Lasting as _};
 use tonic::Status;
@@ -27,6 +27,7 @@ use crate::aside::{COMBINATIONS, Place, asked_for};
 use crate::engine::Engine;
 use crate::pb;
 use crate::pb::row_question::About;
+use crate::trace::flows_of;
 
 /// The most rows that are explained if the request names no number.
 const ROWS: usize = 10;
@@ -57,6 +58,9 @@ pub(crate) async fn answer(
 ) -> Result<String, Status> {
     let about = question.and_then(|question| question.about);
     let about = about.ok_or_else(|| Status::invalid_argument("the request asks about nothing"))?;
+    if let About::Object(object) = about {
+        return of_object(engine, object, form, journal, place).await;
+    }
     let of_rules = rules.clone();
     let question = blocking(move || read(&of_rules, about)).await?.map_err(Status::invalid_argument)?;
     let names = names(engine, &question).await?;
@@ -66,6 +70,51 @@ pub(crate) async fn answer(
         Case { names: &names, question: &question, snapshot, journal: &journal }.answer(&form, cancel)
     };
     place.work(answer).await
+}
+
+/// The answer about an object.
+async fn of_object(
+    engine: &Engine,
+    object: pb::ObjectRef,
+    form: Form,
+    journal: Arc<Path>,
+    place: Place,
+) -> Result<String, Status> {
+    let asked = AskedObject { kind: object.kind, id: object.id };
+    let Form::Explanation { json, .. } = form else {
+        let why = format!("weft explain {}/{} says what an object lacks to work", asked.kind, asked.id);
+        return Err(Status::invalid_argument(why));
+    };
+    let snapshot = engine.snapshot(vec![asked.id.clone()], None).await.map_err(stopping)?;
+    let snapshot = snapshot.map_err(|error| Status::internal(error.to_string()))?;
+    place.work(move |cancel| object_answer(snapshot, &asked, json, &journal, cancel)).await
+}
+
+#[allow(clippy::result_large_err, reason = "as tonic has it")]
+fn object_answer(
+    mut snapshot: Snapshot,
+    asked: &AskedObject,
+    json: bool,
+    journal: &Path,
+    cancel: &Cancel,
+) -> Result<String, Status> {
+    let origins = std::mem::take(&mut snapshot.origins);
+    let state = OnDemand::new(Arc::clone(snapshot.rules.program()), origins.into_keys());
+    state.bound(COMBINATIONS, cancel);
+    let flows = |host: &str| flows_of(&snapshot.desired, host);
+    let explainer =
+        ObjectExplainer { state: &state, origin: &|_, _| None, flows: &flows, is_part: !snapshot.is_whole };
+    let answer = explainer.explain(asked);
+    if state.is_exhausted() {
+        let why = format!(
+            "the answer takes too long for a running controller: name a program and the journal: builtin -i STATE/journal.jsonl {}/{}",
+            asked.kind, asked.id
+        );
+        return Err(Status::resource_exhausted(why));
+    }
+    let mut answer = answer.map_err(Status::not_found)?;
+    asked_for(&mut answer, state.program(), journal);
+    Ok(if json { answer.json().to_string() } else { answer.text() })
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
@@ -80,6 +129,9 @@ fn read(rules: &Rules, about: About) -> Result<Question, String> {
     match about {
         About::Row(row) => Ok(Question::Rows(pattern(rules, &row)?)),
         About::Flow(pb::HostFlow { node, flow }) => Question::of_flow(rules.program(), &node, &flow),
+        About::Object(pb::ObjectRef { kind, id }) => {
+            Err(format!("{kind} {id} is an object, and no row or flow"))
+        }
     }
 }
 

@@ -64,12 +64,7 @@ impl Tables {
 
 impl HostTables for Tables {
     fn flows(&self, host: &str) -> Result<Vec<FlowEntry>, String> {
-        let flows = self.desired.get(host).into_iter().flat_map(|desired| &desired.flows);
-        let entry = |(key, flow): (&FlowKey, &Flow)| {
-            Ok(FlowEntry::new(key.table(), key.priority(), key.matching()?, flow.actions()?))
-        };
-        let unreadable = |error: DecodeError| format!("the flows of {host} cannot be read: {error}");
-        flows.map(entry).collect::<Result<_, _>>().map_err(unreadable)
+        flows_of(&self.desired, host)
     }
 
     fn others(&self, host: &str) -> Result<BTreeMap<TableId, TableDelta>, String> {
@@ -92,6 +87,19 @@ impl HostTables for Tables {
         let said = self.provenance.logical_rule(&key).and_then(rule).unwrap_or(placed);
         Some(FlowRules { said, placed })
     }
+}
+
+/// The flows that the switch of a host is to have.
+pub(crate) fn flows_of(
+    desired: &BTreeMap<String, Arc<Desired>>,
+    host: &str,
+) -> Result<Vec<FlowEntry>, String> {
+    let flows = desired.get(host).into_iter().flat_map(|desired| &desired.flows);
+    let entry = |(key, flow): (&FlowKey, &Flow)| {
+        Ok(FlowEntry::new(key.table(), key.priority(), key.matching()?, flow.actions()?))
+    };
+    let unreadable = |error: DecodeError| format!("the flows of {host} cannot be read: {error}");
+    flows.map(entry).collect::<Result<_, _>>().map_err(unreadable)
 }
 
 /// A network over the desired flows of a snapshot, and these.

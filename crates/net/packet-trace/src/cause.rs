@@ -1,7 +1,7 @@
 //! Why a packet, or a copy of it, ends.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use crate::flow_origin::FlowOrigin;
 use flow_simulator::FlowKey;
@@ -205,6 +205,7 @@ impl Network {
         let lookup = Box::new(self.lookup(host, table, entry, key));
         let because = lookup.flow.as_ref().map_or(Vec::new(), |flow| self.leaves_of(flow));
         let written = entry.map_or(Vec::new(), |entry| self.written(host, end, entry));
+        let because = self.after_decisions(because, &written);
         let cause = match (entry, end.problem) {
             (Some(_), Some(problem)) => Cause::Problem(lookup, problem.to_owned()),
             (Some(_), None) => Cause::Flow(lookup),
@@ -247,16 +248,10 @@ impl Network {
         own.filter_map(one).collect()
     }
 
-    /// Bits of a field and their value, as the rules write them. An IPv4 address that a field of the rules holds reads as one.
+    /// Bits of a field and their value, as the rules write them.
     pub(crate) fn demand_text(&self, field: Field, value: u128, mask: u128) -> String {
         let whole = Match::any().with_masked(field, value, mask);
-        let text = whole.map(|one| self.names.match_text(&one)).unwrap_or_default();
-        match (text.split_once('='), u32::try_from(value)) {
-            (Some((name, _)), Ok(address)) if name.ends_with("ipv4") && mask == u128::from(u32::MAX) => {
-                format!("{name}={}", Ipv4Addr::from_bits(address))
-            }
-            _ => text,
-        }
+        whole.map(|one| self.match_text(&one)).unwrap_or_default()
     }
 
     /// The flows of a table that come nearest to matching a packet.
@@ -292,12 +287,18 @@ impl Network {
 
     /// The objects and reports from which a flow follows.
     pub(crate) fn leaves_of(&self, flow: &FlowView) -> Vec<Leaf> {
-        let mut leaves = Vec::new();
-        if let Some(FlowOrigin { row: (table, row), .. }) = self.origin(&flow.on.0, &flow.on.1) {
-            self.leaves(table, &row, &mut BTreeSet::new(), &mut leaves);
+        match self.origin(&flow.on.0, &flow.on.1) {
+            Some(FlowOrigin { row: (table, row), .. }) => self.leaves_of_row(flow, table, &row),
+            None => Vec::new(),
         }
+    }
+
+    /// The same, for the row in which a rule says the flow.
+    pub(crate) fn leaves_of_row(&self, flow: &FlowView, table: TableId, row: &Row) -> Vec<Leaf> {
+        let mut leaves = Vec::new();
+        self.leaves(table, row, &mut BTreeSet::new(), &mut leaves);
         // Objects first: they are what somebody asked for.
-        leaves.sort_by_key(|leaf: &Leaf| leaf.object.is_none());
+        self.order_leaves(flow, &mut leaves);
         leaves
     }
 

@@ -8,6 +8,8 @@ mod places;
 mod routers;
 mod security;
 
+pub(crate) use objects::{lack, word};
+
 use flow_simulator::FlowKey;
 use nlog::program::Pattern;
 use nlog_data::Value;

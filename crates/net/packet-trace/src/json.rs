@@ -88,7 +88,7 @@ fn line(line: &Line) -> Json {
 }
 
 fn lookup(at: &LookupView) -> Json {
-    json!({"table": at.table, "stage": at.stage, "sentence": at.stage_doc, "datapath": at.datapath, "flow": at.flow.as_ref().map(flow)})
+    json!({"table": at.table, "stage": at.stage, "sentence": at.stage_doc, "datapath": at.datapath, "flow": at.flow.as_ref().map(flow), "decided_by": at.decided_by, "ends": at.ends})
 }
 
 fn flow(flow: &FlowView) -> Json {

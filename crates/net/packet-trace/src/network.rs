@@ -13,11 +13,12 @@ use pipeline::Names;
 use simulated_hosts::{Hosts, Number, Outputs, Place, Site, Wanted};
 use switch_model::SwitchTable;
 use switch_model::interface::{
-    BRIDGES, DATAPATH_LABELS, EFFECTIVE_ROUTES, ENDPOINTS, IPS, LOCALNETS, MACS, MANAGED, PARENTS,
-    PATCH_PORT, PORT_HOMES, PROBLEMS, TUNNEL_PORT, UNDERLAY_MTUS, VIF,
+    BRIDGES, DATAPATH_LABELS, DECIDES, EFFECTIVE_ROUTES, ENDPOINTS, IPS, LACKS, LOCALNETS, MACS, MANAGED,
+    PARENTS, PATCH_PORT, PORT_HOMES, PROBLEMS, STANDS_FOR, TUNNEL_PORT, UNDERLAY_MTUS, VIF,
 };
 use switch_model::rows::{self, Vif};
 
+use crate::meaning::{Deciding, SaidFlows};
 use crate::{HostTables, Origins};
 
 /// A network, ready to carry packets.
@@ -32,6 +33,8 @@ pub struct Network {
     /// What stages, fields and priorities are called.
     pub(crate) names: Names,
     pub(crate) tables: Tables,
+    pub(crate) deciding: Deciding,
+    pub(crate) said: SaidFlows,
     pub(crate) hosts: Hosts,
     /// The hosts that the controller computes.
     managed: BTreeSet<String>,
@@ -57,6 +60,9 @@ pub(crate) struct Tables {
     pub(crate) routes: Option<TableId>,
     pub(crate) homes: Option<TableId>,
     pub(crate) problems: Option<TableId>,
+    pub(crate) stands_for: Option<TableId>,
+    decides: Option<TableId>,
+    pub(crate) lacks: Option<TableId>,
 }
 
 impl Tables {
@@ -83,6 +89,9 @@ impl Tables {
             routes: optional(&EFFECTIVE_ROUTES)?,
             homes: optional(&PORT_HOMES)?,
             problems: optional(&PROBLEMS)?,
+            stands_for: optional(&STANDS_FOR)?,
+            decides: optional(&DECIDES)?,
+            lacks: optional(&LACKS)?,
         })
     }
 }
@@ -128,6 +137,8 @@ impl Network {
             origins,
             is_part: false,
             names: Names::of(program),
+            deciding: Deciding::default(),
+            said: SaidFlows::of(program),
             tables,
             hosts: Hosts::default(),
             loaded: BTreeSet::new(),
@@ -141,6 +152,7 @@ impl Network {
                 host.set_underlay_mtu(mtu);
             }
         }
+        network.deciding = Deciding::of(&network.read(network.tables.decides, |row| Some(row.clone())));
         Ok(network)
     }
 

@@ -259,30 +259,43 @@ impl Writer {
 
     fn lookup(&mut self, depth: usize, lookup: &LookupView) {
         let head = format!("{:2} {:STAGE$}", lookup.table, lookup.stage);
-        let Some(flow) = &lookup.flow else { return self.line(depth, &format!("{head} no flow matches")) };
+        let Some(flow) = &lookup.flow else {
+            return self.line(depth, &format!("{head} {}", without_flow(lookup)));
+        };
         let rule = flow.rule.as_deref().map_or("learned".to_owned(), |rule| format!("[{}]", short(rule)));
         let name = flow.priority_name.as_deref().unwrap_or_default();
         if self.verbose {
             self.line(depth, &format!("{head} {name}: {}", flow.sentence));
+            if let Some(by) = &lookup.decided_by {
+                self.line(depth + 1, &format!("by {by}"));
+            }
             self.line(depth + 1, &flow.text);
             let placed = flow.placed_by.as_deref().map_or(String::new(), |by| format!(", placed by {by}"));
             return self
                 .line(depth + 1, &format!("rule {}{placed}", flow.rule.as_deref().unwrap_or("learned")));
         }
-        self.line(depth, &format!("{head} {} {rule}", cut(&flow.sentence)));
+        let by = lookup.decided_by.as_ref().map_or(String::new(), |by| format!(", by {by}"));
+        self.line(depth, &format!("{head} {} {rule}{by}", cut(&flow.sentence)));
     }
 }
 
 /// The stages of a host that a packet has passed, in a line.
 fn passed(hop: &Hop) -> String {
     let step = |line: &Line| match line {
-        Line::Lookup(lookup) if lookup.flow.is_none() => Some(format!("{}: no flow matches", lookup.stage)),
+        Line::Lookup(lookup) if lookup.flow.is_none() => {
+            Some(format!("{}: {}", lookup.stage, without_flow(lookup)))
+        }
         Line::Lookup(lookup) if lookup.telling => Some(lookup.stage.clone()),
         Line::Sent(port) => Some(format!("leaves by {port}")),
         Line::Problem(text) => Some(text.clone()),
         _ => None,
     };
     hop.lines.iter().filter_map(step).collect::<Vec<_>>().join(", ")
+}
+
+/// What a look-up without a flow means for the packet.
+fn without_flow(lookup: &LookupView) -> &'static str {
+    if lookup.ends { "no flow matches" } else { "no entry (goes on)" }
 }
 
 fn any(matching: &str) -> &str {

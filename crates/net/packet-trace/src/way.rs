@@ -107,6 +107,10 @@ pub struct LookupView {
     pub flow: Option<FlowView>,
     /// Whether the flow says more of the packet than which switch it is in, or does more than hand it on.
     pub telling: bool,
+    /// The object that decides what the flow does to the packet, if the rules declare that one does.
+    pub decided_by: Option<String>,
+    /// Whether no flow matches and the packet ends for that. Otherwise it goes on without one.
+    pub ends: bool,
     /// The packet.
     pub(crate) key: FlowKey,
 }
@@ -232,8 +236,10 @@ impl Network {
         for ((host, steps), before) in crossing.hops.iter().zip(&crossing.before) {
             let mut lines = Vec::new();
             self.lines(host, steps, &mut lines);
+            let drops = self.drops(host, steps);
+            mark_ends(&mut lines, &drops);
             trace.hops.push(Hop { host: host.clone(), before: *before, lines });
-            trace.dropped.extend(self.drops(host, steps));
+            trace.dropped.extend(drops);
             self.met(host, steps, &mut trace.met);
         }
         for Arrival { host, port, bytes } in crossing.arrived {
@@ -260,10 +266,12 @@ impl Network {
         for step in steps {
             match &step.what {
                 What::Lookup { table, entry, key } => {
-                    lines.push(Line::Lookup(Box::new(self.lookup(host, *table, entry.as_deref(), key))));
+                    let mut lookup = self.lookup(host, *table, entry.as_deref(), key);
+                    lookup.decided_by = lookup.flow.as_ref().and_then(|flow| self.decided_by(flow));
+                    lines.push(Line::Lookup(Box::new(lookup)));
                 }
                 What::Bucket(id) => lines.push(Line::Bucket(*id)),
-                What::Action(action) => lines.push(Line::Action(self.names.action(action))),
+                What::Action(action) => lines.push(Line::Action(self.action_text(action))),
                 What::Sent(port) => lines.push(Line::Sent(self.port_name(host, *port))),
                 What::Note(text) => lines.push(Line::Note(text.clone())),
                 What::Problem(text) => lines.push(Line::Problem(text.clone())),
@@ -292,7 +300,17 @@ impl Network {
         let flow = entry.map(|entry| self.flow(host, entry));
         let telling = entry.is_some_and(is_telling);
         let datapath = self.datapath(key.get(Field::Metadata));
-        LookupView { table, stage, stage_doc, datapath, flow, telling, key: key.clone() }
+        LookupView {
+            table,
+            stage,
+            stage_doc,
+            datapath,
+            flow,
+            telling,
+            decided_by: None,
+            ends: false,
+            key: key.clone(),
+        }
     }
 
     /// A flow of a host, with its rules.
@@ -310,8 +328,8 @@ impl Network {
             priority: entry.priority,
             priority_name: self.names.priority_name(table, priority).map(str::to_owned),
             sentence,
-            matching: self.names.match_text(&entry.matches),
-            actions: self.names.actions_text(&entry.actions),
+            matching: self.match_text(&entry.matches),
+            actions: self.actions_text(&entry.actions),
             text: FlowEntry { cookie, ..entry.clone() }.to_string(),
             rule: said.map(|rule| line(&rule.place)),
             placed_by: rules
@@ -358,6 +376,15 @@ fn why_lost(lost: &Lost) -> String {
              network between hosts carries {mtu} (`mtu` of the transport_zone); set the MTU of the machines to {fits}"
         ),
         other => other.to_string(),
+    }
+}
+
+/// Marks the look-ups without a flow at which a packet or a copy of it ends.
+fn mark_ends(lines: &mut [Line], drops: &[Drop]) {
+    for line in lines {
+        let Line::Lookup(lookup) = line else { continue };
+        let is_end = |drop: &Drop| matches!(&drop.cause, Cause::Missing(at, _) if at.table == lookup.table && at.key == lookup.key);
+        lookup.ends = lookup.flow.is_none() && drops.iter().any(is_end);
     }
 }
 

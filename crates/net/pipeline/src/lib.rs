@@ -45,4 +45,4 @@ mod unfold;
 
 pub use flows::{forms, one_line};
 pub use model::{Entry, Form, Group, NamedBits, Outcome, Pipeline, Placed, Priority, Stage};
-pub use names::Names;
+pub use names::{Meaning, Names, Reading};

@@ -1,9 +1,9 @@
-//! The names that the rules declare for numbers: fields, stages, priorities, constants.
+//! The names that the rules declare for numbers: fields, stages, priorities, constants, and what a number in a field stands for.
 
 use std::collections::BTreeMap;
 
 use nlog::Program;
-use nlog::program::{NamedField, Priority, Stage};
+use nlog::program::{Expr, HeadTerm, NamedField, Priority, Rule, Stage};
 use nlog_data::Value;
 use openflow_rs::action::{Learn, LearnSpec, SetField};
 use openflow_rs::{Action, Actions, Field, Match, PortNo, Subfield};
@@ -12,9 +12,13 @@ use crate::flows::one_line;
 use crate::probe;
 use crate::shape::MatchShape;
 use crate::term::Token;
+use crate::text::constant;
 
 /// Numbers below this one mean too many things to have one name.
 const FIRST_NAMED: i64 = 256;
+
+/// The table of rules/interface/explanations.nlog whose rows say what a number in a field stands for.
+const STANDS_FOR: &str = "stands_for";
 
 /// The names of a program, with which matches and actions read as in its rules.
 #[derive(Debug, Clone, Default)]
@@ -22,8 +26,20 @@ pub struct Names {
     pub(crate) fields: Vec<NamedField>,
     pub(crate) stages: Vec<Stage>,
     pub(crate) priorities: Vec<Priority>,
-    /// Constants that are the only ones with their value.
+    /// Constants that are the only ones with their value. Rules write them outside fields, as in ids of groups.
     constants: BTreeMap<i64, Option<String>>,
+    /// By field, what the facts of [`STANDS_FOR`] say of its numbers.
+    values: BTreeMap<String, BTreeMap<u128, String>>,
+}
+
+/// What a number in a field stands for in some network, by the field's name in rules; none if it is just a number.
+pub type Meaning<'a> = &'a dyn Fn(&str, u128) -> Option<String>;
+
+/// Names, together with what numbers stand for in a network.
+#[derive(Clone, Copy)]
+pub struct Reading<'a> {
+    pub(crate) names: &'a Names,
+    meaning: Meaning<'a>,
 }
 
 impl Names {
@@ -46,7 +62,18 @@ impl Names {
             stages: program.stages.clone(),
             priorities: program.priorities.clone(),
             constants,
+            values: values(program),
         }
+    }
+
+    /// These names where numbers mean this.
+    pub fn reading<'a>(&'a self, meaning: Meaning<'a>) -> Reading<'a> {
+        Reading { names: self, meaning }
+    }
+
+    /// These names where numbers mean nothing beyond the rules.
+    pub(crate) fn alone(&self) -> Reading<'_> {
+        self.reading(&|_, _| None)
     }
 
     pub(crate) fn constant_name(&self, value: &Value) -> Option<&str> {
@@ -88,13 +115,17 @@ impl Names {
 
     /// A match as rules write it, with the names of fields. Empty if it matches every packet.
     pub fn match_text(&self, of: &Match) -> String {
-        MatchShape::new(&probe::constant_match(of), &|_: &[Token]| String::new()).text(self)
+        self.alone().match_text(of)
     }
 
     /// A list of actions as rules write it, with the names of stages and fields; `drop` for none.
     pub fn actions_text(&self, of: &Actions) -> String {
-        let texts: Vec<String> = of.0.iter().map(|action| self.action(action)).collect();
-        if texts.is_empty() { "drop".to_owned() } else { texts.join(", ") }
+        self.alone().actions_text(of)
+    }
+
+    /// An action as rules write it; as Open vSwitch writes it where that says as much.
+    pub fn action(&self, action: &Action) -> String {
+        self.alone().action(action)
     }
 
     /// The range of priorities that the rules compute in a stage, if they declare one alone.
@@ -126,6 +157,34 @@ impl Names {
             (_, start, 1) => format!("{name}[{start}]"),
             (_, start, count) => format!("{name}[{start}..{}]", start + count - 1),
         }
+    }
+}
+
+impl Reading<'_> {
+    /// A match as rules write it, with the names of fields. Empty if it matches every packet.
+    pub fn match_text(&self, of: &Match) -> String {
+        MatchShape::new(&probe::constant_match(of), &|_: &[Token]| String::new()).text_in(self)
+    }
+
+    /// A list of actions as rules write it, with the names of stages and fields; `drop` for none.
+    pub fn actions_text(&self, of: &Actions) -> String {
+        let texts: Vec<String> = of.0.iter().map(|action| self.action(action)).collect();
+        if texts.is_empty() { "drop".to_owned() } else { texts.join(", ") }
+    }
+
+    /// Bits of a field as rules write them.
+    fn field(&self, bits: Subfield) -> String {
+        self.names.field(bits)
+    }
+
+    fn stage(&self, number: u8) -> String {
+        self.names.stage(number)
+    }
+
+    /// A number in the field that rules call this: what it stands for, if anything does.
+    pub(crate) fn number(&self, field: &str, value: u128) -> String {
+        let own = self.names.values.get(field).and_then(|values| values.get(&value)).cloned();
+        own.or_else(|| (self.meaning)(field, value)).unwrap_or_else(|| plain(value))
     }
 
     /// An action as rules write it; as Open vSwitch writes it where that says as much.
@@ -169,24 +228,20 @@ impl Names {
             return format!("set({}, {value})", self.field(Subfield::whole(field)));
         }
         match bits {
-            Ok(bits) if contiguous => format!("set({}, {})", self.field(bits), self.number(value >> start)),
+            Ok(bits) if contiguous => {
+                format!("set({}, {})", self.field(bits), self.number(&self.field(bits), value >> start))
+            }
             _ => format!("set({}, {value:#x}/{mask:#x})", self.field(Subfield::whole(field))),
         }
-    }
-
-    fn number(&self, value: u128) -> String {
-        let value = i64::try_from(value).map(Value::Int);
-        value.map_or_else(|_| "too large".to_owned(), |value| self.constant(&value))
     }
 
     /// A value of a whole field.
     pub(crate) fn value(&self, field: Field, value: u128) -> String {
         use openflow_rs::field::Format;
         match field.info().format {
-            Format::Hex | Format::Decimal | Format::Port => match i64::try_from(value) {
-                Ok(value) => self.constant(&Value::Int(value)),
-                Err(_) => format!("{value:#x}"),
-            },
+            Format::Hex | Format::Decimal | Format::Port => {
+                self.number(&self.field(Subfield::whole(field)), value)
+            }
             _ => masked(field, value, field.max_value()),
         }
     }
@@ -211,13 +266,49 @@ impl Names {
         items.extend(learn.specs.iter().map(|spec| match spec {
             LearnSpec::Copy { from, to } if from == to => format!("copy({})", self.field(*from)),
             LearnSpec::Copy { from, to } => format!("copy({}, {})", self.field(*from), self.field(*to)),
-            LearnSpec::Match { to, value } => format!("match({}, {})", self.field(*to), self.number(*value)),
+            LearnSpec::Match { to, value } => self.spec("match", *to, *value),
             LearnSpec::Move { from, to } => format!("move({}, {})", self.field(*from), self.field(*to)),
-            LearnSpec::Set { to, value } => format!("set({}, {})", self.field(*to), self.number(*value)),
+            LearnSpec::Set { to, value } => self.spec("set", *to, *value),
             LearnSpec::Output { from } => format!("output_field({})", self.field(*from)),
         }));
         format!("learn({})", items.join(", "))
     }
+
+    fn spec(&self, what: &str, to: Subfield, value: u128) -> String {
+        let field = self.field(to);
+        format!("{what}({field}, {})", self.number(&field, value))
+    }
+}
+
+/// What the facts of a program say of the numbers in fields.
+fn values(program: &Program) -> BTreeMap<String, BTreeMap<u128, String>> {
+    let mut values: BTreeMap<String, BTreeMap<u128, String>> = BTreeMap::new();
+    let Some(table) = program.schema.find(STANDS_FOR) else { return values };
+    let facts = program.rules.iter().filter(|rule| rule.head == table && rule.body.is_empty());
+    for (field, number, name) in facts.filter_map(fact) {
+        values.entry(field).or_default().insert(number, name);
+    }
+    values
+}
+
+/// A row of [`STANDS_FOR`] that a rule without a body says.
+fn fact(rule: &Rule) -> Option<(String, u128, String)> {
+    let constant = |term: &HeadTerm| match term {
+        HeadTerm::Value(Expr::Constant(value)) => Some(value.clone()),
+        _ => None,
+    };
+    let values: Vec<Value> = rule.terms.iter().map(constant).collect::<Option<_>>()?;
+    match &values[..] {
+        [Value::String(field), Value::Int(number), Value::String(role), Value::String(id)] => {
+            Some((field.to_string(), u128::try_from(*number).ok()?, format!("{role}{id}")))
+        }
+        _ => None,
+    }
+}
+
+/// A number that stands for nothing.
+fn plain(value: u128) -> String {
+    i64::try_from(value).map_or_else(|_| format!("{value:#x}"), |value| constant(&Value::Int(value)))
 }
 
 /// A constant value of a field, as Open vSwitch prints it in a match.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use openflow_rs::{Actions, Field, Match, Subfield};
 
-use crate::names::{Names, masked};
+use crate::names::{Names, Reading, masked};
 use crate::term::{Bits, MatchTerm, Piece, Token};
 
 /// A match with its variable parts as text.
@@ -181,16 +181,25 @@ impl MatchShape {
 
     /// The match as rules write it, with names for fields.
     pub(crate) fn text(&self, names: &Names) -> String {
+        self.text_in(&names.alone())
+    }
+
+    /// The match as rules write it, with what its numbers stand for.
+    pub(crate) fn text_in(&self, reading: &Reading<'_>) -> String {
+        let names = reading.names;
         let mut items = Items { left: self.parts.clone(), found: Vec::new() };
         for named in &names.fields {
-            items.take(&named.name, named.field, names);
+            items.take(&named.name, named.field, reading);
         }
         items.protocols();
         items.tags();
         for part in std::mem::take(&mut items.left) {
             let name = name_of(names, part.field, part.mask);
-            let values =
-                part.values.iter().map(|value| value.text(names, part.field, part.mask)).collect::<Vec<_>>();
+            let values = part
+                .values
+                .iter()
+                .map(|value| value.text(reading, part.field, part.mask))
+                .collect::<Vec<_>>();
             items
                 .found
                 .push((part.field, in_brackets(part.optional, format!("{name}={}", values.join("|")))));
@@ -214,10 +223,10 @@ impl ShapePart {
 }
 
 impl ShapeValue {
-    fn text(&self, names: &Names, field: Field, mask: u128) -> String {
+    fn text(&self, reading: &Reading<'_>, field: Field, mask: u128) -> String {
         match self {
             ShapeValue::Open(text) => format!("<{text}>"),
-            ShapeValue::Constant(value) if mask == field.max_value() => names.value(field, *value),
+            ShapeValue::Constant(value) if mask == field.max_value() => reading.value(field, *value),
             ShapeValue::Constant(value) if is_register(field) && mask >> mask.trailing_zeros() & 1 == 1 => {
                 format!("{:#x}", value >> mask.trailing_zeros())
             }
@@ -258,7 +267,7 @@ struct Items {
 
 impl Items {
     /// Takes these bits, if they are matched as a whole.
-    fn take(&mut self, name: &str, bits: Subfield, names: &Names) {
+    fn take(&mut self, name: &str, bits: Subfield, reading: &Reading<'_>) {
         // The fields in which a match keeps them.
         let Ok(whole) = Match::any().with_masked(bits.field(), bits.mask(), bits.mask()) else { return };
         let mut places = Vec::new();
@@ -285,7 +294,7 @@ impl Items {
             if places.iter().any(|(place, _)| self.left[*place].values != *values) {
                 return;
             }
-            let texts = values.iter().map(|value| value.text(names, field, self.left[first].mask));
+            let texts = values.iter().map(|value| value.text(reading, field, self.left[first].mask));
             texts.collect::<Vec<_>>().join("|")
         } else if places.iter().any(|(place, _)| open(*place)) {
             return;
@@ -296,10 +305,7 @@ impl Items {
                 value.checked_shl(32).unwrap_or(0) | (own & mask)
             });
             let value = if places.len() == 1 { value >> bits.start() } else { value };
-            match i64::try_from(value) {
-                Ok(value) => names.constant(&nlog_data::Value::Int(value)),
-                Err(_) => format!("{value:#x}"),
-            }
+            reading.number(name, value)
         };
         for (place, mask) in &places {
             let part = &mut self.left[*place];

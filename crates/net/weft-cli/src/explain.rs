@@ -16,6 +16,8 @@ use nlog_explain::tree::Explainer;
 use nlog_explain::{OnDemand, explanation};
 use packet_trace::{Origins, Question, UNKNOWN, follow, hook_engine, input_engine};
 
+mod object;
+
 use crate::client::{Address, failed};
 use crate::eval::{Begin, Run, Running, Source};
 use crate::exit::{Failure, print_as};
@@ -41,8 +43,10 @@ struct Asked {
 /// Arguments of `weft explain`.
 #[derive(Args)]
 #[command(
-    override_usage = "weft explain [OPTIONS] [PROGRAM]... <ATOM>",
-    after_help = "Without a program, the running controller is asked, for the network as it is now.\n\
+    override_usage = "weft explain [OPTIONS] [PROGRAM]... <ATOM|KIND/ID>",
+    after_help = "An object, as in `weft explain switch_port/blue-1`, is explained in sentences: what it is, where it lives, its numbers and flows, \
+                        its problems, and what it lacks to work.\n\
+                        Without a program, the running controller is asked, for the network as it is now.\n\
                         A row of an input table stands with the transaction that inserted it; from a controller's journal, also with who asked for that, and when. \
                         A running controller looks for it in the last 16 MiB of its journal.\n\
                         If several rules derive a row, the rule with the lowest fingerprint is shown, with its first binding.\n\
@@ -81,6 +85,9 @@ pub(crate) struct WhyNotCommand {
 impl Explain {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
+        if let Some((programs, asked)) = self.asked.object().filter(|_| self.host.is_none()) {
+            return self.object(programs, &asked);
+        }
         let Some((programs, atom)) = self.asked.parts()? else {
             let question = Some(self.asked.message(self.host.as_deref()));
             let is_json = self.asked.json;
@@ -110,6 +117,13 @@ impl Explain {
 impl WhyNotCommand {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
+        if let Some((_, asked)) = self.asked.object().filter(|_| self.host.is_none()) {
+            let why = format!(
+                "{} {} is an object; `weft explain {0}/{1}` says what it lacks to work",
+                asked.kind, asked.id
+            );
+            return Err(Failure::Usage(why));
+        }
         let Some((programs, atom)) = self.asked.parts()? else {
             let question = Some(self.asked.message(self.host.as_deref()));
             let is_json = self.asked.json;

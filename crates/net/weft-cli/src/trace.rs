@@ -172,6 +172,20 @@ impl PacketArguments {
     }
 }
 
+/// What to write instead if the last program is none, and so seems to be the port that sends the packet.
+fn two_ports(programs: &[PathBuf], to: &str) -> Option<String> {
+    let (from, programs) = programs.split_last()?;
+    let name = from.to_str()?;
+    let is_program = name == "builtin" || name.contains(['/', '.']) || from.exists();
+    let before: Vec<String> = programs.iter().map(|program| program.display().to_string()).collect();
+    let words = [&before[..], &[name.to_owned()]].concat().join(" ");
+    (!is_program).then(|| {
+        format!(
+            "there is no file or folder {name} with rules; to trace a packet from port {name} to port {to}: weft trace {words} --to {to}"
+        )
+    })
+}
+
 impl TraceCommand {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
@@ -181,6 +195,9 @@ impl TraceCommand {
         let from = from.to_string_lossy();
         if programs.is_empty() {
             return self.ask(&from);
+        }
+        if let Some(why) = two_ports(programs, &from) {
+            return Err(Failure::Usage(why));
         }
         if self.live {
             return Err(Failure::Usage("--live asks a running controller: leave out the program".to_owned()));

@@ -79,6 +79,10 @@ fn a_line_that_no_controller_wrote_may_be_refused() {
 #[test]
 fn a_row_follows_from_the_same_rows() {
     let controller = controller();
+    for object in ["switch_port/blue-1", "switch/blue", "transport_node/hv1", "router_port/r-blue"] {
+        let text = agree(&controller, &["explain", object]);
+        assert!(text.contains(" (since transaction 1, by "), "{text}");
+    }
     let label = agree(&controller, &["explain", "datapath_label(\"blue\", _)"]);
     assert!(label.contains("datapath_label(\"blue\", ") && label.contains("  hook allocate("), "{label}");
     let port = agree(&controller, &["explain", "isolated_flow(\"blue\", ..)", "--rows", "3"]);

@@ -18,6 +18,7 @@ mod eval_state;
 mod everything;
 mod examples;
 mod explain;
+mod explain_object;
 mod explain_running;
 mod figure6;
 mod fmt;

@@ -6,7 +6,7 @@ use frame_builder::{Endpoints, IPV4, Ipv4, TCP, ethernet, tcp};
 use serde_json::{Value, json};
 
 use crate::routes::Controller;
-use crate::support::{Folder, Outcome};
+use crate::support::{Folder, Outcome, root};
 
 /// Two hosts, two switches, and a router between them.
 const NETWORK: &str = "
@@ -36,7 +36,7 @@ const NETWORK: &str = "
 ";
 
 /// The third transaction moves nothing but takes blue-2 away.
-const REPORTS: &str = r#"{"insert":{"managed":[["hv1"],["hv2"]],"vif":[["hv1","blue-1",1,"",1],["hv2","blue-2",1,"",1],["hv2","red-1",2,"",1]],"tunnel_port":[["hv1","weft-geneve",100],["hv2","weft-geneve",100]]}}
+pub(crate) const REPORTS: &str = r#"{"insert":{"managed":[["hv1"],["hv2"]],"vif":[["hv1","blue-1",1,"",1],["hv2","blue-2",1,"",1],["hv2","red-1",2,"",1]],"tunnel_port":[["hv1","weft-geneve",100],["hv2","weft-geneve",100]]}}
 {"delete":{"vif":[["hv2","blue-2",1,"",1]]}}
 "#;
 
@@ -45,7 +45,7 @@ fn trace_in(folder: &Folder, arguments: &[&str]) -> Outcome {
     folder.weft(&[&source, arguments].concat())
 }
 
-fn folder() -> Folder {
+pub(crate) fn folder() -> Folder {
     let folder = Folder::new();
     folder.write("net.yaml", NETWORK).write("reports.jsonl", REPORTS);
     folder
@@ -57,7 +57,7 @@ fn trace(arguments: &[&str]) -> Outcome {
 }
 
 #[track_caller]
-fn says(outcome: &Outcome, parts: &[&str]) {
+pub(crate) fn says(outcome: &Outcome, parts: &[&str]) {
     for part in parts {
         assert!(outcome.stdout.contains(part), "no {part:?} in\n{}\n{}", outcome.stdout, outcome.stderr);
     }
@@ -217,6 +217,163 @@ fn what_cannot_be_traced_is_refused_with_the_remedy() {
         let outcome = trace(arguments);
         assert!(outcome.has_status(2).stderr.contains(why), "{arguments:?}: {}", outcome.stderr);
     }
+}
+
+/// The ACL that drops is not the only one of the port, and not the first by its id.
+pub(crate) const ACLS: &str = "
+{kind: switch_port, id: red-1, switch: red, addresses: [{mac: '02:00:00:00:00:01', ips: [10.0.2.1, 'fd02::1']}]}
+---
+{kind: acl, id: all-in, port: red-1, direction: to_port, priority: 10, action: allow}
+---
+{kind: acl, id: zero, port: red-1, direction: to_port, priority: 20, match: {ip_proto: tcp, tp_dst: 81}, action: drop}
+---
+{kind: route, id: lab, router: r, destination: 198.51.100.0/24, next_hops: [10.0.2.1]}
+---
+{kind: route_policy, id: web, router: r, priority: 5, match: {ip_proto: tcp, tp_dst: 80}, action: allow}
+";
+
+fn among_acls(arguments: &[&str]) -> Outcome {
+    let folder = folder();
+    folder.write("acls.yaml", ACLS);
+    let source = [
+        "trace",
+        "builtin",
+        "--objects",
+        "net.yaml",
+        "--objects",
+        "acls.yaml",
+        "-i",
+        "reports.jsonl",
+        "blue-1",
+    ];
+    folder.weft(&[&source, arguments].concat())
+}
+
+#[test]
+fn of_several_objects_the_one_that_decides_comes_first() {
+    let outcome = among_acls(&["--to", "red-1", "--tcp", "81"]);
+    let because: Vec<&str> = outcome.stdout.lines().filter(|line| line.contains("because of")).collect();
+    assert!(because[0].contains("because of acl zero "), "{}", outcome.stdout);
+    let allows = because.iter().position(|line| line.contains("acl all-in"));
+    assert!(
+        allows.is_none_or(|allows| because[allows - 1].contains("switch_port red-1")),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn a_packet_that_arrives_names_what_decided_at_each_stage() {
+    let outcome = among_acls(&["--to", "red-1", "--tcp", "80"]);
+    says(outcome.has_status(0), &["delivered to red-1 on hv2"]);
+    let line = |stage: &str| {
+        let found = outcome.stdout.lines().find(|line| line.split_whitespace().nth(1) == Some(stage));
+        found.unwrap_or_else(|| panic!("no {stage}: {}", outcome.stdout)).to_owned()
+    };
+    assert!(line("ACL").ends_with(", by acl all-in"), "{}", outcome.stdout);
+    assert!(line("R_POLICY").ends_with(", by route_policy web"), "{}", outcome.stdout);
+    assert!(line("R_ROUTE").ends_with(", by router_port r-red"), "{}", outcome.stdout);
+    // What no object decides names none.
+    assert!(!line("OUTPUT").contains(", by "), "{}", outcome.stdout);
+    let routed = among_acls(&["--ip", "198.51.100.7"]);
+    says(&routed, &[", by route lab\n"]);
+}
+
+#[test]
+fn numbers_in_fields_read_as_what_they_stand_for() {
+    let outcome = among_acls(&["--to", "red-1", "--tcp", "81"]);
+    says(&outcome, &["verdict=DROPPED, checked_port=red-1, datapath=red -> drop", "set(verdict, DROPPED)"]);
+    // The label of this port is the number of a constant, which has nothing to do with ports.
+    let constant = "OPTION_CLASS";
+    assert!(!outcome.stdout.contains(constant), "{}", outcome.stdout);
+    let verbose = among_acls(&["--to", "red-1", "--tcp", "80", "--verbose"]);
+    says(&verbose, &["set(outport, red-1)", "set(inport, blue-1)", "set(datapath, blue)"]);
+    assert!(!verbose.stdout.contains(constant), "{}", verbose.stdout);
+}
+
+#[test]
+fn a_table_without_a_flow_for_a_packet_that_goes_on_is_no_fault() {
+    let flow = "arp,dl_dst=ff:ff:ff:ff:ff:ff,arp_spa=10.0.1.1,arp_tpa=10.0.1.9,arp_op=1";
+    let outcome = among_acls(&["--flow", flow, "--verbose"]);
+    says(&outcome, &["30 NEIGHBOUR         no entry (goes on)"]);
+    let json: Value = serde_json::from_str(&among_acls(&["--flow", flow, "--json"]).stdout).unwrap();
+    let steps = json["hops"][0]["steps"].as_array().unwrap();
+    let lookup =
+        steps.iter().map(|step| &step["lookup"]).find(|lookup| lookup["stage"] == "NEIGHBOUR").unwrap();
+    assert_eq!((&lookup["flow"], &lookup["ends"]), (&Value::Null, &json!(false)), "{lookup}");
+    let dropped = trace(&["blue-1", "--to", "blue-2", "--from-ip", "10.0.1.77"]);
+    says(&dropped, &["SENDER: no flow matches"]);
+    assert!(!dropped.stdout.contains("SENDER            no entry"), "{}", dropped.stdout);
+}
+
+#[test]
+fn the_engine_computes_no_row_that_only_explanations_read() {
+    let plan = Folder::new().weft(&["plan", "builtin"]);
+    let lines: Vec<&str> = plan.has_status(0).stdout.lines().map(str::trim).collect();
+    assert!(lines.iter().any(|line| line.starts_with("port_label: ") && !line.ends_with("not computed")));
+    for table in
+        ["stands_for", "label_role", "decides", "lacks", "unattached", "last_reporter", "apart", "joins"]
+    {
+        let line = format!("{table}: not computed");
+        assert!(lines.contains(&&*line), "no {line:?} in:\n{}", plan.stdout);
+    }
+}
+
+#[test]
+fn every_number_with_a_meaning_is_that_of_a_field() {
+    let folder = folder();
+    let source = ["eval", "builtin", "--objects", "net.yaml", "--tables", "stands_for", "--final"];
+    let rows: Value = serde_json::from_str(&folder.weft(&source).has_status(0).stdout).unwrap();
+    let rows = rows["stands_for"].as_array().unwrap();
+    let layout = std::fs::read_to_string(root().join("rules/interface/layout.nlog")).unwrap();
+    for row in rows {
+        let field = row[0].as_str().unwrap();
+        let is_own = layout.contains(&format!("field {field} = "));
+        assert!(is_own || ["tun_id", "tun_metadata0"].contains(&field), "{row}");
+    }
+    assert!(
+        rows.iter().any(|row| row[0] == "verdict") && rows.iter().any(|row| row[0] == "inport"),
+        "{rows:?}"
+    );
+}
+
+#[test]
+fn a_package_says_which_of_its_objects_decide() {
+    let folder = folder();
+    let package = root().join("examples/own-feature/quarantine.nlog");
+    let quarantine = "{kind: quarantine, id: q, label: state}\n---\n{kind: switch_port, id: red-1, switch: red, \
+                      labels: {state: infected}, addresses: [{mac: '02:00:00:00:00:01', ips: [10.0.2.1]}]}\n";
+    folder.write("quarantine.yaml", quarantine);
+    let source = [
+        "trace",
+        "builtin",
+        package.to_str().unwrap(),
+        "--objects",
+        "net.yaml",
+        "--objects",
+        "quarantine.yaml",
+    ];
+    let outcome = folder.weft(&[&source[..], &["-i", "reports.jsonl", "blue-1", "--to", "red-1"]].concat());
+    let because =
+        outcome.has_status(1).stdout.lines().find(|line| line.contains("because of")).map(str::trim);
+    assert_eq!(because, Some("because of quarantine q (transaction 2)"), "{}", outcome.stdout);
+    says(&outcome, &[", by quarantine q\n"]);
+}
+
+#[test]
+fn two_ports_in_a_row_are_told_how_to_name_the_second_one() {
+    let folder = folder();
+    let running = folder.weft(&["trace", "blue-1", "red-1"]);
+    assert!(running.has_status(2).stderr.contains(": weft trace blue-1 --to red-1\n"), "{}", running.stderr);
+    let journal = trace_in(&folder, &["blue-1", "red-1"]);
+    assert!(
+        journal.has_status(2).stderr.contains(": weft trace builtin blue-1 --to red-1\n"),
+        "{}",
+        journal.stderr
+    );
+    // A program is none of the ports, even if it does not exist.
+    let file = folder.weft(&["trace", "absent.nlog", "red-1", "-i", "reports.jsonl"]);
+    assert!(!file.has_status(3).stderr.contains("--to"), "{}", file.stderr);
 }
 
 #[test]

@@ -3,7 +3,9 @@
 
 use nlog_data::Role;
 
-use crate::table::{BOOL, ColumnType, INT, IP, MAC, MATCH, NET, REFERENCE, STRING, SwitchTable, TEXT};
+use crate::table::{
+    BOOL, ColumnType, INT, IP, MAC, MATCH, NET, REFERENCE, STRING, SwitchTable, TEXT, TEXT_LIST,
+};
 
 const ROUTE_KIND: ColumnType = ColumnType::Name(|| vec!["connected", "static", "discard"]);
 
@@ -44,6 +46,14 @@ tables! {
     UNDERLAY_MTUS = Output "underlay_mtu" ["node": STRING, "mtu": INT];
     /// What objects ask and the network cannot do.
     PROBLEMS = Output "problem" ["kind": STRING, "id": STRING, "code": STRING, "text": STRING];
+
+    /// What numbers in fields stand for.
+    STANDS_FOR = Internal "stands_for" ["field": STRING, "number": INT, "role": STRING, "id": STRING];
+    /// Which objects behind a flow decide about packets.
+    DECIDES = Internal "decides" ["kind": STRING, "table_id": INT, "first": INT, "last": INT];
+
+    /// What objects need to work and do not have.
+    LACKS = Internal "lacks" ["kind": STRING, "id": STRING, "text": TEXT_LIST, "names": TEXT_LIST];
 
     /// Which learned flows are whose.
     LEARNED_ADDRESSES = Output "learned_addresses"

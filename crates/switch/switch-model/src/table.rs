@@ -28,6 +28,8 @@ pub enum ColumnType {
     OptionalText,
     /// A set of texts, which may be constrained.
     Texts,
+    /// A list of texts, such as the parts of a sentence.
+    TextList,
     /// A reference to objects of one kind.
     Reference,
 }
@@ -41,6 +43,7 @@ pub(crate) const MAC: ColumnType = ColumnType::Exactly(Type::Mac);
 pub(crate) const IP: ColumnType = ColumnType::Exactly(Type::Ip);
 pub(crate) const TEXT: ColumnType = ColumnType::OptionalText;
 pub(crate) const TEXTS: ColumnType = ColumnType::Texts;
+pub(crate) const TEXT_LIST: ColumnType = ColumnType::TextList;
 pub(crate) const NET: ColumnType = ColumnType::Exactly(Type::Net);
 pub(crate) const REFERENCE: ColumnType = ColumnType::Reference;
 
@@ -154,7 +157,8 @@ impl ColumnType {
             (ColumnType::OptionalText, Type::Opt(of)) => matches!(of.base(), Type::String | Type::Enum(_)),
             (ColumnType::OptionalText, _) => false,
             (ColumnType::Texts, Type::Set(of)) => matches!(of.base(), Type::String),
-            (ColumnType::Texts, _) => false,
+            (ColumnType::TextList, Type::List(of)) => matches!(of.base(), Type::String),
+            (ColumnType::Texts | ColumnType::TextList, _) => false,
             (ColumnType::Reference, ty) => ty.kinds().is_some_and(|kinds| kinds.len() == 1),
         }
     }
@@ -167,6 +171,7 @@ impl ColumnType {
             ColumnType::Names(_) => "set<string>".to_owned(),
             ColumnType::OptionalText => "opt<string>".to_owned(),
             ColumnType::Texts => "set<string>".to_owned(),
+            ColumnType::TextList => "list<string>".to_owned(),
             ColumnType::Reference => "ref KIND".to_owned(),
         }
     }
@@ -181,6 +186,7 @@ impl fmt::Display for ColumnType {
             ColumnType::Names(_) => f.write_str("set<string>, or a set of an enum of names of fields"),
             ColumnType::OptionalText => f.write_str("opt<string>, or opt of an enum"),
             ColumnType::Texts => f.write_str("set<string>"),
+            ColumnType::TextList => f.write_str("list<string>"),
             ColumnType::Reference => f.write_str("a reference to one kind of objects"),
         }
     }

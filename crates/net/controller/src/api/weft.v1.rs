@@ -720,7 +720,7 @@ pub struct TraceResponse {
 /// A question about rows of the rules' tables.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RowQuestion {
-    #[prost(oneof = "row_question::About", tags = "1, 2")]
+    #[prost(oneof = "row_question::About", tags = "1, 2, 3")]
     pub about: ::core::option::Option<row_question::About>,
 }
 /// Nested message and enum types in `RowQuestion`.
@@ -732,6 +732,9 @@ pub mod row_question {
         Row(::prost::alloc::string::String),
         #[prost(message, tag = "2")]
         Flow(super::HostFlow),
+        /// Only `Explain` answers about an object: what it is, where it lives, its flows and numbers, its problems, and what it lacks to work.
+        #[prost(message, tag = "3")]
+        Object(super::ObjectRef),
     }
 }
 /// A flow of the switch of a transport node.

@@ -86,8 +86,20 @@ impl Network {
     }
 }
 
+/// The sentence of a row of `lacks`.
+pub(crate) fn lack(row: &Row) -> Option<String> {
+    let [_, _, Value::List(text), Value::List(names)] = &row[..] else { return None };
+    Some(sentence(text, names))
+}
+
+/// A sentence of parts, which ends with a list if that has any values.
+pub(super) fn sentence(text: &[Value], names: &[Value]) -> String {
+    let parts: String = text.iter().filter_map(|part| string(Some(part))).collect();
+    if names.is_empty() { parts } else { parts + &words(names) }
+}
+
 /// A value for people: without quotes and types.
-pub(super) fn word(value: &Value) -> String {
+pub(crate) fn word(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
         Value::Ip(ip) => ip.to_string(),
