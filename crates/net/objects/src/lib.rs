@@ -57,8 +57,8 @@
 //! ```
 //!
 //! In reading order: [`kinds`], [`object`] with `print` (objects and their texts), [`document`] with `tree`, `read`, `value`
-//! and `field` (texts to objects: JSON values, objects, values, names), [`store`] with `change`, `plan` and `walk`
-//! (objects in force, changes to them, checks, the values inside objects), [`error`], `schema` and `reference` (the
+//! and `field` (texts to objects: JSON values, objects, values, names), [`store`] with `change`, `plan`, `refused` and `walk`
+//! (objects in force, changes to them, checks, the values inside objects), [`error`] with `lines`, `schema` and `reference` (the
 //! kinds as JSON Schema and as documentation).
 //!
 //! Out of scope: any I/O; what rules refuse; whether a switch supports the features that an object needs.
@@ -68,6 +68,7 @@ pub mod document;
 pub mod error;
 mod field;
 pub mod kinds;
+mod lines;
 pub mod object;
 mod print;
 mod read;
@@ -81,7 +82,8 @@ mod yaml;
 
 pub use document::{Batch, Entry};
 pub use error::{FaultCode, ListedFault, ObjectError, Place, fault_lines};
-pub use kinds::{Kind, Kinds, UnknownKind};
+pub use kinds::{Kind, Kinds, Spelling, UnknownKind};
+pub use lines::locate;
 pub use nlog_data::Cancel;
 pub use object::{Labels, Object, ObjectKey};
-pub use store::{Change, ChangeSet, ObjectStore, Outcome, Refusal, Rows};
+pub use store::{Change, ChangeSet, Faulty, ObjectStore, Outcome, REFUSE, Refusal, Rows};

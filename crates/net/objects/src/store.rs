@@ -12,8 +12,11 @@ use crate::{Kind, Kinds, Labels, Object, ObjectKey};
 
 mod change;
 mod plan;
+mod refused;
 
-pub use change::{Change, ChangeSet, Outcome, Refusal, Rows};
+pub use change::{Change, ChangeSet, Outcome, Rows};
+pub use plan::Faulty;
+pub use refused::{REFUSE, Refusal};
 
 /// The objects in force. All references resolve, and unique values belong to at most one object.
 #[derive(Debug)]

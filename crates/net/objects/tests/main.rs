@@ -5,5 +5,6 @@ mod faults;
 mod kinds;
 mod memory;
 mod random;
+mod refused;
 mod store;
 mod support;

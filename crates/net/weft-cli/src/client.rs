@@ -15,6 +15,7 @@ use serde_json::{Map, Value as Json};
 use weft_core::shown;
 
 use crate::exit::{Failure, print, print_as, say};
+use crate::faults::{is_journal, refused};
 use crate::flood_drops::Drops;
 use crate::status::Status;
 use crate::wait::Wait;
@@ -80,7 +81,7 @@ pub(crate) fn failed(error: ClientError) -> Failure {
     match error {
         ClientError::BadEndpoint { .. } => Failure::Usage(error.to_string()),
         // The request is valid; the controller's disk failed.
-        ClientError::Refused(ref refusal) if refusal.code == "journal" => Failure::Outside(error.to_string()),
+        ClientError::Refused(ref refusal) if is_journal(refusal) => Failure::Outside(error.to_string()),
         ClientError::Refused(_) | ClientError::NotFound(_) => Failure::Rejected(error.to_string()),
         ClientError::Unreachable { .. } | ClientError::Stopping { .. } | ClientError::Failed { .. } => {
             Failure::Outside(error.to_string())
@@ -114,11 +115,12 @@ impl Apply {
         self.address.with(|mut client| async move {
             let by = "weft apply";
             let accepted = if prune {
-                client.apply_and_prune(documents, by).await
+                client.apply_and_prune(documents.clone(), by).await
             } else {
-                client.apply(documents, by).await
+                client.apply(documents.clone(), by).await
             };
-            conclude(&mut client, &accepted.map_err(failed)?, wait, json).await
+            let accepted = accepted.map_err(|error| refused(error, &documents, json))?;
+            conclude(&mut client, &accepted, wait, json).await
         })
     }
 }
@@ -436,9 +438,10 @@ impl Delete {
             let by = "weft delete";
             let accepted = match &key {
                 Some(key) => client.delete(std::slice::from_ref(key), by).await,
-                None => client.delete_documents(documents, by).await,
+                None => client.delete_documents(documents.clone(), by).await,
             };
-            conclude(&mut client, &accepted.map_err(failed)?, wait, json).await
+            let accepted = accepted.map_err(|error| refused(error, &documents, json))?;
+            conclude(&mut client, &accepted, wait, json).await
         })
     }
 }

@@ -103,7 +103,7 @@ fn two_defaults_for_one_key_conflict_unless_neither_counts() {
     );
     let conflict = |txn, first, second| {
         format!(
-            r#"{{"txn":{txn},"error":{{"code":"key-conflict","message":"table o: the rules derive both [1,{first}] and [1,{second}] with the same key (k: 1)"}}}}"#
+            r#"{{"txn":{txn},"error":{{"code":"key-conflict","message":"table o: the rules derive two rows with the same key (k: 1): v is {first} in one and {second} in the other"}}}}"#
         )
     };
     assert_eq!(
