@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use nlog_data::{
-    Delta, DerivedCause, DerivedError, MOST_FORBIDDEN, Row as ValueRow, RuleId, TableDelta, TableId,
+    Delta, DerivedCause, DerivedError, DerivedErrors, MOST_FORBIDDEN, Row as ValueRow, RuleId, TableDelta,
+    TableId,
 };
 use nlog_plan::query::Plan;
 
@@ -25,8 +26,8 @@ pub(crate) fn net(changes: Vec<Change>) -> Net {
     net
 }
 
-/// The error to report, if there is any. An error is always new, because a transaction that causes one is undone.
-pub(crate) fn least_error(net: &Net, plan: &Plan) -> Option<DerivedError> {
+/// The errors to report, if there are any. An error is always new, because a transaction that causes one is undone.
+pub(crate) fn errors(net: &Net, plan: &Plan) -> Option<DerivedErrors> {
     let program = &plan.program;
     let mut errors = Vec::new();
     let mut forbidden: BTreeMap<TableId, Vec<ValueRow>> = BTreeMap::new();
@@ -55,7 +56,7 @@ pub(crate) fn least_error(net: &Net, plan: &Plan) -> Option<DerivedError> {
         rows.truncate(MOST_FORBIDDEN);
         DerivedError { table, cause: DerivedCause::Forbidden { rows, count } }
     }));
-    errors.into_iter().min()
+    DerivedErrors::of(errors)
 }
 
 /// The rows of a table, each followed by a rule that derives it, with the number of its derivations by the rule.

@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    CommitError, Committed, Delta, DerivedError, Evaluator, Inputs, Role, Schema, TableId, Tables,
+    CommitError, Committed, Delta, DerivedErrors, Evaluator, Inputs, Role, Schema, TableId, Tables,
     Transaction, TransactionError,
 };
 use nlog_plan::Settings;
@@ -141,9 +141,9 @@ impl Composed {
     }
 
     /// Runs accepted changes. An error among derived rows undoes them.
-    fn run(&mut self, changes: &Delta) -> Result<Result<Delta, DerivedError>, String> {
+    fn run(&mut self, changes: &Delta) -> Result<Result<Delta, DerivedErrors>, String> {
         let net = self.epoch(changes, ONCE)?;
-        if let Some(error) = contents::least_error(&net, &self.plan) {
+        if let Some(error) = contents::errors(&net, &self.plan) {
             self.epoch(changes, -ONCE)?;
             return Ok(Err(error));
         }

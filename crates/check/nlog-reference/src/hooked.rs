@@ -139,10 +139,34 @@ impl<E: Evaluator> Hooked<E> {
             if let Err(error) = stage.run(transaction, tick, memories, targets) {
                 // Errors of input tables precede those of derived tables, and a stage does not have all input tables.
                 let first = self.evaluator.check(transaction).err();
-                return Err(first.map_or(error, CommitError::Refused));
+                let error = first.map_or(error, CommitError::Refused);
+                return Err(self.with_all_forbidden(error, &with(transaction, targets)));
             }
         }
-        self.evaluator.commit(&with(transaction, targets))
+        self.evaluator.commit(&with(transaction, targets)).map_err(|error| match error {
+            CommitError::Refused(mut error) => {
+                error.filled_by_hooks(targets);
+                error.into()
+            }
+            other => other,
+        })
+    }
+
+    /// The refusal of a transaction in a stage, with what tables forbid of the rows that follow without the hooks that were not
+    /// told. If the rows that hooks depend on have the error, so do those of the whole program, and it changes nothing.
+    fn with_all_forbidden(&mut self, error: CommitError, transaction: &Transaction) -> CommitError {
+        let CommitError::Refused(error) = error else { return error };
+        let is_derived = error.conflict.is_some() || error.rule.is_some() || !error.forbidden.is_empty();
+        if !is_derived {
+            return error.into();
+        }
+        match self.evaluator.commit(transaction) {
+            Ok(_) => CommitError::Engine(format!("the whole program accepts what a stage refuses: {error}")),
+            Err(CommitError::Refused(TransactionError { forbidden, .. })) => {
+                TransactionError { forbidden, ..error }.into()
+            }
+            Err(other) => other,
+        }
     }
 
     /// Undoes the last accepted transaction, which had these rows of its own.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, MOST_FORBIDDEN, Role, Row,
-    RuleId, Schema, Table, TableDelta, TableId, Tables, Transaction, TransactionError,
+    CommitError, Committed, Delta, DerivedCause, DerivedError, DerivedErrors, Evaluator, Inputs,
+    MOST_FORBIDDEN, Role, Row, RuleId, Schema, Table, TableDelta, TableId, Tables, Transaction,
+    TransactionError,
 };
 
 use nlog_explain::{Contents, OnDemand, derive};
@@ -60,8 +61,8 @@ impl Reference {
         OnDemand::new(Arc::clone(&self.program), rows)
     }
 
-    /// All tables for the current inputs, or the least error.
-    fn recompute(&self) -> Result<Contents, DerivedError> {
+    /// All tables for the current inputs, or the errors to report.
+    fn recompute(&self) -> Result<Contents, DerivedErrors> {
         let schema = &self.program.schema;
         let mut contents: Contents = schema
             .iter()
@@ -88,7 +89,7 @@ impl Reference {
             errors.extend(forbidden(*id, schema.table(*id), &rows));
             contents[id.0 as usize] = rows;
         }
-        errors.into_iter().min().map_or(Ok(contents), Err)
+        DerivedErrors::of(errors).map_or(Ok(contents), Err)
     }
 
     /// The changes of the requested tables.
@@ -169,9 +170,9 @@ impl Evaluator for Reference {
         let changes = self.inputs.apply(transaction)?;
         let new = match self.recompute() {
             Ok(new) => new,
-            Err(error) => {
+            Err(errors) => {
                 self.inputs.undo(changes);
-                return Err(error.to_transaction_error(&self.program.schema).into());
+                return Err(errors.to_transaction_error(&self.program.schema).into());
             }
         };
         let delta = self.difference(&new);

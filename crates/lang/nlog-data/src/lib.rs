@@ -6,7 +6,7 @@
 //! In reading order: [`types`] with [`constrained`], [`value`] (values, their order and text) with
 //! [`interface_address`], [`literal`] (values as nlog text),
 //! [`schema`] (tables), [`function`] (the one table of functions and operators), [`transaction`] (transactions and
-//! their results), [`columns`] (large transactions, by columns), [`json`]
+//! their results), [`refusal`] (why they are refused), [`columns`] (large transactions, by columns), [`json`]
 //! (transactions and deltas as JSON Lines), [`encoding`] (texts from outside), [`quotation`] (data in messages),
 //! [`bound`] (bounds on the work of a transaction), [`inputs`] (the contents of input tables, and the checks of transactions against them), [`state`] (these contents
 //! as a file).
@@ -45,6 +45,7 @@ pub mod json;
 pub mod literal;
 pub mod object;
 pub mod quotation;
+pub mod refusal;
 pub mod schema;
 pub mod state;
 pub mod transaction;
@@ -58,11 +59,13 @@ pub use function::{Failure, FailureCode, Function, Results, Tuples};
 pub use inputs::{Changes, Inputs};
 pub use interface_address::{InterfaceAddress, InterfaceAddressError};
 pub use object::{FieldPath, ObjectField, ObjectKind, Unique};
+pub use refusal::{
+    DerivedCause, DerivedError, DerivedErrors, ForbiddenRows, KeyConflict, MOST_FORBIDDEN, TransactionError,
+};
 pub use schema::{Column, Role, Schema, Table, TableId};
 pub use transaction::{
-    CommitError, Committed, Delta, DerivedCause, DerivedError, ErrorCode, Evaluator, ForbiddenRows,
-    MOST_FORBIDDEN, MOST_WAYS, Memories, Row, RuleId, Scrubbed, TableDelta, Tables, Transaction,
-    TransactionError, no_memory, no_timed_hook,
+    CommitError, Committed, Delta, ErrorCode, Evaluator, MOST_WAYS, Memories, Row, RuleId, Scrubbed,
+    TableDelta, Tables, Transaction, no_memory, no_timed_hook,
 };
 pub use types::{Enumeration, Record, Type};
 pub use value::{Canonical, Value};

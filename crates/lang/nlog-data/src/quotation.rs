@@ -57,6 +57,14 @@ pub fn cut(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{start}… ({} bytes)", grouped(text.len())))
 }
 
+/// The text itself, or its first bytes and `…` if it has more than `most`.
+pub fn shortened(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{}…", &text[..text.floor_char_boundary(most)]))
+}
+
 /// The text as JSON, or its beginning if it is long: `"aaa… (1,048,576 bytes)`. The length is that of the text.
 pub fn quote_text(text: &str) -> String {
     let start = &text[..text.floor_char_boundary(LONGEST)];

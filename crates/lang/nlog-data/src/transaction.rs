@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{Read, Take, Write};
 
-use crate::quotation::{grouped, quote_row, quote_text};
+use crate::quotation::quote_text;
 use crate::{
-    Bound, ColumnTransaction, Columns, CommittedColumns, Failure, FailureCode, Role, Schema, Stopped,
-    TableId, Value,
+    Bound, ColumnTransaction, Columns, CommittedColumns, Role, Schema, Stopped, TableId, TransactionError,
+    Value,
 };
 
 /// One tuple: a value for each column.
@@ -173,139 +173,6 @@ impl ErrorCode {
             ErrorCode::Overflow => "overflow",
             ErrorCode::Range => "range",
             ErrorCode::Forbidden => "forbidden",
-        }
-    }
-}
-
-/// A refused transaction. The state is unchanged.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {message}", code.name())]
-pub struct TransactionError {
-    /// The code of the error.
-    pub code: ErrorCode,
-    /// The message: fault, place and remedy.
-    pub message: String,
-    /// The rule whose expression failed. Diagnostics show its place and text. Scripts see only code and message,
-    /// which do not depend on the order of files, rules or atoms.
-    pub rule: Option<RuleId>,
-    /// The rows that a table forbids, if these are the error.
-    pub forbidden: Option<Box<ForbiddenRows>>,
-}
-
-/// Rows of a table that [forbids](Role::Forbid) its rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForbiddenRows {
-    /// The table.
-    pub table: String,
-    /// The least rows, ascending, at least one and at most [`MOST_FORBIDDEN`].
-    pub rows: Vec<Row>,
-    /// The number of rows.
-    pub count: usize,
-}
-
-/// The most rows that a refusal by a table that forbids its rows lists.
-pub const MOST_FORBIDDEN: usize = 100;
-
-impl TransactionError {
-    /// An error that concerns no rule.
-    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        TransactionError { code, message: message.into(), rule: None, forbidden: None }
-    }
-}
-
-/// An error among the tuples that rules derive.
-///
-/// A transaction can cause many. Evaluators continue past them: a binding that fails derives nothing, a group whose
-/// sum fails has no row, and all rows that share a key count. The least of all these errors is reported, so every
-/// evaluator reports the same one in whatever order it works. They are ordered by table name, then failures (code,
-/// message, rule) before key conflicts (rows in value order) before forbidden rows before rows with too many
-/// derivations.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DerivedError {
-    /// The table of the head, or the [table shown in its place](Schema::shown). Tables are numbered in name order.
-    pub table: TableId,
-    /// The cause.
-    pub cause: DerivedCause,
-}
-
-/// The kinds of errors in derived tables.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DerivedCause {
-    /// An expression of a rule has no value for bindings that satisfy the rule's body.
-    Failure {
-        /// The expression's failure.
-        failure: Failure,
-        /// The rule.
-        rule: RuleId,
-    },
-    /// Rows agree on the table's key.
-    KeyConflict {
-        /// The least row with this key.
-        first: Row,
-        /// The second least.
-        second: Row,
-    },
-    /// A table that [forbids](Role::Forbid) its rows has some.
-    Forbidden {
-        /// The least rows, ascending, at most [`MOST_FORBIDDEN`].
-        rows: Vec<Row>,
-        /// The number of rows.
-        count: usize,
-    },
-    /// A row has more than [`MOST_WAYS`] derivations.
-    TooManyWays,
-}
-
-impl DerivedError {
-    /// The refusal that this error causes.
-    pub fn to_transaction_error(&self, schema: &Schema) -> TransactionError {
-        let table = schema.table(self.table);
-        match &self.cause {
-            DerivedCause::Failure { failure, rule } => TransactionError {
-                code: match failure.code {
-                    FailureCode::Overflow => ErrorCode::Overflow,
-                    FailureCode::Range => ErrorCode::Range,
-                },
-                message: format!("table {}: {}", table.name, failure.message),
-                rule: Some(*rule),
-                forbidden: None,
-            },
-            DerivedCause::TooManyWays => TransactionError::new(
-                ErrorCode::Overflow,
-                format!(
-                    "table {}: a row is derived in more than {MOST_WAYS} ways; let a table of its own derive the part \
-                     of the rule's body that has so many bindings",
-                    table.name
-                ),
-            ),
-            DerivedCause::Forbidden { rows, count } => {
-                let row = rows.first().map(|first| table.quote_named(first)).unwrap_or_default();
-                let others = match count.saturating_sub(1) {
-                    0 => String::new(),
-                    1 => " and 1 more row".to_owned(),
-                    others => format!(" and {} more rows", grouped(others)),
-                };
-                let message = match table.first_sentence() {
-                    reason if reason.is_empty() => format!("table {} forbids {row}{others}", table.name),
-                    reason => format!("{reason}: {row}{others}"),
-                };
-                let forbidden =
-                    ForbiddenRows { table: table.name.clone(), rows: rows.clone(), count: *count };
-                TransactionError {
-                    forbidden: Some(Box::new(forbidden)),
-                    ..TransactionError::new(ErrorCode::Forbidden, message)
-                }
-            }
-            DerivedCause::KeyConflict { first, second } => TransactionError::new(
-                ErrorCode::KeyConflict,
-                format!(
-                    "table {}: the rules derive both {} and {} with the same {}",
-                    table.name,
-                    quote_row(first),
-                    quote_row(second),
-                    table.quote_key(first)
-                ),
-            ),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The errors of derived tables: their order and their messages.
 
 use nlog_data::{
-    Column, DerivedCause, DerivedError, ErrorCode, Failure, FailureCode, Role, RuleId, Schema, Table,
-    TableId, Type, Value,
+    Column, DerivedCause, DerivedError, DerivedErrors, ErrorCode, Failure, FailureCode, Role, RuleId, Schema,
+    Table, TableId, Type, Value,
 };
 
 fn forbidding(doc: &str) -> Schema {
@@ -24,7 +24,10 @@ fn message(doc: &str, port: &str, others: usize) -> String {
     };
     let refusal = error.to_transaction_error(&forbidding(doc));
     assert_eq!((refusal.code, refusal.rule), (ErrorCode::Forbidden, None));
-    assert_eq!(refusal.forbidden.map(|rows| (rows.rows.len(), rows.count)), Some((1, others + 1)));
+    assert_eq!(
+        refusal.forbidden.iter().map(|rows| (rows.rows.len(), rows.count)).collect::<Vec<_>>(),
+        [(1, others + 1)]
+    );
     refusal.message
 }
 
@@ -72,4 +75,67 @@ fn forbidden_rows_come_after_other_causes_in_a_table_and_before_too_many_ways() 
     // The table counts first.
     let last = DerivedError { table: TableId(0), cause: DerivedCause::TooManyWays };
     assert!(causes.into_iter().all(|cause| last < DerivedError { table: TableId(1), cause }));
+}
+
+#[test]
+fn a_key_conflict_shows_the_key_and_what_differs_in_few_characters() {
+    let column = |name: &str, ty: Type| Column { name: name.to_owned(), ty };
+    let columns = ["k", "a", "b", "c", "d", "e"].map(|name| column(name, Type::String)).into();
+    let table =
+        Table { name: "t".to_owned(), role: Role::Output, columns, key: Some(vec![0]), doc: String::new() };
+    let schema = Schema::new(vec![table]);
+    let said = |first: [&str; 6], second: [&str; 6]| {
+        let [first, second] = [first, second].map(|row| row.map(Value::from).into());
+        let cause = DerivedCause::KeyConflict { first, second };
+        DerivedError { table: TableId(0), cause }.to_transaction_error(&schema).message
+    };
+    assert_eq!(
+        said(["k", "1", "x", "y", "z", ""], ["k", "1", "x", "2", "z", ""]),
+        r#"table t: the rules derive two rows with the same key (k: "k"): c is "y" in one and "2" in the other"#
+    );
+    let four = said(["k", "1", "1", "1", "1", ""], ["k", "2", "2", "2", "2", ""]);
+    let listed =
+        ["a", "b", "c"].map(|name| format!(r#"{name} is "1" in one and "2" in the other"#)).join(", ");
+    assert!(four.ends_with(&format!("{listed}, and 1 more column differs")), "{four}");
+    let long = "x".repeat(10_000);
+    let said = said([&long, &long, &long, &long, &long, ""], [&long, "1", "2", "3", "4", "5"]);
+    assert!(
+        said.len() < 700 && said.ends_with("… in one and \"3\" in the other, and 2 more columns differ"),
+        "{said}"
+    );
+}
+
+/// The code stays that of the first table by name; what tables forbid is there beside it.
+#[test]
+fn what_tables_forbid_is_kept_beside_an_error_that_comes_before_it() {
+    let column = |name: &str| Column { name: name.to_owned(), ty: Type::Int };
+    let table = |name: &str, role| Table {
+        name: name.to_owned(),
+        role,
+        columns: vec![column("k"), column("v")],
+        key: Some(vec![0]),
+        doc: String::new(),
+    };
+    let schema =
+        Schema::new(vec![table("a", Role::Output), table("b", Role::Forbid), table("c", Role::Forbid)]);
+    let row = |v: i64| vec![Value::Int(1), Value::Int(v)];
+    let forbidden = |table: u32| DerivedError {
+        table: TableId(table),
+        cause: DerivedCause::Forbidden { rows: vec![row(5)], count: 1 },
+    };
+    let conflict = DerivedError {
+        table: TableId(0),
+        cause: DerivedCause::KeyConflict { first: row(1), second: row(2) },
+    };
+    let errors = DerivedErrors::of([forbidden(2), conflict.clone(), forbidden(1)]).unwrap();
+    let error = errors.to_transaction_error(&schema);
+    assert_eq!(error.code, ErrorCode::KeyConflict);
+    assert_eq!(error.forbidden.iter().map(|rows| &*rows.table).collect::<Vec<_>>(), ["b", "c"]);
+    let first = error.clone().forbidden_first();
+    assert_eq!((first.code, &*first.message), (ErrorCode::Forbidden, "table b forbids b(k: 1, v: 5)"));
+    assert_eq!((first.conflict, first.rule), (None, None));
+    // Nothing is forbidden: the conflict is told.
+    let alone = DerivedErrors::of([conflict]).unwrap().to_transaction_error(&schema);
+    assert_eq!(alone.clone().forbidden_first(), alone);
+    assert_eq!(DerivedErrors::of([]), None);
 }

@@ -69,7 +69,7 @@ fn a_refused_transaction_never_was() {
         let Err(CommitError::Refused(error)) = error else { panic!("{error:?}") };
         assert_eq!(
             error.message,
-            r#"table place: the rules derive both ["p","h0"] and ["p","h1"] with the same key (port: "p")"#
+            r#"table place: the rules derive two rows with the same key (port: "p"): hv is "h0" in one and "h1" in the other"#
         );
         let moved = engine.commit(r#"{"delete": {"on": [["p", "h1"]]}, "insert": {"on": [["p", "h2"]]}}"#);
         assert_eq!(

@@ -32,12 +32,14 @@
 //!
 //! In reading order: `rule` (bindings to rows), `plan` (the order of a body), `project` (bodies to the variables of the head), `join`,
 //! `expression`, `aggregate`; [`OnDemand`]; `derivation` (the bodies of a row), `why_not` (for each rule that could derive a row, how far
-//! it gets), `hidden`, `text`, [`explanation`] (both questions answered in text), [`tree`] (why rows exist, down to the inputs), `origin`
+//! it gets), `hidden`, `text`, [`explanation`] (both questions answered in text), [`printed`] (rows of answers, read back), [`tree`] (why rows exist, down to the inputs), [`conflict`] (why
+//! two rows have one key), `origin`
 //! (who asked for them), `json`. Left out on purpose: optimisation beyond an index on the columns that earlier atoms bind, the order of
 //! a body by what is known, rules that derive nothing, and groups by a value chosen from them.
 #![forbid(unsafe_code)]
 
 mod aggregate;
+pub mod conflict;
 mod derivation;
 pub mod explanation;
 mod expression;
@@ -47,6 +49,7 @@ mod json;
 mod on_demand;
 mod origin;
 mod plan;
+pub mod printed;
 mod project;
 mod rule;
 mod text;

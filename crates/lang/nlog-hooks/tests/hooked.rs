@@ -92,7 +92,7 @@ fn nothing_in_between_is_checked() {
     runs.commit(r#"{"insert":{"cable":[[1,2],[2,3],[3,4]],"watched":[[1]]}}"#);
     assert_eq!(
         runs.commit(r#"{"insert":{"watched":[[4]]}}"#),
-        r#"{"txn":1,"error":{"code":"key-conflict","message":"table watcher: the rules derive both [1,1] and [1,4] with the same key (component: 1)"}}"#
+        r#"{"txn":1,"error":{"code":"key-conflict","message":"table watcher: the rules derive two rows with the same key (component: 1): node is 1 in one and 4 in the other"}}"#
     );
     assert_eq!(
         runs.commit(r#"{"insert":{"watched":[[4]]},"delete":{"cable":[[2,3]]}}"#),

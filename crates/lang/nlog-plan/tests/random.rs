@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::programs::generate::Case;
 use crate::support::interpreter::evaluate;
 use nlog::Program;
-use nlog_data::{CommitError, Evaluator, Inputs, Role, TableId, Tables};
+use nlog_data::{CommitError, DerivedErrors, Evaluator, Inputs, Role, TableId, Tables};
 use nlog_plan::query::Plan;
 use nlog_plan::{Pinned, Sample, Settings, Statistics, TableStatistics};
 use nlog_reference::Reference;
@@ -94,7 +94,7 @@ fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
         }
         let contents =
             evaluate(&plan, &rows(&program, &tried)).map_err(|why| format!("step {step}: {why}"))?;
-        match (said, contents.errors.first()) {
+        match (said, DerivedErrors::of(contents.errors.iter().cloned())) {
             (Ok(_), None) => {
                 tally.accepted += 1;
                 inputs = tried;

@@ -66,11 +66,9 @@ impl Api {
         }
     }
 
-    /// The kind of this name, which may be a plural: that reads better without an id.
+    /// The kind of this name, in the singular or the plural, in any case, with hyphens or underscores.
     fn kind(&self, name: &str) -> Result<Arc<str>, Status> {
-        let singulars = ["s", "es"].into_iter().filter_map(|ending| name.strip_suffix(ending));
-        let known = std::iter::once(name).chain(singulars).find_map(|name| self.rules.kinds().get(name));
-        match known.map_or_else(|| self.rules.kinds().find(name), Ok) {
+        match self.rules.kinds().forgiving(name) {
             Ok(kind) => Ok(kind.shared_name().clone()),
             Err(error) => Err(Status::invalid_argument(format!("kind {}: {error}", quote_text(name)))),
         }

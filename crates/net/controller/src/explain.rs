@@ -12,7 +12,7 @@ use nlog::program::Pattern;
 use nlog::{ATOM, Severity};
 use nlog_data::{Cancel, Row, Value};
 use nlog_explain::tree::Explainer;
-use nlog_explain::{OnDemand, explanation};
+use nlog_explain::{OnDemand, explanation, printed};
 use packet_trace::{AskedFlow, AskedObject, FlowName, ObjectExplainer, Question};
 use serde_json::{Value as Json, json};
 use switch_model::{Desired, FlowKey, Flows, Lasting as _};
@@ -137,6 +137,9 @@ fn read(rules: &Rules, about: About) -> Result<Question, String> {
 
 /// Reads a row with the rules that the controller has read at its start. It keeps their meaning only, so they are read again.
 fn pattern(rules: &Rules, row: &str) -> Result<Pattern, String> {
+    if let Some(pattern) = printed::pattern(rules.program(), row) {
+        return Ok(pattern);
+    }
     let other = "the files of the rules are not those that the controller runs: they have changed since it started; restart it, or name \
                  the former files and the journal: FILES -i STATE/journal.jsonl ROW";
     let sources = builtin::load(rules.packages()).map_err(|error| format!("{other} ({error})"))?;

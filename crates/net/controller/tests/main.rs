@@ -22,6 +22,7 @@ mod lying_hosts;
 mod numbers;
 mod other_rules;
 mod put_aside;
+mod refused_objects;
 mod refused_state;
 mod routes;
 mod scrub;

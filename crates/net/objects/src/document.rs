@@ -134,21 +134,10 @@ impl Batch {
     }
 
     fn read_document(&mut self, name: &str, text: &str) {
-        let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-        match extension.as_deref() {
-            Some("json" | "jsonl") => self.read_json(name, text, true),
-            Some("yaml" | "yml") => self.add_yaml(name, text),
-            _ if text.trim_start().starts_with(['{', '[']) => {
-                // YAML has mappings in braces too. If the text is neither, quotes reveal the intended format.
-                let quoted =
-                    text.trim_start_matches(|c: char| "{[".contains(c) || c.is_whitespace()).starts_with('"');
-                if is_json(text) || (quoted && !self.is_yaml(text)) {
-                    self.read_json(name, text, true);
-                } else {
-                    self.add_yaml(name, text);
-                }
-            }
-            _ => self.add_yaml(name, text),
+        if is_json_file(name, text, &self.cancel) {
+            self.read_json(name, text, true);
+        } else {
+            self.add_yaml(name, text);
         }
     }
 
@@ -215,10 +204,6 @@ impl Batch {
                 Err(why) => self.unreadable(place, why),
             }
         }
-    }
-
-    fn is_yaml(&self, text: &str) -> bool {
-        Documents::new(without_mark(text), &self.cancel).all(|(_, _, document)| document.is_ok())
     }
 
     /// Whether to stop reading: the reading is cancelled, or there are too many objects, or too many faults to list.
@@ -319,8 +304,28 @@ impl Batch {
     }
 }
 
+/// Whether the text of a file is JSON, and not YAML.
+pub(crate) fn is_json_file(name: &str, text: &str, cancel: &Cancel) -> bool {
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    match extension.as_deref() {
+        Some("json" | "jsonl") => true,
+        Some("yaml" | "yml") => false,
+        _ if text.trim_start().starts_with(['{', '[']) => {
+            // YAML has mappings in braces too. If the text is neither, quotes reveal the intended format.
+            let quoted =
+                text.trim_start_matches(|c: char| "{[".contains(c) || c.is_whitespace()).starts_with('"');
+            is_json(text) || (quoted && !is_yaml(text, cancel))
+        }
+        _ => false,
+    }
+}
+
+fn is_yaml(text: &str, cancel: &Cancel) -> bool {
+    Documents::new(without_mark(text), cancel).all(|(_, _, document)| document.is_ok())
+}
+
 /// The text without the byte order mark that some editors write.
-fn without_mark(text: &str) -> &str {
+pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 

@@ -30,6 +30,24 @@ pub enum FaultCode {
 }
 
 impl FaultCode {
+    /// Every code.
+    pub const ALL: [FaultCode; 9] = [
+        FaultCode::Syntax,
+        FaultCode::UnknownKind,
+        FaultCode::UnknownField,
+        FaultCode::MissingField,
+        FaultCode::BadValue,
+        FaultCode::Duplicate,
+        FaultCode::NoSuchObject,
+        FaultCode::InUse,
+        FaultCode::Refused,
+    ];
+
+    /// The code of this name; of one that another version has, the code of a refusal.
+    pub fn of_name(name: &str) -> Self {
+        FaultCode::ALL.into_iter().find(|code| code.name() == name).unwrap_or(FaultCode::Refused)
+    }
+
     /// The code's name in output.
     pub fn name(self) -> &'static str {
         match self {

@@ -19,6 +19,19 @@ struct Inner {
     /// In the order given.
     kinds: Vec<Arc<Kind>>,
     by_name: HashMap<Arc<str>, usize>,
+    /// By type and by what others write.
+    spellings: HashMap<(String, String), String>,
+}
+
+/// What users of other systems write in the place of a member of an enumeration or the name of a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spelling {
+    /// The enumeration or the record, or `packet_filter`, or a kind of objects.
+    pub of: String,
+    /// What they write.
+    pub other: String,
+    /// What is meant, or a sentence that says it.
+    pub here: String,
 }
 
 /// A kind of objects.
@@ -60,7 +73,38 @@ impl Kinds {
             })
             .collect();
         let by_name = kinds.iter().map(|kind| (kind.name.clone(), kind.index)).collect();
-        Kinds(Arc::new(Inner { kinds, by_name }))
+        Kinds(Arc::new(Inner { kinds, by_name, spellings: HashMap::new() }))
+    }
+
+    /// The same kinds, whose faults give hints where somebody uses the words of another system.
+    pub fn with_spellings(self, spellings: impl IntoIterator<Item = Spelling>) -> Self {
+        let Kinds(inner) = self;
+        let Inner { kinds, by_name, .. } = &*inner;
+        let (kinds, by_name) = (kinds.clone(), by_name.clone());
+        let spelt = |Spelling { of, other, here }: Spelling| ((of, other.to_lowercase()), here);
+        Kinds(Arc::new(Inner { kinds, by_name, spellings: spellings.into_iter().map(spelt).collect() }))
+    }
+
+    /// What is meant by a word of another system in the place of a member or a field of a type.
+    pub(crate) fn meant(&self, of: &str, other: &str) -> Option<&str> {
+        if self.0.spellings.is_empty() {
+            return None;
+        }
+        self.0.spellings.get(&(of.to_owned(), other.to_lowercase())).map(String::as_str)
+    }
+
+    /// The kind that is meant by this name on a command line, where case, hyphens and the plural are forgiven.
+    pub fn forgiving(&self, name: &str) -> Result<&Arc<Kind>, UnknownKind> {
+        self.meaning(name).map_or_else(|| self.find(name), Ok)
+    }
+
+    /// The kind of this name, or of its singular, in any case, with hyphens for underscores.
+    fn meaning(&self, name: &str) -> Option<&Arc<Kind>> {
+        let name = name.to_lowercase().replace(['-', ' '], "_");
+        let singulars = [("", ""), ("s", ""), ("es", ""), ("ies", "y")].into_iter();
+        let mut names =
+            singulars.filter_map(|(end, other)| Some(format!("{}{other}", name.strip_suffix(end)?)));
+        names.find_map(|name| self.get(&name))
     }
 
     /// The kind of this name.
@@ -71,7 +115,8 @@ impl Kinds {
     /// The kind of this name, or a suggestion.
     pub fn find(&self, name: &str) -> Result<&Arc<Kind>, UnknownKind> {
         self.get(name).ok_or_else(|| {
-            let hint = match nearest(name, self.names()) {
+            let meant = self.meaning(name).map(|kind| kind.name());
+            let hint = match meant.or_else(|| nearest(name, self.names())) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None if self.0.kinds.is_empty() => "the rules declare no kind".to_owned(),
                 None => format!("valid kinds are {}", list(&self.names().collect::<Vec<_>>())),

@@ -58,7 +58,7 @@
 //!
 //! In reading order: [`kinds`], [`object`] with `print` (objects and their texts), [`document`] with `tree`, `read`, `value`
 //! and `field` (texts to objects: JSON values, objects, values, names) and `amend` (a change of some fields), [`store`] with `change`,
-//! `difference`, `plan`, `selection` and `walk` (objects in force, changes to them, checks, the values inside objects), [`error`], `schema` and `reference` (the
+//! `difference`, `plan`, `refused`, `selection` and `walk` (objects in force, changes to them, checks, the values inside objects), [`error`] with `lines`, `schema` and `reference` (the
 //! kinds as JSON Schema and as documentation).
 //!
 //! Out of scope: any I/O; what rules refuse; whether a switch supports the features that an object needs.
@@ -69,6 +69,7 @@ pub mod document;
 pub mod error;
 mod field;
 pub mod kinds;
+mod lines;
 pub mod object;
 mod print;
 mod read;
@@ -83,7 +84,10 @@ mod yaml;
 pub use amend::Amendment;
 pub use document::{Batch, Entry};
 pub use error::{FaultCode, ListedFault, ObjectError, Place, fault_lines};
-pub use kinds::{Kind, Kinds, UnknownKind};
+pub use kinds::{Kind, Kinds, Spelling, UnknownKind};
+pub use lines::locate;
 pub use nlog_data::Cancel;
 pub use object::{Labels, Object, ObjectKey};
-pub use store::{Change, ChangeSet, FieldChange, ObjectStore, Outcome, Refusal, Rows, Selection};
+pub use store::{
+    Change, ChangeSet, Faulty, FieldChange, ObjectStore, Outcome, REFUSE, Refusal, Rows, Selection,
+};

@@ -66,7 +66,7 @@ pub(crate) fn read(
     texts: &mut HashSet<Arc<str>>,
     is_stored: bool,
 ) -> Option<Given> {
-    let mut document = Document { map, reader: Reader { faults, texts, path: Vec::new(), is_stored } };
+    let mut document = Document { map, reader: Reader { faults, texts, path: Vec::new(), is_stored, kinds } };
     let kind = document.required(KIND, text);
     let id = document.required(ID, name);
     let kind = match kinds.find(kind?) {
@@ -79,7 +79,7 @@ pub(crate) fn read(
     let labels = document.labels();
     let fields = &kind.declared().fields;
     let values: Vec<Value> = fields.iter().filter_map(|field| document.field(field)).collect();
-    document.finish(fields);
+    document.finish(kind.name(), fields);
     if values.len() < fields.len() {
         return None;
     }
@@ -160,14 +160,14 @@ impl<'a> Document<'a> {
     }
 
     /// Reports unknown fields.
-    fn finish(&mut self, fields: &'a [ObjectField]) {
+    fn finish(&mut self, kind: &str, fields: &'a [ObjectField]) {
         let own = fields.iter().map(|field| field.name.as_str());
         let names: Vec<&str> = [KIND, ID, LABELS].into_iter().chain(own).collect();
         let is_known = |name: &str| {
             matches!(name, STATE | DELETE)
                 || fields.iter().any(|field| field.formers.iter().any(|former| former == name))
         };
-        self.reader.unknown(self.map, &names, is_known);
+        self.reader.unknown(self.map, kind, &names, is_known);
     }
 }
 

@@ -13,10 +13,13 @@ use crate::{Kind, Kinds, Labels, Object, ObjectKey};
 mod change;
 mod difference;
 mod plan;
+mod refused;
 mod selection;
 
-pub use change::{Change, ChangeSet, Outcome, Refusal, Rows};
+pub use change::{Change, ChangeSet, Outcome, Rows};
 pub use difference::FieldChange;
+pub use plan::Faulty;
+pub use refused::{REFUSE, Refusal};
 pub use selection::Selection;
 
 /// The objects in force. All references resolve, and unique values belong to at most one object.

@@ -10,10 +10,13 @@ use nlog_data::{Constrained, Enumeration, InterfaceAddress, Meaning, Record, Typ
 use openflow_rs::{MacAddr, nearest};
 use packet_filter::PacketFilter;
 
-use crate::FaultCode;
 use crate::field::{FAULTS_MAX, Fault, Path, Step, check_line, check_name, form, list, text};
 use crate::print::{pair, text_of};
 use crate::tree::{Mapping, Tree};
+use crate::{FaultCode, Kinds};
+
+/// The type of packet filters, by the name that programs have for it.
+const PACKET_FILTER: &str = "packet_filter";
 
 /// Reads the values of an object.
 ///
@@ -26,6 +29,13 @@ pub(crate) struct Reader<'a> {
     pub(crate) path: Vec<Step<'a>>,
     /// Whether the object was accepted before: its texts are as they are.
     pub(crate) is_stored: bool,
+    /// The kinds, which know the words of other systems.
+    pub(crate) kinds: &'a Kinds,
+}
+
+/// The end of a fault about a word of another system: a question, unless what is meant takes a sentence.
+fn hint(meant: &str) -> String {
+    if meant.contains(' ') { meant.to_owned() } else { format!("did you mean `{meant}`?") }
 }
 
 impl<'a> Reader<'a> {
@@ -147,6 +157,9 @@ impl<'a> Reader<'a> {
         }
         let names: Vec<&str> = of.members.iter().map(String::as_str).collect();
         let (quoted, valid) = (quote_text(text), list(&names));
+        if let Some(meant) = self.kinds.meant(&of.name, text) {
+            return self.bad(format!("{quoted} is not one of {valid}; {}", hint(meant)));
+        }
         match nearest(text, names) {
             Some(near) => self.bad(format!("{quoted} is not one of {valid}; did you mean `{near}`?")),
             None => self.bad(format!("{quoted} is not one of {valid}")),
@@ -209,19 +222,27 @@ impl<'a> Reader<'a> {
             values.extend(self.part(Step::Member(name), read));
         }
         let names: Vec<&str> = of.fields.iter().map(|(name, _)| name.as_str()).collect();
-        self.unknown(map, &names, |_| false);
+        self.unknown(map, &of.name, &names, |_| false);
         (values.len() == of.fields.len()).then(|| Value::record(values))
     }
 
     /// Records the members of a mapping of fields that are none of these, which messages list, nor known otherwise.
-    pub(crate) fn unknown(&mut self, map: &'a Mapping, names: &[&str], known: impl Fn(&str) -> bool) {
+    pub(crate) fn unknown(
+        &mut self,
+        map: &'a Mapping,
+        of: &str,
+        names: &[&str],
+        known: impl Fn(&str) -> bool,
+    ) {
         for name in map.keys().filter(|name| !names.contains(name) && !known(name)) {
             if self.is_full() {
                 return;
             }
-            let message = match nearest(name, names.iter().copied()) {
-                Some(near) => format!("unknown field; did you mean `{near}`?"),
-                None => format!("unknown field; valid fields are {}", list(names)),
+            let meant = self.kinds.meant(of, name).map(hint);
+            let message = match (meant, nearest(name, names.iter().copied())) {
+                (Some(meant), _) => format!("unknown field; {meant}"),
+                (None, Some(near)) => format!("unknown field; did you mean `{near}`?"),
+                (None, None) => format!("unknown field; valid fields are {}", list(names)),
             };
             self.part(Step::Member(name), |reader| reader.fault::<()>(FaultCode::UnknownField, message));
         }
@@ -245,7 +266,7 @@ impl<'a> Reader<'a> {
             };
             texts.extend(self.part(Step::Member(name), read).map(|text| (name, text)));
         }
-        self.unknown(map, &names, is_refused);
+        self.unknown(map, PACKET_FILTER, &names, is_refused);
         if self.faults.len() > faults {
             return None;
         }
@@ -296,8 +317,8 @@ impl<'a> Reader<'a> {
             _ => Tree::Text(text.into()),
         };
         // The faults of a key are those of the whole mapping.
-        let (path, is_stored) = (self.path.clone(), self.is_stored);
-        let mut reader = Reader { faults: self.faults, texts: self.texts, path, is_stored };
+        let (path, is_stored, kinds) = (self.path.clone(), self.is_stored, self.kinds);
+        let mut reader = Reader { faults: self.faults, texts: self.texts, path, is_stored, kinds };
         reader.value(ty, &json)
     }
 }

@@ -6,6 +6,7 @@ mod faults;
 mod kinds;
 mod memory;
 mod random;
+mod refused;
 mod selection;
 mod store;
 mod support;

@@ -14,6 +14,7 @@ use serde_json::{Map, Value as Json};
 use weft_core::shown;
 
 use crate::exit::{Failure, print_as};
+use crate::faults::is_journal;
 use crate::flood_drops::Drops;
 use crate::status::Status;
 use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes};
@@ -87,7 +88,7 @@ pub(crate) fn failed(error: ClientError) -> Failure {
     match error {
         ClientError::BadEndpoint { .. } => Failure::Usage(error.to_string()),
         // The request is valid; the controller's disk failed.
-        ClientError::Refused(ref refusal) if refusal.code == "journal" => Failure::Outside(error.to_string()),
+        ClientError::Refused(ref refusal) if is_journal(refusal) => Failure::Outside(error.to_string()),
         ClientError::Refused(_) | ClientError::NotFound(_) => Failure::Rejected(error.to_string()),
         ClientError::Unreachable { .. } | ClientError::Stopping { .. } | ClientError::Failed { .. } => {
             Failure::Outside(error.to_string())

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use clap::Args;
 use controller::pb::row_question::About;
 use controller::{JournalView, pb};
-use nlog::Program;
 use nlog::diagnostic::Severity;
 use nlog::program::Pattern;
+use nlog::{ATOM, Program};
 use nlog_data::{ColumnDelta, CommitError, Evaluator, Row};
 use nlog_explain::tree::Explainer;
-use nlog_explain::{OnDemand, explanation};
+use nlog_explain::{OnDemand, explanation, printed};
 use packet_trace::{Origins, Question, UNKNOWN, follow, hook_engine, input_engine};
 
 mod object;
@@ -306,7 +306,15 @@ fn compile_with_atom(programs: &[PathBuf], atom: &str) -> Result<(Arc<Program>, 
     let sources = load(programs)?;
     let (sources, compilation, pattern) = nlog::compile_with_atom(&sources, atom);
     let errors = compilation.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
-    show(errors, &sources);
+    let (of_row, of_program): (Vec<_>, Vec<_>) = errors.partition(|error| *error.file == *ATOM);
+    if of_program.is_empty() && (pattern.is_none() || !of_row.is_empty()) {
+        // It may be a row that an answer has printed.
+        let program = compile(programs)?;
+        if let Some(pattern) = printed::pattern(&program, atom) {
+            return Ok((program, pattern));
+        }
+    }
+    show(of_program.into_iter().chain(of_row), &sources);
     let program = compilation.program.ok_or(Failure::Reported)?;
     let pattern = pattern.ok_or_else(|| {
         Failure::Usage(format!("{atom:?} is not a row; write one such as location(\"p1\", ..)"))

@@ -15,6 +15,7 @@ mod demo;
 mod eval;
 mod exit;
 mod explain;
+mod faults;
 mod flood_drops;
 mod flow_counts;
 mod flows;

@@ -148,7 +148,7 @@ fn what_derives_errors_is_refused_as_a_transaction_is() {
     is_refused(
         r#"{"rules":{"add":["output table of(port: string, ip: int) key(port); of(p, i) :- on(p, _), at(_, i);"]}}"#,
         "key-conflict",
-        r#"table of: the rules derive both ["p",1] and ["p",2] with the same key (port: "p")"#,
+        r#"table of: the rules derive two rows with the same key (port: "p"): ip is 1 in one and 2 in the other"#,
     );
     let overflow =
         r#"{"rules":{"add":["output table sum(x: int); sum(9223372036854775807 + i) :- at(_, i);"]}}"#;

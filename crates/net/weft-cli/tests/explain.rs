@@ -42,6 +42,24 @@ fn a_derivation_goes_down_to_transactions() {
 }
 
 #[test]
+fn a12_a_printed_row_is_a_question() {
+    let folder = Folder::new();
+    folder.write("p.nlog", "type at = record {x: int, y: opt<string>};\ninput table a(o: opt<int>, p: at);\noutput table b(o: opt<int>, p: at);\nb(o, p) :- a(o, p);\n");
+    folder.write("t.jsonl", r#"{"insert":{"a":[[5,[1,null]],[null,[2,"z"]]]}}"#);
+    for row in ["b(5, (1, none))", "b(none, (2, \"z\"))"] {
+        let answer = folder.weft(&["explain", "p.nlog", "-i", "t.jsonl", row]);
+        assert!(answer.has_status(0).stdout.starts_with(row), "{answer:?}");
+        let other = row.replace("none)", "\"y\")").replace("\"z\"", "none");
+        let answer = folder.weft(&["why-not", "p.nlog", "-i", "t.jsonl", &other]);
+        assert!(answer.has_status(0).stdout.contains("p.nlog:4:1"), "{answer:?}");
+    }
+    // As programs write it, still; and what is neither has its mistake shown.
+    folder.weft(&["explain", "p.nlog", "-i", "t.jsonl", "b(some(5), _)"]).has_status(0);
+    let wrong = folder.weft(&["explain", "p.nlog", "-i", "t.jsonl", "b(\"five\", _)"]);
+    assert!(wrong.has_status(1).stderr.contains("type-mismatch"), "{wrong:?}");
+}
+
+#[test]
 fn what_is_told_is_not_told_again_and_other_ways_are_counted() {
     let all = folder().weft(&["explain", "peers.nlog", "-i", "accepted.jsonl", "ports(..)", "--rows", "1"]);
     let wanted = "ports(\"hv1\", 2)  peers.nlog:23:1\n    on(\"p1\", \"blue\", \"hv1\")  transaction 1\n    on(\"p3\", \"red\", \"hv1\")  transaction 2\nand 1 more matching rows; --rows shows more\n";

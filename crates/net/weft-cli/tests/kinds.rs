@@ -11,7 +11,10 @@ use crate::support::root;
 
 /// The files that name several kinds of the built-in rules, and why.
 const NAMING: [(&str, &str); 7] = [
-    ("crates/net/packet-trace/src/cause.rs", "the objects on a switch that say why no port there has an address"),
+    (
+        "crates/net/packet-trace/src/cause.rs",
+        "the objects on a switch that say why no port there has an address",
+    ),
     ("crates/net/packet-trace/src/findings/acls.rs", "findings about ACLs"),
     ("crates/net/packet-trace/src/findings/places.rs", "findings about ports, switches and hosts"),
     ("crates/net/packet-trace/src/findings/routers.rs", "findings about routers"),
@@ -59,5 +62,8 @@ fn no_list_of_kinds_is_written_by_hand() {
     };
     let found: BTreeSet<String> = files.iter().filter(|file| names_several(file)).map(inside).collect();
     let known: BTreeSet<String> = NAMING.iter().map(|(file, _)| (*file).to_owned()).collect();
-    assert_eq!(found, known, "ask the rules for their kinds (`Rules::kinds`, `Program::objects`) instead of listing them");
+    assert_eq!(
+        found, known,
+        "ask the rules for their kinds (`Rules::kinds`, `Program::objects`) instead of listing them"
+    );
 }

@@ -9,6 +9,7 @@
 mod amend;
 mod cut_off;
 mod reads;
+mod refused;
 mod reported;
 mod scrub;
 
@@ -267,8 +268,10 @@ impl Core {
         by: impl Into<Origin>,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
-        let changes = self.objects.plan(batch).map_err(|faults| Refusal::Objects { faults })?;
-        self.change_objects(changes, by.into(), now)
+        match self.objects.plan_or_rest(batch) {
+            Ok(changes) => self.change_objects(changes, by.into(), now),
+            Err(faulty) => Err(self.all_faults(faulty)?.into()),
+        }
     }
 
     /// Deletes objects.
@@ -325,8 +328,7 @@ impl Core {
         let mut reported = self.removal(&gone);
         reported.add(adoptions.rows.clone());
         let mut transaction = self.transaction(&objects, &reported);
-        let refused = |error| self::refused(error, &objects);
-        let mut ran = self.run_request(&transaction, &unwanted).map_err(refused)?;
+        let mut ran = self.run_objects(&transaction, &unwanted, &objects)?;
         let others = |ran: &RulesOutput| -> Vec<String> {
             let others = ran.addresses.iter().filter(|(_, change)| change.is_other_switch());
             others.map(|(node, _)| node.clone()).collect()
@@ -340,7 +342,7 @@ impl Core {
             reported = self.removal(&gone);
             reported.add(adoptions.rows.clone());
             transaction = self.transaction(&objects, &reported);
-            ran = self.run_request(&transaction, &unwanted).map_err(refused)?;
+            ran = self.run_objects(&transaction, &unwanted, &objects)?;
         }
         let RulesOutput { mut changes, problems, states, addresses, moves, filled } = ran;
 
@@ -460,18 +462,6 @@ impl Core {
         self.rules.transaction(rows)
     }
 
-    /// Runs the transaction of a request, which may be too much work. What deletes only is not: the rows that it takes away
-    /// were accepted, and a network that has become too large must be able to shrink.
-    fn run_request(
-        &mut self,
-        transaction: &Transaction,
-        unwanted: &Cancel,
-    ) -> Result<RulesOutput, CoreError> {
-        let only_deletes = transaction.insert.values().all(Vec::is_empty);
-        let most = if only_deletes { Most::ANY } else { most_of(self.rule_rows, transaction.values()) };
-        self.run_within(transaction, most, unwanted.clone())
-    }
-
     fn run(&mut self, transaction: &Transaction) -> Result<RulesOutput, CoreError> {
         self.run_within(transaction, Most::ANY, Cancel::default())
     }
@@ -512,13 +502,4 @@ impl Core {
 fn has_group(state: &Desired, group: u32) -> bool {
     let buckets = (group, 0)..=(group, u32::MAX);
     state.buckets.range(buckets.clone()).chain(state.candidates.range(buckets)).next().is_some()
-}
-
-/// The refusal of a change of objects. What rules refuse about objects becomes faults of these.
-fn refused(error: CoreError, objects: &ChangeSet) -> CoreError {
-    let faults = match &error {
-        CoreError::Refused(Refusal::Rules(error)) => objects.refused_by(error),
-        _ => None,
-    };
-    faults.map_or(error, |faults| CoreError::Refused(Refusal::Objects { faults }))
 }

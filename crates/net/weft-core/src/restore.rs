@@ -235,8 +235,9 @@ fn objects_without_kinds(kinds: &[(String, usize)]) -> String {
 /// request.
 fn refusal_of_state(error: &TransactionError) -> String {
     const REMEDY: &str = "start with the rules that wrote it, or repair them";
-    let Some(forbidden) = &error.forbidden else { return format!("{error}; {REMEDY}") };
-    match ChangeSet::default().refused_by(error) {
+    let error = error.clone().forbidden_first();
+    let Some(forbidden) = error.forbidden.first() else { return format!("{error}; {REMEDY}") };
+    match ChangeSet::default().refused_by(&error) {
         Some(faults) => {
             let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
             format!("they refuse objects; {REMEDY}:\n{}", faults.join("\n"))

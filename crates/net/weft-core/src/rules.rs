@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nlog::diagnostic::{Style, to_text};
-use nlog::program::Place;
+use nlog::program::{Expr, HeadTerm, Place, Rule};
 use nlog::{LoadError, Program, Severity, Sources};
-use nlog_data::{Role, Row, RuleId, TableId, Transaction};
-use objects::{Kinds, Rows};
+use nlog_data::{Role, Row, RuleId, TableId, Transaction, Value};
+use objects::{Kinds, Rows, Spelling};
 use pipeline::Names;
 use switch_model::interface::{
     ADDRESSES, CONNECTION_METERS, COUNTED_FLOWS, DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS,
@@ -218,7 +218,7 @@ impl Rules {
         let remembered = remembered.collect();
         let unused = Mutex::default();
         let conventions = Conventions::of(&program)?;
-        let (kinds, states) = (Kinds::new(program.objects.clone()), states(&program));
+        let (kinds, states) = (kinds(&program), states(&program));
         Ok(Rules {
             program,
             packages: Vec::new(),
@@ -418,4 +418,22 @@ fn placed(error: RulesError, sources: &Sources) -> RulesError {
         RulesError::Interface(misfit) => RulesError::Interface(Box::new(misfit.placed(sources))),
         error => error,
     }
+}
+
+/// The table of the words that users of other systems write: the type, their word, and what is meant.
+const SPELLING: &str = "spelling";
+
+/// The kinds of objects that a program declares, with the hints that its facts give.
+pub fn kinds(program: &Program) -> Kinds {
+    let text = |term: &HeadTerm| match term {
+        HeadTerm::Value(Expr::Constant(Value::String(text))) => Some(text.to_string()),
+        _ => None,
+    };
+    let spelling = |rule: &Rule| match rule.terms.as_slice() {
+        [of, other, here] => Some(Spelling { of: text(of)?, other: text(other)?, here: text(here)? }),
+        _ => None,
+    };
+    let facts = program.rules.iter().filter(|rule| rule.body.is_empty());
+    let facts = facts.filter(|rule| program.schema.table(rule.head).name == SPELLING);
+    Kinds::new(program.objects.clone()).with_spellings(facts.filter_map(spelling))
 }

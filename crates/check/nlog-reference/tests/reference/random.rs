@@ -281,8 +281,9 @@ fn oracle(rules: &[Rule], inputs: &[Rows]) -> Result<Vec<Rows>, String> {
         if head == KEYED {
             let conflict = rows.iter().zip(rows.iter().skip(1)).find(|(a, b)| a[0] == b[0]);
             errors.extend(conflict.map(|([k, a], [_, b])| {
-                let message =
-                    format!("the rules derive both [{k},{a}] and [{k},{b}] with the same key (a: {k})");
+                let message = format!(
+                    "the rules derive two rows with the same key (a: {k}): b is {a} in one and {b} in the other"
+                );
                 (head, true, "key-conflict", message)
             }));
         }

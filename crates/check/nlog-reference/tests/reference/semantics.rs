@@ -319,7 +319,7 @@ fn derived_tuples_with_one_key_are_refused() {
     assert_eq!(run.eval(r#"{"insert":{"a":[[1,1]]}}"#), r#"{"insert":{"t":[[1,1]]},"delete":{}}"#);
     assert_eq!(
         run.eval(r#"{"insert":{"a":[[3,9],[2,7],[2,6],[2,5],[3,8]]}}"#),
-        "key-conflict: table t: the rules derive both [2,5] and [2,6] with the same key (k: 2)"
+        "key-conflict: table t: the rules derive two rows with the same key (k: 2): v is 5 in one and 6 in the other"
     );
     assert_eq!(run.row_text("t"), "[1,1]");
     assert_eq!(run.row_text("a"), "[1,1]");
@@ -342,7 +342,7 @@ fn of_several_errors_the_first_table_counts_then_failures() {
             .run()
     };
     let insert = r#"{"insert":{"in":[[0,1],[0,2]]}}"#;
-    let conflict = "key-conflict: table a: the rules derive both [0,1] and [0,2] with the same key (k: 0)";
+    let conflict = "key-conflict: table a: the rules derive two rows with the same key (k: 0): v is 1 in one and 2 in the other";
     assert_eq!(builder("a", "b").eval(insert), conflict);
     assert_eq!(builder("b", "a").eval(insert), "range: table a: 1 / 0: division by zero");
     let mut both = Builder::default()

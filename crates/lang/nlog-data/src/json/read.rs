@@ -34,7 +34,7 @@ pub struct LineError {
     pub error: TransactionError,
     /// The rows before the fault, by table name and position. If they contain a fault themselves (a second row under
     /// a key), that fault comes first: see [`crate::Evaluator::check`].
-    pub before: Transaction,
+    pub before: Box<Transaction>,
 }
 
 /// A JSON value that does not have the expected type.
@@ -69,7 +69,7 @@ pub fn parse_line(line: &[u8], number: u64, schema: &Schema) -> Result<Line, Lin
                 return Ok(Line { txn, origin, ..Line::default() });
             }
             let error = bad_json(&error, line, number);
-            return Err(LineError { txn, error, before: Transaction::default() });
+            return Err(LineError { txn, error, before: Box::default() });
         }
     };
     let Members { txn, mut insert, mut delete, origin } = members;
@@ -86,7 +86,7 @@ pub fn parse_line(line: &[u8], number: u64, schema: &Schema) -> Result<Line, Lin
         insert.keep_before(faulty, !in_delete, schema);
         delete.keep_before(faulty, true, schema);
         if let Some(error) = error {
-            let before = Transaction { insert: insert.rows, delete: delete.rows };
+            let before = Box::new(Transaction { insert: insert.rows, delete: delete.rows });
             return Err(LineError { txn, error, before });
         }
     }

@@ -42,7 +42,7 @@ pub fn parse_line_columns(line: &[u8], number: u64, schema: &Schema) -> Result<C
         // Rows conform to their table's columns, so this happens only with more rows than cells can count.
         Err(error) => {
             let error = TransactionError::new(ErrorCode::Range, format!("line {number}: {error}"));
-            Err(LineError { txn, error, before: transaction })
+            Err(LineError { txn, error, before: Box::new(transaction) })
         }
     }
 }

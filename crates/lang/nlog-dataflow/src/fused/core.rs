@@ -259,7 +259,10 @@ impl Core {
             let Err(Refusal::Uncounted(relation)) = derived else { break derived };
             self.count_again(relation, &changes).await?;
         };
-        let result = derived.map_err(|refusal| refusal.into_error(&self.state.plan));
+        let mut result = derived.map_err(|refusal| refusal.into_error(&self.state.plan));
+        if let Err(CommitError::Refused(error)) = &mut result {
+            error.filled_by_hooks(self.hooks.filled());
+        }
         if self.end(result.is_ok()).is_err() {
             return Err(self.lost());
         }

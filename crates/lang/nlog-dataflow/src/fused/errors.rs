@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nlog::program::HookStage;
 use nlog_data::{
-    CommitError, DerivedCause, DerivedError, MOST_FORBIDDEN, Row as ValueRow, RuleId, Stopped, TableId,
-    TransactionError,
+    CommitError, DerivedCause, DerivedError, DerivedErrors, MOST_FORBIDDEN, Row as ValueRow, RuleId, Stopped,
+    TableId, TransactionError,
 };
 use nlog_plan::query::{Plan, RelationId};
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ fn values(row: &[Symbol], symbols: &Symbols) -> ValueRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Rules fail on derived rows, or derived rows violate a key or are forbidden.
-    Derived(DerivedError),
+    Derived(DerivedErrors),
     /// A hook cannot fill its table.
     Hook(Box<TransactionError>),
     /// A row of the relation has too many derivations.
@@ -67,19 +67,20 @@ pub(crate) enum Refusal {
 impl Refusal {
     /// The public error.
     pub(crate) fn into_error(self, plan: &Plan) -> CommitError {
-        let error = match self {
-            Refusal::Stopped(stopped) => return stopped.into(),
-            Refusal::Hook(error) => return (*error).into(),
-            Refusal::Derived(error) => error,
+        let schema = &plan.program.schema;
+        match self {
+            Refusal::Stopped(stopped) => stopped.into(),
+            Refusal::Hook(error) => (*error).into(),
+            Refusal::Derived(errors) => errors.to_transaction_error(schema).into(),
             Refusal::TooMany(relation) => {
-                DerivedError { table: plan.table_of(relation), cause: DerivedCause::TooManyWays }
+                let (table, cause) = (plan.table_of(relation), DerivedCause::TooManyWays);
+                DerivedError { table, cause }.to_transaction_error(schema).into()
             }
             Refusal::Uncounted(relation) => {
                 let name = &plan.relations[relation.0 as usize].name;
-                return CommitError::Engine(format!("the rows of {name} were not counted"));
+                CommitError::Engine(format!("the rows of {name} were not counted"))
             }
-        };
-        error.to_transaction_error(&plan.program.schema).into()
+        }
     }
 }
 
@@ -148,51 +149,56 @@ impl Errors {
             // Nobody knows what follows from the rows of a hook that has none.
             let mut stages = plan.hook_stages.iter();
             let of_stages = stages.find_map(|stage| self.of_stage(stage, plan, symbols));
-            of_stages.or_else(|| self.least(plan, symbols, &|_| true).map(Refusal::Derived))
+            of_stages
+                .or_else(|| DerivedErrors::of(self.derived(plan, symbols, &|_| true)).map(Refusal::Derived))
         })
     }
 
-    /// The error of a stage of hooks: the least of the rows that they depend on, or the first of their own.
+    /// The error of a stage of hooks: the least of the rows that they depend on, or the first of their own. What tables forbid
+    /// of these and other rows is a part of the former.
     fn of_stage(&self, stage: &HookStage, plan: &Plan, symbols: &Symbols) -> Option<Refusal> {
-        let before = self.least(plan, symbols, &|table| stage.tables.contains(&table)).map(Refusal::Derived);
-        before.or_else(|| {
-            let error = stage.hooks.iter().find_map(|hook| self.hooks.get(hook))?;
-            Some(Refusal::Hook(Box::new(error.clone())))
-        })
+        let of_stage = |table| stage.tables.contains(&table);
+        if let Some(least) = self.derived(plan, symbols, &of_stage).min() {
+            let forbidden = all_forbidden(self.forbidden.iter(), plan, symbols);
+            return Some(Refusal::Derived(DerivedErrors::before(least, forbidden)));
+        }
+        let error = stage.hooks.iter().find_map(|hook| self.hooks.get(hook))?;
+        Some(Refusal::Hook(Box::new(error.clone())))
     }
 
     /// Whether there are errors among rows of these tables.
     pub(crate) fn concern(&self, tables: &BTreeSet<TableId>, plan: &Plan, symbols: &Symbols) -> bool {
-        self.least(plan, symbols, &|table| tables.contains(&table)).is_some()
+        self.derived(plan, symbols, &|table| tables.contains(&table)).next().is_some()
     }
 
-    /// The least error among derived rows of the tables that are `wanted`, if any.
-    fn least(
-        &self,
-        plan: &Plan,
-        symbols: &Symbols,
-        wanted: &dyn Fn(TableId) -> bool,
-    ) -> Option<DerivedError> {
+    /// The errors among derived rows of the tables that are `wanted`.
+    fn derived<'a>(
+        &'a self,
+        plan: &'a Plan,
+        symbols: &'a Symbols,
+        wanted: &'a dyn Fn(TableId) -> bool,
+    ) -> impl Iterator<Item = DerivedError> {
         let program = &plan.program;
-        let is_wanted = |relation: RelationId| plan.relations[relation.0 as usize].table.is_some_and(wanted);
+        let is_wanted =
+            move |relation: RelationId| plan.relations[relation.0 as usize].table.is_some_and(wanted);
         let failures = self
             .failures
             .iter()
-            .filter(|((rule, _), count)| **count > 0 && wanted(program.rule(RuleId(*rule)).head));
-        let failures = failures.map(|((rule, failure), _)| DerivedError {
+            .filter(move |((rule, _), count)| **count > 0 && wanted(program.rule(RuleId(*rule)).head));
+        let failures = failures.map(move |((rule, failure), _)| DerivedError {
             table: program.schema.shown(program.rule(RuleId(*rule)).head),
             cause: DerivedCause::Failure { failure: symbols.failure(*failure), rule: RuleId(*rule) },
         });
-        let conflicts = self.conflicts.iter().filter(|conflict| is_wanted(conflict.relation));
-        let conflicts = conflicts.filter_map(|conflict| {
+        let conflicts = self.conflicts.iter().filter(move |conflict| is_wanted(conflict.relation));
+        let conflicts = conflicts.filter_map(move |conflict| {
             let mut rows: Vec<ValueRow> = conflict.rows.iter().map(|row| values(row, symbols)).collect();
             rows.sort_unstable();
             let mut rows = rows.into_iter();
             let cause = DerivedCause::KeyConflict { first: rows.next()?, second: rows.next()? };
             Some(DerivedError { table: plan.relations[conflict.relation.0 as usize].table?, cause })
         });
-        let forbidden = self.forbidden.iter().filter(|forbidden| is_wanted(forbidden.relation));
-        failures.chain(conflicts).chain(all_forbidden(forbidden, plan, symbols)).min()
+        let forbidden = self.forbidden.iter().filter(move |forbidden| is_wanted(forbidden.relation));
+        failures.chain(conflicts).chain(all_forbidden(forbidden, plan, symbols))
     }
 }
 

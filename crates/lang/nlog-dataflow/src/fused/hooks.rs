@@ -217,6 +217,11 @@ impl Hooks {
         &self.running.words.tables
     }
 
+    /// The same, as rows.
+    pub(crate) fn filled(&self) -> &Transaction {
+        &self.running.rows
+    }
+
     pub(crate) fn checkpoint(&mut self) {
         self.past = Some(Vec::new());
         self.all.iter_mut().for_each(|hook| hook.accept());

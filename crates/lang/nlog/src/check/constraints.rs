@@ -188,7 +188,9 @@ impl Resolver<'_, '_> {
                     }
                 }
                 (HeadTerm::Value(expr), HeadIr::Value(node)) => {
-                    if !comes_from(expr, ty, normal, declarations) {
+                    if !is_held_later(rule, declarations.tables[table].key.as_deref(), at)
+                        && !comes_from(expr, ty, normal, declarations)
+                    {
                         let check = Expr::Call { function: check_of(ty), arguments: vec![expr.clone()] };
                         normal.body.push(BodyItem::Filter(check));
                         normal.spans.push(node.span);
@@ -199,6 +201,28 @@ impl Resolver<'_, '_> {
         }
         fine
     }
+}
+
+/// Whether a value of a default counts only where no ordinary row has its key: [`super::defaults`] holds it to its type then.
+fn is_held_later(rule: &ast::Rule, key: Option<&[usize]>, column: usize) -> bool {
+    rule.default.is_some() && key.is_some_and(|key| !key.contains(&column))
+}
+
+/// The conditions that hold the values of a rule's head to the types of these columns.
+pub(super) fn conditions(terms: &[HeadTerm], columns: &[nlog_data::Column], key: &[usize]) -> Vec<BodyItem> {
+    let held = terms
+        .iter()
+        .zip(columns)
+        .enumerate()
+        .filter(|(at, (_, column))| column.ty.is_constrained() && !key.contains(at));
+    let condition = |(_, (term, column)): (usize, (&HeadTerm, &nlog_data::Column))| match term {
+        HeadTerm::Value(Expr::Constant(_)) | HeadTerm::Aggregate { .. } => None,
+        HeadTerm::Value(expr) => {
+            let check = Expr::Call { function: check_of(&column.ty), arguments: vec![expr.clone()] };
+            Some(BodyItem::Filter(check))
+        }
+    };
+    held.filter_map(condition).collect()
 }
 
 /// Whether an expression is a variable that an atom binds to a column of the type.

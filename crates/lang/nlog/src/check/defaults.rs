@@ -21,6 +21,8 @@
 //! t(k, x+1)          :- t.default.N(k, x), t.level(k, 0);
 //! ```
 //!
+//! A constraint on the type of `v` is a condition of the last rule.
+//!
 //! The rules for `t` keep their fingerprints, so that rows are attributed to the rules that the user wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,8 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use nlog_data::function::{Multiplicity, hash_values};
 use nlog_data::{Column, Role, Table, TableId, Type, Value};
 
-use super::aggregate;
 use super::declarations::{Columns, Declarations};
+use super::{aggregate, constraints};
 use crate::diagnostic::{Code, Report, Reports};
 use crate::program::{Aggregate, BodyItem, Expr, HeadTerm, Rule, Term, Variable, VariableId};
 use crate::syntax::ast::{self, Argument, ExprKind};
@@ -116,6 +118,11 @@ pub(super) fn compile(tables: Vec<Table>, rules: Vec<Checked>, order: &[TableId]
         let old_head = rule.head;
         hidden.renumber(&mut rule);
         let Some(of_head) = hidden.of.get(&old_head) else {
+            if default {
+                let head = &hidden.tables[rule.head.0 as usize];
+                let key = head.key.as_deref().unwrap_or_default();
+                rule.body.extend(constraints::conditions(&rule.terms, &head.columns, key));
+            }
             made.push(rule);
             continue;
         };
@@ -313,7 +320,9 @@ fn default_rules(rule: &Rule, of: &OfTable, tables: &[Table]) -> Vec<Rule> {
         place: rule.place.clone(),
     };
     let used = |at: &VariableId| of_key(at) || in_head.contains(at);
-    let rows = Rule { terms, variables, body: vec![atom(&used), free], ..rule.clone() };
+    let held = constraints::conditions(&terms, &tables[rule.head.0 as usize].columns, &of.key);
+    let body = [atom(&used), free].into_iter().chain(held).collect();
+    let rows = Rule { terms, variables, body, ..rule.clone() };
     vec![candidates, has, rows]
 }
 

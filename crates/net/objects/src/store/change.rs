@@ -1,18 +1,13 @@
 //! The effects of requests: changes of objects, and of rows.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nlog_data::{
-    ForbiddenRows, Role, Row, Schema, Table, TableId, Transaction, TransactionError, Type, Value,
-};
+use nlog_data::{Role, Row, Schema, Table, TableId, Transaction, Type};
 
 use crate::object::LABEL_TABLE;
 use crate::read::Named;
-use crate::{FaultCode, Object, ObjectError, ObjectKey, Place};
-
-/// The table whose rows refuse objects: kind, id, path of the field, and text.
-const REFUSE: &str = "refuse";
+use crate::{Object, ObjectKey, Place};
 
 /// The effect of a request on the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -99,17 +94,6 @@ fn takes_labels(table: &Table) -> bool {
         && table.columns.iter().all(|column| is_text(&column.ty))
 }
 
-/// The refusal of an object by a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// The object. It need not be one that the request names.
-    pub key: ObjectKey,
-    /// The path of the field; empty for the whole object.
-    pub path: String,
-    /// Cause and remedy.
-    pub text: String,
-}
-
 impl Change {
     /// The outcome for the object.
     pub fn outcome(&self) -> Outcome {
@@ -190,55 +174,5 @@ impl ChangeSet {
             list.sort_unstable();
         }
         rows
-    }
-
-    /// The faults of objects that rules refuse, if that is the error of the transaction with these changes.
-    pub fn refused_by(&self, error: &TransactionError) -> Option<Vec<ObjectError>> {
-        let ForbiddenRows { table, rows, count } = &**error.forbidden.as_ref()?;
-        let refusal = |row: &Row| match row.as_slice() {
-            [Value::String(kind), Value::String(id), Value::String(path), Value::String(text)] => {
-                Some(Refusal {
-                    key: ObjectKey::new(kind.clone(), id.clone()),
-                    path: path.to_string(),
-                    text: text.to_string(),
-                })
-            }
-            _ => None,
-        };
-        let refusals: Vec<Refusal> = rows.iter().map(refusal).collect::<Option<_>>()?;
-        if table != REFUSE {
-            return None;
-        }
-        let mut faults = self.refused(&refusals);
-        let more = count.saturating_sub(refusals.len());
-        if more > 0 {
-            let message = format!("{more} more refusals are not listed; correct those above first");
-            let (code, path) = (FaultCode::Refused, String::new());
-            faults.push(ObjectError { code, place: None, kind: None, id: None, path, message });
-        }
-        Some(faults)
-    }
-
-    /// The faults of refused objects: those that the request names first, in its order and with their places.
-    pub fn refused(&self, refusals: &[Refusal]) -> Vec<ObjectError> {
-        let refused: BTreeSet<&ObjectKey> = refusals.iter().map(|refusal| &refusal.key).collect();
-        let mut places: HashMap<&ObjectKey, (usize, &Place)> = HashMap::new();
-        for (number, change) in self.changes.iter().enumerate() {
-            if let Some(place) = change.place.as_ref().filter(|_| refused.contains(&change.key)) {
-                places.insert(&change.key, (number, place));
-            }
-        }
-        let mut faults: Vec<(usize, ObjectError)> = refusals
-            .iter()
-            .map(|Refusal { key, path, text }| {
-                let found = places.get(key);
-                let error = ObjectError::of_object(FaultCode::Refused, key, text.clone());
-                let place = found.map(|(_, place)| (*place).clone());
-                let number = found.map_or(usize::MAX, |(number, _)| *number);
-                (number, ObjectError { place, path: path.clone(), ..error })
-            })
-            .collect();
-        faults.sort_by_key(|(number, _)| *number);
-        faults.into_iter().map(|(_, error)| error).collect()
     }
 }

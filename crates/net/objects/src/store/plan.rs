@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use nlog_data::quotation::cut;
 
@@ -29,6 +30,48 @@ struct Request<'a> {
     duplicates: Cell<usize>,
 }
 
+/// A request with faults.
+#[derive(Debug)]
+pub struct Faulty {
+    /// Each with the number of its object in the batch.
+    faults: Vec<(usize, ObjectError)>,
+    rest: Option<Rest>,
+}
+
+/// What remains of a request without the objects that have faults.
+#[derive(Debug)]
+struct Rest {
+    changes: ChangeSet,
+    /// The numbers of its objects in the batch.
+    numbers: HashMap<ObjectKey, usize>,
+}
+
+impl Faulty {
+    /// The changes that the rest of the request would make, for rules to say what they refuse of it. Objects with faults are
+    /// deleted. Rules derive refusals from what is there, so those of the rest are refusals of the request. None if an object
+    /// cannot be read at all: nobody knows which one it is, and what it changes.
+    pub fn rest(&self) -> Option<&ChangeSet> {
+        self.rest.as_ref().map(|rest| &rest.changes).filter(|changes| !changes.is_empty())
+    }
+
+    /// Adds what rules refuse of objects of the [rest](Faulty::rest). Refusals of other objects are left out, as they may follow from
+    /// what is missing.
+    pub fn refuse(&mut self, refusals: Vec<ObjectError>) {
+        let Some(Rest { numbers, .. }) = &self.rest else { return };
+        for refusal in refusals {
+            let key = refusal.kind.as_deref().zip(refusal.id.as_deref());
+            let number = key.and_then(|(kind, id)| numbers.get(&ObjectKey::new(kind, id)));
+            self.faults.extend(number.map(|number| (*number, refusal)));
+        }
+    }
+
+    /// All faults, in the batch's order.
+    pub fn into_faults(mut self) -> Vec<ObjectError> {
+        self.faults.sort_by_key(|(number, _)| *number);
+        self.faults.into_iter().map(|(_, error)| error).collect()
+    }
+}
+
 /// Code, path and message of a fault.
 type Found = (FaultCode, String, String);
 
@@ -41,12 +84,25 @@ impl ObjectStore {
         self.plan(batch)
     }
 
+    /// The same; with faults, also says what remains of the file without them.
+    pub fn plan_document_or_rest(&self, name: &str, text: &str) -> Result<ChangeSet, Faulty> {
+        let mut batch = Batch::new(&self.kinds, Cancel::default());
+        batch.add_document(name, text);
+        self.plan_or_rest(batch)
+    }
+
     /// Plans to create, replace and delete the objects of a batch. Returns the changes, or all faults in the batch's
     /// order. The store stays unchanged: see [`ObjectStore::commit`].
     pub fn plan(&self, batch: Batch) -> Result<ChangeSet, Vec<ObjectError>> {
+        self.plan_or_rest(batch).map_err(Faulty::into_faults)
+    }
+
+    /// The same; with faults, also says what remains of the batch without them.
+    pub fn plan_or_rest(&self, batch: Batch) -> Result<ChangeSet, Faulty> {
         if !self.kinds.is_same(&batch.kinds) {
             let message = "the rules have changed since these objects were read; apply them again";
-            return Err(vec![fault_of_all(FaultCode::UnknownKind, message.to_owned())]);
+            let fault = fault_of_all(FaultCode::UnknownKind, message.to_owned());
+            return Err(Faulty { faults: vec![(0, fault)], rest: None });
         }
         let pruned = self.pruned(&batch);
         let request = Request::new(self, &batch, &pruned);
@@ -59,21 +115,21 @@ impl ObjectStore {
                 "no object is given, so all objects would be deleted; to delete some, name them".to_owned();
             faults.push((0, fault_of_all(FaultCode::MissingField, message)));
         }
-        let Batch { entries, removals, faults: of_objects, .. } = batch;
-        faults.extend(of_objects);
-        if !faults.is_empty() {
-            faults.sort_by_key(|(number, _)| *number);
-            return Err(faults.into_iter().map(|(_, error)| error).collect());
+        let Batch { entries, removals, faults: of_objects, faulty, unnamed, .. } = batch;
+        if !faults.is_empty() || !of_objects.is_empty() {
+            let mut rest = None;
+            if !unnamed {
+                let bad: HashSet<usize> = faults.iter().map(|(number, _)| *number).collect();
+                let (bad, good): (Vec<Entry>, Vec<Entry>) =
+                    entries.into_iter().partition(|entry| bad.contains(&entry.number));
+                let ids = bad.iter().map(|entry| entry.object.id().clone()).chain(faulty).collect();
+                rest = Some(self.rest(good, &ids));
+            }
+            faults.extend(of_objects);
+            return Err(Faulty { faults, rest });
         }
-        let put = |Entry { object, place, named, .. }: Entry| {
-            let key = object.key();
-            let before = self.get(&key).cloned();
-            // An equal object keeps its allocation, so that applying all objects again does not copy the store.
-            let after = before.clone().filter(|before| *before == object).unwrap_or(object);
-            Change { key, before, after: Some(after), place: Some(place), named }
-        };
         let mut changes: Vec<(usize, Change)> =
-            entries.into_iter().map(|entry| (entry.number, put(entry))).collect();
+            entries.into_iter().map(|entry| (entry.number, self.put(entry))).collect();
         changes.extend(removals.into_iter().map(|Removal { number, place, key }| {
             (number, Change { place: Some(place), ..self.removal(key) })
         }));
@@ -81,6 +137,26 @@ impl ObjectStore {
         let named = changes.into_iter().map(|(_, change)| change);
         let pruned = pruned.iter().map(|name| self.removal(self.key(name)));
         Ok(ChangeSet { changes: named.chain(pruned).collect() })
+    }
+
+    /// The change of an object that is created or replaced.
+    fn put(&self, Entry { object, place, named, .. }: Entry) -> Change {
+        let key = object.key();
+        let before = self.get(&key).cloned();
+        // An equal object keeps its allocation, so that applying all objects again does not copy the store.
+        let after = before.clone().filter(|before| *before == object).unwrap_or(object);
+        Change { key, before, after: Some(after), place: Some(place), named }
+    }
+
+    /// The changes by the objects without faults. Objects with these ids have faults, so nothing is known of them: neither what
+    /// they are to be, nor that they stay as they are.
+    fn rest(&self, good: Vec<Entry>, faulty: &HashSet<Arc<str>>) -> Rest {
+        let numbers = good.iter().map(|entry| (entry.object.key(), entry.number)).collect();
+        let mut changes: Vec<Change> = good.into_iter().map(|entry| self.put(entry)).collect();
+        let unknown = self.iter().filter(|(key, _)| faulty.contains(&key.id));
+        let known: HashSet<ObjectKey> = changes.iter().map(|change| change.key.clone()).collect();
+        changes.extend(unknown.filter(|(key, _)| !known.contains(key)).map(|(key, _)| self.removal(key)));
+        Rest { changes: ChangeSet { changes }, numbers }
     }
 
     /// Plans to delete objects. Returns the changes, or the faults: [`FaultCode::NoSuchObject`], and

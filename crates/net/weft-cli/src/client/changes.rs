@@ -9,8 +9,9 @@ use controller::pb::{self, Accepted};
 use controller::{Client, ClientError};
 
 use super::answer::{Answer, Form};
-use super::{Address, failed, read_document};
+use super::{Address, read_document};
 use crate::exit::{Failure, say};
+use crate::faults;
 use crate::wait::Wait;
 
 /// The refusal of what may not be meant.
@@ -39,11 +40,17 @@ struct Terms {
 
 impl Terms {
     /// Makes the change and prints the answer.
-    fn carry_out(self, mut changes: Changes, form: Form) -> Result<(), Failure> {
+    fn carry_out(
+        self,
+        mut changes: Changes,
+        documents: &[(String, String)],
+        form: Form,
+    ) -> Result<(), Failure> {
         let Terms { dry_run, strict, yes, wait, json, address } = self;
         *changes.terms() = pb::Terms { strict, dry_run, careful: !yes };
         address.with(|mut client| async move {
-            let accepted = make(&mut client, changes, form).await?;
+            let refused = |error| faults::refused(error, documents, json);
+            let accepted = make(&mut client, changes, form, refused).await?;
             let answer = Answer { accepted: &accepted, form, json };
             answer.print(&mut client, wait).await
         })
@@ -51,12 +58,17 @@ impl Terms {
 }
 
 /// Makes a change; asks if it may not be meant.
-async fn make(client: &mut Client, changes: Changes, form: Form) -> Result<Accepted, Failure> {
+async fn make(
+    client: &mut Client,
+    changes: Changes,
+    form: Form,
+    refused: impl Fn(ClientError) -> Failure,
+) -> Result<Accepted, Failure> {
     let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
     let again = can_ask.then(|| changes.clone());
     let refusal = match client.change(changes).await {
         Err(ClientError::Refused(refusal)) if refusal.code == UNCONFIRMED => refusal,
-        result => return result.map_err(failed),
+        result => return result.map_err(refused),
     };
     let message = refusal.message;
     let Some(mut changes) = again else {
@@ -73,7 +85,7 @@ async fn make(client: &mut Client, changes: Changes, form: Form) -> Result<Accep
         return Err(Failure::Rejected("nothing was changed".to_owned()));
     }
     changes.terms().careful = false;
-    client.change(changes).await.map_err(failed)
+    client.change(changes).await.map_err(refused)
 }
 
 /// Asks whether to go on.
@@ -117,7 +129,7 @@ impl Apply {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let documents = self.files.iter().map(read_document).collect::<Result<Vec<_>, Failure>>()?;
         let request = pb::ApplyRequest {
-            documents: documents_of(documents),
+            documents: documents_of(documents.clone()),
             by: "weft apply".to_owned(),
             prune: self.prune,
             prune_kinds: self.kinds,
@@ -126,7 +138,7 @@ impl Apply {
             ..pb::ApplyRequest::default()
         };
         let form = if self.prune { Form::Prune } else { Form::Apply };
-        self.terms.carry_out(Changes::Apply(request), form)
+        self.terms.carry_out(Changes::Apply(request), &documents, form)
     }
 }
 
@@ -159,7 +171,7 @@ impl Set {
             by: "weft set".to_owned(),
             terms: None,
         };
-        self.terms.carry_out(Changes::Set(request), Form::Set)
+        self.terms.carry_out(Changes::Set(request), &[], Form::Set)
     }
 }
 
@@ -197,10 +209,10 @@ impl Delete {
         let request = pb::DeleteRequest {
             objects: named.into_iter().collect(),
             by: "weft delete".to_owned(),
-            documents: documents_of(documents),
+            documents: documents_of(documents.clone()),
             terms: None,
         };
-        self.terms.carry_out(Changes::Delete(request), Form::Delete)
+        self.terms.carry_out(Changes::Delete(request), &documents, Form::Delete)
     }
 }
 

@@ -5,9 +5,10 @@ use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use nlog_data::{ColumnTransaction, CommitError};
-use nlog_explain::ShowsInputs;
-use objects::{Kinds, ObjectStore};
+use nlog_data::{Cancel, ColumnTransaction, CommitError, MOST_FORBIDDEN};
+use nlog_explain::{ShowsInputs, conflict};
+use objects::{ChangeSet, ObjectError, ObjectStore, REFUSE};
+use weft_core::rules::kinds;
 
 use super::run::{Answer, Each, Lines, Origin, Refusal, Run, Taken, open_input};
 use super::running::Running;
@@ -83,7 +84,7 @@ impl Run {
         mut out: Option<&mut impl Write>,
         each: &mut Each<'_>,
     ) -> Result<(), Failure> {
-        let kinds = Kinds::new(self.program.objects.clone());
+        let kinds = kinds(&self.program);
         let mut store = ObjectStore::new(&kinds);
         for (name, text) in opened.documents {
             let txn = self.progress.last_number.saturating_add(1);
@@ -108,22 +109,48 @@ impl Run {
         text: &str,
         running: &mut Running,
     ) -> Taken<Answer> {
-        let changes = match store.plan_document(name, text) {
+        let changes = match store.plan_document_or_rest(name, text) {
             Ok(changes) => changes,
-            Err(faults) => return Ok(Err(Refusal::Objects(faults, None))),
+            Err(mut faulty) => {
+                let refusals = faulty.rest().and_then(|rest| self.refused_of_rest(rest, running));
+                faulty.refuse(refusals.unwrap_or_default());
+                return Ok(Err(Refusal::of_objects(name, text, faulty.into_faults(), None)));
+            }
         };
         let rows = changes.rows().transaction(&self.program.schema);
         let transaction = ColumnTransaction::from_rows(&rows);
         let transaction = transaction.map_err(|error| Failure::Outside(error.to_string()))?;
         let result = self.commit(&transaction, running.evaluator());
-        if let Err(CommitError::Refused(error)) = &result
-            && let Some(faults) = changes.refused_by(error)
-        {
-            return Ok(Err(Refusal::Objects(faults, Some(error.clone()))));
+        let error = match result {
+            Ok(delta) => {
+                store.commit(&changes);
+                return self.committed(Ok(delta));
+            }
+            Err(CommitError::Refused(error)) => error,
+            Err(failure) => return self.committed(Err(failure)),
+        };
+        let faults = changes.refused_by(&error);
+        let error = error.forbidden_first();
+        if let Some(faults) = faults {
+            return Ok(Err(Refusal::of_objects(name, text, faults, Some(error))));
         }
-        if result.is_ok() {
-            store.commit(&changes);
-        }
-        self.committed(result)
+        let taken = self.committed(Err(error.into()))?;
+        Ok(taken.map_err(|refusal| self.explained(refusal, &transaction, running.evaluator())))
+    }
+
+    /// What rules refuse of the part of a file that has no faults, or nothing if that takes long to say. The rest would never be
+    /// a transaction, so the evaluator does not run it.
+    fn refused_of_rest(&self, rest: &ChangeSet, running: &mut Running) -> Option<Vec<ObjectError>> {
+        let refuse = self.program.schema.find(REFUSE)?;
+        let transaction = rest.rows().transaction(&self.program.schema);
+        let before = self.inputs(running.evaluator());
+        let state = conflict::state_after(&self.program, before, [&transaction]);
+        state.bound(COMBINATIONS, &Cancel::default());
+        let rows = state.rows(refuse);
+        let listed = rows.get(..MOST_FORBIDDEN).unwrap_or(rows);
+        rest.refused_rows(listed, rows.len()).filter(|_| !state.is_exhausted())
     }
 }
+
+/// The combinations of values that may be tried to find what rules refuse of a faulty file.
+const COMBINATIONS: u64 = 20_000_000;

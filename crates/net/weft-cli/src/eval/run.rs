@@ -10,11 +10,14 @@ use nlog::Program;
 use nlog::program::Place;
 use nlog_data::encoding::{other_than_utf8, without_mark};
 use nlog_data::json::{ColumnLine, LineError, parse_line_columns, write_delta_columns, write_error_line};
+use nlog_data::quotation::shortened;
 use nlog_data::{
-    ColumnDelta, ColumnTransaction, CommitError, CommittedColumns, ErrorCode, Evaluator, Schema, TableId,
-    Tables, TransactionError,
+    ColumnDelta, ColumnTransaction, CommitError, CommittedColumns, ErrorCode, Evaluator, Role, Row, Schema,
+    TableId, Tables, TransactionError,
 };
-use objects::{ListedFault, ObjectError, fault_lines};
+use nlog_explain::{conflict, explanation};
+use objects::{ListedFault, ObjectError, fault_lines, locate};
+use serde_json::Value as Json;
 
 use super::edit::{self, BAD_RULES, Edit, Rules};
 use super::memory::memory;
@@ -23,6 +26,7 @@ use super::running::{Running, Unchanged};
 use super::state::Progress;
 use super::tick::tick;
 use crate::exit::{Failure, say};
+use crate::faults::fault_json;
 
 /// The longest line, in bytes.
 const MAX_LINE: u64 = 1 << 30;
@@ -62,6 +66,8 @@ pub(super) struct Answer {
 pub(super) enum Refusal {
     /// An error of a transaction, with the rule involved.
     Transaction(TransactionError, Option<Place>),
+    /// Two rows with one key, and a line for each that says where it comes from.
+    Conflict(TransactionError, Vec<String>),
     /// An edit of rules that is refused.
     Rules(String),
     /// Objects with faults, at least one. If rules refuse them, the error of the transaction.
@@ -103,7 +109,15 @@ pub(crate) struct Run {
     refused: u64,
     redundant_inserts: u64,
     redundant_deletes: u64,
+    /// The number of conflicts whose rows have been derived again.
+    explained: u32,
 }
+
+/// So many conflicts of a run are explained. Each derives rows again from all inputs.
+const EXPLAINED_MAX: u32 = 10;
+
+/// The most bytes that are shown of a row of an input table behind such a conflict.
+const INPUT_MAX: usize = 80;
 
 impl Run {
     pub(crate) fn new(source: &Source, program: Arc<Program>) -> Self {
@@ -116,6 +130,7 @@ impl Run {
             refused: 0,
             redundant_inserts: 0,
             redundant_deletes: 0,
+            explained: 0,
         }
     }
 
@@ -242,7 +257,39 @@ impl Run {
                 (Ok(()), _) => self.commit(&parsed.transaction, evaluator),
             },
         };
-        self.committed(result)
+        let taken = self.committed(result)?;
+        Ok(taken.map_err(|refusal| self.explained(refusal, &parsed.transaction, evaluator)))
+    }
+
+    /// The rows of all input tables, those of hooks included. If the evaluator fails, the next transaction says so.
+    pub(super) fn inputs(&self, evaluator: &mut dyn Evaluator) -> Vec<(TableId, Row)> {
+        let mut rows = Vec::new();
+        for (id, _) in self.program.schema.iter().filter(|(_, table)| table.role == Role::Input) {
+            let of_table = evaluator.contents(id).unwrap_or_default();
+            rows.extend(of_table.into_iter().map(|row| (id, row)));
+        }
+        rows
+    }
+
+    /// The refusal, which for two rows with one key says where they come from.
+    pub(super) fn explained(
+        &mut self,
+        refusal: Refusal,
+        transaction: &ColumnTransaction,
+        evaluator: &mut dyn Evaluator,
+    ) -> Refusal {
+        let Refusal::Transaction(error, place) = refusal else { return refusal };
+        let Some(conflict) = error.conflict.as_deref().filter(|_| self.explained < EXPLAINED_MAX) else {
+            return Refusal::Transaction(error, place);
+        };
+        self.explained += 1;
+        let before = self.inputs(evaluator);
+        let sources = conflict::sources(&self.program, before, &transaction.to_rows(), conflict);
+        let named = |table, row: &Row| {
+            Some(shortened(&explanation::atom(&self.program, table, row), INPUT_MAX).into_owned())
+        };
+        let lines = conflict::lines(&self.program, &sources, named);
+        Refusal::Conflict(error, lines)
     }
 
     /// The answer to a commit, or its refusal.
@@ -352,6 +399,7 @@ impl Run {
                 return format!("error: {}", fault_lines(&listed.collect::<Vec<_>>()).join("\n"));
             }
             Refusal::Transaction(error, rule) => (error.code.name(), &error.message, rule.as_ref()),
+            Refusal::Conflict(error, _) => (error.code.name(), &error.message, None),
             Refusal::Rules(why) => (BAD_RULES, why, None),
         };
         let (place, message) = match from {
@@ -365,7 +413,9 @@ impl Run {
             }
         };
         let rule = rule.map(|place| format!(" (the rule at {place})")).unwrap_or_default();
-        format!("{place}: error[{code}]: {message}{rule}; transaction {txn} changes nothing")
+        let lines = if let Refusal::Conflict(_, lines) = refusal { lines.as_slice() } else { &[] };
+        let lines: String = lines.iter().flat_map(|line| ["\n", line]).collect();
+        format!("{place}: error[{code}]: {message}{rule}; transaction {txn} changes nothing{lines}")
     }
 
     /// Prints the summary, and returns whether all lines were accepted.
@@ -406,24 +456,42 @@ impl Answer {
 }
 
 impl Refusal {
+    /// The refusal of the objects of a file, each fault with the line of its field.
+    pub(super) fn of_objects(
+        name: &str,
+        text: &str,
+        mut faults: Vec<ObjectError>,
+        error: Option<TransactionError>,
+    ) -> Self {
+        locate(name, text, &mut faults);
+        Refusal::Objects(faults, error)
+    }
+
     /// The line of this refusal.
     fn line(&self, txn: u64) -> Vec<u8> {
         match self {
-            Refusal::Transaction(error, _) | Refusal::Objects(_, Some(error)) => {
+            Refusal::Transaction(error, _) | Refusal::Conflict(error, _) => {
                 let mut line = Vec::new();
                 write_error_line(&mut line, txn, error);
                 line
             }
-            Refusal::Objects(faults, None) => error_line(txn, BAD_OBJECT, &summary(faults)),
-            Refusal::Rules(why) => error_line(txn, BAD_RULES, why),
+            Refusal::Objects(faults, Some(error)) => {
+                error_line(txn, error.code.name(), &error.message, faults)
+            }
+            Refusal::Objects(faults, None) => error_line(txn, BAD_OBJECT, &summary(faults), faults),
+            Refusal::Rules(why) => error_line(txn, BAD_RULES, why, &[]),
         }
     }
 }
 
-/// The line of a refusal that is no error of a transaction.
-fn error_line(txn: u64, code: &str, message: &str) -> Vec<u8> {
-    let message = serde_json::Value::from(message);
-    format!("{{\"txn\":{txn},\"error\":{{\"code\":\"{code}\",\"message\":{message}}}}}\n").into_bytes()
+/// The line of a refusal with faults of objects, or that is no error of a transaction.
+fn error_line(txn: u64, code: &str, message: &str, faults: &[ObjectError]) -> Vec<u8> {
+    let message = Json::from(message);
+    let faults: Vec<String> = faults.iter().map(|fault| fault_json(fault).to_string()).collect();
+    let faults =
+        if faults.is_empty() { String::new() } else { format!(",\"faults\":[{}]", faults.join(",")) };
+    format!("{{\"txn\":{txn},\"error\":{{\"code\":\"{code}\",\"message\":{message}{faults}}}}}\n")
+        .into_bytes()
 }
 
 /// The first fault, and the number of others.

@@ -103,7 +103,7 @@ fn two_defaults_for_one_key_conflict_unless_neither_counts() {
     );
     let conflict = |txn, first, second| {
         format!(
-            r#"{{"txn":{txn},"error":{{"code":"key-conflict","message":"table o: the rules derive both [1,{first}] and [1,{second}] with the same key (k: 1)"}}}}"#
+            r#"{{"txn":{txn},"error":{{"code":"key-conflict","message":"table o: the rules derive two rows with the same key (k: 1): v is {first} in one and {second} in the other"}}}}"#
         )
     };
     assert_eq!(
@@ -165,4 +165,57 @@ fn tables_made_for_defaults_show_nowhere() {
     outcome.has_status(2);
     let said = outcome.stderr.replace("no table `secured.level`", "");
     assert!(said.contains("secured") && !said.contains("secured."), "{said}");
+}
+
+#[test]
+fn a10_the_range_of_a_column_counts_for_a_default_where_its_row_does() {
+    let program = "
+        type small = int 0..9;
+        input table a(k: int, v: int); input table b(k: int, v: int);
+        output table o(k: int, v: small) key(k);
+        output table lone(k: small, v: small) key(k);
+        default o(k, v) :- a(k, v);
+        o(k, 1) :- b(k, _);
+        default lone(k, v + 1) :- a(k, v);
+    ";
+    let outcome = eval(
+        program,
+        r#"{"insert":{"b":[[1,0]]}}
+{"insert":{"a":[[2,50]]}}
+{"insert":{"a":[[1,8]]}}
+{"delete":{"b":[[1,0]]}}
+{"insert":{"a":[[3,9]]}}
+{"insert":{"a":[[50,1]],"b":[[50,1]]}}
+"#,
+    );
+    let refused = |txn, message: &str| {
+        format!(r#"{{"txn":{txn},"error":{{"code":"range","message":"table {message}"}}}}"#)
+    };
+    assert_eq!(
+        outcome.has_status(1).lines(),
+        [
+            r#"{"txn":1,"insert":{"o":[[1,1]]},"delete":{}}"#,
+            &refused(2, "lone: 51 is not a value of type small: must be from 0 to 9"),
+            r#"{"txn":3,"insert":{"lone":[[1,9]]},"delete":{}}"#,
+            r#"{"txn":4,"insert":{"o":[[1,8]]},"delete":{"o":[[1,1]]}}"#,
+            &refused(5, "lone: 10 is not a value of type small: must be from 0 to 9"),
+            // Key columns count as in any rule.
+            &refused(6, "lone: 50 is not a value of type small: must be from 0 to 9"),
+        ]
+    );
+    // A range is no obstacle where an ordinary row has the key, and one where none has it any more.
+    let program = program.replace("default lone(k, v + 1) :- a(k, v);", "lone(1, 1);");
+    let outcome = eval(
+        &program,
+        r#"{"insert":{"a":[[1,50]],"b":[[1,0]]}}
+{"delete":{"b":[[1,0]]}}
+"#,
+    );
+    assert_eq!(
+        outcome.has_status(1).lines(),
+        [
+            r#"{"txn":1,"insert":{"lone":[[1,1]],"o":[[1,1]]},"delete":{}}"#,
+            &refused(2, "o: 50 is not a value of type small: must be from 0 to 9"),
+        ]
+    );
 }
