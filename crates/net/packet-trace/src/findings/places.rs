@@ -124,7 +124,7 @@ impl Network {
         self.home(parent.as_deref().unwrap_or(port))
     }
 
-    /// Why a switch port lives on no host, as far as objects and reports say; none if it lives on one.
+    /// Why a switch port is not attached to any host, as far as objects and reports say; none if it is.
     pub(super) fn no_host(&self, port: &str) -> Option<String> {
         let object = self.object("switch_port", port)?;
         if object.is("enabled", false) {
