@@ -21,7 +21,7 @@ const LARGE_GROUP_SWITCHES: usize = 50;
 const SECRET_SWITCH: usize = 5_000;
 /// Addresses in the group of services that a tenant has.
 const SERVICES: u8 = 4;
-/// Ranges of TCP ports that ACLs of ports speak of; each begins at a multiple of its size, so that one mask matches it.
+/// Ranges of TCP ports that ACLs of ports match; each begins at a multiple of its size, so that one mask matches it.
 const RANGES: usize = 100;
 const RANGE: usize = 8;
 const FIRST_RANGE: usize = 1024;

@@ -64,47 +64,48 @@ keys! {
     /// controller can use it at a time.
     state: PathBuf = PathBuf::from("/var/lib/weft"), Some("\"/var/lib/weft\""), "a path";
     /// The address of the API. Anyone who can connect can change the network. The default is the unix socket
-    /// `weft/weft.sock` in the user's run folder, where clients look for it as well: `/run/weft/weft.sock` for root,
+    /// `weft/weft.sock` in the user's runtime folder, where clients look for it as well: `/run/weft/weft.sock` for root,
     /// `$XDG_RUNTIME_DIR/weft/weft.sock` for others, and `/run/user/UID/weft/weft.sock` if that variable is not set.
     listen: Listen = Listen::default(), None, "`\"unix:/PATH\"` or `\"ADDRESS:PORT\"`";
-    /// The permissions of the unix socket, in octal. With the default, only the user that runs the controller can connect,
-    /// and root. `"0660"` lets the members of its group connect too.
+    /// The permissions of the unix socket, in octal. With the default, only root and the user that runs the controller can
+    /// connect. `"0660"` lets the members of its group connect too.
     socket_mode: SocketMode = SocketMode::default(), Some("\"0600\""), "octal digits in quotes";
     /// Whether the API may listen on a TCP address other than loopback. There is no encryption and no authentication:
-    /// whoever reaches the port can change the network. The controller warns at each start.
+    /// anyone who can reach the port can change the network. The controller logs a warning at each start.
     insecure: bool = false, Some("false"), "`true` or `false`";
     /// The rules to run. `"builtin"` is the built-in rules, and the folder of a package extends them:
-    /// `["builtin", "quarantine"]`. A folder alone replaces the built-in rules. A folder named `builtin` is `"./builtin"`.
+    /// `["builtin", "quarantine"]`. Without `"builtin"`, a folder replaces the built-in rules. For a folder that is itself named `builtin`, write
+    /// `"./builtin"`.
     rules: Packages = Packages::default(), Some("[\"builtin\"]"), "a path, or a list of paths";
-    /// The way in which rules are evaluated. `"timely"` runs them on a worker of timely even if there is only one; several always are
-    /// timely's. Results do not depend on it.
+    /// How rules are evaluated. `"timely"` runs them on a worker of timely dataflow even if there is only one worker; several workers are
+    /// always timely's. It does not change the results.
     engine: EngineKind = EngineKind::Fused, Some("\"fused\""), "`\"fused\"` or `\"timely\"`";
-    /// The number of threads that evaluate rules. Results do not depend on it.
+    /// The number of threads that evaluate rules. It does not change the results.
     workers: Workers = Workers::default(), Some("1"), "a number from 1 to 256";
-    /// The most rows that one rule may derive from a request, besides 32 for each value that the request gives. Rules that combine
-    /// many objects with many others exceed it; then the whole request is refused as `too-much-work`, with the rule and its counts.
-    /// What was accepted once is not refused later, whatever the number is then.
+    /// The maximum number of rows that one rule may derive from a request, in addition to 32 for each value in the request. If a rule that
+    /// combines many objects with many others exceeds it, the whole request is refused as `too-much-work`, with the rule and its counts.
+    /// A request that has been accepted is never refused later, even if this number is reduced.
     rule_rows: NonZeroU64 = default_rule_rows(), Some("1000000"), "a number from 1";
-    /// The most addresses that a host learns, on all ports of all switches. Above, the switch with the most loses the one that
-    /// would age out first, so that one tenant does not push out the addresses of another.
+    /// The maximum number of addresses that a host learns, on all ports of all switches. Above it, the switch with the most addresses loses the
+    /// one that would age out first, so that one tenant does not push out the addresses of another.
     learned_addresses: NonZeroU32 = default_learned(), Some("65536"), "a number from 1";
-    /// The memory that all hosts together may make the controller hold beyond what is expected of each, in MiB. When it is used
-    /// up, the host that holds the most is disconnected, and tried again after half a minute. What is expected of a host is what it
-    /// should have, and 1 MiB for each of its two connections: about 150 interfaces.
+    /// The memory, in MiB, that all hosts together may take up in the controller beyond what is expected of each. When it is used
+    /// up, the host that takes up the most is disconnected, and tried again after half a minute. Expected is what a host should
+    /// have, and 1 MiB for each of its two connections, which is about 150 interfaces.
     switch_memory: NonZeroU32 = default_memory(), Some("128"), "a number from 1";
-    /// The seconds without a connection after which a host is lost: other hosts take over what it relays and replicates. Until
-    /// then, a connection that breaks changes nothing.
+    /// A host is lost after this number of seconds without a connection: other hosts take over what it relays and replicates. A
+    /// shorter interruption changes nothing.
     host_lost_after: u16 = 10, Some("10"), "a number from 0 to 65535";
-    /// The seconds with a connection after which a lost host is back.
+    /// A lost host is back after this number of seconds with a connection.
     host_back_after: u16 = 2, Some("2"), "a number from 0 to 65535";
-    /// The share of the hosts, in percent, that can be lost within a minute. If more are away, the controller takes itself for cut
-    /// off: it says so in its status and takes no host for lost. With 100, every host that is away is lost.
+    /// The share of the hosts, in percent, that can be lost within a minute. If more disconnect, the controller concludes that it is itself cut
+    /// off: it says so in its status and treats no host as lost. With 100, every disconnected host is lost.
     lost_hosts_max: Percent = Percent(50), Some("50"), "a number from 0 to 100";
-    /// Whether to take over the switches that belong to another controller, which must not run any more. Each switch records in
-    /// its database to which controller it belongs, and otherwise another one leaves it alone. Needed after the journal was started
-    /// anew; remove it once `weft status` shows the switches in sync.
+    /// Whether to take over switches that belong to another controller, which must not be running. Each switch records in
+    /// its database to which controller it belongs, and without `take_over` other controllers leave it alone. You need it after you have started
+    /// a new journal; remove it once `weft status` shows the switches in sync.
     take_over: bool = false, Some("false"), "`true` or `false`";
-    /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or levels by module, such as
+    /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or a level for each module, such as
     /// `info,ovs_driver=debug`. The log goes to standard error.
     log: String = "info".to_owned(), Some("\"info\""), "a level, or a list of `MODULE=LEVEL`";
 }

@@ -54,7 +54,7 @@ async fn the_longest_prefix_comes_first_and_changes_are_seen() {
         ]
     );
     let shadowed = client.routes("r").await.unwrap().remove(1);
-    assert_eq!(shadowed.why, "router_port r-blue connects the same network, which counts more");
+    assert_eq!(shadowed.why, "router_port r-blue connects the same network, which takes precedence");
 
     client
         .delete(&[ObjectKey::new("switch_port", "b2"), ObjectKey::new("route", "near")], "test")

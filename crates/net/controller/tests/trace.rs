@@ -76,7 +76,7 @@ async fn a_packet_goes_through_the_desired_flows_and_its_end_has_objects() {
     assert!(ssh.text.contains("because of acl no-ssh"), "{}", ssh.text);
 
     let homeless = trace(&mut client, "blue-3", 443, false).await.expect("the network is accepted");
-    assert!(homeless.verdict.contains("port blue-3 lives on no host"), "{}", homeless.text);
+    assert!(homeless.verdict.contains("port blue-3 is not attached to any host"), "{}", homeless.text);
 
     // T2: the rules deliver it, but the host may not.
     assert_eq!(web.not_in_force, [] as [&str; 0]);
@@ -134,7 +134,11 @@ async fn changes_connections_and_flows_are_asked_about() {
     let change = Some(pb::TriedChange { documents: Vec::new(), without });
     let alone =
         client.trace(pb::TraceRequest { change, ..to_blue_2(80) }).await.expect("the change is accepted");
-    assert!(alone.text.contains("after:  dropped: port blue-2 lives on no host"), "{}", alone.text);
+    assert!(
+        alone.text.contains("after:  dropped: port blue-2 is not attached to any host"),
+        "{}",
+        alone.text
+    );
     // Nothing was applied.
     let web = trace(&mut client, "blue-2", 80, false).await.expect("the question is well formed");
     assert!(web.delivered, "{}", web.text);

@@ -341,7 +341,7 @@ impl Network {
         if !self.is_switch_port(port) || self.tables.homes.is_none() || self.home(port).is_some() {
             return None;
         }
-        let what = format!("port {port} lives on no host, so nothing reaches it");
+        let what = format!("port {port} is not attached to any host, so nothing reaches it");
         Some(Drop::plain("", self.no_home(port, what)))
     }
 

@@ -1,4 +1,4 @@
-//! Two traces of one packet, in two states of a network: where their ways part, and which flows and objects part them.
+//! Two traces of one packet, in two states of a network: where their paths differ first, and which flows and objects make the difference.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ pub struct Difference {
     pub verdicts: [String; 2],
     /// What of objects and reports keeps the packet from arriving, before and after.
     pub causes: [Vec<String>; 2],
-    /// The first place where the ways part; none if they are the same.
+    /// The first difference; none if they are the same.
     pub parting: Option<Parting>,
 }
 
-/// The first place where two ways part.
+/// The first difference between two paths.
 #[derive(Debug)]
 pub struct Parting {
     /// The host. Empty if the packet is on no host in one of the states.
@@ -33,7 +33,7 @@ pub struct Parting {
     pub sides: [Option<Side>; 2],
 }
 
-/// What a packet meets where two ways part.
+/// What a packet meets at the first difference between two paths.
 #[derive(Debug)]
 pub struct Side {
     /// What happens.
@@ -81,7 +81,7 @@ fn way(trace: &Trace) -> Vec<(&str, &Line)> {
     trace.hops.iter().flat_map(|hop| hop.lines.iter().filter(step).map(|line| (&*hop.host, line))).collect()
 }
 
-/// Whether the ways do not part here. A flow that only does something else parts them if it does so because of the change itself, by another rule or
+/// Whether the paths do not differ here. A flow that only does something else parts them if it does so because of the change itself, by another rule or
 /// by what was inserted; other flows follow suit, as those that set the number of a group of ACLs, and say nothing to the reader.
 fn is_same(
     (host, line): &(&str, &Line),
@@ -177,10 +177,10 @@ impl Difference {
             }
         }
         let Some(parting) = &self.parting else {
-            out.push_str("the packet takes the same way\n");
+            out.push_str("the packet takes the same path\n");
             return out;
         };
-        out.push_str("here the ways part:\n");
+        out.push_str("first difference:\n");
         for (name, side) in ["before: ", "after:  "].iter().zip(&parting.sides) {
             let Some(side) = side else {
                 let _ = writeln!(out, "    {name}nothing more happens");

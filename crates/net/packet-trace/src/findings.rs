@@ -118,7 +118,7 @@ impl Case<'_> {
     }
 }
 
-/// No router forwards the packet, because it has no hop left.
+/// No router forwards the packet, because its TTL expires.
 fn expired(lookup: &LookupView) -> Vec<String> {
     let hops = lookup.key.get(Field::IpTtl);
     let router = lookup.datapath.as_deref().unwrap_or_default();

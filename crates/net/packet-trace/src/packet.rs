@@ -287,7 +287,7 @@ impl Network {
         let far = to_port.is_some() || with(to).is_none();
         let Some(gateway) = with(from).or(gateways.first()).filter(|_| far) else {
             let protocol = if to.is_ipv4() { "ARP" } else { "neighbour discovery" };
-            notes.push(format!("the machine asks for {to} by {protocol}; this is the way of its question"));
+            notes.push(format!("the machine asks for {to} by {protocol}; this is the path of that request"));
             return None;
         };
         if gateways.len() > 1 {

@@ -11,21 +11,23 @@ use crate::program::{load, show};
 
 /// Arguments of `weft check`.
 #[derive(Args)]
-#[command(
-    after_help = "The exit status is 0 if there are no errors, even if there are warnings, and 1 otherwise. A comment \
-                  `# weft: allow(CODE): reason` before a declaration suppresses its warnings of that code."
-)]
+#[command(after_help = "Examples:\n  \
+        weft check rules                        all .nlog files of a folder\n  \
+        weft check builtin quarantine           a package, with the built-in rules\n  \
+        weft check --explain type-mismatch      what an error means, with an example\n\n\
+        The exit status is 1 if there are errors. Warnings do not count without --deny-warnings. To suppress\n\
+        a warning, write `# weft: allow(CODE): reason` before the declaration.")]
 pub(crate) struct Check {
-    /// `.nlog` files or folders; together they form one program. `builtin` is the built-in rules
+    /// `.nlog` files or folders, as one program; `builtin` is the built-in rules
     #[arg(required_unless_present = "explain", value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
-    /// Print one JSON object per diagnostic, one per line, on standard output
+    /// Print each error and warning as one line of JSON on standard output
     #[arg(long)]
     json: bool,
     /// Exit with status 1 if there are warnings
     #[arg(long)]
     deny_warnings: bool,
-    /// Explain a diagnostic code, with an example; without CODE, list all codes
+    /// Explain an error or warning, with an example; without CODE, list all codes
     #[arg(
         long,
         value_name = "CODE",

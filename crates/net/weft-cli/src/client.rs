@@ -34,8 +34,7 @@ const ATTEMPTS: usize = 20;
 /// The address of the controller.
 #[derive(Args, Clone)]
 pub(crate) struct Address {
-    /// Address of the controller: `unix:/PATH` or `ADDRESS:PORT` (default: the socket `weft/weft.sock` in the user's run
-    /// folder, where a controller without `listen` listens)
+    /// Controller: `unix:/PATH` or `ADDRESS:PORT`
     #[arg(long = "controller", env = "WEFT_CONTROLLER", hide_env_values = true, value_name = "ADDRESS")]
     address: Option<String>,
 }
@@ -119,29 +118,33 @@ pub(crate) fn read_document(path: &PathBuf) -> Result<(String, String), Failure>
 }
 
 /// What `weft get` prints besides the objects of a kind.
-const VIEWS: &str = "Besides kinds:\n  \
-    all                       The objects of all kinds, to be applied elsewhere\n  \
+const VIEWS: &str = "Instead of a kind:\n  \
+    all                       The objects of all kinds, as `weft apply` reads them\n  \
     status [HOST]             The controller and its switches, as `weft status` prints them\n  \
-    flows HOST                The flows, groups and ports of a host, with the rule of each\n  \
-    logical-flows SWITCH      The flows of a switch and its ports, before they are placed on hosts\n  \
-    learned-addresses SWITCH  How many MAC addresses each host has learned on each port, and its limit\n  \
-    routes ROUTER             The routes as they take effect, or why they take no packets\n  \
+    flows HOST                The flows, groups and ports that a host should have, with their rules\n  \
+    logical-flows SWITCH      The flows of a logical switch, before they are placed on hosts\n  \
+    learned-addresses SWITCH  How many MAC addresses each host has learned on each port, and the limit\n  \
+    routes ROUTER             The routes in effect; if one gets no packets, why\n  \
     flood-drops [PORT]        Frames dropped because of `flood_limit`, by host\n  \
     connection-drops [PORT]   First packets of connections dropped because of `connections`, by host\n\n\
-    With an ID, an object shows what hosts have counted since they have its flows: packets, and drops by cause.";
+    Examples:\n  \
+    weft get switch_ports                  all ports\n  \
+    weft get switch_port web-1             one port, with its host, problems, packets and drops\n  \
+    weft get routes shop                   where router shop sends packets\n\n\
+    With an ID, the packets and drops are shown that hosts have counted since the flows were installed.";
 
 /// Arguments of `weft get`.
 #[derive(Args)]
 #[command(after_help = VIEWS)]
 pub(crate) struct Get {
-    /// A kind of object, also in the plural (`weft schema` lists the kinds), or one of the words below
+    /// A kind of object, singular or plural (`weft schema --kinds` lists them), or a word below
     kind: String,
-    /// The object, or whatever the word below is about (default: all)
+    /// The object, or what follows the word below [default: all]
     id: Option<String>,
-    /// With `learned-addresses`, list the addresses too
+    /// With learned-addresses: list the addresses too
     #[arg(long)]
     addresses: bool,
-    /// With `status`, ask all switches how many packets they have dropped, and why
+    /// With status: ask all switches what they have dropped, and why
     #[arg(long)]
     drops: bool,
     /// Print JSON, one object per line
@@ -160,7 +163,7 @@ impl Get {
         }
         if self.drops && self.kind != "status" {
             return Err(Failure::Usage(
-                "--drops belongs to `weft status`; an object tells its drops without it".into(),
+                "--drops belongs to `weft status`; `weft get` shows the drops of an object without it".into(),
             ));
         }
         match self.kind.as_str() {
@@ -298,7 +301,7 @@ async fn everything(client: &mut Client) -> Result<Vec<String>, Failure> {
         }
     }
     Err(Failure::Outside(
-        "the network changes all the time, so its objects cannot be read as of one moment; try again"
+        "the network keeps changing, so its objects cannot be read in one consistent state; try again"
             .to_owned(),
     ))
 }

@@ -24,11 +24,12 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Arguments of `weft completions`.
 #[derive(Args)]
-#[command(after_help = "For the running shell:\n  \
+#[command(after_help = "To enable completion in the current shell:\n  \
         bash:  source <(weft completions bash)\n  \
         zsh:   source <(weft completions zsh)\n  \
-        fish:  weft completions fish | source\n\
-        Kinds and ids are those of the running controller. Without one, kinds are those of the built-in rules.")]
+        fish:  weft completions fish | source\n\n\
+        The shell then completes commands, options, files, kinds and ids. It asks the running controller for\n\
+        kinds and ids; without one, it completes the kinds of the built-in rules.")]
 pub(crate) struct Completions {
     /// The shell
     shell: Shell,

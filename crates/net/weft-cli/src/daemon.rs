@@ -10,13 +10,16 @@ use crate::free_memory;
 
 /// Arguments of `weft controller`.
 #[derive(Args)]
+#[command(after_help = "Example of a configuration file; all keys have defaults:\n  \
+        state = \"/var/lib/weft\"               # the folder of the journal\n  \
+        rules = [\"builtin\", \"quarantine\"]    # the built-in rules and a package\n\n\
+        Before a restart, run `weft controller --check --config FILE`: whatever would stop the start stops\n\
+        the check, with the same message. A controller may run meanwhile.")]
 pub(crate) struct Controller {
-    /// The configuration file (TOML). Its keys are `state`, `listen`, `socket_mode`, `insecure`, `rules`,
-    /// `engine`, `workers` and `log`; all have defaults
+    /// The configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Check the configuration, the rules, and whether they accept the state, then exit. Changes nothing; a controller may run
-    /// meanwhile
+    /// Check the configuration, the rules and the state, change nothing, and exit
     #[arg(long)]
     check: bool,
 }

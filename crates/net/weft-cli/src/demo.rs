@@ -19,7 +19,7 @@ use crate::exit::Failure;
 /// Arguments of `weft demo`.
 #[derive(Args)]
 pub(crate) struct Demo {
-    /// Show rules, rows and deltas of the same networks, without switches
+    /// Show rules, rows and changes of the same networks, without switches
     #[arg(long)]
     rules_only: bool,
     /// Keep the lab and the controller running, and print commands to try
@@ -34,6 +34,8 @@ const MIGRANT: &str = "acme-3";
 const DESTINATION: &str = "hv1";
 const PINGER: &str = "acme-1";
 const PING_EVERY: Duration = Duration::from_millis(10);
+/// The lines of flows that the demo shows.
+const LINES_OF_FLOWS: usize = 9;
 
 impl Demo {
     /// Runs the command.
@@ -50,7 +52,7 @@ impl Demo {
 
 fn on_real_switches(keep: bool) -> Result<()> {
     let begun = Instant::now();
-    crate::lab::sweep_after_this_process().context("cannot see to the lab's removal")?;
+    crate::lab::sweep_after_this_process().context("cannot arrange the removal of the lab")?;
     heading("Two hypervisors on real Open vSwitch, two tenants with the same addresses");
     let settings = Settings::new(LAB, std::env::current_exe()?);
     let mut testbed = Testbed::start(Settings { may_be_kept: keep, ..settings })?;
@@ -63,9 +65,13 @@ fn on_real_switches(keep: bool) -> Result<()> {
         println!("    {name:8} on {host}   {}   {}", tenants::mac(number), tenants::ip(number));
     }
     show_reachability(&testbed)?;
-    show_migration(&testbed)?;
-    show_controller_failure(&mut testbed)?;
-    show_end(&testbed, begun)?;
+    let migration = show_migration(&testbed)?;
+    let failure = show_controller_failure(&mut testbed)?;
+    show_host(&testbed, DESTINATION)?;
+    heading(&format!("What this has shown, in {:.1} s", begun.elapsed().as_secs_f64()));
+    println!("    isolation    no packet crossed between two tenants with the same addresses");
+    println!("    migration    {migration}");
+    println!("    failure      {failure}");
     if keep { leave(testbed) } else { Ok(()) }
 }
 
@@ -74,14 +80,14 @@ fn heading(text: &str) {
 }
 
 fn show_reachability(testbed: &Testbed) -> Result<()> {
-    heading("Who reaches whom");
+    heading("Which machines can reach each other");
     let reach = who_reaches_whom(testbed.lab()?, &NAMES, |reach| Departures::of(reach).missing.is_empty())?;
     print!("{}", reachability_table(&NAMES, &reach));
     let Departures { missing, leaks } = Departures::of(&reach);
     ensure!(missing.is_empty(), "machines of one tenant that do not reach each other: {missing:?}");
     ensure!(leaks.is_empty(), "packets crossed from one tenant to the other: {leaks:?}");
     println!(
-        "\nEvery machine reaches those of its tenant, none of the other; told by where echo requests arrive."
+        "\nEvery machine reaches those of its own tenant and none of the other's, as shown by where echo requests arrive."
     );
     Ok(())
 }
@@ -108,7 +114,8 @@ fn reachability_table(names: &[&str], reach: &BTreeMap<String, Reach>) -> String
     table
 }
 
-fn show_migration(testbed: &Testbed) -> Result<()> {
+/// Returns the result in a line.
+fn show_migration(testbed: &Testbed) -> Result<String> {
     heading(&format!(
         "{MIGRANT} migrates to {DESTINATION} while {PINGER} pings it every {} ms",
         PING_EVERY.as_millis()
@@ -126,7 +133,8 @@ fn show_migration(testbed: &Testbed) -> Result<()> {
     let result = ping.stop()?;
     println!("    {}", pings(&result));
 
-    let appeared = appearance.join().map_err(|_| anyhow!("the watch of {DESTINATION} ended"))??;
+    let appeared =
+        appearance.join().map_err(|_| anyhow!("the thread that watches {DESTINATION} ended"))??;
     let (reported, in_place) = placement(testbed, before)?;
     let after = |time: SystemTime| time.duration_since(appeared).unwrap_or_default().as_secs_f64() * 1e3;
     println!(
@@ -135,7 +143,7 @@ fn show_migration(testbed: &Testbed) -> Result<()> {
         after(in_place),
         after(reported),
     );
-    Ok(())
+    Ok(format!("{} of {} pings were lost while {MIGRANT} moved to {DESTINATION}", result.lost(), result.sent))
 }
 
 /// Watches a host's database until an interface has a port number, and returns the time.
@@ -177,10 +185,11 @@ fn placement(testbed: &Testbed, before: u64) -> Result<(SystemTime, SystemTime)>
             return Ok((reported, reported + Duration::from_micros(last_us)));
         }
     }
-    bail!("the controller recorded no report of {DESTINATION}")
+    bail!("the controller recorded no report from {DESTINATION}")
 }
 
-fn show_controller_failure(testbed: &mut Testbed) -> Result<()> {
+/// Returns the result in a line.
+fn show_controller_failure(testbed: &mut Testbed) -> Result<String> {
     heading("The controller is killed, and comes back");
     let to = testbed.lab()?.vm(MIGRANT)?.ip().context("the machine has no address")?;
     // A virtual machine of the other host, so that the ping uses the tunnel.
@@ -190,8 +199,9 @@ fn show_controller_failure(testbed: &mut Testbed) -> Result<()> {
     let far = testbed.lab()?.spawn_ping("umbra-1", to_remote, PING_EVERY)?;
     near.wait_received(100, DEADLINE)?;
     far.wait_received(100, DEADLINE)?;
-    println!("    without it, on one host:       {}", pings(&near.stop()?));
-    println!("    without it, through a tunnel:  {}", pings(&far.stop()?));
+    let (near, far) = (near.stop()?, far.stop()?);
+    println!("    without it, on one host:       {}", pings(&near));
+    println!("    without it, through a tunnel:  {}", pings(&far));
 
     let hosts = testbed.lab()?.hosts()?;
     let marks: Vec<_> = hosts.iter().map(Host::mark_openflow).collect::<Result<_, _>>()?;
@@ -209,24 +219,22 @@ fn show_controller_failure(testbed: &mut Testbed) -> Result<()> {
         ensure!(count.modifications() == 0, "{}: a switch that was in sync received {count:?}", host.name);
     }
     println!(
-        "    it had restored its state and compared both switches after {:.0} ms",
+        "    its state was restored, and both switches compared, after {:.0} ms",
         took.as_secs_f64() * 1e3
     );
-    Ok(())
+    let (lost, sent) = (near.lost() + far.lost(), near.sent + far.sent);
+    Ok(format!("{lost} of {sent} pings were lost without a controller, and its return changed no flow"))
 }
 
-/// What the demo has shown; each step before has failed if it is not so.
-fn show_end(testbed: &Testbed, begun: Instant) -> Result<()> {
-    let flows = testbed.flows(DESTINATION)?;
-    heading(&format!("Shown in {:.1} s", begun.elapsed().as_secs_f64()));
-    println!(
-        "    Two tenants with the same addresses share two hosts, and no packet crosses from one to the other.\n    \
-         {MIGRANT} moved to another host while it was pinged.\n    \
-         The network forwarded without its controller, and no switch was changed when the controller came back.\n    \
-         All of it is {} flows on {DESTINATION}, from {} rules.",
-        flows.flows.len(),
-        flows.rules.len(),
-    );
+/// The first flows of a host, each with its rule: all of them would push everything else off the screen.
+fn show_host(testbed: &Testbed, host: &str) -> Result<()> {
+    heading(&format!("The first flows of {host}, each with its rule"));
+    let flows = crate::flows::to_text(&testbed.flows(host)?);
+    for line in flows.lines().take(LINES_OF_FLOWS) {
+        println!("    {line}");
+    }
+    let more = flows.lines().count().saturating_sub(LINES_OF_FLOWS);
+    println!("    … {more} more lines; with --keep, `weft get flows {host}` prints all of them");
     Ok(())
 }
 

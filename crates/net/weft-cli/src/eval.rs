@@ -16,6 +16,7 @@ use nlog_plan::query::Plan;
 use nlog_reference::{Hooked, Reference};
 
 use crate::exit::{Failure, say};
+use crate::help::MORE;
 use crate::plan::read_pinned;
 use crate::program::{chosen_tables, compile_sources, load};
 
@@ -36,25 +37,30 @@ pub(crate) use running::Running;
 pub(crate) use state::Begin;
 
 /// The end of `--help`.
-const EXAMPLE: &str = r#"Each transaction is one line of JSON, and so is its result. A transaction takes effect as a whole or not at all:
+const EXAMPLE: &str = r#"Examples:
+  weft eval rules -i transactions.jsonl                    the changes, a line for each transaction
+  weft eval builtin --objects network.yaml --final         all output rows for a network
+  weft eval builtin -i STATE/journal.jsonl --tables route  what a controller has recorded
+
+A transaction is one line of JSON, and so is its result. It takes effect as a whole or not at all:
   {"insert": {"vm": [["web", "hv1"]]}, "delete": {"vm": [["web", "hv2"]]}}
   {"txn":1,"insert":{"route":[["web","10.0.0.1"]]},"delete":{}}
-The result of a rejected transaction is its error. It changes nothing, and the exit status is 1.
-A state does not say which objects it has, so `--objects` cannot follow `--state`."#;
+The result of a refused transaction is its error; it changes nothing, and the exit status is 1.
+--objects cannot be combined with --state, because a saved state does not record objects."#;
 
 /// The program and its transactions: arguments shared with `weft profile`.
 #[derive(Args)]
 pub(crate) struct Given {
-    /// `.nlog` files or folders; together they form one program. `builtin` is the built-in rules
+    /// `.nlog` files or folders, as one program; `builtin` is the built-in rules
     #[arg(required = true, value_name = "PROGRAM")]
     pub(crate) programs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) source: Source,
-    /// Tables to show: `all`, or names separated by commas (default: the output tables)
+    /// Tables to show: `all`, or names with commas [default: output tables]
     #[arg(long, value_delimiter = ',', value_name = "TABLES")]
     pub(crate) tables: Vec<String>,
-    /// Number of worker threads, which are timely's; the result does not depend on it
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// Number of worker threads; it does not change the result
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) workers: u16,
 }
 
@@ -64,38 +70,37 @@ pub(crate) struct Given {
 pub(crate) struct Eval {
     #[command(flatten)]
     given: Given,
-    /// How rules are executed; the results are the same
-    #[arg(long, default_value = "fused")]
+    /// How rules run: fused, or composed (slow, to compare)
+    #[arg(long, default_value = "fused", hide_possible_values = true, help_heading = MORE)]
     engine: Engine,
     #[command(flatten)]
     cluster: Cluster,
-    /// Print the final contents as one object instead of deltas
+    /// Print the final contents as one object instead of the changes
     #[arg(long = "final")]
     final_contents: bool,
-    /// Use the reference evaluator instead of the dataflow engine: slow, but simple enough to be trusted
-    #[arg(long)]
+    /// Use the reference evaluator: slow, but simple enough to be trusted
+    #[arg(long, help_heading = MORE)]
     reference: bool,
-    /// Start from a state saved by `--save-state`, as if the earlier run had continued
-    #[arg(long, value_name = "FILE", conflicts_with = "objects")]
+    /// Continue from a state that --save-state has saved
+    #[arg(long, help_heading = MORE, value_name = "FILE", conflicts_with = "objects")]
     state: Option<PathBuf>,
-    /// Save the state after the last transaction: the rows of the input tables, the memories of hooks, and statistics of all tables
-    #[arg(long, value_name = "FILE")]
+    /// Save the state after the last transaction: inputs, hooks and statistics
+    #[arg(long, help_heading = MORE, value_name = "FILE")]
     save_state: Option<PathBuf>,
-    /// Also save the derived rows: the file is larger, and a run of the same program with the same `--tables` starts from it without deriving
-    /// anything
-    #[arg(long, requires = "save_state", conflicts_with = "reference")]
+    /// Save derived rows too: the file is larger, but a start from it is faster
+    #[arg(long, help_heading = MORE, requires = "save_state", conflicts_with = "reference")]
     save_derived: bool,
-    /// Use the join orders in FILE, written by `weft plan --save`, for the rules that it lists
-    #[arg(long, value_name = "FILE")]
+    /// Use the join orders that `weft plan --save` has written
+    #[arg(long, help_heading = MORE, value_name = "FILE")]
     plan: Option<PathBuf>,
 }
 
 /// Both ways give the same results, byte for byte.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
 enum Engine {
-    /// One dataflow built of standard differential operators over plain values: slow, to compare with
+    // One dataflow of standard differential operators over plain values.
     Composed,
-    /// Rules in a static order; a transaction costs only the rules that it touches
+    // Rules in a static order; a transaction costs only the rules that it touches.
     Fused,
 }
 

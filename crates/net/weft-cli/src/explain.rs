@@ -26,8 +26,7 @@ use crate::program::{compile, load, show};
 /// The arguments of both commands.
 #[derive(Args)]
 struct Asked {
-    /// `.nlog` files or folders, which form one program (`builtin` is the built-in rules), and then a row, written as in a
-    /// rule; `_` and `..` match any value: 'location("p1", ..)'. Without a program, the running controller is asked
+    /// Rules (without any, the running controller is asked), then a row
     // One list, since options may stand between programs and row.
     #[arg(required = true, value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
@@ -44,23 +43,26 @@ struct Asked {
 #[derive(Args)]
 #[command(
     override_usage = "weft explain [OPTIONS] [PROGRAM]... <ATOM|KIND/ID>",
-    after_help = "An object, as in `weft explain switch_port/blue-1`, is explained in sentences: what it is, where it lives, its numbers and flows, \
-                        its problems, and what it lacks to work.\n\
-                        Without a program, the running controller is asked, for the network as it is now.\n\
-                        A row of an input table stands with the transaction that inserted it; from a controller's journal, also with who asked for that, and when. \
-                        A running controller looks for it in the last 16 MiB of its journal.\n\
-                        If several rules derive a row, the rule with the lowest fingerprint is shown, with its first binding.\n\
-                        Of each rule, at most 1,000 bindings are counted.\n\
-                        The exit status is 1 if no row matches; `weft why-not` explains why.",
+    after_help = "Examples:\n  \
+        weft explain switch_port/web-1                           an object, in sentences\n  \
+        weft explain 'location(\"web-1\", ..)'                    a row of the running controller\n  \
+        weft explain --host hv1 'cookie=0x1f'                    the flows of a host with this cookie\n  \
+        weft explain builtin -i STATE/journal.jsonl 'route(..)'  rows from a controller's journal\n\n\
+        Rules are `.nlog` files or folders, as one program; `builtin` is the built-in rules. In a row, `_`\n\
+        and `..` match any value. An input row is shown with the transaction that inserted it; from a\n\
+        journal, also with who requested that, and when. A running controller searches the last 16 MiB of\n\
+        its journal. If several rules derive a row, one is shown: the rule with the lowest fingerprint, and\n\
+        its first binding. At most 1,000 bindings of each rule are counted. The exit status is 1 if no row\n\
+        matches: `weft why-not` tells why.",
     mut_arg("input", |input| input.required_unless_present_any(["objects", "programs"])),
 )]
 pub(crate) struct Explain {
     #[command(flatten)]
     asked: Asked,
-    /// Maximum number of rows to explain if several match
+    /// Maximum number of matching rows to explain
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rows: u32,
-    /// Instead of a row, take a flow of this host as `ovs-ofctl dump-flows` prints it, or its cookie: 'cookie=0x1f'
+    /// Explain a flow of HOST, as `ovs-ofctl` prints it, or a cookie
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
 }
@@ -69,15 +71,18 @@ pub(crate) struct Explain {
 #[derive(Args)]
 #[command(
     override_usage = "weft why-not [OPTIONS] [PROGRAM]... <ATOM>",
-    after_help = "Without a program, the running controller is asked, for the network as it is now.\n\
-                        The atoms of each rule are tried in order of how many of their columns are known.\n\
-                        The exit status is 1 if a row matches; `weft explain` explains why.",
+    after_help = "Examples:\n  \
+        weft why-not 'location(\"web-1\", ..)'                   in the running controller\n  \
+        weft why-not rules -i net.jsonl 'route(\"a\", \"b\", _)'  after some transactions\n\n\
+        Rules are `.nlog` files or folders, as one program; `builtin` is the built-in rules. In a row, `_`\n\
+        and `..` match any value. Atoms with more known columns are tried first. The exit status is 1 if a\n\
+        row matches: `weft explain` tells why it exists.",
     mut_arg("input", |input| input.required_unless_present_any(["objects", "programs"])),
 )]
 pub(crate) struct WhyNotCommand {
     #[command(flatten)]
     asked: Asked,
-    /// Instead of a row, take a flow that this host lacks, written as `ovs-ofctl dump-flows` prints flows
+    /// Explain why HOST lacks a flow, written as `ovs-ofctl` prints it
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
 }

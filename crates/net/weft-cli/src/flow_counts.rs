@@ -63,7 +63,7 @@ pub(crate) fn network_drops(counts: &FlowCounts) -> String {
 /// How many hosts have counted.
 fn hosts(counts: &FlowCounts) -> String {
     match (counts.counts.len(), counts.hosts) {
-        (_, 0) => "no host, because none has its flows".to_owned(),
+        (_, 0) => "no host, because no host has its flows".to_owned(),
         (1, 1) => "1 host".to_owned(),
         (answered, hosts) => format!("{answered} of {hosts} hosts"),
     }
@@ -181,7 +181,7 @@ not counted: hv3: the switch is not connected
         assert_eq!(to_comments(&counts_of_three()), expected);
         assert_eq!(to_comments(&FlowCounts::default()), "");
         let nowhere = FlowCounts { flows: 1, ..FlowCounts::default() };
-        assert!(to_comments(&nowhere).ends_with("# counted on: no host, because none has its flows\n"));
+        assert!(to_comments(&nowhere).ends_with("# counted on: no host, because no host has its flows\n"));
     }
 
     #[test]

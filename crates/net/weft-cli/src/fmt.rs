@@ -21,11 +21,11 @@ use crate::replacement::Replacement;
 /// Arguments of `weft fmt`.
 #[derive(Args)]
 #[command(
-    after_help = "The names of changed files go to standard error. A file with syntax errors is left unchanged, and the \
-                  exit status is 1."
+    after_help = "The names of changed files go to standard error. A file with syntax errors is left unchanged, and\n\
+                  the exit status is then 1."
 )]
 pub(crate) struct Fmt {
-    /// `.nlog` files or folders; `-` formats standard input to standard output. `builtin` is left as it is
+    /// `.nlog` files or folders; `-` formats standard input to standard output
     #[arg(required = true, value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
     /// Write nothing; exit with status 1 if a file would change

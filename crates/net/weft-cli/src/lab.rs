@@ -41,12 +41,12 @@ pub(crate) struct Lab {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Create a lab of hosts hv1, hv2, …, each with its own Open vSwitch; it runs until `weft lab down`
+    /// Create a lab: hosts hv1, hv2, …, each with its own Open vSwitch
     Up {
         /// Number of hosts
         #[arg(long, default_value_t = 2)]
         hosts: u8,
-        /// Physical networks, separated by commas; each host gets a bridge `br-NAME` on each of them
+        /// Physical networks, with commas; each host gets a bridge `br-NAME` on each
         #[arg(long, value_delimiter = ',', value_name = "NAME")]
         physical: Vec<String>,
         /// Folder for the databases, sockets and logs of the hosts
@@ -59,7 +59,7 @@ enum Command {
     },
     /// Remove a lab and everything in it
     Down {
-        /// Name of the lab (default: the value of --lab)
+        /// Name of the lab [default: the value of --lab]
         #[arg(value_name = "NAME")]
         lab: Option<String>,
     },
@@ -69,26 +69,26 @@ enum Command {
         #[arg(long, value_name = "PID")]
         after: Option<u32>,
     },
-    /// Check whether this machine can run a lab, and say how to install what is missing
+    /// Check whether this machine can run a lab, and how to install what is missing
     Check,
     /// List the running labs
     List,
     /// Print the hosts as transport nodes, for `weft apply -f -`
     Nodes {
-        /// Encapsulations of every node, in order of preference, separated by commas
+        /// Encapsulations of the nodes, with commas, preferred first
         #[arg(long, value_delimiter = ',', default_value = "geneve")]
         encaps: Vec<String>,
     },
     /// List the virtual machines
     Vms,
-    /// Create a virtual machine and attach it to a host, a trunk or a physical network
+    /// Create a virtual machine on a host, behind a trunk, or on a physical network
     Add {
         /// Name of the virtual machine
         vm: String,
         /// Host that it runs on
         #[arg(long, required_unless_present_any = ["behind", "physical"])]
         host: Option<String>,
-        /// Make it a trunk: other virtual machines can be attached behind it, each with a VLAN tag
+        /// Make it a trunk: others can be attached behind it, each with a VLAN tag
         #[arg(long, requires = "host")]
         trunk: bool,
         /// Attach it behind VM, which was created with --trunk, instead of to a host
@@ -104,28 +104,30 @@ enum Command {
             conflicts_with = "host"
         )]
         tag: Option<u16>,
-        /// Logical port: the `external_ids:iface-id` of its interface (default: its name)
+        /// Logical port: the `external_ids:iface-id` of its interface [default: VM]
         #[arg(long)]
         port: Option<String>,
         /// MAC address of its eth0
         #[arg(long)]
         mac: String,
-        /// IP addresses with prefix length, such as 10.0.0.1/24, separated by commas
+        /// IP addresses with prefix length, such as 10.0.0.1/24, with commas
         #[arg(long, value_delimiter = ',')]
         ip: Vec<String>,
         /// Default gateway; can be repeated
         #[arg(long)]
         gateway: Vec<IpAddr>,
     },
-    /// Create the virtual machines listed in a file such as examples/trunk.lab.yaml
+    /// Create the virtual machines in a lab file, such as examples/trunk.lab.yaml
     Plug {
         /// File that describes the machines
         file: PathBuf,
     },
-    /// Test which machines of a file such as examples/trunk.lab.yaml reach each other, and compare with the file
-    ///
-    /// If the lab of --lab is running, missing machines are created in it. Otherwise a temporary lab is created, with a
-    /// controller and the network, and removed afterwards. The exit status is 1 if any pair differs from the file.
+    /// Test which machines of a lab file can reach each other, and compare with the file
+    #[command(
+        after_help = "If the lab of --lab is running, missing machines are created in it. Otherwise a temporary lab is\n\
+                      created, with a controller and the network, and removed afterwards. The exit status is 1 if any\n\
+                      pair differs from the file."
+    )]
     Reach {
         /// File that describes the machines
         file: PathBuf,
@@ -145,7 +147,7 @@ enum Command {
         #[arg(long)]
         plug_first: bool,
     },
-    /// Announce a virtual machine as QEMU does when it has migrated: one reverse ARP request for its MAC address
+    /// Announce a virtual machine by RARP, as QEMU does after a migration
     Announce {
         /// Name of the virtual machine
         vm: String,
@@ -171,7 +173,7 @@ enum Command {
         #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// Run a command on a host, in the environment of its Open vSwitch: `weft lab host hv1 ovs-vsctl show`
+    /// Run a command on a host: `weft lab host hv1 ovs-vsctl show`
     Host {
         /// Name of the host
         host: String,

@@ -21,6 +21,7 @@ mod flow_counts;
 mod flows;
 mod fmt;
 mod free_memory;
+mod help;
 #[cfg(test)]
 mod hostile_texts;
 #[cfg(feature = "lab")]
@@ -42,7 +43,7 @@ mod wait;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// A network virtualisation controller with forwarding logic written as rules.
 #[derive(Parser)]
@@ -54,51 +55,51 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Parse, type-check and lint rules
+    /// Check rules for errors, and warn about likely mistakes
     Check(check::Check),
-    /// Format rules in the canonical layout
+    /// Format rules
     Fmt(fmt::Fmt),
     /// Run the unit tests of rules
     Test(test::Test),
-    /// Show the query plans of rules: join orders, indexes and their estimated cost
+    /// Show how rules are evaluated: join orders, indexes and estimated costs
     Plan(plan::PlanCommand),
-    /// Show the pipeline that rules describe: stages, priorities, matches and actions, each with its rule
+    /// Show the flow tables that rules describe: stages, priorities, matches and actions
     Pipeline(pipeline::PipelineCommand),
     /// Show the tables of rules: columns, types and keys, who fills them and who reads them
     Tables(tables::TablesCommand),
-    /// Run transactions through rules and print the changes
+    /// Run transactions through rules and print what changes
     Eval(eval::Eval),
     /// Run transactions through rules and show where time and memory go
     Profile(profile::Profile),
-    /// Explain why a row exists: its derivation, down to the input rows and their transactions
+    /// Explain why a row exists: the rules and the input rows behind it
     Explain(explain::Explain),
-    /// Explain why a row does not exist: for each rule, the first atom without a match
+    /// Explain why a row does not exist: what each rule lacks
     WhyNot(explain::WhyNotCommand),
-    /// Trace a packet through the network: where it arrives, or why it is dropped
+    /// Follow a packet through the network: where it arrives, or why it is dropped
     Trace(trace::TraceCommand),
-    /// Print the JSON Schema of network objects, or the kinds that rules declare
+    /// Print the JSON Schema of network objects, or list their kinds
     Schema(schema::Schema),
     /// Run the controller
     Controller(daemon::Controller),
-    /// Create, update or delete network objects as YAML or JSON files say, in one transaction
+    /// Create, update or delete the network objects in YAML or JSON files
     Apply(client::Apply),
     /// Change some fields of a network object, and leave the others as they are
     Set(client::Set),
-    /// Print network objects, the state of the controller and its switches, or flows
+    /// Print network objects, flows, routes or learned addresses
     Get(client::Get),
-    /// Show the state of the controller and its switches, and what the network cannot fulfil
+    /// Show the state of the controller and its switches, and all problems
     Status(status::Status),
-    /// Delete a network object, or the objects of files
+    /// Delete a network object, or the objects in files
     Delete(client::Delete),
-    /// Print a script with which a shell completes commands, options, files, kinds and ids
+    /// Print a completion script for bash, zsh or fish
     Completions(completions::Completions),
     /// The candidates that the scripts of `weft completions` ask for
     #[command(hide = true)]
     Complete(completions::Complete),
-    /// Manage a lab: virtual hosts with real Open vSwitch in network namespaces
+    /// Manage a lab of virtual hosts with real Open vSwitch on this machine
     #[cfg(feature = "lab")]
     Lab(lab::Lab),
-    /// Show isolation, migration and a controller failure on real Open vSwitch, in under two minutes
+    /// See isolation, migration and a controller failure in a lab, in two minutes
     #[cfg(feature = "lab")]
     Demo(demo::Demo),
 }
@@ -107,7 +108,12 @@ enum Command {
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let words: Vec<_> = std::env::args_os().collect();
+    let matches = help::command(&words).try_get_matches_from(words);
+    let parsed = matches.and_then(|matches| {
+        Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut Arguments::command()))
+    });
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(answer) => return exit::usage(&answer),
     };

@@ -12,15 +12,15 @@ use crate::program::compile;
 
 /// The end of `--help`.
 const READING: &str = "\
-Below each stage are its priorities, highest first, and below each priority the shapes of its flows: the match, the actions,
-and the rules that derive them. What stands in angle brackets depends on the network. `weft get logical-flows` prints the
-flows of one logical switch of a running controller.";
+Each stage lists its priorities, highest first, and each priority the shapes of its flows: the
+match, the actions, and the rules that derive them. Text in angle brackets depends on the network.
+To see the flows of a real logical switch, use `weft get logical-flows SWITCH`.";
 
 /// Arguments of `weft pipeline`.
 #[derive(Args)]
 #[command(after_help = READING)]
 pub(crate) struct PipelineCommand {
-    /// `.nlog` files or folders; together they form one program. `builtin` is the built-in rules
+    /// `.nlog` files or folders, as one program
     #[arg(value_name = "PROGRAM", default_value = builtin::NAME)]
     programs: Vec<PathBuf>,
     /// Print a page in Markdown

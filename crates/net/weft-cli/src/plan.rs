@@ -17,37 +17,38 @@ use crate::program::{chosen_tables, compile, read_file};
 
 /// The end of `--help`.
 const READING: &str = "\
-A rule has one pipeline for each of its atoms, which runs when rows of that atom change. A pipeline lists the atoms that it
-looks up, in order, the index of each lookup, and the number of bindings for each changed row. `all rows this way` marks
-the pipeline that is cheapest for all rows together. `a > b` looks up `b` in the rule of `a`, instead of an index of `a`.
-The how-to `Read a plan, and keep one` explains an example.";
+A rule has one pipeline for each of its atoms, which runs when rows of that atom change. A pipeline
+lists its look-ups in order: the atom, the index, and the estimated number of bindings for each
+changed row. `all rows this way` marks the cheapest pipeline for all rows together. `a > b` looks up
+`b` in the rule of `a`, instead of using an index of `a`. The how-to `Read a plan, and keep one`
+explains an example.";
 
 /// Arguments of `weft plan`.
 #[derive(Args)]
 #[command(after_help = READING)]
 pub(crate) struct PlanCommand {
-    /// `.nlog` files or folders; together they form one program. `builtin` is the built-in rules
+    /// `.nlog` files or folders, as one program; `builtin` is the built-in rules
     #[arg(required = true, value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
-    /// Use table statistics from FILE: a state saved by `weft eval --save-state`, or JSON
+    /// Statistics of tables: a state from `weft eval --save-state`, or JSON
     #[arg(long, value_name = "STATE")]
     stats: Option<PathBuf>,
-    /// Tables to show: `all`, or names separated by commas (default: the output tables)
+    /// Tables to show: `all`, or names with commas [default: output tables]
     #[arg(long, value_delimiter = ',', value_name = "TABLES")]
     tables: Vec<String>,
-    /// Show only the rules of the table TEXT, or rules that contain TEXT
+    /// Show only the rules of table TEXT, or those that contain TEXT
     #[arg(long, value_name = "TEXT")]
     rule: Option<String>,
-    /// Explain each join order: its cost, and the cost of the second best
+    /// Show why each join order was chosen: its cost, and that of the second best
     #[arg(long)]
     explain: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Save the chosen join orders to FILE, for use with `--plan`
+    /// Save the chosen join orders to FILE, for --plan
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Use the join orders in FILE, written by `--save`, for the rules that it lists
+    /// Use the join orders that --save has written to FILE
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
 }

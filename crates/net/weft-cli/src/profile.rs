@@ -28,21 +28,21 @@ const SHOWN: usize = 20;
 /// Arguments of `weft profile`.
 #[derive(Args)]
 #[command(
-    after_help = "Times of rules are the times of their joins. The rest of the total is spent on reading transactions \
-                        and on deriving sets.\n\
-                        With several workers, the figures of rules, tables and indexes are those of the first worker.",
+    after_help = "The time of a rule is the time of its joins. The rest of the total is spent on reading transactions\n\
+                  and on removing duplicate rows. With several workers, the figures of rules, tables and indexes are\n\
+                  those of the first worker. The how-to `Find slow rules` explains an example.",
     mut_arg("objects", |objects| objects.num_args(1..))
 )]
 pub(crate) struct Profile {
     #[command(flatten)]
     given: Given,
-    /// Start from a state saved by `weft eval --save-state`; loading it is part of the profile
+    /// Start from a state of `weft eval --save-state`; loading it counts
     #[arg(long, value_name = "FILE", conflicts_with = "objects")]
     state: Option<PathBuf>,
-    /// Number of rules, tables and indexes to show (default: 20; with `--json` all)
+    /// Rules, tables and indexes to show [default: 20; all with --json]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
-    /// Show the pipelines of each rule: one for each table whose changes it starts from
+    /// Show the pipelines of each rule: one for each table whose rows start it
     #[arg(long)]
     verbose: bool,
     /// Print one JSON object

@@ -13,7 +13,7 @@ const HEAD: [&str; 6] = ["DESTINATION", "KIND", "BY", "NEXT HOP", "PORT", "MAC"]
 /// A table with a line for each route and next hop. Where no packet takes it, the line says why.
 pub(crate) fn to_text(routes: &[Route]) -> String {
     if routes.is_empty() {
-        return "the router has no routes: it has no ports, and no object of kind route is for it\n"
+        return "the router has no routes: it has no ports, and no object of kind route names it\n"
             .to_owned();
     }
     let table: Vec<[&str; 6]> = std::iter::once(HEAD).chain(routes.iter().map(cells)).collect();

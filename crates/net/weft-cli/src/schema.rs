@@ -14,17 +14,17 @@ use crate::program::compile;
 /// Arguments of `weft schema`.
 #[derive(Args)]
 #[command(
-    after_help = "The JSON Schema (draft 2020-12) describes one object: a YAML document of a file for `weft apply`. An editor that \
-                  has it completes fields and marks faults."
+    after_help = "The JSON Schema (draft 2020-12) describes one object: one YAML document in a file for `weft apply`.\n\
+                  With it, an editor can complete fields and mark mistakes."
 )]
 pub(crate) struct Schema {
-    /// `.nlog` files or folders that declare the kinds; `builtin` is the built-in rules
+    /// `.nlog` files or folders that declare the kinds
     #[arg(value_name = "RULES", default_value = builtin::NAME)]
     rules: Vec<PathBuf>,
-    /// Print the kinds instead, one per line, with the first sentence of their documentation
+    /// List the kinds instead, each with the first sentence of its documentation
     #[arg(long)]
     kinds: bool,
-    /// Print JSON, also with `--kinds`: one object per line
+    /// With --kinds: print one JSON object per line
     #[arg(long)]
     json: bool,
 }

@@ -18,8 +18,12 @@ const DELAY: u64 = 3000;
 
 /// Arguments of `weft status`.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+        weft status                            all switches and all problems\n  \
+        weft status hv2 --drops                one host, with the packets that it has dropped\n  \
+        weft status --check                    for scripts: exit with 4 unless all switches are in sync")]
 pub(crate) struct Status {
-    /// Only the switch of this transport node, and its problems (default: all)
+    /// Only the switch of this transport node, and its problems [default: all]
     pub(crate) node: Option<String>,
     /// Exit with status 4 unless every switch is connected and in sync
     #[arg(long)]

@@ -29,25 +29,29 @@ use rule_tests::Outcome;
 /// The end of `--help`.
 const EXAMPLE: &str = r#"Tests are in files named NAME.test.nlog. Each file and its imports form one program:
   import "route.nlog";
-  test "a machine is reached by way of its host" {
+  test "a machine is reached through its host" {
       given { machine("web", "hv1"); host_address("hv1", "172.16.0.1"); }
       expect route("web", "172.16.0.1");
       change { delete machine("web", "hv1"); insert machine("web", "hv2"); }
       expect no route("web", ..);
   }
-Steps: given {rows}, given objects "FILE"; and change {insert row; delete row;} are transactions; expect row, expect no
-row, expect exactly {rows}, expect delta {insert row; delete row;} and expect error "key-conflict" check their results.
-FILE has network objects, as `weft apply` takes them. After expect and expect no, `_` matches any value. The facts of the
-program hold from the start. Each test runs in its own engine.
-Packets: given port "web-1" on "hv1"; plugs a port in; expect packet from "web-1" match{eth_dst: "ff:ff:ff:ff:ff:ff"} at
-"db-1", "db-2"; sends a packet through the flow tables of all hosts and says who receives it: these ports, or nowhere.
-The exit status is 0 if all tests pass, and 1 if a test fails, a program is rejected, or there are no tests."#;
+
+Transactions:  given { ROW; }  given objects "FILE";  change { insert ROW; delete ROW; }
+Checks:        expect ROW;  expect no ROW;  expect exactly { ROW; }  expect delta { insert ROW; }
+               expect error "key-conflict";
+Packets:       given port "web-1" on "hv1";
+               expect packet from "web-1" match{eth_dst: "ff:ff:ff:ff:ff:ff"} at "db-1", "db-2";
+               expect packet from "web-1" match{tcp, tcp_dst: 22} nowhere;
+
+FILE contains network objects, as `weft apply` reads them. `_` and `..` match any value. Packets go
+through the flow tables of all hosts, in a simulator. A test starts with the program's facts alone.
+The exit status is 1 if a test fails, a program has errors, or there are no tests."#;
 
 /// Arguments of `weft test`.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Test {
-    /// `*.test.nlog` files, or folders to search for them. `builtin` adds the built-in rules to the program of each file
+    /// `*.test.nlog` files or folders of them; `builtin` adds the built-in rules
     #[arg(default_value = ".", value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Run only tests whose names contain TEXT
@@ -56,7 +60,7 @@ pub(crate) struct Test {
     /// Run affected tests again whenever a file changes, until interrupted
     #[arg(long)]
     watch: bool,
-    /// Print one JSON object per test, one per line, on standard output
+    /// Print each result as one line of JSON on standard output
     #[arg(long)]
     json: bool,
 }
@@ -131,7 +135,7 @@ impl Test {
                 format!("no test name contains {filter:?}; `weft test` lists all {tests} tests")
             }
             _ if self.paths.iter().all(|path| builtin::owns(path)) => {
-                format!("{} has no tests; name the folder of a package beside it", paths.join(", "))
+                format!("{} has no tests; also name the folder of a package", paths.join(", "))
             }
             _ if found.files.is_empty() => {
                 format!("no file named *.test.nlog in {}; `weft test --help` shows one", paths.join(", "))

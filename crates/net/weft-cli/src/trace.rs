@@ -18,22 +18,23 @@ use crate::client::Address;
 use crate::eval::{Begin, Source};
 use crate::exit::{Failure, print_as};
 use crate::explain::{input_rows, input_rows_after};
+use crate::help::MORE;
 use crate::program::compile;
+
+/// The options that compare two states.
+const CHANGE: &str = "Compare";
 
 /// The end of `--help`.
 const READING: &str = "\
-Without a program, the running controller is asked, and the packet runs through the flows that its switches are to have now. With a \
-program, it runs through the flow tables that the rules derive for the hosts on its way from transactions and objects. No switch is asked. First comes the verdict: \
-where the packet arrives and what has changed in it, or what drops it, with the rule and the objects and transactions behind it. \
-Then comes the way, host by host: stages whose flows say no more than that the packet passes are left out.
+Examples:
+  weft trace web-1 --to db-1 --tcp 5432              can web-1 connect to the database?
+  weft trace web-1 --ip 198.51.100.7                 where does a ping go?
+  weft trace web-1 --to db-1 --diff change.yaml      what would this change do?
 
-What the words leave open, the objects say: addresses are those of the ports, and the MAC address is that of the destination \
-on the same switch, or of the router there. Without --tcp or --udp the packet is an echo request.
-
-With --diff, --without or --rules the packet is traced twice, before and after the change: the verdicts, and the first place where the ways part.
-
-The exit status is 0 if the packet arrives (with --to: at that port; with a change: after it), and 1 if it is dropped, or one of a \
-capture is. It is 4 if the rules deliver it, but a switch on its way is not connected, or refuses some of its flows.";
+The packet goes through the flows that the rules derive; only --live asks switches. The answer is a
+verdict with its reasons, then the packet's path, host by host. The exit status is 0 if the packet
+arrives (with --to: at that port; after a change), 1 if it is dropped, and 4 if a switch on its path
+is not connected or refuses flows.";
 
 /// Arguments of `weft trace`.
 #[derive(Args)]
@@ -43,39 +44,36 @@ capture is. It is 4 if the rules deliver it, but a switch on its way is not conn
     mut_arg("input", |input| input.required_unless_present_any(["objects", "programs"])),
 )]
 pub(crate) struct TraceCommand {
-    /// `.nlog` files or folders, which form one program (`builtin` is the built-in rules), and then the port that sends the
-    /// packet. Without a program, the running controller is asked
+    /// Rules (without any, the running controller is asked), then the sending port
     // One list, since options may stand between programs and port.
     #[arg(required = true, value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
-    #[command(flatten)]
-    source: Source,
-    /// Start from a state that `weft eval --save-state` has saved
-    #[arg(long, value_name = "FILE", conflicts_with = "objects")]
-    state: Option<PathBuf>,
     /// Trace in the network as it was after this transaction
-    #[arg(long, value_name = "TXN")]
+    #[arg(long, help_heading = CHANGE, value_name = "TXN")]
     at: Option<u64>,
-    /// Say what a change would do to the packet: a file of objects (YAML or JSON), as `weft apply` takes it. Nothing is applied
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pcap", "verbose"])]
+    /// Compare with these objects applied (nothing is really applied)
+    #[arg(long, help_heading = CHANGE, value_name = "FILE", conflicts_with_all = ["pcap", "verbose"])]
     diff: Option<PathBuf>,
-    /// Say what it would do to the packet to delete an object, after `--diff`: `acl/no-ssh`
-    #[arg(long, value_name = "KIND/ID", value_parser = change::key, conflicts_with_all = ["pcap", "verbose"])]
+    /// Compare with this object deleted: `acl/no-ssh`
+    #[arg(long, help_heading = CHANGE, value_name = "KIND/ID", value_parser = change::key, conflicts_with_all = ["pcap", "verbose"])]
     without: Vec<ObjectKey>,
-    /// Say what other rules would do to the packet: `.nlog` files or folders, in place of the program. Given several times, they are one
-    /// program
-    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["pcap", "verbose", "state"])]
+    /// Compare with these rules; given several times, they form one program
+    #[arg(long, help_heading = CHANGE, value_name = "PROGRAM", conflicts_with_all = ["pcap", "verbose", "state"])]
     rules: Vec<PathBuf>,
     #[command(flatten)]
     packet: PacketArguments,
-    /// Show every table, flow and action, and the objects in full
+    #[command(flatten)]
+    source: Source,
+    /// Start from a state that `weft eval --save-state` has saved
+    #[arg(long, help_heading = MORE, value_name = "FILE", conflicts_with = "objects")]
+    state: Option<PathBuf>,
+    /// Show every table, flow and action, and complete objects
     #[arg(long)]
     verbose: bool,
-    /// Print a JSON object for each packet
+    /// Print one JSON object for each packet
     #[arg(long)]
     json: bool,
-    /// Compare the flows that the packet meets with those that the switches have, and show what is missing, stale or foreign,
-    /// and what they have counted. For a running controller
+    /// Compare these flows with those of the switches, and show counters
     #[arg(long)]
     live: bool,
     #[command(flatten)]
@@ -85,10 +83,10 @@ pub(crate) struct TraceCommand {
 /// What the packet is.
 #[derive(Args)]
 struct PacketArguments {
-    /// The port that the packet is for
+    /// Logical port of the destination
     #[arg(long, value_name = "PORT")]
     to: Option<String>,
-    /// The address that the packet is for
+    /// Destination address [default: that of --to]
     #[arg(long, value_name = "ADDRESS")]
     ip: Option<IpAddr>,
     /// Open a TCP connection to this port
@@ -97,34 +95,32 @@ struct PacketArguments {
     /// Send a UDP datagram to this port
     #[arg(long, value_name = "PORT", group = "payload")]
     udp: Option<u16>,
-    /// Send an echo request
+    /// Send an echo request [the default]
     #[arg(long, group = "payload")]
     icmp: bool,
-    /// The source address, if it is not the first one of the port
-    #[arg(long, value_name = "ADDRESS")]
+    /// Source address [default: the first of the sending port]
+    #[arg(long, help_heading = MORE, value_name = "ADDRESS")]
     from_ip: Option<IpAddr>,
-    /// The source MAC address, if it is not that of the source address
-    #[arg(long, value_name = "MAC")]
+    /// Source MAC address [default: that of the source address]
+    #[arg(long, help_heading = MORE, value_name = "MAC")]
     from_mac: Option<MacAddr>,
-    /// The destination MAC address, if it is not that of the destination or of the router
-    #[arg(long, value_name = "MAC")]
+    /// Destination MAC address [default: that of the destination or router]
+    #[arg(long, help_heading = MORE, value_name = "MAC")]
     to_mac: Option<MacAddr>,
-    /// The hop limit
-    #[arg(long, value_name = "HOPS")]
+    /// TTL or hop limit
+    #[arg(long, help_heading = MORE, value_name = "HOPS")]
     ttl: Option<u8>,
-    /// The length of the IP packet in bytes
-    #[arg(long, value_name = "BYTES")]
+    /// Length of the IP packet
+    #[arg(long, help_heading = MORE, value_name = "BYTES")]
     size: Option<u16>,
-    /// Where in its connection the packet is: `new` opens it; `est` is a later one of a connection that the same port has
-    /// opened; `rpl` is the answer to a connection that the destination has opened to it; `rel` is an ICMP error about that.
-    /// Ports are those of the service
-    #[arg(long, value_name = "STATE", default_value = "new", conflicts_with_all = ["flow", "pcap"])]
+    /// First packet (new), later (est), reply (rpl), error (rel)
+    #[arg(long, help_heading = MORE, value_name = "STATE", default_value = "new", hide_possible_values = true, conflicts_with_all = ["flow", "pcap"])]
     ct: ConnectionState,
-    /// The packet as a flow expression of Open vSwitch: `tcp,dl_dst=02:00:00:00:00:02,nw_dst=10.0.0.2,tp_dst=80`
-    #[arg(long, value_name = "FLOW", conflicts_with_all = ["to", "ip", "payload", "from_ip", "from_mac", "to_mac", "ttl", "size"])]
+    /// The packet as Open vSwitch writes it: `tcp,nw_dst=10.0.0.2,tp_dst=80`
+    #[arg(long, help_heading = MORE, value_name = "FLOW", conflicts_with_all = ["to", "ip", "payload", "from_ip", "from_mac", "to_mac", "ttl", "size"])]
     flow: Option<String>,
-    /// The packets of a capture (pcap or pcapng), as the port sends them: a line for each
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["flow", "to", "ip", "payload", "from_ip", "from_mac", "to_mac", "ttl", "size"])]
+    /// Trace each packet of a capture (pcap or pcapng); prints a line for each
+    #[arg(long, help_heading = MORE, value_name = "FILE", conflicts_with_all = ["flow", "to", "ip", "payload", "from_ip", "from_mac", "to_mac", "ttl", "size"])]
     pcap: Option<PathBuf>,
 }
 

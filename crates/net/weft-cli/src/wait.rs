@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Whether to wait, and for how long.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct Wait {
-    /// Wait until every affected switch has confirmed the change. If some have not in time, name them and exit with status 4
+    /// Wait until all affected switches have confirmed; if not, exit with 4
     #[arg(long)]
     wait: bool,
     /// Maximum time to wait

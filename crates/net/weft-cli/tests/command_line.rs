@@ -86,12 +86,15 @@ fn every_command_has_help() {
     }
 }
 
-/// The commands in a command's `--help`, each with its subcommands.
+/// The commands in a command's `--help`, each with its subcommands. What it lists under any heading but these are commands.
 fn commands_below(folder: &Folder, command: &[String]) -> Vec<Vec<String>> {
     let arguments: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
     let help = folder.weft(&arguments).has_status(0).stdout.clone();
-    let listed = help.split_once("\nCommands:\n").map_or("", |(_, rest)| rest);
-    let names = listed.lines().take_while(|line| !line.is_empty());
+    if !help.contains(" <COMMAND>\n") {
+        return Vec::new();
+    }
+    let sections = help.split("\n\n").filter(|section| !section.starts_with("Options:"));
+    let names = sections.flat_map(|section| section.lines().skip(1));
     let names = names.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let mut all = Vec::new();
     for name in names.filter(|name| !name.is_empty() && *name != "help") {

@@ -260,13 +260,13 @@ fn the_page_of_the_defects_is_up_to_date() {
 }
 
 const PAGE: &str = "\
-# Defects, and what a trace says of them
+# Defects, and what a trace says about them
 
-Generated from `crates/net/weft-cli/tests/defects`, whose tests keep it true: in each row one thing of a small network is wrong, and `weft trace` gets a packet that should pass, \
-with no word of what to look for. [Find out why a packet is dropped](../howto/why-is-my-packet-dropped.md) shows how to ask.
+Generated from `crates/net/weft-cli/tests/defects`, whose tests keep it true. In each row, one thing in a small network is wrong, and `weft trace` gets a packet that should pass, \
+without any hint at what to look for. [Find out why a packet is dropped](../howto/why-is-my-packet-dropped.md) shows how to ask.
 
-The first line of the answer is the verdict: which stage of [the pipeline](pipeline.md) drops the packet. Below it, `cause` says what of objects and reports keeps the packet from \
-arriving, and `problem` what the rules say of the objects concerned.
+The first line of the answer is the verdict: which stage of [the pipeline](pipeline.md) drops the packet. Below it, `cause` names the object or report that keeps the packet from \
+arriving, and `problem` lists known problems of these objects.
 
 | what is wrong | the first lines of `weft trace` |
 |---|---|

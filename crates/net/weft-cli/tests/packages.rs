@@ -107,7 +107,7 @@ fn tests_of_a_package_run_alone_or_with_all_built_in_rules() {
     );
     let none = folder.weft(&["test", "builtin"]);
     let told = &none.has_status(1).stderr;
-    assert!(told.contains("builtin has no tests; name the folder of a package beside it"), "{told}");
+    assert!(told.contains("builtin has no tests; also name the folder of a package"), "{told}");
 }
 
 /// A folder of `examples`, checked and tested as a package with this name.

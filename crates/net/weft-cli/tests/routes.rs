@@ -83,7 +83,7 @@ DESTINATION        KIND       BY         NEXT HOP     PORT       MAC
 198.51.100.128/25  discard    r-hole     -            -          -
 10.0.1.0/24        connected  r-blue     -            r-blue     -
 10.0.1.0/24        static     r-same     192.168.0.2  r-transit  02:00:00:00:ff:04  \
-no packets: router_port r-blue connects the same network, which counts more
+no packets: router_port r-blue connects the same network, which takes precedence
 198.51.100.0/24    static     r-some     10.0.1.2     r-blue     02:00:00:00:00:02
 198.51.100.0/24    static     r-some     10.0.1.9     r-blue     -                  \
 no packets: no port of switch blue has this address
@@ -102,7 +102,7 @@ fd01::/64          connected  r-blue     -            r-blue     -
         serde_json::json!({
             "destination": "10.0.1.0/24", "kind": "static", "by": "r-same", "next_hop": "192.168.0.2",
             "port": "r-transit", "mac": "02:00:00:00:ff:04",
-            "why": "router_port r-blue connects the same network, which counts more",
+            "why": "router_port r-blue connects the same network, which takes precedence",
         })
     );
 

@@ -112,7 +112,10 @@ fn a_missing_flow_is_told_by_the_nearest_one() {
 #[test]
 fn a_port_that_is_nowhere_is_told_down_to_the_missing_report() {
     let to = trace(&["blue-1", "--to", "blue-3"]);
-    assert_eq!(to.has_status(1).lines()[0], "dropped: port blue-3 lives on no host, so nothing reaches it");
+    assert_eq!(
+        to.has_status(1).lines()[0],
+        "dropped: port blue-3 is not attached to any host, so nothing reaches it"
+    );
     says(&to, &["cause: no host reports an interface of port blue-3: none has external_ids:iface-id=blue-3"]);
     says(&trace(&["blue-1", "--to", "blue-3", "--verbose"]), &["finds no vif(hv, \"blue-3\", _, _, since)"]);
     let from = trace(&["blue-3", "--to", "blue-1"]);
@@ -120,7 +123,7 @@ fn a_port_that_is_nowhere_is_told_down_to_the_missing_report() {
     // The same packet at two moments.
     trace(&["blue-1", "--to", "blue-2"]).has_status(0);
     let later = trace_in(&folder(), &["blue-1", "--to", "blue-2"]);
-    says(later.has_status(1), &["dropped: port blue-2 lives on no host"]);
+    says(later.has_status(1), &["dropped: port blue-2 is not attached to any host"]);
 }
 
 #[test]

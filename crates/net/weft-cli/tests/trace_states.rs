@@ -88,7 +88,7 @@ fn a_change_is_tried_out_on_a_packet() {
         outcome.stdout
     );
     for part in [
-        "here the ways part:",
+        "first difference:",
         "before: on hv2: stage 43 ACL, ACLS",
         "because of acl allow-clients (transaction 1)",
         "because of acl quarantine (transaction 7)",
@@ -99,7 +99,7 @@ fn a_change_is_tried_out_on_a_packet() {
     trace_in(&folder, &packet).has_status(0);
     folder.write("other.yaml", QUARANTINE.replace("tcp", "udp"));
     let same = trace_in(&folder, &[&packet[..], &["--diff", "other.yaml"]].concat());
-    assert_eq!(same.has_status(0).lines()[2], "the packet takes the same way");
+    assert_eq!(same.has_status(0).lines()[2], "the packet takes the same path");
     let json = trace_in(&folder, &[&packet[..], &["--diff", "change.yaml", "--json"]].concat());
     let json: Value = serde_json::from_str(&json.has_status(1).stdout).unwrap();
     assert_eq!(json["after"]["parts"]["because"][0]["what"], "acl quarantine");
@@ -161,7 +161,7 @@ fn other_rules_are_compared_where_they_do_something_else() {
     let edited = compare(&["passes.nlog"], &with);
     let text = &edited.has_status(1).stdout;
     assert!(text.starts_with("before: delivered to db-1 on hv2\nafter:  dropped on hv1"), "{text}");
-    let (_, parted) = text.split_once("here the ways part:\n").unwrap();
+    let (_, parted) = text.split_once("first difference:\n").unwrap();
     let sides: Vec<&str> =
         parted.lines().filter(|line| line.contains(": stage 4 PORT_SECURITY, TCP_FROM_PORT")).collect();
     assert_eq!(sides.len(), 2, "{text}");
@@ -171,7 +171,7 @@ fn other_rules_are_compared_where_they_do_something_else() {
     assert!(both.has_status(1).stdout.contains("after:  dropped on hv2"), "{}", both.stdout);
     assert_eq!(both.stdout, objects_alone.stdout);
     let same = compare(&["drops.nlog"], &with);
-    assert!(!same.has_status(1).stdout.contains("here the ways part"), "{}", same.stdout);
+    assert!(!same.has_status(1).stdout.contains("first difference"), "{}", same.stdout);
     let running = folder.weft(&["trace", "web-1", "--to", "db-1", "--rules", "drops.nlog"]);
     assert!(running.has_status(2).stderr.contains("--rules needs a program"), "{}", running.stderr);
 }

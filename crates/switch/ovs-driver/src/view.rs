@@ -385,12 +385,12 @@ fn plug_in(report: &mut Report, arrivals: &Arrivals, iface_id: &str, mut interfa
     if !others.is_empty() {
         let names: Vec<&str> = interfaces.iter().map(|(_, interface)| interface.name.as_str()).collect();
         let why = if !is_down(chosen) && others.iter().all(|(_, other)| is_down(other)) {
-            "the only one whose link is up"
+            "because it is the only one whose link is up"
         } else {
-            "which came last"
+            "because it was attached last"
         };
         let why = format!(
-            "{} have the same iface-id; {} counts, {why}: remove external_ids:iface-id from the others",
+            "{} have the same iface-id; {} is used, {why}: remove external_ids:iface-id from the others",
             names.join(" and "),
             chosen.name
         );

@@ -18,7 +18,7 @@ pub(super) type At = (String, String);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connections {
     now: Duration,
-    /// How often ACLs, or what they speak of, have changed.
+    /// How often ACLs, or what they refer to, have changed.
     revision: u64,
     /// By port, and by the first packet.
     known: BTreeMap<At, BTreeMap<Tuple, Known>>,
@@ -77,7 +77,7 @@ impl Connections {
         self.now += time;
     }
 
-    /// ACLs, or what they speak of, have changed.
+    /// ACLs, or what they refer to, have changed.
     pub(crate) fn count_edit(&mut self) {
         self.revision += 1;
     }

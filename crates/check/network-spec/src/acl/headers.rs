@@ -1,4 +1,4 @@
-//! The headers that ACLs speak of, and what a packet says of its connection.
+//! The headers that ACLs match, and the state of a packet's connection.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;

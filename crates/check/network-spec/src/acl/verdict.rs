@@ -16,7 +16,7 @@ pub(super) enum Verdict {
     Drop,
     /// An ACL allows it, and nothing else.
     Allow,
-    /// It may begin a connection: an ACL says so, or no ACL speaks of it and the default allows it.
+    /// It may begin a connection: an ACL says so, or no ACL matches it and the default allows it.
     Begin,
 }
 

@@ -96,8 +96,8 @@ impl PutAside {
     pub(crate) fn reason(&self, node: &str) -> Option<String> {
         self.ended.get(node).filter(|ended| ended.times >= ENDS_MAX).map(|ended| {
             format!(
-                "the controller ended {} times while it computed what this host reports, so its reports are put aside and the last one before \
-                 holds; please report this with the log, then remove {} and restart the controller",
+                "the controller crashed {} times while it computed this host's reports, so its reports are put aside and the last one before them \
+                 stays in force; please report this with the log, then remove {} and restart the controller",
                 ended.times,
                 self.path.display()
             )

@@ -99,11 +99,18 @@ fn confirmed(answers: &mut impl BufRead, questions: &mut impl Write) -> bool {
 
 /// Arguments of `weft apply`.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+        weft apply -f network.yaml             create or change the objects in a file\n  \
+        weft apply --wait -f network.yaml      ... and wait until the switches have confirmed\n  \
+        weft apply --prune -f network.yaml     ... and delete all objects that are not in the file\n\n\
+        To delete an object in a file, give it the field `delete: true`. `weft get all` prints all objects\n\
+        as such a file. The exit status is 1 if the objects are refused; then nothing changes. With --wait\n\
+        it is 4 if some switches have not confirmed in time.")]
 pub(crate) struct Apply {
-    /// Files of objects (YAML or JSON); `-` reads standard input. All files together are one transaction
+    /// Objects (YAML or JSON), as one transaction; `-` is standard input
     #[arg(short = 'f', long = "file", required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Also delete every object that the files do not name, in the same transaction
+    /// Also delete all objects that are not in the files
     #[arg(long)]
     prune: bool,
     /// Prune only objects of this kind. May be repeated: of these kinds
@@ -187,6 +194,9 @@ fn field(text: &str) -> Result<pb::FieldValue, Failure> {
 
 /// Arguments of `weft delete`.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+        weft delete switch_port web-1          one object\n  \
+        weft delete -f network.yaml            all objects in a file")]
 pub(crate) struct Delete {
     /// The kind of the object
     #[arg(required_unless_present = "files")]
@@ -194,7 +204,7 @@ pub(crate) struct Delete {
     /// The id of the object
     #[arg(required_unless_present = "files")]
     id: Option<String>,
-    /// Files of objects (YAML or JSON) to delete instead; `-` reads standard input. All files together are one transaction
+    /// Delete the objects in files, as one transaction; `-` is standard input
     #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with_all = ["kind", "id"])]
     files: Vec<PathBuf>,
     #[command(flatten)]

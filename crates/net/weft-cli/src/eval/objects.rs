@@ -21,11 +21,10 @@ pub(super) const BAD_OBJECT: &str = "bad-object";
 /// The transactions: arguments shared by the commands that run some.
 #[derive(Args)]
 pub(crate) struct Source {
-    /// A file of transactions, one JSON object per line; `-` reads standard input
+    /// Transactions, one JSON object per line; `-` is standard input
     #[arg(short, long, value_name = "TXNS", required_unless_present = "objects")]
     pub(super) input: Option<PathBuf>,
-    /// A file of network objects (YAML or JSON), as `weft apply` takes them; `-` reads standard input. Each file is one
-    /// transaction, before those of `--input`
+    /// Network objects (YAML or JSON), one transaction a file, before --input
     #[arg(long, value_name = "FILE")]
     objects: Vec<PathBuf>,
 }

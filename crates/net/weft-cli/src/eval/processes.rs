@@ -6,24 +6,23 @@ use clap::Args;
 use nlog_dataflow::{Processes, hostfile};
 
 use crate::exit::Failure;
+use crate::help::MORE;
 
 /// The ways to more workers than threads of one process.
 #[derive(Args)]
 pub(super) struct Cluster {
-    /// Run the rules on a worker of timely even if there is only one; several always are timely's
-    #[arg(long, conflicts_with = "reference")]
+    /// Run on a worker of timely even if there is only one
+    #[arg(long, help_heading = MORE, conflicts_with = "reference")]
     pub(super) timely: bool,
-    /// The number of processes, each with `--workers` workers. Process 0 reads the transactions and prints the changes; start the others
-    /// with the same program and options
-    #[arg(long, value_name = "N", requires_all = ["timely", "process", "hostfile"],
+    /// Number of processes; start each with the same program and options
+    #[arg(long, help_heading = MORE, value_name = "N", requires_all = ["timely", "process", "hostfile"],
           value_parser = clap::value_parser!(u16).range(1..=256))]
     processes: Option<u16>,
-    /// The number of this process, from 0
-    #[arg(long, value_name = "I", requires = "processes")]
+    /// This process, from 0; process 0 reads transactions and prints changes
+    #[arg(long, help_heading = MORE, value_name = "I", requires = "processes")]
     process: Option<u16>,
-    /// A file with the address of each process, one `HOST:PORT` a line. The connections are not encrypted, and whoever reaches the
-    /// addresses is trusted: use loopback, or a network without other users
-    #[arg(long, value_name = "FILE", requires = "processes")]
+    /// `HOST:PORT` of each process, one a line; use a trusted network only
+    #[arg(long, help_heading = MORE, value_name = "FILE", requires = "processes")]
     hostfile: Option<PathBuf>,
 }
 

@@ -17,6 +17,7 @@ mod compare;
 mod grammar;
 mod links;
 mod page;
+mod phrases;
 mod shell;
 mod story;
 

@@ -124,7 +124,7 @@ fn a_report_tells_vifs_tunnels_and_problems_apart() {
     assert_eq!(
         problems,
         [
-            "blue-1: tap7 and tap5 have the same iface-id; tap7 counts, which came last: remove external_ids:iface-id from \
+            "blue-1: tap7 and tap5 have the same iface-id; tap7 is used, because it was attached last: remove external_ids:iface-id from \
              the others",
             "br-int: has the reserved port number 65534",
             "gone: No such device",

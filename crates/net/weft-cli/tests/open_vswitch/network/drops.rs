@@ -244,7 +244,7 @@ fn each_cause_has_a_counter_of_its_own() {
 
     // For people, with the sentence of each cause; and a host that cannot be asked is named.
     let text = ask(&testbed, &["get", "switch_port", "a"]);
-    assert!(text.contains("# dropped: 2\n#   2 port-security: it is not from"), "{text}");
+    assert!(text.contains("# dropped: 2\n#   2 port-security: its source is not"), "{text}");
     assert!(text.contains("# counted on: 1 host\n"), "{text}");
     hv1.kill_vswitchd().unwrap();
     let is_missed =
