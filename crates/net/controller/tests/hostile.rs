@@ -186,8 +186,12 @@ async fn answers_that_nobody_reads_are_not_made() {
     let most = attackers.iter().map(begun).max().unwrap();
     assert!(most <= UNREAD / length + 1, "{most} answers of {length} bytes");
 
-    // Who reads after all gets everything.
-    assert_eq!(attackers.swap_remove(0).read().await, [length; CALLS]);
+    // Who reads after all gets everything. Some say what the engine is doing at that moment, in a few bytes.
+    let read = attackers.swap_remove(0).read().await;
+    assert!(
+        read.len() == CALLS && read.iter().all(|bytes| bytes.abs_diff(length) < 64),
+        "{length}: {read:?}"
+    );
     drop(attackers);
     running.stop().await;
 }
