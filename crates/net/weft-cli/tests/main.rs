@@ -26,6 +26,7 @@ mod kill;
 mod language;
 mod limits;
 mod literals;
+mod mistakes;
 mod objects;
 mod open_vswitch;
 mod packages;
