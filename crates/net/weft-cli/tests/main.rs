@@ -29,6 +29,7 @@ mod kinds;
 mod language;
 mod limits;
 mod literals;
+mod mistakes;
 mod objects;
 mod open_vswitch;
 mod packages;
