@@ -16,7 +16,7 @@ use nlog_data::{Function, ObjectKind, RuleId, Schema, TableId, Type, Value};
 
 pub use crate::hook::Wiring;
 pub use hook_stages::HookStage;
-pub use pipeline::{NamedField, Priority, Stage};
+pub use pipeline::{NamedField, Priority, Reservation, Stage};
 pub use test::{ExpectedRow, ObjectsFile, Packet, Pattern, Test, TestStep, TestStepKind};
 
 /// A checked program.
@@ -47,6 +47,8 @@ pub struct Program {
     pub stages: Vec<Stage>,
     /// The priorities of the stages, by the number of the stage, the greatest first.
     pub priorities: Vec<Priority>,
+    /// The numbers that it reserves, by the name of their type, the least first.
+    pub reservations: Vec<Reservation>,
     /// The named fields of packets, in name order. Rules contain the fields that they stand for.
     pub fields: Vec<NamedField>,
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nlog::syntax::{SyntaxKind as K, SyntaxNode, parse};
 use nlog::{Program, Sources, compile};
+use openflow_rs::Subfield;
 
 /// The tables of flows: the columns before the stage.
 const FLOWS: [(&str, usize); 6] = [
@@ -25,7 +26,10 @@ fn folder() -> PathBuf {
 /// The nodes of a kind, outside declarations of names.
 fn nodes(root: &SyntaxNode, kind: K) -> Vec<SyntaxNode> {
     let items = root.children().filter(|item| {
-        !matches!(item.kind(), K::FieldDeclaration | K::StageDeclaration | K::PriorityDeclaration)
+        !matches!(
+            item.kind(),
+            K::FieldDeclaration | K::StageDeclaration | K::PriorityDeclaration | K::ReserveDeclaration
+        )
     });
     items.flat_map(|item| item.descendants()).filter(|node| node.kind() == kind).collect()
 }
@@ -134,13 +138,39 @@ fn names_of_the_pipeline_are_explained() {
     let stages = program.stages.iter().map(|stage| (&stage.name, &stage.docs));
     let priorities = program.priorities.iter().map(|priority| (&priority.name, &priority.docs));
     let fields = program.fields.iter().map(|field| (&field.name, &field.docs));
+    let reserved = program.reservations.iter().map(|reserved| (&reserved.name, &reserved.docs));
     let silent: Vec<&String> = stages
         .chain(priorities)
+        .chain(reserved)
         .chain(fields)
         .filter(|(_, docs)| !docs.as_ref().is_some_and(|docs| docs.ends_with('.')))
         .map(|(name, _)| name)
         .collect();
     assert!(silent.is_empty(), "{silent:?}");
+}
+
+/// What layout.nlog promises to packages: no built-in rule takes it.
+#[test]
+fn what_is_for_packages_is_left_to_them() {
+    let program = compile(&Sources::load(&[folder()]).unwrap()).program.unwrap();
+    let stages = program.stages.iter().filter(|stage| (128..=252).contains(&stage.number));
+    let priorities = program.priorities.iter().filter(|priority| priority.greatest > 60_000);
+    let bits = ["reg14[28..31]", "ct_mark[16..31]", "ct_label[64..127]"];
+    let bits = bits.map(|bits| bits.parse::<Subfield>().unwrap());
+    let fields = program.fields.iter().filter(|named| bits.iter().any(|bits| bits.overlaps(named.field)));
+    let taken: Vec<&String> = stages
+        .map(|stage| &stage.name)
+        .chain(priorities.map(|priority| &priority.name))
+        .chain(fields.map(|field| &field.name))
+        .collect();
+    assert!(taken.is_empty(), "{taken:?}");
+    // All numbers of meters have an owner, so that a new use of them has to say whose it takes.
+    let mut next = 1;
+    for meters in program.reservations.iter().filter(|reserved| reserved.of == "meter_number") {
+        assert_eq!(meters.least, next, "{}", meters.name);
+        next = meters.greatest + 1;
+    }
+    assert_eq!(next, 200_001);
 }
 
 #[test]

@@ -137,6 +137,7 @@ fn names_of_objects() {
 #[test]
 fn names_of_the_pipeline() {
     let text = "## Egress.\nfield outport = reg1; field mark = reg2[5]; ## Learned.\nstage FDB = 21; priority KNOWN of FDB = 50..LAST; \
+                type small = int 0..LAST; reserve FEW of small = 1..LAST; \
                 const LAST = 60; output table o(s: int, p: int, m: match, a: actions); input table i(outport: int); \
                 o(FDB, KNOWN, match{outport: outport, mark: 1}, actions[set(mark, 1), move(outport[0..7], reg5[0..7]), \
                 learn(table: FDB, priority: KNOWN, copy(outport)), output_field(outport)]) :- i(outport);";
@@ -169,13 +170,15 @@ fn names_of_the_pipeline() {
         all("LAST")
     );
     assert_eq!(all("reg5"), ["OpenFlowField reg5: ? @ built in"]);
+    assert_eq!(all("FEW"), ["Constant FEW: int @ FEW of small ="]);
+    assert_eq!(all("small"), ["Type small: int @ small = int 0."; 2]);
     let (index, _, _) = indexed(text);
     let doc = |of: &str| index.at(0, text.find(of).unwrap() as u32).unwrap().doc.clone();
     assert_eq!(doc("outport"), "Egress.\nstands for reg1");
     assert_eq!(doc("mark"), "stands for reg2[5]");
     assert_eq!(doc("FDB"), "21\nLearned.");
     let outline: Vec<&str> = index.definitions(0).into_iter().map(|symbol| symbol.name.as_str()).collect();
-    assert_eq!(outline[..5], ["outport", "mark", "FDB", "KNOWN", "LAST"]);
+    assert_eq!(outline[..7], ["outport", "mark", "FDB", "KNOWN", "small", "FEW", "LAST"]);
 }
 
 #[test]

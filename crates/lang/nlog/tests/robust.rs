@@ -43,6 +43,7 @@ fn piece() -> impl Strategy<Value = String> {
         "field",
         "stage",
         "priority",
+        "reserve",
         "of",
         "map",
         "not",

@@ -223,7 +223,8 @@ fn kinds_of_objects() {
 fn names_of_the_pipeline() {
     let text = "## Egress.\n## Port.\nfield outport = reg1; field stage = reg2[5]; field field = reg3[0..0xf];
                 ## Learned.\nstage FDB = 20; stage stage = (FDB + 1); ## Known.\npriority KNOWN of FDB = 50;
-                priority of of of = 1000..(1000 + MORE); priority priority of stage = LEAST..-1; ## Told.\nrule(of);";
+                priority of of of = 1000..(1000 + MORE); priority priority of stage = LEAST..-1;
+                ## Kept.\nreserve KEPT of meter = 1..(2 + MORE); reserve reserve of of = 7; ## Told.\nrule(of);";
     let file = read(text);
     let fields = file.fields.iter().map(|field| {
         let of = field.of.as_ref().map(|of| of.name.as_str());
@@ -239,13 +240,14 @@ fn names_of_the_pipeline() {
         assert_eq!((stage.number, &stage.doc), (Some(span), &doc));
         format!("{} = {shown} {doc:?}", stage.name.name)
     });
-    let priorities = file.priorities.iter().map(|priority| {
+    let ranges = file.priorities.iter().chain(&file.reservations);
+    let ranges = ranges.map(|priority| {
         let (shown, span, doc) = value(&priority.name.name);
         assert_eq!((priority.least, &priority.doc), (Some(span), &doc));
-        let (stage, greatest) = (priority.stage.as_ref().unwrap(), priority.greatest.as_ref().map(show));
+        let (stage, greatest) = (priority.of.as_ref().unwrap(), priority.greatest.as_ref().map(show));
         format!("{} of {} = {shown}..{greatest:?} {doc:?}", priority.name.name, stage.name)
     });
-    let shown: Vec<String> = fields.chain(stages).chain(priorities).collect();
+    let shown: Vec<String> = fields.chain(stages).chain(ranges).collect();
     assert_eq!(
         shown,
         [
@@ -257,6 +259,8 @@ fn names_of_the_pipeline() {
             "KNOWN of FDB = 50..None \"Known.\"",
             "of of of = 1000..Some(\"(1000 + MORE)\") \"\"",
             "priority of stage = LEAST..Some(\"-1\") \"\"",
+            "KEPT of meter = 1..Some(\"(2 + MORE)\") \"Kept.\"",
+            "reserve of of = 7..None \"\"",
         ]
     );
     assert_eq!(file.rules[0].doc, "Told.");
@@ -265,9 +269,10 @@ fn names_of_the_pipeline() {
 /// A program from before there were objects, or names of the pipeline, may have these names.
 #[test]
 fn words_of_declarations_are_names_of_everything() {
-    for word in
-        ["object", "state", "ref", "was", "unique", "id_space", "map", "field", "stage", "priority", "of"]
-    {
+    for word in [
+        "object", "state", "ref", "was", "unique", "id_space", "map", "field", "stage", "priority",
+        "reserve", "of",
+    ] {
         let text = format!(
             "type {word} = int 1..5 where value > 0; input table {word}({word}: {word}, x: opt<{word}>) key({word});
              function f({word}: {word}) -> {word} = {word} + 1; const c: {word} = 3;

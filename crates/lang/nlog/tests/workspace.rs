@@ -19,7 +19,7 @@ fn fresh(files: &[(String, String)]) -> String {
 }
 
 /// Declarations and rules that interact in many ways; some contain mistakes, alone or together.
-const PIECES: [&str; 83] = [
+const PIECES: [&str; 85] = [
     "input table a(x: int, y: int);",
     "input table a(x: int, y: string) key(x);",
     "input table a(x: int, other: int) key(x);",
@@ -78,6 +78,8 @@ const PIECES: [&str; 83] = [
     "field x = reg2[0..15];",
     "stage K = 3;",
     "priority L of K = 4..9;",
+    "type small = int 0..9; reserve M of small = K..9;",
+    "reserve N of small = 1..4;",
     "## Told.\ne(match{x: 1}, actions[set(x, 2)]) :- a(_, _);",
     "e(match{x: 1}, actions[set(x, 2)]) :- a(_, _);",
     "type t = record {x: int, y: int};",
@@ -251,7 +253,7 @@ const PARTS: [(usize, &[&str]); 19] = [
             "output table flow(m: match, a: actions); flow(match{port[1]: 1}, actions[set(reg3[0], 1)]) :- a(_, _);",
         ],
     ),
-    (2, &["", "stage S = 4; priority P of S = 1..K;", "## Told.\nstage S = K; priority P of S = K; d(S + P);"]),
+    (2, &["", "stage S = 4; priority P of S = 1..K;", "## Told.\nstage S = K; priority P of S = K; d(S + P);", "type u = int 0..99; reserve R of u = 1..K; d(R);"]),
     (2, &["", "d(n) :- a(m, _), b(m, m), n = m * K;", "d(n) :- a(m, _), b(m, m), n = m + 1;"]),
     (2, &["d(n) :- b(n, n);", "d(n) :- b(n, n), n != K;", "d(n) :-\n    b(n, n),\n    n != K;"]),
 ];

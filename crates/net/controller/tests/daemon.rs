@@ -536,6 +536,7 @@ async fn what_cannot_start_says_why() {
     again.stop().await;
     let error = start_error(parts(folder.path(), rules(&refusing), &switches)).await;
     assert!(error.contains("the rules refuse the journal's state: range: "), "{error}");
+    assert!(error.contains(" (the rule at "), "{error}");
     // Nothing was spoilt.
     again = start(folder.path()).await;
     assert_eq!(again.client().await.status().await.unwrap().last_txn, 2);

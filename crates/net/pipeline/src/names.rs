@@ -46,7 +46,9 @@ impl Names {
     /// The names of a program.
     pub fn of(program: &Program) -> Names {
         let mut constants: BTreeMap<i64, Option<String>> = BTreeMap::new();
-        for (name, value) in &program.constants {
+        // What reserves numbers of one type is no name for them elsewhere.
+        let is_reserved = |name: &String| program.reservations.iter().any(|reserved| reserved.name == *name);
+        for (name, value) in program.constants.iter().filter(|(name, _)| !is_reserved(name)) {
             if let Value::Int(number @ FIRST_NAMED..) = value {
                 let known = constants.contains_key(number);
                 constants.insert(*number, Some(name.clone()).filter(|_| !known));

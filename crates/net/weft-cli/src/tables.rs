@@ -1,10 +1,10 @@
 //! `weft tables`: the tables of a program, who fills them and who reads them.
 
 mod catalogue;
+mod numbers;
 mod page;
 mod text;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,9 +12,10 @@ use nlog::source::is_nlog;
 use openflow_rs::nearest;
 use weft_core::builtin;
 
-use crate::exit::{Failure, print};
+use crate::exit::{Failure, print, print_as};
 use crate::program::{compile_indexed, load};
 use catalogue::{Catalogue, Entry};
+use numbers::Numbers;
 
 /// The end of `--help`.
 const READING: &str = "\
@@ -32,6 +33,9 @@ pub(crate) struct TablesCommand {
     /// Print only the built-in tables that packages may fill and read, those of builtin/interface
     #[arg(long)]
     interface: bool,
+    /// Print instead which numbers of meters, groups and the like are reserved, and which bits of registers and connections are free
+    #[arg(long, conflicts_with_all = ["interface", "markdown"])]
+    numbers: bool,
     /// Print a page in Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
@@ -51,13 +55,17 @@ impl TablesCommand {
         let sources = load(&programs)?;
         let (program, index) = compile_indexed(&sources)?;
         let mut catalogue = Catalogue::new(&program, &sources, &index);
+        if self.numbers {
+            return print_numbers(&catalogue.numbers, self.json);
+        }
         if self.interface {
             catalogue.tables.retain(Entry::is_of_interface);
         }
         let mut kept = vec![names.is_empty(); catalogue.tables.len()];
         for name in &names {
-            let chosen = chosen(&name.to_string_lossy(), &catalogue.tables)?;
-            chosen.into_iter().for_each(|at| kept[at] = true);
+            for at in chosen(&name.to_string_lossy(), &catalogue.tables)? {
+                kept[at] = true;
+            }
         }
         let mut kept = kept.into_iter();
         catalogue.tables.retain(|_| kept.next().unwrap_or_default());
@@ -65,13 +73,19 @@ impl TablesCommand {
             let lines: Result<Vec<String>, _> = catalogue.tables.iter().map(serde_json::to_string).collect();
             let lines = lines.map_err(|error| Failure::outside("cannot print the tables", error))?;
             let text: String = lines.into_iter().map(|line| line + "\n").collect();
-            std::io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
+            print_as(true, &text)
         } else if self.markdown {
             print(&catalogue.markdown())
         } else {
             print(&catalogue.to_string())
         }
     }
+}
+
+fn print_numbers(numbers: &Numbers, json: bool) -> Result<(), Failure> {
+    let line = serde_json::to_string(numbers)
+        .map_err(|error| Failure::outside("cannot print the numbers", error))?;
+    print_as(json, &if json { line + "\n" } else { numbers.to_string() })
 }
 
 /// Whether a word of the command line is a path of a program rather than the name of a table.

@@ -71,8 +71,8 @@ fn names_and_reservations_that_clash_are_told_with_both_places() {
     assert!(told.contains("table `old_switch` is already declared at old/old.nlog:5:8"), "{told}");
     assert!(told.contains("--> own/a.nlog:1:7"), "{told}");
     // Two packages that do not know each other take one table of Open vSwitch, and one register.
-    folder.write("scrub/scrub.nlog", "stage SCRUB = 61;\nfield scrubbed = reg14[24];\n");
-    folder.write("meter/meter.nlog", "stage METER = 61;\nfield counted = reg14[24..31];\n");
+    folder.write("scrub/scrub.nlog", "stage SCRUB = 161;\nfield scrubbed = reg14[28];\n");
+    folder.write("meter/meter.nlog", "stage METER = 161;\nfield counted = reg14[28..31];\n");
     let outcome = folder.weft(&["check", "builtin", "scrub", "meter"]);
     let told = &outcome.has_status(1).stderr;
     assert_eq!(told.matches("error[reserved-twice]").count(), 2, "{told}");
@@ -91,6 +91,100 @@ fn names_and_reservations_that_clash_are_told_with_both_places() {
     for place in ["--> audit/audit.nlog:2:7", "--> audit/audit.nlog:3:7", "--> audit/audit.nlog:4:10"] {
         assert!(told.contains(place), "{place}: {told}");
     }
+}
+
+/// What is written in a package, and the code and the line of what `weft check` says of it beside the built-in rules.
+const NUMBERS: [(&str, &str); 11] = [
+    ("common_meter(300000, 1, 1);", "error[constant-range]: 300000 is not a value of type meter_number"),
+    ("common_meter(PACKAGE_METERS, 0, 1);", "error[constant-range]: 0 is not a value of type meter_rate"),
+    (
+        "common_flow(OWN, 70000, match{}, actions[]);",
+        "error[constant-range]: 70000 is not a value of type flow_priority",
+    ),
+    (
+        "common_flow(OWN, 0 - 1, match{}, actions[]);",
+        "error[constant-range]: -1 is not a value of type flow_priority",
+    ),
+    (
+        "common_flow(253, ALL, match{}, actions[]);",
+        "error[constant-range]: 253 is not a value of type table_number",
+    ),
+    ("stage NOTES = 253;", "error[reserved-twice]: stage `NOTES` takes table 253, which stage `ZONE_OWNERS`"),
+    (
+        "reserve MINE of meter_number = 1..2;",
+        "error[reserved-twice]: `MINE` reserves 1..2 of type `meter_number`",
+    ),
+    (
+        "reserve MINE of group_number = 0xffffff..0x1000000;",
+        "error[reserved-twice]: `MINE` reserves 16777215..16777216",
+    ),
+    ("field mine = ct_mark[15..16];", "error[reserved-twice]: field `mine` takes ct_mark[15..16]"),
+    ("field mine = ct_label[63..64];", "error[reserved-twice]: field `mine` takes ct_label[63..64]"),
+    ("field mine = tun_metadata0;", "error[reserved-twice]: field `mine` takes tun_metadata0"),
+];
+
+#[test]
+fn numbers_that_no_switch_or_no_package_has_are_found_by_check() {
+    let folder = folder();
+    let own = "import \"builtin/interface/layout.nlog\";\nimport \"builtin/interface/universal.nlog\";\n\n\
+               stage OWN = 128;\npriority ALL of OWN = 60001;\nfield mark = reg14[28];\nfield counted = ct_mark[16..31];\n\
+               field owner = ct_label[64..127];\ncommon_flow(OWN, ALL, match{}, actions[]);\n";
+    folder.write("own/own.nlog", own);
+    folder.weft(&["check", "--deny-warnings", "builtin", "own"]).has_status(0);
+    for (more, told) in NUMBERS {
+        folder.write("own/own.nlog", format!("{own}{more}\n"));
+        let outcome = folder.weft(&["check", "builtin", "own"]);
+        let said = &outcome.has_status(1).stderr;
+        assert!(said.contains(told) && said.contains("--> own/own.nlog:10:"), "{more}: {said}");
+    }
+}
+
+#[test]
+fn a_flow_of_a_package_that_nobody_reserves_is_a_warning() {
+    let folder = folder();
+    let own = "import \"builtin/interface/layout.nlog\";\nimport \"builtin/interface/universal.nlog\";\n\n\
+               priority HIGH of PORT_SECURITY = 1000..2000;\ncommon_flow(PORT_SECURITY, HIGH + 9000, match{}, actions[]);\n";
+    folder.write("own/own.nlog", own);
+    let outcome = folder.weft(&["check", "builtin", "own"]);
+    let said = &outcome.has_status(0).stderr;
+    assert!(
+        said.contains("warning[unreserved-priority]: priority 10000 of this flow is not one of `HIGH`"),
+        "{said}"
+    );
+    assert!(said.contains("--> own/own.nlog:5:28"), "{said}");
+    folder.weft(&["check", "--deny-warnings", "builtin", "own"]).has_status(1);
+}
+
+/// Two packages that do not know each other ask for meters and groups.
+#[test]
+fn packages_get_meters_and_groups_that_nobody_else_has() {
+    let folder = folder();
+    for package in ["audit", "scrub"] {
+        let rules = format!(
+            "import \"builtin/interface/objects.nlog\";\nimport \"builtin/interface/package_numbers.nlog\";\n\
+             import \"builtin/interface/universal.nlog\";\n\
+             wants_package_meter(\"{package}\", sw) :- switch(id: sw, ..);\n\
+             wants_package_group(\"{package}\", sw) :- switch(id: sw, ..);\n\
+             common_meter(meter, 100, 10) :- package_meter(\"{package}\", _, meter);\n"
+        );
+        folder.write(&format!("{package}/{package}.nlog"), rules);
+    }
+    folder.write("net.yaml", "{kind: switch, id: blue}\n");
+    let arguments = [
+        "eval",
+        "builtin",
+        "audit",
+        "scrub",
+        "--objects",
+        "net.yaml",
+        "--tables",
+        "common_meter,package_group",
+    ];
+    assert_eq!(
+        folder.weft(&arguments).has_status(0).stdout,
+        "{\"txn\":1,\"insert\":{\"common_meter\":[[120001,100,10],[120002,100,10],[200000,1,1]],\
+         \"package_group\":[[\"audit\",\"blue\",15728640],[\"scrub\",\"blue\",15728641]]},\"delete\":{}}\n"
+    );
 }
 
 #[test]

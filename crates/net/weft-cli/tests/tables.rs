@@ -144,6 +144,34 @@ fn a_word_of_the_command_line_is_a_program_or_a_name() {
 }
 
 #[test]
+fn numbers_are_shown_with_what_reserves_them() {
+    let folder = Folder::new();
+    folder.write(
+        "p.nlog",
+        "type meter = int 1..9;\n## Two\n## meters.\nreserve TWO of meter = 4..5;\nreserve ONE of meter = 3;\n\
+         field low = reg0[0..14];\nfield other = reg1[4];\nfield most = xxreg1;\nfield rest = xxreg2;\nfield last = xxreg3;\n\
+         field pair = xreg1;\nfield mark = ct_mark[16..31];\nfield label = ct_label;\n",
+    );
+    assert_eq!(
+        folder.weft(&["tables", "--numbers", "p.nlog"]).has_status(0).stdout,
+        "meter 3  ONE  p.nlog:5\n    \nmeter 4..5  TWO  p.nlog:4\n    Two meters.\n\
+         free bits: reg0[15..31], reg1[0..3], reg1[5..31], ct_mark[0..15]\n"
+    );
+    let numbers = folder.weft(&["tables", "--numbers", "--json", "p.nlog"]).has_status(0).stdout.clone();
+    let numbers: Value = serde_json::from_str(&numbers).unwrap();
+    assert_eq!(
+        numbers["reserved"][1],
+        json!({"name": "TWO", "type": "meter", "first": 4, "last": 5, "doc": "Two meters.", "file": "p.nlog", "line": 4})
+    );
+    // What layout.nlog leaves to packages, and nothing else.
+    let built_in = folder.weft(&["tables", "--numbers"]).has_status(0).stdout.clone();
+    assert!(
+        built_in.ends_with("\nfree bits: reg14[28..31], ct_mark[16..31], ct_label[64..127]\n"),
+        "{built_in}"
+    );
+}
+
+#[test]
 fn the_interface_is_what_packages_may_use() {
     let folder = Folder::new();
     folder.write("package/p.nlog", "import \"builtin/interface/reports.nlog\";\n## Each row: `hv` is there.\ntable mine(hv: string);\nmine(hv) :- managed(hv);\n");

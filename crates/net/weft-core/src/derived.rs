@@ -68,7 +68,7 @@ pub(crate) fn run(
     transaction: &Transaction,
 ) -> Result<RulesOutput, CoreError> {
     let committed = evaluator.commit(transaction).map_err(|error| match error {
-        CommitError::Refused(error) => CoreError::Refused(Refusal::Rules(error)),
+        CommitError::Refused(error) => CoreError::Refused(Refusal::Rules(with_rule(error, rules))),
         CommitError::Stopped(stopped) => CoreError::Refused(Refusal::Stopped(stopped)),
         CommitError::Engine(why) => CoreError::Failed(why),
     })?;
@@ -77,6 +77,15 @@ pub(crate) fn run(
         Ok(_) => CoreError::Refused(Refusal::Rules(error)),
         Err(failed) => CoreError::Failed(format!("cannot undo a transaction: {failed}")),
     })
+}
+
+/// An error whose message says which rule failed, for those who have no program at hand.
+fn with_rule(mut error: TransactionError, rules: &Rules) -> TransactionError {
+    let rule = error.rule.and_then(|rule| rules.program().rules.get(rule.0 as usize));
+    if let Some(rule) = rule {
+        error.message += &format!(" (the rule at {})", rule.place);
+    }
+    error
 }
 
 /// Decodes the output of the rules. After an error nothing has changed.

@@ -5,7 +5,7 @@
 //! `expressions`, `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types`
 //! (unification) and `calls` (which function is meant); `binding` (which variables get a value), `normalise` (in
 //! which order) and `constant_folding` with `sequence` and `size` (limits); `facts` (the short way for most facts);
-//! `tests`; `lints`; `hooks`; `objects` (kinds, state and refusals of objects); `pipeline` (names of fields, stages and priorities); `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
+//! `tests`; `lints`; `hooks`; `objects` (kinds, state and refusals of objects); `pipeline` (names of fields, stages and priorities); `reservations` (reserved numbers); `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
 //! `messages` (shared error messages) with `suggest` (similar names).
 
 mod aggregate;
@@ -39,6 +39,7 @@ mod pipeline;
 mod positions;
 mod records;
 mod recursion;
+mod reservations;
 mod resolve;
 mod sequence;
 mod size;
@@ -53,7 +54,7 @@ use nlog_data::{ObjectKind, Role, Schema, TableId, Value};
 
 use crate::diagnostic::{Code, Diagnostic, Report, Reports};
 use crate::index::Index;
-use crate::program::{Program, Rule, Test};
+use crate::program::{Program, Reservation, Rule, Test};
 use crate::source::Sources;
 use crate::syntax::ast::{self, Span};
 pub use atom::{ATOM, compile_with_atom};
@@ -111,6 +112,7 @@ pub(crate) fn compile_with(
     definitions::define(&files, &mut declarations, &mut usage, sources, &mut reports);
     declarations.objects = objects::check(&declarations, &mut usage, sources, &mut reports);
     let pipeline = Pipeline::check(&files, &declarations, &mut usage, sources, &mut reports);
+    let reservations = reservations::check(&files, &declarations, &mut usage, sources, &mut reports);
     let mentions = files.iter().flat_map(|file| &file.mentions);
     usage.read.extend(mentions.filter_map(|name| declarations.table(name)));
 
@@ -135,6 +137,7 @@ pub(crate) fn compile_with(
     unite_duplicates(&mut rules, sources, &mut reports);
     if !reports.has_errors() {
         lints::whole_program(&declarations, &rules, &dependencies, &fillings, &mut reports);
+        lints::flows(&declarations, &rules, &pipeline, &mut reports);
     }
     allowances::apply(&files, &mut reports);
     if let (Some(index), Some(notes)) = (index, &usage.notes) {
@@ -147,7 +150,7 @@ pub(crate) fn compile_with(
     let program = if reports.has_errors() {
         None
     } else {
-        let parts = Parts { rules, tests, fillings, dependencies, pipeline };
+        let parts = Parts { rules, tests, fillings, dependencies, pipeline, reservations };
         Some(Arc::new(assemble(&declarations, parts, sources)))
     };
     Compilation { program, diagnostics: reports.finish(sources) }
@@ -277,10 +280,11 @@ struct Parts<'a> {
     fillings: Vec<Filling>,
     dependencies: Vec<Dependency>,
     pipeline: Pipeline,
+    reservations: Vec<Reservation>,
 }
 
 fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources) -> Program {
-    let Parts { rules, tests, fillings, dependencies, pipeline } = parts;
+    let Parts { rules, tests, fillings, dependencies, pipeline, reservations } = parts;
     let tables = declarations.tables.iter().map(declarations::Table::plain);
     let mut edges = vec![Vec::new(); declarations.tables.len()];
     for dependency in dependencies {
@@ -328,6 +332,7 @@ fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources
         states,
         stages,
         priorities,
+        reservations,
         fields,
     }
 }

@@ -240,6 +240,16 @@ impl Pipeline {
         }
     }
 
+    /// The stages, by number.
+    pub(super) fn stages(&self) -> &[Stage] {
+        &self.stages
+    }
+
+    /// The priorities, by stage.
+    pub(super) fn priorities(&self) -> &[Priority] {
+        &self.priorities
+    }
+
     /// The parts as the program has them.
     pub(super) fn parts(
         self,
@@ -269,8 +279,8 @@ fn stage(declared: &ast::StageDeclaration, scope: &mut Scope<'_>) -> Option<Stag
     })
 }
 
-fn priority(declared: &ast::PriorityDeclaration, stages: &[&str], scope: &mut Scope<'_>) -> Option<Priority> {
-    let stage = declared.stage.as_ref()?;
+fn priority(declared: &ast::RangeDeclaration, stages: &[&str], scope: &mut Scope<'_>) -> Option<Priority> {
+    let stage = declared.of.as_ref()?;
     if !stages.contains(&stage.name.as_str()) {
         if scope.declarations.excuses(&stage.name) {
             return None;
@@ -400,7 +410,12 @@ fn report_overlapping_priorities(priorities: &[(Priority, Span)], sources: &Sour
 
 /// `200` or `1000..2000`
 fn range(priority: &Priority) -> String {
-    match (priority.least, priority.greatest) {
+    written(priority.least.into(), priority.greatest.into())
+}
+
+/// Numbers as a declaration writes them.
+pub(super) fn written(least: i64, greatest: i64) -> String {
+    match (least, greatest) {
         (least, greatest) if least == greatest => least.to_string(),
         (least, greatest) => format!("{least}..{greatest}"),
     }

@@ -104,8 +104,12 @@ impl<'a> Walk<'a> {
             }
         }
         for priority in &file.priorities {
-            priority.stage.iter().for_each(|stage| self.name(stage));
+            priority.of.iter().for_each(|stage| self.name(stage));
             priority.greatest.iter().for_each(|greatest| self.expr(greatest));
+        }
+        for reserved in &file.reservations {
+            reserved.of.iter().for_each(|ty| self.type_name(ty));
+            reserved.greatest.iter().for_each(|greatest| self.expr(greatest));
         }
         for declared in &file.types {
             self.type_declaration(declared);

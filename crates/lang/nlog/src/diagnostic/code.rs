@@ -90,6 +90,8 @@ codes! {
     "sum-of-distinct" SumOfDistinct Warning,
     /// A literal names a field as Open vSwitch does, although the program has a name for it.
     "bare-field" BareField Warning,
+    /// No declaration reserves the stage or the priority of a flow, or its name reserves others.
+    "unreserved-priority" UnreservedPriority Warning,
     /// An `allow` comment has no effect.
     "useless-allow" UselessAllow Warning,
 
@@ -148,7 +150,7 @@ codes! {
     "prerequisite" Prerequisite Error,
     /// An action writes a field that cannot be written there.
     "read-only-field" ReadOnlyField Error,
-    /// Two declarations reserve the same bits of a field, the same stage, or the same priority of a stage.
+    /// Two declarations reserve the same bits of a field, the same stage, the same priority of a stage, or the same numbers of a type.
     "reserved-twice" ReservedTwice Error,
     /// A function with several results is used as a single value.
     "several-results" SeveralResults Error,

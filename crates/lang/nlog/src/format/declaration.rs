@@ -27,7 +27,12 @@ impl Printer<'_> {
             _ if self.fits(&range, 0) => self.tokens_until(range.end),
             K::Rule => self.rule(item),
             K::Table => self.table(item),
-            K::TypeDeclaration | K::Function | K::Const | K::StageDeclaration | K::PriorityDeclaration => {
+            K::TypeDeclaration
+            | K::Function
+            | K::Const
+            | K::StageDeclaration
+            | K::PriorityDeclaration
+            | K::ReserveDeclaration => {
                 self.definition(item);
             }
             _ => self.tokens_until(range.end),
@@ -37,7 +42,8 @@ impl Printer<'_> {
         self.tokens_until(range.end);
     }
 
-    /// `type … = …`, `function …(…) -> … = …`, `const … = …`, `stage … = …`, `priority … of … = …..…`
+    /// `type … = …`, `function …(…) -> … = …`, `const … = …`, `stage … = …`, `priority … of … = …..…`,
+    /// `reserve … of … = …..…`
     fn definition(&mut self, item: &SyntaxNode) {
         for part in item.children() {
             self.tokens_until(self.tokens.range(&part).start.min(self.value_of(&part)));

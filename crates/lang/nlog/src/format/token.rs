@@ -191,7 +191,9 @@ impl<'text> Tokens<'text> {
             K::LBracket => matches!(parent, K::Actions | K::BitRange),
             K::LBrace => matches!(parent, K::Record | K::Match),
             K::RBrace => !is_block(parent) || before == K::LBrace,
-            K::DotDot => matches!(parent, K::BitRange | K::Range | K::PriorityDeclaration),
+            K::DotDot => {
+                matches!(parent, K::BitRange | K::Range | K::PriorityDeclaration | K::ReserveDeclaration)
+            }
             K::Lt => parent == K::Type,
             K::Gt => parent == K::Type || self.is_second_of_shift(at),
             K::Slash => self.tokens[at].tight,
@@ -202,7 +204,9 @@ impl<'text> Tokens<'text> {
             K::LBrace => !is_block(outer),
             K::Minus => outer == K::Negative,
             K::Bang => outer == K::Negation,
-            K::DotDot => matches!(outer, K::BitRange | K::Range | K::PriorityDeclaration),
+            K::DotDot => {
+                matches!(outer, K::BitRange | K::Range | K::PriorityDeclaration | K::ReserveDeclaration)
+            }
             K::Lt => outer == K::Type,
             K::Slash => self.tokens[at - 1].tight,
             _ => false,

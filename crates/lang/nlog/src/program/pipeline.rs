@@ -1,4 +1,4 @@
-//! What a program calls the parts of the OpenFlow pipeline: stages, priorities and fields.
+//! What a program calls the parts of the OpenFlow pipeline: stages, priorities and fields, and the numbers that it reserves.
 
 use std::sync::Arc;
 
@@ -30,6 +30,23 @@ pub struct Priority {
     pub least: u16,
     /// The greatest.
     pub greatest: u16,
+    /// The text of its `##` comments.
+    pub docs: Option<Arc<str>>,
+    /// The place of its name.
+    pub place: Place,
+}
+
+/// `reserve NAME of TYPE = least..greatest;`: numbers of a kind that belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// Its name, also that of a constant with the least number.
+    pub name: String,
+    /// The name of the type of the numbers.
+    pub of: String,
+    /// The least.
+    pub least: i64,
+    /// The greatest. No two reservations of a type overlap.
+    pub greatest: i64,
     /// The text of its `##` comments.
     pub docs: Option<Arc<str>>,
     /// The place of its name.

@@ -38,7 +38,9 @@ pub struct File {
     /// Its stages, each of which is a constant too.
     pub stages: Vec<StageDeclaration>,
     /// Its priorities, each of which is a constant too.
-    pub priorities: Vec<PriorityDeclaration>,
+    pub priorities: Vec<RangeDeclaration>,
+    /// The numbers that it reserves. The first of each is a constant too.
+    pub reservations: Vec<RangeDeclaration>,
     /// Its tables.
     pub tables: Vec<Table>,
     /// Its rules and facts.
@@ -103,13 +105,13 @@ pub struct StageDeclaration {
     pub doc: String,
 }
 
-/// `priority NAME of STAGE = least..greatest;`
+/// `priority NAME of STAGE = least..greatest;` or `reserve NAME of TYPE = least..greatest;`
 #[derive(Debug, Clone)]
-pub struct PriorityDeclaration {
+pub struct RangeDeclaration {
     /// Its name. The constant of this name has the least value.
     pub name: Ident,
-    /// The name of its stage; `None` if the declaration has a syntax error.
-    pub stage: Option<Ident>,
+    /// The name of the stage or of the type; `None` if the declaration has a syntax error.
+    pub of: Option<Ident>,
     /// The least value; `None` if the declaration has a syntax error.
     pub least: Option<Span>,
     /// The greatest value, if it is a range.

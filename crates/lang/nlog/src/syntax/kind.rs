@@ -129,7 +129,9 @@ SyntaxKind {
     StageKw,
     /// `priority` of a stage
     PriorityKw,
-    /// `of` after a priority's name
+    /// `reserve` of numbers
+    ReserveKw,
+    /// `of` after the name of a priority or of reserved numbers
     OfKw,
 
     // Names and literals.
@@ -276,6 +278,8 @@ SyntaxKind {
     StageDeclaration,
     /// `priority NAME of STAGE = least..greatest;`
     PriorityDeclaration,
+    /// `reserve NAME of TYPE = least..greatest;`
+    ReserveDeclaration,
     /// `function name(parameters) -> type = value;`
     Function,
     /// `(name: type, …)` of a function.
@@ -398,6 +402,7 @@ impl SyntaxKind {
         ("field", SyntaxKind::FieldKw),
         ("stage", SyntaxKind::StageKw),
         ("priority", SyntaxKind::PriorityKw),
+        ("reserve", SyntaxKind::ReserveKw),
         ("of", SyntaxKind::OfKw),
     ];
 

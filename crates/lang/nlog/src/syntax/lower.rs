@@ -72,7 +72,7 @@ impl Lowering {
             K::Object => self.object(item, broken),
             K::FieldDeclaration => self.field_declaration(item, broken),
             K::StageDeclaration => self.stage(item, broken),
-            K::PriorityDeclaration => self.priority(item, broken),
+            K::PriorityDeclaration | K::ReserveDeclaration => self.range_declaration(item, broken),
             K::Test if !broken => {
                 if let Some(test) = self.test(item) {
                     self.out.tests.push(test);

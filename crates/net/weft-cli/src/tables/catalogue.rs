@@ -10,6 +10,8 @@ use serde::Serialize;
 use switch_model::KINDS;
 use switch_model::interface::INTERFACE;
 
+use super::numbers::Numbers;
+
 /// The folder of the built-in tables that are made for packages.
 const INTERFACE_FOLDER: &str = "builtin/interface/";
 /// The folder of all built-in tables.
@@ -27,6 +29,7 @@ pub(super) struct Catalogue {
     pub(super) tables: Vec<Entry>,
     /// The declared types, by name.
     pub(super) types: BTreeMap<String, NamedType>,
+    pub(super) numbers: Numbers,
 }
 
 /// A declared type.
@@ -131,7 +134,7 @@ impl Catalogue {
             let definition = definition(symbol.ty.as_ref()?)?;
             Some((symbol.name.clone(), NamedType { definition, doc: one_line(&symbol.doc) }))
         });
-        Catalogue { tables: tables.collect(), types: types.collect() }
+        Catalogue { tables: tables.collect(), types: types.collect(), numbers: Numbers::new(program) }
     }
 }
 
@@ -243,6 +246,6 @@ fn constrained(of: &Constrained) -> String {
 }
 
 /// A text of several lines on one.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

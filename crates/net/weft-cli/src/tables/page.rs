@@ -28,17 +28,23 @@ impl Catalogue {
         }
         for (file, tables) in files {
             let _ = write!(page, "## {file}\n\n");
-            tables.iter().for_each(|table| table.markdown(&mut page));
+            for table in tables {
+                table.markdown(&mut page);
+            }
         }
         if !kinds.is_empty() {
             page.push_str(
                 "## Objects\n\nEach kind of object is a table too, whose columns are `id` and the fields. \
                  [Network objects](objects.md) describes them:\n\n",
             );
-            kinds.iter().for_each(|kind| kind.kind_of_objects(&mut page));
+            for kind in kinds {
+                kind.kind_of_objects(&mut page);
+            }
             page.push('\n');
         }
         self.types_of_columns(&mut page);
+        page.push('\n');
+        self.numbers.markdown(&mut page);
         page.truncate(page.trim_end().len());
         page.push('\n');
         page

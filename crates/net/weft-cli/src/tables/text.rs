@@ -31,8 +31,8 @@ impl fmt::Display for Entry {
             let key = if self.is_key(&column.name) { "  key" } else { "" };
             writeln!(f, "    {:width$}  {}{key}", column.name, column.written())?;
         }
-        self.parties(f, "filled by", &self.filled_by)?;
-        self.parties(f, "read by", &self.read_by)
+        write_parties(f, "filled by", &self.filled_by, true)?;
+        write_parties(f, "read by", &self.read_by, false)
     }
 }
 
@@ -41,14 +41,14 @@ impl Entry {
     pub(super) fn is_key(&self, column: &str) -> bool {
         self.key.as_ref().is_some_and(|key| key.iter().any(|name| name == column))
     }
+}
 
-    fn parties(&self, f: &mut fmt::Formatter<'_>, what: &str, parties: &[Party]) -> fmt::Result {
-        if parties.is_empty() {
-            return writeln!(f, "    {what}: no rule");
-        }
-        writeln!(f, "    {what}:")?;
-        parties.iter().try_for_each(|party| writeln!(f, "        {}", party.in_words(what == "filled by")))
+fn write_parties(f: &mut fmt::Formatter<'_>, what: &str, parties: &[Party], fills: bool) -> fmt::Result {
+    if parties.is_empty() {
+        return writeln!(f, "    {what}: no rule");
     }
+    writeln!(f, "    {what}:")?;
+    parties.iter().try_for_each(|party| writeln!(f, "        {}", party.in_words(fills)))
 }
 
 impl Column {

@@ -2,7 +2,7 @@
 //!
 //! Names (`variables`, `tables`, `bare_fields`) and bodies (`product`) are examined as each rule is checked. The other lints run
 //! only on a program without errors, because a mistake would mislead them: `firing` (rules that derive nothing) with
-//! `bindings` and `domain` (what variables can be), `keys` (rows with one key) and `sums` with `chase` (what must be
+//! `bindings` and `domain` (what variables can be), `keys` (rows with one key), `flows` (stages and priorities that nobody reserves) and `sums` with `chase` (what must be
 //! equal), `injective` and `shape` (what functions and matches tell apart).
 //!
 //! A lint warns of faults that it can prove, or of code that it cannot prove safe although a proof should be easy;
@@ -13,6 +13,7 @@ mod bindings;
 mod chase;
 mod domain;
 mod firing;
+mod flows;
 mod injective;
 mod keys;
 mod product;
@@ -35,6 +36,7 @@ use crate::program::{BodyItem, HeadTerm};
 use crate::syntax::ast::Span;
 use injective::Injective;
 
+pub(super) use flows::flows;
 pub(super) use tables::unused_tables;
 
 /// A program without errors.

@@ -1,7 +1,7 @@
-//! Lowers the names of fields, stages and priorities. A stage and a priority are constants with more said about them.
+//! Lowers the names of fields, stages, priorities and reserved numbers. All but fields are constants with more said about them.
 
 use super::{Lowering, child, doc, tokens};
-use crate::syntax::ast::{Constant, FieldDeclaration, PriorityDeclaration, StageDeclaration};
+use crate::syntax::ast::{Constant, FieldDeclaration, RangeDeclaration, StageDeclaration};
 use crate::syntax::{SyntaxKind as K, SyntaxNode};
 
 impl Lowering {
@@ -27,15 +27,20 @@ impl Lowering {
         self.out.stages.push(StageDeclaration { name, number, doc });
     }
 
-    pub(super) fn priority(&mut self, item: &SyntaxNode, broken: bool) {
+    /// A priority or reserved numbers.
+    pub(super) fn range_declaration(&mut self, item: &SyntaxNode, broken: bool) {
         let mut names = tokens(item).filter(|token| token.kind() == K::Ident);
         let Some(name) = names.next().map(|token| self.ident(&token)) else { return self.nameless(item) };
-        let stage = names.next().filter(|_| !broken).map(|token| self.ident(&token));
+        let of = names.next().filter(|_| !broken).map(|token| self.ident(&token));
         let mut bounds = item.children().filter(|_| !broken);
         let value = bounds.next().and_then(|value| self.expr(&value));
         let greatest = bounds.next().and_then(|value| self.expr(&value));
         let (least, doc) = (value.as_ref().map(|value| value.span), doc(item));
         self.out.constants.push(Constant { name: name.clone(), ty: None, value, doc: doc.clone() });
-        self.out.priorities.push(PriorityDeclaration { name, stage, least, greatest, doc });
+        let declared = RangeDeclaration { name, of, least, greatest, doc };
+        match item.kind() {
+            K::ReserveDeclaration => self.out.reservations.push(declared),
+            _ => self.out.priorities.push(declared),
+        }
     }
 }

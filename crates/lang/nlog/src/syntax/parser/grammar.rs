@@ -27,6 +27,7 @@ pub(super) fn file(p: &mut Parser<'_>) {
                 Some(K::FieldDeclaration) => p.item(K::FieldDeclaration, pipeline::field),
                 Some(K::StageDeclaration) => p.item(K::StageDeclaration, pipeline::stage),
                 Some(K::PriorityDeclaration) => p.item(K::PriorityDeclaration, pipeline::priority),
+                Some(K::ReserveDeclaration) => p.item(K::ReserveDeclaration, pipeline::reserve),
                 Some(_) => p.item(K::Rule, default_rule),
                 None => match p.spoilt_block() {
                     Some(K::Object) => p.item(K::Object, object::object),

@@ -149,6 +149,7 @@ impl Parser<'_> {
             ("field", SyntaxKind::Ident | SyntaxKind::Eq) => Some(SyntaxKind::FieldDeclaration),
             ("stage", SyntaxKind::Ident | SyntaxKind::Eq) => Some(SyntaxKind::StageDeclaration),
             ("priority", SyntaxKind::Ident | SyntaxKind::Eq) => Some(SyntaxKind::PriorityDeclaration),
+            ("reserve", SyntaxKind::Ident | SyntaxKind::Eq) => Some(SyntaxKind::ReserveDeclaration),
             ("default", SyntaxKind::Ident | SyntaxKind::NotKw | SyntaxKind::Bang) => Some(SyntaxKind::Rule),
             _ => None,
         }
@@ -205,7 +206,9 @@ impl Parser<'_> {
                 ),
                 next,
             ) => next == SyntaxKind::Eq,
-            (Some(SyntaxKind::PriorityDeclaration), next) => next == SyntaxKind::Ident,
+            (Some(SyntaxKind::PriorityDeclaration | SyntaxKind::ReserveDeclaration), next) => {
+                next == SyntaxKind::Ident
+            }
             (Some(SyntaxKind::Function | SyntaxKind::Rule), next) => next == SyntaxKind::LParen,
             _ => false,
         };

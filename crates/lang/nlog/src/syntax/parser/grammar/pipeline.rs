@@ -1,4 +1,4 @@
-//! What a program calls the parts of the pipeline: fields of packets, stages, priorities.
+//! What a program calls the parts of the pipeline: fields of packets, stages, priorities, and numbers that it reserves.
 
 use super::super::{Parsed, Parser};
 use super::expression::{bit_range, expression};
@@ -40,6 +40,25 @@ pub(super) fn priority(p: &mut Parser<'_>) -> Parsed {
     p.bump_as(K::OfKw);
     name(p, "a stage", help)?;
     p.expect(K::Eq, "`=` and the priority", help)?;
+    bounds(p)
+}
+
+/// `reserve NAME of TYPE = number;` or `reserve NAME of TYPE = least..greatest;`
+pub(super) fn reserve(p: &mut Parser<'_>) -> Parsed {
+    let help = "for example: reserve FLOOD_METERS of meter = 1..1000;";
+    p.bump_as(K::ReserveKw);
+    name(p, "the name of the numbers", help)?;
+    if p.word(0) != Some("of") {
+        return p.unexpected("`of` and a type", help);
+    }
+    p.bump_as(K::OfKw);
+    name(p, "a type", help)?;
+    p.expect(K::Eq, "`=` and the numbers", help)?;
+    bounds(p)
+}
+
+/// `number;` or `least..greatest;`
+fn bounds(p: &mut Parser<'_>) -> Parsed {
     expression(p)?;
     if p.eat(K::DotDot) {
         expression(p)?;
