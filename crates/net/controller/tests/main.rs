@@ -28,4 +28,5 @@ mod scrub;
 mod shutdown;
 mod support;
 mod trace;
+mod underlay;
 mod zones;

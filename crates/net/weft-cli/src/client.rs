@@ -18,7 +18,7 @@ use crate::exit::{Failure, print, print_as, say};
 use crate::flood_drops::Drops;
 use crate::status::Status;
 use crate::wait::Wait;
-use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes};
+use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes, tunnels};
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);
@@ -192,6 +192,7 @@ const VIEWS: &str = "Besides kinds:\n  \
     logical-flows SWITCH      The flows of a switch and its ports, before they are placed on hosts\n  \
     learned-addresses SWITCH  How many MAC addresses each host has learned on each port, and its limit\n  \
     routes ROUTER             The routes as they take effect, or why they take no packets\n  \
+    tunnels [HOST]            What probes have measured of the tunnels between hosts\n  \
     flood-drops [PORT]        Frames dropped because of `flood_limit`, by host\n  \
     connection-drops [PORT]   First packets of connections dropped because of `connections`, by host\n\n\
     With an ID, an object shows what hosts have counted since they have its flows: packets, and drops by cause.";
@@ -237,6 +238,7 @@ impl Get {
             "learned-addresses" => self.learned_addresses(),
             "flood-drops" => self.drops(Drops::Floods),
             "connection-drops" => self.drops(Drops::Connections),
+            "tunnels" => self.tunnels(),
             // Without an id, the objects of kind `route`.
             "routes" if self.id.is_some() => self.routes(),
             kind => self.objects(kind.to_owned()),
@@ -328,6 +330,14 @@ impl Get {
         let found =
             self.address.with(|mut client| async move { client.routes(&router).await.map_err(failed) })?;
         print_as(self.json, &if self.json { routes::to_json(&found) } else { routes::to_text(&found) })
+    }
+
+    fn tunnels(&self) -> Result<(), Failure> {
+        let node = self.id.clone();
+        let found = self
+            .address
+            .with(|mut client| async move { client.tunnels(node.as_deref()).await.map_err(failed) })?;
+        print_as(self.json, &if self.json { tunnels::to_json(&found) } else { tunnels::to_text(&found) })
     }
 
     fn drops(&self, of: Drops) -> Result<(), Failure> {

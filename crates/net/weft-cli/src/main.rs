@@ -36,6 +36,7 @@ mod schema;
 mod status;
 mod test;
 mod trace;
+mod tunnels;
 mod wait;
 
 use std::process::ExitCode;

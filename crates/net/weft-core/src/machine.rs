@@ -37,6 +37,7 @@ use crate::record::{NewRecord, ObjectChanges};
 use crate::snapshot::Snapshot;
 use crate::status::{self, Published, Unpublished};
 use crate::text::shown;
+use crate::underlay::Measured;
 pub use observations::Task;
 
 /// The delay before what was observed is compared again after a failure of the journal.
@@ -221,6 +222,11 @@ impl Machine {
         without: Option<&[ObjectKey]>,
     ) -> Result<Snapshot, CommitError> {
         Snapshot::of(&mut self.core, ids, without)
+    }
+
+    /// What was measured of the tunnels of a transport node, or of all tunnels.
+    pub fn measured_tunnels(&self, node: Option<&str>) -> Vec<Measured> {
+        self.fleet.measured(self.core.probe_plan(), node)
     }
 
     /// The outcomes of transactions.
