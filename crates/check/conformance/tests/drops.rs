@@ -26,8 +26,7 @@ const NO_DROPS: [(&str, &str); 3] = [
 
 /// The stages in which packets that meet no flow are not counted: those at the edge of the network, where what arrives is nobody's or
 /// comes while hosts change one after another.
-const UNCOUNTED: [&str; 7] =
-    ["CLASSIFY", "DECAP", "TUNNEL_SOURCE", "STANDBY", "OUT_PORT", "PLACE", "R_NEXT_HOP"];
+const UNCOUNTED: [&str; 6] = ["CLASSIFY", "DECAP", "STANDBY", "OUT_PORT", "PLACE", "R_NEXT_HOP"];
 
 /// Subroutines: what meets no flow there returns.
 const SUBROUTINES: [&str; 8] =

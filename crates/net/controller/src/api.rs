@@ -30,8 +30,8 @@ mod changes;
 mod messages;
 
 use messages::{
-    chunks, listing_messages, logical_messages, problem, receipt_message, route_message, switch_status,
-    update_message,
+    chunks, listing_messages, logical_messages, measured_message, problem, receipt_message, route_message,
+    switch_status, update_message,
 };
 
 /// The bytes of objects in one message of a stream. An object that is larger has a message of its own.
@@ -241,6 +241,26 @@ impl pb::controller_server::Controller for Api {
         all_at_once(account, turn, move || {
             let routes = routes.list().into_iter().map(route_message).collect();
             chunks(routes).map(|routes| pb::ListRoutesResponse { routes }).collect()
+        })
+        .await
+    }
+
+    type ListTunnelsStream = Results<pb::ListTunnelsResponse>;
+
+    async fn list_tunnels(
+        &self,
+        request: Request<pb::ListTunnelsRequest>,
+    ) -> Result<Response<Self::ListTunnelsStream>, Status> {
+        let account = account(request.extensions());
+        let node = Some(request.into_inner().node).filter(|node| !node.is_empty());
+        let turn = self.engine_turns.next(&account).await?;
+        let tunnels = self.engine.tunnels(node.clone()).await.map_err(stopping)?;
+        let tunnels = tunnels.ok_or_else(|| {
+            Status::not_found(format!("transport node {} does not exist", cut(&node.unwrap_or_default())))
+        })?;
+        all_at_once(account, turn, move || {
+            let tunnels = tunnels.into_iter().map(measured_message).collect();
+            chunks(tunnels).map(|tunnels| pb::ListTunnelsResponse { tunnels }).collect()
         })
         .await
     }

@@ -317,6 +317,20 @@ impl Client {
         Ok(routes)
     }
 
+    /// What probes have measured of the tunnels of a transport node, or of all.
+    pub async fn tunnels(&mut self, node: Option<&str>) -> Result<Vec<pb::MeasuredTunnel>, ClientError> {
+        let request = pb::ListTunnelsRequest { node: node.unwrap_or_default().to_owned() };
+        let stream = within(ANSWER_MAX, self.inner.list_tunnels(request)).await;
+        let mut messages = stream.map_err(|status| self.failed(status))?.into_inner();
+        let mut tunnels = Vec::new();
+        while let Some(message) =
+            within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
+        {
+            tunnels.extend(message.tunnels);
+        }
+        Ok(tunnels)
+    }
+
     /// The current state of the controller and its switches.
     pub async fn status(&mut self) -> Result<pb::StatusResponse, ClientError> {
         self.status_of(Vec::new()).await

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use openflow_rs::Match;
 use ovs_driver::{FlowTable, Owner, Peers, Timing};
 use switch_model::{
-    Changes, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, ReadError, SeenFlow,
+    Changes, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, Packet, ReadError, SeenFlow,
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -49,6 +49,10 @@ pub trait Driver: Send {
     fn flow_counts(&self, keys: Vec<FlowKey>) -> Asking<Vec<FlowCount>>;
     /// Reads from the switch the flows of these tables, whoever wrote them.
     fn table_flows(&self, tables: Vec<u8>) -> Asking<Vec<SeenFlow>>;
+    /// Reads from the switch the flows of this table that the match covers, whoever wrote them.
+    fn covered_flows(&self, table: u8, matching: Match) -> Asking<Vec<SeenFlow>>;
+    /// Has the switch execute these packets, each once.
+    fn send(&self, packets: Vec<Packet>) -> Asking<()>;
     /// Lets the driver leave the switch as soon as that is in sync, and say so ([`Event::Left`]).
     fn leave(&self);
     /// Stops the driver. The future completes, soon, when the driver no longer acts.
@@ -112,6 +116,14 @@ impl Driver for ovs_driver::Handle {
 
     fn table_flows(&self, tables: Vec<u8>) -> Asking<Vec<SeenFlow>> {
         Box::pin(ovs_driver::Handle::table_flows(self, tables))
+    }
+
+    fn covered_flows(&self, table: u8, matching: Match) -> Asking<Vec<SeenFlow>> {
+        Box::pin(ovs_driver::Handle::covered_flows(self, table, matching))
+    }
+
+    fn send(&self, packets: Vec<Packet>) -> Asking<()> {
+        Box::pin(ovs_driver::Handle::send(self, packets))
     }
 
     fn leave(&self) {
@@ -182,6 +194,14 @@ impl Running {
                     driver.push(txn, *changes);
                 }
             }
+            DriverOrder::Send { driver, node, number, packets } => {
+                let sent = self.ask_driver(driver, |driver| driver.send(packets));
+                self.answer(node, driver, sent, move |sent| News::Sent(number, sent));
+            }
+            DriverOrder::Count { driver, node, table, covers } => {
+                let counted = self.ask_driver(driver, |driver| driver.covered_flows(table, covers));
+                self.answer(node, driver, counted, News::Counted);
+            }
             DriverOrder::Leave(driver) => {
                 if let Some((node, leaving)) = self.all.get(&driver) {
                     self.of_nodes.remove(node);
@@ -246,10 +266,37 @@ impl Running {
     }
 
     fn ask<A: Send + 'static>(&self, node: &str, ask: impl FnOnce(&dyn Driver) -> Asking<A>) -> Asking<A> {
-        match self.of_nodes.get(node).and_then(|driver| self.all.get(driver)) {
+        match self.of_nodes.get(node) {
+            Some(driver) => self.ask_driver(*driver, ask),
+            None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
+        }
+    }
+
+    fn ask_driver<A: Send + 'static>(
+        &self,
+        driver: DriverId,
+        ask: impl FnOnce(&dyn Driver) -> Asking<A>,
+    ) -> Asking<A> {
+        match self.all.get(&driver) {
             Some((_, driver)) => ask(&**driver),
             None => Box::pin(std::future::ready(Err(ReadError::NotConnected))),
         }
+    }
+
+    /// Waits for the answer of a switch, and tells it as news.
+    fn answer<A: Send + 'static>(
+        &self,
+        node: String,
+        driver: DriverId,
+        asking: Asking<A>,
+        what: impl FnOnce(Result<A, ReadError>) -> News + Send + 'static,
+    ) {
+        let news = self.news.clone();
+        self.runtime.spawn(async move {
+            let what = what(asking.await);
+            // The engine may have ended.
+            drop(news.send(SwitchNews { node, driver, what }).await);
+        });
     }
 }
 

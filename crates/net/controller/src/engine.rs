@@ -23,6 +23,7 @@ use weft_core::rules::Rules;
 use weft_core::snapshot::Snapshot;
 use weft_core::status::{Published, Status};
 use weft_core::terms::Terms;
+use weft_core::underlay::Measured;
 
 use crate::activity::{Activity, Busy};
 use crate::aside::CancelOnDrop;
@@ -122,6 +123,10 @@ pub(crate) enum Query {
         without: Option<Vec<ObjectKey>>,
         answer: Answer<Result<Snapshot, CommitError>>,
     },
+    Tunnels {
+        node: Option<String>,
+        answer: Answer<Option<Vec<Measured>>>,
+    },
     Watch {
         wanted: Wanted,
         answer: Answer<Result<Watch, WatchError>>,
@@ -141,6 +146,7 @@ impl Query {
             Query::Counts { answer, .. } => answer.is_closed(),
             Query::TableFlows { answer, .. } => answer.is_closed(),
             Query::Snapshot { answer, .. } => answer.is_closed(),
+            Query::Tunnels { answer, .. } => answer.is_closed(),
             Query::Watch { answer, .. } => answer.is_closed(),
         };
         !is_closed
@@ -284,6 +290,11 @@ impl Engine {
         tables: BTreeMap<String, BTreeSet<u8>>,
     ) -> Result<Readings, Stopping> {
         self.ask(|answer| Query::TableFlows { tables, answer }).await
+    }
+
+    /// What was measured of the tunnels of a transport node, or of all tunnels; `None` if the node does not exist.
+    pub(crate) async fn tunnels(&self, node: Option<String>) -> Result<Option<Vec<Measured>>, Stopping> {
+        self.ask(|answer| Query::Tunnels { node, answer }).await
     }
 
     /// The routes of a router.

@@ -29,4 +29,5 @@ mod scrub;
 mod shutdown;
 mod support;
 mod trace;
+mod underlay;
 mod zones;

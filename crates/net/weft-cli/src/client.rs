@@ -17,7 +17,7 @@ use crate::exit::{Failure, print_as};
 use crate::faults::is_journal;
 use crate::flood_drops::Drops;
 use crate::status::Status;
-use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes};
+use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes, tunnels};
 
 mod answer;
 mod changes;
@@ -125,6 +125,7 @@ const VIEWS: &str = "Instead of a kind:\n  \
     logical-flows SWITCH      The flows of a logical switch, before they are placed on hosts\n  \
     learned-addresses SWITCH  How many MAC addresses each host has learned on each port, and the limit\n  \
     routes ROUTER             The routes in effect; if one gets no packets, why\n  \
+    tunnels [HOST]            What probes have measured of the tunnels between hosts\n  \
     flood-drops [PORT]        Frames dropped because of `flood_limit`, by host\n  \
     connection-drops [PORT]   First packets of connections dropped because of `connections`, by host\n\n\
     Examples:\n  \
@@ -174,6 +175,7 @@ impl Get {
             "learned-addresses" => self.learned_addresses(),
             "flood-drops" => self.drops(Drops::Floods),
             "connection-drops" => self.drops(Drops::Connections),
+            "tunnels" => self.tunnels(),
             // Without an id, the objects of kind `route`.
             "routes" if self.id.is_some() => self.routes(),
             kind => self.objects(kind.to_owned()),
@@ -265,6 +267,14 @@ impl Get {
         let found =
             self.address.with(|mut client| async move { client.routes(&router).await.map_err(failed) })?;
         print_as(self.json, &if self.json { routes::to_json(&found) } else { routes::to_text(&found) })
+    }
+
+    fn tunnels(&self) -> Result<(), Failure> {
+        let node = self.id.clone();
+        let found = self
+            .address
+            .with(|mut client| async move { client.tunnels(node.as_deref()).await.map_err(failed) })?;
+        print_as(self.json, &if self.json { tunnels::to_json(&found) } else { tunnels::to_text(&found) })
     }
 
     fn drops(&self, of: Drops) -> Result<(), Failure> {

@@ -133,6 +133,7 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
             "learned-addresses".to_owned(),
             "The number of addresses that hosts have learned on the ports of a logical switch".to_owned(),
         ));
+        found.push(("tunnels".to_owned(), "What was measured of the tunnels between hosts".to_owned()));
         found.push((
             "flood-drops".to_owned(),
             "The frames that hosts have dropped of ports with a flood_limit".to_owned(),
@@ -148,7 +149,7 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
 
 /// The ids of a kind, or of the objects that the other things belong to; none without a controller.
 fn ids(address: Option<&str>, kind: &str) -> Vec<Candidate> {
-    let of_hosts = matches!(kind, "flows" | "status");
+    let of_hosts = matches!(kind, "flows" | "status" | "tunnels");
     let kind = match kind {
         "logical-flows" | "learned-addresses" => "switch".to_owned(),
         "flood-drops" | "connection-drops" => "switch_port".to_owned(),

@@ -7,7 +7,7 @@ use controller::pb;
 use nlog_data::quotation::{is_odd, shown_lines};
 
 use crate::flood_drops::Drops as Counted;
-use crate::{flood_drops, flow_counts, flows, learned, routes};
+use crate::{flood_drops, flow_counts, flows, learned, routes, tunnels};
 
 /// The name of an interface that forges a line and paints it, in three ways.
 const NAME: &str = "x\nhv2: in sync\u{1b}[31m\u{9b}31m\u{202e}\r";
@@ -46,6 +46,7 @@ fn answers() -> Vec<(&'static str, String)> {
         drops: Some(Drops { causes, counts }),
     };
     let route = pb::Route { destination: "10.0.0.0/8".into(), why: name(), ..pb::Route::default() };
+    let measured = pb::MeasuredTunnel { text: name(), ..pb::MeasuredTunnel::default() };
     vec![
         ("get flows", flows::to_text(&flows)),
         ("get learned-addresses", learned::to_text(&learned)),
@@ -53,6 +54,7 @@ fn answers() -> Vec<(&'static str, String)> {
         ("get ID", flow_counts::to_comments(&counts)),
         ("get status --drops", flow_counts::network_drops(&counts)),
         ("get routes", routes::to_text(&[route])),
+        ("get tunnels", tunnels::to_text(&[measured])),
     ]
 }
 

@@ -39,6 +39,7 @@ mod status;
 mod tables;
 mod test;
 mod trace;
+mod tunnels;
 mod wait;
 
 use std::process::ExitCode;

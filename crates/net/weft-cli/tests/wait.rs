@@ -121,6 +121,15 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
+    type ListTunnelsStream = Results<pb::ListTunnelsResponse>;
+
+    async fn list_tunnels(
+        &self,
+        _: Request<pb::ListTunnelsRequest>,
+    ) -> Result<Response<Self::ListTunnelsStream>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     async fn trace(&self, _: Request<pb::TraceRequest>) -> Result<Response<pb::TraceResponse>, Status> {
         Err(Status::unimplemented("not in this test"))
     }

@@ -5,6 +5,7 @@ pub mod drop_causes;
 pub(crate) mod effective_routes;
 pub mod learned_places;
 pub mod port_meters;
+pub(crate) mod probe_plan;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use drop_causes::DropCauses;
 use effective_routes::EffectiveRoutes;
 use learned_places::LearnedPlaces;
 use port_meters::PortMeters;
+use probe_plan::ProbePlan;
 
 /// The parts of the rules' output that the controller keeps.
 #[derive(Debug, Default)]
@@ -37,6 +39,7 @@ pub(crate) struct Derived {
     pub(crate) counted_flows: CountedFlows,
     pub(crate) drop_causes: Arc<DropCauses>,
     pub(crate) routes: EffectiveRoutes,
+    pub(crate) probes: ProbePlan,
     /// The encoded values of all switches.
     pool: Pool,
 }
@@ -117,6 +120,7 @@ pub(crate) fn decode_output(
     derived.counted_flows.apply(committed, rules);
     DropCauses::apply(&mut derived.drop_causes, committed, rules);
     derived.routes.apply(committed, rules);
+    derived.probes.apply(committed, rules);
     let moves = Moves::of(committed, rules);
     let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);
     Ok(RulesOutput { changes, problems, states, addresses, moves, filled })

@@ -16,9 +16,11 @@ use crate::lasting::Lasting;
 use crate::levels::{Link, Moment, Patience};
 use crate::now::Now;
 use crate::receipt::{Progress, Receipts};
+use crate::underlay::Underlay;
 
 mod driver;
 mod faults;
+mod measure;
 mod order;
 mod state;
 mod timer;
@@ -98,6 +100,7 @@ pub struct Fleet {
     /// The faults of switches, each logged once it has lasted.
     faults: Lasting<SwitchFault>,
     announced: Vec<(String, BTreeSet<String>)>,
+    underlay: Underlay,
     pub(crate) receipts: Receipts,
 }
 
@@ -124,6 +127,7 @@ impl Fleet {
             watch: Watch::new(patience),
             faults: Lasting::default(),
             announced: Vec::new(),
+            underlay: Underlay::default(),
             receipts: Receipts::default(),
         }
     }
@@ -339,7 +343,7 @@ impl Fleet {
                 }
                 (refused == txn).then_some(Err(why))
             }
-            News::Event(_) | News::NotStarted(_) => None,
+            News::Event(_) | News::NotStarted(_) | News::Sent(..) | News::Counted(_) => None,
         };
         if let Some(end) = end {
             self.drained(index, end);
@@ -383,6 +387,8 @@ impl Fleet {
                 warn!(switch = node, why, "switch cannot be managed");
                 switch.faults.unreachable = Some(why);
             }
+            // They say nothing of the switch itself.
+            News::Sent(..) | News::Counted(_) => {}
         }
     }
 

@@ -9,7 +9,7 @@
 //! In reading order: [`machine`] (events and effects) with [`now`] (the time, as a value); [`core`] (objects, reports, desired states,
 //! and what a request does to them) with [`terms`] (what it is refused for), [`rules`], [`builtin`], [`reports`], `refused_reports`, `beside`, `input_rows`, [`derived`] (the output of
 //! the rules), `port_moves`, `announcements`, `object_status`, `universal` and [`provenance`]; [`record`] and [`restore`] (the state as the journal has it);
-//! [`fleet`] (the switches) with [`levels`] (what is observed) and `lasting`; [`receipt`] and [`status`]; and questions: [`snapshot`] with
+//! [`fleet`] (the switches) with [`levels`] (what is observed), [`underlay`] (what probes measure) and `lasting`; [`receipt`] and [`status`]; and questions: [`snapshot`] with
 //! [`neighbourhood`], [`logical_flows`], [`routes`], [`drops`].
 //!
 //! Out of scope: the journal's file, the API, drivers and threads (crate `controller`), and the meaning of objects (crate `objects` and the
@@ -47,6 +47,7 @@ pub mod status;
 mod switch_address;
 pub mod terms;
 pub mod text;
+pub mod underlay;
 mod universal;
 
 pub use levels::Patience;

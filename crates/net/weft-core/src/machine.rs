@@ -38,6 +38,7 @@ use crate::snapshot::Snapshot;
 use crate::status::{self, Published, Unpublished};
 use crate::terms::{CutOff, Terms};
 use crate::text::shown;
+use crate::underlay::Measured;
 pub use observations::Task;
 
 /// The delay before what was observed is compared again after a failure of the journal.
@@ -234,6 +235,11 @@ impl Machine {
         without: Option<&[ObjectKey]>,
     ) -> Result<Snapshot, CommitError> {
         Snapshot::of(&mut self.core, ids, without)
+    }
+
+    /// What was measured of the tunnels of a transport node, or of all tunnels.
+    pub fn measured_tunnels(&self, node: Option<&str>) -> Vec<Measured> {
+        self.fleet.measured(self.core.probe_plan(), node)
     }
 
     /// The outcomes of transactions.

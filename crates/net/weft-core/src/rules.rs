@@ -14,7 +14,8 @@ use objects::{Kinds, Rows, Spelling};
 use pipeline::Names;
 use switch_model::interface::{
     ADDRESSES, CONNECTION_METERS, COUNTED_FLOWS, DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS,
-    DROPPING_METERS, EFFECTIVE_ROUTES, FLOOD_METERS, LEARNED_ADDRESSES, LEARNING_HOSTS, PORT_HOMES, PROBLEMS,
+    DROPPING_METERS, EFFECTIVE_ROUTES, FLOOD_METERS, LEARNED_ADDRESSES, LEARNING_HOSTS, PORT_HOMES,
+    PROBE_COUNTERS, PROBE_HOSTS, PROBLEMS, TUNNEL_PROBES,
 };
 use tracing::warn;
 
@@ -47,6 +48,9 @@ pub struct Rules {
     pub(crate) drop_causes: Option<TableId>,
     pub(crate) dropping_flows: Option<TableId>,
     pub(crate) dropping_meters: Option<TableId>,
+    pub(crate) probe_hosts: Option<TableId>,
+    pub(crate) tunnel_probes: Option<TableId>,
+    pub(crate) probe_counters: Option<TableId>,
     pub(crate) effective_routes: Option<TableId>,
     /// The kind of objects that are routers.
     pub(crate) router_kind: Option<String>,
@@ -195,6 +199,8 @@ impl Rules {
         let [counted_flows, drop_causes, dropping_flows, dropping_meters] =
             [COUNTED_FLOWS, DROP_CAUSES, DROPPING_FLOWS, DROPPING_METERS]
                 .map(|table| interface.table(&table));
+        let [probe_hosts, tunnel_probes, probe_counters] =
+            [PROBE_HOSTS, TUNNEL_PROBES, PROBE_COUNTERS].map(|table| interface.table(&table));
         if switch.flows.is_none() && switch.tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
@@ -238,6 +244,9 @@ impl Rules {
             drop_causes,
             dropping_flows,
             dropping_meters,
+            probe_hosts,
+            tunnel_probes,
+            probe_counters,
             effective_routes,
             router_kind,
             universal,
@@ -286,7 +295,8 @@ impl Rules {
         let learned = [self.learned_addresses, self.learning_hosts, self.flood_meters, self.counted_flows];
         let others = [self.addresses, self.problems, self.datapath_labels, self.effective_routes];
         let drops = [self.drop_causes, self.dropping_flows, self.dropping_meters];
-        let single = learned.into_iter().chain(others).chain(drops);
+        let probes = [self.probe_hosts, self.tunnel_probes, self.probe_counters];
+        let single = learned.into_iter().chain(others).chain(drops).chain(probes);
         let single = single.chain([self.homes, self.connection_meters]).flatten();
         let states = self.states.iter().map(|state| state.table);
         let single = single.chain(self.switch.all()).chain(states);

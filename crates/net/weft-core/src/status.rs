@@ -194,7 +194,7 @@ impl Published {
 impl Unpublished {
     /// All there is, for a controller that starts.
     pub(crate) fn all(core: &Core, fleet: &Fleet) -> Self {
-        let new = core.problems().cloned().collect();
+        let new = core.problems().chain(fleet.underlay_problems()).cloned().collect();
         let nodes = fleet.nodes().map(ToOwned::to_owned).collect();
         Unpublished {
             nodes,
@@ -215,11 +215,12 @@ pub(crate) fn without_strays(mut status: Status) -> Status {
 
 /// The status computed from nothing, to check the published one in debug builds.
 pub(crate) fn computed(core: &Core, fleet: &Fleet) -> Status {
+    let all: BTreeSet<_> = core.problems().chain(fleet.underlay_problems()).cloned().collect();
     Status {
         last_txn: core.last_txn(),
         objects: counts(core),
         switches: fleet.nodes().filter_map(|node| switch(core, fleet, node)).map(Arc::new).collect(),
-        problems: own(fleet).into_iter().chain(core.problems().cloned()).collect(),
+        problems: own(fleet).into_iter().chain(all).collect(),
     }
 }
 

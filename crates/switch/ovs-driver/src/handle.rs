@@ -19,7 +19,8 @@ use crate::openflow::OpenFlow;
 use crate::outbox::Outbox;
 use crate::supervisor::{Tasks, supervise};
 use switch_model::{
-    Changes, Channel, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, ReadError, SeenFlow,
+    Changes, Channel, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, Packet, ReadError,
+    SeenFlow,
 };
 
 /// A running driver. Dropping the handle stops the driver and leaves the switch unchanged.
@@ -97,6 +98,21 @@ impl Handle {
         tables: Vec<u8>,
     ) -> impl Future<Output = Result<Vec<SeenFlow>, ReadError>> + Send + use<> {
         self.readers.clone().table_flows(tables)
+    }
+
+    /// Reads from the switch the flows of a table that the match covers, whoever wrote them, as [`learned`](Self::learned) reads flows.
+    pub fn covered_flows(
+        &self,
+        table: u8,
+        matching: Match,
+    ) -> impl Future<Output = Result<Vec<SeenFlow>, ReadError>> + Send + use<> {
+        self.readers.clone().covered_flows(table, matching)
+    }
+
+    /// Has the switch execute these packets, each once. Waits as [`learned`](Self::learned) does, until it has. If it refuses one, the
+    /// others are executed.
+    pub fn send(&self, packets: Vec<Packet>) -> impl Future<Output = Result<(), ReadError>> + Send + use<> {
+        self.readers.clone().send(packets)
     }
 
     /// Lets the driver leave the switch as soon as that is in sync: it removes its mark and where the bridge waits for it, and

@@ -1,4 +1,5 @@
-//! Reads what a switch has learned, and what its meters and flows have counted, for those who look. Nothing that the driver does depends on the answer.
+//! Reads what a switch has learned, and what its meters and flows have counted, for those who look, and sends packets for them. Nothing
+//! that the driver does depends on the answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +7,7 @@ use openflow_rs::Match;
 use tokio::sync::Semaphore;
 
 use crate::openflow::Reader;
-use switch_model::{FlowCount, FlowKey, LearnedFlow, MeterCount, READ_WITHIN, ReadError, SeenFlow};
+use switch_model::{FlowCount, FlowKey, LearnedFlow, MeterCount, Packet, READ_WITHIN, ReadError, SeenFlow};
 
 /// The most flows whose counters are read at once.
 const COUNTED_AT_ONCE: usize = 64;
@@ -60,11 +61,21 @@ impl Readers {
             let mut flows = Vec::new();
             // Changes of the switch go in between.
             for table in tables {
-                flows.extend(reader.table_flows(table).await?);
+                flows.extend(reader.table_flows(table, Match::any()).await?);
             }
             Ok(flows)
         })
         .await
+    }
+
+    /// Reads the flows of a table that the match covers, within the deadline.
+    pub(crate) async fn covered_flows(self, table: u8, matches: Match) -> Result<Vec<SeenFlow>, ReadError> {
+        self.in_turn(|reader| async move { reader.table_flows(table, matches).await }).await
+    }
+
+    /// Sends packets once, within the deadline.
+    pub(crate) async fn send(self, packets: Vec<Packet>) -> Result<(), ReadError> {
+        self.in_turn(|reader| async move { reader.send(packets).await }).await
     }
 
     async fn in_turn<T, F>(&self, read: impl FnOnce(Reader) -> F) -> Result<T, ReadError>

@@ -139,6 +139,6 @@ pub use peers::Peers;
 pub use switch_model::{
     BfdSession, Bucket, CHOICE_BYTES_MAX, Changes, Channel, Choice, CollectorSet, Desired, Edits, Encap,
     Event, Flow, FlowCount, FlowKey, ForeignChange, Frame, GROUP_MAX, InterfaceId, LearnedFlow, METER_MAX,
-    Meter, MeterCount, Patch, Problem, ReadError, Rejection, Remote, Report, SeenFlow, Tunnel, Vif, Watched,
-    ZONE_TABLE, ZoneLimits, ZoneOwner,
+    Meter, MeterCount, Packet, Patch, Problem, ReadError, Rejection, Remote, Report, SeenFlow, Tunnel, Vif,
+    Watched, ZONE_TABLE, ZoneLimits, ZoneOwner,
 };

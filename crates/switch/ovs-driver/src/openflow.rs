@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_rs::Match;
+use openflow_rs::message::PacketOut;
 use peer_connection::{Dial, Endpoint, PeerMemory, Reconnect};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -29,7 +30,9 @@ use crate::identity::{self, Identity, Verdict};
 use crate::in_openflow::{Batch, Contents};
 use crate::intent::Shared;
 use crate::outbox::Outbox;
-use switch_model::{Channel, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, ReadError, SeenFlow};
+use switch_model::{
+    Channel, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, Packet, ReadError, SeenFlow,
+};
 
 /// Whether the switch is connected, and the number of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -111,8 +114,10 @@ enum What {
     Counts(oneshot::Sender<Result<Vec<MeterCount>, ReadError>>),
     /// Read what these flows have counted, for somebody else.
     FlowCounts(Vec<FlowKey>, oneshot::Sender<Result<Vec<FlowCount>, ReadError>>),
-    /// Read the flows of this table, for somebody else.
-    TableFlows(u8, oneshot::Sender<Result<Vec<SeenFlow>, ReadError>>),
+    /// Read the flows of this table that the match covers, for somebody else.
+    TableFlows(u8, Box<Match>, oneshot::Sender<Result<Vec<SeenFlow>, ReadError>>),
+    /// Send these packets, for somebody else.
+    Packets(Vec<Packet>, oneshot::Sender<Result<(), ReadError>>),
     /// Send these frames.
     Send(Vec<Frame>, oneshot::Sender<()>),
 }
@@ -152,10 +157,17 @@ impl Reader {
         receiver.await.map_err(|_| ReadError::Lost)?
     }
 
-    /// Reads the flows of a table.
-    pub(crate) async fn table_flows(&self, table: u8) -> Result<Vec<SeenFlow>, ReadError> {
+    /// Reads the flows of a table that the match covers.
+    pub(crate) async fn table_flows(&self, table: u8, matches: Match) -> Result<Vec<SeenFlow>, ReadError> {
         let (reply, receiver) = oneshot::channel();
-        self.ask(What::TableFlows(table, reply)).await?;
+        self.ask(What::TableFlows(table, Box::new(matches), reply)).await?;
+        receiver.await.map_err(|_| ReadError::Lost)?
+    }
+
+    /// Sends packets, once.
+    pub(crate) async fn send(&self, packets: Vec<Packet>) -> Result<(), ReadError> {
+        let (reply, receiver) = oneshot::channel();
+        self.ask(What::Packets(packets, reply)).await?;
         receiver.await.map_err(|_| ReadError::Lost)?
     }
 
@@ -420,9 +432,18 @@ impl Keeper {
                 Some(Request { what: What::FlowCounts(keys, reply), .. }) => {
                     Box::pin(session.flow_counts(&keys)).await.map(|counts| drop(reply.send(counts)))
                 }
-                Some(Request { what: What::TableFlows(_, reply), .. }) if reply.is_closed() => Ok(()),
-                Some(Request { what: What::TableFlows(table, reply), .. }) => {
-                    Box::pin(session.table_flows(table)).await.map(|flows| drop(reply.send(flows)))
+                Some(Request { what: What::TableFlows(_, _, reply), .. }) if reply.is_closed() => Ok(()),
+                Some(Request { what: What::TableFlows(table, matches, reply), .. }) => {
+                    Box::pin(session.table_flows(table, *matches)).await.map(|flows| drop(reply.send(flows)))
+                }
+                Some(Request { what: What::Packets(_, reply), .. }) if reply.is_closed() => Ok(()),
+                Some(Request { what: What::Packets(packets, reply), .. }) => {
+                    let packets = packets
+                        .iter()
+                        .map(|packet| PacketOut::new(packet.actions.get(), packet.frame.to_vec()));
+                    Box::pin(session.send_packets(packets)).await.map(|refused| {
+                        let _ = reply.send(refused.map_or(Ok(()), |error| Err(ReadError::Refused(error))));
+                    })
                 }
                 Some(Request { what: What::Send(frames, reply), .. }) => {
                     Box::pin(session.send_frames(&frames)).await.map(|()| {

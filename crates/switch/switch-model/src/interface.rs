@@ -4,8 +4,9 @@
 use nlog_data::Role;
 
 use crate::table::{
-    BOOL, ColumnType, INT, IP, MAC, MATCH, NET, REFERENCE, STRING, SwitchTable, TEXT, TEXT_LIST,
+    ACTIONS, BOOL, ColumnType, INT, IP, MAC, MATCH, NET, REFERENCE, STRING, SwitchTable, TEXT, TEXT_LIST,
 };
+use crate::tunnel::ENCAP;
 
 const ROUTE_KIND: ColumnType = ColumnType::Name(|| vec!["connected", "static", "discard"]);
 
@@ -77,6 +78,14 @@ tables! {
     /// The meters of what is dropped, and why.
     DROPPING_METERS = Output "dropping_meter" ["cause": STRING, "meter": INT];
 
+    /// The hosts whose tunnels are measured.
+    PROBE_HOSTS = Output "probe_host" ["hv": STRING, "ip": IP, "mtu": INT, "interval": INT];
+    /// The probes that they send.
+    TUNNEL_PROBES = Output "tunnel_probe"
+        ["hv": STRING, "peer": STRING, "encap": ENCAP, "bytes": INT, "actions": ACTIONS];
+    /// The flows that count the probes that arrive.
+    PROBE_COUNTERS = Output "probe_counter" ["table_id": INT, "match": MATCH];
+
     /// Routes of routers as they take effect. The kind that the first column refers to is that of routers.
     EFFECTIVE_ROUTES = Output "effective_route"
         ["router": REFERENCE, "destination": NET, "kind": ROUTE_KIND, "by": STRING, "next_hop": STRING, "port": STRING,
@@ -122,5 +131,8 @@ pub const INTERFACE: &[SwitchTable] = &[
     DROP_CAUSES,
     DROPPING_FLOWS,
     DROPPING_METERS,
+    PROBE_HOSTS,
+    TUNNEL_PROBES,
+    PROBE_COUNTERS,
     EFFECTIVE_ROUTES,
 ];

@@ -41,6 +41,7 @@ pub mod interface;
 mod kind;
 mod limits;
 mod meter;
+mod packet;
 mod patch;
 mod pool;
 mod reading;
@@ -70,6 +71,7 @@ pub use group::{
 pub use kind::{Again, Edits, Kind, Lasting, Reader, RowError};
 pub use limits::{ZoneLimits, ZonesLimits};
 pub use meter::{METER_MAX, Meter, Meters};
+pub use packet::{Packet, probe_frame, probe_length};
 pub use patch::{Patch, Patches};
 pub use pool::Pool;
 pub use reading::{FlowCount, LearnedFlow, MeterCount, READ_WITHIN, ReadError, SeenFlow};

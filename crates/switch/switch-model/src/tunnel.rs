@@ -11,7 +11,7 @@ use tunnel_encap::Encap;
 use crate::kind::{Kind, Lasting, Reader, RowError, text};
 use crate::table::{ColumnType, STRING, SwitchTable};
 
-const ENCAP: ColumnType = ColumnType::Name(|| Encap::ALL.map(Encap::name).to_vec());
+pub(crate) const ENCAP: ColumnType = ColumnType::Name(|| Encap::ALL.map(Encap::name).to_vec());
 
 /// The maximum length of a port's name, which is the name of a network device.
 const NAME_MAX: usize = 15;

@@ -10,10 +10,11 @@ use weft_core::core::{Problem, Refusal};
 use weft_core::fleet::SwitchStatus;
 use weft_core::logical_flows::{LogicalFlow, LogicalFlows};
 use weft_core::receipt::{Progress, Receipt, SwitchReceipt, Update};
-use weft_core::record::to_the_second;
+use weft_core::record::{rfc3339, to_the_second};
 use weft_core::routes::Route;
 use weft_core::rules::RuleSource;
 use weft_core::terms::CutOff;
+use weft_core::underlay::Measured;
 
 use crate::engine::{Applied, Listing};
 use crate::pb;
@@ -274,6 +275,23 @@ pub(super) fn route_message(route: Route) -> pb::Route {
         port: route.port,
         mac: route.mac,
         why: route.why,
+    }
+}
+
+pub(super) fn measured_message(tunnel: Measured) -> pb::MeasuredTunnel {
+    let (text, state) = (tunnel.text(), tunnel.verdict.code().to_owned());
+    pb::MeasuredTunnel {
+        from: tunnel.from.to_string(),
+        to: tunnel.to.to_string(),
+        encap: tunnel.encap.to_string(),
+        ip: tunnel.ip.to_string(),
+        bytes: u32::try_from(tunnel.bytes).unwrap_or(u32::MAX),
+        mtu: tunnel.mtu,
+        sent: tunnel.sent,
+        arrived: tunnel.arrived,
+        last_arrival: tunnel.last.map(rfc3339).unwrap_or_default(),
+        state,
+        text,
     }
 }
 

@@ -630,6 +630,49 @@ pub struct ListRoutesResponse {
     #[prost(message, repeated, tag = "1")]
     pub routes: ::prost::alloc::vec::Vec<Route>,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListTunnelsRequest {
+    /// The transport node; all if it is empty.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+}
+/// What probes have measured of the tunnel from one transport node to another.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MeasuredTunnel {
+    #[prost(string, tag = "1")]
+    pub from: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub to: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub encap: ::prost::alloc::string::String,
+    /// The tunnel endpoint of the receiver: its `ip`.
+    #[prost(string, tag = "4")]
+    pub ip: ::prost::alloc::string::String,
+    /// The largest packet that the tunnel carries if the network between the hosts has the MTU that its transport zone says, and that MTU.
+    #[prost(uint32, tag = "5")]
+    pub bytes: u32,
+    #[prost(uint32, tag = "6")]
+    pub mtu: u32,
+    /// How many times a probe was sent since the controller started, how many have arrived, and when the last one was counted; empty if none was.
+    #[prost(uint64, tag = "7")]
+    pub sent: u64,
+    #[prost(uint64, tag = "8")]
+    pub arrived: u64,
+    #[prost(string, tag = "9")]
+    pub last_arrival: ::prost::alloc::string::String,
+    /// For scripts: `arrives`, `mtu-too-small` (small packets alone arrive), `unreachable` (nothing arrives), or `not-measured`.
+    #[prost(string, tag = "10")]
+    pub state: ::prost::alloc::string::String,
+    /// The same in words.
+    #[prost(string, tag = "11")]
+    pub text: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListTunnelsResponse {
+    /// By sender, then by receiver.
+    #[prost(message, repeated, tag = "1")]
+    pub tunnels: ::prost::alloc::vec::Vec<MeasuredTunnel>,
+}
 /// A packet in words. What is empty or absent, the objects say.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PacketInWords {
@@ -1476,6 +1519,33 @@ pub mod controller_client {
                 .insert(GrpcMethod::new("weft.v1.Controller", "ListRoutes"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Returns what probes have measured of the tunnels of a transport node, or of all, in each direction. The controller measures by itself,
+        /// so no switch is asked.
+        /// NOT_FOUND if the transport node does not exist.
+        pub async fn list_tunnels(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListTunnelsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ListTunnelsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weft.v1.Controller/ListTunnels",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weft.v1.Controller", "ListTunnels"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// Sends a packet through the flows that switches are to have now, in simulation, and returns its way and why it ends where it
         /// ends. INVALID_ARGUMENT if there is no such port, or the packet is none.
         pub async fn trace(
@@ -1724,6 +1794,22 @@ pub mod controller_server {
             &self,
             request: tonic::Request<super::ListRoutesRequest>,
         ) -> std::result::Result<tonic::Response<Self::ListRoutesStream>, tonic::Status>;
+        /// Server streaming response type for the ListTunnels method.
+        type ListTunnelsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ListTunnelsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Returns what probes have measured of the tunnels of a transport node, or of all, in each direction. The controller measures by itself,
+        /// so no switch is asked.
+        /// NOT_FOUND if the transport node does not exist.
+        async fn list_tunnels(
+            &self,
+            request: tonic::Request<super::ListTunnelsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ListTunnelsStream>,
+            tonic::Status,
+        >;
         /// Sends a packet through the flows that switches are to have now, in simulation, and returns its way and why it ends where it
         /// ends. INVALID_ARGUMENT if there is no such port, or the packet is none.
         async fn trace(
@@ -2278,6 +2364,52 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListRoutesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weft.v1.Controller/ListTunnels" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListTunnelsSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::ServerStreamingService<super::ListTunnelsRequest>
+                    for ListTunnelsSvc<T> {
+                        type Response = super::ListTunnelsResponse;
+                        type ResponseStream = T::ListTunnelsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListTunnelsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::list_tunnels(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListTunnelsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -344,6 +344,10 @@ impl Worker {
                 debug!(taken = ?begun.elapsed(), "rows around objects found");
                 let _ = answer.send(snapshot);
             }
+            Query::Tunnels { node, answer } => {
+                let is_known = node.as_ref().is_none_or(|node| core.is_managed(node));
+                let _ = answer.send(is_known.then(|| self.machine.measured_tunnels(node.as_deref())));
+            }
             Query::Watch { wanted, answer } => {
                 drop(answer.send(self.watchers.watch(wanted, self.machine.receipts())));
             }

@@ -7,8 +7,8 @@ use std::time::Instant;
 use controller::drivers::{Asking, Driver, Drivers, Reading, Shutdown};
 use openflow_rs::Match;
 use ovs_driver::{
-    Changes, Channel, Config, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, ReadError,
-    Report, SeenFlow,
+    Changes, Channel, Config, Desired, Event, FlowCount, FlowKey, Frame, LearnedFlow, MeterCount, Packet,
+    ReadError, Report, SeenFlow,
 };
 use tokio::sync::mpsc;
 
@@ -38,6 +38,8 @@ pub(crate) struct Switch {
     pub(crate) pushed: Vec<u64>,
     /// The frames that it was told to send, each with its name.
     pub(crate) frames: Vec<(String, Frame)>,
+    /// The packets that it has executed.
+    pub(crate) sent: Vec<Packet>,
     /// How many drivers of this name were started.
     pub(crate) started: usize,
     /// Whether the last one still runs.
@@ -121,6 +123,7 @@ impl Drivers for Switches {
             asked: Vec::new(),
             pushed: Vec::new(),
             frames: Vec::new(),
+            sent: Vec::new(),
             started,
             running: true,
             events,
@@ -199,6 +202,19 @@ impl Driver for FakeDriver {
             flows.into_iter().filter(|flow| tables.contains(&flow.entry.table)).collect()
         };
         Box::pin(std::future::ready(there.map(of_tables).ok_or(ReadError::NotConnected)))
+    }
+
+    fn covered_flows(&self, table: u8, _: Match) -> Asking<Vec<SeenFlow>> {
+        self.table_flows(vec![table])
+    }
+
+    fn send(&self, packets: Vec<Packet>) -> Asking<()> {
+        let mut running = false;
+        self.switch(|switch| {
+            running = switch.running;
+            switch.sent.extend(packets);
+        });
+        Box::pin(std::future::ready(if running { Ok(()) } else { Err(ReadError::NotConnected) }))
     }
 
     fn leave(&self) {}

@@ -14,6 +14,7 @@ use crate::derived::drop_causes::DropCauses;
 use crate::derived::effective_routes::EffectiveRoutes;
 use crate::derived::learned_places::LearnedPlaces;
 use crate::derived::port_meters::{Metered, PortMeters};
+use crate::derived::probe_plan::ProbePlan;
 use crate::neighbourhood::{Neighbourhood, Search};
 use crate::provenance::Provenance;
 use crate::rules::Rules;
@@ -78,6 +79,11 @@ impl Core {
     /// What the rules say of drops.
     pub fn drop_causes(&self) -> &Arc<DropCauses> {
         &self.derived.drop_causes
+    }
+
+    /// What the rules say of probes.
+    pub(crate) fn probe_plan(&self) -> &ProbePlan {
+        &self.derived.probes
     }
 
     /// The routes of routers.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use switch_model::{Changes, Event};
+use openflow_rs::Match;
+use switch_model::{Changes, Event, Packet, ReadError, SeenFlow};
 
 use crate::core::{Given, SwitchAddress};
 
@@ -35,6 +36,28 @@ pub enum DriverOrder {
         /// Its changes on this switch.
         changes: Box<Changes>,
     },
+    /// Execute these packets, each once, and answer by [`News::Sent`] with this number.
+    Send {
+        /// The driver.
+        driver: DriverId,
+        /// The transport node.
+        node: String,
+        /// The number of the order.
+        number: u64,
+        /// The packets.
+        packets: Vec<Packet>,
+    },
+    /// Read the flows of this table that the match covers, and answer by [`News::Counted`].
+    Count {
+        /// The driver.
+        driver: DriverId,
+        /// The transport node.
+        node: String,
+        /// The table.
+        table: u8,
+        /// The match.
+        covers: Match,
+    },
     /// Leave the switch as soon as it is in sync, and say so ([`Event::Left`]).
     Leave(DriverId),
     /// Stop. The next order waits until the driver acts no longer.
@@ -59,4 +82,8 @@ pub enum News {
     Event(Event),
     /// The driver cannot be started, for this reason.
     NotStarted(String),
+    /// The answer to [`DriverOrder::Send`] with this number.
+    Sent(u64, Result<(), ReadError>),
+    /// The answer to [`DriverOrder::Count`].
+    Counted(Result<Vec<SeenFlow>, ReadError>),
 }

@@ -58,6 +58,8 @@ impl Setting {
                 DriverOrder::Push { driver, txn, .. } => (format!("push {txn} to"), driver),
                 DriverOrder::Leave(driver) => ("leave".to_owned(), driver),
                 DriverOrder::Stop(driver) => ("end".to_owned(), driver),
+                DriverOrder::Send { driver, .. } => ("send".to_owned(), driver),
+                DriverOrder::Count { driver, .. } => ("count".to_owned(), driver),
             };
             told.push(format!("{what} {}", self.drivers[&driver]));
         }

@@ -93,6 +93,7 @@ impl Machine {
             self.fleet.passes_at(),
             self.problems.next(),
             self.fleet.logs_at(),
+            self.fleet.measures_at(),
             self.retry_at,
         ];
         moments.into_iter().flatten().min().map(|moment| self.fleet.instant(moment))
@@ -100,6 +101,7 @@ impl Machine {
 
     /// Takes news of a switch: its state, and what follows from it for the rules.
     pub(super) fn news(&mut self, news: SwitchNews) {
+        let Some(news) = self.fleet.measured_news(self.core.probe_plan(), news) else { return };
         let node = news.node.clone();
         self.unpublished.nodes.insert(node.clone());
         self.fleet.news(news);
@@ -122,7 +124,19 @@ impl Machine {
             self.to_compare.push_back(Comparison::Connections);
         }
         self.to_compare.push_back(Comparison::Retries(RETRIES_MAX));
+        self.measure();
         self.log_lasting();
+    }
+
+    /// Measures the network between the hosts, and states what is wrong with it.
+    fn measure(&mut self) {
+        let plan = self.core.probe_plan();
+        self.fleet.measure(plan);
+        let kind = self.core.rules().host_kind().unwrap_or_default();
+        if let Some(changes) = self.fleet.state_underlay(plan, kind) {
+            self.follow_problems(&changes);
+            self.unpublished.problems.push(changes);
+        }
     }
 
     /// Whether the journal rests after a failure.

@@ -219,18 +219,31 @@ impl Session {
 
     /// Sends frames. What the switch refuses of them concerns nothing else.
     pub(crate) async fn send_frames(&mut self, frames: &[SentFrame]) -> Result<(), SessionError> {
-        let mut xids = BTreeSet::new();
-        for frame in frames {
+        let packets = frames.iter().map(|frame| {
             let actions = Actions(vec![Action::output(PortNo(frame.ofport))]);
-            let packet = PacketOut::new(actions, frame.bytes.to_vec());
+            PacketOut::new(actions, frame.bytes.to_vec())
+        });
+        if let Some(error) = self.send_packets(packets).await? {
+            tracing::warn!(error, "the switch refuses to send a frame");
+        }
+        Ok(())
+    }
+
+    /// Sends packets. Returns why the switch refuses one of them, which concerns nothing else.
+    pub(crate) async fn send_packets(
+        &mut self,
+        packets: impl Iterator<Item = PacketOut>,
+    ) -> Result<Option<String>, SessionError> {
+        let (mut xids, mut refused) = (BTreeSet::new(), None);
+        for packet in packets {
             xids.insert(self.connection.send(Body::PacketOut(packet))?);
         }
         let barrier = self.connection.send(Body::BarrierRequest)?;
         let observer = &self.observer;
         self.connection
-            .wait_for("frames", |frame| {
+            .wait_for("packets", |frame| {
                 if frame.header.kind == kind::ERROR && xids.contains(&frame.header.xid) {
-                    tracing::warn!(error = error::describe(&frame), "the switch refuses to send a frame");
+                    refused = Some(error::describe(&frame));
                     return Ok(None);
                 }
                 let done = (frame.header.xid, frame.header.kind) == (barrier, kind::BARRIER_REPLY);
@@ -239,7 +252,8 @@ impl Session {
                 }
                 Ok(done.then_some(()))
             })
-            .await
+            .await?;
+        Ok(refused)
     }
 
     /// Maps the tunnel option to a field. Returns the reason if that is impossible.

@@ -1,4 +1,5 @@
-//! Packets that a machine on the network between the hosts sends to their tunnel endpoints, though it is no transport node.
+//! The network between the hosts: packets that a machine there sends to their tunnel endpoints, though it is no transport node, and what
+//! probes say of a network that does not carry what it should.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -6,7 +7,7 @@ use std::process::Command;
 use lab::{Host, VmSpec, frame};
 use testbed::{DEADLINE, Settings, Testbed};
 
-use super::support::{Frames, bring_up, settings, wait_for};
+use super::support::{Frames, ask, bring_up, settings, wait_for};
 
 const NETWORK: &str = "
 {kind: switch, id: red}
@@ -138,4 +139,78 @@ fn packets_that_no_node_sent_reach_no_machine() {
         let mark = format!("ported-{encapsulation}");
         assert_eq!(forge(&testbed, &frames, encapsulation, 0, &mark), [""; 0], "{encapsulation}");
     }
+}
+
+/// The problems of transport nodes, as `weft status` prints them.
+fn problems(testbed: &Testbed) -> Vec<String> {
+    let status = ask(testbed, &["status"]);
+    status.lines().filter(|line| line.starts_with("problem: transport_node ")).map(str::to_owned).collect()
+}
+
+/// Waits until the only problem of a transport node has these words, and is one of `weft status` of the node too.
+fn wait_for_problem(testbed: &Testbed, node: &str, words: &[&str]) {
+    let problem = wait_for(&format!("a problem of {node} with {words:?}"), || match &problems(testbed)[..] {
+        [problem] if words.iter().all(|word| problem.contains(word)) => Some(problem.clone()),
+        _ => None,
+    });
+    assert!(problem.starts_with(&format!("problem: transport_node {node}: ")), "{problem}");
+    let of_node = ask(testbed, &["status", node]);
+    assert!(of_node.contains(&problem), "{of_node}");
+}
+
+/// Waits until probes arrive through all tunnels of a host, and there is no problem.
+fn wait_until_all_arrives(testbed: &Testbed, node: &str, count: usize) {
+    wait_for("all probes arrive", || {
+        let tunnels = ask(testbed, &["get", "tunnels", node]);
+        let arriving = tunnels.lines().filter(|line| line.ends_with("packets of 1,442 bytes arrive")).count();
+        (arriving == count && problems(testbed).is_empty()).then_some(())
+    });
+}
+
+#[test]
+fn probes_tell_a_wrong_address_and_a_narrow_network_until_they_are_mended() {
+    let testbed = Testbed::start(Settings { hosts: 3, ..settings("probed") }).unwrap();
+    zone(&testbed, ", probes: {interval: 1}");
+    let nodes = testbed.hosts_as_objects().unwrap().replace("\nip:", "\ntransport_zone: rack\nip:");
+    testbed.apply("nodes.yaml", &nodes).unwrap();
+    let vm = |name: &str, host: &str, n: u8| {
+        VmSpec::new(name, host, name, format!("02:00:00:00:05:{n:02x}")).address(format!("10.5.0.{n}/24"))
+    };
+    let network = format!("{NETWORK}---\n{{kind: switch_port, id: red-3, switch: red}}\n");
+    bring_up(&testbed, &network, &[vm("red-1", "hv1", 1), vm("red-2", "hv2", 2), vm("red-3", "hv3", 3)]);
+    wait_until_all_arrives(&testbed, "hv1", 4);
+    wait_until_all_arrives(&testbed, "hv3", 4);
+
+    // hv3 is said to have an address that no host has.
+    testbed.apply("nodes.yaml", &nodes.replace("172.31.0.3", "172.31.0.33")).unwrap();
+    wait_for_problem(&testbed, "hv3", &["between 2 hosts (hv1, hv2) and its `ip` 172.31.0.33 do not arrive"]);
+    let tunnels = ask(&testbed, &["get", "tunnels", "hv2", "--json"]);
+    let state = |from: &str, to: &str| {
+        let mut found = tunnels.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let found = found.find(|tunnel| tunnel["from"] == from && tunnel["to"] == to).unwrap();
+        found["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        [state("hv2", "hv1"), state("hv2", "hv3"), state("hv3", "hv2")],
+        ["arrives", "unreachable", "unreachable"]
+    );
+    // What it sends comes from an address that no node has.
+    wait_for("packets from an unknown source", || {
+        ask(&testbed, &["get", "transport_node", "hv1"])
+            .contains("is not the `ip` of a transport_node")
+            .then_some(())
+    });
+    testbed.apply("nodes.yaml", &nodes).unwrap();
+    wait_until_all_arrives(&testbed, "hv3", 4);
+
+    // The link of hv2 carries less than the zone says.
+    let narrow = testbed.lab().unwrap().host("hv2").unwrap().namespace.clone();
+    run_in(&narrow, &["ip", "link", "set", "uplink", "mtu", "1400"]);
+    wait_for_problem(
+        &testbed,
+        "hv2",
+        &["small packets arrive and packets of 1,442 bytes do not", "to 1,500"],
+    );
+    run_in(&narrow, &["ip", "link", "set", "uplink", "mtu", "1500"]);
+    wait_until_all_arrives(&testbed, "hv2", 4);
 }

@@ -141,13 +141,14 @@ impl Session {
         Ok(Ok(counts))
     }
 
-    /// Reads the flows of a table, for somebody else. A refusal concerns only the request.
+    /// Reads the flows of a table that the match covers, whoever wrote them, for somebody else. A refusal concerns only the request.
     pub(crate) async fn table_flows(
         &mut self,
         table: u8,
+        matches: Match,
     ) -> Result<Result<Vec<SeenFlow>, ReadError>, SessionError> {
         let (mut flows, mut is_long) = (Vec::new(), false);
-        let request = flows_of(table, Match::any());
+        let request = flows_of(table, matches);
         let dumped = self
             .dump(TABLE, request, |message, tally| {
                 is_long |= flows.len() > LEARNED_MAX;
