@@ -198,7 +198,9 @@ impl<'a> Gathering<'a> {
                     .filter(|(_, value)| string(Some(value)) != Some(self.id));
                 let words: Vec<String> =
                     others.map(|(column, value)| format!("{} {}", column.name, word(value))).collect();
-                shown.push(format!("{} ({})", declared.name, words.join(", ")));
+                if !words.is_empty() {
+                    shown.push(format!("{} ({})", declared.name, words.join(", ")));
+                }
             }
         }
         shown

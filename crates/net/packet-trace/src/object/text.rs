@@ -51,7 +51,9 @@ impl ObjectAnswer {
     }
 
     fn whereabouts(&self) -> Vec<String> {
-        if !self.has_interface {
+        // Some kinds have ids of ports and no interfaces, so nothing is lacking.
+        let is_nowhere = self.homes.is_empty() && self.places.is_empty();
+        if !self.has_interface || is_nowhere && self.lacks.is_empty() {
             return Vec::new();
         }
         let lives = match self.homes.as_slice() {
