@@ -110,6 +110,7 @@ impl Builder {
             stages: Vec::new(),
             priorities: Vec::new(),
             fields: Vec::new(),
+            reservations: Vec::new(),
         })
     }
 
