@@ -11,8 +11,11 @@ pub(crate) const MORE: &str = "More options";
 
 /// The commands by what people want to do, in the order in which `weft --help` lists them.
 const GROUPS: [(&str, &[&str]); 3] = [
-    ("Operate a network", &["controller", "status", "apply", "get", "delete", "trace", "schema"]),
-    ("Write rules", &["check", "fmt", "test", "eval", "explain", "why-not", "plan", "profile", "pipeline"]),
+    (
+        "Operate a network",
+        &["controller", "status", "apply", "set", "get", "delete", "trace", "explain", "schema"],
+    ),
+    ("Write rules", &["check", "fmt", "test", "eval", "why-not", "plan", "profile", "pipeline", "tables"]),
     ("Try it out, and set up", &["demo", "lab", "completions"]),
 ];
 
@@ -39,7 +42,7 @@ fn front(command: &Command) -> String {
             let _ = writeln!(text, "  {:12} {about}", each.get_name());
         }
     }
-    text + "\n`weft COMMAND -h` lists a command's options, `--help` all of them. `weft -V` prints the version.\n"
+    text + "`weft COMMAND -h` lists a command's options, `--help` all of them. `weft -V` prints the version.\n"
 }
 
 /// A command, and those below it, with the common options only.

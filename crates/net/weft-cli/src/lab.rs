@@ -52,8 +52,7 @@ enum Command {
         /// Folder for the databases, sockets and logs of the hosts
         #[arg(long, value_name = "FOLDER", conflicts_with = "controller")]
         run_dir: Option<PathBuf>,
-        /// Also start a controller with the hosts as transport nodes, where the other commands look for it: at `WEFT_CONTROLLER`, or at
-        /// the usual socket. `weft lab down` ends it
+        /// Also start a controller with these transport nodes, until `weft lab down`
         #[arg(long)]
         controller: bool,
     },

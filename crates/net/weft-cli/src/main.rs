@@ -72,7 +72,7 @@ enum Command {
     Eval(eval::Eval),
     /// Run transactions through rules and show where time and memory go
     Profile(profile::Profile),
-    /// Explain why a row exists: the rules and the input rows behind it
+    /// Explain an object in sentences, or why a row of the rules exists
     Explain(explain::Explain),
     /// Explain why a row does not exist: what each rule lacks
     WhyNot(explain::WhyNotCommand),

@@ -19,21 +19,26 @@ use numbers::Numbers;
 
 /// The end of `--help`.
 const READING: &str = "\
-A word that is no program is the name of a table, or a part of the names of several. Below each table are its columns with
-their types, who fills it and who reads it. `--interface` is for authors of packages: these tables change with notice in the
-changelog, the others with any version.";
+Examples:
+  weft tables                             every table of the built-in rules
+  weft tables of_flow                     one table
+  weft tables builtin quarantine          the built-in rules with a package
+
+A word that is no program is the name of a table, or a part of the names of several. Each table has
+its columns with their types, who fills it and who reads it. `--interface` is for authors of
+packages: these tables change with notice in the changelog, and all others with any version.";
 
 /// Arguments of `weft tables`.
 #[derive(Args)]
 #[command(after_help = READING)]
 pub(crate) struct TablesCommand {
-    /// `.nlog` files or folders, which form one program (`builtin` is the built-in rules, and the default), and names of tables
+    /// `.nlog` files or folders [default: builtin], and names of tables
     #[arg(value_name = "PROGRAM|NAME")]
     words: Vec<PathBuf>,
-    /// Print only the built-in tables that packages may fill and read, those of builtin/interface
+    /// Print only the built-in tables that packages may fill and read
     #[arg(long)]
     interface: bool,
-    /// Print instead which numbers of meters, groups and the like are reserved, and which bits of registers and connections are free
+    /// Print which numbers and bits of registers are reserved, and which are free
     #[arg(long, conflicts_with_all = ["interface", "markdown"])]
     numbers: bool,
     /// Print a page in Markdown

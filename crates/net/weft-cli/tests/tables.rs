@@ -186,5 +186,5 @@ fn the_interface_is_what_packages_may_use() {
     let readers = managed["read_by"].as_array().unwrap();
     assert!(readers.contains(&json!({"by": "rules", "file": "package/p.nlog", "rules": 1})), "{readers:?}");
     assert_eq!(find("of_meter").unwrap()["read_by"], json!([{"by": "driver"}]));
-    assert_eq!(find("port_home").unwrap()["read_by"], json!([{"by": "controller"}]));
+    assert_eq!(find("problem").unwrap()["read_by"], json!([{"by": "controller"}]));
 }

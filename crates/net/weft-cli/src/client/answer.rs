@@ -284,13 +284,13 @@ mod tests {
         let fields = [
             ("acl_default", Some("\"drop\""), Some("\"allow\""), false),
             ("addresses", Some(long.as_str()), Some("[]"), true),
-            ("labels.app", None, Some("\"no\""), false),
+            ("labels.app", None, Some("\"7\""), false),
             ("learning", Some("{\"limit\":7}"), None, true),
         ];
         let updated = || vec![object("front", Outcome::Updated, &fields)];
         let wanted = "switch front: updated\n  acl_default: drop -> allow\n  \
-            addresses: [10.0.0.1, 10.0.0.1, 10.0.0.1, 10.0.0.1, 10.0.0.1, 10.0.0.… -> [] (not in the file)\n  \
-            labels.app: none -> \"no\"\n  learning: {limit: 7} -> none (not in the file)\n";
+            addresses: [10.0.0.1, 10.0.0.1, 10.0.0.1, 10.0.0.1, 10.0.0.1, 10.0.0.1,… -> [] (not in the file)\n  \
+            labels.app: none -> \"7\"\n  learning: {limit: 7} -> none (not in the file)\n";
         assert_eq!(text(updated(), Form::Apply), wanted);
         assert_eq!(text(updated(), Form::Set), wanted.replace(" (not in the file)", ""));
         let deleted =

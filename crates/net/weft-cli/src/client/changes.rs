@@ -119,7 +119,7 @@ pub(crate) struct Apply {
     /// Prune only objects with this label. May be repeated: with all of them
     #[arg(long = "label", value_name = "KEY=VALUE", requires = "prune", value_parser = label)]
     labels: Vec<String>,
-    /// Prune only objects of this tenant: those that name it, and those that refer to them. May be repeated
+    /// Prune only objects of this tenant, with what refers to them
     #[arg(long = "tenant", value_name = "TENANT", requires = "prune")]
     tenants: Vec<String>,
     #[command(flatten)]
@@ -151,13 +151,16 @@ impl Apply {
 
 /// Arguments of `weft set`.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+        weft set switch_port web-1 enabled=false                         one field\n  \
+        weft set switch_port web-1 'addresses=[{mac: \"02:00:00:00:00:01\"}]'\n  \
+        weft set switch web learning.limit=100 labels.app=web            a member, and a label")]
 pub(crate) struct Set {
     /// The kind of the object
     kind: String,
     /// The id of the object
     id: String,
-    /// The fields and their values, as YAML: `enabled=false`, `'addresses=[{mac: "02:00:00:00:00:01"}]'`, `learning.limit=100`,
-    /// `labels.app=web`. `FIELD=` is `--unset FIELD`
+    /// Fields and their values, as YAML; `FIELD=` is `--unset FIELD`
     #[arg(value_name = "FIELD=VALUE", required_unless_present = "unset")]
     fields: Vec<String>,
     /// Give this field its default again, or remove this label
