@@ -61,7 +61,7 @@ fn what_a_file_changes_is_told_field_by_field() {
     assert_eq!(sorted(&controller.weft(&apply).has_status(0).stdout), sorted(told));
 
     let deleted = controller.weft(&["delete", "switch", "back", "--json"]);
-    assert_eq!(deleted.has_status(1).stderr.lines().count(), 1, "it is in use");
+    assert_eq!(deleted.has_status(1).stdout.lines().count(), 1, "it is in use");
     let deleted = controller.weft(&["delete", "switch_port", "q"]);
     assert_eq!(deleted.has_status(0).stdout, "switch_port q: deleted\n  was switch: back, labels.app: web\n");
     let answer = json_of(&controller.weft(&["delete", "switch", "back", "--json"]).has_status(0).stdout);

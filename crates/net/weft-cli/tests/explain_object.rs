@@ -52,7 +52,7 @@ fn an_object_is_explained_in_sentences() {
 fn an_object_that_does_not_work_says_what_it_lacks() {
     let port = explain(&["switch_port/blue-3"]);
     let why = "\nlacks: no host reports an interface of port blue-3: none has external_ids:iface-id=blue-3\n";
-    says(port.has_status(0), &["\nIt lives on no host.\n", why]);
+    says(port.has_status(0), &["\nIt is not attached to any host.\n", why]);
 }
 
 #[test]

@@ -25,6 +25,7 @@ use switch_model::{Changes, Desired, Frame};
 use crate::announcements::Announcements;
 use crate::beside::{Beside, Kept};
 use crate::derived::{Derived, DesiredStates, RulesOutput, decode_output, run};
+use crate::harm::CutOff;
 use crate::input_rows::{managed_rows, objects_rows};
 pub(crate) use crate::object_status::{ChangedStates, ObjectStatus};
 pub use crate::object_status::{Problem, ProblemChanges};
@@ -39,7 +40,6 @@ use crate::restore::Restored;
 pub use crate::restore::{History, RestoreError};
 use crate::rules::Rules;
 pub use crate::switch_address::{AddressChange, AddressChanges, SwitchAddress};
-use crate::terms::CutOff;
 pub use reported::Strays;
 pub use scrub::{Mended, Scrub};
 

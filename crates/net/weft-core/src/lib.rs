@@ -7,7 +7,7 @@
 //! code, and a history repeats itself exactly.
 //!
 //! In reading order: [`machine`] (events and effects) with [`now`] (the time, as a value); [`core`] (objects, reports, desired states,
-//! and what a request does to them) with [`terms`] (what it is refused for), [`rules`], [`builtin`], [`reports`], `refused_reports`, `beside`, `input_rows`, [`derived`] (the output of
+//! and what a request does to them) with [`terms`] and [`harm`] (what it is refused for), [`rules`], [`builtin`], [`reports`], `refused_reports`, `beside`, `input_rows`, [`derived`] (the output of
 //! the rules), `port_moves`, `announcements`, `object_status`, `universal` and [`provenance`]; [`record`] and [`restore`] (the state as the journal has it);
 //! [`fleet`] (the switches) with [`levels`] (what is observed), [`underlay`] (what probes measure) and `lasting`; [`receipt`] and [`status`]; and questions: [`snapshot`] with
 //! [`neighbourhood`], [`logical_flows`], [`routes`], [`drops`].
@@ -23,6 +23,7 @@ pub mod core;
 pub mod derived;
 pub mod drops;
 pub mod fleet;
+pub mod harm;
 mod input_rows;
 mod lasting;
 pub mod levels;

@@ -28,6 +28,7 @@ use crate::core::{
     ProblemChanges, Refusal, Scrub,
 };
 use crate::fleet::{DriverOrder, Fleet, SwitchNews};
+use crate::harm::CutOff;
 use crate::lasting::{LINES_MAX, Lasting};
 use crate::levels::{Difference, Moment, Patience};
 use crate::now::Now;
@@ -36,7 +37,7 @@ use crate::receipt::{Receipt, Receipts};
 use crate::record::{NewRecord, ObjectChanges};
 use crate::snapshot::Snapshot;
 use crate::status::{self, Published, Unpublished};
-use crate::terms::{CutOff, Terms};
+use crate::terms::Terms;
 use crate::text::shown;
 use crate::underlay::Measured;
 pub use observations::Task;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use nlog_data::{Stopped, TransactionError};
 use objects::ObjectError;
 
+use crate::harm::{Harm, problems_text};
 use crate::object_status::Problem;
-use crate::terms::{Harm, problems_text};
 
 /// Why a request was refused. A refused request has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -8,12 +8,12 @@ use prost::Message as _;
 use serde_json::Value as Json;
 use weft_core::core::{Problem, Refusal};
 use weft_core::fleet::SwitchStatus;
+use weft_core::harm::CutOff;
 use weft_core::logical_flows::{LogicalFlow, LogicalFlows};
 use weft_core::receipt::{Progress, Receipt, SwitchReceipt, Update};
 use weft_core::record::{rfc3339, to_the_second};
 use weft_core::routes::Route;
 use weft_core::rules::RuleSource;
-use weft_core::terms::CutOff;
 use weft_core::underlay::Measured;
 
 use crate::engine::{Applied, Listing};

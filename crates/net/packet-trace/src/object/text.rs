@@ -57,7 +57,7 @@ impl ObjectAnswer {
             return Vec::new();
         }
         let lives = match self.homes.as_slice() {
-            [] => "It lives on no host".to_owned(),
+            [] => "It is not attached to any host".to_owned(),
             homes => format!("It lives on host {}", homes.join(" and ")),
         };
         let places = told(&self.places);

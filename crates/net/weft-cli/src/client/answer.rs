@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use controller::Client;
 use controller::pb::{Accepted, FieldChange, ObjectOutcome, Outcome, Problem};
 use serde_json::{Value as Json, json};
+use weft_core::harm::CutOff;
 use weft_core::shown;
-use weft_core::terms::CutOff;
 
 use crate::exit::{Failure, print, print_as, say};
 use crate::wait::Wait;

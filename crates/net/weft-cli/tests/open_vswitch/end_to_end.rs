@@ -113,7 +113,8 @@ fn a_package_adds_a_feature_to_the_built_in_rules() {
     // A label protects a port from quarantines; the request that gives it changes nothing else either.
     let protected = labelled("state: infected, protected: 'yes'");
     let refusal = testbed.apply("protected.yaml", &protected).unwrap_err();
-    let said = "quarantine infected: label: would cut off switch_port acme-1, which has the label protected";
+    let said = "switch_port acme-1: contradicts quarantine infected, which is in force: label: would cut off switch_port acme-1, \
+                which has the label protected";
     assert!(format!("{refusal:#}").contains(said), "{refusal:#}");
 
     weft(&["delete", "quarantine", "infected"]);

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use objects::ChangeSet;
 
 use super::Core;
-use crate::terms::CutOff;
+use crate::harm::CutOff;
 
 impl Core {
     /// The ports that stay and have their interfaces on these transport nodes, which are deleted.
