@@ -36,7 +36,8 @@ fn visit<'a>(
     path: &mut Vec<Step<'a>>,
     each: &mut impl FnMut(Reference<'a, '_>),
 ) {
-    if let Type::Constrained(of) = ty {
+    descend(ty, value, path, &mut |ty, value, path| {
+        let Type::Constrained(of) = ty else { return true };
         match (&of.meaning, value) {
             (Meaning::Reference(kinds), Value::String(id)) => each(Reference { path, kinds, id }),
             (Meaning::Mapping, Value::Set(pairs)) => {
@@ -44,25 +45,41 @@ fn visit<'a>(
                     visit_pair(pair(of), element, path, each);
                 }
             }
-            _ => visit(&of.base, value, path, each),
+            _ => return true,
         }
+        false
+    });
+}
+
+/// Visits a value and those inside it, in declared order, each with its path. `enters` says whether to go on inside a value. The path
+/// has no step for an element of a set, which has no number.
+pub(crate) fn descend<'a>(
+    ty: &'a Type,
+    value: &'a Value,
+    path: &mut Vec<Step<'a>>,
+    enters: &mut impl FnMut(&'a Type, &'a Value, &mut Vec<Step<'a>>) -> bool,
+) {
+    if !enters(ty, value, path) {
         return;
     }
     match (ty, value) {
+        (Type::Constrained(of), value) => descend(&of.base, value, path, enters),
         (_, Value::None) => {}
-        (Type::Opt(of), value) => visit(of, value, path, each),
-        (Type::Set(of), Value::Set(values)) => values.iter().for_each(|value| visit(of, value, path, each)),
+        (Type::Opt(of), value) => descend(of, value, path, enters),
+        (Type::Set(of), Value::Set(values)) => {
+            values.iter().for_each(|value| descend(of, value, path, enters));
+        }
         (Type::List(of), Value::List(values)) => {
             for (index, value) in values.iter().enumerate() {
                 path.push(Step::Element(index));
-                visit(of, value, path, each);
+                descend(of, value, path, enters);
                 path.pop();
             }
         }
         (Type::Record(of), Value::Record(values)) => {
             for ((name, ty), value) in of.fields.iter().zip(values.iter()) {
                 path.push(Step::Member(name));
-                visit(ty, value, path, each);
+                descend(ty, value, path, enters);
                 path.pop();
             }
         }

@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use nlog_data::{ForbiddenRows, Row, TransactionError, Type, Value};
+use nlog_data::{ForbiddenRows, Row, TransactionError, Value};
 
 use super::ChangeSet;
 use crate::field::{Path, Step};
 use crate::print::text_of;
+use crate::walk::descend;
 use crate::{FaultCode, Object, ObjectError, ObjectKey, Place};
 
 /// The table whose rows refuse objects: kind, id, path of the field, and text.
@@ -156,16 +157,22 @@ fn path_of(object: &Object, below: &str, addresses: &[&str]) -> Option<String> {
     let mut path = Vec::new();
     for (field, value) in object.kind().declared().fields.iter().zip(object.values()) {
         path.push(Step::Member(&field.name));
-        visit(&field.ty, value, &mut path, &mut |path, value| {
-            let forms = forms(value);
+        descend(&field.ty, value, &mut path, &mut |_, value, path| {
+            let forms = match value {
+                Value::Mac(_) | Value::Ip(_) | Value::Net(_) | Value::InterfaceAddress(_) => forms(value),
+                // An element of a set has no path.
+                Value::Set(_) => return false,
+                _ => return true,
+            };
             let Some(at) = addresses.iter().position(|address| forms.iter().any(|form| form == address))
             else {
-                return;
+                return false;
             };
             let text = Path(path).to_string();
             if text.starts_with(below) && found.as_ref().is_none_or(|(first, _)| at < *first) {
                 found = Some((at, text));
             }
+            false
         });
         path.pop();
     }
@@ -179,33 +186,5 @@ fn forms(value: &Value) -> Vec<String> {
             vec![address.to_string(), address.ip().to_string(), address.net().to_string()]
         }
         value => vec![text_of(value)],
-    }
-}
-
-/// Visits the addresses in a value.
-fn visit<'a>(
-    ty: &'a Type,
-    value: &'a Value,
-    path: &mut Vec<Step<'a>>,
-    each: &mut dyn FnMut(&[Step<'a>], &'a Value),
-) {
-    match (ty.base(), value) {
-        (_, Value::Mac(_) | Value::Ip(_) | Value::Net(_) | Value::InterfaceAddress(_)) => each(path, value),
-        (Type::Opt(of), value) if *value != Value::None => visit(of, value, path, each),
-        (Type::List(of), Value::List(values)) => {
-            for (index, value) in values.iter().enumerate() {
-                path.push(Step::Element(index));
-                visit(of, value, path, each);
-                path.pop();
-            }
-        }
-        (Type::Record(of), Value::Record(values)) => {
-            for ((name, ty), value) in of.fields.iter().zip(values.iter()) {
-                path.push(Step::Member(name));
-                visit(ty, value, path, each);
-                path.pop();
-            }
-        }
-        _ => {}
     }
 }
