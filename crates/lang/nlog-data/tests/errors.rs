@@ -134,7 +134,7 @@ fn what_tables_forbid_is_kept_beside_an_error_that_comes_before_it() {
     let first = error.clone().forbidden_first();
     assert_eq!((first.code, &*first.message), (ErrorCode::Forbidden, "table b forbids b(k: 1, v: 5)"));
     assert_eq!((first.conflict, first.rule), (None, None));
-    // Nothing is forbidden: the conflict is told.
+    // Nothing is forbidden, so the error is the conflict.
     let alone = DerivedErrors::of([conflict]).unwrap().to_transaction_error(&schema);
     assert_eq!(alone.clone().forbidden_first(), alone);
     assert_eq!(DerivedErrors::of([]), None);

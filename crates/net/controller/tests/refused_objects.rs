@@ -1,4 +1,4 @@
-//! Which of several errors a refused change of objects is told, and in which words.
+//! Which of several errors a refusal reports, and its wording.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Mistakes that users make, and the first thing that they are told.
+//! Mistakes that users make, and the first lines of the answers.
 //!
 //! `mistakes/cases.txt` has the mistakes: files of objects for a small network, and rules. `mistakes/answers.txt` has each with its answer,
 //! and is reviewed line by line: an answer names the file, the line, the object and its field, the cause and the remedy.

@@ -83,7 +83,7 @@ fn p13_what_contradicts_another_port_is_refused_with_both_names() {
     let outcome = folder.weft(&arguments);
     let said = &outcome.has_status(1).stderr;
     for (added, wanted) in &CLASHES {
-        // Both objects can be refused for one contradiction; it is told once.
+        // One contradiction can refuse both objects; the answer reports it once.
         let told = said.matches(wanted).count();
         assert_eq!(told, 1, "{added}\nis not refused with\n{wanted}\nbut\n{said}");
     }

@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// Time passes, and all hosts do at once what they are told.
+    /// Time passes, and all hosts carry out their orders at once.
     fn pass(&mut self, intervals: u32) {
         let end = self.now + INTERVAL * intervals;
         loop {

@@ -79,7 +79,7 @@ async fn a_packet_that_is_handed_to_the_switch_goes_the_way_of_its_actions_and_i
         assert!(tokio::time::Instant::now() < deadline, "{counted:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // What the switch refuses is told, and the connection stays.
+    // The driver reports the refusal, and the connection stays.
     let refused = driven.handle.send(vec![probe(46, "group:99")]).await;
     assert!(matches!(&refused, Err(ReadError::Refused(_))), "{refused:?}");
     assert_eq!(driven.handle.send(vec![probe(46, actions)]).await, Ok(()));
