@@ -5,6 +5,7 @@ use tonic::{Request, Response, Status};
 use tracing::debug;
 use weft_core::core::Refusal;
 use weft_core::machine::Change;
+use weft_core::peer::Origin;
 use weft_core::terms::Terms;
 use weft_core::text::document_names;
 
@@ -51,9 +52,7 @@ impl Api {
         account(&extensions).room().await?;
         let mut batch = self.parse(documents, objects).await?;
         (batch.prune, batch.selection) = (prune, selection);
-        let (change, terms) = (Change::Apply(Box::new(batch)), self::terms(terms.as_ref()));
-        let result = self.engine.change(change, terms, origin).await.map_err(stopping)?;
-        let result = match Outcome::of(result).await? {
+        let result = match self.change(Change::Apply(Box::new(batch)), terms, origin).await? {
             Outcome::Accepted(accepted) => pb::apply_response::Result::Accepted(accepted),
             Outcome::Refusal(refusal) => pb::apply_response::Result::Refusal(refusal),
         };
@@ -77,13 +76,12 @@ impl Api {
                 Err(found) => faults.extend(found.into_iter().cloned()),
             }
         }
-        let result = if faults.is_empty() {
-            let terms = self::terms(terms.as_ref());
-            self.engine.change(Change::Delete(keys), terms, origin).await.map_err(stopping)?
+        let outcome = if faults.is_empty() {
+            self.change(Change::Delete(keys), terms, origin).await?
         } else {
-            Err(Refusal::Objects { faults })
+            Outcome::of(Err(Refusal::Objects { faults })).await?
         };
-        let result = match Outcome::of(result).await? {
+        let result = match outcome {
             Outcome::Accepted(accepted) => pb::delete_response::Result::Accepted(accepted),
             Outcome::Refusal(refusal) => pb::delete_response::Result::Refusal(refusal),
         };
@@ -101,13 +99,23 @@ impl Api {
         account(&extensions).room().await?;
         let amendment = |pb::FieldValue { field, value }| Amendment { field, value };
         let change = Change::Set(key, fields.into_iter().map(amendment).collect());
-        let terms = self::terms(terms.as_ref());
-        let result = self.engine.change(change, terms, origin).await.map_err(stopping)?;
-        let result = match Outcome::of(result).await? {
+        let result = match self.change(change, terms, origin).await? {
             Outcome::Accepted(accepted) => pb::set_response::Result::Accepted(accepted),
             Outcome::Refusal(refusal) => pb::set_response::Result::Refusal(refusal),
         };
         Ok(Response::new(pb::SetResponse { result: Some(result) }))
+    }
+
+    /// Makes a change on these terms.
+    async fn change(
+        &self,
+        change: Change,
+        terms: Option<pb::Terms>,
+        origin: Origin,
+    ) -> Result<Outcome, Status> {
+        let pb::Terms { strict, careful, dry_run } = terms.unwrap_or_default();
+        let terms = Terms { strict, careful, dry_run };
+        Outcome::of(self.engine.change(change, terms, origin).await.map_err(stopping)?).await
     }
 
     fn key(&self, object: pb::ObjectRef) -> Result<ObjectKey, Status> {
@@ -158,9 +166,4 @@ impl Api {
         });
         batch.await.map_err(|error| Status::internal(error.to_string()))
     }
-}
-
-fn terms(terms: Option<&pb::Terms>) -> Terms {
-    let pb::Terms { strict, careful, dry_run } = terms.copied().unwrap_or_default();
-    Terms { strict, careful, dry_run }
 }
