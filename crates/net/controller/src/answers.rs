@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
+use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 use prost::Message;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::Stream;
-use tonic::body::Body;
-use tonic::codegen::Bytes;
 use tonic::{Response, Status};
 
 use crate::listener::{Account, Charge, UNREAD_MAX};
@@ -100,12 +99,12 @@ impl Answer {
 
 impl http_body::Body for Answer {
     type Data = Bytes;
-    type Error = Status;
+    type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         let counted =
             frame.map(|frame| frame.map(|frame| frame.map_data(|data| counted(data, &self.account))));

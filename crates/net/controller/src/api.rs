@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nlog_data::quotation::{cut, quote_text};
+use objects::Kinds;
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 use weft_core::derived::port_meters::Metered;
@@ -74,6 +75,22 @@ impl Api {
         }
     }
 
+    /// The kinds that the rules declare.
+    pub(crate) fn kinds(&self) -> &Kinds {
+        self.rules.kinds()
+    }
+
+    /// The kind that a path names, in the plural.
+    pub(crate) fn kind_of_path(&self, name: &str) -> Result<Arc<str>, Status> {
+        match self.rules.kinds().forgiving(name) {
+            Ok(kind) => Ok(kind.shared_name().clone()),
+            Err(error) => {
+                let name = quote_text(&cut(name));
+                Err(Status::not_found(format!("{name}: {error} /v1/schema lists the kinds")))
+            }
+        }
+    }
+
     /// Answers a question about rows.
     async fn asked(
         &self,
@@ -117,7 +134,7 @@ impl pb::controller_server::Controller for Api {
 
     async fn get(&self, request: Request<pb::GetRequest>) -> Result<Response<Self::GetStream>, Status> {
         let account = account(request.extensions());
-        let pb::GetRequest { kind: name, id } = request.into_inner();
+        let pb::GetRequest { kind: name, id, .. } = request.into_inner();
         let kind = self.kind(&name)?;
         if let Some(id) = id {
             let turn = self.turns.next(&account).await?;
@@ -450,7 +467,7 @@ fn get_responses(found: Vec<Found>) -> impl Iterator<Item = pb::GetResponse> + S
             bytes += object.len();
             message.objects.push(object);
             let columns = serde_json::Value::Object(state).to_string();
-            message.states.push(pb::ObjectState { problems, columns });
+            message.states.push(pb::ObjectState { problems, columns, created: 0, changed: 0 });
         }
         Some(message)
     })

@@ -167,7 +167,8 @@ impl Client {
         kind: &str,
         id: Option<&str>,
     ) -> Result<Vec<(String, pb::ObjectState)>, ClientError> {
-        let request = pb::GetRequest { kind: kind.to_owned(), id: id.map(ToOwned::to_owned) };
+        let request =
+            pb::GetRequest { kind: kind.to_owned(), id: id.map(ToOwned::to_owned), ..Default::default() };
         let stream =
             within(ANSWER_MAX, self.inner.get(request)).await.map_err(|status| self.failed(status))?;
         let mut messages = stream.into_inner();
@@ -402,6 +403,11 @@ impl Client {
             Code::NotFound | Code::InvalidArgument | Code::Unimplemented => ClientError::NotFound(why),
             Code::Unavailable if why == Stopping.to_string() => ClientError::Stopping { endpoint },
             Code::Unavailable => ClientError::Unreachable { endpoint, why },
+            // The controller ended while it was asked.
+            _ if is_lost(&status) => ClientError::Unreachable {
+                endpoint,
+                why: format!("the connection broke ({})", innermost(&status)),
+            },
             _ => ClientError::Failed { endpoint, why },
         }
     }
@@ -468,6 +474,11 @@ fn listed(fault: &pb::ObjectFault) -> ListedFault<'_> {
     ListedFault { kind, path: &fault.path, message: &fault.message, text: &fault.text }
 }
 
+/// Whether the error is the connection's, and not the answer of a controller.
+fn is_lost(status: &Status) -> bool {
+    std::error::Error::source(status).is_some_and(|source| source.is::<tonic::transport::Error>())
+}
+
 fn innermost(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => innermost(source),
@@ -503,5 +514,22 @@ mod tests {
         assert!(matches!(error, ClientError::Stopping { .. }), "{error}");
         assert!(error.to_string().contains("is stopping"), "{error}");
         server.abort();
+    }
+
+    /// It ends by itself a moment after whoever started it.
+    #[tokio::test]
+    async fn a_controller_that_ends_while_it_is_asked_is_none() {
+        use tokio::io::AsyncReadExt as _;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = listener.local_addr().unwrap().to_string();
+        let ends = tokio::spawn(async move {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            connection.read_exact(&mut [0]).await.unwrap();
+        });
+        let mut client = Client::connect(&endpoint).await.unwrap();
+        let error = client.status().await.unwrap_err();
+        assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+        assert!(error.to_string().ends_with("is `weft controller` running?"), "{error}");
+        ends.await.unwrap();
     }
 }

@@ -12,7 +12,6 @@ use std::time::{Duration, SystemTime};
 use nlog_data::Evaluator;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, oneshot};
-use tonic::transport::Server;
 use tracing::{debug, info, warn};
 use weft_core::core::{Core, History, RestoreError};
 use weft_core::levels::Patience;
@@ -26,8 +25,7 @@ use crate::drivers::{Drivers, Running, Start};
 use crate::engine::{self, Engine, EngineError, Worker};
 use crate::journal::{self, Journal, JournalError, Lock, Records, Replay};
 use crate::listener::{BindError, Listener, SocketFile};
-use crate::pb::controller_server::ControllerServer;
-use crate::requests::{MESSAGE_BYTES_MAX, WholeRequests};
+use crate::server::serve;
 
 /// The number of news of all switches that may wait for the engine.
 const NEWS_MAX: usize = 1024;
@@ -35,13 +33,6 @@ const NEWS_MAX: usize = 1024;
 /// after it. A transaction that takes longer ends with the process; no client has been told that it was accepted.
 const ENGINE_GRACE: Duration = Duration::from_millis(600);
 const CALLS_GRACE: Duration = Duration::from_millis(200);
-/// The number of concurrent calls on a connection.
-const STREAMS_MAX: u32 = 32;
-/// The largest headers of a call, in bytes.
-const HEADERS_MAX: u32 = 16 << 10;
-/// The flow-control window of a call, and that of all calls of a connection, in bytes.
-const STREAM_WINDOW: u32 = 256 << 10;
-const CONNECTION_WINDOW: u32 = 1 << 20;
 /// The value of [`Parts::probe`] outside tests.
 pub const PROBE: Duration = Duration::from_secs(10);
 
@@ -146,7 +137,7 @@ pub struct Daemon {
     /// The lock of the state folder. A successor that holds it may use the socket's path, so it is released last of all.
     _lock: Arc<Lock>,
     thread: oneshot::Receiver<Result<(), EngineError>>,
-    server: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
+    server: tokio::task::JoinHandle<std::io::Result<()>>,
     stop_server: oneshot::Sender<()>,
     /// Reports an engine thread that does not turn.
     watch: tokio::task::JoinHandle<()>,
@@ -211,8 +202,9 @@ impl Daemon {
         started.await.map_err(|_| DaemonError::Thread("the engine's thread has panicked".to_owned()))??;
 
         let watch = tokio::spawn(watch);
+        let app = crate::http::app(api).map_err(DaemonError::Thread)?;
         let (stop_server, stopped) = oneshot::channel();
-        let server = tokio::spawn(serve(listener, api, probe, stopped));
+        let server = tokio::spawn(serve(listener, app, probe, stopped));
         info!(%listen, state = %state.display(), rules = packages, "controller started");
         Ok(Daemon { engine, listen, socket, _lock: lock, thread: thread_end, server, stop_server, watch })
     }
@@ -320,31 +312,6 @@ pub(crate) fn check_state(
     let Some(mut records) = Records::read(state)? else { return Ok(()) };
     let path = records.path().to_owned();
     restore(evaluator, rules, &path, &mut records).map(|_| ())
-}
-
-/// Serves the API until `stopped` completes.
-async fn serve(
-    listener: Listener,
-    api: Api,
-    probe: Duration,
-    stopped: oneshot::Receiver<()>,
-) -> Result<(), tonic::transport::Error> {
-    let service = ControllerServer::new(api)
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    let router = Server::builder()
-        .max_concurrent_streams(STREAMS_MAX)
-        .http2_max_header_list_size(HEADERS_MAX)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_keepalive_interval(Some(probe))
-        .http2_keepalive_timeout(Some(probe))
-        .add_service(WholeRequests::new(service));
-    let stopped = async {
-        // A dropped sender means stop too.
-        let _ = stopped.await;
-    };
-    router.serve_with_incoming_shutdown(listener.incoming(), stopped).await
 }
 
 /// Raises the limit of open files to the system's maximum: each switch needs two descriptors.

@@ -22,7 +22,6 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::server::Connected;
 use tracing::{debug, error, warn};
 use weft_core::peer::Peer;
 
@@ -288,17 +287,34 @@ impl Connection {
         Connection { stream, peer, slot, closed, silent, has_spoken: false }
     }
 
+    /// Who calls over it.
+    pub(crate) fn caller(&self) -> Caller {
+        let Slot { client, account, .. } = &self.slot;
+        Caller { peer: self.peer.clone(), client: *client, account: account.clone() }
+    }
+
     /// An error once the connection must end.
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let why = if Pin::new(&mut self.closed).poll(context).is_ready() {
             "closed in favour of another connection"
-        } else if self.silent.as_mut().poll(context).is_ready() {
+        } else if self.is_silent(context) {
             "silent for too long"
         } else {
             return Ok(());
         };
         debug!(peer = %self.peer, why, "connection closed");
         Err(io::Error::new(io::ErrorKind::TimedOut, why))
+    }
+
+    /// Whether it was silent for too long. The silence of a client that waits for an answer does not count: HTTP/1 has no probes.
+    fn is_silent(&mut self, context: &mut Context<'_>) -> bool {
+        while self.silent.as_mut().poll(context).is_ready() {
+            if !self.slot.account.is_working() {
+                return true;
+            }
+            self.silent.as_mut().reset(Instant::now() + SILENCE_MAX);
+        }
+        false
     }
 
     fn moved(&mut self, bytes: usize) {
@@ -357,15 +373,6 @@ impl AsyncWrite for Connection {
             Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
             Stream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
         }
-    }
-}
-
-impl Connected for Connection {
-    type ConnectInfo = Caller;
-
-    fn connect_info(&self) -> Caller {
-        let Slot { client, account, .. } = &self.slot;
-        Caller { peer: self.peer.clone(), client: *client, account: account.clone() }
     }
 }
 

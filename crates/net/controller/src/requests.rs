@@ -12,20 +12,24 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::{Body, Bytes};
+use http_body::Body as _;
 use http_body::Frame;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tonic::Status;
-use tonic::body::Body;
-use tonic::codegen::{Body as _, BoxFuture, Bytes, Service, http};
-use tonic::server::NamedService;
+use tonic::codegen::{BoxFuture, Service, http};
 
 use crate::answers::Answer;
+use crate::http::problem_of;
 use crate::listener::{Caller, Client};
 
 mod elements;
 
 use elements::Elements;
+
+/// The path of the HTTP request that applies objects.
+pub(crate) const HTTP_APPLY: &str = "/v1/apply";
 
 /// The largest request that applies objects: a few hundred thousand of them.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
@@ -94,10 +98,6 @@ impl<S> WholeRequests<S> {
     }
 }
 
-impl<S: NamedService> NamedService for WholeRequests<S> {
-    const NAME: &'static str = S::NAME;
-}
-
 impl<S> Service<http::Request<Body>> for WholeRequests<S>
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>, Error: Send> + Clone + Send + 'static,
@@ -120,15 +120,14 @@ where
             let (parts, body) = request.into_parts();
             let caller = parts.extensions.get::<Caller>().cloned();
             let client = caller.as_ref().map(|caller| caller.client);
-            let largest =
-                if parts.uri.path().ends_with("/Apply") { MESSAGE_BYTES_MAX } else { QUERY_BYTES_MAX };
-            let within = parts.uri.path().ends_with("/Trace").then_some(CHANGE_OF_TRACE);
-            let whole = budget.collect(body, client, largest, within);
-            let whole = tokio::time::timeout(ARRIVAL_MAX, whole).await;
+            let form = Form::of(&parts);
+            let whole = tokio::time::timeout(ARRIVAL_MAX, budget.collect(body, client, form)).await;
             let Whole { pieces, held } = match whole.unwrap_or_else(|_| Err(too_slow(ARRIVAL_MAX))) {
                 Ok(whole) => whole,
-                Err(status) => return Ok(status.into_http()),
+                Err(status) if form.is_grpc => return Ok(status.into_http()),
+                Err(status) => return Ok(problem_of(&status)),
             };
+            let _working = caller.as_ref().map(|caller| caller.account.work());
             let bytes: usize = pieces.iter().map(Bytes::len).sum();
             let request = http::Request::from_parts(parts, Body::new(Pieces(pieces)));
             let response = if bytes < LARGE {
@@ -142,6 +141,30 @@ where
                 None => response,
             }
         })
+    }
+}
+
+/// What is known of a request from its head.
+#[derive(Debug, Clone, Copy)]
+struct Form {
+    /// Whether its body is a message with a prefix.
+    is_grpc: bool,
+    /// The most bytes that it may have.
+    largest: usize,
+    /// The field of the message that has repeated fields itself.
+    within: Option<u64>,
+}
+
+impl Form {
+    fn of(head: &http::request::Parts) -> Self {
+        let (path, content) = (head.uri.path(), head.headers.get(http::header::CONTENT_TYPE));
+        let is_grpc = content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc"));
+        let largest = match path {
+            HTTP_APPLY => MESSAGE_BYTES_MAX,
+            path if path.ends_with("/Apply") => MESSAGE_BYTES_MAX,
+            _ => QUERY_BYTES_MAX,
+        };
+        Form { is_grpc, largest, within: path.ends_with("/Trace").then_some(CHANGE_OF_TRACE) }
     }
 }
 
@@ -184,13 +207,8 @@ impl Default for Budget {
 
 impl Budget {
     /// Collects a request as it arrives.
-    async fn collect(
-        &self,
-        body: Body,
-        client: Option<Client>,
-        largest: usize,
-        within: Option<u64>,
-    ) -> Result<Whole, Status> {
+    async fn collect(&self, body: Body, client: Option<Client>, form: Form) -> Result<Whole, Status> {
+        let Form { is_grpc, largest, within } = form;
         let mut body = pin!(body);
         let held = Held::new(self.of_client(client), self.total.clone());
         let (mut whole, mut last) = (Whole { pieces: VecDeque::new(), held }, Vec::new());
@@ -198,7 +216,7 @@ impl Budget {
         loop {
             let next = tokio::time::timeout(PAUSE_MAX, poll_fn(|context| body.as_mut().poll_frame(context)));
             let frame = match next.await.map_err(|_| too_slow(PAUSE_MAX))? {
-                Some(frame) => frame?,
+                Some(frame) => frame.map_err(|error| Status::from_error(error.into_inner()))?,
                 None => break,
             };
             // Trailers carry no information here.
@@ -208,11 +226,15 @@ impl Budget {
                 // Copied, because the data is a slice that would keep a larger buffer alive.
                 let part = data.split_to(data.len().min(PIECE - last.len()));
                 last.extend_from_slice(&part);
-                elements.add(&part);
-                if limit.is_none() {
-                    limit = announced(&whole.pieces, &last, largest)?;
+                if is_grpc {
+                    elements.add(&part);
+                    if limit.is_none() {
+                        limit = announced(&whole.pieces, &last, largest)?;
+                    }
+                    whole.held.elements(elements.count())?;
+                } else if arrived > largest {
+                    return Err(too_large(arrived, largest));
                 }
-                whole.held.elements(elements.count())?;
                 if last.len() == PIECE {
                     whole.held.piece()?;
                     whole.pieces.push_back(std::mem::take(&mut last).into());
@@ -254,9 +276,7 @@ fn announced(pieces: &VecDeque<Bytes>, last: &[u8], largest: usize) -> Result<Op
     let Some([_, length @ ..]) = first.first_chunk::<PREFIX>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
     if length > largest {
-        return Err(Status::resource_exhausted(format!(
-            "the request has {length} bytes, more than the limit of {largest} bytes; split it"
-        )));
+        return Err(too_large(length, largest));
     }
     Ok(Some(PREFIX + length))
 }
@@ -292,6 +312,12 @@ impl Held {
         }
         Ok(())
     }
+}
+
+fn too_large(bytes: usize, largest: usize) -> Status {
+    Status::resource_exhausted(format!(
+        "the request has {bytes} bytes, more than the limit of {largest} bytes; split it"
+    ))
 }
 
 fn too_slow(limit: Duration) -> Status {
@@ -339,6 +365,9 @@ mod tests {
         Body::new(Pieces([Bytes::from(bytes)].into()))
     }
 
+    /// A message of a gRPC call that applies objects.
+    const APPLY: Form = Form { is_grpc: true, largest: MESSAGE_BYTES_MAX, within: None };
+
     /// What any request takes: the lists of few elements.
     const ANY_REQUEST: usize = 256 << 10;
 
@@ -366,7 +395,7 @@ mod tests {
                 changed.extend_from_slice(&message);
                 for (message, within) in [(message, None), (changed, Some(CHANGE_OF_TRACE))] {
                     let name = format!("{count} {name}, {within:?}");
-                    if budget.collect(body(&message), None, MESSAGE_BYTES_MAX, within).await.is_err() {
+                    if budget.collect(body(&message), None, Form { within, ..APPLY }).await.is_err() {
                         refused += 1;
                         continue;
                     }
@@ -384,8 +413,7 @@ mod tests {
             }
         }
         assert!(decoded > 20 && refused >= 6, "{decoded} {refused}");
-        let Err(error) = budget.collect(body(&[0x0a, 0].repeat(2000)), None, MESSAGE_BYTES_MAX, None).await
-        else {
+        let Err(error) = budget.collect(body(&[0x0a, 0].repeat(2000)), None, APPLY).await else {
             panic!("empty documents");
         };
         assert!(error.message().contains("2000 elements in 4005 bytes"), "{error}");
@@ -437,9 +465,7 @@ mod tests {
     #[tokio::test]
     async fn elements_count_towards_the_budget() {
         let budget = Budget::default();
-        let take = async |count| {
-            budget.collect(small_objects(count), Some(Client::Process(1)), MESSAGE_BYTES_MAX, None).await
-        };
+        let take = async |count| budget.collect(small_objects(count), Some(Client::Process(1)), APPLY).await;
         let before = budget.total.available_permits();
         let whole = take(100_000).await.unwrap();
         let held = (before - budget.total.available_permits()) * PIECE;

@@ -13,6 +13,7 @@ mod flow_counts;
 mod full_disk;
 mod groups;
 mod hostile;
+mod http;
 mod interface;
 mod interface_code;
 mod learned;

@@ -125,7 +125,8 @@ async fn changes_connections_and_flows_are_asked_about() {
     assert!(open.text.starts_with("before: dropped on hv2 in blue"), "{}", open.text);
     assert!(open.text.contains("after:  delivered to blue-2 on hv2"), "{}", open.text);
     let text = "{kind: acl, id: no-web, switch: blue, direction: to_port, priority: 50, match: {ip_proto: tcp, tp_dst: 80}, action: drop}";
-    let documents = vec![pb::Document { name: "change.yaml".to_owned(), text: text.to_owned() }];
+    let documents =
+        vec![pb::Document { name: "change.yaml".to_owned(), text: text.to_owned(), object: None }];
     let change = Some(pb::TriedChange { documents, without: Vec::new() });
     let shut = pb::TraceRequest { change, ..to_blue_2(80) };
     let shut = client.trace(shut).await.expect("the change is accepted");

@@ -43,7 +43,7 @@ pub struct Batch {
     full: bool,
     /// Whether the objects were accepted before.
     is_stored: bool,
-    cancel: Cancel,
+    pub(crate) cancel: Cancel,
 }
 
 /// The lines of the parts of a text, which are asked for in order.
@@ -235,7 +235,7 @@ impl Batch {
         if hidden.is_empty() { Ok(self.seen.keys().cloned().collect()) } else { Err(hidden) }
     }
 
-    fn unreadable(&mut self, place: Place, message: String) {
+    pub(crate) fn unreadable(&mut self, place: Place, message: String) {
         self.unnamed = true;
         let (kind, id, path) = (None, None, String::new());
         let error = ObjectError { code: FaultCode::Syntax, place: Some(place), kind, id, path, message };
@@ -244,6 +244,11 @@ impl Batch {
     }
 
     pub(crate) fn add(&mut self, place: Place, value: &Tree) {
+        self.add_with_faults(place, value, Vec::new());
+    }
+
+    /// Adds an object that has these faults besides its own.
+    pub(crate) fn add_with_faults(&mut self, place: Place, value: &Tree, mut faults: Vec<Fault>) {
         if self.count == OBJECTS_MAX {
             self.full = true;
             self.unreadable(
@@ -257,7 +262,6 @@ impl Batch {
             self.unreadable(place, message);
             return;
         };
-        let mut faults = Vec::new();
         let object = read(&self.kinds, map, &mut faults, &mut self.texts, self.is_stored);
         let number = self.count;
         self.count += 1;

@@ -169,6 +169,11 @@ impl Kind {
         &self.name
     }
 
+    /// Its name in the plural, as paths of the API have it.
+    pub fn plural(&self) -> String {
+        plural(&self.name)
+    }
+
     /// Its name, shared.
     pub fn shared_name(&self) -> &Arc<str> {
         &self.name
@@ -187,6 +192,18 @@ impl Kind {
     /// Its declaration.
     pub fn declared(&self) -> &ObjectKind {
         &self.declared
+    }
+}
+
+/// An English noun in the plural.
+fn plural(name: &str) -> String {
+    let before_y = name.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
+    match before_y {
+        Some(stem) => format!("{stem}ies"),
+        // Such as `qos`.
+        None if name.ends_with('s') => name.to_owned(),
+        None if ["x", "ch", "sh"].iter().any(|end| name.ends_with(end)) => format!("{name}es"),
+        None => format!("{name}s"),
     }
 }
 

@@ -70,6 +70,7 @@ pub mod error;
 mod field;
 pub mod kinds;
 mod lines;
+mod named;
 pub mod object;
 mod print;
 mod read;

@@ -4,11 +4,11 @@ use nlog_data::{Constrained, Meaning, ObjectField, ObjectKind, Record, Type, Val
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::Kinds;
 use crate::field::{LABEL_CHARS_MAX, NAME_BYTES_MAX};
 use crate::print::{Printed, pair, single};
 use crate::read::{DELETE, ID, KIND, LABELS, STATE};
 use crate::value::{absent, range};
+use crate::{Kind, Kinds};
 
 /// The form of an IP address with the length of its prefix.
 const INTERFACE_ADDRESS_PATTERN: &str = "^[0-9A-Fa-f:.]+/[0-9]{1,3}$";
@@ -35,8 +35,37 @@ impl Kinds {
     }
 }
 
+impl Kind {
+    /// A JSON Schema, draft 2020-12, of an object of this kind in a request that names the kind and the id besides: it need not have them.
+    pub fn json_schema(&self) -> Json {
+        let kind = self.declared();
+        let mut schema = whole(kind);
+        schema["title"] = kind.name.as_str().into();
+        schema["type"] = "object".into();
+        if !kind.doc.trim().is_empty() {
+            schema["description"] = kind.doc.trim().into();
+        }
+        schema
+    }
+}
+
 /// The schema of a kind. The fields of an object to delete do not count.
 fn of_kind(kind: &ObjectKind) -> Json {
+    let mut schema = json!({
+        "type": "object",
+        "properties": {KIND: {"const": kind.name}, ID: name()},
+        "required": [KIND, ID],
+        "if": {"properties": {DELETE: {"const": true}}, "required": [DELETE]},
+        "else": whole(kind),
+    });
+    if !kind.doc.trim().is_empty() {
+        schema["description"] = kind.doc.trim().into();
+    }
+    schema
+}
+
+/// The schema of an object that is not deleted.
+fn whole(kind: &ObjectKind) -> Json {
     let mut properties = Map::new();
     properties.insert(KIND.to_owned(), json!({"const": kind.name}));
     let id = format!("Unique among the ids of name space `{}`.", kind.id_space);
@@ -73,17 +102,7 @@ fn of_kind(kind: &ObjectKind) -> Json {
     if !conditions.is_empty() {
         whole["allOf"] = conditions.into();
     }
-    let mut schema = json!({
-        "type": "object",
-        "properties": {KIND: {"const": kind.name}, ID: name()},
-        "required": [KIND, ID],
-        "if": {"properties": {DELETE: {"const": true}}, "required": [DELETE]},
-        "else": whole,
-    });
-    if !kind.doc.trim().is_empty() {
-        schema["description"] = kind.doc.trim().into();
-    }
-    schema
+    whole
 }
 
 /// The names of a field, present and former.

@@ -93,7 +93,7 @@ impl Api {
         request: Request<pb::SetRequest>,
     ) -> Result<Response<pb::SetResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
-        let pb::SetRequest { object, fields, by, terms } = request;
+        let pb::SetRequest { object, fields, by, terms, .. } = request;
         let origin = origin(by, &extensions)?;
         let key = self.key(object.unwrap_or_default())?;
         account(&extensions).room().await?;
@@ -113,7 +113,7 @@ impl Api {
         terms: Option<pb::Terms>,
         origin: Origin,
     ) -> Result<Outcome, Status> {
-        let pb::Terms { strict, careful, dry_run } = terms.unwrap_or_default();
+        let pb::Terms { strict, careful, dry_run, .. } = terms.unwrap_or_default();
         let terms = Terms { strict, careful, dry_run };
         Outcome::of(self.engine.change(change, terms, origin).await.map_err(stopping)?).await
     }
@@ -155,7 +155,11 @@ impl Api {
             debug!(bytes, "reading the objects of a request");
             let mut batch = Batch::new(&kinds, cancel.clone());
             for document in &documents {
-                batch.add_document(&document.name, &document.text);
+                let pb::Document { name, text, object } = document;
+                match object {
+                    Some(object) => batch.add_named(name, text, &object.kind, &object.id),
+                    None => batch.add_document(name, text),
+                }
             }
             batch.add_json("request", &objects.join("\n"));
             drop(permit);

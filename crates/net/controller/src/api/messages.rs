@@ -59,6 +59,7 @@ pub(super) fn accepted(applied: Applied) -> pb::Accepted {
         cut_off: applied.cut_off.iter().map(cut_off).collect(),
         objects_before: applied.objects_before as u64,
         dry_run: applied.dry_run,
+        receipt: None,
     }
 }
 

@@ -99,5 +99,5 @@ impl Client {
 
 /// Files, given as pairs of name and text, as messages.
 pub fn documents_of(documents: impl IntoIterator<Item = (String, String)>) -> Vec<pb::Document> {
-    documents.into_iter().map(|(name, text)| pb::Document { name, text }).collect()
+    documents.into_iter().map(|(name, text)| pb::Document { name, text, object: None }).collect()
 }

@@ -1,5 +1,6 @@
 //! The unread answers that a connection holds.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -26,8 +27,14 @@ struct Inner {
     beside: Arc<Semaphore>,
     /// For answers that wait for no other call, except of their own kind.
     status: Arc<Semaphore>,
+    /// The number of calls that the controller works on.
+    working: AtomicUsize,
     registry: Weak<Registry>,
 }
+
+/// A call that the controller works on, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Working(Account);
 
 /// Bytes on an account. Dropping it removes them.
 #[derive(Debug)]
@@ -41,7 +48,8 @@ impl Account {
     pub(super) fn new(registry: Weak<Registry>) -> Self {
         let one = || Arc::new(Semaphore::new(1));
         let held = watch::Sender::new(0);
-        Account(Arc::new(Inner { held, turn: one(), beside: one(), status: one(), registry }))
+        let working = AtomicUsize::new(0);
+        Account(Arc::new(Inner { held, turn: one(), beside: one(), status: one(), working, registry }))
     }
 
     /// An account of no connection.
@@ -56,6 +64,17 @@ impl Account {
             registry.close_while_too_much_is_held();
         }
         Charge { account: self.clone(), bytes }
+    }
+
+    /// Begins to work on a call.
+    pub(crate) fn work(&self) -> Working {
+        self.0.working.fetch_add(1, Ordering::Relaxed);
+        Working(self.clone())
+    }
+
+    /// Whether the controller works on a call.
+    pub(crate) fn is_working(&self) -> bool {
+        self.0.working.load(Ordering::Relaxed) > 0
     }
 
     /// The bytes on the account.
@@ -99,6 +118,12 @@ impl Account {
         let place = place.map_err(|error| Status::internal(error.to_string()))?;
         self.room().await?;
         Ok(place)
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.0.working.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

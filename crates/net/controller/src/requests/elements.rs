@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn fields_are_counted_however_they_arrive() {
-        let document = |text: usize| pb::Document { name: "a".to_owned(), text: "x".repeat(text) };
+        let document =
+            |text: usize| pb::Document { name: "a".to_owned(), text: "x".repeat(text), object: None };
         let apply = pb::ApplyRequest {
             documents: vec![document(0), document(300), document(20_000)],
             objects: vec![String::new(); 1000],

@@ -2,6 +2,7 @@
 
 pub(crate) mod drivers;
 pub(crate) mod running;
+pub(crate) mod web;
 
 use std::sync::{Arc, LazyLock};
 

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use weft_core::{Patience, Rules};
 
 use crate::support::drivers::Switches;
+use crate::support::web::Web;
 use crate::support::{RULES, reference, rules};
 
 /// Whatever is waited for comes within this time, or the test fails.
@@ -66,6 +67,11 @@ impl Running {
     #[allow(dead_code, reason = "most tests use a client")]
     pub(crate) fn endpoint(&self) -> String {
         format!("unix://{}", self.socket.display())
+    }
+
+    /// A client of HTTP.
+    pub(crate) async fn web(&self) -> Web {
+        Web::connect(&self.socket).await
     }
 
     pub(crate) async fn client(&self) -> Client {

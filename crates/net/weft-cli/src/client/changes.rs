@@ -47,7 +47,7 @@ impl Terms {
         form: Form,
     ) -> Result<(), Failure> {
         let Terms { dry_run, strict, yes, wait, json, address } = self;
-        *changes.terms() = pb::Terms { strict, dry_run, careful: !yes };
+        *changes.terms() = pb::Terms { strict, dry_run, careful: !yes, ..pb::Terms::default() };
         address.with(|mut client| async move {
             let refused = |error| faults::refused(error, documents, json);
             let accepted = make(&mut client, changes, form, refused).await?;

@@ -70,7 +70,7 @@ impl TraceCommand {
     /// The change of a request.
     fn tried_change(&self) -> Result<pb::TriedChange, Failure> {
         let Change { documents, without } = change::read(self.diff.as_ref(), &self.without)?;
-        let document = |(name, text)| pb::Document { name, text };
+        let document = |(name, text)| pb::Document { name, text, object: None };
         let object = |key: ObjectKey| pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() };
         Ok(pb::TriedChange {
             documents: documents.into_iter().map(document).collect(),

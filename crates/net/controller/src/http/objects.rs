@@ -1,0 +1,392 @@
+//! Objects: read, listed and changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, RawQuery};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde_json::{Map, Value as Json};
+use tokio_stream::StreamExt as _;
+use tonic::{Request, Status};
+
+use super::answer::{self, Form, Held, answer, message, streamed};
+use super::encode::to_json;
+use super::problem::Problem;
+use super::query::Query;
+use crate::answers::Results;
+use crate::api::Api;
+use crate::listener::Caller;
+use crate::pb;
+use crate::pb::controller_server::Controller as _;
+
+/// The header with which a client names itself, for the journal.
+const BY: &str = "weft-by";
+/// The header of an answer that has the number of its transaction.
+const TRANSACTION: HeaderName = HeaderName::from_static("weft-transaction");
+/// How long a request waits for switches, unless it says so.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// The shared things of a request.
+pub(super) type Here = (Extension<Arc<Api>>, Extension<Caller>);
+
+/// A message as a call from this caller.
+pub(super) fn call<T>(caller: Caller, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.extensions_mut().insert(caller);
+    request
+}
+
+/// `GET /v1/KINDS`
+pub(super) async fn list(
+    (Extension(api), Extension(caller)): Here,
+    Path(kinds): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let kind = api.kind_of_path(&kinds)?;
+    let mut query = Query::of(query.as_deref());
+    let request = pb::GetRequest {
+        kind: kind.to_string(),
+        id: None,
+        labels: query.all("label"),
+        fields: query.all("field"),
+        limit: query.number("limit")?.unwrap_or_default(),
+        r#continue: query.one("continue")?.unwrap_or_default(),
+    };
+    query.finish()?;
+    let form = Form::asked(&headers, &[Form::Json, Form::Yaml, Form::Lines])?;
+    if form != Form::Json && request.limit > 0 {
+        return Err(Problem::bad_request("only a list in application/json has pages: leave `limit` out"));
+    }
+    let (found, held) = message(api.get(call(caller, request)).await?);
+    let body = match form {
+        Form::Json => streamed(as_list(found)),
+        Form::Yaml => streamed(found.map(|part| documents(&part?))),
+        _ => streamed(found.map(|part| Ok(items(&part?, "\n", "").into()))),
+    };
+    Ok(held.until_encoded(answer(form, body)))
+}
+
+/// `{"items": […], "revision": …, "continue": …}`
+fn as_list(
+    found: Results<pb::GetResponse>,
+) -> impl tokio_stream::Stream<Item = Result<Bytes, Status>> + Send {
+    let (mut is_first, mut end) = (true, Map::new());
+    let head = tokio_stream::once(Ok(Bytes::from_static(b"{\"items\":[")));
+    let found = found.map(Some).chain(tokio_stream::once(None));
+    let rest = found.map(move |part| {
+        let Some(part) = part else {
+            let end = Json::Object(std::mem::take(&mut end)).to_string();
+            return Ok(format!("],{}\n", &end[1..]).into());
+        };
+        let part = part?;
+        end.insert("revision".to_owned(), part.revision.into());
+        if !part.r#continue.is_empty() {
+            end.insert("continue".to_owned(), part.r#continue.clone().into());
+        }
+        let text = items(&part, ",", if is_first { "" } else { "," });
+        is_first &= text.is_empty();
+        Ok(text.into())
+    });
+    head.chain(rest)
+}
+
+/// The objects of a message as text: of lines, each ends with the separator; of a list, it is between them, and `before` is before the first.
+fn items(part: &pb::GetResponse, separator: &str, before: &str) -> String {
+    let mut text = String::new();
+    for (number, (object, state)) in part.objects.iter().zip(&part.states).enumerate() {
+        text += match separator {
+            "," if number > 0 => ",",
+            "," => before,
+            _ => "",
+        };
+        text += &item(object, state);
+        if separator != "," {
+            text += separator;
+        }
+    }
+    text
+}
+
+/// An object as JSON: its document, with its revision and its state.
+pub(super) fn item(object: &str, state: &pb::ObjectState) -> String {
+    let mut members: Map<String, Json> = serde_json::from_str(&state.columns).unwrap_or_default();
+    members.insert("problems".to_owned(), state.problems.clone().into());
+    members.insert("created".to_owned(), state.created.into());
+    let fields = object.trim_end().trim_end_matches('}');
+    format!("{fields},\"revision\":{},\"state\":{}}}", state.changed, Json::Object(members))
+}
+
+fn documents(part: &pb::GetResponse) -> Result<Bytes, Status> {
+    let mut text = String::new();
+    for (object, state) in part.objects.iter().zip(&part.states) {
+        let value: Json = serde_json::from_str(&item(object, state))
+            .map_err(|error| Status::internal(error.to_string()))?;
+        text += "---\n";
+        text += &serde_norway::to_string(&value).map_err(|error| Status::internal(error.to_string()))?;
+    }
+    Ok(text.into())
+}
+
+/// `GET /v1/KINDS/ID`
+pub(super) async fn get(
+    (Extension(api), Extension(caller)): Here,
+    Path((kinds, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let kind = api.kind_of_path(&kinds)?;
+    Query::of(query.as_deref()).finish()?;
+    let form = Form::asked(&headers, &[Form::Json, Form::Yaml])?;
+    let request = pb::GetRequest { kind: kind.to_string(), id: Some(id), ..pb::GetRequest::default() };
+    let (mut found, held) = message(api.get(call(caller, request)).await?);
+    let part = found.next().await.unwrap_or_else(|| Ok(pb::GetResponse::default()))?;
+    let (Some(object), Some(state)) = (part.objects.first(), part.states.first()) else {
+        return Err(Status::internal("the answer has no object").into());
+    };
+    let text = item(object, state);
+    let tag = tag(state.changed);
+    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response = match form {
+        _ if is_known => answer::empty(StatusCode::NOT_MODIFIED),
+        Form::Yaml => {
+            let value: Json =
+                serde_json::from_str(&text).map_err(|error| Status::internal(error.to_string()))?;
+            answer(form, answer::yaml(&value)?)
+        }
+        _ => answer(form, text + "\n"),
+    };
+    response.headers_mut().insert(header::ETAG, tag);
+    Ok(held.until_encoded(response))
+}
+
+/// The entity tag of a revision.
+fn tag(revision: u64) -> HeaderValue {
+    HeaderValue::from_str(&format!("\"{revision}\"")).unwrap_or(HeaderValue::from_static("\"0\""))
+}
+
+/// What every request that changes objects can ask.
+struct Wish {
+    by: String,
+    terms: pb::Terms,
+    /// Whether a header asks for the revision.
+    is_conditional: bool,
+}
+
+impl Wish {
+    fn of(query: &mut Query, headers: &HeaderMap) -> Result<Self, Problem> {
+        let by = headers.get(BY).map(|by| by.to_str().map(str::to_owned)).transpose();
+        let by =
+            by.map_err(|_| Problem::bad_request(format!("`{BY}` is not a line of printable ASCII text")))?;
+        let revision = condition(headers)?;
+        let terms = pb::Terms {
+            strict: query.flag("strict")?,
+            careful: query.flag("careful")?,
+            dry_run: query.flag("dry_run")?,
+            wait_installed: wait(query)?,
+            revision,
+        };
+        Ok(Wish { by: by.unwrap_or_default(), terms, is_conditional: revision.is_some() })
+    }
+}
+
+/// How long to wait for switches, in milliseconds; 0 not at all.
+fn wait(query: &mut Query) -> Result<u32, Problem> {
+    let timeout = query.time("timeout")?;
+    let wait = query.one("wait")?;
+    match wait.as_deref() {
+        // An answer never comes before the transaction is computed.
+        None | Some("accepted" | "computed") => Ok(0),
+        Some("installed") => {
+            let milliseconds = timeout.unwrap_or(WAIT).as_millis().max(1);
+            Ok(u32::try_from(milliseconds).unwrap_or(u32::MAX))
+        }
+        Some(other) => Err(Problem::bad_request(format!(
+            "`wait` is {}; write accepted, computed or installed",
+            nlog_data::quotation::quote_text(other)
+        ))),
+    }
+}
+
+/// The revision that `If-Match` asks for; 0 if `If-None-Match: *` asks for a new object.
+fn condition(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
+    if let Some(given) = text(header::IF_NONE_MATCH) {
+        return match given {
+            "*" => Ok(Some(0)),
+            _ => Err(Problem::bad_request(
+                "`if-none-match` of a change can only be *: the object is to be new",
+            )),
+        };
+    }
+    let Some(given) = text(header::IF_MATCH) else { return Ok(None) };
+    let number =
+        given.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).and_then(|tag| tag.parse().ok());
+    number.map(Some).ok_or_else(|| {
+        Problem::bad_request(
+            "`if-match` is not the tag of a revision; give it as the answer's `etag` has it, such as \"17\"",
+        )
+    })
+}
+
+/// The text of a body, and the name that says in which format it is.
+fn text(headers: &HeaderMap, body: Bytes) -> Result<(String, String), Problem> {
+    let content = headers.get(header::CONTENT_TYPE).map(|content| content.to_str().unwrap_or_default());
+    let name = match content.unwrap_or_default() {
+        content if content.contains("ndjson") => "request.jsonl",
+        content if content.contains("json") => "request.json",
+        content if content.contains("yaml") => "request.yaml",
+        content if content.starts_with("multipart/") => {
+            let detail = "give objects as application/json or application/yaml";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail));
+        }
+        _ => "request",
+    };
+    match String::from_utf8(body.into()) {
+        Ok(text) => Ok((name.to_owned(), text)),
+        Err(error) => {
+            Err(Problem::bad_request(format!("the body is not UTF-8 text: {}", error.utf8_error())))
+        }
+    }
+}
+
+/// `POST /v1/apply`
+pub(super) async fn apply(
+    (Extension(api), Extension(caller)): Here,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let mut query = Query::of(query.as_deref());
+    let Wish { by, terms, is_conditional } = Wish::of(&mut query, &headers)?;
+    let (prune, prune_kinds) = (query.flag("prune")?, query.all("prune_kind"));
+    let (prune_labels, prune_tenants) = (query.all("prune_label"), query.all("prune_tenant"));
+    query.finish()?;
+    let (name, text) = text(&headers, whole(body).await?)?;
+    let documents = vec![pb::Document { name, text, object: None }];
+    let (terms, objects) = (Some(terms), Vec::new());
+    let request =
+        pb::ApplyRequest { documents, objects, by, prune, terms, prune_kinds, prune_labels, prune_tenants };
+    let (response, held) = message(api.apply(call(caller, request)).await?);
+    match response.result {
+        Some(pb::apply_response::Result::Accepted(accepted)) => receipt(StatusCode::OK, accepted, held).await,
+        Some(pb::apply_response::Result::Refusal(refusal)) => {
+            Err(Problem::of_refusal(refusal, is_conditional))
+        }
+        None => Err(Status::internal("the answer is empty").into()),
+    }
+}
+
+/// All of a body. Its size was checked when it arrived.
+pub(super) async fn whole(body: Body) -> Result<Bytes, Problem> {
+    let bytes = axum::body::to_bytes(body, usize::MAX).await;
+    bytes.map_err(|error| Problem::bad_request(format!("the body cannot be read: {error}")))
+}
+
+/// `PUT /v1/KINDS/ID`
+pub(super) async fn put(
+    (Extension(api), Extension(caller)): Here,
+    Path((kinds, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let kind = api.kind_of_path(&kinds)?.to_string();
+    let mut query = Query::of(query.as_deref());
+    let Wish { by, terms, is_conditional } = Wish::of(&mut query, &headers)?;
+    query.finish()?;
+    let (name, text) = text(&headers, whole(body).await?)?;
+    let object = Some(pb::ObjectRef { kind, id });
+    let documents = vec![pb::Document { name, text, object }];
+    let request = pb::ApplyRequest { documents, by, terms: Some(terms), ..pb::ApplyRequest::default() };
+    let (response, held) = message(api.apply(call(caller, request)).await?);
+    match response.result {
+        Some(pb::apply_response::Result::Accepted(accepted)) => {
+            let is_new =
+                accepted.objects.first().is_some_and(|object| object.outcome() == pb::Outcome::Created);
+            let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+            receipt(status, accepted, held).await
+        }
+        Some(pb::apply_response::Result::Refusal(refusal)) => {
+            Err(Problem::of_refusal(refusal, is_conditional))
+        }
+        None => Err(Status::internal("the answer is empty").into()),
+    }
+}
+
+/// `PATCH /v1/KINDS/ID`
+pub(super) async fn patch(
+    (Extension(api), Extension(caller)): Here,
+    Path((kinds, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let kind = api.kind_of_path(&kinds)?.to_string();
+    let mut query = Query::of(query.as_deref());
+    let Wish { by, terms, is_conditional } = Wish::of(&mut query, &headers)?;
+    query.finish()?;
+    let (_, patch) = text(&headers, whole(body).await?)?;
+    let request = pb::SetRequest {
+        object: Some(pb::ObjectRef { kind, id }),
+        fields: Vec::new(),
+        by,
+        terms: Some(terms),
+        merge_patch: Some(patch),
+    };
+    let (response, held) = message(api.set(call(caller, request)).await?);
+    match response.result {
+        Some(pb::set_response::Result::Accepted(accepted)) => receipt(StatusCode::OK, accepted, held).await,
+        Some(pb::set_response::Result::Refusal(refusal)) => Err(missing_or_refused(refusal, is_conditional)),
+        None => Err(Status::internal("the answer is empty").into()),
+    }
+}
+
+/// `DELETE /v1/KINDS/ID`
+pub(super) async fn delete(
+    (Extension(api), Extension(caller)): Here,
+    Path((kinds, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let kind = api.kind_of_path(&kinds)?.to_string();
+    let mut query = Query::of(query.as_deref());
+    let Wish { by, terms, is_conditional } = Wish::of(&mut query, &headers)?;
+    query.finish()?;
+    let objects = vec![pb::ObjectRef { kind, id }];
+    let request = pb::DeleteRequest { objects, by, documents: Vec::new(), terms: Some(terms) };
+    let (response, held) = message(api.delete(call(caller, request)).await?);
+    match response.result {
+        Some(pb::delete_response::Result::Accepted(accepted)) => {
+            receipt(StatusCode::OK, accepted, held).await
+        }
+        Some(pb::delete_response::Result::Refusal(refusal)) => {
+            Err(missing_or_refused(refusal, is_conditional))
+        }
+        None => Err(Status::internal("the answer is empty").into()),
+    }
+}
+
+/// The refusal of a request about one object, which may not exist.
+fn missing_or_refused(refusal: pb::Refusal, is_conditional: bool) -> Problem {
+    let faults = refusal.faults.clone();
+    Problem::of_refusal(refusal, is_conditional).or_not_found(&faults)
+}
+
+/// What a change has done. Made beside the runtime's threads: it can name hundreds of thousands of objects.
+async fn receipt(status: StatusCode, accepted: pb::Accepted, held: Held) -> Result<Response, Problem> {
+    let (txn, is_one) = (accepted.txn, accepted.objects.len() == 1);
+    let made = tokio::task::spawn_blocking(move || answer::json(&to_json(&accepted)));
+    let mut response = made.await.map_err(|error| Status::internal(error.to_string()))?;
+    *response.status_mut() = status;
+    if let Some(txn) = txn {
+        response.headers_mut().insert(TRANSACTION, HeaderValue::from(txn));
+        if is_one {
+            response.headers_mut().insert(header::ETAG, tag(txn));
+        }
+    }
+    Ok(held.until_encoded(response))
+}

@@ -1,0 +1,79 @@
+//! Every path, with its methods and the call of gRPC that does the same.
+
+use axum::Router;
+use axum::routing::{get, post};
+
+use super::{objects, openapi, questions};
+use crate::requests::HTTP_APPLY;
+
+/// A path that takes no parameters besides those in it.
+pub(super) struct Listed {
+    pub(super) name: &'static str,
+    /// The call of gRPC that does the same.
+    pub(super) call: &'static str,
+    pub(super) summary: &'static str,
+}
+
+const fn listed(name: &'static str, call: &'static str, summary: &'static str) -> Listed {
+    Listed { name, call, summary }
+}
+
+/// What can be listed of an object: `/v1/KINDS/ID/NAME`.
+pub(super) const LISTINGS: [Listed; 8] = [
+    listed(
+        "flows",
+        "ListFlows",
+        "The flows, groups and ports that the switch of a transport node should have",
+    ),
+    listed("logical-flows", "ListLogicalFlows", "The universal flows of a datapath and of its ports"),
+    listed(
+        "learned-addresses",
+        "ListLearnedAddresses",
+        "How many addresses hosts have learned on the ports of a datapath",
+    ),
+    listed("flood-drops", "ListFloodDrops", "What a port has lost by its limit of floods"),
+    listed("connection-drops", "ListFloodDrops", "What a port has lost by its limit of new connections"),
+    listed("counters", "CountFlows", "What hosts have counted and dropped of packets of an object"),
+    listed("routing-table", "ListRoutes", "The routes of a router as they take effect"),
+    listed("tunnels", "ListTunnels", "What probes have measured of the tunnels of a transport node"),
+];
+
+/// What can be listed of the whole network: `/v1/NAME`.
+pub(super) const OF_NETWORK: [Listed; 4] = [
+    listed("network/counters", "CountFlows", "What hosts have dropped, by cause"),
+    listed("network/tunnels", "ListTunnels", "What probes have measured of all tunnels"),
+    listed("network/flood-drops", "ListFloodDrops", "What ports have lost by their limits of floods"),
+    listed(
+        "network/connection-drops",
+        "ListFloodDrops",
+        "What ports have lost by their limits of new connections",
+    ),
+];
+
+/// Questions whose parameters are in their bodies: `POST /v1/NAME`.
+pub(super) const QUESTIONS: [Listed; 3] = [
+    listed("trace", "Trace", "The way of a packet, and why it ends where it ends"),
+    listed("explain", "Explain", "Why rows or flows exist, or what there is to know of an object"),
+    listed("why-not", "WhyNot", "Why a row or a flow does not exist"),
+];
+
+pub(super) fn router() -> Router {
+    Router::new()
+        .route("/v1/openapi.json", get(openapi::document))
+        .route("/v1/schema", get(openapi::kinds))
+        .route("/v1/schema/{kind}", get(openapi::schema))
+        .route("/v1/status", get(questions::status))
+        .route(HTTP_APPLY, post(objects::apply))
+        .route("/v1/trace", post(questions::trace))
+        .route("/v1/explain", post(questions::explain))
+        .route("/v1/why-not", post(questions::why_not))
+        .route("/v1/transactions", get(questions::transactions))
+        .route("/v1/transactions/{txn}", get(questions::transaction))
+        .route("/v1/network/{listing}", get(questions::of_network))
+        .route("/v1/{kinds}", get(objects::list))
+        .route(
+            "/v1/{kinds}/{id}",
+            get(objects::get).put(objects::put).patch(objects::patch).delete(objects::delete),
+        )
+        .route("/v1/{kinds}/{id}/{listing}", get(questions::listing))
+}

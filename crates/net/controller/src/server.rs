@@ -1,0 +1,105 @@
+//! Serves HTTP and gRPC on the connections of a listener.
+//!
+//! The loop is ours, because neither that of tonic nor that of axum sets all limits: of headers, calls and windows, for both versions of
+//! HTTP. hyper speaks the protocols, and tells the version from the first bytes of a connection.
+
+use std::convert::Infallible;
+use std::io;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio_stream::StreamExt as _;
+use tonic::codegen::{BoxFuture, Service as _, http};
+use tracing::debug;
+
+use crate::listener::{Caller, Listener};
+use crate::requests::WholeRequests;
+
+/// The number of concurrent calls on a connection of HTTP/2.
+const STREAMS_MAX: u32 = 32;
+/// The largest headers of a call, in bytes.
+const HEADERS_MAX: u32 = 16 << 10;
+/// The flow-control window of a call, and that of all calls of a connection, in bytes.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+/// The buffer of a connection of HTTP/1, in bytes. Headers must fit into it.
+const BUFFER: usize = 64 << 10;
+/// The time in which the headers of a request over HTTP/1 must arrive.
+const HEADERS_TIME: Duration = Duration::from_secs(10);
+
+/// Serves until `stopped` completes and all calls have ended. If it is dropped before, it cancels them.
+pub(crate) async fn serve(
+    listener: Listener,
+    app: Router,
+    probe: Duration,
+    stopped: oneshot::Receiver<()>,
+) -> io::Result<()> {
+    let builder = builder(probe);
+    let app = WholeRequests::new(app);
+    let (mut connections, graceful) = (JoinSet::new(), GracefulShutdown::new());
+    let (mut incoming, mut stopped) = (listener.incoming(), stopped);
+    loop {
+        let connection = tokio::select! {
+            // A dropped sender means stop too.
+            _ = &mut stopped => break,
+            Some(_) = connections.join_next() => continue,
+            connection = incoming.next() => connection,
+        };
+        let Some(connection) = connection.transpose()? else { break };
+        let caller = connection.caller();
+        let of_connection = OfConnection { app: app.clone(), caller: caller.clone() };
+        let served = builder.serve_connection(TokioIo::new(connection), of_connection).into_owned();
+        let served = graceful.watch(served);
+        connections.spawn(async move {
+            if let Err(error) = served.await {
+                debug!(peer = %caller.peer, error, "connection ended");
+            }
+        });
+    }
+    drop(incoming);
+    graceful.shutdown().await;
+    Ok(())
+}
+
+fn builder(probe: Duration) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_TIME)
+        .max_buf_size(BUFFER)
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEADERS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .keep_alive_interval(probe)
+        .keep_alive_timeout(probe);
+    builder
+}
+
+/// The service of one connection: every request knows its caller.
+struct OfConnection {
+    app: WholeRequests<Router>,
+    caller: Caller,
+}
+
+impl hyper::service::Service<http::Request<Incoming>> for OfConnection {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn call(&self, request: http::Request<Incoming>) -> Self::Future {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(self.caller.clone());
+        self.app.clone().call(request)
+    }
+}

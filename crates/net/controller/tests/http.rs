@@ -1,0 +1,219 @@
+//! The API over HTTP, beside gRPC on the same socket.
+
+use std::collections::BTreeSet;
+
+use prost::Message as _;
+use serde_json::{Value as Json, json};
+
+use crate::support::running::{apply, start};
+use crate::support::*;
+
+/// The switch, the port and the hosts of [`NETWORK`] are there.
+const PORT: &str = "/v1/switch_ports/blue-1";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_written_read_patched_and_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+
+    let created = web.put("/v1/switches/blue", "{}").await;
+    let receipt = created.expect(201);
+    assert_eq!(receipt["txn"], 1);
+    assert_eq!(
+        receipt["objects"],
+        json!([{"object": {"kind": "switch", "id": "blue"}, "outcome": "created", "fields": []}])
+    );
+    assert_eq!((created.header("weft-transaction"), created.header("etag")), ("1", "\"1\""));
+    assert_eq!(web.put("/v1/switches/blue", "{}").await.expect(200)["objects"][0]["outcome"], "unchanged");
+
+    let found = web.get("/v1/switches/blue").await;
+    assert_eq!(found.expect(200)["state"]["mtu"], 1442);
+    assert_eq!((found.header("content-type"), found.header("etag")), ("application/json", "\"1\""));
+    // The singular is forgiven, and so are hyphens, as on the command line.
+    assert_eq!(web.get("/v1/switch/blue").await.text, found.text);
+
+    let patched = web.patch("/v1/switches/blue", r#"{"tenant": "acme", "labels": {"tier": "web"}}"#).await;
+    let fields = &patched.expect(200)["objects"][0]["fields"];
+    assert_eq!(fields[0], json!({"field": "tenant", "after": "acme", "left_out": false}));
+    let object = web.get("/v1/switches/blue").await.expect(200);
+    assert_eq!(
+        (&object["tenant"], &object["labels"], &object["revision"]),
+        (&json!("acme"), &json!({"tier": "web"}), &json!(2))
+    );
+    // What was read can be written again.
+    assert_eq!(
+        web.put("/v1/switches/blue", &object.to_string()).await.expect(200)["objects"][0]["outcome"],
+        "unchanged"
+    );
+
+    assert_eq!(web.delete("/v1/switches/blue").await.expect(200)["objects"][0]["outcome"], "deleted");
+    let gone = web.get("/v1/switches/blue").await;
+    assert_eq!(gone.header("content-type"), "application/problem+json");
+    let problem = gone.expect(404);
+    assert_eq!(problem["detail"], "switch blue does not exist");
+    assert_eq!(web.delete("/v1/switches/blue").await.expect(404)["code"], "not-found");
+    assert_eq!(web.patch("/v1/switches/blue", "{}").await.expect(404)["code"], "not-found");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn yaml_and_json_say_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let yaml = [("content-type", "application/yaml")];
+    web.ask("POST", "/v1/apply", &yaml, NETWORK).await.expect(200);
+    let as_yaml = [("accept", "application/yaml")];
+    let one = web.ask("GET", PORT, &as_yaml, "").await;
+    assert_eq!(one.header("content-type"), "application/yaml");
+    let value: Json = serde_norway::from_str(&one.text).unwrap();
+    assert_eq!(value, web.get(PORT).await.json());
+    let list = web.ask("GET", "/v1/switch_ports", &as_yaml, "").await.text;
+    let items = web.get("/v1/switch_ports").await.json()["items"].clone();
+    let documents: Vec<Json> =
+        list.split("---\n").skip(1).map(|text| serde_norway::from_str(text).unwrap()).collect();
+    assert_eq!(Json::Array(documents), items);
+    // A list in YAML can be applied.
+    let again = web.ask("POST", "/v1/apply", &yaml, &list).await.expect(200);
+    assert!(again.get("txn").is_none(), "{again}");
+    assert!(web.ask("PUT", PORT, &yaml, &one.text).await.expect(200).get("txn").is_none());
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_is_told_at_once_and_nothing_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    web.put("/v1/switches/blue", "{}").await.expect(201);
+    let body = r#"{"switch": "red", "addresses": [{"mac": "nonsense"}], "port_securty": true}"#;
+    let refused = web.put(PORT, body).await;
+    assert_eq!(refused.header("content-type"), "application/problem+json");
+    let problem = refused.expect(422);
+    assert_eq!((&problem["code"], &problem["status"]), (&json!("bad-object"), &json!(422)));
+    let faults: BTreeSet<(&str, &str)> = problem["faults"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|fault| (fault["code"].as_str().unwrap(), fault["path"].as_str().unwrap()))
+        .collect();
+    assert!(faults.contains(&("unknown-field", "port_securty")), "{problem}");
+    assert!(faults.contains(&("bad-value", "addresses[0].mac")), "{problem}");
+
+    let other =
+        web.put(PORT, r#"{"kind": "switch_port", "id": "blue-2", "switch": "blue"}"#).await.expect(422);
+    assert_eq!(other["faults"][0]["path"], "id");
+    for (body, status) in [
+        ("{\"switch\": ", 400),
+        ("[1]", 400),
+        ("{} {}", 400),
+        ("{\"switch\": \"blue\", \"delete\": true}", 422),
+    ] {
+        web.put(PORT, body).await.expect(status);
+    }
+    web.get(PORT).await.expect(404);
+    // The switch is in use.
+    web.put(PORT, r#"{"switch": "blue"}"#).await.expect(201);
+    let in_use = web.delete("/v1/switches/blue").await.expect(409);
+    assert_eq!(in_use["code"], "in-use");
+    assert_eq!(web.get("/v1/status").await.expect(200)["last_txn"], 2);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_there_is_not_is_refused_with_what_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    for (method, path, status, told) in [
+        ("GET", "/", 404, "/v1/openapi.json"),
+        ("GET", "/v1/swiches", 404, "did you mean `switch`?"),
+        ("GET", "/v1/switches?lable=x", 400, "known are continue, field, label, limit"),
+        ("GET", "/v1/switches?limit=-1", 400, "a number from 0 on"),
+        ("GET", "/v1/switches?limit=1&limit=2", 400, "given 2 times"),
+        ("POST", "/v1/switches", 405, "does not take POST"),
+        ("PUT", "/v1/switches/b?dry_run=maybe", 400, "`true` or `false`"),
+        ("PUT", "/v1/switches/b?wait=never", 400, "accepted, computed or installed"),
+        ("GET", "/v1/switches/b/color", 404, "counters"),
+        ("GET", "/v1/transactions/7", 404, "transaction 7"),
+        ("GET", "/v1/transactions/x", 400, "number of a transaction"),
+        ("POST", "/v1/trace", 400, "the body"),
+        ("POST", "/v1/explain", 400, "the body"),
+    ] {
+        let answer = web.ask(method, path, &[], "").await;
+        let problem = answer.expect(status);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(told), "{method} {path}: {detail}");
+        assert_eq!(answer.header("content-type"), "application/problem+json");
+    }
+    let accept = [("accept", "image/png")];
+    web.ask("GET", "/v1/switches", &accept, "").await.expect(406);
+    running.stop().await;
+}
+
+/// The calls of the service, from the description that server reflection gives.
+fn calls() -> BTreeSet<String> {
+    let bytes = include_bytes!("../src/api/weft.v1.descriptors");
+    let files = prost_types::FileDescriptorSet::decode(&bytes[..]).unwrap().file;
+    let services = files.into_iter().flat_map(|file| file.service);
+    services.flat_map(|service| service.method).map(|method| method.name().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_protocols_have_the_same_operations() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let document = web.get("/v1/openapi.json").await.expect(200);
+    let paths = document["paths"].as_object().unwrap();
+    let mut named = BTreeSet::new();
+    for (path, item) in paths {
+        for (method, operation) in item.as_object().unwrap() {
+            let Some(call) = operation["x-grpc-call"].as_str() else { continue };
+            named.insert(call.to_owned());
+            // A path that is described is there.
+            let path = path.replace("{kinds}", "switches").replace("{id}", "x").replace("{txn}", "1");
+            if operation.get("x-endless").is_some() {
+                continue;
+            }
+            let answer = web.ask(&method.to_uppercase(), &path, &[], "").await;
+            let is_there = answer.status != 405 && !answer.text.contains("/v1/openapi.json describes");
+            assert!(is_there, "{method} {path}: {}", answer.text);
+        }
+    }
+    assert_eq!(named, calls());
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_grpc_tells_http_tells() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    running.switches.connect("hv1", report(&[("blue-1", 5)], &[("weft-geneve", 1)])).await;
+    running.switches.confirm("hv1").await;
+    client.settled(2).await.unwrap();
+
+    let status = web.get("/v1/status?node=hv1").await.expect(200);
+    assert_eq!((&status["last_txn"], &status["switches"][0]["node"]), (&json!(2), &json!("hv1")));
+    let flows = client.flows("hv1").await.unwrap();
+    let told = web.get("/v1/transport_nodes/hv1/flows").await.expect(200);
+    let of = |json: &Json| {
+        (json["match"].as_str().unwrap().to_owned(), json["cookie"].as_str().unwrap().to_owned())
+    };
+    let told: Vec<_> = told["flows"].as_array().unwrap().iter().map(of).collect();
+    let flows: Vec<_> =
+        flows.flows.iter().map(|flow| (flow.r#match.clone(), format!("{:#x}", flow.cookie))).collect();
+    assert_eq!(told, flows);
+    assert!(!told.is_empty());
+    let receipt = web.get("/v1/transactions/2").await.expect(200);
+    assert_eq!((&receipt["by"], &receipt["complete"]), (&json!("switch hv1"), &json!(true)));
+    assert_eq!(receipt["switches"][0]["state"], "confirmed");
+    let explained =
+        web.ask("POST", "/v1/explain", &[], r#"{"row": "switch(\"blue\", ..)"}"#).await.expect(200);
+    assert!(explained.is_object() || explained.is_array(), "{explained}");
+    running.stop().await;
+}
