@@ -87,7 +87,7 @@ pub use error::{FaultCode, ListedFault, ObjectError, Place, fault_lines};
 pub use kinds::{Kind, Kinds, Spelling, UnknownKind};
 pub use lines::locate;
 pub use nlog_data::Cancel;
-pub use object::{Labels, Object, ObjectKey};
+pub use object::{Labels, Object, ObjectKey, Revision};
 pub use store::{
     Change, ChangeSet, Faulty, FieldChange, ObjectStore, Outcome, REFUSE, Refusal, Rows, Selection,
 };

@@ -7,6 +7,7 @@ mod kinds;
 mod memory;
 mod random;
 mod refused;
+mod revisions;
 mod selection;
 mod store;
 mod support;

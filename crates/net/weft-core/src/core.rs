@@ -309,7 +309,7 @@ impl Core {
 
     fn change_objects(
         &mut self,
-        objects: ChangeSet,
+        mut objects: ChangeSet,
         by: Origin,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
@@ -346,6 +346,8 @@ impl Core {
         }
         let RulesOutput { mut changes, problems, states, addresses, moves, filled } = ran;
 
+        // Nothing shares the objects yet: the store, the record and the answer get them with their revisions.
+        objects.stamp(self.last_txn + 1);
         self.objects.commit(&objects);
         let mut undo = Undo { objects: objects.clone(), ..Undo::default() };
         for node in gone {

@@ -143,7 +143,7 @@ impl ObjectStore {
     fn put(&self, Entry { object, place, named, .. }: Entry) -> Change {
         let key = object.key();
         let before = self.get(&key).cloned();
-        // An equal object keeps its allocation, so that applying all objects again does not copy the store.
+        // An equal object keeps its allocation, so that applying all objects again does not copy the store, and its revision.
         let after = before.clone().filter(|before| *before == object).unwrap_or(object);
         Change { key, before, after: Some(after), place: Some(place), named }
     }

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use switch_model::{Channel, Event as SwitchEvent, FlowKey, InterfaceId, Report, Vif};
 
 mod on_terms;
+mod revisions;
 
 use super::*;
 use crate::core::History;

@@ -1,0 +1,121 @@
+//! Revisions of objects through requests, failures of the journal and restarts.
+
+use objects::Revision;
+
+use super::*;
+
+const DRY: Terms = Terms { strict: false, careful: false, dry_run: true };
+
+fn quiet(id: usize) -> ObjectKey {
+    ObjectKey::new("quiet_port", format!("q{id}"))
+}
+
+fn revisions(core: &Core) -> BTreeMap<ObjectKey, Revision> {
+    core.objects().iter().map(|(key, object)| (key, object.revision())).collect()
+}
+
+#[derive(Debug, Clone)]
+enum Write {
+    /// Objects with their limits.
+    Apply(Vec<(usize, u32)>),
+    Delete(usize),
+    Set(usize, u32),
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A request, whether it is only tried out, and whether the journal can be written.
+    Write(Write, bool, bool),
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (id, limit) = (0..4_usize, 1..3_u32);
+    let objects = prop::collection::btree_map(id.clone(), limit.clone(), 1..4);
+    let write = prop_oneof![
+        3 => objects.prop_map(|objects| Write::Apply(objects.into_iter().collect())),
+        1 => id.clone().prop_map(Write::Delete),
+        1 => (id, limit).prop_map(|(id, limit)| Write::Set(id, limit)),
+    ];
+    prop_oneof![
+        8 => (write, prop::bool::weighted(0.1), prop::bool::weighted(0.8))
+            .prop_map(|(write, dry, works)| Step::Write(write, dry, works)),
+        1 => Just(Step::Restart),
+    ]
+}
+
+fn change(world: &World, write: &Write) -> Change {
+    match write {
+        Write::Apply(objects) => {
+            let documents =
+                objects.iter().map(|(id, limit)| format!("{{kind: quiet_port, id: q{id}, limit: {limit}}}"));
+            Change::Apply(Box::new(world.batch(&documents.collect::<Vec<_>>().join("\n---\n"))))
+        }
+        Write::Delete(id) => Change::Delete(vec![quiet(*id)]),
+        Write::Set(id, limit) => {
+            let limit = Amendment { field: "limit".to_owned(), value: Some(limit.to_string()) };
+            Change::Set(quiet(*id), vec![limit])
+        }
+    }
+}
+
+/// What an accepted transaction makes of limits and revisions.
+fn follow(model: &mut BTreeMap<usize, (u32, Revision)>, write: &Write, txn: u64) {
+    let mut put = |id: usize, limit: u32| {
+        let (own, revision) = model.entry(id).or_insert((0, Revision { created: txn, changed: txn }));
+        if *own != limit {
+            (*own, revision.changed) = (limit, txn);
+        }
+    };
+    match write {
+        Write::Apply(objects) => objects.iter().for_each(|(id, limit)| put(*id, *limit)),
+        Write::Set(id, limit) => put(*id, *limit),
+        Write::Delete(id) => drop(model.remove(id)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn revisions_are_those_of_the_transactions_that_count_whatever_happens_in_between(
+        steps in prop::collection::vec(step(), 1..30),
+    ) {
+        let mut world = World::new(Patience::default());
+        let first = revisions(&world.machine().core);
+        let mut model = BTreeMap::new();
+        for step in &steps {
+            match step {
+                Step::Restart => world.start(),
+                Step::Write(write, dry, works) => {
+                    world.works = *works;
+                    let terms = if *dry { DRY } else { Terms::default() };
+                    let change = change(&world, write);
+                    if let Ok(Applied { txn: Some(txn), .. }) = world.request_on(terms, change) {
+                        follow(&mut model, write, txn);
+                    }
+                    world.works = true;
+                }
+            }
+            let mut wanted = first.clone();
+            wanted.extend(model.iter().map(|(id, (_, revision))| (quiet(*id), *revision)));
+            prop_assert_eq!(&revisions(&world.machine().core), &wanted);
+            let published = world.published.objects("quiet_port", &crate::status::Which::After(None));
+            let published: Vec<Revision> = published.iter().map(|found| found.object.revision()).collect();
+            prop_assert_eq!(published, model.values().map(|(_, revision)| *revision).collect::<Vec<_>>());
+        }
+        let running = revisions(&world.machine().core);
+        prop_assert_eq!(revisions(&world.restored(|_| true)), running);
+    }
+}
+
+/// Other controllers may have written records that put an object as it is.
+#[test]
+fn a_record_that_puts_an_object_as_it_is_does_not_change_it() {
+    let mut world = World::new(Patience::default());
+    world.apply("{kind: quiet_port, id: q0, limit: 1}").unwrap();
+    let before = revisions(&world.restored(|_| true));
+    let mut again = world.records.last().unwrap().clone();
+    (again.txn, again.insert) = (again.txn + 1, BTreeMap::new());
+    world.records.push(again);
+    assert_eq!(revisions(&world.restored(|_| true)), before);
+}
