@@ -4,7 +4,7 @@ use nlog_data::quotation::{cut, quote_text};
 use serde::de::DeserializeSeed as _;
 
 use crate::field::{Fault, form};
-use crate::read::{DELETE, ID, KIND, LABELS, STATE};
+use crate::read::{DELETE, ID, KIND, LABELS, REVISION, STATE};
 use crate::tree::{Mapping, Tree, TreeSeed};
 use crate::yaml::Documents;
 use crate::{Batch, Cancel, FaultCode, Kind, Object, ObjectError, Place};
@@ -75,6 +75,10 @@ fn amended(
         }
         STATE => {
             let message = "is what the rules say of the object, so it cannot be set";
+            return Err((FaultCode::UnknownField, message.to_owned()));
+        }
+        REVISION => {
+            let message = "is the transaction that changed the object last, so it cannot be set";
             return Err((FaultCode::UnknownField, message.to_owned()));
         }
         _ => {}

@@ -58,7 +58,7 @@
 //!
 //! In reading order: [`kinds`], [`object`] with `print` (objects and their texts), [`document`] with `tree`, `read`, `value`
 //! and `field` (texts to objects: JSON values, objects, values, names) and `amend` (a change of some fields), [`store`] with `change`,
-//! `difference`, `plan`, `refused`, `selection` and `walk` (objects in force, changes to them, checks, the values inside objects), [`error`] with `lines`, `schema` and `reference` (the
+//! `difference`, `expected`, `plan`, `refused`, `selection` and `walk` (objects in force, changes to them, checks, the values inside objects), [`error`] with `lines`, `schema` and `reference` (the
 //! kinds as JSON Schema and as documentation).
 //!
 //! Out of scope: any I/O; what rules refuse; whether a switch supports the features that an object needs.
@@ -89,5 +89,5 @@ pub use lines::locate;
 pub use nlog_data::Cancel;
 pub use object::{Labels, Object, ObjectKey, Revision};
 pub use store::{
-    Change, ChangeSet, Faulty, FieldChange, ObjectStore, Outcome, REFUSE, Refusal, Rows, Selection,
+    Change, ChangeSet, Deletion, Faulty, FieldChange, ObjectStore, Outcome, REFUSE, Refusal, Rows, Selection,
 };

@@ -1,6 +1,6 @@
 //! The calls that change objects.
 
-use objects::{Amendment, Batch, Cancel, ObjectKey, Selection};
+use objects::{Amendment, Batch, Cancel, Deletion, ObjectKey, Selection};
 use tonic::{Request, Response, Status};
 use tracing::debug;
 use weft_core::core::Refusal;
@@ -66,18 +66,18 @@ impl Api {
         let (_, extensions, request) = request.into_parts();
         let pb::DeleteRequest { objects, by, documents, terms } = request;
         let origin = origin(by, &extensions)?;
-        let keys = objects.into_iter().map(|object| self.key(object)).collect::<Result<Vec<_>, Status>>();
-        let mut keys = keys?;
+        let deletion = |object| self.key(object).map(Deletion::from);
+        let mut deletions = objects.into_iter().map(deletion).collect::<Result<Vec<_>, Status>>()?;
         account(&extensions).room().await?;
         let mut faults = Vec::new();
         if !documents.is_empty() {
-            match self.parse(documents, Vec::new()).await?.keys() {
-                Ok(named) => keys.extend(named),
+            match self.parse(documents, Vec::new()).await?.deletions() {
+                Ok(named) => deletions.extend(named),
                 Err(found) => faults.extend(found.into_iter().cloned()),
             }
         }
         let outcome = if faults.is_empty() {
-            self.change(Change::Delete(keys), terms, origin).await?
+            self.change(Change::Delete(deletions), terms, origin).await?
         } else {
             Outcome::of(Err(Refusal::Objects { faults })).await?
         };
@@ -98,7 +98,8 @@ impl Api {
         let key = self.key(object.unwrap_or_default())?;
         account(&extensions).room().await?;
         let amendment = |pb::FieldValue { field, value }| Amendment { field, value };
-        let change = Change::Set(key, fields.into_iter().map(amendment).collect());
+        let amendments = fields.into_iter().map(amendment).collect();
+        let change = Change::Set { key, amendments, expected: None };
         let result = match self.change(change, terms, origin).await? {
             Outcome::Accepted(accepted) => pb::set_response::Result::Accepted(accepted),
             Outcome::Refusal(refusal) => pb::set_response::Result::Refusal(refusal),

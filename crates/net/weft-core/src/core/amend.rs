@@ -13,7 +13,8 @@ const FIELDS_MAX: usize = 256;
 const PARTS_MAX: usize = 16;
 
 impl Core {
-    /// Changes some fields of an object. The others stay as they are now, whoever has set them.
+    /// Changes some fields of an object. The others stay as they are now, whoever has set them; with an expected revision, nobody
+    /// may have changed the object since.
     ///
     /// # Errors
     /// There is no such object, or the change is refused.
@@ -21,6 +22,7 @@ impl Core {
         &mut self,
         key: &ObjectKey,
         amendments: &[Amendment],
+        expected: Option<u64>,
         by: impl Into<Origin>,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
@@ -45,6 +47,9 @@ impl Core {
         }
         let mut batch = Batch::new(self.rules.kinds(), Cancel::default());
         batch.amend(&object, amendments);
+        if let Some(revision) = expected {
+            batch.expect(revision);
+        }
         self.apply(batch, by, now).map_err(|error| match error {
             CoreError::Refused(Refusal::Objects { mut faults }) => {
                 // No document has the object.

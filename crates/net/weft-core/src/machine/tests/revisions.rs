@@ -1,6 +1,6 @@
-//! Revisions of objects through requests, failures of the journal and restarts.
+//! Revisions of objects through requests, failures of the journal and restarts, and requests that expect one.
 
-use objects::Revision;
+use objects::{FaultCode, Revision};
 
 use super::*;
 
@@ -51,10 +51,10 @@ fn change(world: &World, write: &Write) -> Change {
                 objects.iter().map(|(id, limit)| format!("{{kind: quiet_port, id: q{id}, limit: {limit}}}"));
             Change::Apply(Box::new(world.batch(&documents.collect::<Vec<_>>().join("\n---\n"))))
         }
-        Write::Delete(id) => Change::Delete(vec![quiet(*id)]),
+        Write::Delete(id) => Change::Delete(vec![quiet(*id).into()]),
         Write::Set(id, limit) => {
             let limit = Amendment { field: "limit".to_owned(), value: Some(limit.to_string()) };
-            Change::Set(quiet(*id), vec![limit])
+            Change::Set { key: quiet(*id), amendments: vec![limit], expected: None }
         }
     }
 }
@@ -118,4 +118,50 @@ fn a_record_that_puts_an_object_as_it_is_does_not_change_it() {
     (again.txn, again.insert) = (again.txn + 1, BTreeMap::new());
     world.records.push(again);
     assert_eq!(revisions(&world.restored(|_| true)), before);
+}
+
+fn stale(answer: &Result<Applied, Refusal>) -> bool {
+    matches!(answer, Err(Refusal::Objects { faults }) if faults.iter().all(|fault| fault.code == FaultCode::Stale))
+}
+
+/// Both have read the object before either has written it, and both wait for the same write to disk.
+#[test]
+fn of_two_writers_in_one_group_the_second_is_refused() {
+    let mut world = World::new(Patience::default());
+    let txn = world.apply("{kind: quiet_port, id: q0, limit: 1}").unwrap().txn.unwrap();
+    let now = world.now;
+    for (id, limit) in [(1, 2), (2, 3)] {
+        let (by, accepted, gone) = ("test".into(), now.instant, Cancel::default());
+        let text = format!("{{kind: quiet_port, id: q0, limit: {limit}, revision: {txn}}}");
+        let change = Change::Apply(Box::new(world.batch(&text)));
+        let request = Request { id: RequestId(id), change, terms: Terms::default(), by, accepted, gone };
+        assert_eq!(world.step(Event::Request(request)), []);
+    }
+    let answers = world.group(None);
+    assert!(answers[0].is_ok() && stale(&answers[1]), "{answers:?}");
+    let object = world.machine().core.objects().get(&quiet(0)).unwrap().to_json();
+    assert!(object.contains(r#""limit":2"#), "{object}");
+}
+
+#[test]
+fn every_way_to_change_an_object_can_expect_a_revision() {
+    let mut world = World::new(Patience::default());
+    let txn =
+        world.apply("{kind: quiet_port, id: q0, limit: 1}\n---\n{kind: quiet_port, id: q1}").unwrap().txn;
+    let txn = txn.unwrap();
+    let set = |limit: &str, expected| {
+        let amendments = vec![Amendment { field: "limit".to_owned(), value: Some(limit.to_owned()) }];
+        Change::Set { key: quiet(0), amendments, expected }
+    };
+    let delete = |expected| Change::Delete(vec![quiet(1).into(), Deletion { key: quiet(0), expected }]);
+    assert!(stale(&world.request(set("2", Some(txn - 1)))));
+    assert_eq!(world.request(set("2", Some(txn))).unwrap().txn, Some(txn + 1));
+    assert!(stale(&world.request(set("3", Some(txn)))));
+    let before = revisions(&world.machine().core);
+    assert!(stale(&world.request(delete(Some(txn)))));
+    assert!(stale(&world.apply(&format!(
+        "{{kind: quiet_port, id: q2}}\n---\n{{kind: quiet_port, id: q0, revision: {txn}}}"
+    ))));
+    assert_eq!(revisions(&world.machine().core), before, "a stale write refuses the whole request");
+    assert_eq!(world.request(delete(Some(txn + 1))).unwrap().txn, Some(txn + 2));
 }
