@@ -131,6 +131,11 @@ impl Batch {
         self.expected = Some(revision);
     }
 
+    /// What cancels the reading.
+    pub(crate) fn cancel(&self) -> Cancel {
+        self.cancel.clone()
+    }
+
     /// The revision that is expected of an object whose document expects this one.
     pub(crate) fn expectation(&self, own: Option<u64>) -> Option<u64> {
         own.or(self.expected)

@@ -57,7 +57,7 @@
 //! ```
 //!
 //! In reading order: [`kinds`], [`object`] with `print` (objects and their texts), [`document`] with `tree`, `read`, `value`
-//! and `field` (texts to objects: JSON values, objects, values, names) and `amend` (a change of some fields), [`store`] with `change`,
+//! and `field` (texts to objects: JSON values, objects, values, names) and `amend` and `merge` (changes of some fields), [`store`] with `change`,
 //! `difference`, `expected`, `plan`, `refused`, `selection` and `walk` (objects in force, changes to them, checks, the values inside objects), [`error`] with `lines`, `schema` and `reference` (the
 //! kinds as JSON Schema and as documentation).
 //!
@@ -70,6 +70,7 @@ pub mod error;
 mod field;
 pub mod kinds;
 mod lines;
+mod merge;
 pub mod object;
 mod print;
 mod read;

@@ -64,6 +64,8 @@ fn other_fields_stay_as_they_are() {
     assert!(
         node(&["bridge_mappings.plant=br-plant"]).contains(r#"{"office":"br-office","plant":"br-plant"}"#)
     );
+    // A former name means the field that is there by the name of today.
+    assert!(node(&["role=gateway"]).contains(r#""roles":["gateway"]"#));
     assert!(node(&["bridge_mappings.office"]).contains(r#""bridge_mappings":{}"#));
 }
 

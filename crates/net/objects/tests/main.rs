@@ -5,6 +5,7 @@ mod derived;
 mod faults;
 mod kinds;
 mod memory;
+mod merge;
 mod random;
 mod refused;
 mod revisions;

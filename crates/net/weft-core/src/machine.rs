@@ -119,6 +119,15 @@ pub enum Change {
         /// The transaction that changed the object last, as the requester knows it.
         expected: Option<u64>,
     },
+    /// Changes an object by a JSON merge patch.
+    Merge {
+        /// The object.
+        key: ObjectKey,
+        /// A JSON mapping: see [`Batch::merge`].
+        patch: String,
+        /// The transaction that changed the object last, as the requester knows it.
+        expected: Option<u64>,
+    },
 }
 
 /// What is to be done outside.
@@ -324,6 +333,7 @@ impl Machine {
             Change::Set { key, amendments, expected } => {
                 self.core.set(&key, &amendments, expected, by, now.wall)
             }
+            Change::Merge { key, patch, expected } => self.core.merge(&key, &patch, expected, by, now.wall),
         };
         let result = match result {
             Ok(change) => match terms.refusal(&change, prunes) {

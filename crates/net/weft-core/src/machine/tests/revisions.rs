@@ -20,6 +20,7 @@ enum Write {
     Apply(Vec<(usize, u32)>),
     Delete(usize),
     Set(usize, u32),
+    Merge(usize, u32),
 }
 
 #[derive(Debug, Clone)]
@@ -35,7 +36,8 @@ fn step() -> impl Strategy<Value = Step> {
     let write = prop_oneof![
         3 => objects.prop_map(|objects| Write::Apply(objects.into_iter().collect())),
         1 => id.clone().prop_map(Write::Delete),
-        1 => (id, limit).prop_map(|(id, limit)| Write::Set(id, limit)),
+        1 => (id.clone(), limit.clone()).prop_map(|(id, limit)| Write::Set(id, limit)),
+        1 => (id, limit).prop_map(|(id, limit)| Write::Merge(id, limit)),
     ];
     prop_oneof![
         8 => (write, prop::bool::weighted(0.1), prop::bool::weighted(0.8))
@@ -56,7 +58,12 @@ fn change(world: &World, write: &Write) -> Change {
             let limit = Amendment { field: "limit".to_owned(), value: Some(limit.to_string()) };
             Change::Set { key: quiet(*id), amendments: vec![limit], expected: None }
         }
+        Write::Merge(id, limit) => merge(*id, &format!("{{\"limit\": {limit}}}"), None),
     }
+}
+
+fn merge(id: usize, patch: &str, expected: Option<u64>) -> Change {
+    Change::Merge { key: quiet(id), patch: patch.to_owned(), expected }
 }
 
 /// What an accepted transaction makes of limits and revisions.
@@ -69,7 +76,7 @@ fn follow(model: &mut BTreeMap<usize, (u32, Revision)>, write: &Write, txn: u64)
     };
     match write {
         Write::Apply(objects) => objects.iter().for_each(|(id, limit)| put(*id, *limit)),
-        Write::Set(id, limit) => put(*id, *limit),
+        Write::Set(id, limit) | Write::Merge(id, limit) => put(*id, *limit),
         Write::Delete(id) => drop(model.remove(id)),
     }
 }
@@ -157,6 +164,9 @@ fn every_way_to_change_an_object_can_expect_a_revision() {
     assert!(stale(&world.request(set("2", Some(txn - 1)))));
     assert_eq!(world.request(set("2", Some(txn))).unwrap().txn, Some(txn + 1));
     assert!(stale(&world.request(set("3", Some(txn)))));
+    assert!(stale(&world.request(merge(0, r#"{"limit": 3}"#, Some(txn)))));
+    // The one in the patch counts first.
+    assert!(stale(&world.request(merge(0, &format!(r#"{{"revision": {txn}}}"#), Some(txn + 1)))));
     let before = revisions(&world.machine().core);
     assert!(stale(&world.request(delete(Some(txn)))));
     assert!(stale(&world.apply(&format!(
@@ -164,4 +174,18 @@ fn every_way_to_change_an_object_can_expect_a_revision() {
     ))));
     assert_eq!(revisions(&world.machine().core), before, "a stale write refuses the whole request");
     assert_eq!(world.request(delete(Some(txn + 1))).unwrap().txn, Some(txn + 2));
+}
+
+#[test]
+fn a_merge_patch_changes_the_object_as_it_is_by_then() {
+    let mut world = World::new(Patience::default());
+    world.apply("{kind: quiet_port, id: q0, limit: 1, labels: {a: b}}").unwrap();
+    let applied = world.request(merge(0, r#"{"limit": null, "labels": {"c": "d"}}"#, None)).unwrap();
+    let object = applied.changes.changes[0].after.as_ref().unwrap();
+    assert_eq!(object.to_json(), r#"{"kind":"quiet_port","id":"q0","labels":{"a":"b","c":"d"},"limit":7}"#);
+    assert_eq!(world.request(merge(0, "{}", None)).unwrap().txn, None);
+    let mut refused = |id, patch| world.request(merge(id, patch, None)).unwrap_err().to_string();
+    assert_eq!(refused(1, "{}"), "quiet_port q1: does not exist; `weft apply` creates it");
+    assert_eq!(refused(0, r#"{"limt": 1}"#), "quiet_port q0: limt: unknown field; did you mean `limit`?");
+    assert!(refused(0, "{").starts_with("quiet_port q0: the merge patch is not valid JSON: EOF"));
 }
