@@ -174,7 +174,7 @@ impl Batch {
         let text = without_mark(text);
         let mut place = Place { document: name.into(), unit: "object", number: 0, line: None };
         let mut lines = Lines { text, offset: 0, line: 1 };
-        let cancel = self.cancel.clone();
+        let (cancel, is_stored) = (self.cancel.clone(), self.is_stored);
         // Each value is split off as text first, so that a long text is never parsed into one tree.
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
         while !self.is_at_end() {
@@ -196,7 +196,8 @@ impl Batch {
                     let read = if value.get().starts_with('[') {
                         Items::new(&mut each, &cancel).deserialize(&mut parser)
                     } else {
-                        let read = TreeSeed::new(&cancel).deserialize(&mut parser);
+                        let seed = if is_stored { TreeSeed::unbounded } else { TreeSeed::new };
+                        let read = seed(&cancel).deserialize(&mut parser);
                         read.map(|value| {
                             each(&value);
                         })
