@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nlog_data::quotation::{cut, quote_text};
-use objects::Kinds;
+use objects::{Kinds, Revision};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 use weft_core::derived::port_meters::Metered;
@@ -29,6 +29,7 @@ use crate::what_if;
 
 mod changes;
 mod messages;
+mod selector;
 
 use messages::{
     chunks, listing_messages, logical_messages, measured_message, problem, receipt_message, route_message,
@@ -82,13 +83,16 @@ impl Api {
 
     /// The kind that a path names, in the plural.
     pub(crate) fn kind_of_path(&self, name: &str) -> Result<Arc<str>, Status> {
-        match self.rules.kinds().forgiving(name) {
-            Ok(kind) => Ok(kind.shared_name().clone()),
-            Err(error) => {
-                let name = quote_text(&cut(name));
-                Err(Status::not_found(format!("{name}: {error} /v1/schema lists the kinds")))
-            }
+        let kinds = self.rules.kinds();
+        if let Ok(kind) = kinds.forgiving(name) {
+            return Ok(kind.shared_name().clone());
         }
+        let plurals: Vec<String> = kinds.iter().map(|kind| kind.plural()).collect();
+        let hint = match openflow_rs::nearest(name, plurals.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean /v1/{near}?"),
+            None => "/v1/schema lists the kinds".to_owned(),
+        };
+        Err(Status::not_found(format!("there are no {}; {hint}", quote_text(&cut(name)))))
     }
 
     /// Answers a question about rows.
@@ -463,11 +467,12 @@ fn get_responses(found: Vec<Found>) -> impl Iterator<Item = pb::GetResponse> + S
         while bytes < OBJECTS_BYTES
             && let Some(Found { object, state, problems }) = found.next()
         {
+            let Revision { created, changed } = object.revision();
             let object = object.to_json();
             bytes += object.len();
             message.objects.push(object);
             let columns = serde_json::Value::Object(state).to_string();
-            message.states.push(pb::ObjectState { problems, columns, created: 0, changed: 0 });
+            message.states.push(pb::ObjectState { problems, columns, created, changed });
         }
         Some(message)
     })

@@ -215,7 +215,8 @@ impl Engine {
         keys: Vec<ObjectKey>,
         by: impl Into<Origin>,
     ) -> Result<Result<Applied, Refusal>, Stopping> {
-        self.change(Change::Delete(keys), Terms::default(), by.into()).await
+        self.change(Change::Delete(keys.into_iter().map(Into::into).collect()), Terms::default(), by.into())
+            .await
     }
 
     /// Changes objects on these terms.

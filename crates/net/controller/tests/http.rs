@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use prost::Message as _;
 use serde_json::{Value as Json, json};
 
-use crate::support::running::{apply, start};
+use tokio_stream::StreamExt as _;
+
+use crate::support::running::{apply, start, within};
 use crate::support::*;
 
 /// The switch, the port and the hosts of [`NETWORK`] are there.
@@ -128,7 +130,7 @@ async fn what_there_is_not_is_refused_with_what_there_is() {
     let mut web = running.web().await;
     for (method, path, status, told) in [
         ("GET", "/", 404, "/v1/openapi.json"),
-        ("GET", "/v1/swiches", 404, "did you mean `switch`?"),
+        ("GET", "/v1/swiches", 404, "did you mean /v1/switches?"),
         ("GET", "/v1/switches?lable=x", 400, "known are continue, field, label, limit"),
         ("GET", "/v1/switches?limit=-1", 400, "a number from 0 on"),
         ("GET", "/v1/switches?limit=1&limit=2", 400, "given 2 times"),
@@ -193,9 +195,11 @@ async fn what_grpc_tells_http_tells() {
     let mut web = running.web().await;
     let mut client = running.client().await;
     apply(&mut client, NETWORK).await.unwrap();
+    let mut receipts = Box::pin(client.receipts(None).await.unwrap());
     running.switches.connect("hv1", report(&[("blue-1", 5)], &[("weft-geneve", 1)])).await;
+    within(receipts.next()).await.unwrap().unwrap();
     running.switches.confirm("hv1").await;
-    client.settled(2).await.unwrap();
+    within(client.settled(2)).await.unwrap().unwrap();
 
     let status = web.get("/v1/status?node=hv1").await.expect(200);
     assert_eq!((&status["last_txn"], &status["switches"][0]["node"]), (&json!(2), &json!("hv1")));

@@ -4,8 +4,8 @@ use nlog_data::quotation::{cut, quote_text};
 use serde::de::DeserializeSeed as _;
 
 use crate::field::{Fault, form};
-use crate::read::{DELETE, ID, KIND, LABELS, STATE};
-use crate::tree::{Mapping, Tree, TreeSeed};
+use crate::read::{DELETE, ID, KIND, LABELS, REVISION, STATE};
+use crate::tree::{Mapping, Tree, TreeSeed, VALUES_MAX};
 use crate::yaml::Documents;
 use crate::{Batch, Cancel, FaultCode, Kind, Object, ObjectError, Place};
 
@@ -21,27 +21,34 @@ pub struct Amendment {
 impl Batch {
     /// Adds an object as it is with amendments: a later one counts after an earlier one. Its faults name no place: no document has it.
     pub fn amend(&mut self, object: &Object, amendments: &[Amendment]) {
-        let cancel = Cancel::default();
-        let document = object.to_json();
-        let mut parser = serde_json::Deserializer::from_str(&document);
-        let tree = TreeSeed::new(&cancel).deserialize(&mut parser);
-        let mut map = match tree {
-            Ok(Tree::Mapping(map)) => map,
-            read => unreachable!("the canonical form of an object is a mapping: {read:?}"),
-        };
-        let mut faults = Vec::new();
+        let (before, cancel) = (canonical(object), self.cancel());
+        let (mut after, mut faults) = (before.clone(), Vec::new());
         for Amendment { field, value } in amendments {
-            match amended(object.kind(), &map, field, value.as_deref(), &cancel) {
-                Ok(after) => map = after,
+            match amended(object.kind(), &after, field, value.as_deref(), &cancel) {
+                Ok(map) => after = map,
                 Err((code, message)) => faults.push(Fault { code, path: field.clone(), message }),
             }
         }
-        let before = self.faults.len();
-        self.add(
-            Place { document: "request".into(), unit: "object", number: 1, line: None },
-            &Tree::Mapping(map),
-        );
-        for (_, fault) in &mut self.faults[before..] {
+        self.add_changed(object, &before, after, faults);
+    }
+
+    /// Adds an object whose document has changed, and the faults of the change.
+    pub(crate) fn add_changed(
+        &mut self,
+        object: &Object,
+        before: &Mapping,
+        after: Mapping,
+        mut faults: Vec<Fault>,
+    ) {
+        // Many small changes must not make what no document can have.
+        if after.count() > VALUES_MAX.max(before.count()) {
+            let message = format!("would have more than {VALUES_MAX} values, the limit of one object");
+            faults.push(Fault { code: FaultCode::BadValue, path: String::new(), message });
+        }
+        let read = self.faults.len();
+        let place = Place { document: "request".into(), unit: "object", number: 1, line: None };
+        self.add(place, &Tree::Mapping(after));
+        for (_, fault) in &mut self.faults[read..] {
             fault.place = None;
         }
         let fault = |Fault { code, path, message }: Fault| {
@@ -52,7 +59,35 @@ impl Batch {
     }
 }
 
-type Why = (FaultCode, String);
+/// The canonical document of an object.
+pub(crate) fn canonical(object: &Object) -> Mapping {
+    let document = object.to_json();
+    let mut parser = serde_json::Deserializer::from_str(&document);
+    match TreeSeed::unbounded(&Cancel::default()).deserialize(&mut parser) {
+        Ok(Tree::Mapping(map)) => map,
+        read => unreachable!("the canonical form of an object is a mapping: {read:?}"),
+    }
+}
+
+/// Code and message of a fault.
+pub(crate) type Why = (FaultCode, String);
+
+/// Refuses a member of a document that no change of fields can have.
+pub(crate) fn check_changes(name: &str) -> Result<(), Why> {
+    let (code, message) = match name {
+        KIND | ID => (
+            FaultCode::BadValue,
+            "says which object this is, so it cannot change; make another object with `weft apply`",
+        ),
+        DELETE => (FaultCode::UnknownField, "is no field of an object; `weft delete` deletes it"),
+        STATE => (FaultCode::UnknownField, "is what the rules say of the object, so it cannot be set"),
+        REVISION => {
+            (FaultCode::UnknownField, "is the transaction that changed the object last, so it cannot be set")
+        }
+        _ => return Ok(()),
+    };
+    Err((code, message.to_owned()))
+}
 
 /// The mapping of an object with an amendment.
 fn amended(
@@ -63,22 +98,7 @@ fn amended(
     cancel: &Cancel,
 ) -> Result<Mapping, Why> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
-    match first {
-        KIND | ID => {
-            let message =
-                "says which object this is, so it cannot change; make another object with `weft apply`";
-            return Err((FaultCode::BadValue, message.to_owned()));
-        }
-        DELETE => {
-            let message = "is no field of an object; `weft delete` deletes it";
-            return Err((FaultCode::UnknownField, message.to_owned()));
-        }
-        STATE => {
-            let message = "is what the rules say of the object, so it cannot be set";
-            return Err((FaultCode::UnknownField, message.to_owned()));
-        }
-        _ => {}
-    }
+    check_changes(first)?;
     let value = value.map(|text| read(text, cancel)).transpose()?;
     let declared = &kind.declared().fields;
     match rest {
@@ -89,7 +109,10 @@ fn amended(
         }
         _ => match declared.iter().find(|field| field.formers.iter().any(|former| former == first)) {
             // What is set by a former name takes the place of what is there by the name of today.
-            Some(field) => placed(&map.with(&field.name, None), path, value),
+            Some(field) => {
+                let present = map.get(&field.name).cloned();
+                placed(&map.with(&field.name, None).with(first, present), path, value)
+            }
             None => placed(map, path, value),
         },
     }

@@ -8,10 +8,10 @@ use serde::de::DeserializeSeed as _;
 use serde_json::value::RawValue;
 
 use crate::field::{FAULTS_MAX, Fault, form};
-use crate::read::{Given, ID, KIND, Named, name, read};
+use crate::read::{Given, ID, KIND, Named, REVISION, expected, name, read};
 use crate::tree::{Items, Tree, TreeSeed};
 use crate::yaml::Documents;
-use crate::{Cancel, FaultCode, Kinds, Object, ObjectError, ObjectKey, Place, Selection};
+use crate::{Cancel, Deletion, FaultCode, Kinds, Object, ObjectError, ObjectKey, Place, Selection};
 
 /// The most objects of a batch. More of them take too much memory, and the network too long for one transaction.
 const OBJECTS_MAX: usize = 1 << 20;
@@ -33,8 +33,10 @@ pub struct Batch {
     pub(crate) faulty: HashSet<Arc<str>>,
     /// Whether any object has no readable id. Dangling references may refer to it and are not reported.
     pub(crate) unnamed: bool,
-    /// The place of each object.
-    seen: HashMap<ObjectKey, Place>,
+    /// Where each object is, and the revision that its document expects.
+    seen: HashMap<ObjectKey, (Place, Option<u64>)>,
+    /// The revision that is expected of objects whose documents expect none.
+    expected: Option<u64>,
     /// Texts that occur in many objects.
     texts: HashSet<Arc<str>>,
     /// The number of objects read, including faulty ones.
@@ -77,6 +79,8 @@ pub struct Entry {
     pub object: Arc<Object>,
     /// The fields that its document names.
     pub(crate) named: Named,
+    /// The revision that its document expects.
+    pub(crate) expected: Option<u64>,
 }
 
 /// An object of a batch that is to be deleted: `delete: true`.
@@ -88,6 +92,8 @@ pub(crate) struct Removal {
     pub(crate) place: Place,
     /// The object.
     pub(crate) key: ObjectKey,
+    /// The revision that its document expects.
+    pub(crate) expected: Option<u64>,
 }
 
 impl Batch {
@@ -104,6 +110,7 @@ impl Batch {
             faulty: HashSet::new(),
             unnamed: false,
             seen: HashMap::new(),
+            expected: None,
             texts: HashSet::new(),
             count: 0,
             full: false,
@@ -116,6 +123,22 @@ impl Batch {
     /// state stays readable.
     pub fn stored(kinds: &Kinds) -> Self {
         Batch { is_stored: true, ..Batch::new(kinds, Cancel::default()) }
+    }
+
+    /// The objects of the batch whose documents have no `revision` are written only if the transaction of this number changed them
+    /// last; with 0, only if they do not exist. For a request that says so once, beside the documents.
+    pub fn expect(&mut self, revision: u64) {
+        self.expected = Some(revision);
+    }
+
+    /// What cancels the reading.
+    pub(crate) fn cancel(&self) -> Cancel {
+        self.cancel.clone()
+    }
+
+    /// The revision that is expected of an object whose document expects this one.
+    pub(crate) fn expectation(&self, own: Option<u64>) -> Option<u64> {
+        own.or(self.expected)
     }
 
     /// Reads the text of a file. The extension decides the format (`.yaml`, `.yml`, `.json`, `.jsonl`). Without a
@@ -151,7 +174,7 @@ impl Batch {
         let text = without_mark(text);
         let mut place = Place { document: name.into(), unit: "object", number: 0, line: None };
         let mut lines = Lines { text, offset: 0, line: 1 };
-        let cancel = self.cancel.clone();
+        let (cancel, is_stored) = (self.cancel.clone(), self.is_stored);
         // Each value is split off as text first, so that a long text is never parsed into one tree.
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
         while !self.is_at_end() {
@@ -173,7 +196,8 @@ impl Batch {
                     let read = if value.get().starts_with('[') {
                         Items::new(&mut each, &cancel).deserialize(&mut parser)
                     } else {
-                        let read = TreeSeed::new(&cancel).deserialize(&mut parser);
+                        let seed = if is_stored { TreeSeed::unbounded } else { TreeSeed::new };
+                        let read = seed(&cancel).deserialize(&mut parser);
                         read.map(|value| {
                             each(&value);
                         })
@@ -226,13 +250,21 @@ impl Batch {
         self.seen.contains_key(key)
     }
 
-    /// The keys of the objects, whatever else is wrong with them, or the faults of objects without one.
-    pub fn keys(&self) -> Result<Vec<ObjectKey>, Vec<&ObjectError>> {
+    /// The objects, to be deleted whatever else is wrong with them, or the faults because of which that cannot be said of each.
+    pub fn deletions(&self) -> Result<Vec<Deletion>, Vec<&ObjectError>> {
         let hides = |error: &&ObjectError| {
-            error.id.is_none() || error.kind.is_none() || error.code == FaultCode::UnknownKind
+            let is_nameless = error.id.is_none() || error.kind.is_none();
+            is_nameless || error.code == FaultCode::UnknownKind || error.path == REVISION
         };
         let hidden: Vec<&ObjectError> = self.faults.iter().map(|(_, error)| error).filter(hides).collect();
-        if hidden.is_empty() { Ok(self.seen.keys().cloned().collect()) } else { Err(hidden) }
+        if !hidden.is_empty() {
+            return Err(hidden);
+        }
+        let deletion = |(key, (_, expected)): (&ObjectKey, &(Place, Option<u64>))| Deletion {
+            key: key.clone(),
+            expected: self.expectation(*expected),
+        };
+        Ok(self.seen.iter().map(deletion).collect())
     }
 
     pub(crate) fn unreadable(&mut self, place: Place, message: String) {
@@ -266,6 +298,7 @@ impl Batch {
         let number = self.count;
         self.count += 1;
 
+        let expected = if self.is_stored { None } else { expected(map) };
         let kind = map.get(KIND).and_then(Tree::as_str);
         let id: Option<Arc<str>> = match &object {
             Some(Given::Object(object, _)) => Some(object.id().clone()),
@@ -274,21 +307,21 @@ impl Batch {
         };
         if let Some((kind, id)) = kind.and_then(|kind| self.kinds.get(kind)).zip(id.clone()) {
             let key = ObjectKey { kind: kind.shared_name().clone(), id };
-            if let Some(first) = self.seen.get(&key) {
+            if let Some((first, _)) = self.seen.get(&key) {
                 let path = ID.to_owned();
                 let message = format!("is defined twice; first in {first}");
                 faults.push(Fault { code: FaultCode::Duplicate, path, message });
             } else {
-                self.seen.insert(key, place.clone());
+                self.seen.insert(key, (place.clone(), expected));
             }
         }
         match object {
             Some(Given::Object(object, named)) if faults.is_empty() => {
-                self.entries.push(Entry { number, place, object: Arc::new(object), named });
+                self.entries.push(Entry { number, place, object: Arc::new(object), named, expected });
             }
             Some(Given::Removal(kind, id)) if faults.is_empty() => {
                 let key = ObjectKey { kind: kind.shared_name().clone(), id };
-                self.removals.push(Removal { number, place, key });
+                self.removals.push(Removal { number, place, key, expected });
             }
             _ => {
                 self.unnamed |= id.is_none();

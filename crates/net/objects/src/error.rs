@@ -23,6 +23,8 @@ pub enum FaultCode {
     Duplicate,
     /// The referenced object does not exist.
     NoSuchObject,
+    /// The object has changed since the revision that the request expects, or there is one where none is expected.
+    Stale,
     /// Other objects refer to the object to delete.
     InUse,
     /// A rule refuses the object.
@@ -31,7 +33,7 @@ pub enum FaultCode {
 
 impl FaultCode {
     /// Every code.
-    pub const ALL: [FaultCode; 9] = [
+    pub const ALL: [FaultCode; 10] = [
         FaultCode::Syntax,
         FaultCode::UnknownKind,
         FaultCode::UnknownField,
@@ -39,6 +41,7 @@ impl FaultCode {
         FaultCode::BadValue,
         FaultCode::Duplicate,
         FaultCode::NoSuchObject,
+        FaultCode::Stale,
         FaultCode::InUse,
         FaultCode::Refused,
     ];
@@ -58,6 +61,7 @@ impl FaultCode {
             FaultCode::BadValue => "bad-value",
             FaultCode::Duplicate => "duplicate",
             FaultCode::NoSuchObject => "no-such-object",
+            FaultCode::Stale => "stale",
             FaultCode::InUse => "in-use",
             FaultCode::Refused => "refused",
         }

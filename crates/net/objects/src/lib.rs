@@ -57,8 +57,8 @@
 //! ```
 //!
 //! In reading order: [`kinds`], [`object`] with `print` (objects and their texts), [`document`] with `tree`, `read`, `value`
-//! and `field` (texts to objects: JSON values, objects, values, names) and `amend` (a change of some fields), [`store`] with `change`,
-//! `difference`, `plan`, `refused`, `selection` and `walk` (objects in force, changes to them, checks, the values inside objects), [`error`] with `lines`, `schema` and `reference` (the
+//! and `field` (texts to objects: JSON values, objects, values, names) and `amend` and `merge` (changes of some fields), [`store`] with `change`,
+//! `difference`, `expected`, `plan`, `refused`, `selection` and `walk` (objects in force, changes to them, checks, the values inside objects), [`error`] with `lines`, `schema` and `reference` (the
 //! kinds as JSON Schema and as documentation).
 //!
 //! Out of scope: any I/O; what rules refuse; whether a switch supports the features that an object needs.
@@ -70,6 +70,7 @@ pub mod error;
 mod field;
 pub mod kinds;
 mod lines;
+mod merge;
 mod named;
 pub mod object;
 mod print;
@@ -88,7 +89,7 @@ pub use error::{FaultCode, ListedFault, ObjectError, Place, fault_lines};
 pub use kinds::{Kind, Kinds, Spelling, UnknownKind};
 pub use lines::locate;
 pub use nlog_data::Cancel;
-pub use object::{Labels, Object, ObjectKey};
+pub use object::{Labels, Object, ObjectKey, Revision};
 pub use store::{
-    Change, ChangeSet, Faulty, FieldChange, ObjectStore, Outcome, REFUSE, Refusal, Rows, Selection,
+    Change, ChangeSet, Deletion, Faulty, FieldChange, ObjectStore, Outcome, REFUSE, Refusal, Rows, Selection,
 };

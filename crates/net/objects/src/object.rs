@@ -16,6 +16,15 @@ pub type Labels = BTreeMap<String, String>;
 /// The table of all labels.
 pub(crate) const LABEL_TABLE: &str = "object_label";
 
+/// The transactions that made an object what it is, by their numbers. Both are 0 if no transaction of a controller wrote it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Revision {
+    /// The one that created it, the last time if it was deleted in between.
+    pub created: u64,
+    /// The one that changed it last.
+    pub changed: u64,
+}
+
 /// An object without faults of its own. [`ObjectStore`](crate::ObjectStore) checks references and uniqueness.
 #[derive(Clone)]
 pub struct Object {
@@ -24,6 +33,7 @@ pub struct Object {
     row: Box<[Value]>,
     id: Arc<str>,
     labels: Labels,
+    revision: Revision,
 }
 
 impl Object {
@@ -32,7 +42,17 @@ impl Object {
         let mut row = Vec::with_capacity(values.len() + 1);
         row.push(Value::String(id.clone()));
         row.extend(values);
-        Object { kind, row: row.into(), id, labels }
+        Object { kind, row: row.into(), id, labels, revision: Revision::default() }
+    }
+
+    /// The same object with another revision.
+    pub(crate) fn set_revision(&mut self, revision: Revision) {
+        self.revision = revision;
+    }
+
+    /// The transactions that created it and changed it last. Neither its documents nor its rows have them.
+    pub fn revision(&self) -> Revision {
+        self.revision
     }
 
     /// Its kind.
@@ -93,7 +113,8 @@ impl Object {
     }
 }
 
-/// Objects of one kind are equal if their values and labels are.
+/// Objects of one kind are equal if their values and labels are. Who changed them, and when, does not count: an object that is
+/// applied again as it is has not changed.
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
         let is_same_kind = Arc::ptr_eq(&self.kind, &other.kind) || self.kind.name() == other.kind.name();

@@ -22,6 +22,9 @@ pub(crate) const STATE: &str = "state";
 /// Says whether the object is deleted.
 pub(crate) const DELETE: &str = "delete";
 
+/// The transaction that changed the object last, as whoever writes the document knows it. The object is written only if that is so.
+pub(crate) const REVISION: &str = "revision";
+
 /// What a document says of an object.
 pub(crate) enum Given {
     /// Its content, and the fields that the document names.
@@ -73,6 +76,9 @@ pub(crate) fn read(
         Ok(kind) => kind,
         Err(error) => return document.fault(FaultCode::UnknownKind, KIND, error.to_string()),
     };
+    if !is_stored {
+        document.optional(REVISION, revision);
+    }
     if document.optional(DELETE, flag).unwrap_or(false) {
         return Some(Given::Removal(kind.clone(), id?.into()));
     }
@@ -164,7 +170,7 @@ impl<'a> Document<'a> {
         let own = fields.iter().map(|field| field.name.as_str());
         let names: Vec<&str> = [KIND, ID, LABELS].into_iter().chain(own).collect();
         let is_known = |name: &str| {
-            matches!(name, STATE | DELETE)
+            matches!(name, STATE | DELETE | REVISION)
                 || fields.iter().any(|field| field.formers.iter().any(|former| former == name))
         };
         self.reader.unknown(self.map, kind, &names, is_known);
@@ -183,6 +189,22 @@ fn mapping(value: &Tree) -> Result<&Mapping, String> {
 pub(crate) fn name(value: &Tree) -> Result<&str, String> {
     let text = text(value)?;
     check_name(text).map(|()| text)
+}
+
+/// The revision that a document expects, if it has one that can be read.
+pub(crate) fn expected(map: &Mapping) -> Option<u64> {
+    map.get(REVISION).and_then(|value| revision(value).ok())
+}
+
+/// Reads the number of a transaction.
+fn revision(value: &Tree) -> Result<u64, String> {
+    let Tree::Number(number) = value else {
+        return Err(format!("must be the number of a transaction, not {}", form(value)));
+    };
+    // `17.0` is a whole number, in JSON Schema as well. 2^53 is the least beyond which numbers with a point are not exact.
+    let whole = |number: &f64| number.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(number);
+    let exact = number.as_u64().or_else(|| number.as_f64().filter(whole).map(|number| number as u64));
+    exact.ok_or_else(|| format!("{number} is not the number of a transaction: a whole number from 0 on"))
 }
 
 fn flag(value: &Tree) -> Result<bool, String> {

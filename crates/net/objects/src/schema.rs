@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::field::{LABEL_CHARS_MAX, NAME_BYTES_MAX};
 use crate::print::{Printed, pair, single};
-use crate::read::{DELETE, ID, KIND, LABELS, STATE};
+use crate::read::{DELETE, ID, KIND, LABELS, REVISION, STATE};
 use crate::value::{absent, range};
 use crate::{Kind, Kinds};
 
@@ -53,7 +53,7 @@ impl Kind {
 fn of_kind(kind: &ObjectKind) -> Json {
     let mut schema = json!({
         "type": "object",
-        "properties": {KIND: {"const": kind.name}, ID: name()},
+        "properties": {KIND: {"const": kind.name}, ID: name(), REVISION: revision()},
         "required": [KIND, ID],
         "if": {"properties": {DELETE: {"const": true}}, "required": [DELETE]},
         "else": whole(kind),
@@ -76,6 +76,7 @@ fn whole(kind: &ObjectKind) -> Json {
         DELETE.to_owned(),
         json!({"description": "Whether the object is deleted.", "enum": [false, null]}),
     );
+    properties.insert(REVISION.to_owned(), revision());
     let mut required = Vec::new();
     let mut conditions = Vec::new();
     for field in &kind.fields {
@@ -169,6 +170,15 @@ fn nullable(mut schema: Json) -> Json {
 
 fn name() -> Json {
     json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.:@-]*$", "maxLength": NAME_BYTES_MAX})
+}
+
+fn revision() -> Json {
+    json!({
+        "description": "The transaction that changed the object last: the object is written only if that is so. \
+            With 0, only if the object does not exist.",
+        "type": ["integer", "null"],
+        "minimum": 0,
+    })
 }
 
 fn labels() -> Json {

@@ -12,12 +12,14 @@ use crate::{Kind, Kinds, Labels, Object, ObjectKey};
 
 mod change;
 mod difference;
+mod expected;
 mod plan;
 mod refused;
 mod selection;
 
 pub use change::{Change, ChangeSet, Outcome, Rows};
 pub use difference::FieldChange;
+pub use expected::Deletion;
 pub use plan::Faulty;
 pub use refused::{REFUSE, Refusal};
 pub use selection::Selection;

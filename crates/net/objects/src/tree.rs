@@ -4,7 +4,7 @@
 //! values take 170: a mapping of one field, as `{a}` in YAML, is a node with room for eleven.
 
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -16,7 +16,7 @@ use serde_json::Number;
 use crate::field::form;
 
 /// The most values in one object, including names of fields.
-const VALUES_MAX: usize = 100_000;
+pub(crate) const VALUES_MAX: usize = 100_000;
 /// From so many fields on, a mapping that is read has a set of the names that it has.
 const MANY: usize = 16;
 
@@ -36,6 +36,15 @@ impl Tree {
         *self == Tree::Null
     }
 
+    /// The number of values, including names of fields.
+    fn count(&self) -> usize {
+        1 + match self {
+            Tree::List(items) => items.iter().map(Tree::count).sum(),
+            Tree::Mapping(map) => map.count(),
+            Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => 0,
+        }
+    }
+
     pub(crate) fn as_str(&self) -> Option<&str> {
         if let Tree::Text(text) = self { Some(text) } else { None }
     }
@@ -48,6 +57,11 @@ pub(crate) struct Mapping(Box<[(Box<str>, Tree)]>);
 impl Mapping {
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// The number of values in it, including names of fields.
+    pub(crate) fn count(&self) -> usize {
+        self.0.iter().map(|(_, value)| 1 + value.count()).sum()
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Tree> {
@@ -78,6 +92,18 @@ impl Mapping {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Tree)> {
         self.0.iter().map(|(name, value)| (&**name, value))
+    }
+}
+
+impl From<Mapping> for BTreeMap<Box<str>, Tree> {
+    fn from(Mapping(fields): Mapping) -> Self {
+        fields.into_iter().collect()
+    }
+}
+
+impl From<BTreeMap<Box<str>, Tree>> for Mapping {
+    fn from(fields: BTreeMap<Box<str>, Tree>) -> Self {
+        Mapping(fields.into_iter().collect())
     }
 }
 
@@ -147,6 +173,11 @@ pub(crate) struct TreeSeed<'a>(Count<'a>);
 impl<'a> TreeSeed<'a> {
     pub(crate) fn new(cancel: &'a Cancel) -> Self {
         TreeSeed(Count::new(cancel))
+    }
+
+    /// For what was accepted before: a document in canonical form can have more values than the one that was read.
+    pub(crate) fn unbounded(cancel: &'a Cancel) -> Self {
+        TreeSeed(Count { cancel, left: Cell::new(usize::MAX) })
     }
 }
 

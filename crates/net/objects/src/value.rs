@@ -323,6 +323,13 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The key of a mapping as canonical documents write it; `None` if it is no key of this type.
+pub(crate) fn canonical_key(kinds: &Kinds, ty: &Type, key: &str) -> Option<String> {
+    let (faults, texts) = (&mut Vec::new(), &mut HashSet::new());
+    let mut reader = Reader { faults, texts, path: Vec::new(), is_stored: true, kinds };
+    reader.key(ty, key).map(|value| text_of(&value))
+}
+
 /// The value of an absent field of a record, if its type has one.
 pub(crate) fn absent(ty: &Type) -> Option<Value> {
     let value = match ty.base() {

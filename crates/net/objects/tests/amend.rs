@@ -64,6 +64,8 @@ fn other_fields_stay_as_they_are() {
     assert!(
         node(&["bridge_mappings.plant=br-plant"]).contains(r#"{"office":"br-office","plant":"br-plant"}"#)
     );
+    // A former name means the field that is there by the name of today.
+    assert!(node(&["role=gateway"]).contains(r#""roles":["gateway"]"#));
     assert!(node(&["bridge_mappings.office"]).contains(r#""bridge_mappings":{}"#));
 }
 
@@ -81,6 +83,7 @@ fn what_cannot_be_is_refused_with_the_field() {
         ),
         ("delete=true", "delete: is no field of an object; `weft delete` deletes it"),
         ("state.mtu=1", "state.mtu: is what the rules say of the object, so it cannot be set"),
+        ("revision=1", "revision: is the transaction that changed the object last, so it cannot be set"),
         ("switch.id=red", "switch.id: switch is text, which has no named parts; give it as a whole"),
         ("tag=1\n---\n2", "tag: \"1\\n---\\n2\" is more than one value"),
         ("labels.x=[1]", "labels.x: must be text, not a list"),

@@ -21,6 +21,8 @@ fn the_schema_says_what_a_document_can_have() {
     let good = [
         json!({"kind": "switch", "id": "a", "labels": {"a": "b"}, "state": {"x": 1}}),
         json!({"kind": "switch", "id": "a", "delete": true, "bogus": 1}),
+        json!({"kind": "switch", "id": "a", "revision": 7}),
+        json!({"kind": "switch", "id": "a", "delete": true, "revision": 0}),
         json!({"kind": "switch", "id": "a", "delete": false, "tenant": null}),
         json!({"kind": "transport_node", "id": "a", "ip": "10.0.0.1", "role": "gateway"}),
         json!({"kind": "transport_node", "id": "a", "ip": "10.0.0.1", "roles": ["gateway"], "bridge_mappings": {"a": "b"}}),
@@ -35,6 +37,8 @@ fn the_schema_says_what_a_document_can_have() {
         json!({"kind": "switch"}),
         json!({"kind": "switch", "id": " a"}),
         json!({"kind": "switch", "id": "a", "delete": "yes"}),
+        json!({"kind": "switch", "id": "a", "revision": -1}),
+        json!({"kind": "switch", "id": "a", "delete": true, "revision": "x"}),
         json!({"kind": "switch", "id": "a", "bogus": 1}),
         json!({"kind": "switch", "id": "a", "labels": {"a": 1}}),
         json!({"kind": "transport_node", "id": "a", "ip": "10.0.0.1", "roles": "gateway"}),

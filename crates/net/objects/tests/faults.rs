@@ -729,3 +729,18 @@ fn d1_the_faults_of_one_object_are_counted() {
     let text = format!("kind: switch_port\nid: a\nswitch: blue\naddresses: [{}0]", "0,".repeat(50_000));
     assert_eq!(faults_of(NAME, &text).len(), 1000);
 }
+
+/// The canonical form has the defaults that a document leaves out. A journal must stay readable all the same.
+#[test]
+fn what_was_accepted_near_the_bound_of_values_can_be_read_again() {
+    let address = |n: usize| format!(r#"{{"mac": "02:00:00:00:{:02x}:{:02x}"}}"#, n / 256, n % 256);
+    let addresses: Vec<String> = (0..30_000).map(address).collect();
+    let addresses = addresses.join(",");
+    let port = format!(r#"{{"kind": "switch_port", "id": "p", "switch": "s", "addresses": [{addresses}]}}"#);
+    let mut given = batch(&built_in());
+    given.add_json("net.json", &port);
+    let canonical = given.entries()[0].object.to_json();
+    let mut stored = Batch::stored(&built_in());
+    stored.add_json("journal", &canonical);
+    assert_eq!(stored.entries().len(), 1);
+}

@@ -73,7 +73,7 @@ proptest! {
         for document in documents {
             let text = document.to_string();
             let batch = read(&kinds, "net.json", &text);
-            let is_read = !batch.entries().is_empty() || batch.keys().is_ok_and(|keys| !keys.is_empty())
+            let is_read = !batch.entries().is_empty() || batch.deletions().is_ok_and(|deletions| !deletions.is_empty())
                 && faults(&kinds, read(&kinds, "net.json", &text)).is_empty();
             let is_accepted = accepts(&schema, &document);
             if is_read {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use nlog_data::{Bound, Cancel, CommitError, Evaluator, Memories, Most, Progress, Transaction};
-use objects::{Batch, ChangeSet, ObjectKey, ObjectStore, Outcome, Rows};
+use objects::{Batch, ChangeSet, Deletion, ObjectStore, Outcome, Rows};
 use switch_model::{Changes, Desired, Frame};
 
 use crate::announcements::Announcements;
@@ -274,14 +274,14 @@ impl Core {
         }
     }
 
-    /// Deletes objects.
-    pub fn delete(
+    /// Deletes objects: keys, or [`Deletion`]s that expect a revision.
+    pub fn delete<D: Into<Deletion>>(
         &mut self,
-        keys: &[ObjectKey],
+        objects: impl IntoIterator<Item = D>,
         by: impl Into<Origin>,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
-        let changes = self.objects.plan_delete(keys).map_err(|faults| Refusal::Objects { faults })?;
+        let changes = self.objects.plan_delete(objects).map_err(|faults| Refusal::Objects { faults })?;
         self.change_objects(changes, by.into(), now)
     }
 
@@ -309,7 +309,7 @@ impl Core {
 
     fn change_objects(
         &mut self,
-        objects: ChangeSet,
+        mut objects: ChangeSet,
         by: Origin,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
@@ -346,6 +346,8 @@ impl Core {
         }
         let RulesOutput { mut changes, problems, states, addresses, moves, filled } = ran;
 
+        // Nothing shares the objects yet: the store, the record and the answer get them with their revisions.
+        objects.stamp(self.last_txn + 1);
         self.objects.commit(&objects);
         let mut undo = Undo { objects: objects.clone(), ..Undo::default() };
         for node in gone {

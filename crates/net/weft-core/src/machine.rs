@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nlog_data::CommitError;
-use objects::{Amendment, Batch, Cancel, ChangeSet, ObjectKey};
+use objects::{Amendment, Batch, Cancel, ChangeSet, Deletion, ObjectKey};
 use tracing::{debug, error, info, warn};
 
 use crate::core::{
@@ -109,9 +109,25 @@ pub enum Change {
     /// Creates or replaces objects.
     Apply(Box<Batch>),
     /// Deletes objects.
-    Delete(Vec<ObjectKey>),
+    Delete(Vec<Deletion>),
     /// Changes some fields of an object.
-    Set(ObjectKey, Vec<Amendment>),
+    Set {
+        /// The object.
+        key: ObjectKey,
+        /// What becomes of which fields.
+        amendments: Vec<Amendment>,
+        /// The transaction that changed the object last, as the requester knows it.
+        expected: Option<u64>,
+    },
+    /// Changes an object by a JSON merge patch.
+    Merge {
+        /// The object.
+        key: ObjectKey,
+        /// A JSON mapping: see [`Batch::merge`].
+        patch: String,
+        /// The transaction that changed the object last, as the requester knows it.
+        expected: Option<u64>,
+    },
 }
 
 /// What is to be done outside.
@@ -313,8 +329,11 @@ impl Machine {
         let prunes = matches!(&change, Change::Apply(batch) if batch.prune);
         let result = match change {
             Change::Apply(batch) => self.core.apply(*batch, by, now.wall),
-            Change::Delete(keys) => self.core.delete(&keys, by, now.wall),
-            Change::Set(key, amendments) => self.core.set(&key, &amendments, by, now.wall),
+            Change::Delete(objects) => self.core.delete(objects, by, now.wall),
+            Change::Set { key, amendments, expected } => {
+                self.core.set(&key, &amendments, expected, by, now.wall)
+            }
+            Change::Merge { key, patch, expected } => self.core.merge(&key, &patch, expected, by, now.wall),
         };
         let result = match result {
             Ok(change) => match terms.refusal(&change, prunes) {

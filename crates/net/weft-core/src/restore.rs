@@ -7,7 +7,7 @@ use nlog_data::json::to_json;
 use nlog_data::quotation::{cut, grouped, names};
 use nlog_data::{ForbiddenRows, Memories, Row, TableDelta, TableId, TransactionError};
 use nlog_hooks::Recorded;
-use objects::{Batch, ChangeSet, Kinds, ObjectStore, Rows};
+use objects::{Batch, ChangeSet, Kinds, ObjectKey, ObjectStore, Revision, Rows};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
@@ -55,10 +55,20 @@ struct Name {
     id: String,
 }
 
+/// An object as the records so far leave it.
+#[derive(Debug)]
+struct Kept {
+    text: ObjectText,
+    revision: Revision,
+}
+
+/// Objects by kind and id.
+type KeptObjects = BTreeMap<(String, String), Kept>;
+
 /// The state after the records of a journal, which are added one after the other. It does not keep the records.
 #[derive(Debug)]
 pub struct History {
-    objects: BTreeMap<(String, String), ObjectText>,
+    objects: KeptObjects,
     reports: Reports,
     rows: RowTexts,
     hooks: Recorded,
@@ -109,13 +119,23 @@ impl History {
         for object in &record.objects.put {
             let name = serde_json::from_str::<Name>(object.text());
             let Name { kind, id } = name.map_err(|_| fault(format!("no object: {}", object.text())))?;
-            self.objects.insert((kind, id), object.clone());
+            self.put((kind, id), object, record.txn);
         }
         follow_hooks(&mut self.hooks, &record.memory, record.filled.as_ref()).map_err(fault)?;
         self.announcing.retain(|name| !record.announcements.ended.contains(name));
         self.announcing.extend(record.announcements.begun.iter().cloned());
         self.last_txn = record.txn;
         Ok(())
+    }
+
+    /// Follows the revision of an object as the running controller does: what does not change an object does not count.
+    fn put(&mut self, key: (String, String), text: &ObjectText, txn: u64) {
+        let revision = match self.objects.get(&key) {
+            Some(before) if before.text == *text => return,
+            Some(before) => Revision { changed: txn, ..before.revision },
+            None => Revision { created: txn, changed: txn },
+        };
+        self.objects.insert(key, Kept { text: text.clone(), revision });
     }
 
     /// The state after all records.
@@ -199,10 +219,7 @@ fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
 }
 
 /// The store of these objects, validated again.
-fn store(
-    objects: &BTreeMap<(String, String), ObjectText>,
-    kinds: &Kinds,
-) -> Result<ObjectStore, RestoreError> {
+fn store(objects: &KeptObjects, kinds: &Kinds) -> Result<ObjectStore, RestoreError> {
     let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
     for (kind, _) in objects.keys().filter(|(kind, _)| kinds.get(kind).is_none()) {
         *unknown.entry(kind).or_default() += 1;
@@ -213,10 +230,14 @@ fn store(
     }
     let mut batch = Batch::stored(kinds);
     for object in objects.values() {
-        batch.add_json("journal", object.text());
+        batch.add_json("journal", object.text.text());
     }
     let mut store = ObjectStore::new(kinds);
-    let changes = store.plan(batch).map_err(|faults| RestoreError::Objects(Refusal::Objects { faults }))?;
+    let mut changes =
+        store.plan(batch).map_err(|faults| RestoreError::Objects(Refusal::Objects { faults }))?;
+    changes.restore_revisions(|ObjectKey { kind, id }| {
+        objects.get(&(kind.to_string(), id.to_string())).map(|kept| kept.revision).unwrap_or_default()
+    });
     store.commit(&changes);
     Ok(store)
 }

@@ -18,7 +18,7 @@ use crate::source::Sources;
 use crate::syntax::ast::{self, Argument, Ident};
 
 /// The members of every object that are not fields of its kind.
-const OF_ALL_KINDS: [&str; 5] = ["kind", "id", "labels", "delete", "state"];
+const OF_ALL_KINDS: [&str; 6] = ["kind", "id", "labels", "delete", "state", "revision"];
 /// The table whose rows refuse objects, and its columns.
 pub(super) const REFUSE: &str = "refuse";
 const REFUSE_COLUMNS: [&str; 4] = ["kind", "id", "path", "text"];

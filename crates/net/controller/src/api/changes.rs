@@ -1,6 +1,6 @@
 //! The calls that change objects.
 
-use objects::{Amendment, Batch, Cancel, ObjectKey, Selection};
+use objects::{Amendment, Batch, Cancel, Deletion, ObjectKey, Selection};
 use tonic::{Request, Response, Status};
 use tracing::debug;
 use weft_core::core::Refusal;
@@ -52,6 +52,9 @@ impl Api {
         account(&extensions).room().await?;
         let mut batch = self.parse(documents, objects).await?;
         (batch.prune, batch.selection) = (prune, selection);
+        if let Some(revision) = terms.as_ref().and_then(|terms| terms.revision) {
+            batch.expect(revision);
+        }
         let result = match self.change(Change::Apply(Box::new(batch)), terms, origin).await? {
             Outcome::Accepted(accepted) => pb::apply_response::Result::Accepted(accepted),
             Outcome::Refusal(refusal) => pb::apply_response::Result::Refusal(refusal),
@@ -66,18 +69,19 @@ impl Api {
         let (_, extensions, request) = request.into_parts();
         let pb::DeleteRequest { objects, by, documents, terms } = request;
         let origin = origin(by, &extensions)?;
-        let keys = objects.into_iter().map(|object| self.key(object)).collect::<Result<Vec<_>, Status>>();
-        let mut keys = keys?;
+        let expected = terms.as_ref().and_then(|terms| terms.revision);
+        let deletion = |object| self.key(object).map(|key| Deletion { key, expected });
+        let mut deletions = objects.into_iter().map(deletion).collect::<Result<Vec<_>, Status>>()?;
         account(&extensions).room().await?;
         let mut faults = Vec::new();
         if !documents.is_empty() {
-            match self.parse(documents, Vec::new()).await?.keys() {
-                Ok(named) => keys.extend(named),
+            match self.parse(documents, Vec::new()).await?.deletions() {
+                Ok(named) => deletions.extend(named),
                 Err(found) => faults.extend(found.into_iter().cloned()),
             }
         }
         let outcome = if faults.is_empty() {
-            self.change(Change::Delete(keys), terms, origin).await?
+            self.change(Change::Delete(deletions), terms, origin).await?
         } else {
             Outcome::of(Err(Refusal::Objects { faults })).await?
         };
@@ -93,12 +97,21 @@ impl Api {
         request: Request<pb::SetRequest>,
     ) -> Result<Response<pb::SetResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
-        let pb::SetRequest { object, fields, by, terms, .. } = request;
+        let pb::SetRequest { object, fields, by, terms, merge_patch } = request;
         let origin = origin(by, &extensions)?;
         let key = self.key(object.unwrap_or_default())?;
         account(&extensions).room().await?;
         let amendment = |pb::FieldValue { field, value }| Amendment { field, value };
-        let change = Change::Set(key, fields.into_iter().map(amendment).collect());
+        let is_without_fields = fields.is_empty();
+        let amendments = fields.into_iter().map(amendment).collect();
+        let expected = terms.as_ref().and_then(|terms| terms.revision);
+        let change = match merge_patch {
+            Some(_) if !is_without_fields => {
+                return Err(Status::invalid_argument("a change has `fields` or `merge_patch`, not both"));
+            }
+            Some(patch) => Change::Merge { key, patch, expected },
+            None => Change::Set { key, amendments, expected },
+        };
         let result = match self.change(change, terms, origin).await? {
             Outcome::Accepted(accepted) => pb::set_response::Result::Accepted(accepted),
             Outcome::Refusal(refusal) => pb::set_response::Result::Refusal(refusal),

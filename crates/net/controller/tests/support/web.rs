@@ -10,6 +10,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value as Json;
 use tokio::net::UnixStream;
 
+use crate::support::running::within;
+
 /// A connection.
 pub(crate) struct Web(SendRequest<String>);
 
@@ -62,7 +64,7 @@ impl Web {
             request.headers_mut().insert(*name, value.parse().expect("a value"));
         }
         self.0.ready().await.expect("the connection is open");
-        self.0.send_request(request).await.expect("an answer")
+        within(self.0.send_request(request)).await.expect("an answer")
     }
 
     pub(crate) async fn ask(
@@ -101,8 +103,8 @@ impl Web {
 /// The next bytes of a body.
 pub(crate) async fn next(body: &mut Incoming) -> Option<Vec<u8>> {
     loop {
-        let frame =
-            std::future::poll_fn(|context| std::pin::Pin::new(&mut *body).poll_frame(context)).await?;
+        let frame = std::future::poll_fn(|context| std::pin::Pin::new(&mut *body).poll_frame(context));
+        let frame = within(frame).await?;
         if let Ok(data) = frame.expect("the body is whole").into_data() {
             return Some(data.to_vec());
         }

@@ -7,7 +7,7 @@ use nlog_data::{Role, Row, Schema, Table, TableId, Transaction, Type};
 
 use crate::object::LABEL_TABLE;
 use crate::read::Named;
-use crate::{Object, ObjectKey, Place};
+use crate::{Object, ObjectKey, Place, Revision};
 
 /// The effect of a request on the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -107,9 +107,36 @@ impl Change {
             (Some(_), Some(_)) => Outcome::Updated,
         }
     }
+
+    fn has_effect(&self) -> bool {
+        !matches!(self.outcome(), Outcome::Unchanged | Outcome::Absent)
+    }
 }
 
 impl ChangeSet {
+    /// Says that the transaction of this number makes the changes. Each object that it creates or changes gets its revision.
+    /// Call this before anything else shares the objects.
+    pub fn stamp(&mut self, txn: u64) {
+        self.set_revisions(|change| {
+            let created = change.before.as_ref().map_or(txn, |before| before.revision().created);
+            Revision { created, changed: txn }
+        });
+    }
+
+    /// Gives the objects that these changes create or change the revisions that they had when they were stored.
+    pub fn restore_revisions(&mut self, of: impl Fn(&ObjectKey) -> Revision) {
+        self.set_revisions(|change| of(&change.key));
+    }
+
+    fn set_revisions(&mut self, of: impl Fn(&Change) -> Revision) {
+        for change in self.changes.iter_mut().filter(|change| change.has_effect()) {
+            let revision = of(change);
+            if let Some(after) = &mut change.after {
+                Arc::make_mut(after).set_revision(revision);
+            }
+        }
+    }
+
     /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.effective().next().is_none()
@@ -117,8 +144,7 @@ impl ChangeSet {
 
     /// The changes that have an effect.
     pub fn effective(&self) -> impl Iterator<Item = &Change> {
-        let has_effect = |change: &&Change| !matches!(change.outcome(), Outcome::Unchanged | Outcome::Absent);
-        self.changes.iter().filter(has_effect)
+        self.changes.iter().filter(|change| change.has_effect())
     }
 
     /// The changes that undo these, once they are committed.

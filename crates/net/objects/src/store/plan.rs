@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use nlog_data::quotation::cut;
 
+use super::expected::{Deletion, stale};
 use super::{Change, ChangeSet, Digest, Name, ObjectStore, name_of};
 use crate::document::Removal;
 use crate::field::Path;
-use crate::read::Named;
+use crate::read::{Named, REVISION};
 use crate::walk::{Reference, claims, references};
 use crate::{Batch, Cancel, Entry, FaultCode, Object, ObjectError, ObjectKey, Place};
 
@@ -130,7 +131,7 @@ impl ObjectStore {
         }
         let mut changes: Vec<(usize, Change)> =
             entries.into_iter().map(|entry| (entry.number, self.put(entry))).collect();
-        changes.extend(removals.into_iter().map(|Removal { number, place, key }| {
+        changes.extend(removals.into_iter().map(|Removal { number, place, key, .. }| {
             (number, Change { place: Some(place), ..self.removal(key) })
         }));
         changes.sort_by_key(|(number, _)| *number);
@@ -143,7 +144,7 @@ impl ObjectStore {
     fn put(&self, Entry { object, place, named, .. }: Entry) -> Change {
         let key = object.key();
         let before = self.get(&key).cloned();
-        // An equal object keeps its allocation, so that applying all objects again does not copy the store.
+        // An equal object keeps its allocation, so that applying all objects again does not copy the store, and its revision.
         let after = before.clone().filter(|before| *before == object).unwrap_or(object);
         Change { key, before, after: Some(after), place: Some(place), named }
     }
@@ -159,10 +160,14 @@ impl ObjectStore {
         Rest { changes: ChangeSet { changes }, numbers }
     }
 
-    /// Plans to delete objects. Returns the changes, or the faults: [`FaultCode::NoSuchObject`], and
+    /// Plans to delete objects. Returns the changes, or the faults: [`FaultCode::NoSuchObject`], [`FaultCode::Stale`], and
     /// [`FaultCode::InUse`] with the referrers, unless they are deleted too. The store stays unchanged.
-    pub fn plan_delete(&self, keys: &[ObjectKey]) -> Result<ChangeSet, Vec<ObjectError>> {
-        let distinct: BTreeSet<&ObjectKey> = keys.iter().collect();
+    pub fn plan_delete<D: Into<Deletion>>(
+        &self,
+        deletions: impl IntoIterator<Item = D>,
+    ) -> Result<ChangeSet, Vec<ObjectError>> {
+        let deletions: Vec<Deletion> = deletions.into_iter().map(Into::into).collect();
+        let distinct: BTreeSet<&ObjectKey> = deletions.iter().map(|deletion| &deletion.key).collect();
         let names: HashSet<Name> = distinct.iter().filter_map(|key| self.name(key)).collect();
         let stays = |name: &Name| !names.contains(name);
         let exists = |name: &Name| self.find(name).is_some() && stays(name);
@@ -174,6 +179,13 @@ impl ObjectStore {
                 None => Some((FaultCode::NoSuchObject, "does not exist".to_owned())),
             };
             errors.extend(fault.map(|(code, message)| ObjectError::of_object(code, key, message)));
+        }
+        for Deletion { key, expected } in &deletions {
+            // Of an object that is not there, that is said already.
+            let present = self.get(key).map(|object| object.revision());
+            let message = present.and_then(|present| stale(*expected, Some(present)));
+            let fault = message.map(|message| ObjectError::of_object(FaultCode::Stale, key, message));
+            errors.extend(fault.map(|error| ObjectError { path: REVISION.to_owned(), ..error }));
         }
         let changes = distinct.into_iter().map(|key| self.removal(key.clone())).collect();
         if errors.is_empty() { Ok(ChangeSet { changes }) } else { Err(errors) }
@@ -263,7 +275,8 @@ impl<'a> Request<'a> {
         let mut faults = Vec::new();
         let mut held: HashMap<Digest, &Entry> = HashMap::new();
         for entry in &self.batch.entries {
-            let mut of_entry = Vec::new();
+            let mut of_entry: Vec<Found> =
+                self.stale(&entry.object.key(), entry.expected).into_iter().collect();
             self.dangling(&entry.object, &mut of_entry);
             self.same_id(entry, &mut of_entry);
             self.claimed(entry, &mut held, &mut of_entry);
@@ -273,13 +286,16 @@ impl<'a> Request<'a> {
                 (entry.number, ObjectError { place: Some(entry.place.clone()), path, ..error })
             }));
         }
-        for Removal { number, place, key } in &self.batch.removals {
+        for Removal { number, place, key, expected } in &self.batch.removals {
             let Some(name) = self.store.name(key) else { continue };
             let in_use = self.store.in_use(&name, |name| self.leaves(name), |name| self.exists(name));
-            if let Some(message) = in_use {
-                let error = ObjectError::of_object(FaultCode::InUse, key, message);
-                faults.push((*number, ObjectError { place: Some(place.clone()), ..error }));
-            }
+            let in_use = in_use.map(|message| (FaultCode::InUse, String::new(), message));
+            faults.extend(self.stale(key, *expected).into_iter().chain(in_use).map(
+                |(code, path, message)| {
+                    let error = ObjectError::of_object(code, key, message);
+                    (*number, ObjectError { place: Some(place.clone()), path, ..error })
+                },
+            ));
         }
         let more = self.duplicates.get().saturating_sub(DUPLICATES_MAX);
         if more > 0 {
@@ -287,6 +303,13 @@ impl<'a> Request<'a> {
             faults.push((usize::MAX, fault_of_all(FaultCode::Duplicate, message)));
         }
         faults
+    }
+
+    /// An object of another revision than its document, or the batch, expects.
+    fn stale(&self, key: &ObjectKey, expected: Option<u64>) -> Option<Found> {
+        let present = self.store.get(key).map(|object| object.revision());
+        let message = stale(self.batch.expectation(expected), present)?;
+        Some((FaultCode::Stale, REVISION.to_owned(), message))
     }
 
     /// Objects that are pruned while others that are not selected need them.

@@ -280,9 +280,10 @@ fn any_json() -> impl Strategy<Value = Json> {
         .prop_map(Json::from),
     ];
     leaf.prop_recursive(2, 6, 3, |inner| {
-        let names =
-            select(vec!["tp_dst", "ip_proto", "reg0", "a", "b", "key", "f0", "old_f0", "delete", "1"])
-                .prop_map(String::from);
+        let names = select(vec![
+            "tp_dst", "ip_proto", "reg0", "a", "b", "key", "f0", "old_f0", "delete", "revision", "1",
+        ])
+        .prop_map(String::from);
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Json::from),
             prop::collection::btree_map(names, inner, 0..3)
@@ -295,7 +296,7 @@ fn any_json() -> impl Strategy<Value = Json> {
 pub(crate) type Mutation = (Index, u8, Json);
 
 pub(crate) fn any_mutation() -> impl Strategy<Value = Mutation> {
-    (any::<Index>(), 0..4u8, any_json())
+    (any::<Index>(), 0..5u8, any_json())
 }
 
 fn count(json: &Json) -> usize {
@@ -319,6 +320,7 @@ fn mutate_at(json: &mut Json, mut at: usize, what: u8, new: Json) {
             (1, Json::Object(map)) => drop(map.pop_first_member()),
             (2, Json::Object(map)) => drop(map.insert("old_f1".to_owned(), new)),
             (3, Json::Object(map)) => drop(map.insert("more".to_owned(), new)),
+            (4, Json::Object(map)) => drop(map.insert("revision".to_owned(), new)),
             (_, json) => *json = new,
         }
         return;

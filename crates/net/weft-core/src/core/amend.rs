@@ -1,9 +1,10 @@
 //! Changes of some fields of an object.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use nlog_data::quotation::cut;
-use objects::{Amendment, Batch, Cancel, FaultCode, ObjectError, ObjectKey};
+use objects::{Amendment, Batch, Cancel, FaultCode, Object, ObjectError, ObjectKey};
 
 use super::{Accepted, Core, CoreError, Refusal};
 use crate::peer::Origin;
@@ -13,7 +14,8 @@ const FIELDS_MAX: usize = 256;
 const PARTS_MAX: usize = 16;
 
 impl Core {
-    /// Changes some fields of an object. The others stay as they are now, whoever has set them.
+    /// Changes some fields of an object. The others stay as they are now, whoever has set them; with an expected revision, nobody
+    /// may have changed the object since.
     ///
     /// # Errors
     /// There is no such object, or the change is refused.
@@ -21,33 +23,64 @@ impl Core {
         &mut self,
         key: &ObjectKey,
         amendments: &[Amendment],
+        expected: Option<u64>,
         by: impl Into<Origin>,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
-        let refused = |code, message: String| {
-            let (kind, id, path) = (Some(key.kind.to_string()), Some(key.id.to_string()), String::new());
-            Refusal::Objects { faults: vec![ObjectError { code, place: None, kind, id, path, message }] }
-        };
-        let Some(object) = self.objects.get(key).cloned() else {
-            let message = "does not exist; `weft apply` creates it".to_owned();
-            return Err(refused(FaultCode::NoSuchObject, message).into());
-        };
+        let object = self.present(key)?;
         if amendments.len() > FIELDS_MAX {
             let message =
                 format!("{} fields are to change; change at most {FIELDS_MAX} at a time", amendments.len());
-            return Err(refused(FaultCode::BadValue, message).into());
+            return Err(refused(key, FaultCode::BadValue, message));
         }
         let is_deep = |field: &str| field.split('.').count() > PARTS_MAX && !field.starts_with("labels.");
         if let Some(deep) = amendments.iter().find(|amendment| is_deep(&amendment.field)) {
             let message =
                 format!("{}: has more than {PARTS_MAX} parts, deeper than any field", cut(&deep.field));
-            return Err(refused(FaultCode::UnknownField, message).into());
+            return Err(refused(key, FaultCode::UnknownField, message));
         }
         let mut batch = Batch::new(self.rules.kinds(), Cancel::default());
         batch.amend(&object, amendments);
+        self.apply_without_place(batch, expected, by, now)
+    }
+
+    /// Changes an object by a JSON merge patch, as it is now. A `revision` in the patch counts before the expected one.
+    ///
+    /// # Errors
+    /// There is no such object, or the change is refused.
+    pub fn merge(
+        &mut self,
+        key: &ObjectKey,
+        patch: &str,
+        expected: Option<u64>,
+        by: impl Into<Origin>,
+        now: SystemTime,
+    ) -> Result<Accepted, CoreError> {
+        let object = self.present(key)?;
+        let mut batch = Batch::new(self.rules.kinds(), Cancel::default());
+        batch.merge(&object, patch);
+        self.apply_without_place(batch, expected, by, now)
+    }
+
+    /// The object that is to change.
+    fn present(&self, key: &ObjectKey) -> Result<Arc<Object>, CoreError> {
+        let message = || "does not exist; `weft apply` creates it".to_owned();
+        self.objects.get(key).cloned().ok_or_else(|| refused(key, FaultCode::NoSuchObject, message()))
+    }
+
+    /// Applies objects that no document has.
+    fn apply_without_place(
+        &mut self,
+        mut batch: Batch,
+        expected: Option<u64>,
+        by: impl Into<Origin>,
+        now: SystemTime,
+    ) -> Result<Accepted, CoreError> {
+        if let Some(revision) = expected {
+            batch.expect(revision);
+        }
         self.apply(batch, by, now).map_err(|error| match error {
             CoreError::Refused(Refusal::Objects { mut faults }) => {
-                // No document has the object.
                 for fault in &mut faults {
                     fault.place = None;
                 }
@@ -56,4 +89,10 @@ impl Core {
             error => error,
         })
     }
+}
+
+/// The refusal of a change of an object, for one fault.
+fn refused(key: &ObjectKey, code: FaultCode, message: String) -> CoreError {
+    let (kind, id, path) = (Some(key.kind.to_string()), Some(key.id.to_string()), String::new());
+    Refusal::Objects { faults: vec![ObjectError { code, place: None, kind, id, path, message }] }.into()
 }

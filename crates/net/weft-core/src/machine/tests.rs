@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use switch_model::{Channel, Event as SwitchEvent, FlowKey, InterfaceId, Report, Vif};
 
 mod on_terms;
+mod revisions;
 
 use super::*;
 use crate::core::History;
@@ -461,7 +462,7 @@ fn d6_the_records_of_connections_can_be_left_out_as_a_whole() {
     story.run(&Step::Go(0));
     story.run(&Step::Pass(11));
     // The node goes, and what is known of it is forgotten.
-    story.world.request(Change::Delete(vec![ObjectKey::new("transport_node", "hv3")])).unwrap();
+    story.world.request(Change::Delete(vec![ObjectKey::new("transport_node", "hv3").into()])).unwrap();
     story.world.group(None);
     let of_connections = |record: &&Record| {
         record.insert.contains_key("node_connection") || record.delete.contains_key("node_connection")

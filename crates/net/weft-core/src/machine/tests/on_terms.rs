@@ -37,7 +37,7 @@ fn set(world: &mut World, id: &str, fields: &[(&str, Option<&str>)]) -> Result<A
         value: value.map(str::to_owned),
     };
     let amendments = fields.iter().map(amendment).collect();
-    world.request(Change::Set(ObjectKey::new("quiet_port", id), amendments))
+    world.request(Change::Set { key: ObjectKey::new("quiet_port", id), amendments, expected: None })
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_host_with_ports_is_deleted_only_by_who_says_that_this_is_meant() {
     let moved = Real { is_up: true, plugged: [(1, 6)].into(), ..Real::default() };
     moved.tell(&mut world, "hv2");
     let before = state(&mut world);
-    let hv3 = || Change::Delete(vec![ObjectKey::new("transport_node", "hv3")]);
+    let hv3 = || Change::Delete(vec![ObjectKey::new("transport_node", "hv3").into()]);
 
     let refusal = world.request_on(CAREFUL, hv3()).unwrap_err();
     assert_eq!(refusal.to_string(), "1 port has its interface on hv3: p1", "p2 has moved to hv2");
@@ -86,7 +86,7 @@ fn a_host_with_ports_is_deleted_only_by_who_says_that_this_is_meant() {
     // Whoever deletes the port too knows of it.
     let both = ["transport_node hv3", "switch_port p1"].map(|key| {
         let (kind, id) = key.split_once(' ').unwrap();
-        ObjectKey::new(kind, id)
+        Deletion::from(ObjectKey::new(kind, id))
     });
     let tried = world.request_on(DRY, Change::Delete(both.to_vec())).unwrap();
     assert_eq!(tried.cut_off, []);
