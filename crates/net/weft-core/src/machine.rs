@@ -177,7 +177,7 @@ impl Machine {
         fleet.start(core.addresses(), |node| core.given(node));
         let orders = fleet.take_told();
         let machine = Machine {
-            unpublished: Unpublished::all(&core, &fleet),
+            unpublished: Unpublished::all(&core, &fleet, now.wall),
             core,
             fleet,
             group: Vec::new(),
@@ -287,9 +287,8 @@ impl Machine {
         self.unpublished.nodes.extend(nodes);
         self.follow_problems(&problems);
         self.unpublished.problems.push(problems);
-        // Those that are gone, and those that are new.
-        self.unpublished.states = self.published.all_states();
-        self.unpublished.states.extend(self.core.object_status().all_states());
+        // The state of any may be another one.
+        self.unpublished.objects.extend(self.core.objects().iter().map(|(key, _)| key));
         self.publish();
     }
 
