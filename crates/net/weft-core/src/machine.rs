@@ -454,7 +454,8 @@ impl Machine {
         self.fleet.log_lasting();
     }
 
-    /// Updates the status that everybody reads, before anybody learns of its causes by other ways.
+    /// Updates the status that everybody reads, before anybody learns of its causes by other ways. Whoever follows objects
+    /// ([`Published::versions_after`]) finds what has changed; to wake them is up to the caller.
     pub fn publish(&mut self) {
         self.published.update(&mut self.unpublished, &self.core, &self.fleet);
         if cfg!(debug_assertions) {

@@ -124,9 +124,9 @@ pub(super) struct Bounds {
 }
 
 impl Default for Bounds {
-    /// So many versions are some minutes of the busiest network that is measured, a thousand changes a second: a client that reads
-    /// at all is not that far behind, nor does a list of all objects take so long. Versions of ports take a few hundred bytes, so the
-    /// number is the limit that counts; that of bytes is for objects of many kilobytes, such as groups with thousands of addresses.
+    /// So many versions are a hundred seconds of a thousand changes a second. A client that reads at all is not that far behind, and a list of all
+    /// objects takes less. A replaced port keeps some 800 bytes, and one whose state changes less, so in a network of
+    /// ports both limits are near each other. That of bytes is for objects of many kilobytes, such as groups with thousands of addresses.
     fn default() -> Self {
         Bounds { versions: 100_000, bytes: 64 << 20 }
     }

@@ -93,7 +93,7 @@ impl World {
         let bounds = if random.chance(50) {
             Bounds { versions: most, bytes: usize::MAX }
         } else {
-            Bounds { versions: usize::MAX, bytes: most * 300 }
+            Bounds { versions: usize::MAX, bytes: most * 500 }
         };
         let (kinds, history) = (Kinds::new(), History::bounded(bounds));
         let (lists, sizes) = Default::default();
