@@ -193,7 +193,7 @@ impl Machine {
         fleet.start(core.addresses(), |node| core.given(node));
         let orders = fleet.take_told();
         let machine = Machine {
-            unpublished: Unpublished::all(&core, &fleet),
+            unpublished: Unpublished::all(&core, &fleet, now.wall),
             core,
             fleet,
             group: Vec::new(),
@@ -303,9 +303,8 @@ impl Machine {
         self.unpublished.nodes.extend(nodes);
         self.follow_problems(&problems);
         self.unpublished.problems.push(problems);
-        // Those that are gone, and those that are new.
-        self.unpublished.states = self.published.all_states();
-        self.unpublished.states.extend(self.core.object_status().all_states());
+        // The state of any may be another one.
+        self.unpublished.objects.extend(self.core.objects().iter().map(|(key, _)| key));
         self.publish();
     }
 
@@ -474,7 +473,8 @@ impl Machine {
         self.fleet.log_lasting();
     }
 
-    /// Updates the status that everybody reads, before anybody learns of its causes by other ways.
+    /// Updates the status that everybody reads, before anybody learns of its causes by other ways. Whoever follows objects
+    /// ([`Published::versions_after`]) finds what has changed; to wake them is up to the caller.
     pub fn publish(&mut self) {
         self.published.update(&mut self.unpublished, &self.core, &self.fleet);
         if cfg!(debug_assertions) {

@@ -9,15 +9,19 @@ use nlog_data::{Committed, Row, TableId, Value};
 use objects::ObjectKey;
 use serde_json::{Map, Value as Json};
 
-use crate::rules::Rules;
+use crate::rules::{Rules, StateTable};
 
 /// The current status of objects.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectStatus {
     /// The rows of each table of state, by the id of the object.
     states: BTreeMap<TableId, BTreeMap<Arc<str>, Row>>,
-    problems: BTreeSet<Arc<Problem>>,
+    problems: Problems,
 }
+
+/// Problems, ordered by kind and id.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(BTreeSet<Arc<Problem>>);
 
 /// The rows of tables of state that a transaction changes: the table, and the id of the object.
 pub(crate) type ChangedStates = Vec<(TableId, Arc<str>)>;
@@ -69,55 +73,27 @@ impl ObjectStatus {
             changes.new = delta.insert.iter().filter_map(problem).collect();
             changes.gone.sort_unstable();
             changes.new.sort_unstable();
-            self.change_problems(&changes);
+            self.problems.change(&changes);
         }
         (changes, states)
     }
 
-    /// Problems come and go.
-    pub(crate) fn change_problems(&mut self, changes: &ProblemChanges) {
-        for problem in &changes.gone {
-            self.problems.remove(problem);
-        }
-        self.problems.extend(changes.new.iter().cloned());
-    }
-
-    /// Makes one row of a table of state that of another status.
-    pub(crate) fn copy_state(&mut self, from: &ObjectStatus, table: TableId, id: &Arc<str>) {
-        let rows = self.states.entry(table).or_default();
-        match from.states.get(&table).and_then(|rows| rows.get(id)) {
-            Some(row) => drop(rows.insert(id.clone(), row.clone())),
-            None => drop(rows.remove(id)),
-        }
-    }
-
-    /// Whether the rows of the tables of state are those of another status.
-    pub(crate) fn has_states_of(&self, other: &ObjectStatus) -> bool {
-        let rows = |status: &'_ ObjectStatus| -> BTreeMap<TableId, BTreeMap<Arc<str>, Row>> {
-            let filled = status.states.iter().filter(|(_, rows)| !rows.is_empty());
-            filled.map(|(table, rows)| (*table, rows.clone())).collect()
-        };
-        rows(self) == rows(other)
-    }
-
-    /// All rows of the tables of state.
-    pub(crate) fn all_states(&self) -> ChangedStates {
-        let ids = |(table, rows): (&TableId, &BTreeMap<Arc<str>, Row>)| {
-            let table = *table;
-            rows.keys().map(move |id| (table, id.clone())).collect::<Vec<_>>()
-        };
-        self.states.iter().flat_map(ids).collect()
+    /// The rows of an object in the tables of state, each with the place of its table among [`Rules::states`].
+    pub(crate) fn rows_of<'a>(
+        &'a self,
+        kind: &str,
+        id: &str,
+        rules: &Rules,
+    ) -> impl Iterator<Item = (usize, &'a Row)> {
+        let of_kind = move |state: &StateTable| state.kinds.iter().any(|own| own == kind);
+        let tables = rules.states.iter().enumerate().filter(move |(_, state)| of_kind(state));
+        tables.filter_map(|(at, state)| Some((at, self.states.get(&state.table)?.get(id)?)))
     }
 
     /// The state of an object: the columns of its rows in the tables of state, by name.
     pub(crate) fn state_of(&self, kind: &str, id: &str, rules: &Rules) -> Map<String, Json> {
-        let mut columns = Map::new();
-        for state in rules.states.iter().filter(|state| state.kinds.iter().any(|own| own == kind)) {
-            let Some(row) = self.states.get(&state.table).and_then(|rows| rows.get(id)) else { continue };
-            let values = state.columns.iter().zip(row).enumerate().filter(|(at, _)| *at != state.key);
-            columns.extend(values.map(|(_, (name, value))| (name.clone(), to_json(value))));
-        }
-        columns
+        let columns = columns_of(rules, self.rows_of(kind, id, rules));
+        columns.map(|(name, value)| (name.to_owned(), to_json(value))).collect()
     }
 
     /// The object without an interface whose id is nearest to this one.
@@ -139,20 +115,46 @@ impl ObjectStatus {
         })
     }
 
-    /// The problems of one object. Reads no others.
-    pub(crate) fn problems_of(&self, kind: &str, id: &str) -> impl Iterator<Item = &Problem> {
-        let (code, text) = (String::new(), String::new());
-        let first = Problem { kind: kind.to_owned(), id: id.to_owned(), code, text };
-        let (kind, id) = (first.kind.clone(), first.id.clone());
-        let problems = self.problems.range::<Problem, _>(&first..).inspect(|_| work::count());
-        let problems = problems.map(|problem| &**problem);
-        problems.take_while(move |problem| problem.kind == kind && problem.id == id)
-    }
-
     /// All problems, ordered by kind and id.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &Arc<Problem>> {
         self.problems.iter()
     }
+}
+
+impl Problems {
+    /// Problems come and go.
+    pub(crate) fn change(&mut self, changes: &ProblemChanges) {
+        for problem in &changes.gone {
+            self.0.remove(problem);
+        }
+        self.0.extend(changes.new.iter().cloned());
+    }
+
+    /// The problems of one object. Reads no others.
+    pub(crate) fn of(&self, kind: &str, id: &str) -> impl Iterator<Item = &Arc<Problem>> {
+        let (code, text) = (String::new(), String::new());
+        let first = Problem { kind: kind.to_owned(), id: id.to_owned(), code, text };
+        let (kind, id) = (first.kind.clone(), first.id.clone());
+        let problems = self.0.range::<Problem, _>(&first..).inspect(|_| work::count());
+        problems.take_while(move |problem| problem.kind == kind && problem.id == id)
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Problem>> {
+        self.0.iter()
+    }
+}
+
+/// The columns of rows of tables of state, by name, without the ids of the objects.
+pub(crate) fn columns_of<'a>(
+    rules: &'a Rules,
+    rows: impl Iterator<Item = (usize, &'a Row)>,
+) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    rows.flat_map(|(at, row)| {
+        let state = &rules.states[at];
+        let columns = state.columns.iter().zip(row).enumerate().filter(|(at, _)| *at != state.key);
+        columns.map(|(_, (name, value))| (name.as_str(), value))
+    })
 }
 
 /// Counts the problems that tests see read.
@@ -183,16 +185,16 @@ mod tests {
 
     #[test]
     fn only_the_problems_of_the_object_are_looked_at() {
-        let mut status = ObjectStatus::default();
+        let mut problems = Problems::default();
         let problem = |kind: &str, id: &str, text: &str| {
             let [kind, id, code, text] = [kind, id, "", text].map(ToOwned::to_owned);
             Arc::new(Problem { kind, id, code, text })
         };
         for number in 0..10_000 {
-            status.problems.insert(problem("switch", &format!("s{number:05}"), "is odd"));
+            problems.0.insert(problem("switch", &format!("s{number:05}"), "is odd"));
         }
-        status.problems.extend([problem("switch", "s05000", "a"), problem("switch_b", "s05000", "b")]);
-        let texts = |kind, id| status.problems_of(kind, id).map(|problem| &*problem.text).collect::<Vec<_>>();
+        problems.0.extend([problem("switch", "s05000", "a"), problem("switch_b", "s05000", "b")]);
+        let texts = |kind, id| problems.of(kind, id).map(|problem| &*problem.text).collect::<Vec<_>>();
         assert_eq!(texts("switch", "s05000"), ["a", "is odd"]);
         assert_eq!(texts("switch_b", "s05000"), ["b"]);
         assert_eq!(texts("switch", "s0"), [] as [&str; 0]);

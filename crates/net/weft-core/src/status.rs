@@ -1,19 +1,34 @@
 //! The status of the controller and its switches, and the objects with their states, which readers get without waiting for the
 //! engine thread, however long its current transaction takes.
+//!
+//! In reading order: [`Published`] and its update; [`Seen`], an object with its state; `history` (pages and changes that fit together) with
+//! `reading` (how readers get them); `draft` (what an update changes).
 
-use std::cell::OnceCell;
+mod draft;
+mod history;
+mod reading;
+mod seen;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::SystemTime;
 
 use objects::{Object, ObjectKey};
 use serde_json::{Map, Value as Json};
 
-use crate::core::{ChangedStates, Core, ObjectStatus, Problem, ProblemChanges, Strays};
+use self::draft::Draft;
+use self::history::History;
+use self::seen::Stray;
+use crate::core::{ChangedStates, Core, Problem, ProblemChanges, Strays};
 use crate::fleet::{Fleet, SwitchStatus};
 use crate::levels::CutOff;
-use crate::rules::{Rules, UNATTACHED};
-use crate::text::shown;
+use crate::object_status::Problems;
+
+pub use self::history::{Cursor, Following, RevisionError, Version};
+pub use self::reading::{LIMIT_MAX, Page};
+pub use self::seen::Seen;
 
 /// The most objects in one answer, so that a long list does not delay other requests.
 pub const PAGE: usize = 1000;
@@ -58,13 +73,13 @@ pub struct Published(Arc<RwLock<Parts>>);
 #[derive(Debug, Default)]
 struct Parts {
     last_txn: u64,
-    /// By kind and id. Every kind is there.
-    objects: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Object>>>,
-    /// Their states and problems.
-    status: ObjectStatus,
-    /// The names of states.
-    rules: Option<Arc<Rules>>,
+    /// The objects with their states and problems.
+    history: History,
+    /// The problems of all objects, also of those that are not there.
+    problems: Problems,
     switches: BTreeMap<String, Arc<SwitchStatus>>,
+    /// The interfaces of these switches that no object has, by the object that may be meant.
+    strays: BTreeMap<ObjectKey, BTreeSet<Stray>>,
     /// What is wrong with the controller itself.
     own: Option<Arc<Problem>>,
 }
@@ -72,6 +87,8 @@ struct Parts {
 /// The differences between [`Published`] and the present status.
 #[derive(Debug, Default)]
 pub(crate) struct Unpublished {
+    /// The first revision, for a controller that starts.
+    begins: Option<u64>,
     /// The transport nodes whose switches may have another status.
     pub(crate) nodes: BTreeSet<String>,
     /// In the order in which they arose.
@@ -82,125 +99,74 @@ pub(crate) struct Unpublished {
     pub(crate) states: ChangedStates,
 }
 
-impl Parts {
-    /// The hosts with an interface that may be meant for an object, and its id, by the object.
-    fn strays(&self) -> BTreeMap<ObjectKey, Vec<(&str, &str)>> {
-        let mut meant: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for (host, switch) in &self.switches {
-            for (id, near) in &switch.strays.first {
-                if let Some(near) = near {
-                    meant.entry(near.clone()).or_default().push((host.as_str(), id.as_str()));
-                }
-            }
-        }
-        meant
-    }
-}
-
 impl Published {
     /// The status. If nodes are given, with their switches only and without problems.
     pub fn read(&self, nodes: &BTreeSet<String>) -> Status {
-        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.parts();
         let (switches, problems) = if nodes.is_empty() {
-            let problems = parts.own.iter().chain(parts.status.problems()).cloned().collect();
+            let problems = parts.own.iter().chain(parts.problems.iter()).cloned().collect();
             (parts.switches.values().cloned().collect(), problems)
         } else {
             (nodes.iter().filter_map(|node| parts.switches.get(node)).cloned().collect(), Vec::new())
         };
-        let count =
-            |(kind, objects): (&Arc<str>, &BTreeMap<Arc<str>, Arc<Object>>)| (kind.clone(), objects.len());
-        let objects = parts.objects.iter().map(count).collect();
+        let objects = parts.history.kinds().map(|(kind, objects)| (kind.clone(), objects.len())).collect();
         Status { last_txn: parts.last_txn, objects, switches, problems }
     }
 
     /// Objects of a kind with their states, ordered by id.
     pub fn objects(&self, kind: &str, which: &Which) -> Vec<Found> {
-        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let (Some(objects), Some(rules)) = (parts.objects.get(kind), &parts.rules) else { return Vec::new() };
-        let strays = OnceCell::new();
-        let found = |object: &Arc<Object>| {
-            let (kind, id) = (object.kind().name(), object.id());
-            let problems = parts.status.problems_of(kind, id).map(|problem| problem.text.clone()).collect();
-            let mut state = parts.status.state_of(kind, id, rules);
-            if let Some(Json::String(why)) = state.get_mut(UNATTACHED) {
-                let strays = strays.get_or_init(|| parts.strays());
-                for (host, stray) in strays.get(&object.key()).into_iter().flatten() {
-                    why.push_str(&format!("; {host} has one with `{}`, which no object has", shown(stray)));
-                }
-            }
-            Found { object: object.clone(), state, problems }
+        let parts = self.parts();
+        let seen: Vec<Arc<Seen>> = match which {
+            Which::One(id) => parts.history.get(kind, id).into_iter().cloned().collect(),
+            Which::After(id) => parts.history.list(kind, id.as_deref()).take(PAGE).cloned().collect(),
         };
-        match which {
-            Which::One(id) => objects.get(&**id).map(found).into_iter().collect(),
-            Which::After(id) => {
-                let from: Bound<&str> = id.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-                let following = objects.range::<str, _>((from, Bound::Unbounded));
-                following.take(PAGE).map(|(_, object)| found(object)).collect()
-            }
-        }
+        drop(parts);
+        seen.iter().map(|seen| seen.found()).collect()
+    }
+
+    fn parts(&self) -> RwLockReadGuard<'_, Parts> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether these are the objects and the states of the core, to check them in debug builds.
     pub(crate) fn has_objects_of(&self, core: &Core) -> bool {
-        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let published = parts.objects.values().flat_map(BTreeMap::values);
-        let count = published.clone().count();
-        let present = |object: &&Arc<Object>| {
-            let key = ObjectKey::new(object.kind().shared_name().clone(), object.id().clone());
-            core.objects().get(&key).is_some_and(|present| Arc::ptr_eq(present, object))
+        let parts = self.parts();
+        let is_present = |seen: &Arc<Seen>| {
+            let key = seen.object().key();
+            let rows = draft::rows_of(core.object_status(), &key, core.rules());
+            let is_unattached = rows.iter().any(|(at, _)| core.rules().states[*at].unattached.is_some());
+            let strays = parts.strays.get(&key).filter(|_| is_unattached);
+            core.objects().get(&key).is_some_and(|present| Arc::ptr_eq(present, seen.object()))
+                && *seen.status.rows == *rows
+                && parts.problems.of(&key.kind, &key.id).eq(seen.problems())
+                && strays.into_iter().flatten().eq(&*seen.status.strays)
         };
-        published.filter(present).count() == count
-            && core.objects().iter().count() == count
-            && parts.status.has_states_of(core.object_status())
+        let published = || parts.history.kinds().flat_map(|(_, objects)| objects.values());
+        published().count() == core.objects().len() && published().all(is_present)
     }
 
-    /// All rows of the tables of state.
-    pub(crate) fn all_states(&self) -> ChangedStates {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).status.all_states()
-    }
-
-    /// Publishes what has changed. Takes time in proportion to that.
+    /// Publishes what has changed. Takes time in proportion to that. Only the engine thread does this, so nothing else is published between
+    /// its reading and its writing.
     pub(crate) fn update(&self, unpublished: &mut Unpublished, core: &Core, fleet: &Fleet) {
-        let Unpublished { nodes, problems, objects, states } = std::mem::take(unpublished);
-        let switches: Vec<_> = nodes.into_iter().map(|node| (switch(core, fleet, &node), node)).collect();
-        let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        (parts.last_txn, parts.own) = (core.last_txn(), own(fleet));
-        parts.rules.get_or_insert_with(|| core.rules().clone());
-        for kind in core.objects().kinds().iter() {
-            parts.objects.entry(kind.shared_name().clone()).or_default();
-        }
-        for key in objects {
-            let of_kind = parts.objects.entry(key.kind.clone()).or_default();
-            match core.objects().get(&key) {
-                Some(object) => drop(of_kind.insert(key.id, object.clone())),
-                None => drop(of_kind.remove(&key.id)),
-            }
-        }
-        for (table, id) in states {
-            parts.status.copy_state(core.object_status(), table, &id);
-        }
-        for (status, node) in switches {
-            match status {
-                Some(status) => drop(parts.switches.insert(node, Arc::new(status))),
-                None => drop(parts.switches.remove(&node)),
-            }
-        }
-        for changes in problems {
-            parts.status.change_problems(&changes);
-        }
+        let draft = Draft::of(&self.parts(), std::mem::take(unpublished), core, fleet);
+        let dropped = draft.take_effect(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
+        // No reader waits while memory is freed.
+        drop(dropped);
     }
 }
 
 impl Unpublished {
-    /// All there is, for a controller that starts.
-    pub(crate) fn all(core: &Core, fleet: &Fleet) -> Self {
+    /// All there is, for a controller that starts at this time.
+    pub(crate) fn all(core: &Core, fleet: &Fleet, start: SystemTime) -> Self {
         let new = core.problems().chain(fleet.underlay_problems()).cloned().collect();
         let nodes = fleet.nodes().map(ToOwned::to_owned).collect();
         Unpublished {
+            begins: Some(history::first_revision(start)),
             nodes,
             problems: vec![ProblemChanges { new, gone: Vec::new() }],
             objects: core.objects().iter().map(|(key, _)| key).collect(),
-            states: core.object_status().all_states(),
+            // Those of all objects come with them.
+            states: ChangedStates::new(),
         }
     }
 }

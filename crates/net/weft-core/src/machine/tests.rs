@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use switch_model::{Channel, Event as SwitchEvent, FlowKey, InterfaceId, Report, Vif};
 
 mod on_terms;
+mod published;
 mod revisions;
 
 use super::*;
@@ -73,6 +74,8 @@ const NETWORK: &str = "
 struct World {
     machine: Option<Machine>,
     published: Published,
+    /// A client that follows what is published.
+    watcher: published::Watcher,
     rules: Arc<Rules>,
     patience: Patience,
     now: Now,
@@ -96,6 +99,7 @@ impl World {
         let mut world = World {
             machine: None,
             published: Published::default(),
+            watcher: published::Watcher::default(),
             rules: Arc::new(Rules::new(program).unwrap()),
             patience,
             now,
@@ -125,13 +129,18 @@ impl World {
 
     /// Starts the controller, again if it ran.
     fn start(&mut self) {
-        self.published = Published::default();
+        (self.published, self.watcher) = Default::default();
         let core = self.restored(|_| true);
         let (machine, orders) = Machine::start(core, self.patience, self.published.clone(), self.now);
         self.machine = Some(machine);
         self.drivers.clear();
         self.carry_out(orders.into_iter().map(Effect::Order).collect());
+        self.publish();
+    }
+
+    fn publish(&mut self) {
         self.machine().publish();
+        self.watcher.follow(&self.published);
     }
 
     fn machine(&mut self) -> &mut Machine {
@@ -180,7 +189,7 @@ impl World {
             Event::Journalled
         };
         let answers = self.step(event);
-        self.machine().publish();
+        self.publish();
         answers
     }
 
