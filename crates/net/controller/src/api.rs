@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ::objects::Kinds;
 use nlog_data::quotation::{cut, quote_text};
-use objects::{Kinds, Revision};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 use weft_core::derived::port_meters::Metered;
@@ -17,7 +17,7 @@ use crate::activity::{Busy, STALLED};
 use crate::answers::{PartSender, Results, Turn, Turns, all_at_once, parts};
 use crate::aside::Aside;
 use crate::client::WholeReceipts;
-use crate::engine::{Engine, Found, PAGE, Stopping, Which};
+use crate::engine::{Engine, Stopping};
 use crate::explain::{self, Form};
 use crate::flow_counts::Counted;
 use crate::learned::Surveys;
@@ -29,6 +29,7 @@ use crate::what_if;
 
 mod changes;
 mod messages;
+mod objects;
 mod selector;
 
 use messages::{
@@ -36,8 +37,6 @@ use messages::{
     switch_status, update_message,
 };
 
-/// The bytes of objects in one message of a stream. An object that is larger has a message of its own.
-const OBJECTS_BYTES: usize = 256 << 10;
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
 const PARSERS: usize = 2;
 
@@ -137,26 +136,13 @@ impl pb::controller_server::Controller for Api {
     type GetStream = Results<pb::GetResponse>;
 
     async fn get(&self, request: Request<pb::GetRequest>) -> Result<Response<Self::GetStream>, Status> {
-        let account = account(request.extensions());
-        let pb::GetRequest { kind: name, id, .. } = request.into_inner();
-        let kind = self.kind(&name)?;
-        if let Some(id) = id {
-            let turn = self.turns.next(&account).await?;
-            let objects = self.engine.get(&kind, &Which::One(id.clone())).map_err(stopping)?;
-            if objects.is_empty() {
-                return Err(Status::not_found(format!("{kind} {} does not exist", cut(&id))));
-            }
-            let answer = tokio_stream::iter(get_responses(objects).map(Ok));
-            return Ok(turn.until_encoded(Box::pin(answer)));
-        }
-        let (sender, parts) = parts(account.clone());
-        let (engine, turns) = (self.engine.clone(), self.turns.clone());
-        tokio::spawn(async move {
-            if let Err(status) = send_objects(&engine, &turns, &account, kind, &sender).await {
-                sender.send(Err(status)).await;
-            }
-        });
-        Ok(Response::new(Box::pin(parts)))
+        self.get_objects(request).await
+    }
+
+    type WatchStream = Results<pb::WatchResponse>;
+
+    async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        self.watch_objects(request).await
     }
 
     type ListFlowsStream = Results<pb::ListFlowsResponse>;
@@ -422,60 +408,6 @@ async fn send_receipts(mut watch: Watch, differences: bool, sender: PartSender<p
             return;
         }
     }
-}
-
-/// Sends all objects of a kind, until the client has gone or does not read.
-async fn send_objects(
-    engine: &Engine,
-    turns: &Turns,
-    account: &Account,
-    kind: Arc<str>,
-    sender: &PartSender<pb::GetResponse>,
-) -> Result<(), Status> {
-    let mut last = None;
-    loop {
-        let turn = turns.next(account).await?;
-        let objects = engine.get(&kind, &Which::After(last)).map_err(stopping)?;
-        let problems = objects.iter().flat_map(|found| &found.problems);
-        let bytes = objects.len() * size_of::<Found>() + problems.map(String::len).sum::<usize>();
-        let _charge = account.charge(bytes);
-        drop(turn);
-        last = match objects.last() {
-            Some(found) if objects.len() == PAGE => Some(found.object.id().to_string()),
-            _ => None,
-        };
-        let mut messages = get_responses(objects);
-        loop {
-            let turn = turns.next(account).await?;
-            let Some(message) = messages.next() else { break };
-            if sender.send_made(Ok(message), Some(turn)).await.is_none() {
-                return Ok(());
-            }
-        }
-        if last.is_none() {
-            return Ok(());
-        }
-    }
-}
-
-/// Messages with these objects, each made when it is asked for.
-fn get_responses(found: Vec<Found>) -> impl Iterator<Item = pb::GetResponse> + Send {
-    let mut found = found.into_iter().peekable();
-    std::iter::from_fn(move || {
-        found.peek()?;
-        let (mut message, mut bytes) = (pb::GetResponse::default(), 0);
-        while bytes < OBJECTS_BYTES
-            && let Some(Found { object, state, problems }) = found.next()
-        {
-            let Revision { created, changed } = object.revision();
-            let object = object.to_json();
-            bytes += object.len();
-            message.objects.push(object);
-            let columns = serde_json::Value::Object(state).to_string();
-            message.states.push(pb::ObjectState { problems, columns, created, changed });
-        }
-        Some(message)
-    })
 }
 
 /// The requester, as named by the client and as identified by the system.

@@ -476,7 +476,7 @@ fn listed(fault: &pb::ObjectFault) -> ListedFault<'_> {
 
 /// Whether the error is the connection's, and not the answer of a controller.
 fn is_lost(status: &Status) -> bool {
-    std::error::Error::source(status).is_some_and(|source| source.is::<tonic::transport::Error>())
+    std::error::Error::source(status).is_some_and(<dyn std::error::Error>::is::<tonic::transport::Error>)
 }
 
 fn innermost(error: &dyn std::error::Error) -> String {

@@ -141,6 +141,8 @@ pub struct Daemon {
     stop_server: oneshot::Sender<()>,
     /// Reports an engine thread that does not turn.
     watch: tokio::task::JoinHandle<()>,
+    /// Wakes those who wait for changes of objects.
+    forward: tokio::task::JoinHandle<()>,
 }
 
 impl Daemon {
@@ -202,11 +204,22 @@ impl Daemon {
         started.await.map_err(|_| DaemonError::Thread("the engine's thread has panicked".to_owned()))??;
 
         let watch = tokio::spawn(watch);
+        let forward = tokio::spawn(engine.object_news().clone().forward());
         let app = crate::http::app(api).map_err(DaemonError::Thread)?;
         let (stop_server, stopped) = oneshot::channel();
         let server = tokio::spawn(serve(listener, app, probe, stopped));
         info!(%listen, state = %state.display(), rules = packages, "controller started");
-        Ok(Daemon { engine, listen, socket, _lock: lock, thread: thread_end, server, stop_server, watch })
+        Ok(Daemon {
+            engine,
+            listen,
+            socket,
+            _lock: lock,
+            thread: thread_end,
+            server,
+            stop_server,
+            watch,
+            forward,
+        })
     }
 
     /// The address; if the configured port was 0, the assigned one.
@@ -231,6 +244,7 @@ impl Daemon {
             result = &mut self.server => server_result = Some(result),
         }
         self.watch.abort();
+        self.forward.abort();
         self.engine.stop();
         let engine_result = match engine_result {
             Some(result) => Some(result),

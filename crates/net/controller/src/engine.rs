@@ -21,7 +21,7 @@ use weft_core::provenance::Provenance;
 use weft_core::routes::{NoRouter, RoutesOf};
 use weft_core::rules::Rules;
 use weft_core::snapshot::Snapshot;
-use weft_core::status::{Published, Status};
+use weft_core::status::{Cursor, Following, Page, Published, RevisionError, Seen, Status};
 use weft_core::terms::Terms;
 use weft_core::underlay::Measured;
 
@@ -32,9 +32,10 @@ use crate::flood_drops::FloodSurvey;
 use crate::flow_counts::{Counted, Counting, Counts, ToRead};
 use crate::journal::JournalError;
 use crate::learned::Survey;
+use crate::object_news::ObjectNews;
 use crate::watchers::{Wanted, Watch, WatchError};
 pub use weft_core::machine::Applied;
-pub use weft_core::status::{Found, PAGE, Which};
+pub use weft_core::status::PAGE;
 pub(crate) use worker::{Worker, now};
 
 /// The number of requests that may wait before senders wait too.
@@ -171,6 +172,7 @@ pub struct Engine {
     stop: watch::Sender<bool>,
     status: Published,
     activity: Activity,
+    object_news: ObjectNews,
 }
 
 /// The thread's end of the queues of all [`Engine`] handles.
@@ -182,6 +184,7 @@ pub(crate) struct Requests {
     /// For readers that do not wait.
     pub(crate) status: Published,
     pub(crate) activity: Activity,
+    pub(crate) object_news: ObjectNews,
 }
 
 impl Engine {
@@ -190,14 +193,16 @@ impl Engine {
         let (queries, queries_receiver) = mpsc::channel(REQUESTS_MAX);
         let (stop, stop_receiver) = watch::channel(false);
         let (status, activity) = (Published::default(), Activity::default());
+        let object_news = ObjectNews::default();
         let requests = Requests {
             changes: changes_receiver,
             queries: queries_receiver,
             stop: stop_receiver,
             status: status.clone(),
             activity: activity.clone(),
+            object_news: object_news.clone(),
         };
-        (Engine { changes, queries, stop, status, activity }, requests)
+        (Engine { changes, queries, stop, status, activity, object_news }, requests)
     }
 
     /// Creates or replaces objects.
@@ -235,10 +240,47 @@ impl Engine {
         receiver.await.map_err(|_| Stopping)
     }
 
-    /// Objects of a kind, ordered by id, with their states after the last transaction that took effect. Does not wait for one that is
-    /// being computed.
-    pub fn get(&self, kind: &str, which: &Which) -> Result<Vec<Found>, Stopping> {
-        if self.queries.is_closed() { Err(Stopping) } else { Ok(self.status.objects(kind, which)) }
+    /// An object with its state after the last transaction that took effect, and the revision of the objects. Does not wait for a transaction
+    /// that is being computed.
+    pub(crate) fn object(&self, kind: &str, id: &str) -> Result<Option<(Arc<Seen>, u64)>, Stopping> {
+        self.published().map(|published| published.object(kind, id))
+    }
+
+    /// Objects of a kind, likewise: see [`Published::page`].
+    pub(crate) fn page(
+        &self,
+        kind: &str,
+        after: Option<&str>,
+        limit: usize,
+        at: Option<u64>,
+        selects: &dyn Fn(&Seen) -> bool,
+    ) -> Result<Result<Page, RevisionError>, Stopping> {
+        self.published().map(|published| published.page(kind, after, limit, at, selects))
+    }
+
+    /// Where a watch from this revision begins; without one, from now on.
+    pub(crate) fn cursor(&self, from: Option<u64>) -> Result<Result<Cursor, RevisionError>, Stopping> {
+        let published = self.published()?;
+        Ok(published.cursor(from.unwrap_or_else(|| published.revision())))
+    }
+
+    /// What changed after a place: see [`Published::versions_after`].
+    pub(crate) fn versions_after(
+        &self,
+        cursor: &Cursor,
+        kinds: Option<&BTreeSet<Arc<str>>>,
+        most: usize,
+    ) -> Result<Result<Following, RevisionError>, Stopping> {
+        self.published().map(|published| published.versions_after(cursor, kinds, most))
+    }
+
+    fn published(&self) -> Result<&Published, Stopping> {
+        if self.queries.is_closed() { Err(Stopping) } else { Ok(&self.status) }
+    }
+
+    /// What wakes whoever waits for changes of objects.
+    pub(crate) fn object_news(&self) -> &ObjectNews {
+        &self.object_news
     }
 
     /// The desired state of a transport node's switch; `None` if the node does not exist.

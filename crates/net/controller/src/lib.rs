@@ -47,6 +47,7 @@ mod journal_view;
 mod learned;
 mod listener;
 mod log;
+mod object_news;
 #[cfg(test)]
 mod random_networks;
 mod requests;

@@ -435,8 +435,12 @@ async fn what_rules_say_of_objects_is_told_with_them() {
     let text = "its tenant is odd".to_owned();
     let found = client.get_with_states("switch", None).await.unwrap();
     let states: Vec<_> = found.into_iter().map(|(_, state)| state).collect();
-    let state =
-        |problems| pb::ObjectState { columns: r#"{"mtu":1442}"#.to_owned(), problems, ..Default::default() };
+    let state = |problems| pb::ObjectState {
+        columns: r#"{"mtu":1442}"#.to_owned(),
+        problems,
+        created: 1,
+        changed: 1,
+    };
     assert_eq!(states, [state(vec![text.clone()]), state(Vec::new())]);
     let problems = client.status().await.unwrap().problems;
     let object = pb::ObjectRef { kind: "switch".to_owned(), id: "a".to_owned() };

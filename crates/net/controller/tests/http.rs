@@ -157,7 +157,7 @@ async fn what_there_is_not_is_refused_with_what_there_is() {
 /// The calls of the service, from the description that server reflection gives.
 fn calls() -> BTreeSet<String> {
     let bytes = include_bytes!("../src/api/weft.v1.descriptors");
-    let files = prost_types::FileDescriptorSet::decode(&bytes[..]).unwrap().file;
+    let files = prost_types::FileDescriptorSet::decode(&bytes[..]).expect("descriptors").file;
     let services = files.into_iter().flat_map(|file| file.service);
     services.flat_map(|service| service.method).map(|method| method.name().to_owned()).collect()
 }
@@ -174,6 +174,7 @@ async fn both_protocols_have_the_same_operations() {
         for (method, operation) in item.as_object().unwrap() {
             let Some(call) = operation["x-grpc-call"].as_str() else { continue };
             named.insert(call.to_owned());
+            named.extend(operation["x-grpc-watch"].as_str().map(str::to_owned));
             // A path that is described is there.
             let path = path.replace("{kinds}", "switches").replace("{id}", "x").replace("{txn}", "1");
             if operation.get("x-endless").is_some() {
@@ -219,5 +220,184 @@ async fn what_grpc_tells_http_tells() {
     let explained =
         web.ask("POST", "/v1/explain", &[], r#"{"row": "switch(\"blue\", ..)"}"#).await.expect(200);
     assert!(explained.is_object() || explained.is_array(), "{explained}");
+    running.stop().await;
+}
+
+/// A network with this many ports, `p000` and so on, every other one labelled.
+fn ports(count: usize) -> String {
+    let mut text = "{kind: switch, id: blue}\n".to_owned();
+    for number in 0..count {
+        let label = if number % 2 == 0 { ", labels: {app: web}" } else { "" };
+        text += &format!("---\n{{kind: switch_port, id: p{number:03}, switch: blue{label}}}\n");
+    }
+    text
+}
+
+fn ids(list: &Json) -> Vec<&str> {
+    let items = list["items"].as_array().into_iter().flatten();
+    items.map(|item| item["id"].as_str().unwrap_or_default()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_show_one_moment_while_objects_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let yaml = [("content-type", "application/yaml")];
+    web.ask("POST", "/v1/apply", &yaml, &ports(10)).await.expect(200);
+    let first = web.get("/v1/switch_ports?limit=4").await.expect(200);
+    assert_eq!(ids(&first), ["p000", "p001", "p002", "p003"]);
+    // What changes after the first page is not in the others.
+    web.delete("/v1/switch_ports/p004").await.expect(200);
+    web.put("/v1/switch_ports/p0045", r#"{"switch": "blue"}"#).await.expect(201);
+    web.patch("/v1/switch_ports/p005", r#"{"labels": {"new": "yes"}}"#).await.expect(200);
+    let path =
+        |list: &Json| format!("/v1/switch_ports?limit=4&continue={}", list["continue"].as_str().unwrap());
+    let second = web.get(&path(&first)).await.expect(200);
+    assert_eq!(ids(&second), ["p004", "p005", "p006", "p007"]);
+    assert!(second["items"][1].get("labels").is_none(), "{second}");
+    assert_eq!(second["revision"], first["revision"]);
+    let third = web.get(&path(&second)).await.expect(200);
+    assert_eq!((ids(&third), third.get("continue")), (vec!["p008", "p009"], None));
+    let now = web.get("/v1/switch_ports").await.expect(200);
+    assert_eq!(now["items"].as_array().unwrap().len(), 10);
+    assert!(ids(&now).contains(&"p0045"));
+
+    web.get("/v1/switch_ports?continue=nonsense").await.expect(400);
+    web.get("/v1/switch_ports?continue=1:p000").await.expect(410);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_selected_by_labels_and_fields() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let yaml = [("content-type", "application/yaml")];
+    web.ask("POST", "/v1/apply", &yaml, &ports(6)).await.expect(200);
+    let web_ports = web.get("/v1/switch_ports?label=app=web").await.expect(200);
+    assert_eq!(ids(&web_ports), ["p000", "p002", "p004"]);
+    let others = web.get("/v1/switch_ports?label=app!=web&field=switch=blue&limit=2").await.expect(200);
+    assert_eq!(ids(&others), ["p001", "p003"]);
+    let one = web.get("/v1/switch_ports?field=id=p003,switch=blue").await.expect(200);
+    assert_eq!(ids(&one), ["p003"]);
+    assert!(ids(&web.get("/v1/switch_ports?field=switch=red").await.expect(200)).is_empty());
+    let refused = web.get("/v1/switch_ports?field=swich=red").await.expect(400);
+    assert!(refused["detail"].as_str().unwrap().contains("did you mean `switch`?"), "{refused}");
+    running.stop().await;
+}
+
+/// The lines of a watch, parsed, until a bookmark that is not the first line.
+async fn until_bookmark(body: &mut hyper::body::Incoming, rest: &mut String) -> Vec<Json> {
+    let mut events = Vec::new();
+    loop {
+        while let Some((line, more)) = rest.clone().split_once('\n') {
+            more.clone_into(rest);
+            let event: Json = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            let is_bookmark = event["type"] == "bookmark";
+            events.push(event);
+            if is_bookmark {
+                return events;
+            }
+        }
+        let bytes = crate::support::web::next(body).await.expect("it goes on");
+        *rest += &String::from_utf8(bytes).expect("text");
+    }
+}
+
+fn told(events: &[Json]) -> Vec<(&str, &str)> {
+    events
+        .iter()
+        .map(|event| {
+            (event["type"].as_str().unwrap_or_default(), event["object"]["id"].as_str().unwrap_or_default())
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_goes_on_where_a_list_or_another_watch_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let yaml = [("content-type", "application/yaml")];
+    web.ask("POST", "/v1/apply", &yaml, &ports(3)).await.expect(200);
+    let list = web.get("/v1/switch_ports?label=app=web").await.expect(200);
+    let from = |revision: &Json| format!("/v1/switch_ports?watch=true&label=app=web&from={revision}");
+    web.delete("/v1/switch_ports/p000").await.expect(200);
+    web.delete("/v1/switch_ports/p001").await.expect(200);
+
+    let mut watching = running.web().await;
+    let answer = watching.open("GET", &from(&list["revision"]), &[], "").await;
+    assert_eq!(answer.headers()["content-type"], "application/x-ndjson");
+    let (mut body, mut rest) = (answer.into_body(), String::new());
+    let events = until_bookmark(&mut body, &mut rest).await;
+    assert_eq!(told(&events), [("deleted", "p000"), ("bookmark", "")]);
+    // What comes to have the label is created for this watcher, and deleted once it has it no more.
+    web.put("/v1/switch_ports/q", r#"{"switch": "blue"}"#).await.expect(201);
+    web.patch("/v1/switch_ports/q", r#"{"labels": {"app": "web"}}"#).await.expect(200);
+    let events = until_bookmark(&mut body, &mut rest).await;
+    assert_eq!(told(&events), [("created", "q"), ("bookmark", "")]);
+    assert_eq!(events[0]["object"]["revision"], 5);
+    let bookmark = events[1]["revision"].clone();
+    drop(body);
+    web.patch("/v1/switch_ports/q", r#"{"labels": null}"#).await.expect(200);
+    let mut again = running.web().await;
+    let (mut body, mut rest) =
+        (again.open("GET", &from(&bookmark), &[], "").await.into_body(), String::new());
+    let events = until_bookmark(&mut body, &mut rest).await;
+    assert_eq!(told(&events), [("deleted", "q"), ("bookmark", "")]);
+
+    let too_old = web.get(&from(&json!(1))).await.expect(410);
+    assert!(too_old["detail"].as_str().unwrap().contains("list the objects again"), "{too_old}");
+    web.get(&from(&json!(9_000_000_000_000_000_u64))).await.expect(410);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_as_server_sent_events_goes_on_by_the_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    web.put("/v1/switches/blue", "{}").await.expect(201);
+    let revision = web.get("/v1/switches").await.expect(200)["revision"].to_string();
+    web.put("/v1/switches/red", "{}").await.expect(201);
+    let mut watching = running.web().await;
+    let headers = [("accept", "text/event-stream"), ("last-event-id", &revision)];
+    let mut body = watching.open("GET", "/v1/switches?watch=true", &headers, "").await.into_body();
+    let mut text = String::new();
+    while !text.contains("event: bookmark") || !text.ends_with("\n\n") {
+        text += &String::from_utf8(crate::support::web::next(&mut body).await.unwrap()).unwrap();
+    }
+    assert!(
+        text.starts_with(
+            "event: created\ndata: {\"type\":\"created\",\"object\":{\"kind\":\"switch\",\"id\":\"red\""
+        ),
+        "{text}"
+    );
+    assert!(text.contains("\n\nid: "), "{text}");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stale_write_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let path = "/v1/switches/blue";
+    let with =
+        |name: &'static str, value: &'static str| [("content-type", "application/json"), (name, value)];
+    web.ask("PUT", path, &with("if-none-match", "*"), "{}").await.expect(201);
+    let exists = web.ask("PUT", path, &with("if-none-match", "*"), "{}").await.expect(412);
+    assert_eq!((&exists["code"], &exists["faults"][0]["code"]), (&json!("stale"), &json!("stale")));
+    web.ask("PUT", path, &with("if-match", "\"1\""), r#"{"tenant": "a"}"#).await.expect(200);
+    web.ask("PUT", path, &with("if-match", "\"1\""), r#"{"tenant": "b"}"#).await.expect(412);
+    web.ask("PATCH", path, &with("if-match", "\"1\""), r#"{"tenant": "b"}"#).await.expect(412);
+    web.ask("DELETE", path, &with("if-match", "\"1\""), "").await.expect(412);
+    // A revision in the object is no condition of HTTP.
+    web.put(path, r#"{"tenant": "b", "revision": 1}"#).await.expect(409);
+    web.patch(path, r#"{"tenant": "b", "revision": 1}"#).await.expect(409);
+    assert_eq!(web.get(path).await.expect(200)["tenant"], "a");
+    web.ask("PUT", path, &with("if-match", "nonsense"), "{}").await.expect(400);
+    web.ask("DELETE", path, &with("if-match", "\"2\""), "").await.expect(200);
     running.stop().await;
 }

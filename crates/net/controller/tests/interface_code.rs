@@ -20,6 +20,9 @@ const FORMS: [(&str, &str); 13] = [
     ("GetResponse.objects", "json_texts"),
 ];
 
+/// What says so in the code, with the function in the place of `NAME`.
+const AS_JSON: &str = "#[serde(serialize_with = \"crate::http::encode::NAME\")]";
+
 /// The file has these bytes, or gets them with `UPDATE_EXPECT=1`.
 fn same_bytes(path: &str, bytes: &[u8]) {
     if std::env::var_os("UPDATE_EXPECT").is_some() {
@@ -36,9 +39,10 @@ fn the_code_is_that_of_the_description() {
     let folder = tempfile::tempdir().expect("a folder");
     let descriptors_file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/api/weft.v1.descriptors");
     same_bytes(descriptors_file, &descriptors.encode_to_vec());
-    const AS_JSON: &str = "#[serde(serialize_with = \"crate::http::encode::NAME\")]";
-    let mut builder =
-        tonic_prost_build::configure().type_attribute(".", "#[derive(serde::Serialize)]").btree_map(".");
+    let mut builder = tonic_prost_build::configure()
+        .type_attribute(".", "#[derive(serde::Serialize)]")
+        .btree_map(".")
+        .boxed("Accepted.receipt");
     for (field, form) in FORMS {
         builder = builder.field_attribute(field, AS_JSON.replace("NAME", form));
     }

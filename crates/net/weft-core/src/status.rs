@@ -15,8 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
-use objects::{Object, ObjectKey};
-use serde_json::{Map, Value as Json};
+use objects::ObjectKey;
 
 use self::draft::Draft;
 use self::history::History;
@@ -32,26 +31,6 @@ pub use self::seen::Seen;
 
 /// The most objects in one answer, so that a long list does not delay other requests.
 pub const PAGE: usize = 1000;
-
-/// An object, with its state as computed by the rules.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// The object.
-    pub object: Arc<Object>,
-    /// The columns of the rules' tables of state, by name.
-    pub state: Map<String, Json>,
-    /// Requests of the object that the network currently cannot fulfil.
-    pub problems: Vec<String>,
-}
-
-/// A selection of the objects of a kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
-    /// The object with this id.
-    One(String),
-    /// The first [`PAGE`] objects whose ids follow this one; without an id, the first of all.
-    After(Option<String>),
-}
 
 /// The controller and its switches after the last transaction that took effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -113,15 +92,10 @@ impl Published {
         Status { last_txn: parts.last_txn, objects, switches, problems }
     }
 
-    /// Objects of a kind with their states, ordered by id.
-    pub fn objects(&self, kind: &str, which: &Which) -> Vec<Found> {
+    /// An object with its state, and the newest revision.
+    pub fn object(&self, kind: &str, id: &str) -> Option<(Arc<Seen>, u64)> {
         let parts = self.parts();
-        let seen: Vec<Arc<Seen>> = match which {
-            Which::One(id) => parts.history.get(kind, id).into_iter().cloned().collect(),
-            Which::After(id) => parts.history.list(kind, id.as_deref()).take(PAGE).cloned().collect(),
-        };
-        drop(parts);
-        seen.iter().map(|seen| seen.found()).collect()
+        parts.history.get(kind, id).map(|seen| (seen.clone(), parts.history.newest()))
     }
 
     fn parts(&self) -> RwLockReadGuard<'_, Parts> {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use tonic::Status;
 
 /// The first part of the path of what the rules say of an object.
-const STATE: &str = "state";
+pub(super) const STATE: &str = "state";
 /// The members that every object has.
 const COMMON: [&str; 3] = ["id", "labels", STATE];
 /// The most terms of a selector, each of which is compared with each object.
@@ -59,16 +59,7 @@ impl Term {
 impl Selector {
     /// Reads the conditions on objects of a kind.
     pub(crate) fn read(kind: &Kind, labels: &[String], fields: &[String]) -> Result<Self, Status> {
-        if labels.len() + fields.len() > TERMS_MAX {
-            return Err(Status::invalid_argument(format!(
-                "the selector has more than {TERMS_MAX} conditions; give fewer, and select among the answers"
-            )));
-        }
-        let read = |terms: &[String]| terms.iter().map(|text| Term::of(text)).collect::<Vec<_>>();
-        let selector = Selector { labels: read(labels), fields: read(fields) };
-        if selector.labels.iter().any(|term| term.name.is_empty()) {
-            return Err(Status::invalid_argument("a label has no key; write KEY=VALUE, KEY!=VALUE or KEY"));
-        }
+        let selector = Selector { fields: terms(fields)?, ..Selector::of_labels(labels)? };
         for Term { name, .. } in &selector.fields {
             let first = name.split('.').next().unwrap_or_default();
             let own = kind.declared().fields.iter().map(|field| field.name.as_str());
@@ -84,6 +75,15 @@ impl Selector {
                     kind.name()
                 )));
             }
+        }
+        Ok(selector)
+    }
+
+    /// Reads conditions on labels, which any kind has.
+    pub(crate) fn of_labels(labels: &[String]) -> Result<Self, Status> {
+        let selector = Selector { labels: terms(labels)?, fields: Vec::new() };
+        if selector.labels.iter().any(|term| term.name.is_empty()) {
+            return Err(Status::invalid_argument("a label has no key; write KEY=VALUE, KEY!=VALUE or KEY"));
         }
         Ok(selector)
     }
@@ -115,6 +115,15 @@ impl Selector {
             term.holds(values.into_iter())
         })
     }
+}
+
+fn terms(texts: &[String]) -> Result<Vec<Term>, Status> {
+    if texts.len() > TERMS_MAX {
+        return Err(Status::invalid_argument(format!(
+            "the selector has more than {TERMS_MAX} conditions; give fewer, and select among the answers"
+        )));
+    }
+    Ok(texts.iter().map(|text| Term::of(text)).collect())
 }
 
 /// The values at a path, as texts. Of a list, those of its elements.

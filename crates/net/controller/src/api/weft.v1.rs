@@ -173,8 +173,8 @@ pub struct Accepted {
     #[prost(bool, tag = "11")]
     pub dry_run: bool,
     /// If the request waits for switches: what they have confirmed by now.
-    #[prost(message, optional, tag = "12")]
-    pub receipt: ::core::option::Option<Receipt>,
+    #[prost(message, optional, boxed, tag = "12")]
+    pub receipt: ::core::option::Option<::prost::alloc::boxed::Box<Receipt>>,
 }
 /// The request was refused; nothing took effect.
 #[derive(serde::Serialize)]
@@ -330,12 +330,50 @@ pub struct GetResponse {
     /// The state of each object, in the same order.
     #[prost(message, repeated, tag = "2")]
     pub states: ::prost::alloc::vec::Vec<ObjectState>,
-    /// In the last message: the last transaction whose effects the answer shows.
+    /// In the last message: the moment at which the answer shows the objects. `Watch` goes on from it. It is no number of a transaction.
     #[prost(uint64, tag = "3")]
     pub revision: u64,
     /// In the last message, if there are more objects: what the next request says in `continue`.
     #[prost(string, tag = "4")]
     pub r#continue: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchRequest {
+    /// Of these kinds; of all if there are none.
+    #[prost(string, repeated, tag = "1")]
+    pub kinds: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Only objects with these labels and fields, as in `GetRequest`. Fields need a single kind. An object that comes to have them is
+    /// reported as created, and one that has them no more as deleted.
+    #[prost(string, repeated, tag = "2")]
+    pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "3")]
+    pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The `revision` of a list, or of an earlier message. From now on if it is absent.
+    #[prost(uint64, optional, tag = "4")]
+    pub from: ::core::option::Option<u64>,
+}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchResponse {
+    /// None in a message that only tells how far the watch is.
+    #[prost(message, repeated, tag = "1")]
+    pub events: ::prost::alloc::vec::Vec<ObjectEvent>,
+    /// Everything up to here was reported. A watch that begins here misses nothing.
+    #[prost(uint64, tag = "2")]
+    pub revision: u64,
+}
+/// What happened to an object.
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectEvent {
+    #[prost(enumeration = "Happened", tag = "1")]
+    pub happened: i32,
+    /// Canonical JSON: the object after that; of one that was deleted, as it was.
+    #[prost(string, tag = "2")]
+    pub object: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "3")]
+    pub state: ::core::option::Option<ObjectState>,
 }
 /// The state of an object, computed by the rules.
 #[derive(serde::Serialize)]
@@ -1243,6 +1281,40 @@ impl Outcome {
         }
     }
 }
+#[derive(serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Happened {
+    Unspecified = 0,
+    Created = 1,
+    /// The object changed, or what the rules say of it.
+    Updated = 2,
+    Deleted = 3,
+}
+impl Happened {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "HAPPENED_UNSPECIFIED",
+            Self::Created => "HAPPENED_CREATED",
+            Self::Updated => "HAPPENED_UPDATED",
+            Self::Deleted => "HAPPENED_DELETED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "HAPPENED_UNSPECIFIED" => Some(Self::Unspecified),
+            "HAPPENED_CREATED" => Some(Self::Created),
+            "HAPPENED_UPDATED" => Some(Self::Updated),
+            "HAPPENED_DELETED" => Some(Self::Deleted),
+            _ => None,
+        }
+    }
+}
 /// How a trace reads.
 #[derive(serde::Serialize)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -1465,10 +1537,10 @@ pub mod controller_client {
             req.extensions_mut().insert(GrpcMethod::new("weft.v1.Controller", "Set"));
             self.inner.unary(req, path, codec).await
         }
-        /// Returns the objects of a kind, or one of them, in order of their ids. Many objects take several messages; each has its
-        /// objects as they are when it is made.
+        /// Returns the objects of a kind, or one of them, in order of their ids. Many objects take several messages, which show them at one
+        /// moment.
         /// An answer of which no message is read for 30 seconds ends with DATA_LOSS.
-        /// NOT_FOUND if `id` is given and the object does not exist.
+        /// NOT_FOUND if `id` is given and the object does not exist, OUT_OF_RANGE if a list continues that began too long ago.
         pub async fn get(
             &mut self,
             request: impl tonic::IntoRequest<super::GetRequest>,
@@ -1488,6 +1560,30 @@ pub mod controller_client {
             let path = http::uri::PathAndQuery::from_static("/weft.v1.Controller/Get");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("weft.v1.Controller", "Get"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Streams what changes of objects and their states. What changes several times within a moment can come once, as it is then.
+        /// OUT_OF_RANGE if `from` is too old, or a watcher is so slow that the controller has forgotten what comes next: list the objects again.
+        /// An answer of which no message is read for 30 seconds ends with DATA_LOSS.
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/weft.v1.Controller/Watch");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("weft.v1.Controller", "Watch"));
             self.inner.server_streaming(req, path, codec).await
         }
         /// Returns the desired state of the switch of a transport node, and the rule that produced each flow.
@@ -1828,14 +1924,27 @@ pub mod controller_server {
             >
             + std::marker::Send
             + 'static;
-        /// Returns the objects of a kind, or one of them, in order of their ids. Many objects take several messages; each has its
-        /// objects as they are when it is made.
+        /// Returns the objects of a kind, or one of them, in order of their ids. Many objects take several messages, which show them at one
+        /// moment.
         /// An answer of which no message is read for 30 seconds ends with DATA_LOSS.
-        /// NOT_FOUND if `id` is given and the object does not exist.
+        /// NOT_FOUND if `id` is given and the object does not exist, OUT_OF_RANGE if a list continues that began too long ago.
         async fn get(
             &self,
             request: tonic::Request<super::GetRequest>,
         ) -> std::result::Result<tonic::Response<Self::GetStream>, tonic::Status>;
+        /// Server streaming response type for the Watch method.
+        type WatchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams what changes of objects and their states. What changes several times within a moment can come once, as it is then.
+        /// OUT_OF_RANGE if `from` is too old, or a watcher is so slow that the controller has forgotten what comes next: list the objects again.
+        /// An answer of which no message is read for 30 seconds ends with DATA_LOSS.
+        async fn watch(
+            &self,
+            request: tonic::Request<super::WatchRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
         /// Server streaming response type for the ListFlows method.
         type ListFlowsStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::ListFlowsResponse, tonic::Status>,
@@ -2216,6 +2325,52 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weft.v1.Controller/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::ServerStreamingService<super::WatchRequest>
+                    for WatchSvc<T> {
+                        type Response = super::WatchResponse;
+                        type ResponseStream = T::WatchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

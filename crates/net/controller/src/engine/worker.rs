@@ -289,7 +289,7 @@ impl Worker {
         }
         self.drivers.identify(self.journal.identity());
         self.advance(event)?;
-        self.machine.publish();
+        self.publish();
         for (id, result) in std::mem::take(&mut self.results) {
             if let Some(answer) = self.answers.remove(&id) {
                 // The requester may have gone.
@@ -301,6 +301,15 @@ impl Worker {
         }
         self.watchers.send_changed(self.machine.receipts());
         Ok(())
+    }
+
+    /// Publishes the status, and wakes those who wait for changes of objects.
+    fn publish(&mut self) {
+        let before = self.requests.status.revision();
+        self.machine.publish();
+        if self.requests.status.revision() != before {
+            self.requests.object_news.tell();
+        }
     }
 
     fn answer(&mut self, query: Query) {

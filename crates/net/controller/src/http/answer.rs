@@ -110,14 +110,22 @@ impl Held {
     }
 }
 
+/// The messages of a call, whose first one is there. A call that fails at once is answered with a problem, and not with half a body.
+pub(super) async fn begun<T: Send + 'static>(mut messages: Results<T>) -> Result<Results<T>, Problem> {
+    match messages.next().await {
+        Some(first) => Ok(Box::pin(tokio_stream::once(Ok(first?)).chain(messages))),
+        None => Ok(messages),
+    }
+}
+
 /// The messages of a call: as one value, whose lists are those of all messages, or each in a line.
-pub(super) async fn messages<T: Serialize + 'static>(
+pub(super) async fn messages<T: Serialize + Send + 'static>(
     form: Form,
     answer_of_call: tonic::Response<Results<T>>,
 ) -> Result<Response, Problem> {
     let (messages, held) = message(answer_of_call);
     let response = match form {
-        Form::Lines => answer(form, streamed(messages.map(|message| Ok(line(&message?))))),
+        Form::Lines => answer(form, streamed(begun(messages).await?.map(|message| Ok(line(&message?))))),
         _ => json(&whole(messages).await?),
     };
     Ok(held.until_encoded(response))

@@ -2,6 +2,12 @@
 //!
 //! The generated code names these functions; the list is in `tests/interface_code.rs`.
 
+#![allow(
+    clippy::trivially_copy_pass_by_ref,
+    clippy::ref_option,
+    reason = "serde calls these functions with references to fields"
+)]
+
 use serde::Serialize;
 use serde::ser::{Error as _, SerializeSeq as _, Serializer};
 use serde_json::Value as Json;

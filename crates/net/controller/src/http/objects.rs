@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 use tokio_stream::StreamExt as _;
 use tonic::{Request, Status};
 
-use super::answer::{self, Form, Held, answer, message, streamed};
+use super::answer::{self, Form, Held, answer, begun, message, streamed};
 use super::encode::to_json;
 use super::problem::Problem;
 use super::query::Query;
@@ -26,8 +26,10 @@ use crate::pb::controller_server::Controller as _;
 const BY: &str = "weft-by";
 /// The header of an answer that has the number of its transaction.
 const TRANSACTION: HeaderName = HeaderName::from_static("weft-transaction");
+/// The header by which a reader of server-sent events goes on.
+const LAST_EVENT: &str = "last-event-id";
 /// How long a request waits for switches, unless it says so.
-const WAIT: Duration = Duration::from_secs(60);
+const WAIT: Duration = Duration::from_mins(1);
 
 /// The shared things of a request.
 pub(super) type Here = (Extension<Arc<Api>>, Extension<Caller>);
@@ -48,6 +50,9 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let kind = api.kind_of_path(&kinds)?;
     let mut query = Query::of(query.as_deref());
+    if query.flag("watch")? {
+        return watch(&api, caller, kind.to_string(), query, &headers).await;
+    }
     let request = pb::GetRequest {
         kind: kind.to_string(),
         id: None,
@@ -62,12 +67,62 @@ pub(super) async fn list(
         return Err(Problem::bad_request("only a list in application/json has pages: leave `limit` out"));
     }
     let (found, held) = message(api.get(call(caller, request)).await?);
+    let found = begun(found).await?;
     let body = match form {
         Form::Json => streamed(as_list(found)),
         Form::Yaml => streamed(found.map(|part| documents(&part?))),
         _ => streamed(found.map(|part| Ok(items(&part?, "\n", "").into()))),
     };
     Ok(held.until_encoded(answer(form, body)))
+}
+
+/// `GET /v1/KINDS?watch=true`: what changes, an event in each line, or server-sent events.
+async fn watch(
+    api: &Api,
+    caller: Caller,
+    kind: String,
+    mut query: Query,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let last = headers.get(LAST_EVENT).and_then(|id| id.to_str().ok()?.parse().ok());
+    let request = pb::WatchRequest {
+        kinds: vec![kind],
+        labels: query.all("label"),
+        fields: query.all("field"),
+        // A browser that connects again says it by the header.
+        from: last.or(query.number("from")?),
+    };
+    query.finish()?;
+    let form = Form::asked(headers, &[Form::Lines, Form::Events])?;
+    let (events, held) = message(api.watch(call(caller, request)).await?);
+    let body = streamed(begun(events).await?.map(move |part| Ok(happened(form, &part?).into())));
+    Ok(held.until_encoded(answer(form, body)))
+}
+
+/// Events as text. The last one says how far the watch is.
+fn happened(form: Form, message: &pb::WatchResponse) -> String {
+    let mut text = String::new();
+    for event in &message.events {
+        let name = match event.happened() {
+            pb::Happened::Created => "created",
+            pb::Happened::Deleted => "deleted",
+            pb::Happened::Updated | pb::Happened::Unspecified => "updated",
+        };
+        let object = item(&event.object, &event.state.clone().unwrap_or_default());
+        text += &match form {
+            Form::Events => format!("event: {name}\ndata: {{\"type\":\"{name}\",\"object\":{object}}}\n\n"),
+            _ => format!("{{\"type\":\"{name}\",\"object\":{object}}}\n"),
+        };
+    }
+    if message.revision > 0 {
+        let revision = message.revision;
+        let data = format!("{{\"type\":\"bookmark\",\"revision\":{revision}}}");
+        text += &match form {
+            Form::Events => format!("id: {revision}\nevent: bookmark\ndata: {data}\n\n"),
+            _ => data + "\n",
+        };
+    }
+    text
 }
 
 /// `{"items": […], "revision": …, "continue": …}`

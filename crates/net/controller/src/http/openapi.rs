@@ -1,4 +1,4 @@
-//! The description of the API (OpenAPI 3.1), made of the kinds that the rules declare.
+//! The description of the API (`OpenAPI` 3.1), made of the kinds that the rules declare.
 
 use std::sync::Arc;
 
@@ -90,6 +90,8 @@ fn describe(kinds: &Kinds) -> Json {
 
 /// The paths that are like no others.
 fn others() -> Map<String, Json> {
+    let mut paths = Map::new();
+
     let mut status = operation(
         "status",
         "Status",
@@ -142,7 +144,6 @@ fn others() -> Map<String, Json> {
     );
     let number = json!({"type": "integer", "minimum": 1});
     one["parameters"] = json!([{"name": "txn", "in": "path", "required": true, "schema": number}]);
-    let mut paths = Map::new();
     paths.insert("/v1/status".to_owned(), json!({"get": status}));
     paths.insert("/v1/apply".to_owned(), json!({"post": apply}));
     // An endless answer is for those who read lines; generated clients would wait for its end.
@@ -177,7 +178,18 @@ fn of_kind(kind: &Kind) -> Json {
             json!({"type": "integer", "minimum": 0, "maximum": u32::MAX})
         ),
         query("continue", "Where the page before says that it continues", json!({"type": "string"})),
+        query(
+            "watch",
+            "Answer with what changes instead, without an end: an event in each line",
+            json!({"const": false})
+        ),
+        query(
+            "from",
+            "With `watch`: the `revision` of a list or of a bookmark. Without it, from now on.",
+            json!({"type": "integer", "minimum": 1})
+        ),
     ]);
+    list["x-grpc-watch"] = "Watch".into();
     json!({"get": list})
 }
 

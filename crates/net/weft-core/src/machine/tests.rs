@@ -637,8 +637,8 @@ fn d20_an_interface_of_no_object_is_told_with_the_object_that_may_be_meant() {
     let first = [("p11".to_owned(), near("p1")), ("something-else".to_owned(), None)];
     assert_eq!((strays.count, &strays.first[..]), (2, &first[..]));
     let unattached = |world: &mut World, id: &str| {
-        let found = world.published.objects("switch_port", &crate::status::Which::One(id.to_owned()));
-        found[0].state.get("unattached").and_then(|why| why.as_str().map(str::to_owned))
+        let (seen, _) = world.published.object("switch_port", id).unwrap();
+        seen.state().get("unattached").and_then(|why| why.as_str().map(str::to_owned))
     };
     // The port says so too.
     let said = unattached(&mut world, "p1");

@@ -211,11 +211,6 @@ impl History {
         self.now.iter()
     }
 
-    /// The objects of a kind that follow an id, as they are now.
-    pub(super) fn list(&self, kind: &str, after: Option<&str>) -> impl Iterator<Item = &Arc<Seen>> {
-        following(self.now.get(kind), after).map(|(_, seen)| seen)
-    }
-
     /// An object as it is now.
     pub(super) fn get(&self, kind: &str, id: &str) -> Option<&Arc<Seen>> {
         self.now.get(kind)?.get(id)

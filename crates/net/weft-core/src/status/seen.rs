@@ -8,7 +8,6 @@ use nlog_data::{Row, Value};
 use objects::Object;
 use serde_json::{Map, Value as Json};
 
-use super::Found;
 use crate::object_status::{Problem, columns_of};
 use crate::rules::{Rules, UNATTACHED};
 use crate::text::shown;
@@ -68,12 +67,6 @@ impl Seen {
             }
         }
         state
-    }
-
-    /// The object with its state as clients get it.
-    pub fn found(&self) -> Found {
-        let problems = self.problems().iter().map(|problem| problem.text.clone()).collect();
-        Found { object: self.object.clone(), state: self.state(), problems }
     }
 
     /// Whether nothing happened to the object from the one to the other. An object that a transaction replaced is another one even if

@@ -1,7 +1,7 @@
 //! Random publications, with readers that begin at any revision and go at any pace.
 
 use nlog::Sources;
-use objects::ObjectStore;
+use objects::{Object, ObjectStore};
 use test_random::{Random, seeds};
 
 use super::history::{Bounds, History};

@@ -50,11 +50,10 @@ impl Watcher {
             };
             let ids = |seen: &Option<Arc<Seen>>| seen.as_ref().map(Arc::as_ptr);
             assert_eq!(ids(&before), ids(&version.before), "{}", version.key);
-            let found = |seen: &Option<Arc<Seen>>| seen.as_ref().map(|seen| seen.found());
             let is_replaced = version.before.as_ref().zip(version.after.as_ref());
             let is_replaced = is_replaced.is_some_and(|(a, b)| !Arc::ptr_eq(a.object(), b.object()));
             assert!(
-                is_replaced || found(&version.before) != found(&version.after),
+                is_replaced || state(version.before.as_ref()) != state(version.after.as_ref()),
                 "{} changed",
                 version.key
             );
@@ -75,13 +74,15 @@ fn since(world: &World, revision: u64) -> Vec<Arc<Version>> {
 /// The state and the problems of an object that is there.
 type Told = Option<(serde_json::Value, Vec<String>)>;
 
+fn state(seen: Option<&Arc<Seen>>) -> Told {
+    let seen = seen?;
+    let problems = seen.problems().iter().map(|problem| problem.text.clone()).collect();
+    Some((seen.state().into(), problems))
+}
+
 /// The object, and what is told of it: before and after.
 fn told(version: &Version) -> (String, [Told; 2]) {
-    let state = |seen: &Option<Arc<Seen>>| {
-        let found = seen.as_ref()?.found();
-        Some((found.state.into(), found.problems))
-    };
-    (version.key.to_string(), [&version.before, &version.after].map(state))
+    (version.key.to_string(), [&version.before, &version.after].map(|seen| state(seen.as_ref())))
 }
 
 #[test]
@@ -120,7 +121,7 @@ fn objects_reports_and_problems_make_versions_with_states() {
     world.apply("{kind: switch_port, id: p3, number: 91}").unwrap();
     assert_eq!((world.published.revision(), since(&world, revision).len()), (revision, 0));
 
-    world.request(Change::Delete(vec![ObjectKey::new("switch_port", "p3")])).unwrap();
+    world.request(Change::Delete(vec![ObjectKey::new("switch_port", "p3").into()])).unwrap();
     let of_p3 = since(&world, revision).into_iter().find(|version| &*version.key.id == "p3").unwrap();
     assert_eq!(told(&of_p3), ("switch_port p3".to_owned(), [attached, None]));
 

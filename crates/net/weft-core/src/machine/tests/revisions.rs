@@ -106,8 +106,9 @@ proptest! {
             let mut wanted = first.clone();
             wanted.extend(model.iter().map(|(id, (_, revision))| (quiet(*id), *revision)));
             prop_assert_eq!(&revisions(&world.machine().core), &wanted);
-            let published = world.published.objects("quiet_port", &crate::status::Which::After(None));
-            let published: Vec<Revision> = published.iter().map(|found| found.object.revision()).collect();
+            let published = world.published.page("quiet_port", None, usize::MAX, None, &|_| true).unwrap();
+            let published: Vec<Revision> =
+                published.objects.iter().map(|seen| seen.object().revision()).collect();
             prop_assert_eq!(published, model.values().map(|(_, revision)| *revision).collect::<Vec<_>>());
         }
         let running = revisions(&world.machine().core);

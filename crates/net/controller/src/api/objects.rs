@@ -1,0 +1,285 @@
+//! The calls that read objects: once, in pages, or as they change.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nlog_data::quotation::{cut, quote_text};
+use objects::Revision;
+use tokio::time::Instant;
+use tonic::{Request, Response, Status};
+use weft_core::status::{Cursor, RevisionError, Seen, Version};
+
+use super::selector::{STATE, Selector};
+use super::{Api, account, stopping};
+use crate::answers::{PartSender, Results, Turns, parts};
+use crate::engine::{Engine, PAGE};
+use crate::listener::Account;
+use crate::pb;
+
+/// The bytes of objects in one message of a stream. An object that is larger has a message of its own.
+const OBJECTS_BYTES: usize = 256 << 10;
+/// The most events of one message.
+const EVENTS_MAX: usize = 256;
+/// How long a watcher hears nothing before it is told how far it is. Connections that are silent for longer end.
+const BOOKMARK: Duration = Duration::from_secs(10);
+
+impl Api {
+    pub(super) async fn get_objects(
+        &self,
+        request: Request<pb::GetRequest>,
+    ) -> Result<Response<Results<pb::GetResponse>>, Status> {
+        let account = account(request.extensions());
+        let pb::GetRequest { kind, id, labels, fields, limit, r#continue } = request.into_inner();
+        let kind = self.kind(&kind)?;
+        let declared = self.rules.kinds().find(&kind).map_err(|error| Status::internal(error.to_string()))?;
+        let selector = Selector::read(declared, &labels, &fields)?;
+        if let Some(id) = id {
+            if !selector.is_all() || limit > 0 || !r#continue.is_empty() {
+                return Err(Status::invalid_argument("a request for one object selects by its id alone"));
+            }
+            let turn = self.turns.next(&account).await?;
+            let Some((seen, revision)) = self.engine.object(&kind, &id).map_err(stopping)? else {
+                return Err(Status::not_found(format!("{kind} {} does not exist", cut(&id))));
+            };
+            let mut message = pb::GetResponse { revision, ..pb::GetResponse::default() };
+            add(&mut message, &seen);
+            let answer = tokio_stream::once(Ok(message));
+            return Ok(turn.until_encoded(Box::pin(answer)));
+        }
+        let (at, after) = Place::read(&r#continue)?;
+        let left = if limit == 0 { usize::MAX } else { limit as usize };
+        let list = List { kind, selector, at, after, left };
+        let (sender, parts) = parts(account.clone());
+        let (engine, turns) = (self.engine.clone(), self.turns.clone());
+        tokio::spawn(async move {
+            if let Err(status) = list.send(&engine, &turns, &account, &sender).await {
+                sender.send(Err(status)).await;
+            }
+        });
+        Ok(Response::new(Box::pin(parts)))
+    }
+
+    pub(super) async fn watch_objects(
+        &self,
+        request: Request<pb::WatchRequest>,
+    ) -> Result<Response<Results<pb::WatchResponse>>, Status> {
+        let account = account(request.extensions());
+        account.room().await?;
+        let pb::WatchRequest { kinds, labels, fields, from } = request.into_inner();
+        let kinds = kinds.iter().map(|kind| self.kind(kind)).collect::<Result<BTreeSet<_>, Status>>()?;
+        let single = kinds.first().filter(|_| kinds.len() == 1).and_then(|kind| self.rules.kinds().get(kind));
+        let selector = match single {
+            Some(kind) => Selector::read(kind, &labels, &fields)?,
+            None if fields.is_empty() => Selector::of_labels(&labels)?,
+            None => {
+                return Err(Status::invalid_argument("`fields` are those of one kind: give a single kind"));
+            }
+        };
+        let cursor = self.engine.cursor(from).map_err(stopping)?.map_err(no_revision)?;
+        let kinds = (!kinds.is_empty()).then_some(kinds);
+        let (sender, parts) = parts(account);
+        let watch = Watch { engine: self.engine.clone(), kinds, selector, cursor };
+        tokio::spawn(async move {
+            if let Err(status) = watch.send(&sender).await {
+                sender.send(Err(status)).await;
+            }
+        });
+        Ok(Response::new(Box::pin(parts)))
+    }
+}
+
+fn no_revision(error: RevisionError) -> Status {
+    Status::out_of_range(error.to_string())
+}
+
+/// Where a list continues: the revision that it shows, and the last object of the page before.
+struct Place;
+
+impl Place {
+    fn write(revision: u64, id: &str) -> String {
+        format!("{revision}:{id}")
+    }
+
+    fn read(text: &str) -> Result<(Option<u64>, Option<Arc<str>>), Status> {
+        if text.is_empty() {
+            return Ok((None, None));
+        }
+        let place = text.split_once(':').and_then(|(revision, id)| Some((revision.parse().ok()?, id)));
+        let (revision, id) = place.ok_or_else(|| {
+            let text = quote_text(&cut(text));
+            Status::invalid_argument(format!("{text} is not what a list gives as `continue`"))
+        })?;
+        Ok((Some(revision), Some(id.into())))
+    }
+}
+
+/// What is to be listed.
+struct List {
+    kind: Arc<str>,
+    selector: Selector,
+    /// The revision that the list shows, once it has begun.
+    at: Option<u64>,
+    after: Option<Arc<str>>,
+    /// The number of further objects.
+    left: usize,
+}
+
+impl List {
+    /// Sends the objects, until the client has gone or does not read.
+    async fn send(
+        mut self,
+        engine: &Engine,
+        turns: &Turns,
+        account: &Account,
+        sender: &PartSender<pb::GetResponse>,
+    ) -> Result<(), Status> {
+        loop {
+            let turn = turns.next(account).await?;
+            let List { kind, selector, at, after, left } = &self;
+            let page =
+                engine.page(kind, after.as_deref(), (*left).min(PAGE), *at, &|seen| selects(selector, seen));
+            let page = page.map_err(stopping)?.map_err(no_revision)?;
+            let _charge = account.charge(page.objects.len() * size_of::<Seen>());
+            drop(turn);
+            self.left -= page.objects.len();
+            let is_last = page.next.is_none() || self.left == 0;
+            let mut objects = page.objects.iter();
+            loop {
+                let turn = turns.next(account).await?;
+                let mut message = message_of(&mut objects);
+                let is_end = objects.len() == 0;
+                if is_end && is_last {
+                    message.revision = page.revision;
+                    message.r#continue =
+                        page.next.as_ref().map(|id| Place::write(page.revision, id)).unwrap_or_default();
+                }
+                let is_needed = !message.objects.is_empty() || message.revision > 0;
+                if is_needed && sender.send_made(Ok(message), Some(turn)).await.is_none() {
+                    return Ok(());
+                }
+                if is_end {
+                    break;
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+            (self.at, self.after) = (Some(page.revision), page.next);
+        }
+    }
+}
+
+/// Whether a selector means an object with its state.
+fn selects(selector: &Selector, seen: &Seen) -> bool {
+    selector.means(seen.object(), || {
+        let mut state = seen.state();
+        let problems: Vec<&str> = seen.problems().iter().map(|problem| problem.text.as_str()).collect();
+        state.insert("problems".to_owned(), problems.into());
+        debug_assert!(!state.contains_key(STATE));
+        state
+    })
+}
+
+/// A message with the next objects, as many as fit.
+fn message_of(objects: &mut std::slice::Iter<'_, Arc<Seen>>) -> pb::GetResponse {
+    let (mut message, mut bytes) = (pb::GetResponse::default(), 0);
+    while bytes < OBJECTS_BYTES
+        && let Some(seen) = objects.next()
+    {
+        bytes += add(&mut message, seen);
+    }
+    message
+}
+
+/// Adds an object to a message. Returns the bytes of its document.
+fn add(message: &mut pb::GetResponse, seen: &Seen) -> usize {
+    let (object, state) = (seen.object().to_json(), state(seen));
+    let bytes = object.len();
+    message.objects.push(object);
+    message.states.push(state);
+    bytes
+}
+
+/// The state of an object.
+fn state(seen: &Seen) -> pb::ObjectState {
+    let Revision { created, changed } = seen.object().revision();
+    let problems = seen.problems().iter().map(|problem| problem.text.clone()).collect();
+    let columns = serde_json::Value::Object(seen.state()).to_string();
+    pb::ObjectState { problems, columns, created, changed }
+}
+
+/// A client that follows what changes.
+struct Watch {
+    engine: Engine,
+    kinds: Option<BTreeSet<Arc<str>>>,
+    selector: Selector,
+    cursor: Cursor,
+}
+
+impl Watch {
+    /// Sends what changes until the client has gone or falls behind, or the controller ends. The first message says where the watch begins.
+    async fn send(mut self, sender: &PartSender<pb::WatchResponse>) -> Result<(), Status> {
+        let mut woken = self.engine.object_news().subscribe();
+        let mut bookmark_at = Instant::now();
+        loop {
+            woken.mark_unchanged();
+            let following = self.engine.versions_after(&self.cursor, self.kinds.as_ref(), EVENTS_MAX);
+            let following = following.map_err(stopping)?.map_err(no_revision)?;
+            self.cursor = following.cursor;
+            let mut versions = following.versions.iter();
+            let mut is_due = Instant::now() >= bookmark_at && !following.has_more;
+            loop {
+                let mut message = pb::WatchResponse { events: self.events(&mut versions), revision: 0 };
+                let is_end = versions.len() == 0;
+                // What comes before the end of a revision is no place to go on from.
+                message.revision = if is_end { self.cursor.revision() } else { 0 };
+                if !message.events.is_empty() || is_due {
+                    if sender.send(Ok(message)).await.is_none() {
+                        return Ok(());
+                    }
+                    (bookmark_at, is_due) = (Instant::now() + BOOKMARK, false);
+                }
+                if is_end {
+                    break;
+                }
+            }
+            if following.has_more {
+                continue;
+            }
+            tokio::select! {
+                () = sender.closed() => return Ok(()),
+                changed = woken.changed() => if changed.is_err() { return Ok(()) },
+                () = tokio::time::sleep_until(bookmark_at) => {}
+            }
+        }
+    }
+
+    /// The next events, as many as fit into a message.
+    fn events(&self, versions: &mut std::slice::Iter<'_, Arc<Version>>) -> Vec<pb::ObjectEvent> {
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        while bytes < OBJECTS_BYTES
+            && let Some(version) = versions.next()
+        {
+            let Some(event) = self.event(version) else { continue };
+            bytes += event.object.len();
+            events.push(event);
+        }
+        events
+    }
+
+    /// What a version is to this watcher.
+    fn event(&self, version: &Version) -> Option<pb::ObjectEvent> {
+        let selected = |seen: &Option<Arc<Seen>>| {
+            seen.clone().filter(|seen| self.selector.is_all() || selects(&self.selector, seen))
+        };
+        let (happened, seen) = match (selected(&version.before), selected(&version.after)) {
+            (None, Some(after)) => (pb::Happened::Created, after),
+            (Some(_), Some(after)) => (pb::Happened::Updated, after),
+            (Some(before), None) => (pb::Happened::Deleted, before),
+            (None, None) => return None,
+        };
+        let (object, state) = (seen.object().to_json(), Some(state(&seen)));
+        Some(pb::ObjectEvent { happened: happened.into(), object, state })
+    }
+}
