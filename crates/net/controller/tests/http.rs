@@ -401,3 +401,94 @@ async fn a_stale_write_is_refused() {
     web.ask("DELETE", path, &with("if-match", "\"2\""), "").await.expect(200);
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_tells_what_switches_would_get() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let mut client = running.client().await;
+    let mut receipts = Box::pin(client.receipts(None).await.unwrap());
+    let yaml = [("content-type", "application/yaml")];
+    web.ask("POST", "/v1/apply", &yaml, NETWORK).await.expect(200);
+    within(receipts.next()).await.unwrap().unwrap();
+    running.switches.connect("hv1", report(&[("blue-1", 5)], &[("weft-geneve", 1)])).await;
+    within(receipts.next()).await.unwrap().unwrap();
+
+    let flows =
+        async |web: &mut crate::support::web::Web| web.get("/v1/transport_nodes/hv1/flows").await.text;
+    let before = flows(&mut web).await;
+    let told = web.ask("DELETE", "/v1/switch_ports/blue-1?dry_run=true", &[], "").await.expect(200);
+    assert_eq!((&told["dry_run"], told.get("txn")), (&json!(true), None));
+    let delta = &told["delta"];
+    let counted = |member: &str| delta[member].as_u64().unwrap_or_default();
+    assert!(counted("deleted") > 0 && counted("added") == 0, "{delta}");
+    let parts = delta["flows"].as_array().unwrap();
+    let sum: u64 = parts.iter().map(|part| part["deleted"].as_u64().unwrap()).sum();
+    assert_eq!((sum, delta["left_out"].as_u64()), (counted("deleted"), Some(0)));
+    assert!(parts.iter().all(|part| part["rule"].as_str().unwrap().starts_with("0x")), "{delta}");
+    assert!(
+        parts
+            .iter()
+            .any(|part| part["node"] == "hv1" && part["example"].as_str().unwrap().contains("priority="))
+    );
+    // Nothing took effect.
+    assert_eq!(flows(&mut web).await, before);
+    web.get("/v1/switch_ports/blue-1").await.expect(200);
+
+    // What was told is what happens.
+    let receipt = web.delete("/v1/switch_ports/blue-1").await.expect(200);
+    assert!(receipt.get("delta").is_none());
+    let receipt = web.get(&format!("/v1/transactions/{}", receipt["txn"])).await.expect(200);
+    let deleted: u64 = receipt["switches"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|switch| switch["flows_deleted"].as_u64().unwrap())
+        .sum();
+    assert_eq!(deleted, counted("deleted"));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_can_wait_for_the_switches() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let mut client = running.client().await;
+    let mut receipts = Box::pin(client.receipts(None).await.unwrap());
+    let yaml = [("content-type", "application/yaml")];
+    web.ask("POST", "/v1/apply", &yaml, NETWORK).await.expect(200);
+    within(receipts.next()).await.unwrap().unwrap();
+    running.switches.connect("hv1", report(&[("blue-1", 5)], &[("weft-geneve", 1)])).await;
+    within(receipts.next()).await.unwrap().unwrap();
+    running.switches.confirm("hv1").await;
+    within(client.settled(2)).await.unwrap().unwrap();
+
+    // Nobody confirms: the answer comes at its time, and says who is behind.
+    let path = "/v1/switch_ports/blue-1";
+    let late = web.ask("DELETE", &format!("{path}?wait=installed&timeout=10ms"), &[], "").await.expect(200);
+    assert_eq!(
+        (&late["receipt"]["complete"], &late["receipt"]["switches"][0]["state"]),
+        (&json!(false), &json!("pending"))
+    );
+    let waiting = async {
+        let object =
+            r#"{"switch": "blue", "addresses": [{"mac": "02:00:00:00:00:01", "ips": ["10.0.0.1"]}]}"#;
+        web.put(&format!("{path}?wait=installed"), object).await.expect(201)
+    };
+    let confirming = async {
+        within(receipts.next()).await.unwrap().unwrap();
+        loop {
+            let receipt = within(receipts.next()).await.unwrap().unwrap();
+            if receipt.txn == 4 {
+                running.switches.confirm("hv1").await;
+                return;
+            }
+        }
+    };
+    let (installed, ()) = tokio::join!(waiting, confirming);
+    assert_eq!((&installed["txn"], &installed["receipt"]["complete"]), (&json!(4), &json!(true)));
+    assert_eq!(installed["receipt"]["switches"][0]["state"], "confirmed");
+    running.stop().await;
+}

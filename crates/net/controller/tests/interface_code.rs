@@ -4,7 +4,7 @@
 use prost::Message as _;
 
 /// The fields whose JSON is not that of their Rust type.
-const FORMS: [(&str, &str); 13] = [
+const FORMS: [(&str, &str); 14] = [
     ("ObjectOutcome.outcome", "outcome"),
     ("ObjectOutcome.before", "json_text"),
     ("FieldChange.before", "optional_json_text"),
@@ -17,6 +17,7 @@ const FORMS: [(&str, &str); 13] = [
     ("LogicalFlow.rule", "cookie"),
     ("LogicalFlow.columns", "json_text"),
     ("ObjectState.columns", "json_text"),
+    ("FlowDelta.rule", "cookie"),
     ("GetResponse.objects", "json_texts"),
 ];
 
@@ -42,7 +43,8 @@ fn the_code_is_that_of_the_description() {
     let mut builder = tonic_prost_build::configure()
         .type_attribute(".", "#[derive(serde::Serialize)]")
         .btree_map(".")
-        .boxed("Accepted.receipt");
+        .boxed("Accepted.receipt")
+        .boxed("Accepted.delta");
     for (field, form) in FORMS {
         builder = builder.field_attribute(field, AS_JSON.replace("NAME", form));
     }

@@ -46,6 +46,7 @@ pub mod rules;
 pub mod snapshot;
 pub mod status;
 mod switch_address;
+pub mod switch_delta;
 pub mod terms;
 pub mod text;
 pub mod underlay;

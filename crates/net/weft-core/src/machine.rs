@@ -37,6 +37,7 @@ use crate::receipt::{Receipt, Receipts};
 use crate::record::{NewRecord, ObjectChanges};
 use crate::snapshot::Snapshot;
 use crate::status::{self, Published, Unpublished};
+use crate::switch_delta::{State, SwitchDelta};
 use crate::terms::Terms;
 use crate::text::shown;
 use crate::underlay::Measured;
@@ -154,6 +155,8 @@ pub struct Applied {
     pub objects_before: usize,
     /// Whether this is what would be, and nothing is.
     pub dry_run: bool,
+    /// If so, what it would change in switches.
+    pub delta: SwitchDelta,
     /// Work that the request leaves to the operator, one line each.
     pub warnings: Vec<String>,
     /// The transport nodes whose endpoints change, so that their switches are connected again.
@@ -358,8 +361,13 @@ impl Machine {
 
     /// What a change would do. It is as if it had never been.
     fn try_out(&mut self, change: Accepted) -> Result<Applied, Failed> {
-        let summary = Applied { txn: None, dry_run: true, ..Applied::of(&change) };
-        self.take_back(change.transaction).map(|()| summary)
+        let mut summary = Applied { txn: None, dry_run: true, ..Applied::of(&change) };
+        let Some(mut applied) = change.transaction else { return Ok(summary) };
+        let (changes, after) = (std::mem::take(&mut applied.changes), self.core.provenance());
+        self.take_back(Some(applied))?;
+        let before = State { desired: &|node| self.core.desired(node), provenance: &self.core.provenance() };
+        summary.delta = SwitchDelta::of(&changes, &before, &after);
+        Ok(summary)
     }
 
     /// Undoes the transaction that was computed last and does not wait for the journal yet.
@@ -503,6 +511,7 @@ impl Applied {
             cut_off: change.cut_off.clone(),
             objects_before: change.objects_before,
             dry_run: false,
+            delta: SwitchDelta::default(),
             warnings: Vec::new(),
             reconnecting: nodes(&AddressChange::reconnects),
             connecting: nodes(&|change| change.before.is_none()),

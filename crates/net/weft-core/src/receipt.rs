@@ -98,6 +98,17 @@ impl Receipt {
         !self.switches.values().any(|switch| switch.progress == Progress::Pending)
     }
 
+    /// Takes what is new of its transaction.
+    pub fn follow(&mut self, update: &Update) {
+        match update {
+            Update::New(receipt) if receipt.txn == self.txn => self.clone_from(receipt),
+            Update::Progress { txn, switches, .. } if *txn == self.txn => {
+                self.switches.extend(switches.iter().cloned());
+            }
+            _ => {}
+        }
+    }
+
     fn bytes(&self) -> usize {
         let switches = self.switches.iter().map(|(node, switch)| switch.bytes(node));
         RECEIPT_BYTES + self.by.len() + self.at.len() + switches.sum::<usize>()

@@ -147,6 +147,11 @@ macro_rules! kinds {
             pub fn is_empty(&self) -> bool {
                 $(self.$field.is_empty() &&)* $(self.$once.is_empty() &&)* true
             }
+
+            /// The number of things that are added, replaced or deleted.
+            pub fn count(&self) -> usize {
+                [$(self.$field.each().count(),)* $(self.$once.each().count(),)*].into_iter().sum()
+            }
         }
 
         impl Desired {

@@ -1,19 +1,25 @@
 //! The calls that change objects.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use objects::{Amendment, Batch, Cancel, Deletion, ObjectKey, Selection};
 use tonic::{Request, Response, Status};
 use tracing::debug;
 use weft_core::core::Refusal;
 use weft_core::machine::Change;
 use weft_core::peer::Origin;
+use weft_core::receipt::Receipt;
+use weft_core::rules::Rules;
 use weft_core::terms::Terms;
 use weft_core::text::document_names;
 
-use super::messages::{accepted, refused};
+use super::messages::{accepted, receipt_message, refused};
 use super::{Api, account, origin, stopping};
 use crate::aside::CancelOnDrop;
 use crate::engine::{Applied, Stopping};
 use crate::pb;
+use crate::watchers::Wanted;
 
 /// Below this many bytes a request is parsed without a wait.
 const SMALL: usize = 64 << 10;
@@ -28,9 +34,9 @@ enum Outcome {
 
 impl Outcome {
     /// Makes the message beside the runtime's threads: it can have hundreds of thousands of objects.
-    async fn of(result: Result<Applied, Refusal>) -> Result<Self, Status> {
+    async fn of(result: Result<Applied, Refusal>, rules: Arc<Rules>) -> Result<Self, Status> {
         let outcome = tokio::task::spawn_blocking(move || match result {
-            Ok(applied) => Outcome::Accepted(accepted(applied)),
+            Ok(applied) => Outcome::Accepted(accepted(applied, &rules)),
             Err(refusal) => Outcome::Refusal(refused(&refusal)),
         });
         outcome.await.map_err(|error| Status::internal(error.to_string()))
@@ -83,7 +89,7 @@ impl Api {
         let outcome = if faults.is_empty() {
             self.change(Change::Delete(deletions), terms, origin).await?
         } else {
-            Outcome::of(Err(Refusal::Objects { faults })).await?
+            Outcome::of(Err(Refusal::Objects { faults }), self.rules.clone()).await?
         };
         let result = match outcome {
             Outcome::Accepted(accepted) => pb::delete_response::Result::Accepted(accepted),
@@ -126,9 +132,46 @@ impl Api {
         terms: Option<pb::Terms>,
         origin: Origin,
     ) -> Result<Outcome, Status> {
-        let pb::Terms { strict, careful, dry_run, .. } = terms.unwrap_or_default();
+        let pb::Terms { strict, careful, dry_run, wait_installed, .. } = terms.unwrap_or_default();
         let terms = Terms { strict, careful, dry_run };
-        Outcome::of(self.engine.change(change, terms, origin).await.map_err(stopping)?).await
+        let result = self.engine.change(change, terms, origin).await.map_err(stopping)?;
+        let mut outcome = Outcome::of(result, self.rules.clone()).await?;
+        if let Outcome::Accepted(accepted) = &mut outcome
+            && let Some(txn) = accepted.txn.filter(|_| wait_installed > 0)
+        {
+            let end = tokio::time::sleep(Duration::from_millis(wait_installed.into()));
+            accepted.receipt =
+                self.installed(txn, end).await?.map(|receipt| Box::new(receipt_message(&receipt)));
+        }
+        Ok(outcome)
+    }
+
+    /// The receipt of a transaction once all its switches have answered, or once it is time.
+    async fn installed(
+        &self,
+        txn: u64,
+        end: impl Future<Output = ()>,
+    ) -> Result<Option<Arc<Receipt>>, Status> {
+        let watch = self.engine.watch(Wanted::Only(txn)).await.map_err(stopping)?;
+        let mut watch = watch.map_err(|error| Status::resource_exhausted(error.to_string()))?;
+        let mut receipt = watch.kept.pop();
+        let mut end = std::pin::pin!(end);
+        while receipt.as_ref().is_some_and(|receipt| !receipt.is_complete()) {
+            let update = tokio::select! {
+                () = &mut end => break,
+                update = watch.next() => update,
+            };
+            match update {
+                None => break,
+                Some(Err(error)) => return Err(Status::resource_exhausted(error.to_string())),
+                Some(Ok(update)) => {
+                    if let Some(receipt) = &mut receipt {
+                        Arc::make_mut(receipt).follow(&update);
+                    }
+                }
+            }
+        }
+        Ok(receipt)
     }
 
     fn key(&self, object: pb::ObjectRef) -> Result<ObjectKey, Status> {

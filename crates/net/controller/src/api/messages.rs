@@ -13,7 +13,8 @@ use weft_core::logical_flows::{LogicalFlow, LogicalFlows};
 use weft_core::receipt::{Progress, Receipt, SwitchReceipt, Update};
 use weft_core::record::{rfc3339, to_the_second};
 use weft_core::routes::Route;
-use weft_core::rules::RuleSource;
+use weft_core::rules::{RuleSource, Rules};
+use weft_core::switch_delta::{Part, SwitchDelta};
 use weft_core::underlay::Measured;
 
 use crate::engine::{Applied, Listing};
@@ -33,7 +34,7 @@ fn object(key: &ObjectKey) -> pb::ObjectRef {
     pb::ObjectRef { kind: key.kind.to_string(), id: key.id.to_string() }
 }
 
-pub(super) fn accepted(applied: Applied) -> pb::Accepted {
+pub(super) fn accepted(applied: Applied, rules: &Rules) -> pb::Accepted {
     let mut details = Details::default();
     let mut outcome = |change: &objects::Change| pb::ObjectOutcome {
         object: Some(object(&change.key)),
@@ -60,6 +61,31 @@ pub(super) fn accepted(applied: Applied) -> pb::Accepted {
         objects_before: applied.objects_before as u64,
         dry_run: applied.dry_run,
         receipt: None,
+        delta: applied.dry_run.then(|| Box::new(delta(&applied.delta, rules))),
+    }
+}
+
+fn delta(delta: &SwitchDelta, rules: &Rules) -> pb::SwitchDelta {
+    // Of many parts, the same rules come again and again.
+    let mut told: BTreeMap<u64, String> = BTreeMap::new();
+    let part = |part: &Part| pb::FlowDelta {
+        node: part.node.clone(),
+        table_id: part.table.into(),
+        rule: part.rule,
+        derived_by: told.entry(part.rule).or_insert_with(|| rules.told(part.rule)).clone(),
+        added: part.counts.added as u64,
+        replaced: part.counts.replaced as u64,
+        deleted: part.counts.deleted as u64,
+        example: part.example.clone(),
+    };
+    pb::SwitchDelta {
+        flows: delta.parts.iter().map(part).collect(),
+        left_out: delta.left_out as u64,
+        switches: delta.switches as u64,
+        added: delta.flows.added as u64,
+        replaced: delta.flows.replaced as u64,
+        deleted: delta.flows.deleted as u64,
+        others: delta.others as u64,
     }
 }
 

@@ -175,6 +175,58 @@ pub struct Accepted {
     /// If the request waits for switches: what they have confirmed by now.
     #[prost(message, optional, boxed, tag = "12")]
     pub receipt: ::core::option::Option<::prost::alloc::boxed::Box<Receipt>>,
+    /// If nothing took effect: what would change in switches.
+    #[prost(message, optional, boxed, tag = "13")]
+    pub delta: ::core::option::Option<::prost::alloc::boxed::Box<SwitchDelta>>,
+}
+/// What a transaction would change in switches.
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SwitchDelta {
+    /// By node, table and rule, in that order; at most 1000.
+    #[prost(message, repeated, tag = "1")]
+    pub flows: ::prost::alloc::vec::Vec<FlowDelta>,
+    /// The number of further ones.
+    #[prost(uint64, tag = "2")]
+    pub left_out: u64,
+    /// The number of switches that change.
+    #[prost(uint64, tag = "3")]
+    pub switches: u64,
+    /// The numbers of all flows that are new, whose actions change, and that go.
+    #[prost(uint64, tag = "4")]
+    pub added: u64,
+    #[prost(uint64, tag = "5")]
+    pub replaced: u64,
+    #[prost(uint64, tag = "6")]
+    pub deleted: u64,
+    /// The number of other things that change: buckets of groups, meters, ports and so on.
+    #[prost(uint64, tag = "7")]
+    pub others: u64,
+}
+/// The flows of one rule that change in a table of a host.
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FlowDelta {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub table_id: u32,
+    /// The fingerprint of the rule: of the logical one, if another rule only placed the flow. And the table that it fills, with file and line.
+    #[prost(uint64, tag = "3")]
+    #[serde(serialize_with = "crate::http::encode::cookie")]
+    pub rule: u64,
+    #[prost(string, tag = "4")]
+    pub derived_by: ::prost::alloc::string::String,
+    /// The numbers of flows that are new, whose actions change, and that go.
+    #[prost(uint64, tag = "5")]
+    pub added: u64,
+    #[prost(uint64, tag = "6")]
+    pub replaced: u64,
+    #[prost(uint64, tag = "7")]
+    pub deleted: u64,
+    /// One of them, in the notation of Open vSwitch. One that goes has no actions.
+    #[prost(string, tag = "8")]
+    pub example: ::prost::alloc::string::String,
 }
 /// The request was refused; nothing took effect.
 #[derive(serde::Serialize)]

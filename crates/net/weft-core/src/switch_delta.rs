@@ -1,0 +1,119 @@
+//! What a transaction changes in switches, counted by host, table and rule, for those who try it out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use switch_model::{Changes, Desired, Flow, FlowKey};
+
+use crate::provenance::Provenance;
+
+/// The most parts that are kept. A change of all switches has more than anybody reads.
+pub const PARTS_MAX: usize = 1000;
+
+/// The changes of a transaction in all switches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SwitchDelta {
+    /// By host, table and rule, in that order: the first [`PARTS_MAX`].
+    pub parts: Vec<Part>,
+    /// The number of further parts.
+    pub left_out: usize,
+    /// The number of switches that change.
+    pub switches: usize,
+    /// The flows of all parts together.
+    pub flows: Counts,
+    /// The number of other things that change: buckets, meters, ports and what else a switch has.
+    pub others: usize,
+}
+
+/// Numbers of flows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// New ones.
+    pub added: usize,
+    /// Those whose actions change.
+    pub replaced: usize,
+    /// Those that go.
+    pub deleted: usize,
+}
+
+/// The flows of one rule that change in a table of a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The transport node.
+    pub node: String,
+    /// The OpenFlow table.
+    pub table: u8,
+    /// The fingerprint of the rule: of the logical one, if another rule only placed the flow.
+    pub rule: u64,
+    /// How many there are.
+    pub counts: Counts,
+    /// One of them, as Open vSwitch prints it. Of a flow that goes, without actions.
+    pub example: String,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.added += other.added;
+        self.replaced += other.replaced;
+        self.deleted += other.deleted;
+    }
+}
+
+/// A state of switches, with the logical rules behind its flows.
+pub(crate) struct State<'a> {
+    pub(crate) desired: &'a dyn Fn(&str) -> Arc<Desired>,
+    pub(crate) provenance: &'a Provenance,
+}
+
+impl SwitchDelta {
+    /// The delta of changes that lead from one state to another, whose provenance is this.
+    pub(crate) fn of(changes: &BTreeMap<String, Changes>, before: &State, after: &Provenance) -> Self {
+        let mut delta = SwitchDelta::default();
+        for (node, changes) in changes.iter().filter(|(_, changes)| !changes.is_empty()) {
+            delta.switches += 1;
+            delta.others += changes.count() - changes.flows.each().count();
+            let desired = (before.desired)(node);
+            let mut parts: BTreeMap<(u8, u64), (Counts, String)> = BTreeMap::new();
+            for (key, flow) in changes.flows.each() {
+                let (counts, rule) = match (desired.flows.get(key), flow) {
+                    (None, None) => continue,
+                    (Some(old), None) => (
+                        Counts { deleted: 1, ..Counts::default() },
+                        before.provenance.logical_rule(key).unwrap_or_else(|| old.cookie()),
+                    ),
+                    (old, Some(new)) => (
+                        match old {
+                            Some(_) => Counts { replaced: 1, ..Counts::default() },
+                            None => Counts { added: 1, ..Counts::default() },
+                        },
+                        after.logical_rule(key).unwrap_or_else(|| new.cookie()),
+                    ),
+                };
+                let part =
+                    parts.entry((key.table(), rule)).or_insert_with(|| (Counts::default(), text(key, flow)));
+                part.0.add(counts);
+            }
+            for ((table, rule), (counts, example)) in parts {
+                delta.flows.add(counts);
+                if delta.parts.len() == PARTS_MAX {
+                    delta.left_out += 1;
+                } else {
+                    delta.parts.push(Part { node: node.clone(), table, rule, counts, example });
+                }
+            }
+        }
+        delta
+    }
+}
+
+/// A flow, or what it matches.
+fn text(key: &FlowKey, flow: Option<&Flow>) -> String {
+    let matches = key.matching().map(|matching| matching.to_string()).unwrap_or_default();
+    let comma = if matches.is_empty() { "" } else { "," };
+    let priority = key.priority();
+    let actions = flow.and_then(|flow| flow.actions().ok());
+    match actions {
+        Some(actions) => format!("priority={priority}{comma}{matches} actions={actions}"),
+        None => format!("priority={priority}{comma}{matches}"),
+    }
+}
