@@ -7,6 +7,7 @@ use ::objects::Kinds;
 use nlog_data::quotation::{cut, quote_text};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
+use weft_core::answered::RequestKey;
 use weft_core::derived::port_meters::Metered;
 use weft_core::peer::Origin;
 use weft_core::routes::NoRouter;
@@ -410,10 +411,10 @@ async fn send_receipts(mut watch: Watch, differences: bool, sender: PartSender<p
     }
 }
 
-/// The requester, as named by the client and as identified by the system.
-fn origin(by: String, extensions: &tonic::Extensions) -> Result<Origin, Status> {
+/// The requester, as named by the client and as identified by the system, and the key of the request.
+fn origin(by: String, extensions: &tonic::Extensions, key: Option<RequestKey>) -> Result<Origin, Status> {
     let by = requester(by).map_err(Status::invalid_argument)?;
-    Ok(Origin { by, peer: extensions.get::<Caller>().map(|caller| caller.peer.clone()) })
+    Ok(Origin { by, peer: extensions.get::<Caller>().map(|caller| caller.peer.clone()), key })
 }
 
 /// The account of the connection that a call came over.

@@ -22,10 +22,11 @@ use weft_core::restore::follow_hooks;
 use crate::journal::Chain;
 
 /// What a controller writes beside the rows of a record, with the members of its seal.
-const MEMBERS: [&str; 12] = [
+const MEMBERS: [&str; 13] = [
     "at",
     "by",
     "peer",
+    "key",
     "objects",
     "reports",
     "filled",

@@ -492,3 +492,43 @@ async fn a_request_can_wait_for_the_switches() {
     assert_eq!(installed["receipt"]["switches"][0]["state"], "confirmed");
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_request_gets_the_first_answer_also_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let with = |key: &'static str| [("content-type", "application/json"), ("idempotency-key", key)];
+    let first = web.ask("PUT", "/v1/switches/blue", &with("k1"), "{}").await.expect(201);
+    assert_eq!((&first["txn"], &first["repeated"]), (&json!(1), &json!(false)));
+    web.ask("PATCH", "/v1/switches/blue", &with("k2"), r#"{"tenant": "a"}"#).await.expect(200);
+    web.put("/v1/switches/blue", r#"{"tenant": "b"}"#).await.expect(200);
+    // The object has another tenant meanwhile, and keeps it.
+    let again = web.ask("PATCH", "/v1/switches/blue", &with("k2"), r#"{"tenant": "a"}"#).await.expect(200);
+    assert_eq!(
+        (&again["txn"], &again["repeated"], &again["objects"][0]["outcome"]),
+        (&json!(2), &json!(true), &json!("updated"))
+    );
+    let other = web.ask("PATCH", "/v1/switches/blue", &with("k2"), r#"{"tenant": "c"}"#).await.expect(422);
+    assert_eq!(other["code"], "key-reused");
+    // A refused request had no effect, so it is a request like others when it is repeated.
+    web.ask("PUT", "/v1/switch_ports/p", &with("k3"), r#"{"switch": "red"}"#).await.expect(422);
+    web.put("/v1/switches/red", "{}").await.expect(201);
+    web.ask("PUT", "/v1/switch_ports/p", &with("k3"), r#"{"switch": "red"}"#).await.expect(201);
+    // So is a dry run.
+    web.ask("DELETE", "/v1/switch_ports/p?dry_run=true", &with("k4"), "").await.expect(200);
+    web.ask("DELETE", "/v1/switch_ports/p", &with("k4"), "").await.expect(200);
+    web.ask("PUT", "/v1/switches/x", &with("with a blank"), "{}").await.expect(400);
+    running.stop().await;
+
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let after = web.ask("PATCH", "/v1/switches/blue", &with("k2"), r#"{"tenant": "a"}"#).await.expect(200);
+    assert_eq!(after, again);
+    let deleted = web.ask("DELETE", "/v1/switch_ports/p", &with("k4"), "").await.expect(200);
+    assert_eq!((&deleted["txn"], &deleted["objects"][0]["outcome"]), (&json!(6), &json!("deleted")));
+    let created = web.ask("PUT", "/v1/switches/blue", &with("k1"), "{}").await;
+    assert_eq!(created.expect(201)["objects"][0]["outcome"], "created");
+    assert_eq!(web.get("/v1/switches/blue").await.expect(200)["tenant"], "b");
+    running.stop().await;
+}

@@ -19,10 +19,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use nlog_data::{Bound, Cancel, CommitError, Evaluator, Memories, Most, Progress, Transaction};
-use objects::{Batch, ChangeSet, Deletion, ObjectStore, Outcome, Rows};
+use objects::{Batch, ChangeSet, Deletion, Object, ObjectStore, Outcome, Rows};
 use switch_model::{Changes, Desired, Frame};
 
 use crate::announcements::Announcements;
+use crate::answered::{Answered, Repeated, RequestKey};
 use crate::beside::{Beside, Kept};
 use crate::derived::{Derived, DesiredStates, RulesOutput, decode_output, run};
 use crate::harm::CutOff;
@@ -31,7 +32,7 @@ pub(crate) use crate::object_status::{ChangedStates, ObjectStatus};
 pub use crate::object_status::{Problem, ProblemChanges};
 use crate::peer::Origin;
 pub use crate::port_moves::Moves;
-use crate::record::{AnnouncementChanges, NewRecord, ObjectChanges, Record, UPGRADE, rfc3339};
+use crate::record::{AnnouncementChanges, NewRecord, ObjectChanges, Record, UPGRADE, outcomes, rfc3339};
 pub use crate::refusal::{CoreError, Refusal};
 pub use crate::refused_reports::Verdict;
 use crate::refused_reports::{Entry, RefusedReports};
@@ -56,6 +57,8 @@ pub struct Core {
     desired: DesiredByNode,
     derived: Derived,
     announcements: Announcements,
+    /// The requests that a client can repeat.
+    answered: Answered,
     /// What hooks remembered before the first transaction, for its record: facts can want numbers too.
     unrecorded: Memories,
     last_txn: u64,
@@ -198,7 +201,7 @@ impl Core {
         history: History,
         now: SystemTime,
     ) -> Result<(Core, Option<Record>), RestoreError> {
-        let Restored { objects, reports, rows, memories, announcing, last_txn } =
+        let Restored { objects, reports, rows, memories, announcing, answered, last_txn } =
             history.finish(rules.kinds())?;
         let mut all = objects_rows(&objects, &rules);
         all.add(reports.rows());
@@ -228,6 +231,7 @@ impl Core {
                 at: rfc3339(now),
                 by: UPGRADE.to_owned(),
                 peer: None,
+                key: None,
                 insert,
                 delete,
                 objects: ObjectChanges::default(),
@@ -251,6 +255,7 @@ impl Core {
             desired,
             derived,
             announcements,
+            answered,
             unrecorded,
             last_txn,
             rule_rows: RULE_ROWS,
@@ -259,6 +264,18 @@ impl Core {
         };
         core.change_desired(&changes);
         Ok((core, correction))
+    }
+
+    /// The request that took effect with this key, in the last hour.
+    ///
+    /// # Errors
+    /// It was another one.
+    pub(crate) fn answered(&self, key: &RequestKey, now: SystemTime) -> Result<Option<Repeated>, Refusal> {
+        match self.answered.find(key, now) {
+            None => Ok(None),
+            Some(Ok(request)) => Ok(Some(request)),
+            Some(Err(txn)) => Err(Refusal::KeyReused { key: key.text.clone(), txn }),
+        }
     }
 
     /// Creates or replaces objects.
@@ -371,6 +388,12 @@ impl Core {
         record.announcements = announcements;
         record.filled = filled;
         record.objects = ObjectChanges::of(&objects);
+        if let Some(key) = &record.key {
+            let is_new = |object: &Arc<Object>| (object.key(), object.revision().created == record.txn);
+            let ObjectChanges { put, delete } = &record.objects;
+            let outcomes = outcomes(put.iter().map(is_new), delete);
+            self.answered.add(key.clone(), record.txn, now, outcomes);
+        }
         record.reports = (!self.rules.use_all(&reported)).then(|| reported.into());
         let undo = Box::new(undo);
         let transaction = AppliedTransaction { record, changes, problems, states, addresses, moves, undo };
@@ -387,7 +410,10 @@ impl Core {
     pub fn undo(&mut self, applied: AppliedTransaction) -> Result<(), CoreError> {
         let AppliedTransaction { record, undo, .. } = applied;
         let Undo { objects, reports, refused, beside, adopted } = *undo;
-        let Record { txn, insert, delete, memory, announcements, .. } = record;
+        let Record { txn, insert, delete, memory, announcements, key, .. } = record;
+        if let Some(key) = key {
+            self.answered.remove(&key.text);
+        }
         let ran = self.undo_rows(&self.rules.transaction(Rows { insert, delete }))?;
         self.announcements.undo(&ran.changes, announcements);
         self.change_desired(&ran.changes);
@@ -427,7 +453,7 @@ impl Core {
         self.last_txn += 1;
         let Rows { insert, delete } = self.rules.named(transaction);
         let (txn, at) = (self.last_txn, rfc3339(now));
-        let Origin { by, peer } = origin;
+        let Origin { by, peer, key } = origin;
         let (objects, reports, filled) = (ObjectChanges::default(), None, None);
         let memory = std::mem::take(&mut self.unrecorded);
         let (announcements, observation) = (AnnouncementChanges::default(), false);
@@ -436,6 +462,7 @@ impl Core {
             at,
             by,
             peer,
+            key,
             insert,
             delete,
             objects,

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod announcements;
+pub mod answered;
 mod beside;
 pub mod builtin;
 pub mod core;

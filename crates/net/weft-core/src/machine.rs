@@ -23,6 +23,7 @@ use nlog_data::CommitError;
 use objects::{Amendment, Batch, Cancel, ChangeSet, Deletion, ObjectKey};
 use tracing::{debug, error, info, warn};
 
+use crate::answered::{Repeated, RequestKey};
 use crate::core::{
     Accepted, AddressChange, AddressChanges, AppliedTransaction, Core, CoreError, Mended, Problem,
     ProblemChanges, Refusal, Scrub,
@@ -141,7 +142,7 @@ pub enum Effect {
 }
 
 /// The outcome of a request that changes objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
     /// The transaction; `None` if nothing changed.
     pub txn: Option<u64>,
@@ -153,6 +154,8 @@ pub struct Applied {
     pub cut_off: Vec<CutOff>,
     /// The number of objects before.
     pub objects_before: usize,
+    /// The request with the same key that this one repeats. `changes` and what follows from them is then empty.
+    pub repeated: Option<Repeated>,
     /// Whether this is what would be, and nothing is.
     pub dry_run: bool,
     /// If so, what it would change in switches.
@@ -326,7 +329,14 @@ impl Machine {
     }
 
     fn request(&mut self, request: Request, now: Now) -> Result<(), Failed> {
-        let Request { id, change, terms, by, accepted, gone } = request;
+        let Request { id, change, terms, mut by, accepted, gone } = request;
+        if terms.dry_run {
+            by.key = None;
+        }
+        if let Some(answer) = by.key.as_ref().and_then(|key| self.repeated(key, now)) {
+            self.group.push(Waiting::Answer(id, answer));
+            return Ok(());
+        }
         self.core.next_is_cancelled_by(gone);
         let prunes = matches!(&change, Change::Apply(batch) if batch.prune);
         let result = match change {
@@ -348,6 +358,18 @@ impl Machine {
         };
         self.group.push(Waiting::Answer(id, result));
         Ok(())
+    }
+
+    /// The answer to a request that took effect before.
+    fn repeated(&self, key: &RequestKey, now: Now) -> Option<Result<Applied, Refusal>> {
+        let request = self.core.answered(key, now.wall).transpose()?;
+        let objects_before = self.core.objects().len();
+        Some(request.map(|request| Applied {
+            txn: Some(request.txn),
+            objects_before,
+            repeated: Some(request),
+            ..Applied::default()
+        }))
     }
 
     fn accept(&mut self, change: Accepted, accepted: Instant) -> Applied {
@@ -510,6 +532,7 @@ impl Applied {
             problems: transaction.map(|applied| applied.problems.clone()).unwrap_or_default(),
             cut_off: change.cut_off.clone(),
             objects_before: change.objects_before,
+            repeated: None,
             dry_run: false,
             delta: SwitchDelta::default(),
             warnings: Vec::new(),

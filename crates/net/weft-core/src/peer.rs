@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::answered::RequestKey;
+
 /// The process or host at the other end of a connection, as identified by the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +32,8 @@ pub struct Origin {
     pub by: String,
     /// Its identity according to the system; `None` if the request did not arrive over a connection.
     pub peer: Option<Peer>,
+    /// The key that it gave the request.
+    pub key: Option<RequestKey>,
 }
 
 impl Peer {
@@ -57,13 +61,13 @@ impl fmt::Display for Peer {
 
 impl From<&str> for Origin {
     fn from(by: &str) -> Self {
-        Origin { by: by.to_owned(), peer: None }
+        Origin { by: by.to_owned(), peer: None, key: None }
     }
 }
 
 impl From<String> for Origin {
     fn from(by: String) -> Self {
-        Origin { by, peer: None }
+        Origin { by, peer: None, key: None }
     }
 }
 

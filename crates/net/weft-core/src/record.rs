@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use nlog_data::{Delta, Memories, Row, Schema, TableDelta, TableId};
-use objects::{ChangeSet, Object, Rows};
+use objects::{ChangeSet, Object, ObjectKey, Outcome, Rows};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
+use crate::answered::RequestKey;
 use crate::peer::Peer;
 
 /// An accepted transaction, as read from the journal.
@@ -34,6 +35,9 @@ pub struct Record<R = Vec<Json>, O = ObjectText> {
     /// The identity of the requester according to the system, if the request arrived over a connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<Peer>,
+    /// The key of the request, if its client gave it one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<RequestKey>,
     /// Inserted rows, by input table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub insert: BTreeMap<Arc<str>, Vec<R>>,
@@ -212,6 +216,16 @@ impl ObjectChanges<Arc<Object>> {
         }
         objects
     }
+}
+
+/// What became of the objects of a transaction: those that are there, then those that are not. `is_new` tells which it created.
+pub(crate) fn outcomes<'o>(
+    put: impl Iterator<Item = (ObjectKey, bool)> + 'o,
+    delete: &'o [(String, String)],
+) -> Vec<(ObjectKey, Outcome)> {
+    let put = put.map(|(key, is_new)| (key, if is_new { Outcome::Created } else { Outcome::Updated }));
+    let gone = |(kind, id): &(String, String)| (ObjectKey::new(kind.as_str(), id.as_str()), Outcome::Deleted);
+    put.chain(delete.iter().map(gone)).collect()
 }
 
 /// Rows in their JSON form, by table.

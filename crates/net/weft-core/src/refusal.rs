@@ -29,6 +29,16 @@ pub enum Refusal {
     /// The request is careful and would do this.
     #[error("{0}")]
     Unconfirmed(Box<Harm>),
+    /// The key of the request is that of another one.
+    #[error(
+        "the key `{key}` is that of another request, transaction {txn}; give each request a key of its own"
+    )]
+    KeyReused {
+        /// The key.
+        key: String,
+        /// The transaction of the other request.
+        txn: u64,
+    },
     /// The request was valid, but could not be written to the journal.
     #[error("journal: {0}")]
     Journal(String),

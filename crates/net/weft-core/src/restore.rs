@@ -11,7 +11,8 @@ use objects::{Batch, ChangeSet, Kinds, ObjectKey, ObjectStore, Revision, Rows};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use crate::record::{JsonRows, ObjectText, Record, RowChanges};
+use crate::answered::Answered;
+use crate::record::{JsonRows, ObjectText, Record, RowChanges, outcomes};
 use crate::refusal::Refusal;
 use crate::reports::{CONNECTION, Reports};
 use crate::rules::Rules;
@@ -74,6 +75,7 @@ pub struct History {
     hooks: Recorded,
     /// The announcements that have begun and not ended.
     announcing: BTreeSet<String>,
+    answered: Answered,
     last_txn: u64,
 }
 
@@ -86,6 +88,8 @@ pub(crate) struct Restored {
     pub(crate) memories: Memories,
     /// The announcements under way.
     pub(crate) announcing: BTreeSet<String>,
+    /// The requests that clients can repeat.
+    pub(crate) answered: Answered,
     pub(crate) last_txn: u64,
 }
 
@@ -102,6 +106,7 @@ impl History {
             rows: RowTexts::new(),
             hooks: Recorded::new(rules.program()),
             announcing: BTreeSet::new(),
+            answered: Answered::default(),
             last_txn: 0,
         }
     }
@@ -116,10 +121,19 @@ impl History {
                 .remove(key)
                 .ok_or_else(|| fault(format!("{} {} is deleted, but does not exist", key.0, key.1)))?;
         }
+        let (mut put, mut is_new) = (Vec::new(), Vec::new());
         for object in &record.objects.put {
             let name = serde_json::from_str::<Name>(object.text());
             let Name { kind, id } = name.map_err(|_| fault(format!("no object: {}", object.text())))?;
-            self.put((kind, id), object, record.txn);
+            put.extend(record.key.as_ref().map(|_| ObjectKey::new(kind.as_str(), id.as_str())));
+            let revision = self.put((kind, id), object, record.txn);
+            is_new.extend(record.key.as_ref().map(|_| revision.created == record.txn));
+        }
+        if let Some(key) = &record.key {
+            let at = humantime::parse_rfc3339(&record.at);
+            let at = at.map_err(|error| fault(format!("the time {}: {error}", record.at)))?;
+            let put = put.into_iter().zip(is_new);
+            self.answered.add(key.clone(), record.txn, at, outcomes(put, &record.objects.delete));
         }
         follow_hooks(&mut self.hooks, &record.memory, record.filled.as_ref()).map_err(fault)?;
         self.announcing.retain(|name| !record.announcements.ended.contains(name));
@@ -129,21 +143,22 @@ impl History {
     }
 
     /// Follows the revision of an object as the running controller does: what does not change an object does not count.
-    fn put(&mut self, key: (String, String), text: &ObjectText, txn: u64) {
+    fn put(&mut self, key: (String, String), text: &ObjectText, txn: u64) -> Revision {
         let revision = match self.objects.get(&key) {
-            Some(before) if before.text == *text => return,
+            Some(before) if before.text == *text => return before.revision,
             Some(before) => Revision { changed: txn, ..before.revision },
             None => Revision { created: txn, changed: txn },
         };
         self.objects.insert(key, Kept { text: text.clone(), revision });
+        revision
     }
 
     /// The state after all records.
     pub(crate) fn finish(self, kinds: &Kinds) -> Result<Restored, RestoreError> {
-        let History { objects, reports, rows, hooks, announcing, last_txn } = self;
+        let History { objects, reports, rows, hooks, announcing, answered, last_txn } = self;
         let memories = hooks.memories();
         let objects = store(&objects, kinds)?;
-        Ok(Restored { objects, reports, rows: JournalRows(rows), memories, announcing, last_txn })
+        Ok(Restored { objects, reports, rows: JournalRows(rows), memories, announcing, answered, last_txn })
     }
 }
 

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nlog_data::quotation::{cut, quote_text};
 use objects::{Amendment, Batch, Cancel, Deletion, ObjectKey, Selection};
+use prost::Message;
 use tonic::{Request, Response, Status};
 use tracing::debug;
+use weft_core::answered::RequestKey;
 use weft_core::core::Refusal;
 use weft_core::machine::Change;
 use weft_core::peer::Origin;
@@ -50,8 +53,9 @@ impl Api {
     ) -> Result<Response<pb::ApplyResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
         let selection = self.selection(&request)?;
+        let key = key_of(request.terms.as_ref(), &request)?;
         let pb::ApplyRequest { documents, objects, by, prune, terms, .. } = request;
-        let origin = origin(by, &extensions)?;
+        let origin = origin(by, &extensions, key)?;
         if !prune && !selection.is_all() {
             return Err(Status::invalid_argument("a selection limits what is pruned: set `prune` too"));
         }
@@ -73,8 +77,9 @@ impl Api {
         request: Request<pb::DeleteRequest>,
     ) -> Result<Response<pb::DeleteResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
+        let key = key_of(request.terms.as_ref(), &request)?;
         let pb::DeleteRequest { objects, by, documents, terms } = request;
-        let origin = origin(by, &extensions)?;
+        let origin = origin(by, &extensions, key)?;
         let expected = terms.as_ref().and_then(|terms| terms.revision);
         let deletion = |object| self.key(object).map(|key| Deletion { key, expected });
         let mut deletions = objects.into_iter().map(deletion).collect::<Result<Vec<_>, Status>>()?;
@@ -103,8 +108,9 @@ impl Api {
         request: Request<pb::SetRequest>,
     ) -> Result<Response<pb::SetResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
+        let key = key_of(request.terms.as_ref(), &request)?;
         let pb::SetRequest { object, fields, by, terms, merge_patch } = request;
-        let origin = origin(by, &extensions)?;
+        let origin = origin(by, &extensions, key)?;
         let key = self.key(object.unwrap_or_default())?;
         account(&extensions).room().await?;
         let amendment = |pb::FieldValue { field, value }| Amendment { field, value };
@@ -132,7 +138,8 @@ impl Api {
         terms: Option<pb::Terms>,
         origin: Origin,
     ) -> Result<Outcome, Status> {
-        let pb::Terms { strict, careful, dry_run, wait_installed, .. } = terms.unwrap_or_default();
+        let pb::Terms { strict, careful, dry_run, wait_installed, revision: _, key: _ } =
+            terms.unwrap_or_default();
         let terms = Terms { strict, careful, dry_run };
         let result = self.engine.change(change, terms, origin).await.map_err(stopping)?;
         let mut outcome = Outcome::of(result, self.rules.clone()).await?;
@@ -185,7 +192,7 @@ impl Api {
         let label = |label: &String| {
             let parts = label.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
             parts.ok_or_else(|| {
-                let label = nlog_data::quotation::quote_text(label);
+                let label = quote_text(label);
                 Status::invalid_argument(format!("label {label}: write it as KEY=VALUE"))
             })
         };
@@ -226,4 +233,21 @@ impl Api {
         });
         batch.await.map_err(|error| Status::internal(error.to_string()))
     }
+}
+
+/// The longest key of a request, in bytes.
+const KEY_BYTES_MAX: usize = 255;
+
+/// The key of a request, with its checksum.
+fn key_of(terms: Option<&pb::Terms>, request: &impl Message) -> Result<Option<RequestKey>, Status> {
+    let Some(text) = terms.map(|terms| terms.key.clone()).filter(|key| !key.is_empty()) else {
+        return Ok(None);
+    };
+    if text.len() > KEY_BYTES_MAX || text.chars().any(|c| !c.is_ascii_graphic()) {
+        let text = quote_text(&cut(&text));
+        return Err(Status::invalid_argument(format!(
+            "the key {text} of the request is not 1 to {KEY_BYTES_MAX} printable ASCII characters without blanks; a UUID is a good one"
+        )));
+    }
+    Ok(Some(RequestKey { text, checksum: crc32fast::hash(&request.encode_to_vec()) }))
 }

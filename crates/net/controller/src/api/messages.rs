@@ -6,6 +6,7 @@ use nlog_data::Stopped;
 use objects::{FieldChange, ObjectError, ObjectKey, Outcome};
 use prost::Message as _;
 use serde_json::Value as Json;
+use weft_core::answered::Repeated;
 use weft_core::core::{Problem, Refusal};
 use weft_core::fleet::SwitchStatus;
 use weft_core::harm::CutOff;
@@ -35,17 +36,13 @@ fn object(key: &ObjectKey) -> pb::ObjectRef {
 }
 
 pub(super) fn accepted(applied: Applied, rules: &Rules) -> pb::Accepted {
+    if let Some(request) = applied.repeated {
+        return repeated(&request);
+    }
     let mut details = Details::default();
     let mut outcome = |change: &objects::Change| pb::ObjectOutcome {
         object: Some(object(&change.key)),
-        outcome: match change.outcome() {
-            Outcome::Created => pb::Outcome::Created,
-            Outcome::Updated => pb::Outcome::Updated,
-            Outcome::Unchanged => pb::Outcome::Unchanged,
-            Outcome::Deleted => pb::Outcome::Deleted,
-            Outcome::Absent => pb::Outcome::Absent,
-        }
-        .into(),
+        outcome: outcome_message(change.outcome()).into(),
         ..details.of(change)
     };
     pb::Accepted {
@@ -61,8 +58,32 @@ pub(super) fn accepted(applied: Applied, rules: &Rules) -> pb::Accepted {
         objects_before: applied.objects_before as u64,
         dry_run: applied.dry_run,
         receipt: None,
+        repeated: false,
         delta: applied.dry_run.then(|| Box::new(delta(&applied.delta, rules))),
     }
+}
+
+fn outcome_message(outcome: Outcome) -> pb::Outcome {
+    match outcome {
+        Outcome::Created => pb::Outcome::Created,
+        Outcome::Updated => pb::Outcome::Updated,
+        Outcome::Unchanged => pb::Outcome::Unchanged,
+        Outcome::Deleted => pb::Outcome::Deleted,
+        Outcome::Absent => pb::Outcome::Absent,
+    }
+}
+
+/// The answer to a request that took effect before.
+fn repeated(request: &Repeated) -> pb::Accepted {
+    let outcome = |(key, outcome): &(ObjectKey, Outcome)| pb::ObjectOutcome {
+        object: Some(object(key)),
+        outcome: outcome_message(*outcome).into(),
+        ..pb::ObjectOutcome::default()
+    };
+    let objects = request.outcomes.iter().flat_map(|outcomes| outcomes.iter().map(outcome)).collect();
+    let unknown = "the request took effect before; it changed too many objects to name them again";
+    let warnings = request.outcomes.is_none().then(|| unknown.to_owned()).into_iter().collect();
+    pb::Accepted { txn: Some(request.txn), objects, warnings, repeated: true, ..pb::Accepted::default() }
 }
 
 fn delta(delta: &SwitchDelta, rules: &Rules) -> pb::SwitchDelta {
@@ -97,6 +118,7 @@ pub(super) fn refused(refusal: &Refusal) -> pb::Refusal {
         Refusal::Stopped(Stopped::Cancelled) => ("cancelled", Vec::new()),
         Refusal::Problems(_) => ("new-problems", Vec::new()),
         Refusal::Unconfirmed(_) => ("unconfirmed", Vec::new()),
+        Refusal::KeyReused { .. } => ("key-reused", Vec::new()),
         Refusal::Journal(_) => ("journal", Vec::new()),
     };
     let message = match refusal {
@@ -104,7 +126,9 @@ pub(super) fn refused(refusal: &Refusal) -> pb::Refusal {
             [fault] => fault.to_string(),
             faults => format!("{} faults; nothing was applied", faults.len()),
         },
-        Refusal::Stopped(_) | Refusal::Problems(_) | Refusal::Unconfirmed(_) => refusal.to_string(),
+        Refusal::Stopped(_) | Refusal::Problems(_) | Refusal::Unconfirmed(_) | Refusal::KeyReused { .. } => {
+            refusal.to_string()
+        }
         Refusal::Journal(message) => message.clone(),
         Refusal::Rules(error) => error.message.clone(),
     };

@@ -42,7 +42,7 @@ pub struct ApplyRequest {
 }
 /// On what terms a request takes effect.
 #[derive(serde::Serialize)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Terms {
     /// Refuse the request (`new-problems`) if there are problems after it that there were not before.
     #[prost(bool, tag = "1")]
@@ -61,6 +61,10 @@ pub struct Terms {
     /// If it is not 0: answer once every switch has confirmed the transaction, or after so many milliseconds, and with the receipt.
     #[prost(uint32, tag = "5")]
     pub wait_installed: u32,
+    /// A name that the client gives the request, such as a UUID. A request with the key of one that took effect in the last hour gets the
+    /// answer of that one, and has no effect; it is refused (`key-reused`) if it asks for something else.
+    #[prost(string, tag = "6")]
+    pub key: ::prost::alloc::string::String,
 }
 /// Identifies an object.
 #[derive(serde::Serialize)]
@@ -175,6 +179,9 @@ pub struct Accepted {
     /// If the request waits for switches: what they have confirmed by now.
     #[prost(message, optional, boxed, tag = "12")]
     pub receipt: ::core::option::Option<::prost::alloc::boxed::Box<Receipt>>,
+    /// Whether this is the answer to an earlier request with the same key: its transaction and what became of the objects that it changed.
+    #[prost(bool, tag = "14")]
+    pub repeated: bool,
     /// If nothing took effect: what would change in switches.
     #[prost(message, optional, boxed, tag = "13")]
     pub delta: ::core::option::Option<::prost::alloc::boxed::Box<SwitchDelta>>,
@@ -234,7 +241,7 @@ pub struct FlowDelta {
 pub struct Refusal {
     /// For scripts: `bad-object` (see `faults`), the code of a transaction that the rules refuse (`key-conflict`,
     /// `forbidden`, …), `too-much-work` (a rule would derive too many rows from the request; the message names it), `cancelled`
-    /// (the client had gone), `new-problems` and `unconfirmed` (see `Terms`), or `journal` (the controller could not write its journal; try
+    /// (the client had gone), `new-problems`, `unconfirmed` and `key-reused` (see `Terms`), or `journal` (the controller could not write its journal; try
     /// again).
     #[prost(string, tag = "1")]
     pub code: ::prost::alloc::string::String,
@@ -252,7 +259,7 @@ pub struct Refusal {
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ObjectFault {
-    /// For scripts: syntax, unknown-kind, unknown-field, missing-field, bad-value, duplicate, no-such-object, in-use,
+    /// For scripts: syntax, unknown-kind, unknown-field, missing-field, bad-value, duplicate, no-such-object, in-use, stale,
     /// refused (by a rule).
     #[prost(string, tag = "1")]
     pub code: ::prost::alloc::string::String,

@@ -24,6 +24,8 @@ use crate::pb::controller_server::Controller as _;
 
 /// The header with which a client names itself, for the journal.
 const BY: &str = "weft-by";
+/// The header with which a client gives a request a key, so that it can repeat it.
+const KEY: &str = "idempotency-key";
 /// The header of an answer that has the number of its transaction.
 const TRANSACTION: HeaderName = HeaderName::from_static("weft-transaction");
 /// The header by which a reader of server-sent events goes on.
@@ -233,9 +235,7 @@ struct Wish {
 
 impl Wish {
     fn of(query: &mut Query, headers: &HeaderMap) -> Result<Self, Problem> {
-        let by = headers.get(BY).map(|by| by.to_str().map(str::to_owned)).transpose();
-        let by =
-            by.map_err(|_| Problem::bad_request(format!("`{BY}` is not a line of printable ASCII text")))?;
+        let by = line(headers, BY)?;
         let revision = condition(headers)?;
         let terms = pb::Terms {
             strict: query.flag("strict")?,
@@ -243,9 +243,18 @@ impl Wish {
             dry_run: query.flag("dry_run")?,
             wait_installed: wait(query)?,
             revision,
+            key: line(headers, KEY)?,
         };
-        Ok(Wish { by: by.unwrap_or_default(), terms, is_conditional: revision.is_some() })
+        Ok(Wish { by, terms, is_conditional: revision.is_some() })
     }
+}
+
+/// The text of a header; empty if it is not there.
+fn line(headers: &HeaderMap, name: &str) -> Result<String, Problem> {
+    let text = headers.get(name).map(|value| value.to_str().map(str::to_owned)).transpose();
+    let text =
+        text.map_err(|_| Problem::bad_request(format!("`{name}` is not a line of printable ASCII text")))?;
+    Ok(text.unwrap_or_default())
 }
 
 /// How long to wait for switches, in milliseconds; 0 not at all.

@@ -264,7 +264,7 @@ fn query(name: &str, description: &str, schema: Json) -> Json {
 
 /// The parameters of every request that changes objects.
 fn terms() -> Vec<Json> {
-    ["by", "strict", "careful", "dry_run", "wait", "timeout", "if_match", "if_none_match"]
+    ["by", "key", "strict", "careful", "dry_run", "wait", "timeout", "if_match", "if_none_match"]
         .map(|name| reference("parameters", name))
         .into()
 }
@@ -278,6 +278,7 @@ fn parameters() -> Json {
             "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.:@-]*$", "maxLength": 255},
         },
         "by": header("weft-by", "Who asks, for the journal", "^[ -~]{0,255}$"),
+        "key": header("idempotency-key", "A key of the request. Repeated within an hour, it gets the first answer.", "^[!-~]{1,255}$"),
         "strict": flag("strict", "Refuse the request if it brings new problems"),
         "careful": flag("careful", "Refuse the request if it does more harm than it may mean"),
         "dry_run": flag("dry_run", "Answer as if the request took effect, without effect"),

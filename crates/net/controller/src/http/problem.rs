@@ -53,6 +53,7 @@ impl Problem {
             "new-problems" => (StatusCode::CONFLICT, "new-problems"),
             "unconfirmed" => (StatusCode::CONFLICT, "unconfirmed"),
             "too-much-work" => (StatusCode::UNPROCESSABLE_ENTITY, "too-much-work"),
+            "key-reused" => (StatusCode::UNPROCESSABLE_ENTITY, "key-reused"),
             "journal" => (StatusCode::SERVICE_UNAVAILABLE, "journal"),
             "cancelled" => (StatusCode::REQUEST_TIMEOUT, "cancelled"),
             _ => (StatusCode::CONFLICT, "refused-by-rules"),
