@@ -36,8 +36,11 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// The size limit of all other requests.
 const QUERY_BYTES_MAX: usize = 4 << 20;
 /// The size of the pieces in which requests are collected. The first piece is not counted, so a small request is
-/// always accepted.
+/// always accepted, though it waits while as many others arrive.
 const PIECE: usize = 32 << 10;
+/// The most requests that arrive or are in work at a time: of all clients, and of one client.
+const REQUESTS_MAX: usize = 4096;
+const CLIENT_REQUESTS_MAX: usize = 1024;
 /// The limits of the bytes of concurrent requests: of all clients, and of one client.
 const TOTAL_BYTES_MAX: usize = 640 << 20;
 const CLIENT_BYTES_MAX: usize = 320 << 20;
@@ -71,9 +74,17 @@ pub(crate) struct WholeRequests<S> {
 /// The budget of requests, in pieces.
 struct Budget {
     total: Arc<Semaphore>,
-    clients: Mutex<BTreeMap<Client, Weak<Semaphore>>>,
+    /// The requests that may be there at a time.
+    places: Arc<Semaphore>,
+    clients: Mutex<BTreeMap<Client, Weak<OfClient>>>,
     /// The threads that large requests may have.
     decoders: Arc<Semaphore>,
+}
+
+/// What one client may have: pieces, and requests.
+struct OfClient {
+    pieces: Arc<Semaphore>,
+    places: Arc<Semaphore>,
 }
 
 /// A complete request.
@@ -85,8 +96,9 @@ struct Whole {
 
 /// The share of the budget that a request holds, in pieces.
 struct Held {
-    of_client: Arc<Semaphore>,
+    of_client: Arc<OfClient>,
     total: Arc<Semaphore>,
+    /// Its place among the requests, and the permits of its pieces.
     permits: Vec<OwnedSemaphorePermit>,
     /// The number of pieces held for its elements.
     for_elements: usize,
@@ -199,6 +211,7 @@ impl Default for Budget {
     fn default() -> Self {
         Budget {
             total: Arc::new(Semaphore::new(TOTAL_BYTES_MAX / PIECE)),
+            places: Arc::new(Semaphore::new(REQUESTS_MAX)),
             clients: Mutex::default(),
             decoders: Arc::new(Semaphore::new(DECODERS)),
         }
@@ -210,7 +223,7 @@ impl Budget {
     async fn collect(&self, body: Body, client: Option<Client>, form: Form) -> Result<Whole, Status> {
         let Form { is_grpc, largest, within } = form;
         let mut body = pin!(body);
-        let held = Held::new(self.of_client(client), self.total.clone());
+        let held = Held::new(self.of_client(client), self).await?;
         let (mut whole, mut last) = (Whole { pieces: VecDeque::new(), held }, Vec::new());
         let (mut arrived, mut limit, mut elements) = (0, None, Elements::after_prefix(PREFIX).within(within));
         loop {
@@ -256,8 +269,11 @@ impl Budget {
         Ok(whole)
     }
 
-    fn of_client(&self, client: Option<Client>) -> Arc<Semaphore> {
-        let fresh = || Arc::new(Semaphore::new(CLIENT_BYTES_MAX / PIECE));
+    fn of_client(&self, client: Option<Client>) -> Arc<OfClient> {
+        let fresh = || {
+            let pieces = Arc::new(Semaphore::new(CLIENT_BYTES_MAX / PIECE));
+            Arc::new(OfClient { pieces, places: Arc::new(Semaphore::new(CLIENT_REQUESTS_MAX)) })
+        };
         let Some(client) = client else { return fresh() };
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = clients.get(&client).and_then(Weak::upgrade) {
@@ -282,13 +298,19 @@ fn announced(pieces: &VecDeque<Bytes>, last: &[u8], largest: usize) -> Result<Op
 }
 
 impl Held {
-    fn new(of_client: Arc<Semaphore>, total: Arc<Semaphore>) -> Self {
-        Held { of_client, total, permits: Vec::new(), for_elements: 0 }
+    /// Waits for a place among the requests: first among those of the client, so that it waits behind its own.
+    async fn new(of_client: Arc<OfClient>, budget: &Budget) -> Result<Self, Status> {
+        let mut permits = Vec::new();
+        for places in [&of_client.places, &budget.places] {
+            let place = places.clone().acquire_owned().await;
+            permits.push(place.map_err(|error| Status::internal(error.to_string()))?);
+        }
+        Ok(Held { of_client, total: budget.total.clone(), permits, for_elements: 0 })
     }
 
     /// Takes a piece of the budget.
     fn piece(&mut self) -> Result<(), Status> {
-        for budget in [&self.of_client, &self.total] {
+        for budget in [&self.of_client.pieces, &self.total] {
             let permit = budget.clone().try_acquire_owned().map_err(|_| {
                 Status::resource_exhausted(
                     "the controller holds too many large requests now; try again later",
@@ -486,5 +508,22 @@ mod tests {
         let Err(refused) = take(ELEMENTS_MAX + 1).await else { panic!("too many elements") };
         assert!(refused.message().contains("1048576 elements"), "{refused}");
         assert_eq!(budget.total.available_permits(), before);
+    }
+
+    #[tokio::test]
+    async fn a_client_with_many_requests_waits_behind_its_own() {
+        let budget = Budget::default();
+        let take =
+            async |client| budget.collect(small_objects(1), Some(Client::Process(client)), APPLY).await;
+        let mut wholes = Vec::new();
+        for _ in 0..CLIENT_REQUESTS_MAX {
+            wholes.push(take(1).await.unwrap());
+        }
+        let mut waits = pin!(take(1));
+        let first = poll_fn(|context| Poll::Ready(waits.as_mut().poll(context).is_ready())).await;
+        assert!(!first, "it waits");
+        take(2).await.unwrap();
+        wholes.pop();
+        waits.await.unwrap();
     }
 }

@@ -532,3 +532,24 @@ async fn a_repeated_request_gets_the_first_answer_also_after_a_restart() {
     assert_eq!(web.get("/v1/switches/blue").await.expect(200)["tenant"], "b");
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_watchers_hear_of_a_change_each_on_a_connection_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    web.put("/v1/switches/blue", "{}").await.expect(201);
+    let mut watchers = Vec::new();
+    for _ in 0..1000 {
+        let mut connection = running.web().await;
+        let mut body = connection.open("GET", "/v1/switches?watch=true", &[], "").await.into_body();
+        let mut rest = String::new();
+        assert_eq!(told(&until_bookmark(&mut body, &mut rest).await), [("bookmark", "")]);
+        watchers.push((connection, body, rest));
+    }
+    web.put("/v1/switches/red", "{}").await.expect(201);
+    for (_connection, body, rest) in &mut watchers {
+        assert_eq!(told(&until_bookmark(body, rest).await), [("created", "red"), ("bookmark", "")]);
+    }
+    running.stop().await;
+}

@@ -159,7 +159,7 @@ pub struct Applied {
     /// Whether this is what would be, and nothing is.
     pub dry_run: bool,
     /// If so, what it would change in switches.
-    pub delta: SwitchDelta,
+    pub delta: Option<Box<SwitchDelta>>,
     /// Work that the request leaves to the operator, one line each.
     pub warnings: Vec<String>,
     /// The transport nodes whose endpoints change, so that their switches are connected again.
@@ -184,7 +184,7 @@ enum Waiting {
         /// The time from acceptance until it was computed: until the step after the one that computes it.
         computed: Option<Duration>,
     },
-    Answer(RequestId, Result<Applied, Refusal>),
+    Answer(RequestId, Box<Result<Applied, Refusal>>),
 }
 
 impl Machine {
@@ -334,7 +334,7 @@ impl Machine {
             by.key = None;
         }
         if let Some(answer) = by.key.as_ref().and_then(|key| self.repeated(key, now)) {
-            self.group.push(Waiting::Answer(id, answer));
+            self.group.push(Waiting::Answer(id, Box::new(answer)));
             return Ok(());
         }
         self.core.next_is_cancelled_by(gone);
@@ -356,7 +356,7 @@ impl Machine {
             Err(CoreError::Refused(refusal)) => Err(refusal),
             Err(CoreError::Failed(why)) => return Err(Failed(why)),
         };
-        self.group.push(Waiting::Answer(id, result));
+        self.group.push(Waiting::Answer(id, Box::new(result)));
         Ok(())
     }
 
@@ -384,11 +384,14 @@ impl Machine {
     /// What a change would do. It is as if it had never been.
     fn try_out(&mut self, change: Accepted) -> Result<Applied, Failed> {
         let mut summary = Applied { txn: None, dry_run: true, ..Applied::of(&change) };
-        let Some(mut applied) = change.transaction else { return Ok(summary) };
+        let Some(mut applied) = change.transaction else {
+            summary.delta = Some(Box::default());
+            return Ok(summary);
+        };
         let (changes, after) = (std::mem::take(&mut applied.changes), self.core.provenance());
         self.take_back(Some(applied))?;
         let before = State { desired: &|node| self.core.desired(node), provenance: &self.core.provenance() };
-        summary.delta = SwitchDelta::of(&changes, &before, &after);
+        summary.delta = Some(Box::new(SwitchDelta::of(&changes, &before, &after)));
         Ok(summary)
     }
 
@@ -418,7 +421,7 @@ impl Machine {
                         now.instant.saturating_duration_since(accepted),
                     );
                 }
-                Waiting::Answer(id, result) => answers.push(Effect::Answer(id, result)),
+                Waiting::Answer(id, result) => answers.push(Effect::Answer(id, *result)),
             }
         }
         // The state includes the whole group, so no answer may leave before the last of its orders.
@@ -464,7 +467,7 @@ impl Machine {
                 // Even a refusal may depend on a transaction that is undone.
                 Waiting::Answer(id, result) => {
                     let result =
-                        if undone.is_empty() { result } else { Err(Refusal::Journal(why.to_owned())) };
+                        if undone.is_empty() { *result } else { Err(Refusal::Journal(why.to_owned())) };
                     answers.push(Effect::Answer(id, result));
                 }
             }
@@ -534,7 +537,7 @@ impl Applied {
             objects_before: change.objects_before,
             repeated: None,
             dry_run: false,
-            delta: SwitchDelta::default(),
+            delta: None,
             warnings: Vec::new(),
             reconnecting: nodes(&AddressChange::reconnects),
             connecting: nodes(&|change| change.before.is_none()),

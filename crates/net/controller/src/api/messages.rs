@@ -59,7 +59,7 @@ pub(super) fn accepted(applied: Applied, rules: &Rules) -> pb::Accepted {
         dry_run: applied.dry_run,
         receipt: None,
         repeated: false,
-        delta: applied.dry_run.then(|| Box::new(delta(&applied.delta, rules))),
+        delta: applied.delta.map(|told| Box::new(delta(&told, rules))),
     }
 }
 

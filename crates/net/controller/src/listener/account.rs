@@ -61,6 +61,7 @@ impl Account {
     pub(crate) fn charge(&self, bytes: usize) -> Charge {
         self.0.held.send_modify(|held| *held += bytes);
         if let Some(registry) = self.0.registry.upgrade() {
+            registry.hold(bytes);
             registry.close_while_too_much_is_held();
         }
         Charge { account: self.clone(), bytes }
@@ -129,6 +130,9 @@ impl Drop for Working {
 
 impl Drop for Charge {
     fn drop(&mut self) {
+        if let Some(registry) = self.account.0.registry.upgrade() {
+            registry.release(self.bytes);
+        }
         self.account.0.held.send_modify(|held| *held -= self.bytes);
     }
 }
