@@ -1,5 +1,6 @@
 //! The gRPC interface: `proto/weft/v1/weft.proto` to the [`Engine`] and back.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::client::WholeReceipts;
 use crate::engine::{Engine, Stopping};
 use crate::explain::{self, Form};
 use crate::flow_counts::Counted;
+use crate::history;
 use crate::learned::Surveys;
 use crate::listener::{Account, Caller};
 use crate::pb;
@@ -34,8 +36,8 @@ mod objects;
 mod selector;
 
 use messages::{
-    chunks, listing_messages, logical_messages, measured_message, problem, receipt_message, route_message,
-    switch_status, update_message,
+    chunks, history_message, listing_messages, logical_messages, measured_message, problem, receipt_message,
+    route_message, switch_status, update_message,
 };
 
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
@@ -344,6 +346,29 @@ impl pb::controller_server::Controller for Api {
             engine: self.engine.busy().map(|busy| self.busy(busy)),
         };
         Ok(Turn::charged(&account, &answer).until_encoded(answer))
+    }
+
+    async fn history(
+        &self,
+        request: Request<pb::HistoryRequest>,
+    ) -> Result<Response<pb::HistoryResponse>, Status> {
+        let account = account(request.extensions());
+        let pb::HistoryRequest { object, before, limit } = request.into_inner();
+        let of = object.map(|object| self.key(object)).transpose()?;
+        let newest = self.engine.status(&BTreeSet::new()).map_err(stopping)?.last_txn;
+        let newest = if before == 0 { newest } else { newest.min(before - 1) };
+        let asked = history::Asked { of, newest, limit: limit as usize };
+        let (place, journal) = (self.aside.place(&account).await?, self.journal.clone());
+        let found = place.work(move |cancel| history::find(&journal, &asked, cancel)).await?;
+        let answer = history_message(found);
+        Ok(Turn::charged(&account, &answer).until_encoded(answer))
+    }
+
+    async fn rollback(
+        &self,
+        request: Request<pb::RollbackRequest>,
+    ) -> Result<Response<pb::RollbackResponse>, Status> {
+        self.roll_back(request).await
     }
 
     type WatchReceiptsStream = Results<pb::Receipt>;

@@ -11,6 +11,7 @@
 //! size before it writes and after it has synchronised, and acknowledges nothing if they are not as expected.
 
 mod acknowledged;
+mod backwards;
 mod epoch;
 mod files;
 mod origins;
@@ -30,6 +31,7 @@ use serde::Serialize;
 use weft_core::record::Record;
 
 use self::acknowledged::{Acknowledged, Position};
+pub(crate) use self::backwards::Backwards;
 pub(crate) use self::epoch::next as next_epoch;
 pub use self::files::Lock;
 pub use self::origins::add_calls;

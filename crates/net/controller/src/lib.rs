@@ -41,6 +41,7 @@ pub mod engine;
 mod explain;
 mod flood_drops;
 mod flow_counts;
+mod history;
 mod http;
 pub mod journal;
 mod journal_view;

@@ -553,3 +553,69 @@ async fn a_thousand_watchers_hear_of_a_change_each_on_a_connection_of_its_own() 
     }
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_history_says_who_changed_what_and_objects_go_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let by = |name: &'static str| [("content-type", "application/json"), ("weft-by", name)];
+    web.ask("PUT", "/v1/switches/blue", &by("ann"), r#"{"tenant": "a"}"#).await.expect(201);
+    web.ask("PATCH", "/v1/switches/blue", &by("bob"), r#"{"labels": {"tier": "web"}}"#).await.expect(200);
+    web.ask("PATCH", "/v1/switches/blue", &by("cyd"), r#"{"tenant": "c"}"#).await.expect(200);
+    web.put("/v1/switches/red", "{}").await.expect(201);
+    web.put("/v1/switch_ports/p", r#"{"switch": "red"}"#).await.expect(201);
+    web.delete("/v1/switches/blue").await.expect(200);
+
+    let told = |entries: &Json| -> Vec<(u64, String, String)> {
+        let text = |json: &Json| json.as_str().unwrap_or_default().to_owned();
+        let entries = entries["entries"].as_array().unwrap().iter();
+        entries
+            .map(|entry| {
+                (entry["txn"].as_u64().unwrap(), text(&entry["by"]), text(&entry["objects"][0]["outcome"]))
+            })
+            .collect()
+    };
+    let of = |txn: u64, by: &str, outcome: &str| (txn, by.to_owned(), outcome.to_owned());
+    let blue = web.get("/v1/history?kind=switch&id=blue").await.expect(200);
+    assert_eq!(
+        told(&blue),
+        [of(6, "api", "deleted"), of(3, "cyd", "updated"), of(2, "bob", "updated"), of(1, "ann", "created")]
+    );
+    assert_eq!(
+        blue["entries"][1]["object"],
+        json!({"kind": "switch", "id": "blue", "labels": {"tier": "web"}, "tenant": "c"})
+    );
+    assert!(
+        blue["entries"][0].get("object").is_none()
+            && blue["entries"][0]["at"].as_str().unwrap().ends_with('Z')
+    );
+    let page = web.get("/v1/history?limit=2").await.expect(200);
+    assert_eq!(
+        (told(&page), &page["before"]),
+        (vec![of(6, "api", "deleted"), of(5, "api", "created")], &json!(5))
+    );
+    let next = web.get("/v1/history?limit=9&before=5").await.expect(200);
+    assert_eq!((told(&next).len(), next["before"].as_u64()), (4, Some(0)));
+    web.get("/v1/history?kind=switch").await.expect(400);
+
+    // What was created since then goes, what was deleted comes back, what changed is as it was.
+    let dry = web.ask("POST", "/v1/rollback?to=2&dry_run=true", &[], "").await.expect(200);
+    assert_eq!(dry["objects"].as_array().unwrap().len(), 3);
+    let back = web.ask("POST", "/v1/rollback?to=2", &by("eve"), "").await.expect(200);
+    assert_eq!(back["txn"], 7);
+    let blue = web.get("/v1/switches/blue").await.expect(200);
+    assert_eq!((&blue["tenant"], &blue["labels"]), (&json!("a"), &json!({"tier": "web"})));
+    web.get("/v1/switches/red").await.expect(404);
+    web.get("/v1/switch_ports/p").await.expect(404);
+    assert!(web.ask("POST", "/v1/rollback?to=2", &[], "").await.expect(200).get("txn").is_none());
+    // Back to the future, and to nothing.
+    web.ask("POST", "/v1/rollback?to=6", &[], "").await.expect(200);
+    web.get("/v1/switches/blue").await.expect(404);
+    web.get("/v1/switch_ports/p").await.expect(200);
+    web.ask("POST", "/v1/rollback?to=0", &[], "").await.expect(200);
+    assert!(ids(&web.get("/v1/switches").await.expect(200)).is_empty());
+    web.ask("POST", "/v1/rollback?to=99", &[], "").await.expect(410);
+    web.ask("POST", "/v1/rollback", &[], "").await.expect(400);
+    running.stop().await;
+}

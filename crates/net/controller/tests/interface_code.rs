@@ -4,7 +4,7 @@
 use prost::Message as _;
 
 /// The fields whose JSON is not that of their Rust type.
-const FORMS: [(&str, &str); 14] = [
+const FORMS: [(&str, &str); 15] = [
     ("ObjectOutcome.outcome", "outcome"),
     ("ObjectOutcome.before", "json_text"),
     ("FieldChange.before", "optional_json_text"),
@@ -18,6 +18,7 @@ const FORMS: [(&str, &str); 14] = [
     ("LogicalFlow.columns", "json_text"),
     ("ObjectState.columns", "json_text"),
     ("FlowDelta.rule", "cookie"),
+    ("HistoryEntry.object", "json_text"),
     ("GetResponse.objects", "json_texts"),
 ];
 

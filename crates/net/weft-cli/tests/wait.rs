@@ -67,6 +67,17 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
+    async fn history(&self, _: Request<pb::HistoryRequest>) -> Result<Response<pb::HistoryResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
+    async fn rollback(
+        &self,
+        _: Request<pb::RollbackRequest>,
+    ) -> Result<Response<pb::RollbackResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     type WatchStream = Results<pb::WatchResponse>;
 
     async fn watch(&self, _: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {

@@ -1,11 +1,13 @@
 //! The calls that change objects.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nlog_data::quotation::{cut, quote_text};
 use objects::{Amendment, Batch, Cancel, Deletion, ObjectKey, Selection};
 use prost::Message;
+use serde_json::json;
 use tonic::{Request, Response, Status};
 use tracing::debug;
 use weft_core::answered::RequestKey;
@@ -21,6 +23,7 @@ use super::messages::{accepted, receipt_message, refused};
 use super::{Api, account, origin, stopping};
 use crate::aside::CancelOnDrop;
 use crate::engine::{Applied, Stopping};
+use crate::history::{self, Back};
 use crate::pb;
 use crate::watchers::Wanted;
 
@@ -131,6 +134,59 @@ impl Api {
         Ok(Response::new(pb::SetResponse { result: Some(result) }))
     }
 
+    pub(super) async fn roll_back(
+        &self,
+        request: Request<pb::RollbackRequest>,
+    ) -> Result<Response<pb::RollbackResponse>, Status> {
+        let (_, extensions, request) = request.into_parts();
+        let key = key_of(request.terms.as_ref(), &request)?;
+        let pb::RollbackRequest { to, by, terms } = request;
+        let (origin, account) = (origin(by, &extensions, key)?, account(&extensions));
+        let from = self.engine.status(&BTreeSet::new()).map_err(stopping)?.last_txn;
+        if to > from {
+            return Err(Status::out_of_range(format!(
+                "there is no transaction {to} yet; the last one is {from}"
+            )));
+        }
+        let (place, journal) = (self.aside.place(&account).await?, self.journal.clone());
+        let back = place.work(move |cancel| history::back(&journal, from, to, cancel)).await?;
+        let batch = self.batch_of(&back, from, to)?;
+        let result = match self.change(Change::Apply(Box::new(batch)), terms, origin).await? {
+            Outcome::Accepted(accepted) => pb::rollback_response::Result::Accepted(accepted),
+            Outcome::Refusal(refusal) => pb::rollback_response::Result::Refusal(refusal),
+        };
+        Ok(Response::new(pb::RollbackResponse { result: Some(result) }))
+    }
+
+    /// The objects as they were, each on the condition that nobody changes it meanwhile.
+    fn batch_of(&self, back: &Back, from: u64, to: u64) -> Result<Batch, Status> {
+        let mut lines = Vec::new();
+        for (key, object) in back {
+            let now = self.engine.object(&key.kind, &key.id).map_err(stopping)?;
+            let revision = now.map_or(0, |(seen, _)| seen.object().revision().changed);
+            if revision > from {
+                return Err(Status::aborted(format!(
+                    "{key} has changed meanwhile, by transaction {revision}; try again"
+                )));
+            }
+            match object {
+                None if revision == 0 => {}
+                None => {
+                    let gone =
+                        json!({"kind": &*key.kind, "id": &*key.id, "delete": true, "revision": revision});
+                    lines.push(gone.to_string());
+                }
+                Some(object) => {
+                    let members = object.trim_start().strip_prefix('{').unwrap_or_default();
+                    lines.push(format!("{{\"revision\":{revision},{members}"));
+                }
+            }
+        }
+        let mut batch = Batch::new(self.rules.kinds(), Cancel::default());
+        batch.add_json(&format!("transaction {to}"), &lines.join("\n"));
+        Ok(batch)
+    }
+
     /// Makes a change on these terms.
     async fn change(
         &self,
@@ -181,7 +237,7 @@ impl Api {
         Ok(receipt)
     }
 
-    fn key(&self, object: pb::ObjectRef) -> Result<ObjectKey, Status> {
+    pub(super) fn key(&self, object: pb::ObjectRef) -> Result<ObjectKey, Status> {
         Ok(ObjectKey { kind: self.kind(&object.kind)?, id: object.id.into() })
     }
 

@@ -19,6 +19,7 @@ use weft_core::switch_delta::{Part, SwitchDelta};
 use weft_core::underlay::Measured;
 
 use crate::engine::{Applied, Listing};
+use crate::history;
 use crate::pb;
 
 /// The number of flows in one message of a stream.
@@ -203,6 +204,25 @@ fn fault(error: &ObjectError) -> pb::ObjectFault {
         message: error.message.clone(),
         text: error.to_string(),
     }
+}
+
+pub(super) fn history_message(found: history::Found) -> pb::HistoryResponse {
+    let before = found.entries.last().filter(|_| found.has_more).map_or(0, |entry| entry.txn);
+    let outcome = |(key, outcome): &(ObjectKey, Outcome)| pb::ObjectOutcome {
+        object: Some(object(key)),
+        outcome: outcome_message(*outcome).into(),
+        ..pb::ObjectOutcome::default()
+    };
+    let entry = |entry: history::Entry| pb::HistoryEntry {
+        txn: entry.txn,
+        at: entry.at,
+        by: entry.by,
+        peer: entry.peer,
+        objects: entry.changes.iter().map(outcome).collect(),
+        more: entry.more as u64,
+        object: entry.object.unwrap_or_default(),
+    };
+    pb::HistoryResponse { entries: found.entries.into_iter().map(entry).collect(), before }
 }
 
 /// The flows in reading order. Yields at least one message.

@@ -359,6 +359,83 @@ pub mod set_response {
 }
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HistoryRequest {
+    /// All objects if it is absent.
+    #[prost(message, optional, tag = "1")]
+    pub object: ::core::option::Option<ObjectRef>,
+    /// Only transactions before this one; all if it is 0. An answer says in `before` how the next page is asked for.
+    #[prost(uint64, tag = "2")]
+    pub before: u64,
+    /// The most transactions; 50 if it is 0, and never more than 1000.
+    #[prost(uint32, tag = "3")]
+    pub limit: u32,
+}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HistoryResponse {
+    /// The newest first.
+    #[prost(message, repeated, tag = "1")]
+    pub entries: ::prost::alloc::vec::Vec<HistoryEntry>,
+    /// If there are older ones: `before` of the request for them.
+    #[prost(uint64, tag = "2")]
+    pub before: u64,
+}
+/// A transaction that changed objects.
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HistoryEntry {
+    #[prost(uint64, tag = "1")]
+    pub txn: u64,
+    /// The time of acceptance (RFC 3339).
+    #[prost(string, tag = "2")]
+    pub at: ::prost::alloc::string::String,
+    /// Who asked for it: by its own account, and according to the system.
+    #[prost(string, tag = "3")]
+    pub by: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub peer: ::prost::alloc::string::String,
+    /// The objects that it created, changed and deleted: at most 1000, or the one that is asked for.
+    #[prost(message, repeated, tag = "5")]
+    pub objects: ::prost::alloc::vec::Vec<ObjectOutcome>,
+    /// The number of further ones.
+    #[prost(uint64, tag = "6")]
+    pub more: u64,
+    /// The object that is asked for, as it was after that: JSON; empty if it was deleted.
+    #[prost(string, tag = "7")]
+    #[serde(serialize_with = "crate::http::encode::json_text")]
+    pub object: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollbackRequest {
+    /// The transaction after which the objects were as they are to be; 0: none were there.
+    #[prost(uint64, tag = "1")]
+    pub to: u64,
+    /// The originator, for the journal; "api" if empty.
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "3")]
+    pub terms: ::core::option::Option<Terms>,
+}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RollbackResponse {
+    #[prost(oneof = "rollback_response::Result", tags = "1, 2")]
+    pub result: ::core::option::Option<rollback_response::Result>,
+}
+/// Nested message and enum types in `RollbackResponse`.
+pub mod rollback_response {
+    #[derive(serde::Serialize)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Result {
+        #[prost(message, tag = "1")]
+        Accepted(super::Accepted),
+        #[prost(message, tag = "2")]
+        Refusal(super::Refusal),
+    }
+}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetRequest {
     #[prost(string, tag = "1")]
     pub kind: ::prost::alloc::string::String,
@@ -1921,6 +1998,57 @@ pub mod controller_client {
             req.extensions_mut().insert(GrpcMethod::new("weft.v1.Controller", "Status"));
             self.inner.unary(req, path, codec).await
         }
+        /// Returns the transactions that changed objects, or one object, the newest first, as far back as the journal goes.
+        pub async fn history(
+            &mut self,
+            request: impl tonic::IntoRequest<super::HistoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::HistoryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weft.v1.Controller/History",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weft.v1.Controller", "History"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Brings all objects back to what they were after a transaction, in a new transaction. It is refused as a whole if some object cannot be
+        /// as it was, or has changed while the journal was read. OUT_OF_RANGE if there is no such transaction.
+        pub async fn rollback(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RollbackRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RollbackResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weft.v1.Controller/Rollback",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weft.v1.Controller", "Rollback"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Streams receipts of transactions: when a transaction is computed, and again whenever a switch has answered. A watcher
         /// that does not read for 30 seconds, or for which more than 8 MiB wait, is ended with DATA_LOSS.
         pub async fn watch_receipts(
@@ -2132,6 +2260,20 @@ pub mod controller_server {
             &self,
             request: tonic::Request<super::StatusRequest>,
         ) -> std::result::Result<tonic::Response<super::StatusResponse>, tonic::Status>;
+        /// Returns the transactions that changed objects, or one object, the newest first, as far back as the journal goes.
+        async fn history(
+            &self,
+            request: tonic::Request<super::HistoryRequest>,
+        ) -> std::result::Result<tonic::Response<super::HistoryResponse>, tonic::Status>;
+        /// Brings all objects back to what they were after a transaction, in a new transaction. It is refused as a whole if some object cannot be
+        /// as it was, or has changed while the journal was read. OUT_OF_RANGE if there is no such transaction.
+        async fn rollback(
+            &self,
+            request: tonic::Request<super::RollbackRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RollbackResponse>,
+            tonic::Status,
+        >;
         /// Server streaming response type for the WatchReceipts method.
         type WatchReceiptsStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::Receipt, tonic::Status>,
@@ -2929,6 +3071,96 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = StatusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weft.v1.Controller/History" => {
+                    #[allow(non_camel_case_types)]
+                    struct HistorySvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::HistoryRequest>
+                    for HistorySvc<T> {
+                        type Response = super::HistoryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::HistoryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::history(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = HistorySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weft.v1.Controller/Rollback" => {
+                    #[allow(non_camel_case_types)]
+                    struct RollbackSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::RollbackRequest>
+                    for RollbackSvc<T> {
+                        type Response = super::RollbackResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RollbackRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::rollback(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RollbackSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -75,7 +75,7 @@ pub(super) fn to_json(message: &impl Serialize) -> Json {
 }
 
 /// The members that hold values of users, where an empty text is a value.
-const VALUES: [&str; 3] = ["before", "after", "columns"];
+const VALUES: [&str; 4] = ["before", "after", "columns", "object"];
 
 /// Removes members without a value: `null` and empty texts. Numbers and lists stay.
 fn prune(json: &mut Json) {

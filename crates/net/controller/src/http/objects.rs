@@ -434,6 +434,32 @@ pub(super) async fn delete(
     }
 }
 
+/// `POST /v1/rollback?to=TXN`
+pub(super) async fn rollback(
+    (Extension(api), Extension(caller)): Here,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let mut query = Query::of(query.as_deref());
+    let Wish { by, terms, is_conditional } = Wish::of(&mut query, &headers)?;
+    let to = query.number("to")?;
+    query.finish()?;
+    let to = to.ok_or_else(|| {
+        Problem::bad_request("`to` is missing: the transaction to which the objects go back")
+    })?;
+    let request = pb::RollbackRequest { to, by, terms: Some(terms) };
+    let (response, held) = message(api.rollback(call(caller, request)).await?);
+    match response.result {
+        Some(pb::rollback_response::Result::Accepted(accepted)) => {
+            receipt(StatusCode::OK, accepted, held).await
+        }
+        Some(pb::rollback_response::Result::Refusal(refusal)) => {
+            Err(Problem::of_refusal(refusal, is_conditional))
+        }
+        None => Err(Status::internal("the answer is empty").into()),
+    }
+}
+
 /// The refusal of a request about one object, which may not exist.
 fn missing_or_refused(refusal: pb::Refusal, is_conditional: bool) -> Problem {
     let faults = refusal.faults.clone();

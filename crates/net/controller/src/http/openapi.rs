@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::answer::{self, JSON, LINES, YAML};
 use super::objects::Here;
-use super::paths::{LISTINGS, OF_NETWORK, QUESTIONS};
+use super::paths::{LISTINGS, OF_NETWORK, PAST, QUESTIONS};
 use super::problem::{MEDIA_TYPE, Problem};
 use super::query::Query;
 
@@ -144,6 +144,22 @@ fn others() -> Map<String, Json> {
     );
     let number = json!({"type": "integer", "minimum": 1});
     one["parameters"] = json!([{"name": "txn", "in": "path", "required": true, "schema": number}]);
+    let [history, rollback] = &PAST;
+    let mut past = operation(history.name, history.call, history.summary, answered("any", &[JSON, YAML]));
+    let number = json!({"type": "integer", "minimum": 0});
+    past["parameters"] = json!([
+        query("kind", "The kind of the object", json!({"type": "string"})),
+        query("id", "The id of the object", json!({"type": "string"})),
+        query("before", "Only transactions before this one", number.clone()),
+        query("limit", "The most transactions", json!({"type": "integer", "minimum": 0, "maximum": 1000})),
+    ]);
+    let mut back = operation(rollback.name, rollback.call, rollback.summary, answered("receipt", &[JSON]));
+    let mut parameters = self::terms();
+    let to = json!({"name": "to", "in": "query", "required": true, "description": "The transaction", "schema": number});
+    parameters.push(to);
+    back["parameters"] = parameters.into();
+    paths.insert("/v1/history".to_owned(), json!({"get": past}));
+    paths.insert("/v1/rollback".to_owned(), json!({"post": back}));
     paths.insert("/v1/status".to_owned(), json!({"get": status}));
     paths.insert("/v1/apply".to_owned(), json!({"post": apply}));
     // An endless answer is for those who read lines; generated clients would wait for its end.

@@ -14,6 +14,16 @@ pub(super) struct Listed {
     pub(super) summary: &'static str,
 }
 
+/// What is as it was: `GET /v1/history`, `POST /v1/rollback?to=TXN`.
+pub(super) const PAST: [Listed; 2] = [
+    listed("history", "History", "The transactions that changed objects, the newest first"),
+    listed(
+        "rollback",
+        "Rollback",
+        "Brings all objects back to what they were after a transaction, in a new transaction",
+    ),
+];
+
 const fn listed(name: &'static str, call: &'static str, summary: &'static str) -> Listed {
     Listed { name, call, summary }
 }
@@ -67,6 +77,8 @@ pub(super) fn router() -> Router {
         .route("/v1/trace", post(questions::trace))
         .route("/v1/explain", post(questions::explain))
         .route("/v1/why-not", post(questions::why_not))
+        .route("/v1/history", get(questions::history))
+        .route("/v1/rollback", post(objects::rollback))
         .route("/v1/transactions", get(questions::transactions))
         .route("/v1/transactions/{txn}", get(questions::transaction))
         .route("/v1/network/{listing}", get(questions::of_network))

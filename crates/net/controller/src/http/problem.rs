@@ -98,6 +98,7 @@ impl From<Status> for Problem {
             }
             Code::ResourceExhausted => (StatusCode::TOO_MANY_REQUESTS, "too-many-requests"),
             Code::DeadlineExceeded => (StatusCode::REQUEST_TIMEOUT, "too-slow"),
+            Code::Aborted => (StatusCode::CONFLICT, "changed-meanwhile"),
             Code::Cancelled => (StatusCode::REQUEST_TIMEOUT, "cancelled"),
             Code::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             Code::Unimplemented => (StatusCode::NOT_IMPLEMENTED, "unimplemented"),

@@ -118,6 +118,31 @@ pub(super) async fn of_network(
     }
 }
 
+/// `GET /v1/history`: who changed what.
+pub(super) async fn history(
+    (Extension(api), Extension(caller)): Here,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let mut query = Query::of(query.as_deref());
+    let object = match (query.one("kind")?, query.one("id")?) {
+        (None, None) => None,
+        (Some(kind), Some(id)) => Some(pb::ObjectRef { kind, id }),
+        _ => {
+            return Err(Problem::bad_request(
+                "an object is named by `kind` and `id`; without both, all objects are meant",
+            ));
+        }
+    };
+    let before = query.number("before")?.unwrap_or_default();
+    let limit = query.number("limit")?.unwrap_or_default();
+    query.finish()?;
+    let form = Form::asked(&headers, &[Form::Json, Form::Yaml])?;
+    let request = pb::HistoryRequest { object, before, limit };
+    let (history, held) = message(api.history(call(caller, request)).await?);
+    Ok(held.until_encoded(answer::value(form, &to_json(&history))?))
+}
+
 /// `GET /v1/transactions`: the receipts from now on, or from a transaction on, each in a line.
 pub(super) async fn transactions(
     (Extension(api), Extension(caller)): Here,

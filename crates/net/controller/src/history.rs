@@ -1,0 +1,245 @@
+//! What was changed, by whom and when, and the objects as they were: read from the journal.
+
+use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::fmt;
+use std::path::Path;
+
+use memchr::memmem;
+use nlog_data::Cancel;
+use objects::{ObjectKey, Outcome};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
+use tonic::Status;
+use weft_core::peer::Peer;
+
+use crate::journal::Backwards;
+
+/// The most transactions of an answer, and how many there are unless somebody says so.
+const LIMIT_MAX: usize = 1000;
+const LIMIT: usize = 50;
+/// The most objects that are named of one transaction.
+const OBJECTS_MAX: usize = 1000;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// The object; all if there is none.
+    pub(crate) of: Option<ObjectKey>,
+    /// The newest transaction.
+    pub(crate) newest: u64,
+    /// The most transactions; 0 for a page.
+    pub(crate) limit: usize,
+}
+
+/// A transaction that changed objects.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) txn: u64,
+    pub(crate) at: String,
+    pub(crate) by: String,
+    /// Who that was according to the system, if anybody is known.
+    pub(crate) peer: String,
+    /// The first objects that it changed, or the one that is asked for.
+    pub(crate) changes: Vec<(ObjectKey, Outcome)>,
+    /// The number of further ones.
+    pub(crate) more: usize,
+    /// The one that is asked for as it was after that, as JSON.
+    pub(crate) object: Option<String>,
+}
+
+/// Transactions, the newest first.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) entries: Vec<Entry>,
+    /// Whether there are older ones.
+    pub(crate) has_more: bool,
+}
+
+/// A line of the journal, as far as it says what became of objects.
+#[derive(Deserialize)]
+struct Line<'a> {
+    txn: u64,
+    at: String,
+    by: String,
+    #[serde(default)]
+    peer: Option<Peer>,
+    #[serde(default, borrow)]
+    objects: Objects<'a>,
+    #[serde(default)]
+    insert: BTreeMap<String, Vec<First>>,
+    #[serde(default)]
+    delete: BTreeMap<String, Vec<First>>,
+}
+
+/// The first column of a row, if it is a text: in the table of a kind, the id of the object.
+struct First(Option<String>);
+
+impl<'de> Deserialize<'de> for First {
+    fn deserialize<D: Deserializer<'de>>(row: D) -> Result<Self, D::Error> {
+        struct Columns;
+        impl<'de> Visitor<'de> for Columns {
+            type Value = First;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a row")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut columns: A) -> Result<First, A::Error> {
+                let first = columns.next_element::<Json>()?;
+                while columns.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(First(first.and_then(|first| first.as_str().map(str::to_owned))))
+            }
+        }
+        row.deserialize_seq(Columns)
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct Objects<'a> {
+    #[serde(default, borrow)]
+    put: Vec<&'a RawValue>,
+    #[serde(default)]
+    delete: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    kind: String,
+    id: String,
+}
+
+impl Line<'_> {
+    /// The objects that are there after the transaction, each with its text.
+    fn put(&self) -> impl Iterator<Item = (ObjectKey, &str)> {
+        self.objects.put.iter().filter_map(|text| {
+            let Name { kind, id } = serde_json::from_str(text.get()).ok()?;
+            Some((ObjectKey::new(kind, id), text.get()))
+        })
+    }
+
+    fn deleted(&self) -> impl Iterator<Item = ObjectKey> {
+        self.objects.delete.iter().map(|(kind, id)| ObjectKey::new(kind.as_str(), id.as_str()))
+    }
+}
+
+/// The lines of the journal that change objects, the newest first, with the text that each must have.
+struct Lines {
+    journal: Backwards,
+    /// The id that lines must name, in quotes.
+    id: Option<String>,
+}
+
+impl Lines {
+    fn open(journal: &Path, of: Option<&ObjectKey>) -> Result<Self, Status> {
+        let id = of.map(|key| Json::from(&*key.id).to_string());
+        Ok(Lines { journal: Backwards::open(journal).map_err(|error| unreadable(journal, &error))?, id })
+    }
+
+    /// The next line that may be meant.
+    fn next(&mut self, cancel: &Cancel) -> Result<Option<Vec<u8>>, Status> {
+        loop {
+            if cancel.is_cancelled() {
+                return Err(Status::cancelled("nobody waits for the history any more"));
+            }
+            let line = self.journal.line().map_err(|error| Status::internal(error.to_string()))?;
+            let Some(line) = line else { return Ok(None) };
+            let names = |text: &str| memmem::find(&line, text.as_bytes()).is_some();
+            if names("\"objects\":{") && self.id.as_deref().is_none_or(names) {
+                return Ok(Some(line));
+            }
+        }
+    }
+}
+
+fn unreadable(journal: &Path, error: &std::io::Error) -> Status {
+    Status::internal(format!("cannot read the journal {}: {error}", journal.display()))
+}
+
+/// The transactions that changed objects, or one object.
+pub(crate) fn find(journal: &Path, asked: &Asked, cancel: &Cancel) -> Result<Found, Status> {
+    let limit = if asked.limit == 0 { LIMIT } else { asked.limit.min(LIMIT_MAX) };
+    let mut lines = Lines::open(journal, asked.of.as_ref())?;
+    let mut entries = Vec::new();
+    while let Some(text) = lines.next(cancel)? {
+        let Ok(line) = serde_json::from_slice::<Line<'_>>(&text) else { continue };
+        if line.txn > asked.newest {
+            continue;
+        }
+        let Some(entry) = entry(&line, asked.of.as_ref()) else { continue };
+        if entries.len() == limit {
+            return Ok(Found { entries, has_more: true });
+        }
+        entries.push(entry);
+    }
+    Ok(Found { entries, has_more: false })
+}
+
+/// What a line says; nothing if it does not change what is asked for.
+fn entry(line: &Line<'_>, of: Option<&ObjectKey>) -> Option<Entry> {
+    // A new object has a new row in the table of its kind, and leaves no old one. One whose labels alone change has neither.
+    let [inserted, left] = [&line.insert, &line.delete].map(keys_of);
+    let is_new = |key: &ObjectKey| inserted.contains(key) && !left.contains(key);
+    let mut object = None;
+    let mut changes = Vec::new();
+    for (key, text) in line.put() {
+        if of.is_some_and(|of| *of != key) {
+            continue;
+        }
+        object = of.map(|_| text.to_owned());
+        let outcome = if is_new(&key) { Outcome::Created } else { Outcome::Updated };
+        changes.push((key, outcome));
+    }
+    changes.extend(
+        line.deleted().filter(|key| of.is_none_or(|of| of == key)).map(|key| (key, Outcome::Deleted)),
+    );
+    if changes.is_empty() {
+        return None;
+    }
+    let more = changes.len().saturating_sub(OBJECTS_MAX);
+    changes.truncate(OBJECTS_MAX);
+    let peer = line.peer.as_ref().map(ToString::to_string).unwrap_or_default();
+    Some(Entry { txn: line.txn, at: line.at.clone(), by: line.by.clone(), peer, changes, more, object })
+}
+
+/// What rows of the tables of kinds are named by.
+fn keys_of(rows: &BTreeMap<String, Vec<First>>) -> BTreeSet<ObjectKey> {
+    let rows = rows.iter().flat_map(|(kind, rows)| rows.iter().map(move |row| (kind, row)));
+    rows.filter_map(|(kind, First(id))| Some(ObjectKey::new(kind.as_str(), id.as_deref()?))).collect()
+}
+
+/// The objects that changed since a transaction, as they were after it: as JSON, or not there.
+pub(crate) type Back = BTreeMap<ObjectKey, Option<String>>;
+
+/// Reads what brings objects back from what they are after transaction `from` to what they were after transaction `to`.
+pub(crate) fn back(journal: &Path, from: u64, to: u64, cancel: &Cancel) -> Result<Back, Status> {
+    let mut lines = Lines::open(journal, None)?;
+    // The objects that changed since then, and whose state at that time is not known yet.
+    let mut wanted: BTreeSet<ObjectKey> = BTreeSet::new();
+    let mut then = Back::new();
+    while let Some(text) = lines.next(cancel)? {
+        let Ok(line) = serde_json::from_slice::<Line<'_>>(&text) else { continue };
+        if line.txn > from {
+            continue;
+        }
+        if line.txn > to {
+            wanted.extend(line.put().map(|(key, _)| key).chain(line.deleted()));
+            continue;
+        }
+        let put = line.put().map(|(key, text)| (key, Some(text.to_owned())));
+        for (key, object) in put.chain(line.deleted().map(|key| (key, None))) {
+            if wanted.remove(&key)
+                && let btree_map::Entry::Vacant(place) = then.entry(key)
+            {
+                place.insert(object);
+            }
+        }
+        if wanted.is_empty() {
+            break;
+        }
+    }
+    // What no transaction up to then names was not there.
+    then.extend(wanted.into_iter().map(|key| (key, None)));
+    Ok(then)
+}
