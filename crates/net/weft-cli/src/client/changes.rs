@@ -179,7 +179,7 @@ impl Set {
             object: Some(pb::ObjectRef { kind: self.kind, id: self.id }),
             fields,
             by: "weft set".to_owned(),
-            terms: None,
+            ..pb::SetRequest::default()
         };
         self.terms.carry_out(Changes::Set(request), &[], Form::Set)
     }
