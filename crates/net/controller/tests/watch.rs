@@ -1,5 +1,7 @@
 //! The client's list that goes on as a watch: nothing is lost, and nothing told twice.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use std::collections::BTreeMap;
 
 use controller::client::{Seen, Selection, Watched, Watching};

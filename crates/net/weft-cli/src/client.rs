@@ -1,5 +1,5 @@
 //! The controller's clients: `weft apply`, `weft set` and `weft delete` in `changes`, with what they print in `answer`; `weft get` in
-//! `get`, with what it prints of objects in `objects`.
+//! `get`, with what it prints of objects in `objects` and `table`.
 
 use std::future::Future;
 use std::io::Read as _;
@@ -16,6 +16,7 @@ mod answer;
 mod changes;
 mod get;
 mod objects;
+mod table;
 
 pub(crate) use changes::{Apply, Delete, Set};
 pub(crate) use get::Get;

@@ -1,17 +1,21 @@
 //! `weft get`: objects, and what else the controller knows.
 
 use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
+use std::net::IpAddr;
 
 use clap::Args;
 use controller::Client;
-use controller::client::FlowCounts;
+use controller::client::Selection;
+use controller::pb::ObjectState;
 
-use super::objects::{json_with_state, state_comments, yaml};
+use super::objects::{Form, Question, yaml};
+use super::table::Entry;
 use super::{Address, failed};
 use crate::exit::{Failure, print_as};
 use crate::flood_drops::Drops;
 use crate::status::Status;
-use crate::{flood_drops, flow_counts, flows, learned, logical_flows, routes, tunnels};
+use crate::{flood_drops, flows, learned, logical_flows, routes, tunnels};
 
 /// How often all objects are read before a network that changes meanwhile is given up.
 const ATTEMPTS: usize = 20;
@@ -28,10 +32,23 @@ const VIEWS: &str = "Instead of a kind:\n  \
     flood-drops [PORT]        Frames dropped because of `flood_limit`, by host\n  \
     connection-drops [PORT]   First packets of connections dropped because of `connections`, by host\n\n\
     Examples:\n  \
-    weft get switch_ports                  all ports\n  \
+    weft get switch_ports --switch blue    the ports of a switch; -w: and what happens to them\n  \
     weft get switch_port web-1             one port, with its host, problems, packets and drops\n  \
     weft get routes shop                   where router shop sends packets\n\n\
-    With an ID, the packets and drops are shown that hosts have counted since the flows were installed.";
+    Several objects are a table in a terminal, and YAML in a file or a pipe. With an ID, YAML and JSON\n\
+    have the packets and drops that hosts have counted since the flows were installed.";
+
+/// The words that stand for no kind, besides `routes`, which is one without an id.
+const VIEW_WORDS: [&str; 8] = [
+    "all",
+    "status",
+    "flows",
+    "logical-flows",
+    "learned-addresses",
+    "tunnels",
+    "flood-drops",
+    "connection-drops",
+];
 
 /// Arguments of `weft get`.
 #[derive(Args)]
@@ -41,17 +58,87 @@ pub(crate) struct Get {
     kind: String,
     /// The object, or what follows the word below [default: all]
     id: Option<String>,
+    #[command(flatten)]
+    selected: Selected,
+    /// Form: table, wide (all columns), yaml, json, or name (KIND/ID)
+    #[arg(
+        short,
+        long,
+        value_enum,
+        value_name = "FORM",
+        hide_possible_values = true,
+        conflicts_with = "json"
+    )]
+    output: Option<Form>,
+    /// Go on and print what happens to the objects, until interrupted
+    #[arg(short, long)]
+    watch: bool,
     /// With learned-addresses: list the addresses too
     #[arg(long)]
     addresses: bool,
     /// With status: ask all switches what they have dropped, and why
     #[arg(long)]
     drops: bool,
-    /// Print JSON, one object per line
+    /// Print JSON, one object per line; as -o json
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     address: Address,
+}
+
+/// Which objects of a kind are printed: those that meet all conditions.
+#[derive(Args)]
+struct Selected {
+    /// Only with these labels, such as `app=web,tier!=db` or `app`
+    #[arg(short = 'l', long = "label", value_name = "LABELS")]
+    labels: Vec<String>,
+    /// Only with this field, such as `enabled=false` or `state.mtu=1442`
+    #[arg(long = "field", value_name = "FIELD=VALUE")]
+    fields: Vec<String>,
+    /// Only on this switch: as --field switch=SWITCH
+    #[arg(long, value_name = "SWITCH")]
+    switch: Option<String>,
+    /// Only at this host: as --field state.node=HOST
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Only with this IP address, in any field
+    #[arg(long, value_name = "ADDRESS")]
+    ip: Option<IpAddr>,
+}
+
+/// The column in which rules say where an object is.
+const PLACE: &str = "state.node";
+
+impl Selected {
+    /// The selection of objects of this kind.
+    fn of(&self, kind: &str) -> Result<Selection, Failure> {
+        let mut labels = Vec::new();
+        for part in self.labels.iter().flat_map(|labels| labels.split(',')) {
+            labels.push(label(part.trim())?);
+        }
+        let mut fields = self.fields.clone();
+        fields.extend(self.switch.iter().map(|switch| format!("switch={switch}")));
+        fields.extend(self.host.iter().map(|host| format!("{PLACE}={host}")));
+        fields.extend(self.ip.iter().map(|ip| format!("*={ip}")));
+        Ok(Selection { kind: kind.to_owned(), labels, fields })
+    }
+
+    fn is_given(&self) -> bool {
+        let Selected { labels, fields, switch, host, ip } = self;
+        !labels.is_empty() || !fields.is_empty() || switch.is_some() || host.is_some() || ip.is_some()
+    }
+}
+
+/// A condition on a label. `==` is as good as `=`; kubectl's conditions that the controller does not have are refused.
+fn label(part: &str) -> Result<String, Failure> {
+    if part.is_empty() || part.starts_with(['!', '=']) || part.contains(['(', ')', ' ']) {
+        let part = nlog_data::quotation::quote_text(part);
+        return Err(Failure::Usage(format!(
+            "{part} is no condition on a label; write KEY=VALUE, KEY!=VALUE or KEY, several with commas between them \
+             (a value with other characters: --field labels.KEY=VALUE)"
+        )));
+    }
+    Ok(part.replacen("==", "=", 1))
 }
 
 impl Get {
@@ -66,6 +153,13 @@ impl Get {
                 "--drops belongs to `weft status`; `weft get` shows the drops of an object without it".into(),
             ));
         }
+        let is_view = match self.kind.as_str() {
+            "routes" => self.id.is_some(),
+            kind => VIEW_WORDS.contains(&kind),
+        };
+        if is_view {
+            self.is_for_views()?;
+        }
         match self.kind.as_str() {
             "all" => self.all(),
             "status" => self.status().run(),
@@ -77,37 +171,55 @@ impl Get {
             "tunnels" => self.tunnels(),
             // Without an id, the objects of kind `route`.
             "routes" if self.id.is_some() => self.routes(),
-            kind => self.objects(kind.to_owned()),
+            kind => self.objects(kind),
         }
     }
 
     fn status(&self) -> Status {
-        let Get { id: node, drops, json, address, .. } = self;
-        Status { node: node.clone(), check: false, drops: *drops, json: *json, address: address.clone() }
+        let Get { id: node, drops, address, .. } = self;
+        Status {
+            node: node.clone(),
+            check: false,
+            drops: *drops,
+            json: self.is_json(),
+            address: address.clone(),
+        }
     }
 
-    fn objects(&self, kind: String) -> Result<(), Failure> {
-        let id = self.id.clone();
-        let (objects, counts) = self.address.with(|mut client| async move {
-            let objects = client.get_with_states(&kind, id.as_deref()).await.map_err(failed)?;
-            let counts = match id {
-                Some(id) => client.flow_counts(&kind, &id).await.map_err(failed)?,
-                None => FlowCounts::default(),
-            };
-            Ok((objects, counts))
-        })?;
-        let mut text = String::new();
-        for (number, (object, state)) in objects.iter().enumerate() {
-            if self.json {
-                text += &json_with_state(object, state, &counts);
-            } else {
-                text += if number > 0 { "---\n" } else { "" };
-                text += &state_comments(state);
-                text += &flow_counts::to_comments(&counts);
-                text += &yaml(object)?;
-            }
+    /// Refuses the options that only objects of a kind have.
+    fn is_for_views(&self) -> Result<(), Failure> {
+        let word = &self.kind;
+        let all_forms = word == "all" && matches!(self.output, Some(Form::Yaml | Form::Name));
+        if !all_forms && !matches!(self.output, None | Some(Form::Json)) {
+            return Err(Failure::Usage(format!(
+                "`weft get {word}` has no such form; -o json is there, and `weft get KIND` has the others"
+            )));
         }
-        print_as(self.json, &text)
+        if self.watch || self.selected.is_given() {
+            let option = if self.watch { "--watch" } else { "a selection" };
+            return Err(Failure::Usage(format!(
+                "{option} belongs to `weft get KIND`, not to `weft get {word}`"
+            )));
+        }
+        Ok(())
+    }
+
+    fn is_json(&self) -> bool {
+        self.json || self.output == Some(Form::Json)
+    }
+
+    fn objects(&self, kind: &str) -> Result<(), Failure> {
+        let is_read = self.id.is_none() && std::io::stdout().is_terminal();
+        let form = match self.output {
+            _ if self.json => Form::Json,
+            Some(form) => form,
+            None if is_read => Form::Table,
+            None => Form::Yaml,
+        };
+        let question = Question { id: self.id.clone(), selection: self.selected.of(kind)?, form };
+        self.address.with(|mut client| async move {
+            if self.watch { question.watch(&client).await } else { question.list(&mut client).await }
+        })
     }
 
     /// Prints all objects, so that they can be applied elsewhere.
@@ -116,10 +228,14 @@ impl Get {
             return Err(Failure::Usage("`weft get all` prints all objects: it takes no id".to_owned()));
         }
         let objects = self.address.with(|mut client| async move { everything(&mut client).await })?;
-        let texts =
-            objects.iter().map(|object| if self.json { Ok(format!("{object}\n")) } else { yaml(object) });
+        let (is_json, is_name) = (self.is_json(), self.output == Some(Form::Name));
+        let texts = objects.into_iter().map(|object| match (is_json, is_name) {
+            (true, _) => Ok(object + "\n"),
+            (_, true) => Ok(Entry::read(&(object, ObjectState::default()))?.name() + "\n"),
+            _ => yaml(&object),
+        });
         let texts = texts.collect::<Result<Vec<String>, Failure>>()?;
-        print_as(self.json, &texts.join(if self.json { "" } else { "---\n" }))
+        print_as(is_json, &texts.join(if is_json || is_name { "" } else { "---\n" }))
     }
 
     fn flows(&self) -> Result<(), Failure> {
@@ -128,7 +244,10 @@ impl Get {
         })?;
         let flows =
             self.address.with(|mut client| async move { client.flows(&node).await.map_err(failed) })?;
-        print_as(self.json, &if self.json { flows::to_json(&flows) } else { flows::to_text(&flows) })
+        print_as(
+            self.is_json(),
+            &if self.is_json() { flows::to_json(&flows) } else { flows::to_text(&flows) },
+        )
     }
 
     fn logical_flows(&self) -> Result<(), Failure> {
@@ -140,8 +259,8 @@ impl Get {
         let flows =
             self.address.with(|mut client| async move { client.logical_flows(&id).await.map_err(failed) })?;
         print_as(
-            self.json,
-            &if self.json { logical_flows::to_json(&flows) } else { logical_flows::to_text(&flows) },
+            self.is_json(),
+            &if self.is_json() { logical_flows::to_json(&flows) } else { logical_flows::to_text(&flows) },
         )
     }
 
@@ -156,8 +275,8 @@ impl Get {
             client.learned_addresses(&id, addresses).await.map_err(failed)
         })?;
         print_as(
-            self.json,
-            &if self.json { learned::to_json(&found, addresses) } else { learned::to_text(&found) },
+            self.is_json(),
+            &if self.is_json() { learned::to_json(&found, addresses) } else { learned::to_text(&found) },
         )
     }
 
@@ -165,7 +284,10 @@ impl Get {
         let router = self.id.clone().unwrap_or_default();
         let found =
             self.address.with(|mut client| async move { client.routes(&router).await.map_err(failed) })?;
-        print_as(self.json, &if self.json { routes::to_json(&found) } else { routes::to_text(&found) })
+        print_as(
+            self.is_json(),
+            &if self.is_json() { routes::to_json(&found) } else { routes::to_text(&found) },
+        )
     }
 
     fn tunnels(&self) -> Result<(), Failure> {
@@ -173,7 +295,10 @@ impl Get {
         let found = self
             .address
             .with(|mut client| async move { client.tunnels(node.as_deref()).await.map_err(failed) })?;
-        print_as(self.json, &if self.json { tunnels::to_json(&found) } else { tunnels::to_text(&found) })
+        print_as(
+            self.is_json(),
+            &if self.is_json() { tunnels::to_json(&found) } else { tunnels::to_text(&found) },
+        )
     }
 
     fn drops(&self, of: Drops) -> Result<(), Failure> {
@@ -186,8 +311,8 @@ impl Get {
             found.map_err(failed)
         })?;
         print_as(
-            self.json,
-            &if self.json {
+            self.is_json(),
+            &if self.is_json() {
                 flood_drops::to_json(&found, of)
             } else {
                 flood_drops::to_text(&found, of, self.id.as_deref())
