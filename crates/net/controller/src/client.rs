@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use objects::{ListedFault, fault_lines};
+use ::objects::{ListedFault, fault_lines};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -15,7 +15,9 @@ use crate::pb::controller_client::ControllerClient;
 use crate::requests::MESSAGE_BYTES_MAX;
 
 mod changes;
+mod objects;
 
+pub use self::objects::{Seen, Selection, Watched, Watching};
 pub use changes::{Changes, documents_of};
 
 /// The timeout of connecting.
@@ -153,32 +155,6 @@ impl Client {
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         Ok(Client { endpoint: endpoint.to_owned(), inner })
-    }
-
-    /// The objects of a kind, or one of them, as canonical JSON, ordered by id.
-    pub async fn get(&mut self, kind: &str, id: Option<&str>) -> Result<Vec<String>, ClientError> {
-        let found = self.get_with_states(kind, id).await?;
-        Ok(found.into_iter().map(|(object, _)| object).collect())
-    }
-
-    /// The objects as in [`get`](Client::get), each with its state.
-    pub async fn get_with_states(
-        &mut self,
-        kind: &str,
-        id: Option<&str>,
-    ) -> Result<Vec<(String, pb::ObjectState)>, ClientError> {
-        let request =
-            pb::GetRequest { kind: kind.to_owned(), id: id.map(ToOwned::to_owned), ..Default::default() };
-        let stream =
-            within(ANSWER_MAX, self.inner.get(request)).await.map_err(|status| self.failed(status))?;
-        let mut messages = stream.into_inner();
-        let mut objects = Vec::new();
-        while let Some(message) =
-            within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
-        {
-            objects.extend(message.objects.into_iter().zip(message.states));
-        }
-        Ok(objects)
     }
 
     /// The desired state of the switch of a transport node.
@@ -349,10 +325,11 @@ impl Client {
         &mut self,
         from_txn: Option<u64>,
     ) -> Result<impl Stream<Item = Result<pb::Receipt, ClientError>> + use<>, ClientError> {
-        self.watch(pb::WatchReceiptsRequest { from_txn, differences: true, ..Default::default() }).await
+        self.watch_receipts(pb::WatchReceiptsRequest { from_txn, differences: true, ..Default::default() })
+            .await
     }
 
-    async fn watch(
+    async fn watch_receipts(
         &mut self,
         request: pb::WatchReceiptsRequest,
     ) -> Result<impl Stream<Item = Result<pb::Receipt, ClientError>> + use<>, ClientError> {
@@ -380,8 +357,13 @@ impl Client {
     ) -> Result<Option<pb::Receipt>, ClientError> {
         let mut receipts = std::pin::pin!({
             let from_txn = Some(txn);
-            self.watch(pb::WatchReceiptsRequest { from_txn, strict: true, only: true, differences: true })
-                .await?
+            self.watch_receipts(pb::WatchReceiptsRequest {
+                from_txn,
+                strict: true,
+                only: true,
+                differences: true,
+            })
+            .await?
         });
         let (mut end, mut last) = (std::pin::pin!(end), None);
         loop {

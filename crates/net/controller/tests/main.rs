@@ -31,4 +31,5 @@ mod shutdown;
 mod support;
 mod trace;
 mod underlay;
+mod watch;
 mod zones;

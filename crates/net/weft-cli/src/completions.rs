@@ -3,12 +3,12 @@
 //! The scripts know nothing: they ask `weft complete`, which `--help` does not show. It prints one candidate per line,
 //! with its description after a tab, and then `:files` where a file is wanted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Args, Command, CommandFactory as _, ValueEnum};
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use weft_core::builtin;
 
 use crate::client::ask;
@@ -17,7 +17,7 @@ use crate::schema::built_in;
 
 mod wanted;
 
-use wanted::Wanted;
+use wanted::{Conditions, Wanted};
 
 /// How long a shell waits for the controller.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -90,6 +90,10 @@ fn candidates(wanted: &Wanted) -> Vec<Candidate> {
         }
         Wanted::Kinds { address, flows } => kinds(address.as_deref(), *flows),
         Wanted::Ids { address, kind } => ids(address.as_deref(), kind),
+        Wanted::Conditions { address, kind, of, prefix } => {
+            let found = conditions(address.as_deref(), kind, *of).into_iter();
+            found.map(|condition| (format!("{prefix}{condition}"), String::new())).collect()
+        }
     }
 }
 
@@ -115,9 +119,7 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
     };
     let asked = ask(address, PATIENCE, |mut client| async move { client.status().await.ok() });
     let names: Vec<String> = match asked {
-        Some(status) => {
-            status.objects.into_keys().collect::<std::collections::BTreeSet<_>>().into_iter().collect()
-        }
+        Some(status) => status.objects.into_keys().collect::<BTreeSet<_>>().into_iter().collect(),
         None => built_in.iter().flat_map(|kinds| kinds.names().map(str::to_owned)).collect(),
     };
     let mut found: Vec<Candidate> = names.into_iter().map(|name| (name.clone(), about(&name))).collect();
@@ -169,6 +171,28 @@ fn ids(address: Option<&str>, kind: &str) -> Vec<Candidate> {
         Some(objects.iter().filter_map(|(object, _)| id(object)).collect::<Vec<_>>())
     });
     found.unwrap_or_default().into_iter().map(|id| (id, String::new())).collect()
+}
+
+/// The labels that objects of a kind have, or the fields of which each can be a condition; none without a controller.
+fn conditions(address: Option<&str>, kind: &str, of: Conditions) -> BTreeSet<String> {
+    let kind = kind.to_owned();
+    let found =
+        ask(address, PATIENCE, |mut client| async move { client.get_with_states(&kind, None).await.ok() });
+    let mut conditions = BTreeSet::new();
+    for (object, state) in found.unwrap_or_default() {
+        let members: Map<String, Json> = serde_json::from_str(&object).unwrap_or_default();
+        if of == Conditions::Labels {
+            let labels = members.get("labels").and_then(Json::as_object).into_iter().flatten();
+            conditions
+                .extend(labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())));
+            continue;
+        }
+        let fields = members.keys().filter(|name| !matches!(name.as_str(), "kind" | "id" | "labels"));
+        conditions.extend(fields.map(|name| format!("{name}=")));
+        let columns: Map<String, Json> = serde_json::from_str(&state.columns).unwrap_or_default();
+        conditions.extend(columns.keys().map(|name| format!("state.{name}=")));
+    }
+    conditions
 }
 
 fn print(text: &str) -> Result<(), Failure> {

@@ -24,6 +24,7 @@ mod figure6;
 mod fmt;
 mod forbid;
 mod full_disk;
+mod get;
 mod kill;
 mod kinds;
 mod language;

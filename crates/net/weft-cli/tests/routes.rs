@@ -50,22 +50,47 @@ impl Drop for Controller {
 
 impl Controller {
     pub(crate) fn start() -> Controller {
-        let folder = Folder::new();
+        Controller::start_in(Folder::new(), "")
+    }
+
+    /// A controller in a folder, with these lines in its configuration.
+    pub(crate) fn start_in(folder: Folder, configuration: &str) -> Controller {
         let listen = format!("unix:{}", folder.path("weft.sock").display());
-        folder.write("weft.toml", format!("state = \"state\"\nlisten = \"{listen}\"\n"));
-        let mut daemon = folder.command(&["controller", "--config", "weft.toml"]);
-        let daemon = daemon.stderr(Stdio::null()).spawn().unwrap();
+        folder.write("weft.toml", format!("state = \"state\"\nlisten = \"{listen}\"\n{configuration}"));
+        let daemon = Controller::launched(&folder);
         let controller = Controller { folder, daemon };
-        let deadline = Instant::now() + Duration::from_mins(1);
-        while controller.weft(&["get", "status"]).status != Some(0) {
-            assert!(Instant::now() < deadline, "the controller does not start");
-        }
+        controller.wait();
         controller
     }
 
+    fn launched(folder: &Folder) -> Child {
+        let mut daemon = folder.command(&["controller", "--config", "weft.toml"]);
+        daemon.stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Waits until it answers.
+    fn wait(&self) {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while self.weft(&["get", "status"]).status != Some(0) {
+            assert!(Instant::now() < deadline, "the controller does not start");
+        }
+    }
+
+    /// Kills it, and starts it again with its state.
+    pub(crate) fn restart(&mut self) {
+        self.daemon.kill().unwrap();
+        self.daemon.wait().unwrap();
+        self.daemon = Controller::launched(&self.folder);
+        self.wait();
+    }
+
+    /// Where it answers, for `--controller`.
+    pub(crate) fn address(&self) -> String {
+        format!("unix:{}", self.folder.path("weft.sock").display())
+    }
+
     pub(crate) fn weft(&self, arguments: &[&str]) -> Outcome {
-        let address = format!("unix:{}", self.folder.path("weft.sock").display());
-        self.folder.weft(&[arguments, &["--controller", &address]].concat())
+        self.folder.weft(&[arguments, &["--controller", &self.address()]].concat())
     }
 }
 

@@ -1,5 +1,8 @@
 //! Which objects of a kind a request means: by labels and fields.
 
+use std::net::IpAddr;
+
+use nlog_data::Value;
 use nlog_data::quotation::{cut, quote_text};
 use objects::{Kind, Object};
 use openflow_rs::nearest;
@@ -10,6 +13,8 @@ use tonic::Status;
 pub(super) const STATE: &str = "state";
 /// The members that every object has.
 const COMMON: [&str; 3] = ["id", "labels", STATE];
+/// The name for any field that has addresses.
+const ANY: &str = "*";
 /// The most terms of a selector, each of which is compared with each object.
 const TERMS_MAX: usize = 64;
 
@@ -18,6 +23,8 @@ const TERMS_MAX: usize = 64;
 pub(crate) struct Selector {
     labels: Vec<Term>,
     fields: Vec<Term>,
+    /// Addresses, whichever fields they are in.
+    addresses: Vec<IpAddr>,
 }
 
 /// A condition on a label or a field.
@@ -59,7 +66,10 @@ impl Term {
 impl Selector {
     /// Reads the conditions on objects of a kind.
     pub(crate) fn read(kind: &Kind, labels: &[String], fields: &[String]) -> Result<Self, Status> {
-        let selector = Selector { fields: terms(fields)?, ..Selector::of_labels(labels)? };
+        let (anywhere, fields): (Vec<_>, Vec<_>) =
+            terms(fields)?.into_iter().partition(|term| term.name == ANY);
+        let addresses = anywhere.iter().map(address).collect::<Result<Vec<_>, Status>>()?;
+        let selector = Selector { fields, addresses, ..Selector::of_labels(labels)? };
         for Term { name, .. } in &selector.fields {
             let first = name.split('.').next().unwrap_or_default();
             let own = kind.declared().fields.iter().map(|field| field.name.as_str());
@@ -81,7 +91,7 @@ impl Selector {
 
     /// Reads conditions on labels, which any kind has.
     pub(crate) fn of_labels(labels: &[String]) -> Result<Self, Status> {
-        let selector = Selector { labels: terms(labels)?, fields: Vec::new() };
+        let selector = Selector { labels: terms(labels)?, ..Selector::default() };
         if selector.labels.iter().any(|term| term.name.is_empty()) {
             return Err(Status::invalid_argument("a label has no key; write KEY=VALUE, KEY!=VALUE or KEY"));
         }
@@ -90,7 +100,7 @@ impl Selector {
 
     /// Whether it means every object.
     pub(crate) fn is_all(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
+        self.labels.is_empty() && self.fields.is_empty() && self.addresses.is_empty()
     }
 
     /// Whether it means an object with this state.
@@ -99,7 +109,8 @@ impl Selector {
             let value = object.labels().get(&term.name);
             term.holds(value.into_iter().map(|value| value.as_str().into()))
         };
-        if !self.labels.iter().all(label) {
+        let has = |address: &IpAddr| object.values().iter().any(|value| has_address(value, *address));
+        if !self.labels.iter().all(label) || !self.addresses.iter().all(has) {
             return false;
         }
         if self.fields.is_empty() {
@@ -124,6 +135,33 @@ fn terms(texts: &[String]) -> Result<Vec<Term>, Status> {
         )));
     }
     Ok(texts.iter().map(|text| Term::of(text)).collect())
+}
+
+/// The address that an object must have in any field.
+fn address(term: &Term) -> Result<IpAddr, Status> {
+    let address = match &term.is {
+        Is::Equal(text) => text.parse().ok(),
+        Is::There | Is::Unequal(_) => None,
+    };
+    address.ok_or_else(|| {
+        let wanted = "an IP address in any field is asked for as `*=10.0.0.1` or `*=fd00::1`";
+        Status::invalid_argument(match &term.is {
+            Is::Equal(text) => format!("{} is not an IP address; {wanted}", quote_text(&cut(text))),
+            Is::There | Is::Unequal(_) => wanted.to_owned(),
+        })
+    })
+}
+
+/// Whether a value is this address, or has it in itself. An address with the length of its network is one.
+fn has_address(value: &Value, address: IpAddr) -> bool {
+    match value {
+        Value::Ip(ip) => *ip == address,
+        Value::InterfaceAddress(interface) => interface.ip() == address,
+        Value::Set(values) | Value::List(values) | Value::Record(values) => {
+            values.iter().any(|value| has_address(value, address))
+        }
+        _ => false,
+    }
 }
 
 /// The values at a path, as texts. Of a list, those of its elements.
@@ -155,6 +193,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_address_is_found_in_any_field_that_is_an_address() {
+        let rules = Rules::built_in().unwrap();
+        let mut batch = Batch::new(rules.kinds(), Cancel::default());
+        let port = "{kind: router_port, id: p, router: r, switch: s, mac: '02:00:00:00:00:01', \
+                    networks: [10.0.0.1/24, 'fd00::1/64'], labels: {a: 10.0.0.9}}";
+        let node = "{kind: transport_node, id: '10.0.0.9', ip: 172.16.0.1}";
+        batch.add_document("p.yaml", port);
+        batch.add_document("n.yaml", node);
+        for (entry, address, wanted) in [
+            (0, "10.0.0.1", true),
+            (0, "fd00:0::1", true),
+            (0, "10.0.0.9", false),
+            (1, "172.16.0.1", true),
+            (1, "10.0.0.9", false),
+        ] {
+            let object = batch.entries()[entry].object.clone();
+            let selector = Selector::read(object.kind(), &[], &[format!("*={address}")]).unwrap();
+            assert!(!selector.is_all());
+            assert_eq!(selector.means(&object, Map::new), wanted, "{address}");
+        }
+    }
+
+    #[test]
     fn labels_and_fields_select() {
         let rules = Rules::built_in().unwrap();
         let mut batch = Batch::new(rules.kinds(), Cancel::default());
@@ -184,6 +245,8 @@ mod tests {
             ("", "state.nothing", false),
             ("", "labels.tier=a", true),
             ("", "parent", false),
+            ("", "*=10.0.0.2", true),
+            ("", "*=10.0.0.3", false),
             ("tier=a", "switch=red", false),
         ] {
             let terms = |text: &str| {
@@ -195,6 +258,10 @@ mod tests {
         let error = Selector::read(kind, &[], &["swich=blue".to_owned()]).unwrap_err();
         assert!(error.message().contains("did you mean `switch`?"), "{error}");
         assert!(Selector::read(kind, &["=x".to_owned()], &[]).is_err());
+        for (field, why) in [("*=blue", "\"blue\" is not an IP address"), ("*", "`*=10.0.0.1`")] {
+            let error = Selector::read(kind, &[], &[field.to_owned()]).unwrap_err();
+            assert!(error.message().contains(why), "{error}");
+        }
         assert!(Selector::read(kind, &vec!["a".to_owned(); 65], &[]).is_err());
     }
 }

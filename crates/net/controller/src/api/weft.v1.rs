@@ -446,7 +446,7 @@ pub struct GetRequest {
     #[prost(string, repeated, tag = "3")]
     pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// and with all of these fields, each as `FIELD=VALUE` or `FIELD!=VALUE`. A field within a field is `addresses.mac`; of a list, one element
-    /// is enough. What the rules say of an object is `state.NAME`.
+    /// is enough. What the rules say of an object is `state.NAME`. `*=ADDRESS` is an IP address in any field.
     #[prost(string, repeated, tag = "4")]
     pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// At most so many objects; all if it is 0.

@@ -185,7 +185,7 @@ fn of_kind(kind: &Kind) -> Json {
         ),
         query(
             "field",
-            "Objects with this field: FIELD=VALUE or FIELD!=VALUE; several separated by commas",
+            "Objects with this field: FIELD=VALUE or FIELD!=VALUE, or *=ADDRESS, an IP address in any field; several separated by commas",
             json!({"type": "string"})
         ),
         query(

@@ -20,6 +20,15 @@ pub(super) enum Wanted<'a> {
     Kinds { address: Option<String>, flows: bool },
     /// The id of an object of this kind.
     Ids { address: Option<String>, kind: String },
+    /// A condition on objects of this kind: on their labels, or on their fields and what rules say of them. It comes after this text.
+    Conditions { address: Option<String>, kind: String, of: Conditions, prefix: String },
+}
+
+/// What a condition is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Conditions {
+    Labels,
+    Fields,
 }
 
 /// The words before the last one, as understood so far.
@@ -124,13 +133,21 @@ impl<'a> Before<'a> {
             return Wanted::Values(values, typed.to_owned());
         }
         match (self.command.get_name(), argument.get_id().as_str()) {
-            (command @ ("get" | "delete" | "set"), "kind") | (command @ "apply", "kinds") => {
-                Wanted::Kinds { address, flows: command == "get" }
-            }
-            ("get" | "delete" | "set", "id") => match self.positional.first() {
+            (command @ ("get" | "delete" | "set" | "describe" | "edit"), "kind")
+            | (command @ "apply", "kinds") => Wanted::Kinds { address, flows: command == "get" },
+            ("get" | "delete" | "set" | "describe" | "edit", "id") => match self.positional.first() {
                 Some(kind) => Wanted::Ids { address, kind: (*kind).to_owned() },
                 None => Wanted::Nothing,
             },
+            ("get", name @ ("labels" | "fields")) => match self.positional.first() {
+                Some(kind) => {
+                    let of = if name == "labels" { Conditions::Labels } else { Conditions::Fields };
+                    Wanted::Conditions { address, kind: (*kind).to_owned(), of, prefix: typed.to_owned() }
+                }
+                None => Wanted::Nothing,
+            },
+            ("get", name @ "switch") => Wanted::Ids { address, kind: name.to_owned() },
+            ("get", "host") => Wanted::Ids { address, kind: "status".to_owned() },
             ("status", "node") => Wanted::Ids { address, kind: "status".to_owned() },
             (_, "programs" | "paths" | "rules") => Wanted::Programs,
             _ if argument.get_value_hint() == ValueHint::AnyPath => Wanted::Files,

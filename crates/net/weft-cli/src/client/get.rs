@@ -1,0 +1,341 @@
+//! `weft get`: objects, and what else the controller knows.
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
+use std::net::IpAddr;
+
+use clap::Args;
+use controller::Client;
+use controller::client::Selection;
+use controller::pb::ObjectState;
+
+use super::objects::{Form, Question, yaml};
+use super::table::Entry;
+use super::{Address, failed};
+use crate::exit::{Failure, print_as};
+use crate::flood_drops::Drops;
+use crate::status::Status;
+use crate::{flood_drops, flows, learned, logical_flows, routes, tunnels};
+
+/// How often all objects are read before a network that changes meanwhile is given up.
+const ATTEMPTS: usize = 20;
+
+/// What `weft get` prints besides the objects of a kind.
+const VIEWS: &str = "Instead of a kind:\n  \
+    all                       The objects of all kinds, as `weft apply` reads them\n  \
+    status [HOST]             The controller and its switches, as `weft status` prints them\n  \
+    flows HOST                The flows, groups and ports that a host should have, with their rules\n  \
+    logical-flows SWITCH      The flows of a logical switch, before they are placed on hosts\n  \
+    learned-addresses SWITCH  How many MAC addresses each host has learned on each port, and the limit\n  \
+    routes ROUTER             The routes in effect; if one gets no packets, why\n  \
+    tunnels [HOST]            What probes have measured of the tunnels between hosts\n  \
+    flood-drops [PORT]        Frames dropped because of `flood_limit`, by host\n  \
+    connection-drops [PORT]   First packets of connections dropped because of `connections`, by host\n\n\
+    Examples:\n  \
+    weft get switch_ports --switch blue    the ports of a switch; -w: and what happens to them\n  \
+    weft get switch_port web-1             one port, with its host, problems, packets and drops\n  \
+    weft get routes shop                   where router shop sends packets\n\n\
+    Several objects are a table in a terminal, and YAML in a file or a pipe. With an ID, YAML and JSON\n\
+    have the packets and drops that hosts have counted since the flows were installed.";
+
+/// The words that stand for no kind, besides `routes`, which is one without an id.
+const VIEW_WORDS: [&str; 8] = [
+    "all",
+    "status",
+    "flows",
+    "logical-flows",
+    "learned-addresses",
+    "tunnels",
+    "flood-drops",
+    "connection-drops",
+];
+
+/// Arguments of `weft get`.
+#[derive(Args)]
+#[command(after_help = VIEWS)]
+pub(crate) struct Get {
+    /// A kind of object, singular or plural (`weft schema --kinds` lists them), or a word below
+    kind: String,
+    /// The object, or what follows the word below [default: all]
+    id: Option<String>,
+    #[command(flatten)]
+    selected: Selected,
+    /// Form: table, wide (all columns), yaml, json, or name (KIND/ID)
+    #[arg(
+        short,
+        long,
+        value_enum,
+        value_name = "FORM",
+        hide_possible_values = true,
+        conflicts_with = "json"
+    )]
+    output: Option<Form>,
+    /// Go on and print what happens to the objects, until interrupted
+    #[arg(short, long)]
+    watch: bool,
+    /// With learned-addresses: list the addresses too
+    #[arg(long)]
+    addresses: bool,
+    /// With status: ask all switches what they have dropped, and why
+    #[arg(long)]
+    drops: bool,
+    /// Print JSON, one object per line; as -o json
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    address: Address,
+}
+
+/// Which objects of a kind are printed: those that meet all conditions.
+#[derive(Args)]
+struct Selected {
+    /// Only with these labels, such as `app=web,tier!=db` or `app`
+    #[arg(short = 'l', long = "label", value_name = "LABELS")]
+    labels: Vec<String>,
+    /// Only with this field, such as `enabled=false` or `state.mtu=1442`
+    #[arg(long = "field", value_name = "FIELD=VALUE")]
+    fields: Vec<String>,
+    /// Only on this switch: as --field switch=SWITCH
+    #[arg(long, value_name = "SWITCH")]
+    switch: Option<String>,
+    /// Only at this host: as --field state.node=HOST
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Only with this IP address, in any field
+    #[arg(long, value_name = "ADDRESS")]
+    ip: Option<IpAddr>,
+}
+
+/// The column in which rules say where an object is.
+const PLACE: &str = "state.node";
+
+impl Selected {
+    /// The selection of objects of this kind.
+    fn of(&self, kind: &str) -> Result<Selection, Failure> {
+        let mut labels = Vec::new();
+        for part in self.labels.iter().flat_map(|labels| labels.split(',')) {
+            labels.push(label(part.trim())?);
+        }
+        let mut fields = self.fields.clone();
+        fields.extend(self.switch.iter().map(|switch| format!("switch={switch}")));
+        fields.extend(self.host.iter().map(|host| format!("{PLACE}={host}")));
+        fields.extend(self.ip.iter().map(|ip| format!("*={ip}")));
+        Ok(Selection { kind: kind.to_owned(), labels, fields })
+    }
+
+    fn is_given(&self) -> bool {
+        let Selected { labels, fields, switch, host, ip } = self;
+        !labels.is_empty() || !fields.is_empty() || switch.is_some() || host.is_some() || ip.is_some()
+    }
+}
+
+/// A condition on a label. `==` is as good as `=`; kubectl's conditions that the controller does not have are refused.
+fn label(part: &str) -> Result<String, Failure> {
+    if part.is_empty() || part.starts_with(['!', '=']) || part.contains(['(', ')', ' ']) {
+        let part = nlog_data::quotation::quote_text(part);
+        return Err(Failure::Usage(format!(
+            "{part} is no condition on a label; write KEY=VALUE, KEY!=VALUE or KEY, several with commas between them \
+             (a value with other characters: --field labels.KEY=VALUE)"
+        )));
+    }
+    Ok(part.replacen("==", "=", 1))
+}
+
+impl Get {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        if self.addresses && self.kind != "learned-addresses" {
+            let usage = "--addresses belongs to `weft get learned-addresses ID`";
+            return Err(Failure::Usage(usage.into()));
+        }
+        if self.drops && self.kind != "status" {
+            return Err(Failure::Usage(
+                "--drops belongs to `weft status`; `weft get` shows the drops of an object without it".into(),
+            ));
+        }
+        let is_view = match self.kind.as_str() {
+            "routes" => self.id.is_some(),
+            kind => VIEW_WORDS.contains(&kind),
+        };
+        if is_view {
+            self.is_for_views()?;
+        }
+        match self.kind.as_str() {
+            "all" => self.all(),
+            "status" => self.status().run(),
+            "flows" => self.flows(),
+            "logical-flows" => self.logical_flows(),
+            "learned-addresses" => self.learned_addresses(),
+            "flood-drops" => self.drops(Drops::Floods),
+            "connection-drops" => self.drops(Drops::Connections),
+            "tunnels" => self.tunnels(),
+            // Without an id, the objects of kind `route`.
+            "routes" if self.id.is_some() => self.routes(),
+            kind => self.objects(kind),
+        }
+    }
+
+    fn status(&self) -> Status {
+        let Get { id: node, drops, address, .. } = self;
+        Status {
+            node: node.clone(),
+            check: false,
+            drops: *drops,
+            json: self.is_json(),
+            address: address.clone(),
+        }
+    }
+
+    /// Refuses the options that only objects of a kind have.
+    fn is_for_views(&self) -> Result<(), Failure> {
+        let word = &self.kind;
+        let all_forms = word == "all" && matches!(self.output, Some(Form::Yaml | Form::Name));
+        if !all_forms && !matches!(self.output, None | Some(Form::Json)) {
+            return Err(Failure::Usage(format!(
+                "`weft get {word}` has no such form; -o json is there, and `weft get KIND` has the others"
+            )));
+        }
+        if self.watch || self.selected.is_given() {
+            let option = if self.watch { "--watch" } else { "a selection" };
+            return Err(Failure::Usage(format!(
+                "{option} belongs to `weft get KIND`, not to `weft get {word}`"
+            )));
+        }
+        Ok(())
+    }
+
+    fn is_json(&self) -> bool {
+        self.json || self.output == Some(Form::Json)
+    }
+
+    fn objects(&self, kind: &str) -> Result<(), Failure> {
+        let is_read = self.id.is_none() && std::io::stdout().is_terminal();
+        let form = match self.output {
+            _ if self.json => Form::Json,
+            Some(form) => form,
+            None if is_read => Form::Table,
+            None => Form::Yaml,
+        };
+        let question = Question { id: self.id.clone(), selection: self.selected.of(kind)?, form };
+        self.address.with(|mut client| async move {
+            if self.watch { question.watch(&client).await } else { question.list(&mut client).await }
+        })
+    }
+
+    /// Prints all objects, so that they can be applied elsewhere.
+    fn all(&self) -> Result<(), Failure> {
+        if self.id.is_some() {
+            return Err(Failure::Usage("`weft get all` prints all objects: it takes no id".to_owned()));
+        }
+        let objects = self.address.with(|mut client| async move { everything(&mut client).await })?;
+        let (is_json, is_name) = (self.is_json(), self.output == Some(Form::Name));
+        let texts = objects.into_iter().map(|object| match (is_json, is_name) {
+            (true, _) => Ok(object + "\n"),
+            (_, true) => Ok(Entry::read(&(object, ObjectState::default()))?.name() + "\n"),
+            _ => yaml(&object),
+        });
+        let texts = texts.collect::<Result<Vec<String>, Failure>>()?;
+        print_as(is_json, &texts.join(if is_json || is_name { "" } else { "---\n" }))
+    }
+
+    fn flows(&self) -> Result<(), Failure> {
+        let node = self.id.clone().ok_or_else(|| {
+            Failure::Usage("`weft get flows` needs the id of a transport node: weft get flows ID".into())
+        })?;
+        let flows =
+            self.address.with(|mut client| async move { client.flows(&node).await.map_err(failed) })?;
+        print_as(
+            self.is_json(),
+            &if self.is_json() { flows::to_json(&flows) } else { flows::to_text(&flows) },
+        )
+    }
+
+    fn logical_flows(&self) -> Result<(), Failure> {
+        let id = self.id.clone().ok_or_else(|| {
+            let usage =
+                "`weft get logical-flows` needs the id of a logical switch: weft get logical-flows ID";
+            Failure::Usage(usage.into())
+        })?;
+        let flows =
+            self.address.with(|mut client| async move { client.logical_flows(&id).await.map_err(failed) })?;
+        print_as(
+            self.is_json(),
+            &if self.is_json() { logical_flows::to_json(&flows) } else { logical_flows::to_text(&flows) },
+        )
+    }
+
+    fn learned_addresses(&self) -> Result<(), Failure> {
+        let id = self.id.clone().ok_or_else(|| {
+            let usage =
+                "`weft get learned-addresses` needs the id of a logical switch: weft get learned-addresses ID";
+            Failure::Usage(usage.into())
+        })?;
+        let addresses = self.addresses;
+        let found = self.address.with(|mut client| async move {
+            client.learned_addresses(&id, addresses).await.map_err(failed)
+        })?;
+        print_as(
+            self.is_json(),
+            &if self.is_json() { learned::to_json(&found, addresses) } else { learned::to_text(&found) },
+        )
+    }
+
+    fn routes(&self) -> Result<(), Failure> {
+        let router = self.id.clone().unwrap_or_default();
+        let found =
+            self.address.with(|mut client| async move { client.routes(&router).await.map_err(failed) })?;
+        print_as(
+            self.is_json(),
+            &if self.is_json() { routes::to_json(&found) } else { routes::to_text(&found) },
+        )
+    }
+
+    fn tunnels(&self) -> Result<(), Failure> {
+        let node = self.id.clone();
+        let found = self
+            .address
+            .with(|mut client| async move { client.tunnels(node.as_deref()).await.map_err(failed) })?;
+        print_as(
+            self.is_json(),
+            &if self.is_json() { tunnels::to_json(&found) } else { tunnels::to_text(&found) },
+        )
+    }
+
+    fn drops(&self, of: Drops) -> Result<(), Failure> {
+        let port = self.id.clone();
+        let found = self.address.with(|mut client| async move {
+            let found = match of {
+                Drops::Floods => client.flood_drops(port.as_deref()).await,
+                Drops::Connections => client.connection_drops(port.as_deref()).await,
+            };
+            found.map_err(failed)
+        })?;
+        print_as(
+            self.is_json(),
+            &if self.is_json() {
+                flood_drops::to_json(&found, of)
+            } else {
+                flood_drops::to_text(&found, of, self.id.as_deref())
+            },
+        )
+    }
+}
+
+/// All objects, kind by kind. Each kind is another question, so a network that changes meanwhile is asked again.
+async fn everything(client: &mut Client) -> Result<Vec<String>, Failure> {
+    for _ in 0..ATTEMPTS {
+        let before = client.status().await.map_err(failed)?;
+        let kinds: BTreeSet<&String> = before.objects.keys().collect();
+        let mut objects = Vec::new();
+        for kind in kinds {
+            objects.extend(client.get(kind, None).await.map_err(failed)?);
+        }
+        if client.status().await.map_err(failed)?.last_txn == before.last_txn {
+            return Ok(objects);
+        }
+    }
+    Err(Failure::Outside(
+        "the network keeps changing, so its objects cannot be read in one consistent state; try again"
+            .to_owned(),
+    ))
+}
