@@ -14,12 +14,15 @@ use crate::faults::is_journal;
 
 mod answer;
 mod changes;
+mod delta;
 mod get;
+mod history;
 mod objects;
 mod table;
 
-pub(crate) use changes::{Apply, Delete, Set};
+pub(crate) use changes::{Apply, Delete, Diff, Rollback, Set};
 pub(crate) use get::Get;
+pub(crate) use history::History;
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);

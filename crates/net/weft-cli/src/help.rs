@@ -13,7 +13,20 @@ pub(crate) const MORE: &str = "More options";
 const GROUPS: [(&str, &[&str]); 3] = [
     (
         "Operate a network",
-        &["controller", "status", "apply", "set", "get", "delete", "trace", "explain", "schema"],
+        &[
+            "controller",
+            "status",
+            "apply",
+            "diff",
+            "set",
+            "get",
+            "delete",
+            "history",
+            "rollback",
+            "trace",
+            "explain",
+            "schema",
+        ],
     ),
     ("Write rules", &["check", "fmt", "test", "eval", "why-not", "plan", "profile", "pipeline", "tables"]),
     ("Try it out, and set up", &["demo", "lab", "completions"]),

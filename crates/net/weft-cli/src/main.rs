@@ -84,6 +84,8 @@ enum Command {
     Controller(daemon::Controller),
     /// Create, update or delete the network objects in YAML or JSON files
     Apply(client::Apply),
+    /// Show what applying files would change: objects, and flows of hosts by table and rule
+    Diff(client::Diff),
     /// Change some fields of a network object, and leave the others as they are
     Set(client::Set),
     /// Print network objects, flows, routes or learned addresses
@@ -92,6 +94,10 @@ enum Command {
     Status(status::Status),
     /// Delete a network object, or the objects in files
     Delete(client::Delete),
+    /// Show who changed which objects, and when
+    History(client::History),
+    /// Bring all objects back to what they were after a transaction
+    Rollback(client::Rollback),
     /// Print a completion script for bash, zsh or fish
     Completions(completions::Completions),
     /// The candidates that the scripts of `weft completions` ask for
@@ -133,10 +139,13 @@ fn main() -> ExitCode {
         Command::Schema(schema) => schema.run(),
         Command::Controller(controller) => controller.run(),
         Command::Apply(apply) => apply.run(),
+        Command::Diff(diff) => diff.run(),
         Command::Set(set) => set.run(),
         Command::Get(get) => get.run(),
         Command::Status(status) => status.run(),
         Command::Delete(delete) => delete.run(),
+        Command::History(history) => history.run(),
+        Command::Rollback(rollback) => rollback.run(),
         Command::Completions(completions) => completions.run(),
         Command::Complete(complete) => complete.run(),
         #[cfg(feature = "lab")]

@@ -15,7 +15,7 @@ use crate::exit::{Failure, say};
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Whether to wait, and for how long.
-#[derive(Args, Clone, Copy)]
+#[derive(Args, Clone, Copy, Default)]
 pub(crate) struct Wait {
     /// Wait until all affected switches have confirmed; if not, exit with 4
     #[arg(long)]

@@ -207,3 +207,58 @@ fn much_is_pruned_only_if_that_is_meant_and_only_what_is_selected() {
         all_gone.stdout
     );
 }
+
+#[test]
+fn a_diff_tells_the_flows_of_each_host() {
+    let controller = controller();
+    controller
+        .folder
+        .write("node.yaml", "{kind: transport_node, id: hv1, ip: 172.16.0.1, ovsdb: 'tcp:127.0.0.1:1'}");
+    let file = path(&controller, "node.yaml");
+    let before = all(&controller);
+    let told = controller.weft(&["diff", "-f", &file]);
+    let text = told.has_status(0).stdout.clone();
+    assert!(text.starts_with("transport_node hv1: created\n1 switch changes; flows: "), "{text}");
+    assert!(text.contains("\nhv1\n  table 1: flows: ") && text.contains(" new by "), "{text}");
+    assert!(text.contains("\n    priority="), "{text}");
+    assert_eq!(told.stderr.lines().last(), Some("dry run: nothing was changed"));
+    let json = json_of(&controller.weft(&["diff", "--json", "-f", &file]).has_status(0).stdout);
+    assert_eq!((&json["dry_run"], &json["delta"]["switches"]), (&json!(true), &json!(1)));
+    assert_eq!(all(&controller), before);
+    controller.folder.write("bad.yaml", "{kind: switch_port, id: z, switch: nowhere}");
+    controller.weft(&["diff", "-f", &path(&controller, "bad.yaml")]).has_status(1);
+}
+
+#[test]
+fn the_history_is_told_and_undone() {
+    let controller = controller();
+    controller.weft(&["set", "switch_port", "p", "enabled=false", "labels.app=db"]).has_status(0);
+    controller.weft(&["delete", "switch_port", "q"]).has_status(0);
+    let all_of_it = controller.weft(&["history"]).has_status(0).stdout.clone();
+    let lines: Vec<&str> = all_of_it.lines().collect();
+    assert!(lines[0].starts_with("3  20") && lines[0].contains("  weft delete (uid "), "{all_of_it}");
+    assert_eq!((lines[1], lines[3]), ("  switch_port q: deleted", "  switch_port p: updated"));
+    let first = "  switch front: created, switch_port p: created, switch back: created, and 1 more objects";
+    assert_eq!(lines[5], first);
+    let of_port = controller.weft(&["history", "switch_port", "p"]).has_status(0).stdout.clone();
+    let lines: Vec<&str> = of_port.lines().map(str::trim_start).collect();
+    let changed = ["updated", "enabled: true -> false", "labels: {app: web} -> {app: db}"];
+    assert_eq!(lines[1..4], changed);
+    assert_eq!((lines.len(), lines[5]), (6, "created"));
+    let one = controller.weft(&["history", "switch_port", "p", "--limit", "1"]);
+    assert_eq!(one.has_status(0).stdout.lines().map(str::trim_start).collect::<Vec<_>>()[1..], changed);
+    assert_eq!(one.stderr, "there is more: --before 2\n");
+    let json = json_of(controller.weft(&["history", "--json", "--limit", "1"]).has_status(0).stdout.trim());
+    assert_eq!(
+        (&json["txn"], &json["by"], &json["objects"][0]["outcome"]),
+        (&json!(3), &json!("weft delete"), &json!("deleted"))
+    );
+
+    let dry = controller.weft(&["rollback", "--to", "1", "--dry-run"]);
+    assert!(dry.has_status(0).stdout.contains("switch_port q: created\n"), "{}", dry.stdout);
+    controller.weft(&["rollback", "--to", "1"]).has_status(0);
+    let now = all(&controller);
+    assert!(now.contains(r#""labels":{"app":"web"}"#) && now.contains(r#""id":"q""#), "{now}");
+    let none = controller.weft(&["rollback", "--to", "99"]);
+    assert_eq!(none.has_status(1).stderr, "error: there is no transaction 99 yet; the last one is 4\n");
+}

@@ -1,9 +1,9 @@
 //! The calls that change objects.
 
 use objects::ObjectKey;
-use tonic::Status;
+use tonic::{Code, Status};
 
-use super::{CHANGE_MAX, Client, ClientError, within};
+use super::{ANSWER_MAX, CHANGE_MAX, Client, ClientError, within};
 use crate::pb;
 
 /// A change of objects, on its terms.
@@ -15,6 +15,8 @@ pub enum Changes {
     Delete(pb::DeleteRequest),
     /// Changes fields.
     Set(pb::SetRequest),
+    /// Brings objects back to what they were.
+    Rollback(pb::RollbackRequest),
 }
 
 impl Changes {
@@ -24,6 +26,7 @@ impl Changes {
             Changes::Apply(request) => &mut request.terms,
             Changes::Delete(request) => &mut request.terms,
             Changes::Set(request) => &mut request.terms,
+            Changes::Rollback(request) => &mut request.terms,
         };
         terms.get_or_insert_default()
     }
@@ -36,6 +39,7 @@ impl Client {
             Changes::Apply(request) => self.apply_request(request).await,
             Changes::Delete(request) => self.delete_request(request).await,
             Changes::Set(request) => self.set(request).await,
+            Changes::Rollback(request) => self.rollback(request).await,
         }
     }
 
@@ -82,6 +86,26 @@ impl Client {
         match response.into_inner().result {
             Some(pb::delete_response::Result::Accepted(accepted)) => Ok(accepted),
             Some(pb::delete_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
+            None => Err(self.failed(Status::internal("the response is empty"))),
+        }
+    }
+
+    /// The transactions that changed objects.
+    pub async fn history(&mut self, request: pb::HistoryRequest) -> Result<pb::HistoryResponse, ClientError> {
+        let response = within(ANSWER_MAX, self.inner.history(request)).await;
+        response.map(tonic::Response::into_inner).map_err(|status| self.failed(status))
+    }
+
+    async fn rollback(&mut self, request: pb::RollbackRequest) -> Result<pb::Accepted, ClientError> {
+        let response = within(CHANGE_MAX, self.inner.rollback(request)).await;
+        let response = response.map_err(|status| match status.code() {
+            // The request names a transaction that is not there.
+            Code::OutOfRange | Code::Aborted => ClientError::NotFound(status.message().to_owned()),
+            _ => self.failed(status),
+        })?;
+        match response.into_inner().result {
+            Some(pb::rollback_response::Result::Accepted(accepted)) => Ok(accepted),
+            Some(pb::rollback_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
             None => Err(self.failed(Status::internal("the response is empty"))),
         }
     }

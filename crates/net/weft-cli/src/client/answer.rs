@@ -8,6 +8,7 @@ use serde_json::{Value as Json, json};
 use weft_core::harm::CutOff;
 use weft_core::shown;
 
+use super::delta;
 use crate::exit::{Failure, print, print_as, say};
 use crate::wait::Wait;
 
@@ -24,6 +25,8 @@ pub(super) enum Form {
     Prune,
     Set,
     Delete,
+    Diff,
+    Rollback,
 }
 
 /// The answer to a change.
@@ -45,7 +48,8 @@ impl Answer<'_> {
             say(format_args!("warning: {cut_off}"));
         }
         if !self.json {
-            print(&self.text())?;
+            let delta = accepted.delta.as_ref().filter(|_| self.form == Form::Diff);
+            print(&(self.text() + &delta.map(|delta| delta::to_text(delta)).unwrap_or_default()))?;
         }
         for line in self.notes() {
             say(line);
@@ -110,7 +114,7 @@ impl Answer<'_> {
     fn field(&self, FieldChange { field, before, after, left_out }: &FieldChange) -> String {
         let [before, after] = [before, after].map(|text| short(&value(text.as_deref()), VALUE_MAX));
         let why = match self.form {
-            Form::Apply | Form::Prune if *left_out => " (not in the file)",
+            Form::Apply | Form::Prune | Form::Diff if *left_out => " (not in the file)",
             _ => "",
         };
         format!("  {field}: {before} -> {after}{why}")
@@ -155,12 +159,15 @@ impl Answer<'_> {
         if accepted.dry_run {
             answer["dry_run"] = json!(true);
         }
+        if let Some(delta) = accepted.delta.as_ref().filter(|_| self.form == Form::Diff) {
+            answer["delta"] = delta::to_json(delta);
+        }
         answer
     }
 }
 
 /// A word for the outcome of an object.
-fn word(object: &ObjectOutcome) -> &'static str {
+pub(super) fn word(object: &ObjectOutcome) -> &'static str {
     match object.outcome() {
         Outcome::Created => "created",
         Outcome::Updated => "updated",
@@ -219,7 +226,7 @@ fn value(text: Option<&str>) -> String {
     text.map_or_else(|| "none".to_owned(), |text| flow(&parsed(Some(text))))
 }
 
-fn flow(value: &Json) -> String {
+pub(super) fn flow(value: &Json) -> String {
     match value {
         Json::String(text) if is_plain(text) => text.clone(),
         Json::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
@@ -240,7 +247,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// The text, or its beginning if it is long.
-fn short(text: &str, most: usize) -> String {
+pub(super) fn short(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -149,6 +149,68 @@ impl Apply {
     }
 }
 
+/// Arguments of `weft diff`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+        weft diff -f network.yaml             what `weft apply -f network.yaml` would change\n  \
+        weft diff --prune -f network.yaml     ... and delete\n\n\
+        Nothing is changed. First come the objects, then the flows of each host by table and rule, with\n\
+        one of the flows as an example. The exit status is 1 if the objects are refused.")]
+pub(crate) struct Diff {
+    /// Objects (YAML or JSON); `-` is standard input
+    #[arg(short = 'f', long = "file", required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Also as if all objects that are not in the files were deleted
+    #[arg(long)]
+    prune: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    address: Address,
+}
+
+impl Diff {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let Diff { files, prune, json, address } = self;
+        let documents = files.iter().map(read_document).collect::<Result<Vec<_>, Failure>>()?;
+        let request = pb::ApplyRequest {
+            documents: documents_of(documents.clone()),
+            by: "weft diff".to_owned(),
+            prune,
+            ..pb::ApplyRequest::default()
+        };
+        let terms = Terms { dry_run: true, strict: false, yes: true, wait: Wait::default(), json, address };
+        terms.carry_out(Changes::Apply(request), &documents, Form::Diff)
+    }
+}
+
+/// Arguments of `weft rollback`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+        weft history                        which transactions there were\n  \
+        weft rollback --to 41 --dry-run     what would change\n  \
+        weft rollback --to 41               undo all that changed objects after transaction 41\n\n\
+        It is a transaction like others, and can itself be undone. It is refused as a whole if some object\n\
+        cannot be as it was: because the rules have changed, for example.")]
+pub(crate) struct Rollback {
+    /// Objects get back what they were after this transaction
+    #[arg(long, value_name = "TXN")]
+    to: u64,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+impl Rollback {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let Rollback { to, terms } = self;
+        let request = pb::RollbackRequest { to, by: "weft rollback".to_owned(), terms: None };
+        terms.carry_out(Changes::Rollback(request), &[], Form::Rollback)
+    }
+}
+
 /// Arguments of `weft set`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
