@@ -1,5 +1,5 @@
 //! The controller's clients: `weft apply`, `weft set` and `weft delete` in `changes`, with what they print in `answer`; `weft get` in
-//! `get`, with what it prints of objects in `objects` and `table`.
+//! `get`, with what it prints of objects in `objects` and `table`; `weft describe` and `weft edit` in `describe` and `edit`.
 
 use std::future::Future;
 use std::io::Read as _;
@@ -14,11 +14,15 @@ use crate::faults::is_journal;
 
 mod answer;
 mod changes;
+mod describe;
+mod edit;
 mod get;
 mod objects;
 mod table;
 
 pub(crate) use changes::{Apply, Delete, Set};
+pub(crate) use describe::Describe;
+pub(crate) use edit::Edit;
 pub(crate) use get::Get;
 
 /// How long to wait for a controller that is still starting, and the interval of attempts.

@@ -13,7 +13,19 @@ pub(crate) const MORE: &str = "More options";
 const GROUPS: [(&str, &[&str]); 3] = [
     (
         "Operate a network",
-        &["controller", "status", "apply", "set", "get", "delete", "trace", "explain", "schema"],
+        &[
+            "controller",
+            "status",
+            "apply",
+            "set",
+            "edit",
+            "get",
+            "describe",
+            "delete",
+            "trace",
+            "explain",
+            "schema",
+        ],
     ),
     ("Write rules", &["check", "fmt", "test", "eval", "why-not", "plan", "profile", "pipeline", "tables"]),
     ("Try it out, and set up", &["demo", "lab", "completions"]),
@@ -34,9 +46,10 @@ pub(crate) fn command(words: &[OsString]) -> Command {
 
 /// What `weft --help` prints: the commands in groups.
 fn front(command: &Command) -> String {
-    let mut text = "{about}\nUsage: weft <COMMAND>\n".to_owned();
+    // No empty line between groups: the commands fit a screen.
+    let mut text = "{about}\nUsage: weft <COMMAND>\n\n".to_owned();
     for (group, names) in GROUPS {
-        let _ = write!(text, "\n{group}:\n");
+        let _ = writeln!(text, "{group}:");
         for each in names.iter().filter_map(|name| command.find_subcommand(name)) {
             let about = each.get_about().map(ToString::to_string).unwrap_or_default();
             let _ = writeln!(text, "  {:12} {about}", each.get_name());
