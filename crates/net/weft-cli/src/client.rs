@@ -1,5 +1,5 @@
 //! The controller's clients: `weft apply`, `weft set` and `weft delete` in `changes`, with what they print in `answer`; `weft get` in
-//! `get`, with what it prints of objects in `objects` and `table`.
+//! `get`, with what it prints of objects in `objects` and `table`; `weft describe` and `weft edit` in `describe` and `edit`.
 
 use std::future::Future;
 use std::io::Read as _;
@@ -15,12 +15,16 @@ use crate::faults::is_journal;
 mod answer;
 mod changes;
 mod delta;
+mod describe;
+mod edit;
 mod get;
 mod history;
 mod objects;
 mod table;
 
 pub(crate) use changes::{Apply, Delete, Diff, Rollback, Set};
+pub(crate) use describe::Describe;
+pub(crate) use edit::Edit;
 pub(crate) use get::Get;
 pub(crate) use history::History;
 

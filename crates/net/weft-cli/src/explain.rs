@@ -18,6 +18,8 @@ use packet_trace::{Origins, Question, UNKNOWN, follow, hook_engine, input_engine
 
 mod object;
 
+pub(crate) use object::of_object;
+
 use crate::client::{Address, failed};
 use crate::eval::{Begin, Run, Running, Source};
 use crate::exit::{Failure, print_as};

@@ -9,11 +9,20 @@ use clap::{Arg, Command, CommandFactory as _};
 /// `-h` leaves out the options under this heading.
 pub(crate) const MORE: &str = "More options";
 
-/// The commands by what people want to do, in the order in which `weft --help` lists them.
-const GROUPS: [(&str, &[&str]); 3] = [
-    (
-        "Operate a network",
-        &[
+/// Commands for one purpose.
+struct Group {
+    purpose: &'static str,
+    /// Those that `weft --help` lists with a sentence, in this order.
+    listed: &'static [&'static str],
+    /// Those that it only names.
+    named: &'static [&'static str],
+}
+
+/// The commands by what people want to do.
+const GROUPS: [Group; 3] = [
+    Group {
+        purpose: "Operate a network",
+        listed: &[
             "controller",
             "status",
             "apply",
@@ -22,14 +31,17 @@ const GROUPS: [(&str, &[&str]); 3] = [
             "get",
             "delete",
             "history",
-            "rollback",
             "trace",
             "explain",
-            "schema",
         ],
-    ),
-    ("Write rules", &["check", "fmt", "test", "eval", "why-not", "plan", "profile", "pipeline", "tables"]),
-    ("Try it out, and set up", &["demo", "lab", "completions"]),
+        named: &["describe", "edit", "rollback", "schema"],
+    },
+    Group {
+        purpose: "Write rules",
+        listed: &["check", "fmt", "test", "eval", "why-not"],
+        named: &["pipeline", "plan", "profile", "tables"],
+    },
+    Group { purpose: "Try it out, and set up", listed: &["demo", "lab", "completions"], named: &[] },
 ];
 
 /// The command line, with the help that these words ask for.
@@ -48,11 +60,14 @@ pub(crate) fn command(words: &[OsString]) -> Command {
 /// What `weft --help` prints: the commands in groups.
 fn front(command: &Command) -> String {
     let mut text = "{about}\nUsage: weft <COMMAND>\n".to_owned();
-    for (group, names) in GROUPS {
-        let _ = write!(text, "\n{group}:\n");
-        for each in names.iter().filter_map(|name| command.find_subcommand(name)) {
+    for Group { purpose, listed, named } in GROUPS {
+        let _ = write!(text, "\n{purpose}:\n");
+        for each in listed.iter().filter_map(|name| command.find_subcommand(name)) {
             let about = each.get_about().map(ToString::to_string).unwrap_or_default();
             let _ = writeln!(text, "  {:12} {about}", each.get_name());
+        }
+        if !named.is_empty() {
+            let _ = writeln!(text, "  and {}", named.join(", "));
         }
     }
     text + "`weft COMMAND -h` lists a command's options, `--help` all of them. `weft -V` prints the version.\n"
@@ -134,7 +149,8 @@ mod tests {
         let root = crate::Arguments::command();
         let mut shown: Vec<&str> =
             root.get_subcommands().filter(|each| !each.is_hide_set()).map(Command::get_name).collect();
-        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let mut grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|group| group.listed.iter().chain(group.named).copied()).collect();
         shown.sort_unstable();
         grouped.sort_unstable();
         assert_eq!(grouped, shown);

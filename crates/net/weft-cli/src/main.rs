@@ -90,6 +90,10 @@ enum Command {
     Set(client::Set),
     /// Print network objects, flows, routes or learned addresses
     Get(client::Get),
+    /// Describe a network object: all fields, revision, state and problems
+    Describe(client::Describe),
+    /// Change a network object in an editor
+    Edit(client::Edit),
     /// Show the state of the controller and its switches, and all problems
     Status(status::Status),
     /// Delete a network object, or the objects in files
@@ -142,6 +146,8 @@ fn main() -> ExitCode {
         Command::Diff(diff) => diff.run(),
         Command::Set(set) => set.run(),
         Command::Get(get) => get.run(),
+        Command::Describe(describe) => describe.run(),
+        Command::Edit(edit) => edit.run(),
         Command::Status(status) => status.run(),
         Command::Delete(delete) => delete.run(),
         Command::History(history) => history.run(),

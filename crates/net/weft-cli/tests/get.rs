@@ -53,7 +53,8 @@ const NETWORK: &str = "
 /// How long a watch may take to say what happened.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-fn controller() -> Controller {
+/// A controller with desks beside the built-in kinds.
+pub(crate) fn controller() -> Controller {
     let folder = Folder::new();
     folder.write("desks/desks.nlog", DESKS);
     let rules = format!("rules = [\"builtin\", {:?}]\n", folder.path("desks").display().to_string());
@@ -62,7 +63,7 @@ fn controller() -> Controller {
     controller
 }
 
-fn apply(controller: &Controller, text: &str) {
+pub(crate) fn apply(controller: &Controller, text: &str) {
     controller.folder.write("net.yaml", text);
     let file = controller.folder.path("net.yaml").display().to_string();
     controller.weft(&["apply", "--yes", "-f", &file]).has_status(0);
@@ -194,6 +195,11 @@ fn a_shell_completes_forms_and_conditions() {
         (&["-l", ""], ""),
     ] {
         assert_eq!(offered(words), wanted, "{words:?}");
+    }
+    for command in ["describe", "edit"] {
+        let address = controller.address();
+        let words = ["complete", "--", command, "--controller", &address, "switch", ""];
+        assert_eq!(controller.folder.weft(&words).has_status(0).lines(), ["blue\t", "red\t"], "{command}");
     }
 }
 

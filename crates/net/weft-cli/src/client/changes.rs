@@ -1,5 +1,6 @@
 //! `weft apply`, `weft set`, `weft delete`: changes of objects.
 
+use std::cell::RefCell;
 use std::io::{self, BufRead, IsTerminal as _, Write};
 use std::path::PathBuf;
 
@@ -18,8 +19,8 @@ use crate::wait::Wait;
 const UNCONFIRMED: &str = "unconfirmed";
 
 /// How a change is made, and what is printed of it.
-#[derive(Args)]
-struct Terms {
+#[derive(Args, Clone)]
+pub(super) struct Terms {
     /// Print what the change would do, and change nothing
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
@@ -40,20 +41,54 @@ struct Terms {
 
 impl Terms {
     /// Makes the change and prints the answer.
-    fn carry_out(
+    fn carry_out(self, changes: Changes, documents: &[(String, String)], form: Form) -> Result<(), Failure> {
+        let json = self.json;
+        self.carry_out_at(changes, None, form, |error| faults::refused(error, documents, json))
+    }
+
+    /// The same, if this is the revision of the objects; refusals are as `refused` tells them.
+    fn carry_out_at(
         self,
         mut changes: Changes,
-        documents: &[(String, String)],
+        revision: Option<u64>,
         form: Form,
+        refused: impl Fn(ClientError) -> Failure,
     ) -> Result<(), Failure> {
         let Terms { dry_run, strict, yes, wait, json, address } = self;
-        *changes.terms() = pb::Terms { strict, dry_run, careful: !yes, ..pb::Terms::default() };
+        *changes.terms() = pb::Terms { strict, dry_run, careful: !yes, revision, ..pb::Terms::default() };
         address.with(|mut client| async move {
-            let refused = |error| faults::refused(error, documents, json);
             let accepted = make(&mut client, changes, form, refused).await?;
             let answer = Answer { accepted: &accepted, form, json };
             answer.print(&mut client, wait).await
         })
+    }
+
+    /// Makes the change if this is the revision of the objects. Prints the answer, or returns the refusal.
+    pub(super) fn refusal_of(
+        &self,
+        changes: Changes,
+        revision: Option<u64>,
+        form: Form,
+    ) -> Result<Option<pb::Refusal>, Failure> {
+        let told = RefCell::new(None);
+        let refused = |error| {
+            if let ClientError::Refused(refusal) = &error
+                && !faults::is_journal(refusal)
+            {
+                told.replace(Some(refusal.clone()));
+            }
+            faults::refused(error, &[], false)
+        };
+        let result = self.clone().carry_out_at(changes, revision, form, refused);
+        match told.into_inner() {
+            Some(refusal) => Ok(Some(refusal)),
+            None => result.map(|()| None),
+        }
+    }
+
+    /// Where the controller is.
+    pub(super) fn address(&self) -> &Address {
+        &self.address
     }
 }
 

@@ -218,7 +218,7 @@ pub(super) fn state_comments(state: &ObjectState) -> String {
 }
 
 /// What the rules say of an object, by the names of the columns.
-fn columns(state: &ObjectState) -> Map<String, Json> {
+pub(super) fn columns(state: &ObjectState) -> Map<String, Json> {
     // A controller of another version may send none.
     serde_json::from_str(&state.columns).unwrap_or_default()
 }

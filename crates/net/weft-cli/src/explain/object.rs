@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use controller::pb;
 use controller::pb::row_question::About;
+use controller::{Client, pb};
 use nlog_data::Row;
 use nlog_explain::OnDemand;
 use packet_trace::{AskedObject, ObjectExplainer, UNKNOWN, derived_flows};
@@ -60,12 +60,20 @@ impl Explain {
 
     fn ask_about(&self, asked: &AskedObject) -> Result<(), Failure> {
         let AskedObject { kind, id } = asked.clone();
-        let about = Some(About::Object(pb::ObjectRef { kind, id }));
-        let is_json = self.asked.json;
-        let request =
-            pb::ExplainRequest { question: Some(pb::RowQuestion { about }), rows: self.rows, json: is_json };
-        self.asked
-            .address
-            .with(|mut client| async move { print(is_json, &client.explain(request).await.map_err(failed)?) })
+        let (is_json, rows) = (self.asked.json, self.rows);
+        self.asked.address.with(|mut client| async move {
+            print(is_json, &of_object(&mut client, pb::ObjectRef { kind, id }, rows, is_json).await?)
+        })
     }
+}
+
+/// What the running controller says of an object.
+pub(crate) async fn of_object(
+    client: &mut Client,
+    object: pb::ObjectRef,
+    rows: u32,
+    json: bool,
+) -> Result<String, Failure> {
+    let question = Some(pb::RowQuestion { about: Some(About::Object(object)) });
+    client.explain(pb::ExplainRequest { question, rows, json }).await.map_err(failed)
 }
