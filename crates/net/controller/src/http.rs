@@ -10,9 +10,9 @@
 //! | `objects` | objects: read, listed, changed |
 //! | `questions` | everything else |
 //! | `answer` | messages as answers, whole or as lines |
-//! | `problem` | refusals and failures (RFC 9457) |
 //! | `openapi` | the description of all this, made of the rules that run |
-//! | `encode` | messages as JSON |
+//!
+//! Refusals and failures are in [`crate::problem`], the JSON of messages in [`crate::message_json`].
 
 use std::sync::Arc;
 
@@ -25,19 +25,15 @@ use tonic::service::Routes;
 
 use crate::api::Api;
 use crate::pb::controller_server::ControllerServer;
+use crate::problem::{Problem, not_found};
 use crate::requests::MESSAGE_BYTES_MAX;
 
 mod answer;
-pub(crate) mod encode;
 mod objects;
 mod openapi;
 mod paths;
-mod problem;
 mod query;
 mod questions;
-
-pub(crate) use problem::problem_of;
-use problem::{Problem, not_found};
 
 /// The encoded description of the API, for gRPC's server reflection.
 const DESCRIPTORS: &[u8] = include_bytes!("api/weft.v1.descriptors");

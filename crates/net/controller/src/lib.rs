@@ -48,7 +48,9 @@ mod journal_view;
 mod learned;
 mod listener;
 mod log;
+mod message_json;
 mod object_news;
+mod problem;
 #[cfg(test)]
 mod random_networks;
 mod requests;

@@ -21,8 +21,8 @@ use tonic::Status;
 use tonic::codegen::{BoxFuture, Service, http};
 
 use crate::answers::Answer;
-use crate::http::problem_of;
 use crate::listener::{Caller, Client};
+use crate::problem::problem_of;
 
 mod elements;
 

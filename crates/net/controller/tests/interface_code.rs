@@ -23,7 +23,7 @@ const FORMS: [(&str, &str); 15] = [
 ];
 
 /// What says so in the code, with the function in the place of `NAME`.
-const AS_JSON: &str = "#[serde(serialize_with = \"crate::http::encode::NAME\")]";
+const AS_JSON: &str = "#[serde(serialize_with = \"crate::message_json::NAME\")]";
 
 /// The file has these bytes, or gets them with `UPDATE_EXPECT=1`.
 fn same_bytes(path: &str, bytes: &[u8]) {

@@ -95,10 +95,20 @@ fn commands_below(folder: &Folder, command: &[String]) -> Vec<Vec<String>> {
     }
     let sections = help.split("\n\n").filter(|section| !section.starts_with("Options:"));
     let names = sections.flat_map(|section| section.lines().skip(1));
-    let names = names.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    // The rarer ones share a line: `and NAME, NAME`.
+    let named = |line: &'_ str| -> Vec<String> {
+        match line.strip_prefix("  ") {
+            Some(line) => match line.strip_prefix("and ") {
+                Some(rarer) => rarer.split(", ").map(str::to_owned).collect(),
+                None => line.split(' ').next().map(str::to_owned).into_iter().collect(),
+            },
+            None => Vec::new(),
+        }
+    };
+    let names = names.flat_map(named);
     let mut all = Vec::new();
-    for name in names.filter(|name| !name.is_empty() && *name != "help") {
-        let below = [command, &[name.to_owned()]].concat();
+    for name in names.filter(|name| !name.is_empty() && name != "help") {
+        let below = [command, &[name]].concat();
         all.extend(commands_below(folder, &below));
         all.push(below);
     }

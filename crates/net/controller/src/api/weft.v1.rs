@@ -82,7 +82,7 @@ pub struct ObjectOutcome {
     #[prost(message, optional, tag = "1")]
     pub object: ::core::option::Option<ObjectRef>,
     #[prost(enumeration = "Outcome", tag = "2")]
-    #[serde(serialize_with = "crate::http::encode::outcome")]
+    #[serde(serialize_with = "crate::message_json::outcome")]
     pub outcome: i32,
     /// The fields that an updated object changes, in declared order; then labels, as `labels.KEY`. Of a deleted object, those that did not
     /// have their defaults, as they were.
@@ -90,7 +90,7 @@ pub struct ObjectOutcome {
     pub fields: ::prost::alloc::vec::Vec<FieldChange>,
     /// A deleted object, as it was: canonical JSON.
     #[prost(string, tag = "4")]
-    #[serde(serialize_with = "crate::http::encode::json_text")]
+    #[serde(serialize_with = "crate::message_json::json_text")]
     pub before: ::prost::alloc::string::String,
 }
 /// A field of an object that changes. Values are JSON, as in the object; absent if the object has none.
@@ -100,10 +100,10 @@ pub struct FieldChange {
     #[prost(string, tag = "1")]
     pub field: ::prost::alloc::string::String,
     #[prost(string, optional, tag = "2")]
-    #[serde(serialize_with = "crate::http::encode::optional_json_text")]
+    #[serde(serialize_with = "crate::message_json::optional_json_text")]
     pub before: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(string, optional, tag = "3")]
-    #[serde(serialize_with = "crate::http::encode::optional_json_text")]
+    #[serde(serialize_with = "crate::message_json::optional_json_text")]
     pub after: ::core::option::Option<::prost::alloc::string::String>,
     /// Whether it has its default again because the request leaves it out.
     #[prost(bool, tag = "4")]
@@ -220,7 +220,7 @@ pub struct FlowDelta {
     pub table_id: u32,
     /// The fingerprint of the rule: of the logical one, if another rule only placed the flow. And the table that it fills, with file and line.
     #[prost(uint64, tag = "3")]
-    #[serde(serialize_with = "crate::http::encode::cookie")]
+    #[serde(serialize_with = "crate::message_json::cookie")]
     pub rule: u64,
     #[prost(string, tag = "4")]
     pub derived_by: ::prost::alloc::string::String,
@@ -402,7 +402,7 @@ pub struct HistoryEntry {
     pub more: u64,
     /// The object that is asked for, as it was after that: JSON; empty if it was deleted.
     #[prost(string, tag = "7")]
-    #[serde(serialize_with = "crate::http::encode::json_text")]
+    #[serde(serialize_with = "crate::message_json::json_text")]
     pub object: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize)]
@@ -461,7 +461,7 @@ pub struct GetRequest {
 pub struct GetResponse {
     /// Canonical JSON, one object per string.
     #[prost(string, repeated, tag = "1")]
-    #[serde(serialize_with = "crate::http::encode::json_texts")]
+    #[serde(serialize_with = "crate::message_json::json_texts")]
     pub objects: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The state of each object, in the same order.
     #[prost(message, repeated, tag = "2")]
@@ -520,7 +520,7 @@ pub struct ObjectState {
     pub problems: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// JSON object: the columns of the rules' tables of state, by name, as `{"mtu": 1450}`.
     #[prost(string, tag = "3")]
-    #[serde(serialize_with = "crate::http::encode::json_text")]
+    #[serde(serialize_with = "crate::message_json::json_text")]
     pub columns: ::prost::alloc::string::String,
     /// The transactions that created the object and last changed it.
     #[prost(uint64, tag = "4")]
@@ -539,7 +539,7 @@ pub struct ListFlowsRequest {
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Rule {
     #[prost(uint64, tag = "1")]
-    #[serde(serialize_with = "crate::http::encode::cookie")]
+    #[serde(serialize_with = "crate::message_json::cookie")]
     pub fingerprint: u64,
     #[prost(string, tag = "2")]
     pub file: ::prost::alloc::string::String,
@@ -564,11 +564,11 @@ pub struct Flow {
     pub actions: ::prost::alloc::string::String,
     /// The fingerprint of the rule that produced it; zero if unknown.
     #[prost(uint64, tag = "5")]
-    #[serde(serialize_with = "crate::http::encode::cookie")]
+    #[serde(serialize_with = "crate::message_json::cookie")]
     pub cookie: u64,
     /// If that rule only placed a universal flow on this host: the fingerprint of the logical rule that produced the flow.
     #[prost(uint64, optional, tag = "6")]
-    #[serde(serialize_with = "crate::http::encode::optional_cookie")]
+    #[serde(serialize_with = "crate::message_json::optional_cookie")]
     pub origin: ::core::option::Option<u64>,
 }
 #[derive(serde::Serialize)]
@@ -600,7 +600,7 @@ pub struct Bucket {
     pub actions: ::prost::alloc::string::String,
     /// The fingerprint of the rule that produced it; zero if unknown.
     #[prost(uint64, tag = "4")]
-    #[serde(serialize_with = "crate::http::encode::cookie")]
+    #[serde(serialize_with = "crate::message_json::cookie")]
     pub rule: u64,
     /// How its group chooses the bucket that gets a packet, as "select by ip_src, tcp_dst" or "fast_failover"; empty if each
     /// gets a copy.
@@ -683,11 +683,11 @@ pub struct LogicalFlow {
     pub actions: ::core::option::Option<::prost::alloc::string::String>,
     /// JSON object: the other columns by name, as `{"port": "blue-1"}`.
     #[prost(string, tag = "10")]
-    #[serde(serialize_with = "crate::http::encode::json_text")]
+    #[serde(serialize_with = "crate::message_json::json_text")]
     pub columns: ::prost::alloc::string::String,
     /// The fingerprint of the rule that derived it.
     #[prost(uint64, tag = "11")]
-    #[serde(serialize_with = "crate::http::encode::cookie")]
+    #[serde(serialize_with = "crate::message_json::cookie")]
     pub rule: u64,
 }
 #[derive(serde::Serialize)]
@@ -1270,7 +1270,7 @@ pub struct SwitchReceipt {
     #[prost(string, tag = "1")]
     pub node: ::prost::alloc::string::String,
     #[prost(enumeration = "switch_receipt::State", tag = "2")]
-    #[serde(serialize_with = "crate::http::encode::switch_state")]
+    #[serde(serialize_with = "crate::message_json::switch_state")]
     pub state: i32,
     #[prost(uint64, tag = "3")]
     pub flows_added: u64,

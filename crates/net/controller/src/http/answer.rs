@@ -10,9 +10,9 @@ use serde_json::Value as Json;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::Status;
 
-use super::encode::to_json;
-use super::problem::Problem;
 use crate::answers::{Results, Turn};
+use crate::message_json::to_json;
+use crate::problem::Problem;
 
 /// The media types of answers.
 pub(super) const JSON: &str = "application/json";

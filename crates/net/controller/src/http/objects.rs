@@ -13,14 +13,14 @@ use tokio_stream::StreamExt as _;
 use tonic::{Request, Status};
 
 use super::answer::{self, Form, Held, answer, begun, message, streamed};
-use super::encode::to_json;
-use super::problem::Problem;
 use super::query::Query;
 use crate::answers::Results;
 use crate::api::Api;
 use crate::listener::Caller;
+use crate::message_json::to_json;
 use crate::pb;
 use crate::pb::controller_server::Controller as _;
+use crate::problem::Problem;
 
 /// The header with which a client names itself, for the journal.
 const BY: &str = "weft-by";

@@ -11,8 +11,8 @@ use serde_json::{Map, Value as Json, json};
 use super::answer::{self, JSON, LINES, YAML};
 use super::objects::Here;
 use super::paths::{LISTINGS, OF_NETWORK, PAST, QUESTIONS};
-use super::problem::{MEDIA_TYPE, Problem};
 use super::query::Query;
+use crate::problem::{MEDIA_TYPE, Problem};
 
 /// `GET /v1/openapi.json`
 pub(super) async fn document(
@@ -40,7 +40,10 @@ pub(super) async fn schema(
 ) -> Result<Response, Problem> {
     Query::of(query.as_deref()).finish()?;
     let kind = api.kind_of_path(&kind)?;
-    let kind = api.kinds().get(&kind).ok_or_else(|| super::not_found(format!("there is no kind {kind}")))?;
+    let kind = api
+        .kinds()
+        .get(&kind)
+        .ok_or_else(|| crate::problem::not_found(format!("there is no kind {kind}")))?;
     let mut schema = kind.json_schema();
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     Ok(answer::json(&schema))

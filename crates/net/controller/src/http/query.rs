@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nlog_data::quotation::{cut, quote_text};
 
-use super::problem::Problem;
+use crate::problem::Problem;
 
 /// The parameters, which are taken one after another. What is left in the end is unknown.
 pub(super) struct Query {

@@ -13,13 +13,13 @@ use tokio_stream::StreamExt as _;
 use tonic::Status;
 
 use super::answer::{self, Form, answer, message, messages, streamed};
-use super::encode::to_json;
 use super::objects::{Here, call, whole};
 use super::paths::{LISTINGS, OF_NETWORK};
-use super::problem::{Problem, not_found};
 use super::query::Query;
+use crate::message_json::to_json;
 use crate::pb;
 use crate::pb::controller_server::Controller as _;
+use crate::problem::{Problem, not_found};
 
 /// The forms of answers in several messages.
 const LISTED: [Form; 2] = [Form::Json, Form::Lines];

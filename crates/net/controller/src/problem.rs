@@ -7,15 +7,15 @@ use nlog_data::quotation::{cut, shown};
 use serde_json::{Map, Value as Json, json};
 use tonic::{Code, Status};
 
-use super::encode::to_json;
+use crate::message_json::to_json;
 use crate::pb;
 
 /// The media type of problem details.
-pub(super) const MEDIA_TYPE: &str = "application/problem+json";
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
 /// Why a request is refused, or fails.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     status: StatusCode,
     /// For scripts.
     code: &'static str,
@@ -25,23 +25,23 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         Problem { status, code, detail: detail.into(), more: Map::new() }
     }
 
     /// The request itself cannot be understood.
-    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         Problem::new(StatusCode::BAD_REQUEST, "bad-request", detail)
     }
 
-    pub(super) fn method_not_allowed(method: &Method, path: &str) -> Self {
+    pub(crate) fn method_not_allowed(method: &Method, path: &str) -> Self {
         let detail =
             format!("{} does not take {method}; the header `allow` has what it takes", cut(&shown(path)));
         Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail)
     }
 
     /// A refusal that is the result of a call. `is_conditional` says whether a header asked for the revision.
-    pub(super) fn of_refusal(refusal: pb::Refusal, is_conditional: bool) -> Self {
+    pub(crate) fn of_refusal(refusal: pb::Refusal, is_conditional: bool) -> Self {
         let codes = || refusal.faults.iter().map(|fault| fault.code.as_str());
         let all = |code: &str| !refusal.faults.is_empty() && codes().all(|each| each == code);
         let stale = if is_conditional { StatusCode::PRECONDITION_FAILED } else { StatusCode::CONFLICT };
@@ -76,7 +76,7 @@ impl Problem {
     }
 
     /// The same, if the fault is that a single object does not exist.
-    pub(super) fn or_not_found(mut self, refusal_faults: &[pb::ObjectFault]) -> Self {
+    pub(crate) fn or_not_found(mut self, refusal_faults: &[pb::ObjectFault]) -> Self {
         if let [fault] = refusal_faults
             && fault.code == "no-such-object"
             && fault.path.is_empty()
@@ -136,6 +136,6 @@ pub(crate) fn problem_of(status: &Status) -> Response {
     Problem::from(status.clone()).into_response()
 }
 
-pub(super) fn not_found(detail: impl Into<String>) -> Problem {
+pub(crate) fn not_found(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
 }
