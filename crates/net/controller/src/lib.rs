@@ -21,7 +21,9 @@
 //!
 //! In reading order: [`engine`] (the loop); [`journal`] (the state on disk); [`drivers`] (one for each switch); [`daemon`] (start and end
 //! of all this) with `run` and [`config`]; `listener` (the API's address and connections), `requests` (requests from the network), `answers`
-//! (answers on their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`), `watchers` (who follows receipts); and
+//! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
+//! paths), `problem` and `message_json` (their forms), [`client`], `watchers` (who follows receipts), `object_news` (who follows objects),
+//! `history` (what was); and
 //! questions, which are computed beside the engine (`aside`): `trace` (a packet's path), `what_if` (its path after a change that is not
 //! applied), `explain` (why rows and flows exist or not), `learned`, `flow_counts` and `flood_drops` (what switches are asked).
 //!
