@@ -366,6 +366,7 @@ mod tests {
         let state = ObjectState {
             columns: r#"{"mtu":1442}"#.into(),
             problems: vec!["no \"way\"".into(), "other".into()],
+            ..ObjectState::default()
         };
         let json = json_with_state(object, &state, &FlowCounts::default());
         assert_eq!(

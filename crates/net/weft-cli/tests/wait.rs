@@ -67,6 +67,12 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
+    type WatchStream = Results<pb::WatchResponse>;
+
+    async fn watch(&self, _: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     type ListFlowsStream = Results<pb::ListFlowsResponse>;
 
     async fn list_flows(

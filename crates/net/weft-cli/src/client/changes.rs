@@ -180,6 +180,7 @@ impl Set {
             fields,
             by: "weft set".to_owned(),
             terms: None,
+            merge_patch: None,
         };
         self.terms.carry_out(Changes::Set(request), &[], Form::Set)
     }
