@@ -1,7 +1,8 @@
-//! Installs the requirements of a fresh machine: Open vSwitch and the tools that make virtual hosts. The lab knows its
-//! requirements.
+//! Installs the requirements of a fresh machine: Open vSwitch and the tools that make virtual hosts, whose requirements the lab knows, and
+//! what uses the API from outside.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -21,11 +22,72 @@ pub(crate) fn open_vswitch() -> Result<()> {
 
 /// Ensures that gringo, the baseline of some figures, is installed.
 pub(crate) fn gringo() -> Result<()> {
-    let there = |folder: std::path::PathBuf| folder.join("gringo").exists();
-    if std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(there) {
+    if has_program("gringo") {
         return Ok(());
     }
     install("gringo is not installed", "gringo")
+}
+
+/// Whether `PATH` has a program.
+fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).exists())
+}
+
+/// The package whose tests use the API with programs from outside.
+pub(crate) const USES_CLIENTS: &str = "weft-cli";
+
+/// The programs that the book uses the API with. Each is in the Debian package of its name.
+const CLIENTS: [&str; 2] = ["curl", "jq"];
+
+/// What the tests of the API import, from the root of the repository.
+const REQUIREMENTS: &str = "crates/net/weft-cli/tests/python/requirements.txt";
+
+/// Ensures that the programs are there by which tests use the API: curl and jq, and in `target/python` those of Python.
+pub(crate) fn clients() -> Result<()> {
+    let missing: Vec<&str> = CLIENTS.into_iter().filter(|name| !has_program(name)).collect();
+    if !missing.is_empty() {
+        install(&format!("{} not installed", missing.join(" and ")), &missing.join(" "))?;
+    }
+    let own = std::env::current_exe().context("cannot find this program's file")?;
+    let target = own.parent().and_then(Path::parent).context("this program is not in a target folder")?;
+    python(&target.join("python"))
+}
+
+/// Ensures that a virtual environment has what [`REQUIREMENTS`] names. It is reused as long as the file is the same.
+fn python(folder: &Path) -> Result<()> {
+    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(REQUIREMENTS);
+    let wanted = fs::read_to_string(&requirements)
+        .with_context(|| format!("cannot read {}", requirements.display()))?;
+    let installed = folder.join("installed.txt");
+    if fs::read_to_string(&installed).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    let runs = |arguments: &[&str]| {
+        let status = Command::new("python3").args(arguments).stdout(std::io::stderr()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    if !runs(&["-c", "import ensurepip, venv"]) {
+        install("Python has no virtual environments", "python3-venv")?;
+    }
+    eprintln!("installing programs of Python in {}, once", folder.display());
+    let pip: PathBuf = folder.join("bin/pip");
+    let made = runs(&["-m", "venv", "--clear", &folder.to_string_lossy()])
+        && Command::new(&pip)
+            .args(["install", "--quiet", "--disable-pip-version-check", "-r"])
+            .arg(&requirements)
+            .stdout(std::io::stderr())
+            .status()
+            .is_ok_and(|status| status.success());
+    if !made {
+        let folder = folder.display();
+        bail!(
+            "the tests of the API need packages of Python, which could not be installed. Run this by hand in the folder of the \
+             repository, then try again:\n\n    python3 -m venv --clear {folder} && {folder}/bin/pip install -r {REQUIREMENTS} && \
+             cp {REQUIREMENTS} {folder}/installed.txt\n"
+        );
+    }
+    fs::write(&installed, wanted).with_context(|| format!("cannot write {}", installed.display()))
 }
 
 /// A program that extends cargo by a command, with the version that the project's settings are written for.

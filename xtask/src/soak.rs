@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::cargo;
+use crate::{cargo, setup};
 
 /// Arguments of `cargo xtask soak`.
 #[derive(Args)]
@@ -31,6 +31,9 @@ pub(crate) struct Soak {
     /// Kills of a controller under load
     #[arg(long, value_name = "N", default_value_t = 100)]
     kills: u64,
+    /// Requests that are generated from the description of the API; a short run has 2,000
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    requests: u64,
     /// How long everything goes wrong at once around a controller, in seconds
     #[arg(long, value_name = "N", default_value_t = 600)]
     disturbed: u64,
@@ -55,6 +58,8 @@ impl Soak {
         test("nlog-dataflow", "soak::", seed, ("WEFT_TEST_TRANSACTIONS", self.transactions))?;
         test("weft-cli", "figure6::", seed, ("WEFT_TEST_CASES", self.figure6))?;
         test("weft-cli", "disturbed::", seed, ("WEFT_TEST_SECONDS", self.disturbed))?;
+        setup::clients()?;
+        test("weft-cli", "python::generated_requests", seed, ("WEFT_TEST_REQUESTS", self.requests))?;
         test("weft-cli", "kill::", seed, ("WEFT_TEST_KILLS", self.kills))?;
         run("weft-bench", &["--bin", "weft-bench"], [])
     }

@@ -58,6 +58,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         (_, true) if !arguments.package.is_empty() => Selection::of_packages(&arguments.package)?,
         _ => Selection::whole(),
     };
+    if selection.has(setup::USES_CLIENTS) {
+        setup::clients()?;
+    }
     for line in selection.describe() {
         eprintln!("{line}");
     }

@@ -71,6 +71,14 @@ impl Selection {
         Ok(if selected.is_empty() { Selection::Whole } else { Selection::Packages(selected) })
     }
 
+    /// Whether the tests of a package are in it.
+    pub(crate) fn has(&self, package: &str) -> bool {
+        match self {
+            Selection::Whole => true,
+            Selection::Packages(names) => names.contains(package),
+        }
+    }
+
     /// Lines that describe the selection, printed before anything runs.
     pub(crate) fn describe(&self) -> Vec<String> {
         match self {

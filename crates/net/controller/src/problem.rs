@@ -13,6 +13,162 @@ use crate::pb;
 /// The media type of problem details.
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
+/// A code of problems, for the description.
+pub(super) struct Known {
+    pub(super) status: u16,
+    pub(super) code: &'static str,
+    pub(super) means: &'static str,
+    pub(super) remedy: &'static str,
+}
+
+const fn known(status: u16, code: &'static str, means: &'static str, remedy: &'static str) -> Known {
+    Known { status, code, means, remedy }
+}
+
+/// Every code, with each status that it comes with.
+pub(super) const KNOWN: [Known; 25] = [
+    known(
+        400,
+        "bad-request",
+        "A parameter, a header or the body cannot be read.",
+        "Correct what `detail` names.",
+    ),
+    known(400, "bad-object", "The document is no JSON or YAML.", "Correct the place in `faults`."),
+    known(
+        404,
+        "not-found",
+        "There is no such path, kind, object or transaction.",
+        "Compare the name with `/v1/schema` and with a list; create the object with `PUT`.",
+    ),
+    known(
+        405,
+        "method-not-allowed",
+        "The path does not take the method.",
+        "Use a method that the header `allow` names.",
+    ),
+    known(
+        406,
+        "not-acceptable",
+        "The path has none of the media types in `accept`.",
+        "Ask for one that `detail` names.",
+    ),
+    known(
+        408,
+        "too-slow",
+        "The request did not arrive in time, or the answer took too long.",
+        "Send it again; send large requests over a faster connection.",
+    ),
+    known(
+        408,
+        "cancelled",
+        "The client had gone before the request was carried out.",
+        "Send it again if it is still wanted.",
+    ),
+    known(
+        409,
+        "stale",
+        "The object has another `revision` than the one in the request.",
+        "Read it, and repeat the change with its revision.",
+    ),
+    known(
+        409,
+        "in-use",
+        "Other objects name the one that would be deleted.",
+        "Delete or change those in `faults` first, or in the same request.",
+    ),
+    known(
+        409,
+        "new-problems",
+        "With `strict`: the change would bring problems.",
+        "Correct the change by `new_problems`, or leave `strict` out.",
+    ),
+    known(
+        409,
+        "unconfirmed",
+        "With `careful`: the change does more harm than it may mean.",
+        "Compare it with what was meant, and leave `careful` out.",
+    ),
+    known(
+        409,
+        "refused-by-rules",
+        "The rules forbid what the network would be. `rules` has their code.",
+        "Read `detail`; change other objects first.",
+    ),
+    known(
+        409,
+        "changed-meanwhile",
+        "An object that goes back has changed while the journal was read.",
+        "Repeat the request.",
+    ),
+    known(
+        410,
+        "too-old",
+        "The controller no longer has the moment of `continue` or `from`.",
+        "List again, from the first page.",
+    ),
+    known(
+        412,
+        "stale",
+        "The object has another revision than `if-match`, or exists despite `if-none-match: *`.",
+        "Read it, decide again, and repeat the change with its `etag`.",
+    ),
+    known(413, "too-large", "The request is larger than the controller takes.", "Split it."),
+    known(
+        415,
+        "unsupported-media-type",
+        "The body is a form.",
+        "Send `application/json` or `application/yaml`.",
+    ),
+    known(
+        422,
+        "bad-object",
+        "An object is not as its kind demands, or names what does not exist.",
+        "Correct each of `faults`; `path` is the field.",
+    ),
+    known(
+        422,
+        "too-much-work",
+        "A rule would derive more rows than `rule_rows` allows.",
+        "Split the request, or raise `rule_rows` in the configuration.",
+    ),
+    known(
+        422,
+        "key-reused",
+        "The `idempotency-key` is that of another request.",
+        "Give each request a key of its own.",
+    ),
+    known(
+        429,
+        "too-many-requests",
+        "This client, or all together, ask more than the controller does at a time.",
+        "Wait for `retry-after`, and repeat.",
+    ),
+    known(
+        500,
+        "internal",
+        "The controller has a fault.",
+        "Report it with its log. Read the objects to see whether the request took effect.",
+    ),
+    known(
+        501,
+        "unimplemented",
+        "The controller, or its rules, have no such operation.",
+        "Ask a controller of another version or with other rules.",
+    ),
+    known(
+        503,
+        "journal",
+        "The journal cannot be written, for example since the disk is full.",
+        "Make room; then repeat.",
+    ),
+    known(
+        503,
+        "unavailable",
+        "The controller stops, or has too much to do.",
+        "Wait for `retry-after`, and repeat.",
+    ),
+];
+
 /// Why a request is refused, or fails.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -111,6 +267,10 @@ impl From<Status> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let Problem { status, code, detail, more } = self;
+        debug_assert!(
+            KNOWN.iter().any(|known| known.code == code && known.status == status.as_u16()),
+            "the description lacks {status} {code}"
+        );
         let mut body = json!({
             "type": format!("urn:weft:problem:{code}"),
             "title": status.canonical_reason().unwrap_or_default(),

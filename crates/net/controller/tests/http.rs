@@ -32,6 +32,11 @@ async fn an_object_is_written_read_patched_and_deleted() {
     let found = web.get("/v1/switches/blue").await;
     assert_eq!(found.expect(200)["state"]["mtu"], 1442);
     assert_eq!((found.header("content-type"), found.header("etag")), ("application/json", "\"1\""));
+    for known in ["\"1\"", "W/\"1\"", "\"7\", \"1\"", "*"] {
+        let answer = web.ask("GET", "/v1/switches/blue", &[("if-none-match", known)], "").await;
+        assert_eq!((answer.status.as_u16(), answer.text.as_str()), (304, ""), "{known}");
+    }
+    web.ask("GET", "/v1/switches/blue", &[("if-none-match", "\"2\"")], "").await.expect(200);
     // The singular is forgiven, and so are hyphens, as on the command line.
     assert_eq!(web.get("/v1/switch/blue").await.text, found.text);
 
@@ -56,6 +61,33 @@ async fn an_object_is_written_read_patched_and_deleted() {
     assert_eq!(problem["detail"], "switch blue does not exist");
     assert_eq!(web.delete("/v1/switches/blue").await.expect(404)["code"], "not-found");
     assert_eq!(web.patch("/v1/switches/blue", "{}").await.expect(404)["code"], "not-found");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_listed_of_an_object_that_does_not_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    for path in ["switch_ports/x/counters", "switch_ports/x/flood-drops", "transport_nodes/x/tunnels"] {
+        let problem = web.get(&format!("/v1/{path}")).await.expect(404);
+        assert!(problem["detail"].as_str().unwrap().contains("x does not exist"), "{problem}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_is_no_text_is_a_problem_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    for path in
+        ["/v1/%ff/x", "/v1/switches/%ff%fe", "/v1/switches/a/%ff", "/v1/transactions/%ff", "/v1/schema/%ff"]
+    {
+        let answer = web.get(path).await;
+        assert_eq!(answer.header("content-type"), "application/problem+json", "{path}");
+        assert_eq!(answer.expect(400)["code"], "bad-request");
+    }
     running.stop().await;
 }
 
@@ -174,7 +206,7 @@ async fn both_protocols_have_the_same_operations() {
         for (method, operation) in item.as_object().unwrap() {
             let Some(call) = operation["x-grpc-call"].as_str() else { continue };
             named.insert(call.to_owned());
-            named.extend(operation["x-grpc-watch"].as_str().map(str::to_owned));
+            named.extend(operation["x-watch"]["x-grpc-call"].as_str().map(str::to_owned));
             // A path that is described is there.
             let path = path.replace("{kinds}", "switches").replace("{id}", "x").replace("{txn}", "1");
             if operation.get("x-endless").is_some() {

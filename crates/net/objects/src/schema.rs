@@ -74,7 +74,7 @@ fn whole(kind: &ObjectKind) -> Json {
     properties.insert(STATE.to_owned(), json!({"description": "Ignored: what `weft get --json` adds."}));
     properties.insert(
         DELETE.to_owned(),
-        json!({"description": "Whether the object is deleted.", "enum": [false, null]}),
+        json!({"description": "Whether the object is deleted: not this one.", "type": ["boolean", "null"], "not": {"const": true}}),
     );
     properties.insert(REVISION.to_owned(), revision());
     let mut required = Vec::new();
@@ -178,6 +178,7 @@ fn revision() -> Json {
             With 0, only if the object does not exist.",
         "type": ["integer", "null"],
         "minimum": 0,
+        "maximum": u64::MAX,
     })
 }
 

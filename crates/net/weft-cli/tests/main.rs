@@ -39,6 +39,7 @@ mod packages;
 mod pipeline;
 mod plan;
 mod profile;
+mod python;
 mod readme;
 mod refusals;
 mod routes;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, RawQuery};
+use axum::extract::RawQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Map, Value as Json};
@@ -13,7 +13,7 @@ use tokio_stream::StreamExt as _;
 use tonic::{Request, Status};
 
 use super::answer::{self, Form, Held, answer, begun, message, streamed};
-use super::query::Query;
+use super::query::{Path, Query};
 use crate::answers::Results;
 use crate::api::Api;
 use crate::listener::Caller;
@@ -173,7 +173,9 @@ pub(super) fn item(object: &str, state: &pb::ObjectState) -> String {
     let mut members: Map<String, Json> = serde_json::from_str(&state.columns).unwrap_or_default();
     members.insert("problems".to_owned(), state.problems.clone().into());
     members.insert("created".to_owned(), state.created.into());
-    let fields = object.trim_end().trim_end_matches('}');
+    let object = object.trim_end();
+    // One brace alone: the last field can be a mapping.
+    let fields = object.strip_suffix('}').unwrap_or(object);
     format!("{fields},\"revision\":{},\"state\":{}}}", state.changed, Json::Object(members))
 }
 
@@ -186,6 +188,15 @@ fn documents(part: &pb::GetResponse) -> Result<Bytes, Status> {
         text += &serde_norway::to_string(&value).map_err(|error| Status::internal(error.to_string()))?;
     }
     Ok(text.into())
+}
+
+/// Fails unless an object exists.
+pub(super) async fn exists(api: &Api, caller: &Caller, kind: &str, id: &str) -> Result<(), Problem> {
+    let request =
+        pb::GetRequest { kind: kind.to_owned(), id: Some(id.to_owned()), ..pb::GetRequest::default() };
+    let (mut found, _held) = message(api.get(call(caller.clone(), request)).await?);
+    found.next().await.transpose()?;
+    Ok(())
 }
 
 /// `GET /v1/KINDS/ID`
@@ -206,7 +217,11 @@ pub(super) async fn get(
     };
     let text = item(object, state);
     let tag = tag(state.changed);
-    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|known| known.to_str().ok());
+    let is_known = known.flat_map(|known| known.split(',')).any(|known| {
+        let known = known.trim();
+        known == "*" || known.trim_start_matches("W/").as_bytes() == tag.as_bytes()
+    });
     let mut response = match form {
         _ if is_known => answer::empty(StatusCode::NOT_MODIFIED),
         Form::Yaml => {
@@ -479,4 +494,17 @@ async fn receipt(status: StatusCode, accepted: pb::Accepted, held: Held) -> Resu
         }
     }
     Ok(held.until_encoded(response))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_whose_last_field_is_a_mapping_stays_json() {
+        let state = pb::ObjectState { changed: 3, created: 1, ..pb::ObjectState::default() };
+        let object = r#"{"kind":"switch","id":"a","learning":{"limit":1}}"#;
+        let wanted = r#"{"kind":"switch","id":"a","learning":{"limit":1},"revision":3,"state":{"created":1,"problems":[]}}"#;
+        assert_eq!(item(object, &state), wanted);
+    }
 }

@@ -3,16 +3,23 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{Path, RawQuery};
+use axum::extract::RawQuery;
 use axum::response::Response;
 use objects::{Kind, Kinds};
 use serde_json::{Map, Value as Json, json};
 
-use super::answer::{self, JSON, LINES, YAML};
+use super::answer::{self, EVENTS, JSON, LINES, YAML};
 use super::objects::Here;
 use super::paths::{LISTINGS, OF_NETWORK, PAST, QUESTIONS};
-use super::query::Query;
-use crate::problem::{MEDIA_TYPE, Problem};
+use super::query::{Path, Query};
+use crate::problem::Problem;
+
+mod schemas;
+
+/// The statuses of problems that any request can be answered with.
+const ALWAYS: [u16; 6] = [400, 408, 413, 429, 500, 503];
+/// Those of a request that changes objects.
+const OF_CHANGE: [u16; 3] = [409, 412, 422];
 
 /// `GET /v1/openapi.json`
 pub(super) async fn document(
@@ -40,10 +47,7 @@ pub(super) async fn schema(
 ) -> Result<Response, Problem> {
     Query::of(query.as_deref()).finish()?;
     let kind = api.kind_of_path(&kind)?;
-    let kind = api
-        .kinds()
-        .get(&kind)
-        .ok_or_else(|| crate::problem::not_found(format!("there is no kind {kind}")))?;
+    let kind = api.kinds().get(&kind).ok_or_else(|| super::not_found(format!("there is no kind {kind}")))?;
     let mut schema = kind.json_schema();
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     Ok(answer::json(&schema))
@@ -56,29 +60,30 @@ fn path_of(kind: &Kind) -> String {
 /// The whole description.
 fn describe(kinds: &Kinds) -> Json {
     let mut paths = Map::new();
-    let mut schemas = shared_schemas();
+    let mut schemas = schemas::shared();
     for kind in kinds.iter() {
-        schemas.insert(kind.name().to_owned(), kind.json_schema());
+        let mut schema = kind.json_schema();
+        schemas::ease(&mut schema);
+        schemas.insert(kind.name().to_owned(), schema);
         paths.insert(path_of(kind), of_kind(kind));
         paths.insert(format!("{}/{{id}}", path_of(kind)), of_object(kind));
     }
-    let plurals: Vec<String> = kinds.iter().map(|kind| kind.plural()).collect();
-    for listing in &LISTINGS {
-        let kinds = json!({"name": "kinds", "in": "path", "required": true, "schema": {"enum": plurals}});
-        let read = operation(listing.name, listing.call, listing.summary, answered("any", &[JSON, LINES]));
-        let item = json!({"parameters": [kinds, reference("parameters", "id")], "get": read});
-        paths.insert(format!("/v1/{{kinds}}/{{id}}/{}", listing.name), item);
-    }
-    for path in &OF_NETWORK {
-        let read = operation(path.name, path.call, path.summary, answered("any", &[JSON, LINES]));
-        paths.insert(format!("/v1/{}", path.name), json!({"get": read}));
-    }
+    paths.extend(listings(kinds));
     for question in &QUESTIONS {
-        let mut asked = operation(question.name, question.call, question.summary, answered("any", &[JSON]));
-        asked["requestBody"] = json!({"required": true, "content": {JSON: {"schema": {"type": "object"}}}});
+        let mut asked = operation(question.name, question.call, question.summary);
+        // Of several rows, an explanation is a list.
+        asked["responses"] =
+            answered(if question.name == "trace" { "message" } else { "any" }, &[JSON], &[404]);
+        let schema = if question.name == "trace" { "trace" } else { "question" };
+        asked["requestBody"] = json!({"required": true, "content": {JSON: {"schema": schema_of(schema)}}});
         paths.insert(format!("/v1/{}", question.name), json!({"post": asked}));
     }
-    paths.extend(others());
+    paths.insert("/v1/status".to_owned(), json!({"get": status()}));
+    paths.insert("/v1/apply".to_owned(), json!({"post": apply()}));
+    paths.insert("/v1/transactions".to_owned(), json!({"get": transactions()}));
+    paths.insert("/v1/transactions/{txn}".to_owned(), json!({"get": transaction()}));
+    paths.extend(past());
+    paths.extend(of_itself(kinds));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -87,41 +92,72 @@ fn describe(kinds: &Kinds) -> Json {
             "description": "Logical networks, declared as objects. The kinds are those of the rules that run.",
         },
         "paths": paths,
-        "components": {"schemas": schemas, "parameters": parameters()},
+        "components": {"schemas": schemas, "parameters": schemas::parameters(), "responses": schemas::refusals()},
+        "x-problems": schemas::problems(),
     })
 }
 
-/// The paths that are like no others.
-fn others() -> Map<String, Json> {
+/// What is listed of objects and of the network.
+fn listings(kinds: &Kinds) -> Map<String, Json> {
     let mut paths = Map::new();
+    let plurals: Vec<String> = kinds.iter().map(|kind| kind.plural()).collect();
+    let kinds = json!({"name": "kinds", "in": "path", "required": true, "description": "The kind, in the plural", "schema": {"type": "string", "enum": plurals}});
+    for listing in &LISTINGS {
+        let mut read = operation(listing.name, listing.call, listing.summary);
+        read["responses"] = answered("message", &[JSON, LINES], &[404, 406]);
+        if listing.name == "learned-addresses" {
+            let what = "Also list the addresses themselves";
+            read["parameters"] = json!([query("addresses", what, json!({"type": "boolean"}))]);
+        }
+        let item = json!({"parameters": [kinds, reference("parameters", "id")], "get": read});
+        paths.insert(format!("/v1/{{kinds}}/{{id}}/{}", listing.name), item);
+    }
+    for path in &OF_NETWORK {
+        let mut read = operation(path.name, path.call, path.summary);
+        read["operationId"] = path.name.replace(['-', '/'], "_").into();
+        read["responses"] = answered("message", &[JSON, LINES], &[406]);
+        paths.insert(format!("/v1/{}", path.name), json!({"get": read}));
+    }
+    paths
+}
 
-    let mut status = operation(
-        "status",
-        "Status",
-        "The controller, its switches and the problems",
-        answered("any", &[JSON, YAML]),
-    );
-    status["parameters"] = json!([query(
-        "node",
-        "A transport node; several separated by commas. Without it, all.",
-        json!({"type": "string"})
-    )]);
-    let mut apply = operation(
-        "apply",
-        "Apply",
-        "Creates, replaces and deletes objects, in one transaction",
-        answered("receipt", &[JSON]),
-    );
+/// The description itself, and the schemas of kinds.
+fn of_itself(kinds: &Kinds) -> Map<String, Json> {
+    let described = |id: &str, summary: &str, refusals: &[u16]| json!({"operationId": id, "summary": summary, "responses": answered("message", &[JSON], refusals)});
+    let names: Vec<String> = kinds.iter().map(|kind| kind.name().to_owned()).collect();
+    let kind = json!({"name": "kind", "in": "path", "required": true, "description": "The kind", "schema": {"type": "string", "enum": names}});
+    let mut schema = described("schema", "The JSON Schema (draft 2020-12) of a kind", &[404]);
+    schema["parameters"] = json!([kind]);
+    [
+        ("/v1/openapi.json", described("openapi", "This description", &[])),
+        ("/v1/schema", described("kinds", "The kinds, with their paths", &[])),
+        ("/v1/schema/{kind}", schema),
+    ]
+    .map(|(path, operation)| (path.to_owned(), json!({"get": operation})))
+    .into_iter()
+    .collect()
+}
+
+fn status() -> Json {
+    let mut status = operation("status", "Status", "The controller, its switches and the problems");
+    status["responses"] = answered("message", &[JSON, YAML], &[404, 406]);
+    let what = "A transport node; several separated by commas. Without it, all.";
+    status["parameters"] = json!([query("node", what, json!({"type": "string"}))]);
+    status
+}
+
+fn apply() -> Json {
+    let mut apply = operation("apply", "Apply", "Creates, replaces and deletes objects, in one transaction");
+    let mut responses = answered("receipt", &[JSON], &OF_CHANGE);
+    refuse(&mut responses, &[415]);
+    apply["responses"] = with_headers(responses, &["200"], &["weft-transaction"]);
     let mut terms = terms();
-    terms.push(query(
-        "prune",
-        "Also delete the objects that the request does not name",
-        json!({"type": "boolean"}),
-    ));
+    let flag = json!({"type": "boolean"});
+    terms.push(query("prune", "Also delete the objects that the request does not name", flag));
     for (name, what) in [
-        ("prune_kind", "Prune objects of this kind alone"),
-        ("prune_label", "Prune objects with this label alone, as KEY=VALUE"),
-        ("prune_tenant", "Prune objects of this tenant alone"),
+        ("prune_kind", "With `prune`: delete only objects of this kind"),
+        ("prune_label", "With `prune`: delete only objects with this label, as KEY=VALUE"),
+        ("prune_tenant", "With `prune`: delete only objects of this tenant"),
     ] {
         terms.push(query(name, what, json!({"type": "string"})));
     }
@@ -131,84 +167,99 @@ fn others() -> Map<String, Json> {
         JSON: {"schema": objects},
         YAML: {"schema": {"description": "Objects, each a document"}},
     }});
-    let mut watch = operation(
-        "transactions",
-        "WatchReceipts",
-        "Receipts of transactions, one in each line, as they come and as switches confirm them",
-        answered("any", &[LINES]),
-    );
+    apply
+}
+
+fn transactions() -> Json {
+    let summary = "Receipts of transactions, one in each line, as they come and as switches confirm them";
+    let mut watch = operation("transactions", "WatchReceipts", summary);
+    watch["responses"] = answered("message", &[LINES], &[404, 406, 410]);
     let from = "The first transaction. Without it, those from now on.";
     watch["parameters"] = json!([query("from", from, json!({"type": "integer", "minimum": 0}))]);
-    let mut one = operation(
-        "transaction",
-        "WatchReceipts",
-        "The receipt of a transaction: what each switch has confirmed",
-        answered("any", &[JSON]),
-    );
-    let number = json!({"type": "integer", "minimum": 1});
-    one["parameters"] = json!([{"name": "txn", "in": "path", "required": true, "schema": number}]);
-    let [history, rollback] = &PAST;
-    let mut past = operation(history.name, history.call, history.summary, answered("any", &[JSON, YAML]));
-    let number = json!({"type": "integer", "minimum": 0});
-    past["parameters"] = json!([
-        query("kind", "The kind of the object", json!({"type": "string"})),
-        query("id", "The id of the object", json!({"type": "string"})),
-        query("before", "Only transactions before this one", number.clone()),
-        query("limit", "The most transactions", json!({"type": "integer", "minimum": 0, "maximum": 1000})),
-    ]);
-    let mut back = operation(rollback.name, rollback.call, rollback.summary, answered("receipt", &[JSON]));
-    let mut parameters = self::terms();
-    let to = json!({"name": "to", "in": "query", "required": true, "description": "The transaction", "schema": number});
-    parameters.push(to);
-    back["parameters"] = parameters.into();
-    paths.insert("/v1/history".to_owned(), json!({"get": past}));
-    paths.insert("/v1/rollback".to_owned(), json!({"post": back}));
-    paths.insert("/v1/status".to_owned(), json!({"get": status}));
-    paths.insert("/v1/apply".to_owned(), json!({"post": apply}));
     // An endless answer is for those who read lines; generated clients would wait for its end.
     watch["x-endless"] = true.into();
-    paths.insert("/v1/transactions".to_owned(), json!({"get": watch}));
-    paths.insert("/v1/transactions/{txn}".to_owned(), json!({"get": one}));
-    paths
+    watch
+}
+
+fn transaction() -> Json {
+    let summary = "The receipt of a transaction: what each switch has confirmed";
+    let mut one = operation("transaction", "WatchReceipts", summary);
+    one["responses"] = answered("message", &[JSON], &[404, 410]);
+    let number = json!({"type": "integer", "minimum": 0, "maximum": i64::MAX});
+    let txn =
+        json!({"name": "txn", "in": "path", "required": true, "description": "Its number", "schema": number});
+    one["parameters"] = json!([txn]);
+    one
+}
+
+/// What was, and the way back to it.
+fn past() -> Map<String, Json> {
+    let [history, rollback] = &PAST;
+    let number = |most: u64| json!({"type": "integer", "minimum": 0, "maximum": most});
+    let text = || json!({"type": "string"});
+    let mut read = operation(history.name, history.call, history.summary);
+    read["responses"] = answered("history", &[JSON, YAML], &[404, 406]);
+    read["parameters"] = json!([
+        query("kind", "The kind of the object. Without kind and id, of all objects.", text()),
+        query("id", "The id of the object", text()),
+        query("before", "Only transactions before this one", number(i64::MAX.unsigned_abs())),
+        query("limit", "The most transactions; 50 if it is 0", number(1000)),
+    ]);
+    let mut back = operation(rollback.name, rollback.call, rollback.summary);
+    back["responses"] = answered("receipt", &[JSON], &OF_CHANGE);
+    refuse(&mut back["responses"], &[410]);
+    let mut parameters = terms();
+    let mut to = query(
+        "to",
+        "The transaction after which the objects were as they are to be",
+        number(i64::MAX.unsigned_abs()),
+    );
+    to["required"] = true.into();
+    parameters.push(to);
+    back["parameters"] = parameters.into();
+    let responses = back["responses"].take();
+    back["responses"] = with_headers(responses, &["200"], &["weft-transaction"]);
+    [("/v1/history", json!({"get": read})), ("/v1/rollback", json!({"post": back}))]
+        .map(|(path, item)| (path.to_owned(), item))
+        .into_iter()
+        .collect()
 }
 
 /// The objects of a kind.
 fn of_kind(kind: &Kind) -> Json {
-    let mut list = operation(
-        &format!("list_{}", kind.plural()),
-        "Get",
-        &kind.summary(),
-        answered("list", &[JSON, YAML, LINES]),
+    let mut list = operation(&format!("list_{}", kind.plural()), "Get", &kind.summary());
+    list["responses"] = answered("list", &[JSON, YAML, LINES], &[406, 410]);
+    let own = kind.declared().fields.iter().map(|field| field.name.as_str());
+    let fields: Vec<&str> = ["id", "labels", "state", "\\*"].into_iter().chain(own).collect();
+    let by_label = query(
+        "label",
+        "Objects with this label: KEY=VALUE, KEY!=VALUE or KEY; several separated by commas",
+        schemas::label_selector(),
     );
+    let by_field = query(
+        "field",
+        "Objects with this field: FIELD=VALUE, FIELD!=VALUE or FIELD, or *=ADDRESS: an IP address in any field; several separated by commas. Dots lead to members.",
+        schemas::field_selector(&fields),
+    );
+    let number = |least: u64, most: u64| json!({"type": "integer", "minimum": least, "maximum": most});
     list["parameters"] = json!([
-        query(
-            "label",
-            "Objects with this label: KEY=VALUE, KEY!=VALUE or KEY; several separated by commas",
-            json!({"type": "string"})
-        ),
-        query(
-            "field",
-            "Objects with this field: FIELD=VALUE or FIELD!=VALUE, or *=ADDRESS, an IP address in any field; several separated by commas",
-            json!({"type": "string"})
-        ),
-        query(
-            "limit",
-            "The most objects of a page",
-            json!({"type": "integer", "minimum": 0, "maximum": u32::MAX})
-        ),
-        query("continue", "Where the page before says that it continues", json!({"type": "string"})),
-        query(
-            "watch",
-            "Answer with what changes instead, without an end: an event in each line",
-            json!({"const": false})
-        ),
-        query(
-            "from",
-            "With `watch`: the `revision` of a list or of a bookmark. Without it, from now on.",
-            json!({"type": "integer", "minimum": 1})
-        ),
+        by_label,
+        by_field,
+        query("limit", "The most objects of a page, in JSON; 0 for all", number(0, u32::MAX.into())),
+        query("continue", "Where the page before says that it continues", schemas::place()),
     ]);
-    list["x-grpc-watch"] = "Watch".into();
+    // Not among the parameters: the answer has no end, and generated clients would wait for it.
+    let watch = query(
+        "watch",
+        "Answer with what changes, an event in each line, without an end",
+        json!({"const": true}),
+    );
+    let from = "The `revision` of a list or of a bookmark. Without it, from now on.";
+    list["x-watch"] = json!({
+        "x-grpc-call": "Watch",
+        "parameters": [watch, by_label, by_field, query("from", from, number(1, u64::MAX))],
+        "media": [LINES, EVENTS],
+    });
     json!({"get": list})
 }
 
@@ -216,65 +267,94 @@ fn of_kind(kind: &Kind) -> Json {
 fn of_object(kind: &Kind) -> Json {
     let name = kind.name();
     let of = |verb: &str| format!("{verb}_{name}");
-    let mut put = operation(
-        &of("put"),
-        "Apply",
-        &format!("Creates or replaces a {name}"),
-        answered("receipt", &[JSON]),
-    );
-    put["responses"]["201"] = put["responses"]["200"].clone();
-    let content = json!({"schema": reference("schemas", name)});
+    let mut get = operation(&of("get"), "Get", &format!("The {name}, with its revision and its state"));
+    let mut responses = answered("object", &[JSON, YAML], &[404, 406]);
+    responses["304"] = json!({"description": "The object is as the client knows it."});
+    get["responses"] = with_headers(responses, &["200", "304"], &["etag"]);
+    get["parameters"] = json!([reference("parameters", "if_changed")]);
+
+    let mut put = operation(&of("put"), "Apply", &format!("Creates or replaces the {name}"));
+    let mut responses = answered("receipt", &[JSON], &OF_CHANGE);
+    refuse(&mut responses, &[415]);
+    responses["201"] = responses["200"].clone();
+    responses["201"]["description"] = "The object is new.".into();
+    put["responses"] = responses;
+    let content = json!({"schema": schema_of(name)});
     put["requestBody"] = json!({"required": true, "content": {JSON: content, YAML: content}});
-    let mut patch = operation(
-        &of("patch"),
-        "Set",
-        &format!("Changes fields of a {name} (JSON merge patch, RFC 7396)"),
-        answered("receipt", &[JSON]),
-    );
-    let content = json!({"schema": {"type": "object"}});
-    patch["requestBody"] = json!({"required": true, "content": {"application/merge-patch+json": content}});
-    let mut delete =
-        operation(&of("delete"), "Delete", &format!("Deletes a {name}"), answered("receipt", &[JSON]));
+
+    let summary = format!("Changes fields of the {name} (JSON merge patch, RFC 7396)");
+    let mut patch = operation(&of("patch"), "Set", &summary);
+    let mut responses = answered("receipt", &[JSON], &OF_CHANGE);
+    refuse(&mut responses, &[404, 415]);
+    patch["responses"] = responses;
+    let content = json!({"schema": schema_of("merge_patch")});
+    patch["requestBody"] = json!({"required": true, "content": {PATCH: content, JSON: content}});
+
+    let mut delete = operation(&of("delete"), "Delete", &format!("Deletes the {name}"));
+    delete["responses"] = answered("receipt", &[JSON], &OF_CHANGE);
+    refuse(&mut delete["responses"], &[404]);
     for change in [&mut put, &mut patch, &mut delete] {
         change["parameters"] = terms().into();
+        let responses = change["responses"].take();
+        change["responses"] = with_headers(responses, &["200", "201"], &["weft-transaction", "etag"]);
     }
-    json!({
-        "parameters": [reference("parameters", "id")],
-        "get": operation(&of("get"), "Get", &format!("A {name}, with its revision and its state"), answered("object", &[JSON, YAML])),
-        "put": put,
-        "patch": patch,
-        "delete": delete,
-    })
+    json!({"parameters": [reference("parameters", "id")], "get": get, "put": put, "patch": patch, "delete": delete})
 }
+
+/// The media type of a merge patch.
+const PATCH: &str = "application/merge-patch+json";
 
 /// An operation without parameters, and the call of gRPC that does the same.
-fn operation(id: &str, call: &str, summary: &str, responses: Json) -> Json {
-    json!({
-        "operationId": id.replace('-', "_"),
-        "summary": summary,
-        "x-grpc-call": call,
-        "responses": responses,
-    })
+fn operation(id: &str, call: &str, summary: &str) -> Json {
+    json!({"operationId": id.replace('-', "_"), "summary": summary, "x-grpc-call": call})
 }
 
-/// The answer with this schema in these media types, or a problem.
-fn answered(schema: &str, media: &[&str]) -> Json {
+/// The answer with this schema in these media types, or a problem with one of these statuses.
+fn answered(schema: &str, media: &[&str], refusals: &[u16]) -> Json {
+    let schema = match schema {
+        "any" => json!({}),
+        "message" => json!({"type": "object"}),
+        name => schema_of(name),
+    };
     let of_media = |media: &&str| {
-        let schema = if *media == JSON { json!({"schema": reference("schemas", schema)}) } else { json!({}) };
-        ((*media).to_owned(), schema)
+        let content = if *media == JSON { json!({"schema": schema}) } else { json!({}) };
+        ((*media).to_owned(), content)
     };
     let content: Map<String, Json> = media.iter().map(of_media).collect();
-    json!({
-        "200": {"description": "As asked.", "content": content},
-        "default": {
-            "description": "Refused or failed; `code` says why.",
-            "content": {MEDIA_TYPE: {"schema": reference("schemas", "problem")}},
-        },
-    })
+    let mut responses = json!({"200": {"description": "As asked.", "content": content}});
+    refuse(&mut responses, &ALWAYS);
+    refuse(&mut responses, refusals);
+    responses
+}
+
+/// Adds answers that are problems.
+fn refuse(responses: &mut Json, statuses: &[u16]) {
+    if let Json::Object(responses) = responses {
+        responses.extend(statuses.iter().map(|status| schemas::refusal(*status)));
+    }
+}
+
+/// Adds headers to those of these answers that there are.
+fn with_headers(mut responses: Json, statuses: &[&str], names: &[&str]) -> Json {
+    for status in statuses {
+        let Some(response) = responses.get_mut(status) else { continue };
+        for name in names {
+            let what = match *name {
+                "etag" => "The revision of the object, in quotes. Absent if nothing changed.",
+                _ => "The number of the transaction. Absent if nothing changed.",
+            };
+            response["headers"][*name] = json!({"description": what, "schema": {"type": "string"}});
+        }
+    }
+    responses
 }
 
 fn reference(of: &str, name: &str) -> Json {
     json!({"$ref": format!("#/components/{of}/{name}")})
+}
+
+fn schema_of(name: &str) -> Json {
+    reference("schemas", name)
 }
 
 fn query(name: &str, description: &str, schema: Json) -> Json {
@@ -286,93 +366,4 @@ fn terms() -> Vec<Json> {
     ["by", "key", "strict", "careful", "dry_run", "wait", "timeout", "if_match", "if_none_match"]
         .map(|name| reference("parameters", name))
         .into()
-}
-
-fn parameters() -> Json {
-    let flag = |name: &str, what: &str| query(name, what, json!({"type": "boolean"}));
-    let header = |name: &str, what: &str, pattern: &str| json!({"name": name, "in": "header", "description": what, "schema": {"type": "string", "pattern": pattern}});
-    json!({
-        "id": {
-            "name": "id", "in": "path", "required": true,
-            "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.:@-]*$", "maxLength": 255},
-        },
-        "by": header("weft-by", "Who asks, for the journal", "^[ -~]{0,255}$"),
-        "key": header("idempotency-key", "A key of the request. Repeated within an hour, it gets the first answer.", "^[!-~]{1,255}$"),
-        "strict": flag("strict", "Refuse the request if it brings new problems"),
-        "careful": flag("careful", "Refuse the request if it does more harm than it may mean"),
-        "dry_run": flag("dry_run", "Answer as if the request took effect, without effect"),
-        "wait": query("wait", "When to answer", json!({"enum": ["accepted", "computed", "installed"], "default": "computed"})),
-        "timeout": query("timeout", "The longest wait for switches, in seconds", json!({"type": "integer", "minimum": 0, "maximum": 3600})),
-        "if_match": header("if-match", "Refuse the request unless the object has this `etag`", "^\"[0-9]{1,19}\"$"),
-        "if_none_match": header("if-none-match", "Refuse the request if the object exists", "^\\*$"),
-    })
-}
-
-fn shared_schemas() -> Map<String, Json> {
-    let schemas = json!({
-        "any": {"type": ["object", "array"]},
-        "object": {
-            "type": "object",
-            "required": ["kind", "id", "revision", "state"],
-            "properties": {
-                "kind": {"type": "string"},
-                "id": {"type": "string"},
-                "revision": {"description": "The transaction that last changed the object.", "type": "integer"},
-                "state": {
-                    "description": "What the rules say of the object.",
-                    "type": "object",
-                    "required": ["problems", "created"],
-                    "properties": {
-                        "problems": {"type": "array", "items": {"type": "string"}},
-                        "created": {"description": "The transaction that created the object.", "type": "integer"},
-                    },
-                },
-            },
-        },
-        "list": {
-            "type": "object",
-            "required": ["items", "revision"],
-            "properties": {
-                "items": {"type": "array", "items": reference("schemas", "object")},
-                "revision": {"description": "The last transaction whose effects the list shows.", "type": "integer"},
-                "continue": {"description": "There is more: the value of `continue` of the next request.", "type": "string"},
-            },
-        },
-        "receipt": {
-            "type": "object",
-            "required": ["objects", "warnings"],
-            "properties": {
-                "txn": {"description": "The transaction; absent if nothing changed.", "type": "integer"},
-                "objects": {"type": "array", "items": {"type": "object"}},
-                "warnings": {"type": "array", "items": {"type": "string"}},
-                "dry_run": {"type": "boolean"},
-            },
-        },
-        "problem": {
-            "description": "A refusal or a failure (RFC 9457).",
-            "type": "object",
-            "required": ["type", "title", "status", "code", "detail"],
-            "properties": {
-                "type": {"type": "string"},
-                "title": {"type": "string"},
-                "status": {"type": "integer"},
-                "code": {"description": "For scripts.", "type": "string"},
-                "detail": {"type": "string"},
-                "faults": {"type": "array", "items": {
-                    "type": "object",
-                    "required": ["code", "message", "text"],
-                    "properties": {
-                        "code": {"type": "string"},
-                        "path": {"description": "The field, such as `addresses[0].mac`.", "type": "string"},
-                        "message": {"type": "string"},
-                        "text": {"type": "string"},
-                    },
-                }},
-            },
-        },
-    });
-    match schemas {
-        Json::Object(schemas) => schemas,
-        _ => Map::new(),
-    }
 }

@@ -1,11 +1,27 @@
-//! The parameters of a request.
+//! The parameters of a request: those in its path and those of its query.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use nlog_data::quotation::{cut, quote_text};
+use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
+
+/// The parameters in a path. Like that of axum, but what it refuses is a problem.
+pub(super) struct Path<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let read = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        read.map(|axum::extract::Path(parameters)| Path(parameters))
+            .map_err(|refused| Problem::bad_request(format!("the path: {}", refused.body_text())))
+    }
+}
 
 /// The parameters, which are taken one after another. What is left in the end is unknown.
 pub(super) struct Query {

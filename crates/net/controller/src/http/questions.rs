@@ -2,7 +2,7 @@
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, RawQuery};
+use axum::extract::RawQuery;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use nlog_data::quotation::quote_text;
@@ -13,9 +13,9 @@ use tokio_stream::StreamExt as _;
 use tonic::Status;
 
 use super::answer::{self, Form, answer, message, messages, streamed};
-use super::objects::{Here, call, whole};
+use super::objects::{Here, call, exists, whole};
 use super::paths::{LISTINGS, OF_NETWORK};
-use super::query::Query;
+use super::query::{Path, Query};
 use crate::message_json::to_json;
 use crate::pb;
 use crate::pb::controller_server::Controller as _;
@@ -50,6 +50,10 @@ pub(super) async fn listing(
     let addresses = listing == "learned-addresses" && query.flag("addresses")?;
     query.finish()?;
     let form = Form::asked(&headers, &LISTED)?;
+    if LISTINGS.iter().any(|known| known.name == listing) {
+        // What is listed is found by the id alone, and an empty list would say that the object exists.
+        exists(&api, &caller, &kind, &id).await?;
+    }
     match listing.as_str() {
         "flows" => {
             let request = pb::ListFlowsRequest { node: id };

@@ -32,8 +32,8 @@ impl Shell {
     /// Starts a shell in a folder. `lab` is the name of the lab for its commands.
     pub(crate) fn start(folder: &Path, lab: &str) -> Shell {
         let weft = Path::new(env!("CARGO_BIN_EXE_weft"));
-        let path =
-            format!("{}:{}", weft.parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
+        // `python3` is one that has the packages of PyPI that pages use.
+        let path = format!("{}:{}", weft.parent().unwrap().display(), crate::python::path());
         let (read, write) = std::io::pipe().unwrap();
         let child = Command::new("bash")
             .args(["--noprofile", "--norc"])
