@@ -69,13 +69,12 @@ pub(crate) fn apply(controller: &Controller, text: &str) {
     controller.weft(&["apply", "--yes", "-f", &file]).has_status(0);
 }
 
-const TABLE: &str = "\
-ID  SWITCH  NUMBER  BELOW  SOCKETS           LABELS            NODE  PROBLEMS
-c   blue    13             -                 -                 -     number 13 brings bad luck to whoever si…
+const TABLE: &str = r#"ID  SWITCH  NUMBER  BELOW  SOCKETS           LABELS            NODE  PROBLEMS
+c   blue    13      ""     -                 -                 -     number 13 brings bad luck to whoever si…
 a   blue    1       hv1    -                 app=web,tier=one  hv1   -
 b   red     2       hv2    10.0.0.2,fd00::2  app=web,tier=two  hv2   -
 3 desk, 1 with problems
-";
+"#;
 
 #[test]
 fn objects_are_selected_by_labels_fields_place_and_address() {
@@ -259,7 +258,7 @@ fn a_watch_prints_what_happens_in_each_form() {
     let empty = Watch::start(&controller, &["acl", "-o", "table"]);
     table.prints(&[
         "EVENT    ID  SWITCH  NUMBER  BELOW  SOCKETS           LABELS            NODE  PROBLEMS",
-        "listed   c   blue    13             -                 -                 -     number 13 brings bad luck to whoever si…",
+        r#"listed   c   blue    13      ""     -                 -                 -     number 13 brings bad luck to whoever si…"#,
         "listed   a   blue    1       hv1    -                 app=web,tier=one  hv1   -",
         "listed   b   red     2       hv2    10.0.0.2,fd00::2  app=web,tier=two  hv2   -",
         "3 desk, 1 with problems",
@@ -277,10 +276,10 @@ fn a_watch_prints_what_happens_in_each_form() {
     controller.weft(&["delete", "desk", "b"]).has_status(0);
     controller.weft(&["delete", "desk", "c"]).has_status(0);
     table.prints(&[
-        "updated  c   blue    3              -                 -                 -     -",
+        r#"updated  c   blue    3       ""     -                 -                 -     -"#,
         "updated  b   red     2       hv2    10.0.0.2,fd00::2  app=web,tier=one  hv2   -",
         "deleted  b   red     2       hv2    10.0.0.2,fd00::2  app=web,tier=one  hv2   -",
-        "deleted  c   blue    3              -                 -                 -     -",
+        r#"deleted  c   blue    3       ""     -                 -                 -     -"#,
     ]);
     let b = b.replace("two", "one");
     json.prints(&[

@@ -274,6 +274,8 @@ fn text(value: &Value) -> String {
         Value::Null => "-".to_owned(),
         Value::Bool(value) => value.to_string(),
         Value::Number(value) => value.to_string(),
+        // So that a script finds each column.
+        Value::String(value) if value.is_empty() => "\"\"".to_owned(),
         Value::String(value) => shown(value).into_owned(),
         Value::Sequence(values) if values.is_empty() => "-".to_owned(),
         Value::Sequence(values) => values.iter().map(element).collect::<Vec<_>>().join(","),
