@@ -283,7 +283,7 @@ fn a_watch_that_falls_behind_lists_again_and_tells_what_is_new() {
     let told = told.map(|(event, object)| format!("{{\"type\":\"{event}\",\"object\":{object}}}"));
     assert_eq!(outcome.has_status(1).lines(), told);
     let warning =
-        "warning: the watch was interrupted: it fell behind the controller; the objects are listed again\n";
+        "warning: the watch was interrupted and goes on with a new list: it fell behind the controller\n";
     assert_eq!(outcome.stderr, format!("{warning}{warning}error: there is no such kind\n"));
 }
 
