@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::support::{Folder, Outcome as CommandOutcome};
 use controller::pb::controller_server::{Controller, ControllerServer};
@@ -27,6 +28,9 @@ struct Script {
     unchanged: bool,
     /// The number of status requests before `hv1` is in order; `None`: never.
     in_order_after: Option<usize>,
+    /// The answers to requests for objects and for watches, one after another. Then there is no such kind.
+    lists: Mutex<VecDeque<pb::GetResponse>>,
+    watches: Mutex<VecDeque<Vec<Result<pb::WatchResponse, Status>>>>,
 }
 
 struct Fake {
@@ -64,7 +68,9 @@ impl Controller for Fake {
     type GetStream = Results<pb::GetResponse>;
 
     async fn get(&self, _: Request<pb::GetRequest>) -> Result<Response<Self::GetStream>, Status> {
-        Err(Status::unimplemented("not in this test"))
+        let list = self.script.lists.lock().unwrap().pop_front();
+        let list = list.ok_or_else(|| Status::invalid_argument("there is no such kind"))?;
+        Ok(Response::new(Box::pin(tokio_stream::once(Ok(list)))))
     }
 
     async fn history(&self, _: Request<pb::HistoryRequest>) -> Result<Response<pb::HistoryResponse>, Status> {
@@ -81,7 +87,9 @@ impl Controller for Fake {
     type WatchStream = Results<pb::WatchResponse>;
 
     async fn watch(&self, _: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        Err(Status::unimplemented("not in this test"))
+        let watch = self.script.watches.lock().unwrap().pop_front();
+        let watch = watch.ok_or_else(|| Status::unimplemented("not in this test"))?;
+        Ok(Response::new(Box::pin(tokio_stream::iter(watch))))
     }
 
     type ListFlowsStream = Results<pb::ListFlowsResponse>;
@@ -229,6 +237,65 @@ fn run(script: Script, arguments: &[&str]) -> (CommandOutcome, usize) {
     let outcome = Folder::new().weft_reading("{kind: switch, id: x}", &arguments);
     runtime.shutdown_background();
     (outcome, asked.load(Ordering::SeqCst))
+}
+
+/// An object of these fields.
+fn object(id: &str, number: u32) -> String {
+    format!(r#"{{"kind":"desk","id":"{id}","number":{number}}}"#)
+}
+
+fn list(revision: u64, objects: &[String]) -> pb::GetResponse {
+    let states = objects.iter().map(|_| pb::ObjectState::default()).collect();
+    pb::GetResponse { objects: objects.to_vec(), states, revision, ..pb::GetResponse::default() }
+}
+
+fn happened(events: &[(pb::Happened, String)], revision: u64) -> pb::WatchResponse {
+    let event = |(happened, object): &(pb::Happened, String)| pb::ObjectEvent {
+        happened: (*happened).into(),
+        object: object.clone(),
+        state: Some(pb::ObjectState::default()),
+    };
+    pb::WatchResponse { events: events.iter().map(event).collect(), revision }
+}
+
+/// The second list has what the first watch has told already, and what it has lost; the second watch tells again what the list has.
+#[test]
+fn a_watch_that_falls_behind_lists_again_and_tells_what_is_new() {
+    use pb::Happened::{Created, Deleted, Updated};
+    let first = vec![
+        Ok(happened(&[], 1)),
+        Ok(happened(&[(Created, object("c", 1)), (Updated, object("a", 2))], 0)),
+        Err(Status::out_of_range("revision 1 is too old")),
+    ];
+    let second = vec![
+        Ok(happened(&[(Created, object("d", 1)), (Deleted, object("b", 1))], 9)),
+        Ok(happened(&[(Deleted, object("a", 3))], 10)),
+        Err(Status::data_loss("nobody reads")),
+    ];
+    let script = Script {
+        lists: Mutex::new(VecDeque::from([
+            list(1, &[object("a", 1), object("b", 1)]),
+            list(8, &[object("a", 3), object("c", 1), object("d", 1)]),
+        ])),
+        watches: Mutex::new(VecDeque::from([first, second])),
+        ..Script::default()
+    };
+    let (outcome, _) = run(script, &["get", "desk", "--watch", "--json"]);
+    let told = [
+        ("listed", object("a", 1)),
+        ("listed", object("b", 1)),
+        ("created", object("c", 1)),
+        ("updated", object("a", 2)),
+        ("deleted", object("b", 1)),
+        ("updated", object("a", 3)),
+        ("created", object("d", 1)),
+        ("deleted", object("a", 3)),
+    ];
+    let told = told.map(|(event, object)| format!("{{\"type\":\"{event}\",\"object\":{object}}}"));
+    assert_eq!(outcome.has_status(1).lines(), told);
+    let warning =
+        "warning: the watch was interrupted and goes on with a new list: it fell behind the controller\n";
+    assert_eq!(outcome.stderr, format!("{warning}{warning}error: there is no such kind\n"));
 }
 
 #[test]

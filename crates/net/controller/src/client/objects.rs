@@ -48,6 +48,8 @@ pub struct Watching {
     ready: VecDeque<Watched>,
     /// What changes after the last list.
     changes: Option<Streaming<pb::WatchResponse>>,
+    /// Whether an interruption was told, and nothing has come since.
+    is_interrupted: bool,
 }
 
 /// The part of an object that tells it from others of its kind.
@@ -78,7 +80,14 @@ impl Client {
     /// lists the objects again.
     #[must_use]
     pub fn watch(&self, selection: Selection) -> Watching {
-        Watching { client: self.clone(), selection, known: None, ready: VecDeque::new(), changes: None }
+        Watching {
+            client: self.clone(),
+            selection,
+            known: None,
+            ready: VecDeque::new(),
+            changes: None,
+            is_interrupted: false,
+        }
     }
 
     /// The selected objects, and the revision that shows them so.
@@ -150,12 +159,14 @@ impl Watching {
         for seen in &objects {
             list.insert(self.id(&seen.0)?, seen.clone());
         }
-        let Some(known) = self.known.clone() else {
+        let Some(known) = &self.known else {
             self.known = Some(list);
             self.ready.push_back(Watched::Listed(objects));
             return Ok(());
         };
-        for (id, seen) in known.into_iter().filter(|(id, _)| !list.contains_key(id)) {
+        let gone = known.iter().filter(|(id, _)| !list.contains_key(*id));
+        let gone: Vec<(String, Seen)> = gone.map(|(id, seen)| (id.clone(), seen.clone())).collect();
+        for (id, seen) in gone {
             self.happened(pb::Happened::Deleted, id, seen);
         }
         for (id, seen) in list {
@@ -165,6 +176,7 @@ impl Watching {
     }
 
     fn take(&mut self, message: pb::WatchResponse) -> Result<(), ClientError> {
+        self.is_interrupted = false;
         for event in message.events {
             let (happened, id) = (event.happened(), self.id(&event.object)?);
             self.happened(happened, id, (event.object, event.state.unwrap_or_default()));
@@ -206,7 +218,10 @@ impl Watching {
 
     fn interrupted(&mut self, why: String) {
         self.changes = None;
-        self.ready.push_back(Watched::Interrupted(why));
+        // A controller that refuses the watch again and again is told once.
+        if !std::mem::replace(&mut self.is_interrupted, true) {
+            self.ready.push_back(Watched::Interrupted(why));
+        }
     }
 
     fn id(&self, object: &str) -> Result<String, ClientError> {

@@ -115,7 +115,7 @@ impl Question {
                 Watched::Happened(happened, seen) => printer.happened(happened, &seen)?,
                 Watched::Interrupted(why) => {
                     say(format_args!(
-                        "warning: the watch was interrupted: {why}; the objects are listed again"
+                        "warning: the watch was interrupted and goes on with a new list: {why}"
                     ));
                 }
             }

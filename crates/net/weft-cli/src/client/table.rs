@@ -12,7 +12,7 @@ use crate::exit::Failure;
 
 /// The columns of a terminal that does not say how many it has, and of a file.
 const WIDTH: usize = 120;
-/// The most characters of a field, of what rules say, and of problems, unless the table is wide.
+/// The most characters of a field and of what rules say, and those that problems have at least, unless the table is wide.
 const FIELD_MAX: usize = 32;
 const STATE_MAX: usize = 16;
 const PROBLEMS_MAX: usize = 40;
@@ -46,10 +46,12 @@ enum Source {
 pub(super) struct Layout {
     /// With the width of each.
     columns: Vec<(Source, usize)>,
-    /// Everything that the objects have, whether a column shows it or not.
+    /// Every field and state with a value in some object, whether a column has had room or not.
     known: BTreeSet<Source>,
     wide: bool,
+    /// The columns of the terminal, and how many of them problems may take.
     limit: usize,
+    problems_max: usize,
 }
 
 impl Entry {
@@ -69,14 +71,15 @@ impl Entry {
     }
 
     /// What a column shows of it.
-    fn cell(&self, source: &Source, event: &str, is_wide: bool) -> String {
+    fn cell(&self, source: &Source, event: &str, problems_max: Option<usize>) -> String {
+        let is_wide = problems_max.is_none();
         let found = |value: Option<&Value>| value.map_or_else(|| "-".to_owned(), text);
         let (text, most) = match source {
             Source::Event => (event.to_owned(), EVENT),
             Source::Id => return self.id.clone(),
             Source::Field(name) => (found(self.fields.get(name.as_str())), FIELD_MAX),
             Source::State(name) => (found(self.state.get(name.as_str())), STATE_MAX),
-            Source::Problems => (self.problems(is_wide), PROBLEMS_MAX),
+            Source::Problems => (self.problems(is_wide), problems_max.unwrap_or_default()),
         };
         if is_wide { text } else { cut(&text, most) }
     }
@@ -89,6 +92,11 @@ impl Entry {
             all if is_wide => all.iter().map(|each| shown(each)).collect::<Vec<_>>().join("; "),
             [first, ..] => format!("{}: {}", self.problems.len(), shown(first)),
         }
+    }
+
+    /// What has a value.
+    fn filled(&self) -> impl Iterator<Item = Source> {
+        self.sources().filter(|source| self.cell(source, "", None) != "-")
     }
 
     /// Everything that it has.
@@ -105,26 +113,34 @@ impl Layout {
         let limit = terminal_width().unwrap_or(WIDTH);
         let (mut fields, states) = (merged(entries, true), merged(entries, false));
         fields.sort_by_key(|field| rank(entries, field));
-        let known = fields.iter().chain(&states).cloned().collect();
+        let known = entries.iter().flat_map(Entry::filled).collect();
         let all = event.then_some(Source::Event).into_iter().chain([Source::Id]);
         let all = all.chain(fields).chain(states).chain([Source::Problems]);
-        let columns = all.map(|source| {
-            let cells = entries.iter().map(|entry| entry.cell(&source, "", wide).chars().count());
-            let width = cells.chain([heading(&source).chars().count()]).max().unwrap_or_default();
-            let width = if source == Source::Event { EVENT } else { width };
-            (source, width)
-        });
-        let mut layout = Layout { columns: columns.collect(), known, wide, limit };
+        let mut layout = Layout { columns: Vec::new(), known, wide, limit, problems_max: PROBLEMS_MAX };
+        layout.columns = all.map(|source| (source.clone(), layout.width(entries, &source))).collect();
         if !wide {
             layout.fit(entries);
         }
         layout
     }
 
+    /// The most characters of problems in a cell; none if there is no limit.
+    fn problems_max(&self) -> Option<usize> {
+        (!self.wide).then_some(self.problems_max)
+    }
+
+    /// The characters that a column takes.
+    fn width(&self, entries: &[Entry], source: &Source) -> usize {
+        let cells = entries.iter().map(|entry| entry.cell(source, "", self.problems_max()).chars().count());
+        let event = if *source == Source::Event { EVENT } else { 0 };
+        cells.chain([heading(source).chars().count(), event]).max().unwrap_or_default()
+    }
+
     /// Keeps the columns for which there is room: what tells objects apart first.
     fn fit(&mut self, entries: &[Entry]) {
         let is_empty = |source: &Source| {
-            rank(entries, source) > 0 && entries.iter().all(|entry| entry.cell(source, "", false) == "-")
+            rank(entries, source) > 0
+                && entries.iter().all(|entry| entry.cell(source, "", Some(PROBLEMS_MAX)) == "-")
         };
         self.columns.retain(|(source, _)| !is_empty(source));
         let mut order: Vec<(u8, usize)> = self
@@ -147,27 +163,39 @@ impl Layout {
             index += 1;
             kept.contains(&(index - 1))
         });
+        // Problems take what is left.
+        let left = (self.limit + usize::from(GAP)).saturating_sub(used);
+        let width = self.width(entries, &Source::Problems);
+        self.problems_max = PROBLEMS_MAX.max(width + left);
+        let width = self.width(entries, &Source::Problems);
+        if let Some(last) = self.columns.last_mut() {
+            last.1 = width;
+        }
     }
 
-    /// Whether it has a place, shown or not, for everything that the object has.
+    /// Whether everything that the object has was considered for a column.
     pub(super) fn covers(&self, entry: &Entry) -> bool {
-        entry.sources().all(|source| self.known.contains(&source))
+        entry.filled().all(|source| self.known.contains(&source))
     }
 
     /// The layout with columns for what this object has besides.
     pub(super) fn extended(mut self, entry: &Entry) -> Layout {
         let other = Layout::of(std::slice::from_ref(entry), true, self.wide);
+        let problems = self.columns.pop();
         let mut used: usize = self.columns.iter().map(|(_, width)| width + usize::from(GAP)).sum();
         for (source, width) in other.columns {
-            let has_room = self.wide || used + width <= self.limit;
-            if self.known.insert(source.clone())
-                && !matches!(source, Source::Event | Source::Id | Source::Problems)
-                && has_room
-            {
+            let has_room = self.wide || used + width + usize::from(GAP) + PROBLEMS_MAX <= self.limit;
+            let is_there = self.columns.iter().any(|(there, _)| *there == source);
+            let is_new = !is_there && !self.known.contains(&source);
+            if is_new && has_room && source != Source::Problems {
                 used += width + usize::from(GAP);
-                self.columns.insert(self.columns.len().saturating_sub(1), (source, width));
+                self.columns.push((source, width));
             }
         }
+        // Problems make room.
+        self.problems_max = PROBLEMS_MAX.max(self.limit.saturating_sub(used));
+        let most = self.problems_max().unwrap_or(usize::MAX);
+        self.columns.extend(problems.map(|(source, width)| (source, width.min(most))));
         self.known.extend(other.known);
         self
     }
@@ -185,7 +213,7 @@ impl Layout {
     }
 
     fn row(&self, entry: &Entry, event: &str) -> Vec<String> {
-        self.columns.iter().map(|(source, _)| entry.cell(source, event, self.wide)).collect()
+        self.columns.iter().map(|(source, _)| entry.cell(source, event, self.problems_max())).collect()
     }
 
     fn lines(&self, rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -274,6 +302,8 @@ fn text(value: &Value) -> String {
         Value::Null => "-".to_owned(),
         Value::Bool(value) => value.to_string(),
         Value::Number(value) => value.to_string(),
+        // So that a script finds each column.
+        Value::String(value) if value.is_empty() => "\"\"".to_owned(),
         Value::String(value) => shown(value).into_owned(),
         Value::Sequence(values) if values.is_empty() => "-".to_owned(),
         Value::Sequence(values) => values.iter().map(element).collect::<Vec<_>>().join(","),
@@ -349,13 +379,21 @@ mod tests {
         assert_eq!(
             to_text(doors(), false),
             "ID         FLOOR  ROOM         HEIGHT  KEYS       GUARD  PROBLEMS\n\
-             front      é      hall         3       -          -      2: the lock is broken, and nobody has f…\n\
+             front      é      hall         3       -          -      2: the lock is broken, and nobody has found a locksmith yet\n\
              odd\\u{1b}  -      attic\\nroom  3       -          -      a\\nb\n\
              back       -      hall         2       ada,mo,tu  bob    -\n\
              3 door, 2 with problems\n"
         );
         let wide = to_text(doors(), true);
         assert!(wide.contains("the lock is broken, and nobody has found a locksmith yet; other\n"), "{wide}");
+    }
+
+    #[test]
+    fn problems_take_the_room_that_is_left() {
+        let problem = "p".repeat(2 * WIDTH);
+        let text =
+            to_text(vec![entry(r#"{"kind":"door","id":"a","room":"hall"}"#, "{}", &[&problem])], false);
+        assert_eq!(text.lines().nth(1), Some(format!("a   hall  {}…", "p".repeat(WIDTH - 11)).as_str()));
     }
 
     #[test]
@@ -392,11 +430,18 @@ mod tests {
         let doors = doors();
         let layout = Layout::of(&doors[..2], true, false);
         assert!(layout.covers(&doors[2]));
+        let labelled = entry(r#"{"kind":"door","id":"x","labels":{"a":"b"},"keys":[]}"#, "", &[]);
+        assert!(!layout.covers(&labelled));
+        let bare = entry(r#"{"kind":"door","id":"x","labels":{},"keys":[]}"#, "", &[]);
+        assert!(
+            !Layout::of(&[bare], true, false).covers(&labelled),
+            "an empty column is left out, until it is filled"
+        );
         assert_eq!(
             layout.table(&doors[..1], "listed") + &layout.line(&doors[1], "deleted"),
             "EVENT    ID     FLOOR  ROOM  HEIGHT  KEYS       GUARD  PROBLEMS\n\
              listed   back   -      hall  2       ada,mo,tu  bob    -\n\
-             deleted  front  é      hall  3       -          -      2: the lock is broken, and nobody has f…\n"
+             deleted  front  é      hall  3       -          -      2: the lock is broken, and nobody has found a locksmith yet\n"
         );
         let painted = entry(r#"{"kind":"door","id":"x","paint":"red"}"#, r#"{"smell":"none"}"#, &[]);
         assert!(!layout.covers(&painted));
