@@ -459,6 +459,11 @@ pub(super) async fn rollback(
     let Wish { by, terms, is_conditional } = Wish::of(&mut query, &headers)?;
     let to = query.number("to")?;
     query.finish()?;
+    if is_conditional {
+        return Err(Problem::bad_request(
+            "a rollback is of many objects, so it has no `if-match` or `if-none-match`",
+        ));
+    }
     let to = to.ok_or_else(|| {
         Problem::bad_request("`to` is missing: the transaction to which the objects go back")
     })?;

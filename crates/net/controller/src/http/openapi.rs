@@ -208,7 +208,8 @@ fn past() -> Map<String, Json> {
     let mut back = operation(rollback.name, rollback.call, rollback.summary);
     back["responses"] = answered("receipt", &[JSON], &OF_CHANGE);
     refuse(&mut back["responses"], &[410]);
-    let mut parameters = terms();
+    let of_one = [reference("parameters", "if_match"), reference("parameters", "if_none_match")];
+    let mut parameters: Vec<Json> = terms().into_iter().filter(|each| !of_one.contains(each)).collect();
     let mut to = query(
         "to",
         "The transaction after which the objects were as they are to be",
