@@ -213,7 +213,7 @@ fn of_type(ty: &Type) -> Json {
 
 /// The schema of a mapping of header fields, whose values are numbers or texts.
 fn packet_filter() -> Json {
-    let value = json!({"type": ["integer", "string", "null"]});
+    let value = json!({"type": ["integer", "string", "null"], "minimum": i64::MIN, "maximum": u64::MAX});
     let properties: Map<String, Json> =
         packet_filter::field_names().map(|name| (name.to_owned(), value.clone())).collect();
     json!({"type": "object", "properties": properties, "additionalProperties": false})
