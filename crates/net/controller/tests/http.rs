@@ -551,6 +551,7 @@ async fn a_repeated_request_gets_the_first_answer_also_after_a_restart() {
     web.ask("DELETE", "/v1/switch_ports/p?dry_run=true", &with("k4"), "").await.expect(200);
     web.ask("DELETE", "/v1/switch_ports/p", &with("k4"), "").await.expect(200);
     web.ask("PUT", "/v1/switches/x", &with("with a blank"), "{}").await.expect(400);
+    web.ask("PUT", "/v1/switches/x", &with(""), "{}").await.expect(400);
     running.stop().await;
 
     let running = start(folder.path()).await;
@@ -609,7 +610,7 @@ async fn the_history_says_who_changed_what_and_objects_go_back() {
             .collect()
     };
     let of = |txn: u64, by: &str, outcome: &str| (txn, by.to_owned(), outcome.to_owned());
-    let blue = web.get("/v1/history?kind=switch&id=blue").await.expect(200);
+    let blue = web.get("/v1/switches/blue/history").await.expect(200);
     assert_eq!(
         told(&blue),
         [of(6, "api", "deleted"), of(3, "cyd", "updated"), of(2, "bob", "updated"), of(1, "ann", "created")]
@@ -630,6 +631,7 @@ async fn the_history_says_who_changed_what_and_objects_go_back() {
     let next = web.get("/v1/history?limit=9&before=5").await.expect(200);
     assert_eq!((told(&next).len(), next["before"].as_u64()), (4, Some(0)));
     web.get("/v1/history?kind=switch").await.expect(400);
+    assert!(told(&web.get("/v1/switches/never/history").await.expect(200)).is_empty());
 
     // What was created since then goes, what was deleted comes back, what changed is as it was.
     let dry = web.ask("POST", "/v1/rollback?to=2&dry_run=true", &[], "").await.expect(200);

@@ -258,7 +258,7 @@ impl Wish {
             dry_run: query.flag("dry_run")?,
             wait_installed: wait(query)?,
             revision,
-            key: line(headers, KEY)?,
+            key: key(headers)?,
         };
         Ok(Wish { by, terms, is_conditional: revision.is_some() })
     }
@@ -270,6 +270,17 @@ fn line(headers: &HeaderMap, name: &str) -> Result<String, Problem> {
     let text =
         text.map_err(|_| Problem::bad_request(format!("`{name}` is not a line of printable ASCII text")))?;
     Ok(text.unwrap_or_default())
+}
+
+/// The key of the request; empty if there is none.
+fn key(headers: &HeaderMap) -> Result<String, Problem> {
+    let key = line(headers, KEY)?;
+    if key.is_empty() && headers.contains_key(KEY) {
+        return Err(Problem::bad_request(format!(
+            "`{KEY}` is empty; give the request a key of its own, such as a UUID"
+        )));
+    }
+    Ok(key)
 }
 
 /// How long to wait for switches, in milliseconds; 0 not at all.

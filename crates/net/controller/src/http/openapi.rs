@@ -82,7 +82,7 @@ fn describe(kinds: &Kinds) -> Json {
     paths.insert("/v1/apply".to_owned(), json!({"post": apply()}));
     paths.insert("/v1/transactions".to_owned(), json!({"get": transactions()}));
     paths.insert("/v1/transactions/{txn}".to_owned(), json!({"get": transaction()}));
-    paths.extend(past());
+    paths.extend(past(&kinds_in_path(kinds)));
     paths.extend(of_itself(kinds));
     json!({
         "openapi": "3.1.0",
@@ -100,8 +100,7 @@ fn describe(kinds: &Kinds) -> Json {
 /// What is listed of objects and of the network.
 fn listings(kinds: &Kinds) -> Map<String, Json> {
     let mut paths = Map::new();
-    let plurals: Vec<String> = kinds.iter().map(|kind| kind.plural()).collect();
-    let kinds = json!({"name": "kinds", "in": "path", "required": true, "description": "The kind, in the plural", "schema": {"type": "string", "enum": plurals}});
+    let kinds = kinds_in_path(kinds);
     for listing in &LISTINGS {
         let mut read = operation(listing.name, listing.call, listing.summary);
         read["responses"] = answered("message", &[JSON, LINES], &[404, 406]);
@@ -119,6 +118,13 @@ fn listings(kinds: &Kinds) -> Map<String, Json> {
         paths.insert(format!("/v1/{}", path.name), json!({"get": read}));
     }
     paths
+}
+
+/// The parameter of paths that any kind has.
+fn kinds_in_path(kinds: &Kinds) -> Json {
+    let plurals: Vec<String> = kinds.iter().map(|kind| kind.plural()).collect();
+    let schema = json!({"type": "string", "enum": plurals});
+    json!({"name": "kinds", "in": "path", "required": true, "description": "The kind, in the plural", "schema": schema})
 }
 
 /// The description itself, and the schemas of kinds.
@@ -192,24 +198,30 @@ fn transaction() -> Json {
     one
 }
 
-/// What was, and the way back to it.
-fn past() -> Map<String, Json> {
+/// What was, of all objects and of one, and the way back to it.
+fn past(kinds: &Json) -> Map<String, Json> {
     let [history, rollback] = &PAST;
     let number = |most: u64| json!({"type": "integer", "minimum": 0, "maximum": most});
-    let text = || json!({"type": "string"});
-    let mut read = operation(history.name, history.call, history.summary);
-    read["responses"] = answered("history", &[JSON, YAML], &[404, 406]);
-    read["parameters"] = json!([
-        query("kind", "The kind of the object. Without kind and id, of all objects.", text()),
-        query("id", "The id of the object", text()),
-        query("before", "Only transactions before this one", number(i64::MAX.unsigned_abs())),
-        query("limit", "The most transactions; 50 if it is 0", number(1000)),
-    ]);
+    let read = |id: &str, summary: &str| {
+        let mut read = operation(id, history.call, summary);
+        read["responses"] = answered("history", &[JSON, YAML], &[404, 406]);
+        read["parameters"] = json!([
+            query("before", "Only transactions before this one", number(i64::MAX.unsigned_abs())),
+            query("limit", "The most transactions; 50 if it is 0", number(1000)),
+        ]);
+        read
+    };
+    let of_all = json!({"get": read(history.name, history.summary)});
+    let of_one = read(
+        "history_of_object",
+        "The transactions that changed the object, the newest first, with the object as it was after each",
+    );
+    let of_one = json!({"parameters": [kinds, reference("parameters", "id")], "get": of_one});
     let mut back = operation(rollback.name, rollback.call, rollback.summary);
     back["responses"] = answered("receipt", &[JSON], &OF_CHANGE);
     refuse(&mut back["responses"], &[410]);
-    let of_one = [reference("parameters", "if_match"), reference("parameters", "if_none_match")];
-    let mut parameters: Vec<Json> = terms().into_iter().filter(|each| !of_one.contains(each)).collect();
+    let of_single = [reference("parameters", "if_match"), reference("parameters", "if_none_match")];
+    let mut parameters: Vec<Json> = terms().into_iter().filter(|each| !of_single.contains(each)).collect();
     let mut to = query(
         "to",
         "The transaction after which the objects were as they are to be",
@@ -220,7 +232,8 @@ fn past() -> Map<String, Json> {
     back["parameters"] = parameters.into();
     let responses = back["responses"].take();
     back["responses"] = with_headers(responses, &["200"], &["weft-transaction"]);
-    [("/v1/history", json!({"get": read})), ("/v1/rollback", json!({"post": back}))]
+    let back = json!({"post": back});
+    [("/v1/history", of_all), ("/v1/{kinds}/{id}/history", of_one), ("/v1/rollback", back)]
         .map(|(path, item)| (path.to_owned(), item))
         .into_iter()
         .collect()
@@ -231,7 +244,7 @@ fn of_kind(kind: &Kind) -> Json {
     let mut list = operation(&format!("list_{}", kind.plural()), "Get", &kind.summary());
     list["responses"] = answered("list", &[JSON, YAML, LINES], &[406, 410]);
     let own = kind.declared().fields.iter().map(|field| field.name.as_str());
-    let fields: Vec<&str> = ["id", "labels", "state", "\\*"].into_iter().chain(own).collect();
+    let fields: Vec<&str> = ["id", "labels", "state"].into_iter().chain(own).collect();
     let by_label = query(
         "label",
         "Objects with this label: KEY=VALUE, KEY!=VALUE or KEY; several separated by commas",

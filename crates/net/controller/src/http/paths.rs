@@ -87,5 +87,6 @@ pub(super) fn router() -> Router {
             "/v1/{kinds}/{id}",
             get(objects::get).put(objects::put).patch(objects::patch).delete(objects::delete),
         )
+        .route("/v1/{kinds}/{id}/history", get(questions::history_of))
         .route("/v1/{kinds}/{id}/{listing}", get(questions::listing))
 }

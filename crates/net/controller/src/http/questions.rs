@@ -124,24 +124,36 @@ pub(super) async fn of_network(
 
 /// `GET /v1/history`: who changed what.
 pub(super) async fn history(
-    (Extension(api), Extension(caller)): Here,
+    here: Here,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let mut query = Query::of(query.as_deref());
-    let object = match (query.one("kind")?, query.one("id")?) {
-        (None, None) => None,
-        (Some(kind), Some(id)) => Some(pb::ObjectRef { kind, id }),
-        _ => {
-            return Err(Problem::bad_request(
-                "an object is named by `kind` and `id`; without both, all objects are meant",
-            ));
-        }
-    };
+    past(here, None, query.as_deref(), &headers).await
+}
+
+/// `GET /v1/KINDS/ID/history`: who changed this object, and how.
+pub(super) async fn history_of(
+    here: Here,
+    Path((kinds, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    // An object that is there no more has a history too.
+    let kind = here.0.kind_of_path(&kinds)?.to_string();
+    past(here, Some(pb::ObjectRef { kind, id }), query.as_deref(), &headers).await
+}
+
+async fn past(
+    (Extension(api), Extension(caller)): Here,
+    object: Option<pb::ObjectRef>,
+    query: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let mut query = Query::of(query);
     let before = query.number("before")?.unwrap_or_default();
     let limit = query.number("limit")?.unwrap_or_default();
     query.finish()?;
-    let form = Form::asked(&headers, &[Form::Json, Form::Yaml])?;
+    let form = Form::asked(headers, &[Form::Json, Form::Yaml])?;
     let request = pb::HistoryRequest { object, before, limit };
     let (history, held) = message(api.history(call(caller, request)).await?);
     Ok(held.until_encoded(answer::value(form, &to_json(&history))?))

@@ -252,7 +252,9 @@ pub(super) fn label_selector() -> Json {
 
 /// What selects objects by these fields.
 pub(super) fn field_selector(fields: &[&str]) -> Json {
-    several(&format!("(?:{})(?:\\.[^=,]*)?(?:!?=[^,]*)?", fields.join("|")))
+    const OCTET: &str = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+    let address = format!("{OCTET}(?:\\.{OCTET}){{3}}|[0-9a-f]{{1,4}}(?::[0-9a-f]{{1,4}}){{7}}");
+    several(&format!("(?:(?:{})(?:\\.[^=,]*)?(?:!?=[^,]*)?|\\*=(?:{address}))", fields.join("|")))
 }
 
 /// Where a list continues.
