@@ -85,7 +85,7 @@ pub(super) const KNOWN: [Known; 25] = [
     known(
         409,
         "unconfirmed",
-        "With `careful`: the change does more harm than it may mean.",
+        "With `careful`: the change deletes a host of ports that stay, which `cut_off` names, or prunes much.",
         "Compare it with what was meant, and leave `careful` out.",
     ),
     known(

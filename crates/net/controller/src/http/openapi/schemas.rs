@@ -226,7 +226,7 @@ pub(super) fn parameters() -> Json {
             json!({"type": "string", "pattern": "^[!-~]{1,255}$"}),
         ),
         "strict": flag("strict", "Refuse the request if it brings new problems"),
-        "careful": flag("careful", "Refuse the request if it does more harm than it may mean"),
+        "careful": flag("careful", "Refuse the request if it deletes a host of ports that stay, or prunes more than 10 objects and more than a tenth of all"),
         "dry_run": flag("dry_run", "Answer as if the request took effect, without effect"),
         "wait": query("wait", "When to answer", json!({"enum": ["accepted", "computed", "installed"], "default": "computed"})),
         "timeout": query(
