@@ -20,8 +20,8 @@ use crate::process::Killed;
 use crate::recorded::Recorded;
 
 /// Ports of each switch, and of each host: those of a large network.
-const OF_SWITCH: usize = 16;
-const OF_HOST: usize = 21;
+pub(crate) const OF_SWITCH: usize = 16;
+pub(crate) const OF_HOST: usize = 21;
 /// The memory is read until it has not changed by more than this for [`STILL`] readings.
 const STILL_MIB: f64 = 0.5;
 const STILL: usize = 20;
@@ -59,6 +59,21 @@ impl Daemon {
     /// The answer of the controller.
     pub(crate) fn ask<T>(&mut self, question: impl AsyncFnOnce(&mut Client) -> Result<T>) -> Result<T> {
         self.runtime.block_on(question(&mut self.client))
+    }
+
+    /// Its memory now, in mebibytes.
+    pub(crate) fn resident_mib(&self) -> Result<f64> {
+        self.child.resident_mib()
+    }
+
+    /// The most memory since [`Daemon::forget_peak`], in mebibytes.
+    pub(crate) fn peak_mib(&self) -> Result<f64> {
+        self.child.peak_mib()
+    }
+
+    /// Lets the peak begin anew.
+    pub(crate) fn forget_peak(&self) -> Result<()> {
+        self.child.forget_peak()
     }
 
     /// Its memory in mebibytes, once it no longer changes.
@@ -100,7 +115,7 @@ fn host_name(host: usize) -> String {
 }
 
 /// Writes the journal of a network whose hosts have reported all their ports.
-fn write_journal(folder: &Path, hosts: usize) -> Result<()> {
+pub(crate) fn write_journal(folder: &Path, hosts: usize) -> Result<()> {
     let mut objects = Vec::new();
     for host in 0..hosts {
         let (id, socket) = (host_name(host), |name: &str| format!("unix:{}/{host}.{name}", folder.display()));

@@ -5,9 +5,10 @@
 //!
 //! In reading order: [`measure`], [`meter`], [`process`], [`report`] (the table), [`engine`], [`inside`] (the engine inside timely), then a module for each comparison: [`figure6`] (a
 //! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
-//! (other engines), [`network`] (the network's own rules), [`first_packet`] (what ACLs cost a switch), [`daemon`] (memory of a whole controller), [`push`], [`hostile`] (a
+//! (other engines), [`network`] (the network's own rules), [`first_packet`] (what ACLs cost a switch), [`daemon`] (memory of a whole controller), [`api`] (its answers by HTTP), [`push`], [`hostile`] (a
 //! controller under attack), [`waits`] (how long others wait), [`texts`], [`program`] and its generator [`nvp`].
 
+mod api;
 mod daemon;
 mod datalog;
 mod engine;
@@ -143,6 +144,12 @@ enum Bench {
     Daemon {
         /// The number of hosts
         #[arg(long, default_value_t = 300)]
+        hosts: usize,
+    },
+    /// The API over HTTP of a controller after a start: writes, reads, dry runs, watchers
+    Api {
+        /// The number of hosts, with 21 ports each
+        #[arg(long, default_value_t = 3000)]
         hosts: usize,
     },
     /// Flows to a real ovs-vswitchd as one bundle; against ovs-ofctl
@@ -286,6 +293,7 @@ fn main() -> Result<()> {
         Bench::FirstPacket => first_packet::print(arguments.runs),
         Bench::Growth => network::growth::print(),
         Bench::Daemon { hosts } => daemon::print(*hosts),
+        Bench::Api { hosts } => api::print(*hosts),
         Bench::HostileAttack { attack, socket } => hostile::attack::run(*attack, socket.clone()),
         Bench::DatalogRun { other, folder } => say(&datalog::run(*other, folder)?),
         Bench::LayeredRun { side } => say(&layered::run(*side, arguments.layered())?),

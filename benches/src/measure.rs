@@ -66,6 +66,11 @@ impl Spread {
         self.sorted[self.sorted.len() / 2]
     }
 
+    /// The value below which this part of them is.
+    pub(crate) fn at(&self, part: f64) -> f64 {
+        self.sorted[((self.sorted.len() - 1) as f64 * part).round() as usize]
+    }
+
     /// The greatest.
     pub(crate) fn greatest(&self) -> f64 {
         self.sorted[self.sorted.len() - 1]

@@ -14,11 +14,14 @@
 //!
 //! Refusals and failures are in [`crate::problem`], the JSON of messages in [`crate::message_json`].
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use tonic::Status;
 use tonic::service::Routes;
@@ -49,6 +52,7 @@ pub(crate) fn app(api: Api) -> Result<Router, String> {
     let http = http.method_not_allowed_fallback(async |request: Request| {
         Problem::method_not_allowed(request.method(), request.uri().path()).into_response()
     });
+    let http = http.layer(axum::middleware::from_fn(from_no_other_site));
     Ok(http.merge(grpc).fallback(fallback).layer(axum::Extension(api)))
 }
 
@@ -72,9 +76,29 @@ fn grpc(api: Arc<Api>) -> Result<Routes, String> {
     Ok(Routes::new(controller).add_service(health).add_service(v1).add_service(v1alpha))
 }
 
+/// Refuses what a browser sends for the page of another site: it reaches addresses of its own machine, where the API asks for no password.
+async fn from_no_other_site(request: Request, next: Next) -> Response {
+    if !is_of_another_site(request.headers()) {
+        return next.run(request).await;
+    }
+    let detail = "a page of another site asks by a browser; ask by a program, or from a page at the address of the API";
+    Problem::new(StatusCode::FORBIDDEN, "other-site", detail).into_response()
+}
+
+/// Whether a request has the origin of a page, and this is not the address that is asked.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let Some(origin) = text(header::ORIGIN) else { return false };
+    let host = text(header::HOST).unwrap_or_default();
+    let is_same = ["http://", "https://"].iter().any(|scheme| origin.strip_prefix(scheme) == Some(host));
+    // A name of another site can lead here.
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name).trim_matches(['[', ']']);
+    !(is_same && (name == "localhost" || name.parse::<IpAddr>().is_ok()))
+}
+
 /// What has no path, in the protocol of the request.
 async fn fallback(request: Request) -> Response {
-    let content = request.headers().get(axum::http::header::CONTENT_TYPE);
+    let content = request.headers().get(header::CONTENT_TYPE);
     if content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc")) {
         return Status::unimplemented("there is no such call").into_http::<Body>();
     }

@@ -26,7 +26,7 @@ const fn known(status: u16, code: &'static str, means: &'static str, remedy: &'s
 }
 
 /// Every code, with each status that it comes with.
-pub(super) const KNOWN: [Known; 25] = [
+pub(super) const KNOWN: [Known; 26] = [
     known(
         400,
         "bad-request",
@@ -34,6 +34,12 @@ pub(super) const KNOWN: [Known; 25] = [
         "Correct what `detail` names.",
     ),
     known(400, "bad-object", "The document is no JSON or YAML.", "Correct the place in `faults`."),
+    known(
+        403,
+        "other-site",
+        "A browser asks for the page of another site.",
+        "Ask by a program, or from a page at the address of the API.",
+    ),
     known(
         404,
         "not-found",

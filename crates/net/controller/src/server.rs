@@ -31,8 +31,9 @@ const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// The buffer of a connection of HTTP/1, in bytes. Headers must fit into it.
 const BUFFER: usize = 64 << 10;
-/// The time in which the headers of a request over HTTP/1 must arrive.
-const HEADERS_TIME: Duration = Duration::from_secs(10);
+/// The time in which the headers of a request over HTTP/1 must arrive, after the request before or the begin of the connection. So it is also
+/// the longest pause of a connection that is kept.
+const HEADERS_TIME: Duration = Duration::from_secs(40);
 
 /// Serves until `stopped` completes and all calls have ended. If it is dropped before, it cancels them.
 pub(crate) async fn serve(

@@ -580,7 +580,8 @@ async fn a_thousand_watchers_hear_of_a_change_each_on_a_connection_of_its_own() 
         assert_eq!(told(&until_bookmark(&mut body, &mut rest).await), [("bookmark", "")]);
         watchers.push((connection, body, rest));
     }
-    web.put("/v1/switches/red", "{}").await.expect(201);
+    // A connection of its own, as the first one may have been silent for too long by now.
+    running.web().await.put("/v1/switches/red", "{}").await.expect(201);
     for (_connection, body, rest) in &mut watchers {
         assert_eq!(told(&until_bookmark(body, rest).await), [("created", "red"), ("bookmark", "")]);
     }
@@ -651,5 +652,21 @@ async fn the_history_says_who_changed_what_and_objects_go_back() {
     assert!(ids(&web.get("/v1/switches").await.expect(200)).is_empty());
     web.ask("POST", "/v1/rollback?to=99", &[], "").await.expect(410);
     web.ask("POST", "/v1/rollback", &[], "").await.expect(400);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_another_site_cannot_use_the_browser_of_an_operator() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    // A form can send this without a question to the API. The host of these requests is `localhost`.
+    let from = |origin: &'static str| [("content-type", "text/plain"), ("origin", origin)];
+    for origin in ["https://example.com", "null", "http://localhost.example.com", "http://localhost:81"] {
+        let refused = web.ask("PUT", "/v1/switches/blue", &from(origin), "{}").await.expect(403);
+        assert_eq!(refused["code"], "other-site", "{origin}");
+    }
+    web.get("/v1/switches/blue").await.expect(404);
+    web.ask("PUT", "/v1/switches/blue", &from("http://localhost"), "{}").await.expect(201);
     running.stop().await;
 }

@@ -17,7 +17,7 @@ use crate::problem::Problem;
 mod schemas;
 
 /// The statuses of problems that any request can be answered with.
-const ALWAYS: [u16; 6] = [400, 408, 413, 429, 500, 503];
+const ALWAYS: [u16; 7] = [400, 403, 408, 413, 429, 500, 503];
 /// Those of a request that changes objects.
 const OF_CHANGE: [u16; 3] = [409, 412, 422];
 
