@@ -114,15 +114,21 @@ pub(crate) fn print(hosts: usize) -> Result<()> {
     runtime.block_on(figures(&daemon, socket, hosts * OF_HOST))
 }
 
+fn path_of(number: usize, ports: usize) -> String {
+    format!("/v1/switch_ports/p{}", number * 37 % ports)
+}
+
 fn say(name: &str, times: &Spread) {
     println!("| {name} | {:.2} ({:.2}) |", times.median(), times.at(0.99));
 }
 
 async fn figures(daemon: &Daemon, socket: PathBuf, ports: usize) -> Result<()> {
     let mut web = Web::connect(&socket).await?;
-    let path = |number: usize| format!("/v1/switch_ports/p{}", number * 37 % ports);
-    let put = |number: usize| ("PUT", path(number), port(number * 37 % ports, number + 1));
-    say("PUT of one port, computed", &web.times(REQUESTS, put).await?);
+    let path = |number: usize| path_of(number, ports);
+    // Each round gives the ports another value than the one before.
+    let put =
+        |round: usize| move |number: usize| ("PUT", path_of(number, ports), port(number * 37 % ports, round));
+    say("PUT of one port, computed", &web.times(REQUESTS, put(1)).await?);
     say("GET of one port", &web.times(READS, |number| ("GET", path(number), Json::Null)).await?);
     let page = |_| ("GET", "/v1/switch_ports?limit=500".to_owned(), Json::Null);
     say("a page of 500 ports with their states", &web.times(PAGES, page).await?);
@@ -137,7 +143,7 @@ async fn figures(daemon: &Daemon, socket: PathBuf, ports: usize) -> Result<()> {
     };
     say(&format!("dry run of an ACL on a group of {} ports", members.len()), &web.times(20, acl).await?);
 
-    let before = daemon.resident_mib()?;
+    let before = daemon.at_rest()?;
     let mut watching = Vec::new();
     for _ in 0..WATCHERS {
         let mut connection = Web::connect(&socket).await?;
@@ -146,15 +152,13 @@ async fn figures(daemon: &Daemon, socket: PathBuf, ports: usize) -> Result<()> {
         next(&mut body).await?.context("a bookmark comes first")?;
         watching.push((connection, body));
     }
-    println!(
-        "| {WATCHERS} idle watchers, each on a connection, MiB | {:.1} |",
-        daemon.resident_mib()? - before
-    );
+    println!("| {WATCHERS} idle watchers, each on a connection, MiB | {:.1} |", daemon.at_rest()? - before);
     say(
         &format!("PUT of one port with {WATCHERS} watchers of another kind"),
-        &web.times(REQUESTS, put).await?,
+        &web.times(REQUESTS, put(2)).await?,
     );
     drop(watching);
+    say("PUT of one port after they have gone", &web.times(REQUESTS, put(3)).await?);
 
     let objects: Vec<Json> = (0..FILE)
         .map(|number| {
