@@ -153,6 +153,8 @@ async fn figures(daemon: &Daemon, socket: PathBuf, ports: usize) -> Result<()> {
         watching.push((connection, body));
     }
     println!("| {WATCHERS} idle watchers, each on a connection, MiB | {:.1} |", daemon.at_rest()? - before);
+    // The first connection was silent for too long meanwhile.
+    let mut web = Web::connect(&socket).await?;
     say(
         &format!("PUT of one port with {WATCHERS} watchers of another kind"),
         &web.times(REQUESTS, put(2)).await?,
