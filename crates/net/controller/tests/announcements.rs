@@ -9,7 +9,7 @@ use weft_core::core::{AppliedTransaction, Core, Moves};
 use weft_core::record::Record;
 
 use crate::support::drivers::Switches;
-use crate::support::running::{Running, apply as send, parts, start_with, status_when};
+use crate::support::running::{Running, apply as send, parts, start_with, status_when, within};
 use crate::support::*;
 
 /// A port is where its interface announced itself last, else where it was plugged in first. Its host waits for announcements
@@ -235,8 +235,20 @@ async fn two_hosts(folder: &std::path::Path) -> Running {
         .await;
         running.switches.confirm(host).await;
     }
-    running.switches.confirm("hv1").await;
-    status_when(&mut client, |status| status.switches.iter().all(|switch| switch.pending == 0)).await;
+    // The second host's report can reach the switches after their confirmations.
+    within(async {
+        loop {
+            for host in ["hv1", "hv2"] {
+                running.switches.confirm(host).await;
+            }
+            let status = client.status().await.unwrap();
+            if status.switches.iter().all(|switch| switch.pending == 0) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     running
 }
 
