@@ -121,18 +121,21 @@ impl Api {
 
 #[tonic::async_trait]
 impl pb::controller_server::Controller for Api {
-    async fn apply(&self, request: Request<pb::ApplyRequest>) -> Result<Response<pb::ApplyResponse>, Status> {
+    async fn apply(
+        &self,
+        request: Request<pb::ApplyRequest>,
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
         self.apply_objects(request).await
     }
 
     async fn delete(
         &self,
         request: Request<pb::DeleteRequest>,
-    ) -> Result<Response<pb::DeleteResponse>, Status> {
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
         self.delete_objects(request).await
     }
 
-    async fn set(&self, request: Request<pb::SetRequest>) -> Result<Response<pb::SetResponse>, Status> {
+    async fn set(&self, request: Request<pb::SetRequest>) -> Result<Response<pb::ChangeResponse>, Status> {
         self.set_fields(request).await
     }
 
@@ -367,7 +370,7 @@ impl pb::controller_server::Controller for Api {
     async fn rollback(
         &self,
         request: Request<pb::RollbackRequest>,
-    ) -> Result<Response<pb::RollbackResponse>, Status> {
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
         self.roll_back(request).await
     }
 

@@ -42,7 +42,7 @@ type Results<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl Controller for Fake {
-    async fn apply(&self, _: Request<pb::ApplyRequest>) -> Result<Response<pb::ApplyResponse>, Status> {
+    async fn apply(&self, _: Request<pb::ApplyRequest>) -> Result<Response<pb::ChangeResponse>, Status> {
         let result = |(id, outcome): &(&str, Outcome)| pb::ObjectOutcome {
             object: Some(pb::ObjectRef { kind: "transport_node".to_owned(), id: (*id).to_owned() }),
             outcome: (*outcome).into(),
@@ -53,15 +53,15 @@ impl Controller for Fake {
         let connecting = created.map(|(node, _)| (*node).to_owned()).collect();
         let txn = (!self.script.unchanged).then_some(7);
         let accepted = pb::Accepted { txn, objects, connecting, ..pb::Accepted::default() };
-        let result = Some(pb::apply_response::Result::Accepted(accepted));
-        Ok(Response::new(pb::ApplyResponse { result }))
+        let result = Some(pb::change_response::Result::Accepted(accepted));
+        Ok(Response::new(pb::ChangeResponse { result }))
     }
 
-    async fn delete(&self, _: Request<pb::DeleteRequest>) -> Result<Response<pb::DeleteResponse>, Status> {
+    async fn delete(&self, _: Request<pb::DeleteRequest>) -> Result<Response<pb::ChangeResponse>, Status> {
         Err(Status::unimplemented("not in this test"))
     }
 
-    async fn set(&self, _: Request<pb::SetRequest>) -> Result<Response<pb::SetResponse>, Status> {
+    async fn set(&self, _: Request<pb::SetRequest>) -> Result<Response<pb::ChangeResponse>, Status> {
         Err(Status::unimplemented("not in this test"))
     }
 
@@ -80,7 +80,7 @@ impl Controller for Fake {
     async fn rollback(
         &self,
         _: Request<pb::RollbackRequest>,
-    ) -> Result<Response<pb::RollbackResponse>, Status> {
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
         Err(Status::unimplemented("not in this test"))
     }
 

@@ -24,7 +24,7 @@ use super::{Api, account, origin, stopping};
 use crate::aside::CancelOnDrop;
 use crate::engine::{Applied, Stopping};
 use crate::history::{self, Back};
-use crate::pb;
+use crate::pb::{self, change_response};
 use crate::watchers::Wanted;
 
 /// Below this many bytes a request is parsed without a wait.
@@ -32,28 +32,23 @@ const SMALL: usize = 64 << 10;
 /// The field of objects that says to which tenant they belong, and what refers to them.
 const TENANT: &str = "tenant";
 
-/// The outcome of a change, as each of these calls has it.
-enum Outcome {
-    Accepted(pb::Accepted),
-    Refusal(pb::Refusal),
-}
-
-impl Outcome {
-    /// Makes the message beside the runtime's threads: it can have hundreds of thousands of objects.
-    async fn of(result: Result<Applied, Refusal>, rules: Arc<Rules>) -> Result<Self, Status> {
-        let outcome = tokio::task::spawn_blocking(move || match result {
-            Ok(applied) => Outcome::Accepted(accepted(applied, &rules)),
-            Err(refusal) => Outcome::Refusal(refused(&refusal)),
-        });
-        outcome.await.map_err(|error| Status::internal(error.to_string()))
-    }
+/// The result of a change. Made beside the runtime's threads: it can have hundreds of thousands of objects.
+async fn result_of(
+    result: Result<Applied, Refusal>,
+    rules: Arc<Rules>,
+) -> Result<change_response::Result, Status> {
+    let made = tokio::task::spawn_blocking(move || match result {
+        Ok(applied) => change_response::Result::Accepted(accepted(applied, &rules)),
+        Err(refusal) => change_response::Result::Refusal(refused(&refusal)),
+    });
+    made.await.map_err(|error| Status::internal(error.to_string()))
 }
 
 impl Api {
     pub(super) async fn apply_objects(
         &self,
         request: Request<pb::ApplyRequest>,
-    ) -> Result<Response<pb::ApplyResponse>, Status> {
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
         let selection = self.selection(&request)?;
         let key = key_of(request.terms.as_ref(), &request)?;
@@ -68,17 +63,13 @@ impl Api {
         if let Some(revision) = terms.as_ref().and_then(|terms| terms.revision) {
             batch.expect(revision);
         }
-        let result = match self.change(Change::Apply(Box::new(batch)), terms, origin).await? {
-            Outcome::Accepted(accepted) => pb::apply_response::Result::Accepted(accepted),
-            Outcome::Refusal(refusal) => pb::apply_response::Result::Refusal(refusal),
-        };
-        Ok(Response::new(pb::ApplyResponse { result: Some(result) }))
+        self.change(Change::Apply(Box::new(batch)), terms, origin).await
     }
 
     pub(super) async fn delete_objects(
         &self,
         request: Request<pb::DeleteRequest>,
-    ) -> Result<Response<pb::DeleteResponse>, Status> {
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
         let key = key_of(request.terms.as_ref(), &request)?;
         let pb::DeleteRequest { objects, by, documents, terms } = request;
@@ -94,22 +85,17 @@ impl Api {
                 Err(found) => faults.extend(found.into_iter().cloned()),
             }
         }
-        let outcome = if faults.is_empty() {
-            self.change(Change::Delete(deletions), terms, origin).await?
-        } else {
-            Outcome::of(Err(Refusal::Objects { faults }), self.rules.clone()).await?
-        };
-        let result = match outcome {
-            Outcome::Accepted(accepted) => pb::delete_response::Result::Accepted(accepted),
-            Outcome::Refusal(refusal) => pb::delete_response::Result::Refusal(refusal),
-        };
-        Ok(Response::new(pb::DeleteResponse { result: Some(result) }))
+        if faults.is_empty() {
+            return self.change(Change::Delete(deletions), terms, origin).await;
+        }
+        let result = result_of(Err(Refusal::Objects { faults }), self.rules.clone()).await?;
+        Ok(Response::new(pb::ChangeResponse { result: Some(result) }))
     }
 
     pub(super) async fn set_fields(
         &self,
         request: Request<pb::SetRequest>,
-    ) -> Result<Response<pb::SetResponse>, Status> {
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
         let key = key_of(request.terms.as_ref(), &request)?;
         let pb::SetRequest { object, fields, by, terms, merge_patch } = request;
@@ -127,17 +113,13 @@ impl Api {
             Some(patch) => Change::Merge { key, patch, expected },
             None => Change::Set { key, amendments, expected },
         };
-        let result = match self.change(change, terms, origin).await? {
-            Outcome::Accepted(accepted) => pb::set_response::Result::Accepted(accepted),
-            Outcome::Refusal(refusal) => pb::set_response::Result::Refusal(refusal),
-        };
-        Ok(Response::new(pb::SetResponse { result: Some(result) }))
+        self.change(change, terms, origin).await
     }
 
     pub(super) async fn roll_back(
         &self,
         request: Request<pb::RollbackRequest>,
-    ) -> Result<Response<pb::RollbackResponse>, Status> {
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
         let key = key_of(request.terms.as_ref(), &request)?;
         let pb::RollbackRequest { to, by, terms } = request;
@@ -151,11 +133,7 @@ impl Api {
         let (place, journal) = (self.aside.place(&account).await?, self.journal.clone());
         let back = place.work(move |cancel| history::back(&journal, from, to, cancel)).await?;
         let batch = self.batch_of(&back, from, to)?;
-        let result = match self.change(Change::Apply(Box::new(batch)), terms, origin).await? {
-            Outcome::Accepted(accepted) => pb::rollback_response::Result::Accepted(accepted),
-            Outcome::Refusal(refusal) => pb::rollback_response::Result::Refusal(refusal),
-        };
-        Ok(Response::new(pb::RollbackResponse { result: Some(result) }))
+        self.change(Change::Apply(Box::new(batch)), terms, origin).await
     }
 
     /// The objects as they were, each on the condition that nobody changes it meanwhile.
@@ -193,20 +171,20 @@ impl Api {
         change: Change,
         terms: Option<pb::Terms>,
         origin: Origin,
-    ) -> Result<Outcome, Status> {
+    ) -> Result<Response<pb::ChangeResponse>, Status> {
         let pb::Terms { strict, careful, dry_run, wait_installed, revision: _, key: _ } =
             terms.unwrap_or_default();
         let terms = Terms { strict, careful, dry_run };
         let result = self.engine.change(change, terms, origin).await.map_err(stopping)?;
-        let mut outcome = Outcome::of(result, self.rules.clone()).await?;
-        if let Outcome::Accepted(accepted) = &mut outcome
+        let mut result = result_of(result, self.rules.clone()).await?;
+        if let change_response::Result::Accepted(accepted) = &mut result
             && let Some(txn) = accepted.txn.filter(|_| wait_installed > 0)
         {
             let end = tokio::time::sleep(Duration::from_millis(wait_installed.into()));
             accepted.receipt =
                 self.installed(txn, end).await?.map(|receipt| Box::new(receipt_message(&receipt)));
         }
-        Ok(outcome)
+        Ok(Response::new(pb::ChangeResponse { result: Some(result) }))
     }
 
     /// The receipt of a transaction once all its switches have answered, or once it is time.

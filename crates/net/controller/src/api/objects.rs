@@ -21,7 +21,7 @@ use crate::pb;
 const OBJECTS_BYTES: usize = 256 << 10;
 /// The most events of one message.
 const EVENTS_MAX: usize = 256;
-/// How long a watcher hears nothing before it is told how far it is. Connections that are silent for longer end.
+/// The interval of bookmarks while nothing changes. It is shorter than the silence after which a connection is closed.
 const BOOKMARK: Duration = Duration::from_secs(10);
 
 impl Api {

@@ -119,15 +119,16 @@ pub struct CutOff {
     #[prost(string, repeated, tag = "2")]
     pub ports: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// The answer to every call that changes objects.
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ApplyResponse {
+pub struct ChangeResponse {
     /// A refusal is a result, not a failure of the call: its list of faults can be as long as the request.
-    #[prost(oneof = "apply_response::Result", tags = "1, 2")]
-    pub result: ::core::option::Option<apply_response::Result>,
+    #[prost(oneof = "change_response::Result", tags = "1, 2")]
+    pub result: ::core::option::Option<change_response::Result>,
 }
-/// Nested message and enum types in `ApplyResponse`.
-pub mod apply_response {
+/// Nested message and enum types in `ChangeResponse`.
+pub mod change_response {
     /// A refusal is a result, not a failure of the call: its list of faults can be as long as the request.
     #[derive(serde::Serialize)]
     #[derive(Clone, PartialEq, ::prost::Oneof)]
@@ -297,23 +298,6 @@ pub struct DeleteRequest {
 }
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct DeleteResponse {
-    #[prost(oneof = "delete_response::Result", tags = "1, 2")]
-    pub result: ::core::option::Option<delete_response::Result>,
-}
-/// Nested message and enum types in `DeleteResponse`.
-pub mod delete_response {
-    #[derive(serde::Serialize)]
-    #[derive(Clone, PartialEq, ::prost::Oneof)]
-    pub enum Result {
-        #[prost(message, tag = "1")]
-        Accepted(super::Accepted),
-        #[prost(message, tag = "2")]
-        Refusal(super::Refusal),
-    }
-}
-#[derive(serde::Serialize)]
-#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SetRequest {
     #[prost(message, optional, tag = "1")]
     pub object: ::core::option::Option<ObjectRef>,
@@ -339,23 +323,6 @@ pub struct FieldValue {
     /// The value, as YAML. If absent, the field gets its default.
     #[prost(string, optional, tag = "2")]
     pub value: ::core::option::Option<::prost::alloc::string::String>,
-}
-#[derive(serde::Serialize)]
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct SetResponse {
-    #[prost(oneof = "set_response::Result", tags = "1, 2")]
-    pub result: ::core::option::Option<set_response::Result>,
-}
-/// Nested message and enum types in `SetResponse`.
-pub mod set_response {
-    #[derive(serde::Serialize)]
-    #[derive(Clone, PartialEq, ::prost::Oneof)]
-    pub enum Result {
-        #[prost(message, tag = "1")]
-        Accepted(super::Accepted),
-        #[prost(message, tag = "2")]
-        Refusal(super::Refusal),
-    }
 }
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -416,23 +383,6 @@ pub struct RollbackRequest {
     pub by: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "3")]
     pub terms: ::core::option::Option<Terms>,
-}
-#[derive(serde::Serialize)]
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct RollbackResponse {
-    #[prost(oneof = "rollback_response::Result", tags = "1, 2")]
-    pub result: ::core::option::Option<rollback_response::Result>,
-}
-/// Nested message and enum types in `RollbackResponse`.
-pub mod rollback_response {
-    #[derive(serde::Serialize)]
-    #[derive(Clone, PartialEq, ::prost::Oneof)]
-    pub enum Result {
-        #[prost(message, tag = "1")]
-        Accepted(super::Accepted),
-        #[prost(message, tag = "2")]
-        Refusal(super::Refusal),
-    }
 }
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1618,7 +1568,7 @@ pub mod controller_client {
         pub async fn apply(
             &mut self,
             request: impl tonic::IntoRequest<super::ApplyRequest>,
-        ) -> std::result::Result<tonic::Response<super::ApplyResponse>, tonic::Status> {
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status> {
             self.inner
                 .ready()
                 .await
@@ -1637,7 +1587,7 @@ pub mod controller_client {
         pub async fn delete(
             &mut self,
             request: impl tonic::IntoRequest<super::DeleteRequest>,
-        ) -> std::result::Result<tonic::Response<super::DeleteResponse>, tonic::Status> {
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status> {
             self.inner
                 .ready()
                 .await
@@ -1658,7 +1608,7 @@ pub mod controller_client {
         pub async fn set(
             &mut self,
             request: impl tonic::IntoRequest<super::SetRequest>,
-        ) -> std::result::Result<tonic::Response<super::SetResponse>, tonic::Status> {
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status> {
             self.inner
                 .ready()
                 .await
@@ -2028,10 +1978,7 @@ pub mod controller_client {
         pub async fn rollback(
             &mut self,
             request: impl tonic::IntoRequest<super::RollbackRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RollbackResponse>,
-            tonic::Status,
-        > {
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status> {
             self.inner
                 .ready()
                 .await
@@ -2094,17 +2041,17 @@ pub mod controller_server {
         async fn apply(
             &self,
             request: tonic::Request<super::ApplyRequest>,
-        ) -> std::result::Result<tonic::Response<super::ApplyResponse>, tonic::Status>;
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status>;
         /// Removes objects, in one transaction.
         async fn delete(
             &self,
             request: tonic::Request<super::DeleteRequest>,
-        ) -> std::result::Result<tonic::Response<super::DeleteResponse>, tonic::Status>;
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status>;
         /// Changes some fields of one object, in one transaction. What another request changes meanwhile in other fields stays.
         async fn set(
             &self,
             request: tonic::Request<super::SetRequest>,
-        ) -> std::result::Result<tonic::Response<super::SetResponse>, tonic::Status>;
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status>;
         /// Server streaming response type for the Get method.
         type GetStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::GetResponse, tonic::Status>,
@@ -2270,10 +2217,7 @@ pub mod controller_server {
         async fn rollback(
             &self,
             request: tonic::Request<super::RollbackRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RollbackResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status>;
         /// Server streaming response type for the WatchReceipts method.
         type WatchReceiptsStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::Receipt, tonic::Status>,
@@ -2371,7 +2315,7 @@ pub mod controller_server {
                     struct ApplySvc<T: Controller>(pub Arc<T>);
                     impl<T: Controller> tonic::server::UnaryService<super::ApplyRequest>
                     for ApplySvc<T> {
-                        type Response = super::ApplyResponse;
+                        type Response = super::ChangeResponse;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,
@@ -2414,7 +2358,7 @@ pub mod controller_server {
                     struct DeleteSvc<T: Controller>(pub Arc<T>);
                     impl<T: Controller> tonic::server::UnaryService<super::DeleteRequest>
                     for DeleteSvc<T> {
-                        type Response = super::DeleteResponse;
+                        type Response = super::ChangeResponse;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,
@@ -2457,7 +2401,7 @@ pub mod controller_server {
                     struct SetSvc<T: Controller>(pub Arc<T>);
                     impl<T: Controller> tonic::server::UnaryService<super::SetRequest>
                     for SetSvc<T> {
-                        type Response = super::SetResponse;
+                        type Response = super::ChangeResponse;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,
@@ -3138,7 +3082,7 @@ pub mod controller_server {
                         T: Controller,
                     > tonic::server::UnaryService<super::RollbackRequest>
                     for RollbackSvc<T> {
-                        type Response = super::RollbackResponse;
+                        type Response = super::ChangeResponse;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,

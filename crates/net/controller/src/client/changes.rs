@@ -1,10 +1,10 @@
 //! The calls that change objects.
 
 use objects::ObjectKey;
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
 
 use super::{ANSWER_MAX, CHANGE_MAX, Client, ClientError, within};
-use crate::pb;
+use crate::pb::{self, change_response};
 
 /// A change of objects, on its terms.
 #[derive(Debug, Clone)]
@@ -63,14 +63,18 @@ impl Client {
             .await
     }
 
-    async fn apply_request(&mut self, request: pb::ApplyRequest) -> Result<pb::Accepted, ClientError> {
-        let response = within(CHANGE_MAX, self.inner.apply(request)).await;
-        let response = response.map_err(|status| self.failed(status))?;
+    /// What a change has done, unless it was refused.
+    fn accepted(&self, response: Response<pb::ChangeResponse>) -> Result<pb::Accepted, ClientError> {
         match response.into_inner().result {
-            Some(pb::apply_response::Result::Accepted(accepted)) => Ok(accepted),
-            Some(pb::apply_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
+            Some(change_response::Result::Accepted(accepted)) => Ok(accepted),
+            Some(change_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
             None => Err(self.failed(Status::internal("the response is empty"))),
         }
+    }
+
+    async fn apply_request(&mut self, request: pb::ApplyRequest) -> Result<pb::Accepted, ClientError> {
+        let response = within(CHANGE_MAX, self.inner.apply(request)).await;
+        self.accepted(response.map_err(|status| self.failed(status))?)
     }
 
     /// Deletes objects. One transaction.
@@ -82,18 +86,13 @@ impl Client {
 
     async fn delete_request(&mut self, request: pb::DeleteRequest) -> Result<pb::Accepted, ClientError> {
         let response = within(CHANGE_MAX, self.inner.delete(request)).await;
-        let response = response.map_err(|status| self.failed(status))?;
-        match response.into_inner().result {
-            Some(pb::delete_response::Result::Accepted(accepted)) => Ok(accepted),
-            Some(pb::delete_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
-            None => Err(self.failed(Status::internal("the response is empty"))),
-        }
+        self.accepted(response.map_err(|status| self.failed(status))?)
     }
 
     /// The transactions that changed objects.
     pub async fn history(&mut self, request: pb::HistoryRequest) -> Result<pb::HistoryResponse, ClientError> {
         let response = within(ANSWER_MAX, self.inner.history(request)).await;
-        response.map(tonic::Response::into_inner).map_err(|status| self.failed(status))
+        response.map(Response::into_inner).map_err(|status| self.failed(status))
     }
 
     async fn rollback(&mut self, request: pb::RollbackRequest) -> Result<pb::Accepted, ClientError> {
@@ -103,21 +102,12 @@ impl Client {
             Code::OutOfRange | Code::Aborted => ClientError::NotFound(status.message().to_owned()),
             _ => self.failed(status),
         })?;
-        match response.into_inner().result {
-            Some(pb::rollback_response::Result::Accepted(accepted)) => Ok(accepted),
-            Some(pb::rollback_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
-            None => Err(self.failed(Status::internal("the response is empty"))),
-        }
+        self.accepted(response)
     }
 
     async fn set(&mut self, request: pb::SetRequest) -> Result<pb::Accepted, ClientError> {
         let response = within(CHANGE_MAX, self.inner.set(request)).await;
-        let response = response.map_err(|status| self.failed(status))?;
-        match response.into_inner().result {
-            Some(pb::set_response::Result::Accepted(accepted)) => Ok(accepted),
-            Some(pb::set_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
-            None => Err(self.failed(Status::internal("the response is empty"))),
-        }
+        self.accepted(response.map_err(|status| self.failed(status))?)
     }
 }
 

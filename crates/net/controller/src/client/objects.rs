@@ -31,7 +31,7 @@ pub struct Selection {
 pub enum Watched {
     /// The objects at the beginning, in order of their ids.
     Listed(Vec<Seen>),
-    /// What happened to an object since. One that was deleted is told as it was.
+    /// A change of an object since then. A deleted object comes with its last state.
     Happened(pb::Happened, Seen),
     /// Why the watch was interrupted. It lists the objects again, and tells what happened to them meanwhile, once for each.
     Interrupted(String),
@@ -184,7 +184,7 @@ impl Watching {
         Ok(())
     }
 
-    /// Tells what happened to an object, unless it is told already.
+    /// Reports a change of an object, unless it was reported already.
     fn happened(&mut self, happened: pb::Happened, id: String, seen: Seen) {
         let known = self.known.get_or_insert_default();
         let happened = match (known.get(&id), happened) {
@@ -218,7 +218,7 @@ impl Watching {
 
     fn interrupted(&mut self, why: String) {
         self.changes = None;
-        // A controller that refuses the watch again and again is told once.
+        // Repeated refusals are reported once.
         if !std::mem::replace(&mut self.is_interrupted, true) {
             self.ready.push_back(Watched::Interrupted(why));
         }

@@ -18,8 +18,8 @@ use crate::answers::Results;
 use crate::api::Api;
 use crate::listener::Caller;
 use crate::message_json::to_json;
-use crate::pb;
 use crate::pb::controller_server::Controller as _;
+use crate::pb::{self, change_response};
 use crate::problem::Problem;
 
 /// The header with which a client names itself, for the journal.
@@ -360,14 +360,7 @@ pub(super) async fn apply(
     let (terms, objects) = (Some(terms), Vec::new());
     let request =
         pb::ApplyRequest { documents, objects, by, prune, terms, prune_kinds, prune_labels, prune_tenants };
-    let (response, held) = message(api.apply(call(caller, request)).await?);
-    match response.result {
-        Some(pb::apply_response::Result::Accepted(accepted)) => receipt(StatusCode::OK, accepted, held).await,
-        Some(pb::apply_response::Result::Refusal(refusal)) => {
-            Err(Problem::of_refusal(refusal, is_conditional))
-        }
-        None => Err(Status::internal("the answer is empty").into()),
-    }
+    changed(api.apply(call(caller, request)).await?, About::Objects, is_conditional).await
 }
 
 /// All of a body. Its size was checked when it arrived.
@@ -392,19 +385,7 @@ pub(super) async fn put(
     let object = Some(pb::ObjectRef { kind, id });
     let documents = vec![pb::Document { name, text, object }];
     let request = pb::ApplyRequest { documents, by, terms: Some(terms), ..pb::ApplyRequest::default() };
-    let (response, held) = message(api.apply(call(caller, request)).await?);
-    match response.result {
-        Some(pb::apply_response::Result::Accepted(accepted)) => {
-            let is_new =
-                accepted.objects.first().is_some_and(|object| object.outcome() == pb::Outcome::Created);
-            let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-            receipt(status, accepted, held).await
-        }
-        Some(pb::apply_response::Result::Refusal(refusal)) => {
-            Err(Problem::of_refusal(refusal, is_conditional))
-        }
-        None => Err(Status::internal("the answer is empty").into()),
-    }
+    changed(api.apply(call(caller, request)).await?, About::Written, is_conditional).await
 }
 
 /// `PATCH /v1/KINDS/ID`
@@ -427,12 +408,7 @@ pub(super) async fn patch(
         terms: Some(terms),
         merge_patch: Some(patch),
     };
-    let (response, held) = message(api.set(call(caller, request)).await?);
-    match response.result {
-        Some(pb::set_response::Result::Accepted(accepted)) => receipt(StatusCode::OK, accepted, held).await,
-        Some(pb::set_response::Result::Refusal(refusal)) => Err(missing_or_refused(refusal, is_conditional)),
-        None => Err(Status::internal("the answer is empty").into()),
-    }
+    changed(api.set(call(caller, request)).await?, About::Existing, is_conditional).await
 }
 
 /// `DELETE /v1/KINDS/ID`
@@ -448,16 +424,7 @@ pub(super) async fn delete(
     query.finish()?;
     let objects = vec![pb::ObjectRef { kind, id }];
     let request = pb::DeleteRequest { objects, by, documents: Vec::new(), terms: Some(terms) };
-    let (response, held) = message(api.delete(call(caller, request)).await?);
-    match response.result {
-        Some(pb::delete_response::Result::Accepted(accepted)) => {
-            receipt(StatusCode::OK, accepted, held).await
-        }
-        Some(pb::delete_response::Result::Refusal(refusal)) => {
-            Err(missing_or_refused(refusal, is_conditional))
-        }
-        None => Err(Status::internal("the answer is empty").into()),
-    }
+    changed(api.delete(call(caller, request)).await?, About::Existing, is_conditional).await
 }
 
 /// `POST /v1/rollback?to=TXN`
@@ -479,22 +446,46 @@ pub(super) async fn rollback(
         Problem::bad_request("`to` is missing: the transaction to which the objects go back")
     })?;
     let request = pb::RollbackRequest { to, by, terms: Some(terms) };
-    let (response, held) = message(api.rollback(call(caller, request)).await?);
-    match response.result {
-        Some(pb::rollback_response::Result::Accepted(accepted)) => {
-            receipt(StatusCode::OK, accepted, held).await
-        }
-        Some(pb::rollback_response::Result::Refusal(refusal)) => {
-            Err(Problem::of_refusal(refusal, is_conditional))
-        }
-        None => Err(Status::internal("the answer is empty").into()),
-    }
+    changed(api.rollback(call(caller, request)).await?, About::Objects, is_conditional).await
 }
 
-/// The refusal of a request about one object, which may not exist.
-fn missing_or_refused(refusal: pb::Refusal, is_conditional: bool) -> Problem {
-    let faults = refusal.faults.clone();
-    Problem::of_refusal(refusal, is_conditional).or_not_found(&faults)
+/// What a request for a change is about, which says how its outcome is told.
+#[derive(Clone, Copy)]
+enum About {
+    /// Any objects.
+    Objects,
+    /// An object that is written. It may be new.
+    Written,
+    /// An object that has to exist.
+    Existing,
+}
+
+/// The answer to a request for a change. `is_conditional` says whether a header asked for the revision.
+async fn changed(
+    answer: tonic::Response<pb::ChangeResponse>,
+    about: About,
+    is_conditional: bool,
+) -> Result<Response, Problem> {
+    let (response, held) = message(answer);
+    match response.result {
+        Some(change_response::Result::Accepted(accepted)) => {
+            let first = accepted.objects.first();
+            let is_new = first.is_some_and(|object| object.outcome() == pb::Outcome::Created);
+            let status = match about {
+                About::Written if is_new => StatusCode::CREATED,
+                _ => StatusCode::OK,
+            };
+            receipt(status, accepted, held).await
+        }
+        Some(change_response::Result::Refusal(refusal)) => Err(match about {
+            About::Existing => {
+                let faults = refusal.faults.clone();
+                Problem::of_refusal(refusal, is_conditional).or_not_found(&faults)
+            }
+            About::Objects | About::Written => Problem::of_refusal(refusal, is_conditional),
+        }),
+        None => Err(Status::internal("the answer is empty").into()),
+    }
 }
 
 /// What a change has done. Made beside the runtime's threads: it can name hundreds of thousands of objects.

@@ -90,7 +90,7 @@ impl Edit {
         self.terms.address().with(|mut client| async move { one(&mut client, object).await })
     }
 
-    /// Applies the text. A refusal is told in the file.
+    /// Applies the text. The file then has the reasons of a refusal.
     fn apply(&self, session: &mut Session) -> Result<Step, Failure> {
         let document = pb::Document {
             name: "the edited text".to_owned(),

@@ -44,8 +44,8 @@ impl History {
         let History { kind, id, before, limit, json, address } = self;
         let object = kind.zip(id).map(|(kind, id)| pb::ObjectRef { kind, id });
         let is_one = object.is_some();
-        // A change of one object is told by comparing it with the one before.
-        let request = pb::HistoryRequest { object, before, limit: limit + u32::from(is_one) };
+        // The fields that changed follow from a comparison with the entry before.
+        let request = pb::HistoryRequest { object, before, limit: limit.saturating_add(u32::from(is_one)) };
         let mut found =
             address.with(|mut client| async move { client.history(request).await.map_err(failed) })?;
         let older = is_one.then(|| cut(&mut found, limit)).flatten();

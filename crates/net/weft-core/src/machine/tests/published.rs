@@ -80,7 +80,7 @@ fn state(seen: Option<&Arc<Seen>>) -> Told {
     Some((seen.state().into(), problems))
 }
 
-/// The object, and what is told of it: before and after.
+/// The object, and its state and problems before and after.
 fn told(version: &Version) -> (String, [Told; 2]) {
     (version.key.to_string(), [&version.before, &version.after].map(|seen| state(seen.as_ref())))
 }
