@@ -69,10 +69,37 @@ async fn nothing_is_listed_of_an_object_that_does_not_exist() {
     let folder = tempfile::tempdir().unwrap();
     let running = start(folder.path()).await;
     let mut web = running.web().await;
-    for path in ["switch_ports/x/counters", "switch_ports/x/flood-drops", "transport_nodes/x/tunnels"] {
+    for path in ["switch_ports/x/counters", "switches/x/switch-members", "transport_nodes/x/tunnels"] {
         let problem = web.get(&format!("/v1/{path}")).await.expect(404);
         assert!(problem["detail"].as_str().unwrap().contains("x does not exist"), "{problem}");
     }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_rules_declare_is_listed_of_an_object_and_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    for id in ["a", "b"] {
+        web.put(&format!("/v1/switches/{id}"), "{}").await.expect(201);
+    }
+    for (id, switch) in [("p2", "a"), ("p1", "a"), ("q1", "b")] {
+        web.put(&format!("/v1/switch_ports/{id}"), &format!(r#"{{"switch": "{switch}"}}"#)).await.expect(201);
+    }
+    let row = |switch: &str, port: &str| json!({"switch": switch, "port": port});
+    let listed = web.get("/v1/switches/a/switch-members").await.expect(200);
+    assert_eq!(listed["rows"], json!([row("a", "p1"), row("a", "p2")]));
+    assert_eq!(listed["listing"]["otherwise"], "the switch has no ports");
+    let all = web.get("/v1/network/switch-members").await.expect(200);
+    assert_eq!(all["rows"], json!([row("a", "p1"), row("a", "p2"), row("b", "q1")]));
+    let declared = web.get("/v1/listings").await.expect(200);
+    let listing = &declared["listings"][0];
+    assert_eq!((&listing["name"], &listing["kinds"]), (&"switch-members".into(), &json!(["switch"])));
+    assert_eq!(listing["doc"], "The ports of a switch. They are on any host.");
+    let document = web.get("/v1/openapi.json").await.expect(200);
+    let operation = &document["paths"]["/v1/switches/{id}/switch-members"]["get"];
+    assert_eq!(operation["summary"], "The ports of a switch");
     running.stop().await;
 }
 
@@ -169,7 +196,9 @@ async fn what_there_is_not_is_refused_with_what_there_is() {
         ("POST", "/v1/switches", 405, "does not take POST"),
         ("PUT", "/v1/switches/b?dry_run=maybe", 400, "`true` or `false`"),
         ("PUT", "/v1/switches/b?wait=never", 400, "accepted, computed or installed"),
-        ("GET", "/v1/switches/b/color", 404, "counters"),
+        ("GET", "/v1/switches/b/color", 404, "flows, logical-flows, counters, tunnels, switch-members"),
+        ("GET", "/v1/switch_ports/b/switch-members", 404, "there is no \"switch-members\" of switch_port b"),
+        ("GET", "/v1/network/color", 404, "counters, tunnels, switch-members"),
         ("GET", "/v1/transactions/7", 404, "transaction 7"),
         ("GET", "/v1/transactions/x", 400, "number of a transaction"),
         ("POST", "/v1/trace", 400, "the body"),

@@ -8,11 +8,13 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Args, Command, CommandFactory as _, ValueEnum};
+use controller::pb::Listing;
 use serde_json::{Map, Value as Json};
 use weft_core::builtin;
 
 use crate::client::ask;
 use crate::exit::Failure;
+use crate::listing::summary;
 use crate::schema::built_in;
 
 mod wanted;
@@ -131,20 +133,11 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
             "logical-flows".to_owned(),
             "The flows of a logical switch, before they are placed on hosts".to_owned(),
         ));
-        found.push((
-            "learned-addresses".to_owned(),
-            "The number of addresses that hosts have learned on the ports of a logical switch".to_owned(),
-        ));
         found.push(("tunnels".to_owned(), "What was measured of the tunnels between hosts".to_owned()));
-        found.push((
-            "flood-drops".to_owned(),
-            "The frames that hosts have dropped of ports with a flood_limit".to_owned(),
-        ));
-        found.push((
-            "connection-drops".to_owned(),
-            "The first packets of connections that hosts have dropped, by port".to_owned(),
-        ));
-        found.push(("routes".to_owned(), "The routes of a router as they take effect".to_owned()));
+        found.push(("listings".to_owned(), "The listings and counters that the rules declare".to_owned()));
+        let listings = ask(address, PATIENCE, |mut client| async move { client.listings().await.ok() });
+        let listing = |listing: Listing| (listing.name.clone(), summary(&listing));
+        found.extend(listings.unwrap_or_default().into_iter().map(listing));
     }
     found
 }
@@ -152,18 +145,20 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
 /// The ids of a kind, or of the objects that the other things belong to; none without a controller.
 fn ids(address: Option<&str>, kind: &str) -> Vec<Candidate> {
     let of_hosts = matches!(kind, "flows" | "status" | "tunnels");
-    let kind = match kind {
-        "logical-flows" | "learned-addresses" => "switch".to_owned(),
-        "flood-drops" | "connection-drops" => "switch_port".to_owned(),
-        "routes" => "router".to_owned(),
-        kind => kind.to_owned(),
-    };
+    let name = kind.replace('_', "-");
+    let kind = if kind == "logical-flows" { "switch" } else { kind }.to_owned();
     let found = ask(address, PATIENCE, |mut client| async move {
         if of_hosts {
             let status = client.status().await.ok()?;
             return Some(status.switches.into_iter().map(|switch| switch.node).collect());
         }
-        let objects = client.get_with_states(&kind, None).await.ok()?;
+        let listings = client.listings().await.unwrap_or_default();
+        let listing = listings.into_iter().find(|listing| listing.name == name);
+        let kinds = listing.map_or_else(|| vec![kind], |listing| listing.kinds);
+        let mut objects = Vec::new();
+        for kind in kinds {
+            objects.extend(client.get_with_states(&kind, None).await.ok()?);
+        }
         let id = |object: &str| -> Option<String> {
             let members: BTreeMap<String, Json> = serde_json::from_str(object).ok()?;
             Some(members.get("id")?.as_str()?.to_owned())

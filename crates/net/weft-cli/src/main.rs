@@ -16,7 +16,6 @@ mod eval;
 mod exit;
 mod explain;
 mod faults;
-mod flood_drops;
 mod flow_counts;
 mod flows;
 mod fmt;
@@ -26,14 +25,13 @@ mod help;
 mod hostile_texts;
 #[cfg(feature = "lab")]
 mod lab;
-mod learned;
+mod listing;
 mod logical_flows;
 mod pipeline;
 mod plan;
 mod profile;
 mod program;
 mod replacement;
-mod routes;
 mod schema;
 mod status;
 mod tables;
@@ -88,7 +86,7 @@ enum Command {
     Diff(client::Diff),
     /// Change some fields of a network object, and leave the others as they are
     Set(client::Set),
-    /// Print network objects, flows, routes or learned addresses
+    /// Print network objects, flows, listings and what hosts have counted
     Get(client::Get),
     /// Describe a network object: all fields, revision, state and problems
     Describe(client::Describe),

@@ -10,7 +10,7 @@ use weft_core::rules::Rules;
 use crate::support::root;
 
 /// The files that name several kinds of the built-in rules, and why.
-const NAMING: [(&str, &str); 6] = [
+const NAMING: [(&str, &str); 5] = [
     (
         "crates/net/packet-trace/src/cause.rs",
         "the objects on a switch that say why no port there has an address",
@@ -19,7 +19,6 @@ const NAMING: [(&str, &str); 6] = [
     ("crates/net/packet-trace/src/findings/routers.rs", "findings about routers"),
     ("crates/net/packet-trace/src/findings/security.rs", "findings about port security"),
     ("crates/net/packet-trace/src/packet.rs", "where a packet may come from"),
-    ("crates/net/weft-cli/src/completions.rs", "whose ids complete `weft get routes` and its like"),
 ];
 
 /// The code of a file, without its unit tests and comments.

@@ -110,22 +110,20 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
-    type ListLearnedAddressesStream = Results<pb::ListLearnedAddressesResponse>;
+    type ReadListingStream = Results<pb::ReadListingResponse>;
 
-    async fn list_learned_addresses(
+    async fn read_listing(
         &self,
-        _: Request<pb::ListLearnedAddressesRequest>,
-    ) -> Result<Response<Self::ListLearnedAddressesStream>, Status> {
+        _: Request<pb::ReadListingRequest>,
+    ) -> Result<Response<Self::ReadListingStream>, Status> {
         Err(Status::unimplemented("not in this test"))
     }
 
-    type ListFloodDropsStream = Results<pb::ListFloodDropsResponse>;
-
-    async fn list_flood_drops(
+    async fn list_listings(
         &self,
-        _: Request<pb::ListFloodDropsRequest>,
-    ) -> Result<Response<Self::ListFloodDropsStream>, Status> {
-        Err(Status::unimplemented("not in this test"))
+        _: Request<pb::ListListingsRequest>,
+    ) -> Result<Response<pb::ListListingsResponse>, Status> {
+        Ok(Response::new(pb::ListListingsResponse::default()))
     }
 
     type CountFlowsStream = Results<pb::CountFlowsResponse>;
@@ -134,15 +132,6 @@ impl Controller for Fake {
         &self,
         _: Request<pb::CountFlowsRequest>,
     ) -> Result<Response<Self::CountFlowsStream>, Status> {
-        Err(Status::unimplemented("not in this test"))
-    }
-
-    type ListRoutesStream = Results<pb::ListRoutesResponse>;
-
-    async fn list_routes(
-        &self,
-        _: Request<pb::ListRoutesRequest>,
-    ) -> Result<Response<Self::ListRoutesStream>, Status> {
         Err(Status::unimplemented("not in this test"))
     }
 
