@@ -134,15 +134,7 @@ impl Client {
     /// Connects to a controller at `ADDRESS:PORT`, `http://HOST:PORT` or `unix:/PATH`: the value of `listen` in the
     /// controller's configuration.
     pub async fn connect(endpoint: &str) -> Result<Client, ClientError> {
-        let bad = || ClientError::BadEndpoint { endpoint: endpoint.to_owned() };
-        let uri = match endpoint.strip_prefix("unix:") {
-            Some(path) if !path.starts_with('/') => return Err(bad()),
-            Some(path) => format!("unix://{path}"),
-            None if endpoint.contains("://") => endpoint.to_owned(),
-            None => format!("http://{endpoint}"),
-        };
-        let channel = Endpoint::from_shared(uri)
-            .map_err(|_| bad())?
+        let channel = target(endpoint)?
             .connect_timeout(CONNECT_MAX)
             .http2_keep_alive_interval(PROBE_INTERVAL)
             .keep_alive_timeout(PROBE_TIMEOUT)
@@ -155,6 +147,11 @@ impl Client {
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         Ok(Client { endpoint: endpoint.to_owned(), inner })
+    }
+
+    /// Whether a text has the form of an address that [`connect`](Client::connect) takes.
+    pub fn check_address(endpoint: &str) -> Result<(), ClientError> {
+        target(endpoint).map(drop)
     }
 
     /// The desired state of the switch of a transport node.
@@ -393,6 +390,18 @@ impl Client {
             _ => ClientError::Failed { endpoint, why },
         }
     }
+}
+
+/// What an address means to tonic.
+fn target(endpoint: &str) -> Result<Endpoint, ClientError> {
+    let bad = || ClientError::BadEndpoint { endpoint: endpoint.to_owned() };
+    let uri = match endpoint.strip_prefix("unix:") {
+        Some(path) if !path.starts_with('/') => return Err(bad()),
+        Some(path) => format!("unix://{path}"),
+        None if endpoint.contains("://") => endpoint.to_owned(),
+        None => format!("http://{endpoint}"),
+    };
+    Endpoint::from_shared(uri).map_err(|_| bad())
 }
 
 /// Assembles complete receipts from messages that contain only the switches that made progress.

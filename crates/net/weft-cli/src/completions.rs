@@ -12,6 +12,7 @@ use serde_json::{Map, Value as Json};
 use weft_core::builtin;
 
 use crate::client::ask;
+use crate::contexts::ContextFile;
 use crate::exit::Failure;
 use crate::schema::built_in;
 
@@ -88,6 +89,7 @@ fn candidates(wanted: &Wanted) -> Vec<Candidate> {
         Wanted::Values(values, prefix) => {
             values.iter().map(|(value, about)| (format!("{prefix}{value}"), about.clone())).collect()
         }
+        Wanted::Contexts(prefix) => contexts(prefix),
         Wanted::Kinds { address, flows } => kinds(address.as_deref(), *flows),
         Wanted::Ids { address, kind } => ids(address.as_deref(), kind),
         Wanted::Conditions { address, kind, of, prefix } => {
@@ -95,6 +97,13 @@ fn candidates(wanted: &Wanted) -> Vec<Candidate> {
             found.map(|condition| (format!("{prefix}{condition}"), String::new())).collect()
         }
     }
+}
+
+/// The contexts of the user, with their addresses.
+fn contexts(prefix: &str) -> Vec<Candidate> {
+    let file = ContextFile::read().ok();
+    let all = file.iter().flat_map(ContextFile::contexts);
+    all.map(|(name, address)| (format!("{prefix}{name}"), address.to_owned())).collect()
 }
 
 fn subcommands(command: &Command) -> Vec<Candidate> {

@@ -7,6 +7,7 @@ mod bounded;
 mod changes;
 mod check;
 mod command_line;
+mod contexts;
 mod crates;
 mod defects;
 mod describe;
