@@ -343,14 +343,16 @@ impl Client {
     /// Waits until a transaction is complete: every switch that it changes has answered or is disconnected. `None` if
     /// the controller ends first; [`ClientError::NotFound`] if its receipt is not stored any more.
     pub async fn settled(&mut self, txn: u64) -> Result<Option<pb::Receipt>, ClientError> {
-        self.settled_until(txn, std::future::pending()).await
+        self.settled_until(txn, std::future::pending(), |_| {}).await
     }
 
-    /// The same, but the last receipt, which may be incomplete, once `end` is there. `None` if there is none then.
+    /// The same, but the last receipt, which may be incomplete, once `end` is there. `None` if there is none then. `told` sees each receipt
+    /// of the transaction as it comes.
     pub async fn settled_until(
         &mut self,
         txn: u64,
         end: impl Future<Output = ()>,
+        mut told: impl FnMut(&pb::Receipt),
     ) -> Result<Option<pb::Receipt>, ClientError> {
         let mut receipts = std::pin::pin!({
             let from_txn = Some(txn);
@@ -369,10 +371,14 @@ impl Client {
                 () = &mut end => return Ok(last),
             };
             let Some(receipt) = next.transpose()? else { return Ok(None) };
-            if receipt.txn == txn && receipt.complete {
+            if receipt.txn != txn {
+                continue;
+            }
+            told(&receipt);
+            if receipt.complete {
                 return Ok(Some(receipt));
             }
-            last = Some(receipt).filter(|receipt| receipt.txn == txn).or(last);
+            last = Some(receipt);
         }
     }
 

@@ -84,7 +84,8 @@ impl<'a> Before<'a> {
             let option = self.find(name).filter(|option| option.get_action().takes_values());
             match (option, value) {
                 (Some(option), Some(value)) => self.value(option, value),
-                (option, _) => self.option = option,
+                // What takes its value only after `=` has none here.
+                (option, _) => self.option = option.filter(|option| !option.is_require_equals_set()),
             }
         } else if let Some(command) = self.command.find_subcommand(word) {
             self.command = command;
