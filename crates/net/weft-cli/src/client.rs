@@ -22,6 +22,7 @@ mod describe;
 mod edit;
 mod get;
 mod history;
+mod jsonpath;
 mod objects;
 mod table;
 
