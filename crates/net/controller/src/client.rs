@@ -16,6 +16,7 @@ use crate::requests::MESSAGE_BYTES_MAX;
 
 mod changes;
 mod objects;
+mod schema;
 
 pub use self::objects::{Seen, Selection, Watched, Watching};
 pub use changes::{Changes, documents_of};
@@ -35,6 +36,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Client {
     endpoint: String,
     inner: ControllerClient<Channel>,
+    /// The connection itself, for what is read by HTTP.
+    channel: Channel,
 }
 
 /// Why a request failed.
@@ -143,10 +146,10 @@ impl Client {
             endpoint: endpoint.to_owned(),
             why: innermost(&error),
         })?;
-        let inner = ControllerClient::new(channel)
+        let inner = ControllerClient::new(channel.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        Ok(Client { endpoint: endpoint.to_owned(), inner })
+        Ok(Client { endpoint: endpoint.to_owned(), inner, channel })
     }
 
     /// Whether a text has the form of an address that [`connect`](Client::connect) takes.

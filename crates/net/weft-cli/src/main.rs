@@ -17,6 +17,7 @@ mod eval;
 mod exit;
 mod explain;
 mod faults;
+mod fields;
 mod flood_drops;
 mod flow_counts;
 mod flows;
@@ -98,6 +99,8 @@ enum Command {
     Get(client::Get),
     /// Describe a network object: all fields, revision, state and problems
     Describe(client::Describe),
+    /// Show the fields of a kind of objects: types, defaults, and what each is for
+    ExplainFields(fields::ExplainFields),
     /// Change a network object in an editor
     Edit(client::Edit),
     /// Show the state of the controller and its switches, and all problems
@@ -164,6 +167,7 @@ fn main() -> ExitCode {
         Command::Set(set) => set.run(),
         Command::Get(get) => get.run(),
         Command::Describe(describe) => describe.run(),
+        Command::ExplainFields(fields) => fields.run(),
         Command::Edit(edit) => edit.run(),
         Command::Status(status) => status.run(),
         Command::Delete(delete) => delete.run(),

@@ -23,6 +23,7 @@ mod examples;
 mod explain;
 mod explain_object;
 mod explain_running;
+mod fields;
 mod figure6;
 mod fmt;
 mod forbid;

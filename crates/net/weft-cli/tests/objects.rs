@@ -335,7 +335,7 @@ fn candidates(folder: &Folder, words: &[&str]) -> Vec<String> {
 #[test]
 fn commands_options_and_values_are_completed() {
     let folder = folder();
-    assert_eq!(candidates(&folder, &["ex"]), ["explain"]);
+    assert_eq!(candidates(&folder, &["ex"]), ["explain", "explain-fields"]);
     let commands = candidates(&folder, &[""]);
     assert!(commands.contains(&"apply".to_owned()), "{commands:?}");
     assert!(!commands.contains(&"complete".to_owned()), "hidden: {commands:?}");

@@ -22,6 +22,8 @@ pub(super) enum Wanted<'a> {
     Contexts(String),
     /// A kind of objects of the controller at this address; with `flows`, also the other things that `weft get` prints.
     Kinds { address: Option<String>, flows: bool },
+    /// A kind, or a field of it with dots.
+    FieldPaths { address: Option<String> },
     /// The id of an object of this kind.
     Ids { address: Option<String>, kind: String },
     /// A condition on objects of this kind: on their labels, or on their fields and what rules say of them. It comes after this text.
@@ -173,6 +175,7 @@ impl<'a> Before<'a> {
             ("get", name @ "switch") => Wanted::Ids { address, kind: name.to_owned() },
             ("get", "host") => Wanted::Ids { address, kind: "status".to_owned() },
             ("status", "node") => Wanted::Ids { address, kind: "status".to_owned() },
+            ("explain-fields", "path") => Wanted::FieldPaths { address },
             (_, "context") | ("use", "name") => Wanted::Contexts(typed.to_owned()),
             (_, "programs" | "paths" | "rules") => Wanted::Programs,
             _ if argument.get_value_hint() == ValueHint::AnyPath => Wanted::Files,
