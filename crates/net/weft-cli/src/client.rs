@@ -20,6 +20,7 @@ mod changes;
 mod delta;
 mod describe;
 mod edit;
+mod events;
 mod get;
 mod history;
 mod jsonpath;
@@ -29,6 +30,7 @@ mod table;
 pub(crate) use changes::{Apply, Delete, Diff, Rollback, Set};
 pub(crate) use describe::Describe;
 pub(crate) use edit::Edit;
+pub(crate) use events::Events;
 pub(crate) use get::Get;
 pub(crate) use history::History;
 

@@ -34,7 +34,7 @@ const GROUPS: [Group; 3] = [
             "trace",
             "explain",
         ],
-        named: &["context", "describe", "edit", "explain-fields", "rollback", "schema"],
+        named: &["context", "describe", "edit", "events", "explain-fields", "rollback", "schema"],
     },
     Group {
         purpose: "Write rules",

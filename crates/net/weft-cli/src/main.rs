@@ -109,6 +109,8 @@ enum Command {
     Delete(client::Delete),
     /// Show who changed which objects, and when
     History(client::History),
+    /// Show what happens: changes of objects, problems, and hosts that connect and leave
+    Events(client::Events),
     /// Bring all objects back to what they were after a transaction
     Rollback(client::Rollback),
     /// Choose which controller commands ask, of several
@@ -172,6 +174,7 @@ fn main() -> ExitCode {
         Command::Status(status) => status.run(),
         Command::Delete(delete) => delete.run(),
         Command::History(history) => history.run(),
+        Command::Events(events) => events.run(),
         Command::Rollback(rollback) => rollback.run(),
         Command::Context(context) => context.run(),
         Command::Completions(completions) => completions.run(),

@@ -274,7 +274,7 @@ impl Watch {
     }
 }
 
-fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+pub(crate) fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {
         BufReader::new(stream).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))

@@ -18,6 +18,7 @@ mod eval_hooks;
 mod eval_processes;
 mod eval_rules;
 mod eval_state;
+mod events;
 mod everything;
 mod examples;
 mod explain;
