@@ -18,6 +18,7 @@ use crate::requests::MESSAGE_BYTES_MAX;
 
 mod changes;
 mod objects;
+mod schema;
 
 pub use self::objects::{Seen, Selection, Watched, Watching};
 pub use changes::{Changes, documents_of};
@@ -37,6 +38,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Client {
     endpoint: String,
     inner: ControllerClient<Channel>,
+    /// The connection itself, for what is read by HTTP.
+    channel: Channel,
 }
 
 /// Why a request failed.
@@ -124,15 +127,7 @@ impl Client {
     /// Connects to a controller at `ADDRESS:PORT`, `http://HOST:PORT` or `unix:/PATH`: the value of `listen` in the
     /// controller's configuration.
     pub async fn connect(endpoint: &str) -> Result<Client, ClientError> {
-        let bad = || ClientError::BadEndpoint { endpoint: endpoint.to_owned() };
-        let uri = match endpoint.strip_prefix("unix:") {
-            Some(path) if !path.starts_with('/') => return Err(bad()),
-            Some(path) => format!("unix://{path}"),
-            None if endpoint.contains("://") => endpoint.to_owned(),
-            None => format!("http://{endpoint}"),
-        };
-        let channel = Endpoint::from_shared(uri)
-            .map_err(|_| bad())?
+        let channel = target(endpoint)?
             .connect_timeout(CONNECT_MAX)
             .http2_keep_alive_interval(PROBE_INTERVAL)
             .keep_alive_timeout(PROBE_TIMEOUT)
@@ -141,10 +136,15 @@ impl Client {
             endpoint: endpoint.to_owned(),
             why: innermost(&error),
         })?;
-        let inner = ControllerClient::new(channel)
+        let inner = ControllerClient::new(channel.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        Ok(Client { endpoint: endpoint.to_owned(), inner })
+        Ok(Client { endpoint: endpoint.to_owned(), inner, channel })
+    }
+
+    /// Whether a text has the form of an address that [`connect`](Client::connect) takes.
+    pub fn check_address(endpoint: &str) -> Result<(), ClientError> {
+        target(endpoint).map(drop)
     }
 
     /// The desired state of the switch of a transport node.
@@ -317,14 +317,16 @@ impl Client {
     /// Waits until a transaction is complete: every switch that it changes has answered or is disconnected. `None` if
     /// the controller ends first; [`ClientError::NotFound`] if its receipt is not stored any more.
     pub async fn settled(&mut self, txn: u64) -> Result<Option<pb::Receipt>, ClientError> {
-        self.settled_until(txn, std::future::pending()).await
+        self.settled_until(txn, std::future::pending(), |_| {}).await
     }
 
-    /// The same, but the last receipt, which may be incomplete, once `end` is there. `None` if there is none then.
+    /// The same, but the last receipt, which may be incomplete, once `end` is there. `None` if there is none then. `told` sees each receipt
+    /// of the transaction as it comes.
     pub async fn settled_until(
         &mut self,
         txn: u64,
         end: impl Future<Output = ()>,
+        mut told: impl FnMut(&pb::Receipt),
     ) -> Result<Option<pb::Receipt>, ClientError> {
         let mut receipts = std::pin::pin!({
             let from_txn = Some(txn);
@@ -343,10 +345,14 @@ impl Client {
                 () = &mut end => return Ok(last),
             };
             let Some(receipt) = next.transpose()? else { return Ok(None) };
-            if receipt.txn == txn && receipt.complete {
+            if receipt.txn != txn {
+                continue;
+            }
+            told(&receipt);
+            if receipt.complete {
                 return Ok(Some(receipt));
             }
-            last = Some(receipt).filter(|receipt| receipt.txn == txn).or(last);
+            last = Some(receipt);
         }
     }
 
@@ -364,6 +370,18 @@ impl Client {
             _ => ClientError::Failed { endpoint, why },
         }
     }
+}
+
+/// What an address means to tonic.
+fn target(endpoint: &str) -> Result<Endpoint, ClientError> {
+    let bad = || ClientError::BadEndpoint { endpoint: endpoint.to_owned() };
+    let uri = match endpoint.strip_prefix("unix:") {
+        Some(path) if !path.starts_with('/') => return Err(bad()),
+        Some(path) => format!("unix://{path}"),
+        None if endpoint.contains("://") => endpoint.to_owned(),
+        None => format!("http://{endpoint}"),
+    };
+    Endpoint::from_shared(uri).map_err(|_| bad())
 }
 
 /// Assembles complete receipts from messages that contain only the switches that made progress.

@@ -13,7 +13,9 @@ use serde_json::{Map, Value as Json};
 use weft_core::builtin;
 
 use crate::client::ask;
+use crate::contexts::ContextFile;
 use crate::exit::Failure;
+use crate::fields;
 use crate::listing::summary;
 use crate::schema::built_in;
 
@@ -22,7 +24,7 @@ mod wanted;
 use wanted::{Conditions, Wanted};
 
 /// How long a shell waits for the controller.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Arguments of `weft completions`.
 #[derive(Args)]
@@ -74,14 +76,14 @@ impl Complete {
         root.build();
         let (wanted, typed) = Wanted::of(&root, &self.words);
         let line = |(value, about): Candidate| format!("{value}\t{about}\n");
-        let fits = candidates(&wanted).into_iter().filter(|(value, _)| value.starts_with(typed));
+        let fits = candidates(&wanted, typed).into_iter().filter(|(value, _)| value.starts_with(typed));
         let files = if matches!(wanted, Wanted::Files | Wanted::Programs) { ":files\n" } else { "" };
         print(&(fits.map(line).collect::<String>() + files))
     }
 }
 
-/// The candidates besides files.
-fn candidates(wanted: &Wanted) -> Vec<Candidate> {
+/// The candidates besides files, for the part of the word that is typed.
+fn candidates(wanted: &Wanted, typed: &str) -> Vec<Candidate> {
     match wanted {
         Wanted::Nothing | Wanted::Files => Vec::new(),
         Wanted::Programs => vec![(builtin::NAME.to_owned(), "The built-in rules".to_owned())],
@@ -90,6 +92,9 @@ fn candidates(wanted: &Wanted) -> Vec<Candidate> {
         Wanted::Values(values, prefix) => {
             values.iter().map(|(value, about)| (format!("{prefix}{value}"), about.clone())).collect()
         }
+        Wanted::FieldPaths { address } if typed.contains('.') => fields::paths(address.as_deref(), typed),
+        Wanted::FieldPaths { address } => kinds(address.as_deref(), false),
+        Wanted::Contexts(prefix) => contexts(prefix),
         Wanted::Kinds { address, flows } => kinds(address.as_deref(), *flows),
         Wanted::Ids { address, kind } => ids(address.as_deref(), kind),
         Wanted::Conditions { address, kind, of, prefix } => {
@@ -97,6 +102,13 @@ fn candidates(wanted: &Wanted) -> Vec<Candidate> {
             found.map(|condition| (format!("{prefix}{condition}"), String::new())).collect()
         }
     }
+}
+
+/// The contexts of the user, with their addresses.
+fn contexts(prefix: &str) -> Vec<Candidate> {
+    let file = ContextFile::read().ok();
+    let all = file.iter().flat_map(ContextFile::contexts);
+    all.map(|(name, address)| (format!("{prefix}{name}"), address.to_owned())).collect()
 }
 
 fn subcommands(command: &Command) -> Vec<Candidate> {

@@ -9,6 +9,7 @@ use controller::Client;
 use controller::client::Selection;
 use controller::pb::ObjectState;
 
+use super::jsonpath::{Output, OutputParser};
 use super::objects::{Form, Question, yaml};
 use super::table::Entry;
 use super::{Address, failed};
@@ -31,7 +32,10 @@ const VIEWS: &str = "Instead of a kind:\n  \
     Examples:\n  \
     weft get switch_ports --switch blue    the ports of a switch; -w: and what happens to them\n  \
     weft get switch_port web-1             one port, with its host, problems, packets and drops\n  \
-    weft get routing-table shop            where router shop sends packets\n\n\
+    weft get routing-table shop            where router shop sends packets\n  \
+    weft get acl -o jsonpath='{.items[?(@.tier==1)].id}'    values at a JSONPath\n\n\
+    A JSONPath is that of RFC 9535 without match() and search(), or one expression in kubectl's braces;\n\
+    its root has `items`, or is the object with an ID. Each value is a line: texts plain, others JSON.\n\n\
     Several objects are a table in a terminal, and YAML in a file or a pipe. With an ID, YAML and JSON\n\
     have the packets and drops that hosts have counted since the flows were installed.";
 
@@ -50,16 +54,16 @@ pub(crate) struct Get {
     id: Option<String>,
     #[command(flatten)]
     selected: Selected,
-    /// Form: table, wide (all columns), yaml, json, or name (KIND/ID)
+    /// Form: table, wide, yaml, json, name (KIND/ID), or jsonpath=EXPRESSION
     #[arg(
         short,
         long,
-        value_enum,
+        value_parser = OutputParser,
         value_name = "FORM",
         hide_possible_values = true,
         conflicts_with = "json"
     )]
-    output: Option<Form>,
+    output: Option<Output>,
     /// Go on and print what happens to the objects, until interrupted
     #[arg(short, long)]
     watch: bool,
@@ -203,8 +207,9 @@ impl Get {
     /// Refuses the options that only objects of a kind have.
     fn is_for_views(&self) -> Result<(), Failure> {
         let word = &self.kind;
-        let all_forms = word == "all" && matches!(self.output, Some(Form::Yaml | Form::Name));
-        if !all_forms && !matches!(self.output, None | Some(Form::Json)) {
+        let form = self.output.as_ref().map(Output::form);
+        let all_forms = word == "all" && matches!(form, Some(Form::Yaml | Form::Name));
+        if !all_forms && !matches!(self.output, None | Some(Output::Form(Form::Json))) {
             return Err(Failure::Usage(format!(
                 "`weft get {word}` has no such form; -o json is there, and `weft get KIND` has the others"
             )));
@@ -219,18 +224,24 @@ impl Get {
     }
 
     fn is_json(&self) -> bool {
-        self.json || self.output == Some(Form::Json)
+        self.json || self.output == Some(Output::Form(Form::Json))
     }
 
     fn objects(&self, kind: &str) -> Result<(), Failure> {
         let is_read = self.id.is_none() && std::io::stdout().is_terminal();
-        let form = match self.output {
-            _ if self.json => Form::Json,
-            Some(form) => form,
-            None if is_read => Form::Table,
-            None => Form::Yaml,
+        let (form, path) = match &self.output {
+            _ if self.json => (Form::Json, None),
+            Some(Output::Path(_)) if self.watch => {
+                return Err(Failure::Usage(
+                    "jsonpath prints values of a list once; with --watch, -o json prints each change".into(),
+                ));
+            }
+            Some(Output::Path(path)) => (Form::Json, Some(path.clone())),
+            Some(Output::Form(form)) => (*form, None),
+            None if is_read => (Form::Table, None),
+            None => (Form::Yaml, None),
         };
-        let question = Question { id: self.id.clone(), selection: self.selected.of(kind)?, form };
+        let question = Question { id: self.id.clone(), selection: self.selected.of(kind)?, form, path };
         self.address.with(|mut client| async move {
             if self.watch { question.watch(&client).await } else { question.list(&mut client).await }
         })
@@ -242,7 +253,7 @@ impl Get {
             return Err(Failure::Usage("`weft get all` prints all objects: it takes no id".to_owned()));
         }
         let objects = self.address.with(|mut client| async move { everything(&mut client).await })?;
-        let (is_json, is_name) = (self.is_json(), self.output == Some(Form::Name));
+        let (is_json, is_name) = (self.is_json(), self.output == Some(Output::Form(Form::Name)));
         let texts = objects.into_iter().map(|object| match (is_json, is_name) {
             (true, _) => Ok(object + "\n"),
             (_, true) => Ok(Entry::read(&(object, ObjectState::default()))?.name() + "\n"),
