@@ -69,10 +69,10 @@ pub(crate) fn apply(controller: &Controller, text: &str) {
     controller.weft(&["apply", "--yes", "-f", &file]).has_status(0);
 }
 
-const TABLE: &str = r#"ID  SWITCH  NUMBER  BELOW  SOCKETS           LABELS            NODE  PROBLEMS
-c   blue    13      ""     -                 -                 -     number 13 brings bad luck to whoever sits there
-a   blue    1       hv1    -                 app=web,tier=one  hv1   -
-b   red     2       hv2    10.0.0.2,fd00::2  app=web,tier=two  hv2   -
+const TABLE: &str = r#"ID  SWITCH  NUMBER  BELOW  SOCKETS           NODE  UP     WHY               PROBLEMS
+c   blue    13      ""     -                 -     false  no host has it    number 13 brings bad luck to whoever sits t…
+a   blue    1       hv1    -                 hv1   false  hv1 is not conn…  -
+b   red     2       hv2    10.0.0.2,fd00::2  hv2   false  hv2 has no swit…  -
 3 desk, 1 with problems
 "#;
 
@@ -170,7 +170,7 @@ fn several_objects_are_a_table_in_a_terminal() {
     assert_eq!(table, TABLE);
     let narrow = shown_on(60, "desk").unwrap();
     assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
-    assert!(narrow.starts_with("ID  SWITCH  NODE  PROBLEMS\nc   blue    -     number 13 brings"), "{narrow}");
+    assert!(narrow.starts_with("ID  NODE  UP     PROBLEMS\nc   -     false  number 13 brings"), "{narrow}");
     assert!(shown("desk c").unwrap().contains("\nkind: desk\nid: c\n"), "one object is shown in full");
     assert!(shown("desk --json").unwrap().starts_with("{\"kind\":\"desk\""));
 }
@@ -225,8 +225,8 @@ fn a_shell_completes_forms_and_conditions() {
         (&["desk", "--l"], "--label"),
         (&["desk", "-l", ""], "app=web tier=one tier=two"),
         (&["desk", "--label=tier=o"], "--label=tier=one"),
-        (&["desk", "--field", ""], "below= number= sockets= state.node= switch="),
-        (&["desk", "--field=st"], "--field=state.node="),
+        (&["desk", "--field", ""], "below= number= sockets= state.node= state.up= state.why= switch="),
+        (&["desk", "--field=st"], "--field=state.node= --field=state.up= --field=state.why="),
         (&["desk", "--switch", ""], "blue red"),
         (&["desk", "--host", ""], "hv1"),
         (&["-l", ""], ""),
@@ -295,17 +295,18 @@ fn a_watch_prints_what_happens_in_each_form() {
     let name = Watch::start(&controller, &["desk", "-o", "name", "-l", "tier=one"]);
     let empty = Watch::start(&controller, &["acl", "-o", "table"]);
     table.prints(&[
-        "EVENT    ID  SWITCH  NUMBER  BELOW  SOCKETS           LABELS            NODE  PROBLEMS",
-        r#"listed   c   blue    13      ""     -                 -                 -     number 13 brings bad luck to whoever sits…"#,
-        "listed   a   blue    1       hv1    -                 app=web,tier=one  hv1   -",
-        "listed   b   red     2       hv2    10.0.0.2,fd00::2  app=web,tier=two  hv2   -",
+        "EVENT    ID  SWITCH  NUMBER  BELOW  SOCKETS           NODE  UP     PROBLEMS",
+        r#"listed   c   blue    13      ""     -                 -     false  number 13 brings bad luck to whoever sits there"#,
+        "listed   a   blue    1       hv1    -                 hv1   false  -",
+        "listed   b   red     2       hv2    10.0.0.2,fd00::2  hv2   false  -",
         "3 desk, 1 with problems",
     ]);
-    let b = r#"{"kind":"desk","id":"b","labels":{"app":"web","tier":"two"},"sockets":["10.0.0.2","fd00::2"],"switch":"red","number":2,"below":"hv2","state":{"node":"hv2"}}"#;
+    let b = r#"{"kind":"desk","id":"b","labels":{"app":"web","tier":"two"},"sockets":["10.0.0.2","fd00::2"],"switch":"red","number":2,"below":"hv2","state":{"node":"hv2","up":false,"why":["hv2 has no switch that is managed"]}}"#;
     json.prints(&[&format!("{{\"type\":\"listed\",\"object\":{b}}}")]);
     let problem = "# problem: number 13 brings bad luck to whoever sits there";
     let c = ["kind: desk", "id: c", "sockets: []", "switch: blue", "number: 13", "below: ''"];
-    yaml.prints(&[&[problem], &c[..]].concat());
+    let up = ["# up: false", r#"# why: ["no host has it"]"#];
+    yaml.prints(&[&up[..], &[problem], &c].concat());
     name.prints(&["desk/a"]);
     assert_eq!(empty.faults.recv_timeout(DEADLINE).unwrap(), "no acl");
 
@@ -314,10 +315,10 @@ fn a_watch_prints_what_happens_in_each_form() {
     controller.weft(&["delete", "desk", "b"]).has_status(0);
     controller.weft(&["delete", "desk", "c"]).has_status(0);
     table.prints(&[
-        r#"updated  c   blue    3       ""     -                 -                 -     -"#,
-        "updated  b   red     2       hv2    10.0.0.2,fd00::2  app=web,tier=one  hv2   -",
-        "deleted  b   red     2       hv2    10.0.0.2,fd00::2  app=web,tier=one  hv2   -",
-        r#"deleted  c   blue    3       ""     -                 -                 -     -"#,
+        r#"updated  c   blue    3       ""     -                 -     false  -"#,
+        "updated  b   red     2       hv2    10.0.0.2,fd00::2  hv2   false  -",
+        "deleted  b   red     2       hv2    10.0.0.2,fd00::2  hv2   false  -",
+        r#"deleted  c   blue    3       ""     -                 -     false  -"#,
     ]);
     let b = b.replace("two", "one");
     json.prints(&[
@@ -325,7 +326,9 @@ fn a_watch_prints_what_happens_in_each_form() {
         &format!("{{\"type\":\"deleted\",\"object\":{b}}}"),
     ]);
     let c = c.map(|line| if line == "number: 13" { "number: 3" } else { line });
-    yaml.prints(&[&["---", "# updated"], &c[..], &["---", "# deleted"], &c, &["delete: true"]].concat());
+    yaml.prints(
+        &[&["---", "# updated"], &up[..], &c, &["---", "# deleted"], &up, &c, &["delete: true"]].concat(),
+    );
     name.prints(&["desk/b created", "desk/b deleted"]);
 }
 

@@ -48,6 +48,10 @@ pub struct SwitchStatus {
     pub connected: bool,
     /// Since when they are not, as far as this start of the controller knows.
     pub not_connected_since: Option<SystemTime>,
+    /// Whether it has been compared with its desired state since it connected.
+    pub reconciled: bool,
+    /// The first transaction that it has not confirmed.
+    pub unconfirmed_from: Option<u64>,
     /// Whether the switch is in sync with its desired state.
     pub synced: bool,
     /// The most important error; empty if there is none.
@@ -534,6 +538,8 @@ impl Fleet {
             node: node.clone(),
             connected,
             not_connected_since: switch.down_since,
+            reconciled: connected && switch.reconciled,
+            unconfirmed_from: switch.unconfirmed_from(),
             synced: reconciled && switch.faults.are_settled() && switch.refused == 0,
             refused: switch.refused,
             last_error: switch.faults.last_error().unwrap_or_default(),

@@ -72,6 +72,10 @@ pub(crate) struct StateTable {
     pub(crate) columns: Vec<String>,
     /// The column that says which interface an object lacks, if this is such a table.
     pub(crate) unattached: Option<usize>,
+    /// The column that says on which host an object is.
+    pub(crate) place: Option<usize>,
+    /// The column that says why an object is on no host.
+    pub(crate) waits: Option<usize>,
 }
 
 /// The source position of a rule.
@@ -260,6 +264,11 @@ impl Rules {
         self.host_kind.as_deref()
     }
 
+    /// Whether rules say of objects of this kind on which host they are.
+    pub(crate) fn has_place(&self, kind: &str) -> bool {
+        self.states.iter().any(|state| state.place.is_some() && state.kinds.iter().any(|own| own == kind))
+    }
+
     /// The names of stages and fields.
     pub(crate) fn names(&self) -> &Names {
         &self.names
@@ -349,6 +358,10 @@ fn tables_of(listing: &Listing) -> impl Iterator<Item = TableId> {
 /// The column of a table of state by which rules say that an object has no interface. Interfaces whose ids no object has are compared with
 /// the ids of these objects alone.
 pub(crate) const UNATTACHED: &str = "unattached";
+/// The column by which rules say on which host an object is.
+const PLACE: &str = "node";
+/// The column by which rules say why an object is on no host.
+const WAITS_FOR: &str = "waits_for";
 
 /// The tables of state of a program.
 fn states(program: &Program) -> Vec<StateTable> {
@@ -358,8 +371,10 @@ fn states(program: &Program) -> Vec<StateTable> {
         let kinds = declared.columns.get(key)?.ty.kinds()?.to_vec();
         let columns = declared.columns.iter().map(|column| column.name.clone());
         let columns: Vec<String> = columns.collect();
-        let unattached = columns.iter().position(|column| column == UNATTACHED);
-        Some(StateTable { table: *table, key, kinds, columns, unattached })
+        let column = |name: &str| columns.iter().position(|column| column == name);
+        let (unattached, place) = (column(UNATTACHED), column(PLACE));
+        let waits = unattached.or_else(|| column(WAITS_FOR));
+        Some(StateTable { table: *table, key, kinds, columns, unattached, place, waits })
     };
     program.states.iter().filter_map(state).collect()
 }

@@ -2,12 +2,13 @@
 //! engine thread, however long its current transaction takes.
 //!
 //! In reading order: [`Published`] and its update; [`Seen`], an object with its state; `history` (pages and changes that fit together) with
-//! `reading` (how readers get them); `draft` (what an update changes).
+//! `reading` (how readers get them); `draft` (what an update changes) with `standing` (whether objects are up).
 
 mod draft;
 mod history;
 mod reading;
 mod seen;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use objects::ObjectKey;
 use self::draft::Draft;
 use self::history::History;
 use self::seen::Stray;
+use self::standing::{Places, Standing, Tally};
 use crate::core::{ChangedStates, Core, Problem, ProblemChanges, Strays};
 use crate::fleet::{Fleet, SwitchStatus};
 use crate::levels::CutOff;
@@ -57,6 +59,10 @@ struct Parts {
     /// The problems of all objects, also of those that are not there.
     problems: Problems,
     switches: BTreeMap<String, Arc<SwitchStatus>>,
+    /// The hosts of objects.
+    places: Places,
+    /// The members of objects that have some.
+    tallies: BTreeMap<ObjectKey, Tally>,
     /// The interfaces of these switches that no object has, by the object that may be meant.
     strays: BTreeMap<ObjectKey, BTreeSet<Stray>>,
     /// What is wrong with the controller itself.
@@ -105,6 +111,21 @@ impl Published {
     /// Whether these are the objects and the states of the core, to check them in debug builds.
     pub(crate) fn has_objects_of(&self, core: &Core) -> bool {
         let parts = self.parts();
+        let mut members: BTreeMap<ObjectKey, (usize, usize)> = BTreeMap::new();
+        for seen in parts.history.kinds().flat_map(|(_, objects)| objects.values()) {
+            let standing = seen.status.standing.as_ref();
+            for owner in standing::owners(seen.object(), standing, core.rules()) {
+                let (all, up) = members.entry(owner).or_default();
+                (*all, *up) = (*all + 1, *up + usize::from(standing.is_some_and(Standing::is_up)));
+            }
+        }
+        let stands = |seen: &Arc<Seen>, rows: &[(usize, nlog_data::Row)]| {
+            let known = seen.status.standing.as_ref();
+            let switch = |node: &str| parts.switches.get(node).map(|status| &**status);
+            let now = Standing::of(seen.object(), rows, core.rules(), known, core.last_txn(), switch);
+            let count = seen.status.members.as_ref().map(|members| (members.all, members.up));
+            now.as_ref() == known && count == members.get(&seen.object().key()).copied()
+        };
         let is_present = |seen: &Arc<Seen>| {
             let key = seen.object().key();
             let rows = draft::rows_of(core.object_status(), &key, core.rules());
@@ -112,6 +133,7 @@ impl Published {
             let strays = parts.strays.get(&key).filter(|_| is_unattached);
             core.objects().get(&key).is_some_and(|present| Arc::ptr_eq(present, seen.object()))
                 && *seen.status.rows == *rows
+                && stands(seen, &rows)
                 && parts.problems.of(&key.kind, &key.id).eq(seen.problems())
                 && strays.into_iter().flatten().eq(&*seen.status.strays)
         };

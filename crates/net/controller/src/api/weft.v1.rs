@@ -468,7 +468,8 @@ pub struct ObjectState {
     /// Reasons why the network cannot currently do what the object asks.
     #[prost(string, repeated, tag = "2")]
     pub problems: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// JSON object: the columns of the rules' tables of state, by name, as `{"mtu": 1450}`.
+    /// JSON object: the columns of the rules' tables of state, by name, as `{"mtu": 1450}`. An object with a place also has `up`, and
+    /// `why` if it is not; an object that such objects are of has `members`, `members_up` and `not_up`.
     #[prost(string, tag = "3")]
     #[serde(serialize_with = "crate::message_json::json_text")]
     pub columns: ::prost::alloc::string::String,

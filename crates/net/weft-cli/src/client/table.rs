@@ -273,7 +273,9 @@ fn rank(entries: &[Entry], source: &Source) -> u8 {
     };
     match source {
         Source::Event | Source::Id | Source::Problems => 0,
-        Source::State(_) => 1,
+        Source::State(name) if entries.iter().all(|entry| is_plain(entry.state.get(name.as_str()))) => 1,
+        // Reasons: `describe` has them in full.
+        Source::State(_) => 4,
         Source::Field(name) if all(name, |value| value.and_then(Value::as_bool) == Some(false)) => 6,
         Source::Field(name) if all(name, |value| matches!(value, None | Some(Value::Bool(_)))) => 4,
         Source::Field(name) if all(name, is_plain) => 2,

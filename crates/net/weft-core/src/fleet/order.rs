@@ -51,6 +51,12 @@ impl Switch {
         }
     }
 
+    /// The first transaction that it has not confirmed, or not even got.
+    pub(super) fn unconfirmed_from(&self) -> Option<u64> {
+        let held = self.held.front().map(|held| held.txn);
+        self.pending.keys().next().copied().into_iter().chain(held).min()
+    }
+
     /// Hands over all transactions.
     pub(super) fn push_held(&mut self, told: &mut Vec<DriverOrder>) {
         for held in &mut self.held {

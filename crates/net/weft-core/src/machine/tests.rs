@@ -26,6 +26,11 @@ const RULES: &str = r#"
 object transport_node { ip: ip; ovsdb: opt<string>; openflow: opt<string>; datapath_type: opt<string>; unique(ip); }
 object switch_port { id_space port; number: int; }
 object quiet_port { id_space port; limit: int = 7; }
+object group { }
+object placed_port { id_space port; group: ref group; }
+state table place(placed_port: ref placed_port, node: string) key(placed_port);
+place(port, hv) :- vif(hv, port, _, _, _), placed_port(port, _);
+of_flow(hv, 3, 1, match{metadata: ofport}, actions[output(ofport)]) :- vif(hv, port, ofport, _, _), placed_port(port, _);
 output table problem(kind: string, id: string, code: string, text: string);
 problem("switch_port", port, "high", "its number is above 90") :- switch_port(port, number), number > 90;
 output table switch_address(hv: ref transport_node, ovsdb: opt<string>, openflow: opt<string>,

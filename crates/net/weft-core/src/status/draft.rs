@@ -7,6 +7,7 @@ use objects::{Object, ObjectKey};
 
 use super::history::Version;
 use super::seen::{Seen, SeenStatus, Stray, shared};
+use super::standing::{self, Members, Standing, Tally, TallyChange};
 use super::{Parts, Unpublished, own, switch};
 use crate::core::{ChangedStates, Core, ObjectStatus, Problem, ProblemChanges};
 use crate::fleet::{Fleet, SwitchStatus};
@@ -22,6 +23,7 @@ pub(super) struct Draft {
     strays: BTreeMap<ObjectKey, BTreeSet<Stray>>,
     problems: Vec<ProblemChanges>,
     objects: Vec<(ObjectKey, Option<Arc<Seen>>)>,
+    tallies: BTreeMap<ObjectKey, TallyChange>,
 }
 
 impl Draft {
@@ -38,22 +40,38 @@ impl Draft {
         let view = View {
             parts,
             core,
+            switches: switches.iter().map(|(node, status)| (node.as_str(), status.as_deref())).collect(),
             strays: changed_strays(parts, &switches),
             problems: changed_problems(parts, &problems),
         };
         let mut touched: BTreeSet<ObjectKey> = objects.into_iter().collect();
         touched.extend(owners(states, core.rules()));
         touched.extend(view.strays.keys().chain(view.problems.keys()).cloned());
-        let objects = touched.into_iter().filter_map(|key| view.change(key)).collect();
-        let strays = view.strays;
+        touched.extend(view.moved());
+        let unchanged = BTreeMap::new();
+        let changes = touched.into_iter().filter_map(|key| view.change(key, &unchanged));
+        let mut objects: BTreeMap<ObjectKey, Option<Arc<Seen>>> = changes.collect();
+        let tallies = view.tallies(&objects);
+        // The objects whose members change are known once these are.
+        objects.extend(tallies.keys().filter_map(|key| view.change(key.clone(), &tallies)));
+        let (strays, objects) = (view.strays, objects.into_iter().collect());
         let kinds = || core.objects().kinds().iter().map(|kind| kind.shared_name().clone()).collect();
         let begins = begins.map(|revision| (revision, kinds()));
-        Draft { begins, last_txn: core.last_txn(), own: own(fleet), switches, strays, problems, objects }
+        Draft {
+            begins,
+            last_txn: core.last_txn(),
+            own: own(fleet),
+            switches,
+            strays,
+            problems,
+            objects,
+            tallies,
+        }
     }
 
     /// Makes it what readers see. Returns what the history drops for it.
     pub(super) fn take_effect(self, parts: &mut Parts) -> Vec<Arc<Version>> {
-        let Draft { begins, last_txn, own, switches, strays, problems, objects } = self;
+        let Draft { begins, last_txn, own, switches, strays, problems, objects, tallies } = self;
         if begins.is_some() {
             *parts = Parts::default();
         }
@@ -74,6 +92,21 @@ impl Draft {
         for changes in problems {
             parts.problems.change(&changes);
         }
+        for (key, after) in &objects {
+            let before = parts.history.get(&key.kind, &key.id);
+            let standing = |seen: &Arc<Seen>| seen.status.standing.clone();
+            parts.places.change(
+                key,
+                before.and_then(standing).as_ref(),
+                after.as_ref().and_then(standing).as_ref(),
+            );
+        }
+        for (key, change) in tallies {
+            let tally = parts.tallies.entry(key.clone()).or_default();
+            if !tally.apply(change) {
+                parts.tallies.remove(&key);
+            }
+        }
         match begins {
             Some((revision, kinds)) => {
                 parts.history.begin(kinds.into_iter(), revision);
@@ -89,6 +122,8 @@ impl Draft {
 struct View<'a> {
     parts: &'a Parts,
     core: &'a Core,
+    /// The switches that may have another status.
+    switches: BTreeMap<&'a str, Option<&'a SwitchStatus>>,
     /// The strays of the objects whose strays change.
     strays: BTreeMap<ObjectKey, BTreeSet<Stray>>,
     /// Likewise.
@@ -97,10 +132,15 @@ struct View<'a> {
 
 impl View<'_> {
     /// What an object is from now on, if that differs from what readers see.
-    fn change(&self, key: ObjectKey) -> Option<(ObjectKey, Option<Arc<Seen>>)> {
+    fn change(
+        &self,
+        key: ObjectKey,
+        tallies: &BTreeMap<ObjectKey, TallyChange>,
+    ) -> Option<(ObjectKey, Option<Arc<Seen>>)> {
         let before = self.parts.history.get(&key.kind, &key.id);
         let Some(object) = self.core.objects().get(&key) else { return before.map(|_| (key, None)) };
-        let after = self.seen(&key, object, before.map(|before| &before.status));
+        let mut after = self.seen(&key, object, before.map(|before| &before.status));
+        after.status.members = self.members(&key, tallies.get(&key), before);
         let is_same = before.is_some_and(|before| before.is(&after));
         (!is_same).then(|| (key, Some(Arc::new(after))))
     }
@@ -120,7 +160,83 @@ impl View<'_> {
             (None, Some(before)) => before.problems.clone(),
             (None, None) => shared(self.parts.problems.of(&key.kind, &key.id).cloned().collect(), None),
         };
-        Seen::new(object.clone(), SeenStatus { rows, problems, strays }, rules.clone())
+        let standing = Standing::of(
+            object,
+            &rows,
+            rules,
+            before.and_then(|before| before.standing.as_ref()),
+            self.core.last_txn(),
+            |node| self.switch(node),
+        );
+        // Equal reasons are kept once.
+        let same = before
+            .and_then(|before| before.standing.as_ref())
+            .filter(|same| Some(*same) == standing.as_ref());
+        let standing = same.cloned().or(standing);
+        Seen::new(
+            object.clone(),
+            SeenStatus { rows, problems, strays, standing, members: None },
+            rules.clone(),
+        )
+    }
+
+    /// The status of a switch from now on.
+    fn switch(&self, node: &str) -> Option<&SwitchStatus> {
+        let known = || self.parts.switches.get(node).map(|status| &**status);
+        self.switches.get(node).copied().unwrap_or_else(known)
+    }
+
+    /// The objects whose hosts have changed.
+    fn moved(&self) -> Vec<ObjectKey> {
+        let places = &self.parts.places;
+        let touched = self.switches.iter().flat_map(|(node, after)| {
+            let before = self.parts.switches.get(*node).map(|status| &**status);
+            places.touched(node, before, *after)
+        });
+        touched.cloned().collect()
+    }
+
+    /// How the members of objects change with these objects.
+    fn tallies(&self, objects: &BTreeMap<ObjectKey, Option<Arc<Seen>>>) -> BTreeMap<ObjectKey, TallyChange> {
+        let rules = self.core.rules();
+        let membership = |seen: &Arc<Seen>| {
+            let standing = seen.status.standing.as_ref();
+            (standing.is_some_and(Standing::is_up), standing::owners(seen.object(), standing, rules))
+        };
+        let mut tallies: BTreeMap<ObjectKey, TallyChange> = BTreeMap::new();
+        for (key, after) in objects {
+            let before = self.parts.history.get(&key.kind, &key.id).map(membership);
+            let after = after.as_ref().map(membership);
+            if before == after {
+                continue;
+            }
+            let (was_up, left) = before.unwrap_or_default();
+            for owner in left {
+                tallies.entry(owner).or_default().leaves(key.clone(), was_up);
+            }
+            let (is_up, entered) = after.unwrap_or_default();
+            for owner in entered {
+                tallies.entry(owner).or_default().comes(key.clone(), is_up);
+            }
+        }
+        tallies
+    }
+
+    /// The members of an object after a change of them.
+    fn members(
+        &self,
+        key: &ObjectKey,
+        change: Option<&TallyChange>,
+        before: Option<&Arc<Seen>>,
+    ) -> Option<Arc<Members>> {
+        if change.is_none()
+            && let Some(before) = before
+        {
+            return before.status.members.clone();
+        }
+        let nothing = Tally::default();
+        let members = self.parts.tallies.get(key).unwrap_or(&nothing).members(change);
+        (members.all > 0).then(|| Arc::new(members))
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use nlog_data::json::to_json;
 use nlog_data::{Row, Value};
-use objects::Object;
+use objects::{Object, ObjectKey};
 use serde_json::{Map, Value as Json};
 
+use super::standing::{Members, Standing};
 use crate::object_status::{Problem, columns_of};
 use crate::rules::{Rules, UNATTACHED};
 use crate::text::shown;
@@ -32,6 +33,10 @@ pub(super) struct SeenStatus {
     pub(super) problems: Arc<[Arc<Problem>]>,
     /// The interfaces that no object has and that may be meant for it; only if the rules say that it has none.
     pub(super) strays: Arc<[Stray]>,
+    /// Whether it is up, if it has a place.
+    pub(super) standing: Option<Standing>,
+    /// The objects with a place that are of it.
+    pub(super) members: Option<Arc<Members>>,
 }
 
 /// An interface with an id that no object has: its host and its id.
@@ -66,6 +71,24 @@ impl Seen {
                 why.push_str(&format!("; {host} has one with `{}`, which no object has", shown(stray)));
             }
         }
+        if let Some(standing) = &self.status.standing {
+            state.insert("up".to_owned(), standing.is_up().into());
+            let mut why: Vec<Json> = standing.why.iter().map(|why| why.as_str().into()).collect();
+            if let (Some(said), Some(first)) = (state.get(UNATTACHED), why.first_mut()) {
+                first.clone_from(said);
+            }
+            if !why.is_empty() {
+                state.insert("why".to_owned(), why.into());
+            }
+        }
+        if let Some(members) = &self.status.members {
+            let Members { all, up, not_up } = &**members;
+            state.insert("members".to_owned(), (*all).into());
+            state.insert("members_up".to_owned(), (*up).into());
+            if !not_up.is_empty() {
+                state.insert("not_up".to_owned(), not_up.iter().map(ToString::to_string).collect());
+            }
+        }
         state
     }
 
@@ -82,7 +105,7 @@ impl Seen {
         if !shares(&|later| Arc::ptr_eq(&later.object, &self.object)) {
             bytes += ALLOCATED + object_bytes(&self.object);
         }
-        let SeenStatus { rows, problems, strays } = &self.status;
+        let SeenStatus { rows, problems, strays, standing, members } = &self.status;
         if !shares(&|later| Arc::ptr_eq(&later.status.rows, rows)) {
             bytes += ALLOCATED + rows.iter().map(|(_, row)| ALLOCATED + values_bytes(row)).sum::<usize>();
         }
@@ -93,6 +116,9 @@ impl Seen {
             let stray = |(host, id): &Stray| size_of::<Stray>() + host.len() + id.len();
             bytes += ALLOCATED + strays.iter().map(stray).sum::<usize>();
         }
+        let why = standing.iter().flat_map(|standing| standing.why.iter());
+        bytes += why.map(|why| ALLOCATED + why.len()).sum::<usize>();
+        bytes += members.iter().map(|members| ALLOCATED + members_bytes(members)).sum::<usize>();
         bytes
     }
 }
@@ -113,6 +139,10 @@ fn object_bytes(object: &Object) -> usize {
     let room = labels.len().next_multiple_of(NODE) * 2 * size_of::<String>();
     let texts: usize = labels.iter().map(|(key, value)| key.len() + value.len()).sum();
     size_of::<Object>() + object.id().len() + values_bytes(object.row()) + room + texts
+}
+
+fn members_bytes(members: &Members) -> usize {
+    size_of::<Members>() + members.not_up.len() * size_of::<ObjectKey>()
 }
 
 fn problem_bytes(problem: &Problem) -> usize {

@@ -57,7 +57,7 @@ impl Kinds {
         let status = SeenStatus {
             rows: shared(vec![(0, mtu)], None),
             problems: shared(problems, None),
-            strays: Arc::default(),
+            ..SeenStatus::default()
         };
         Arc::new(Seen::new(object, status, self.rules.clone()))
     }
