@@ -9,11 +9,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use controller::Client;
 use openflow_rs::MacAddr;
 use ovs_driver::{InterfaceId, Report, Vif};
 use serde_json::json;
 use tokio::runtime::Runtime;
+use weft_client::Client;
 
 use crate::measure::{machine, weft};
 use crate::process::Killed;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum as _;
-use controller::Client;
+use weft_client::Client;
 
 use crate::measure::machine;
 use crate::process::Killed;

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use controller::{Client, pb};
 use fake_switch::openflow::{Fault, Stage};
 use fake_switch::{FakeDatabase, FakeSwitch};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
+use weft_client::{Client, pb};
 
 use crate::measure::{machine, weft};
 use crate::process::Killed;

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::Result;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use clap::ValueEnum;
-use controller::Client;
 use h2::client::SendRequest;
 use tokio::net::UnixStream;
+use weft_client::Client;
 
 /// The prefix of a message of 256 MiB.
 const PREFIX: &[u8] = &[0, 0x10, 0, 0, 0];

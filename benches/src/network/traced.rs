@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use controller::pb;
 use nlog_data::Value;
 use ovs_driver::{InterfaceId, Report, Vif};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
+use weft_client::pb;
 
 use super::world::{Step, TUNNEL, World};
 use super::{Run, line};

@@ -22,11 +22,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use controller::Client;
-use controller::client::Flows;
-use controller::pb::{Receipt, StatusResponse};
 use lab::{Lab, Link, Options, VmSpec};
 use tokio::runtime::Runtime;
+use weft_client::Client;
+use weft_client::Flows;
+use weft_client::pb::{Receipt, StatusResponse};
 use weft_core::Rules;
 
 /// How long anything here may take. An idle machine needs a few seconds; the rest is for one that is busy.

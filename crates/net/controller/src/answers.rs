@@ -224,7 +224,7 @@ mod tests {
     use tonic::codegen::Body as _;
 
     use super::*;
-    use crate::pb;
+    use weft_client::pb;
 
     #[tokio::test]
     async fn an_answer_is_on_the_account_until_its_bytes_are_dropped() {

@@ -16,17 +16,17 @@ use weft_core::text::{document_names, requester};
 use crate::activity::{Busy, STALLED};
 use crate::answers::{PartSender, Results, Turn, Turns, all_at_once, parts};
 use crate::aside::Aside;
-use crate::client::WholeReceipts;
 use crate::engine::{Engine, Stopping};
 use crate::explain::{self, Form};
 use crate::flow_counts::Counted;
 use crate::history;
 use crate::listener::{Account, Caller};
-use crate::pb;
 use crate::surveys::Surveys;
 use crate::trace;
 use crate::watchers::{Wanted, Watch};
 use crate::what_if;
+use weft_client::WholeReceipts;
+use weft_client::pb;
 
 mod changes;
 mod listings;
@@ -419,3 +419,6 @@ fn account(extensions: &tonic::Extensions) -> Account {
 fn stopping(error: Stopping) -> Status {
     Status::unavailable(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

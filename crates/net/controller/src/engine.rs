@@ -12,6 +12,7 @@ use nlog_data::CommitError;
 use objects::{Batch, Cancel, ObjectKey};
 use switch_model::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot, watch};
+use weft_client::STOPPING;
 use weft_core::core::Refusal;
 use weft_core::listings::{Asked, Counts, NoListing, ToRead};
 use weft_core::logical_flows::LogicalFlows;
@@ -62,7 +63,7 @@ impl Listing {
 
 /// The engine thread has ended, or is about to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the controller is stopping")]
+#[error("{STOPPING}")]
 pub struct Stopping;
 
 /// Why the engine thread ended.

@@ -25,9 +25,9 @@ use weft_core::snapshot::Snapshot;
 
 use crate::aside::{COMBINATIONS, Place, asked_for};
 use crate::engine::Engine;
-use crate::pb;
-use crate::pb::row_question::About;
 use crate::trace::flows_of;
+use weft_client::pb;
+use weft_client::pb::row_question::About;
 
 /// The most rows that are explained if the request names no number.
 const ROWS: usize = 10;

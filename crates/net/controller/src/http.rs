@@ -12,7 +12,7 @@
 //! | `answer` | messages as answers, whole or as lines |
 //! | `openapi` | the description of all this, made of the rules that run |
 //!
-//! Refusals and failures are in [`crate::problem`], the JSON of messages in [`crate::message_json`].
+//! Refusals and failures are in [`crate::problem`], the JSON of messages in [`weft_client::message_json`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use tonic::Status;
 use tonic::service::Routes;
 
 use crate::api::Api;
-use crate::pb::controller_server::ControllerServer;
 use crate::problem::{Problem, not_found};
-use crate::requests::MESSAGE_BYTES_MAX;
+use weft_client::MESSAGE_BYTES_MAX;
+use weft_client::pb::controller_server::ControllerServer;
 
 mod answer;
 mod objects;
@@ -39,7 +39,7 @@ mod query;
 mod questions;
 
 /// The encoded description of the API, for gRPC's server reflection.
-const DESCRIPTORS: &[u8] = include_bytes!("api/weft.v1.descriptors");
+use weft_client::DESCRIPTORS;
 
 /// HTTP and gRPC.
 ///

@@ -22,7 +22,7 @@
 //! In reading order: [`engine`] (the loop); [`journal`] (the state on disk); [`drivers`] (one for each switch); [`daemon`] (start and end
 //! of all this) with `run` and [`config`]; `listener` (the API's address and connections), `requests` (requests from the network), `answers`
 //! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
-//! paths), `problem` and `message_json` (their forms), [`client`], `watchers` (who follows receipts), `object_news` (who follows objects),
+//! paths), `problem` (their forms), `watchers` (who follows receipts), `object_news` (who follows objects),
 //! `history` (what was); and
 //! questions, which are computed beside the engine (`aside`): `trace` (a packet's path), `what_if` (its path after a change that is not
 //! applied), `explain` (why rows and flows exist or not), `surveys` and `flow_counts` (what switches are asked).
@@ -35,7 +35,6 @@ mod activity;
 mod answers;
 mod api;
 mod aside;
-pub mod client;
 pub mod config;
 pub mod daemon;
 pub mod drivers;
@@ -48,7 +47,6 @@ pub mod journal;
 mod journal_view;
 mod listener;
 mod log;
-mod message_json;
 mod object_news;
 mod problem;
 #[cfg(test)]
@@ -61,13 +59,6 @@ mod trace;
 mod watchers;
 mod what_if;
 
-/// The messages and services of `proto/weft/v1/weft.proto`, generated. A test compares and, with `UPDATE_EXPECT=1`, writes the file.
-#[allow(missing_docs, clippy::pedantic)]
-pub mod pb {
-    include!("api/weft.v1.rs");
-}
-
-pub use client::{Client, ClientError};
 pub use config::{Config, ConfigError, Listen};
 pub use daemon::{Daemon, DaemonError, PROBE, Parts};
 pub use journal_view::JournalView;

@@ -7,8 +7,8 @@ use nlog_data::quotation::{cut, shown};
 use serde_json::{Map, Value as Json, json};
 use tonic::{Code, Status};
 
-use crate::message_json::to_json;
-use crate::pb;
+use weft_client::message_json::to_json;
+use weft_client::pb;
 
 /// The media type of problem details.
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";

@@ -22,6 +22,8 @@ use tonic::codegen::{BoxFuture, Service, http};
 
 use crate::answers::Answer;
 use crate::listener::{Caller, Client};
+use weft_client::MESSAGE_BYTES_MAX;
+
 use crate::problem::problem_of;
 
 mod elements;
@@ -31,8 +33,6 @@ use elements::Elements;
 /// The path of the HTTP request that applies objects.
 pub(crate) const HTTP_APPLY: &str = "/v1/apply";
 
-/// The largest request that applies objects: a few hundred thousand of them.
-pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// The size limit of all other requests.
 const QUERY_BYTES_MAX: usize = 4 << 20;
 /// The size of the pieces in which requests are collected. The first piece is not counted, so a small request is
@@ -424,12 +424,12 @@ mod tests {
                     decoded += 1;
                     decoder_memory::bounded(&name, message.len(), ANY_REQUEST, || match within {
                         None => {
-                            let _apply = crate::pb::ApplyRequest::decode(&*message);
-                            let _delete = crate::pb::DeleteRequest::decode(&*message);
-                            let _set = crate::pb::SetRequest::decode(&*message);
-                            let _status = crate::pb::StatusRequest::decode(&*message);
+                            let _apply = weft_client::pb::ApplyRequest::decode(&*message);
+                            let _delete = weft_client::pb::DeleteRequest::decode(&*message);
+                            let _set = weft_client::pb::SetRequest::decode(&*message);
+                            let _status = weft_client::pb::StatusRequest::decode(&*message);
                         }
-                        Some(_) => drop(crate::pb::TraceRequest::decode(&*message)),
+                        Some(_) => drop(weft_client::pb::TraceRequest::decode(&*message)),
                     });
                 }
             }

@@ -13,7 +13,7 @@ use weft_core::listings::{Counts, ToRead};
 
 use crate::answers::PartSender;
 use crate::drivers::{Asking, Running};
-use crate::pb;
+use weft_client::pb;
 
 /// The number of switches that are asked at a time.
 const AT_A_TIME: usize = 64;

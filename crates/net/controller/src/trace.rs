@@ -24,8 +24,8 @@ use weft_core::snapshot::Snapshot;
 
 use crate::aside::{COMBINATIONS, asked_for, too_long};
 use crate::engine::{Engine, Stopping};
-use crate::pb;
-use crate::pb::trace_request::Packet;
+use weft_client::pb;
+use weft_client::pb::trace_request::Packet;
 
 /// The most switches that are read for one trace: a flood can meet thousands.
 const LIVE_MAX: usize = 64;

@@ -11,8 +11,8 @@ use weft_core::neighbourhood::WHOLE_MAX;
 use weft_core::snapshot::Snapshot;
 
 use crate::aside::{asked_for, too_long};
-use crate::pb;
 use crate::trace::way;
+use weft_client::pb;
 
 /// The most rows that a rule may derive of a change that is tried out.
 const DERIVED_MAX: u64 = 1_000_000;

@@ -112,7 +112,7 @@ async fn a_connection_that_breaks_is_lost_and_one_that_never_was_is_not() {
     // Its flows are in reach without its database.
     switches.event("hv1", disconnected(Channel::Ovsdb)).await;
     switches.event("hv1", disconnected(Channel::OpenFlow)).await;
-    let counts = |status: &controller::pb::StatusResponse| -> Vec<u64> {
+    let counts = |status: &weft_client::pb::StatusResponse| -> Vec<u64> {
         status.switches.iter().map(|switch| switch.flows).collect()
     };
     let status = status_when(&mut client, |status| counts(status) == [1, 0]).await;

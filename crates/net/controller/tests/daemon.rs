@@ -3,12 +3,13 @@
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start, status_when, within};
 use crate::support::*;
-use controller::pb::switch_receipt::State;
-use controller::pb::{self, Outcome};
-use controller::{Client, ClientError, Daemon, Parts};
+use controller::{Daemon, Parts};
 use objects::ObjectKey;
 use switch_model::{Channel, Event};
 use tokio_stream::StreamExt as _;
+use weft_client::pb::switch_receipt::State;
+use weft_client::pb::{self, Outcome};
+use weft_client::{Client, ClientError};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_go_in_flows_come_out_and_everything_is_told() {

@@ -62,7 +62,7 @@ async fn the_counters_of_an_object_are_read_from_the_hosts_that_have_its_flows()
     let asked = || running.switches.look("hv1", |switch| switch.asked.len());
     let before = asked();
     for (kind, id) in [("transport_node", "hv1"), ("switch", "nowhere")] {
-        assert_eq!(client.flow_counts(kind, id).await.unwrap(), controller::client::FlowCounts::default());
+        assert_eq!(client.flow_counts(kind, id).await.unwrap(), weft_client::FlowCounts::default());
     }
     // A port that goes takes its flow with it.
     client.delete(&[ObjectKey::new("switch_port", "blue-1")], "test").await.unwrap();
@@ -129,7 +129,7 @@ async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
         let counted = |meter| MeterCount { meter, packets, bytes: packets * 100, dropped: 0 };
         running.switches.count(host, meters.into_iter().map(counted).collect());
     }
-    let by_cause = |found: &controller::client::FlowCounts| -> Vec<(String, (u64, u64))> {
+    let by_cause = |found: &weft_client::FlowCounts| -> Vec<(String, (u64, u64))> {
         let drops = found.drops.as_ref().expect("drops are counted");
         assert_eq!(drops.causes["lost"], "nobody has it");
         drops.by_cause().map(|(cause, counts)| (cause.to_owned(), counts)).collect()
@@ -157,6 +157,6 @@ async fn drops_are_those_of_the_object_its_ports_the_host_or_all_hosts() {
 
     // A network that is not there drops nothing, and asks nobody.
     let nothing = client.flow_counts("switch_port", "nobody").await.unwrap();
-    assert_eq!(nothing, controller::client::FlowCounts::default());
+    assert_eq!(nothing, weft_client::FlowCounts::default());
     running.stop().await;
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::support::running::{apply, start, status_when};
 use crate::support::*;
-use controller::{ClientError, pb};
+use weft_client::{ClientError, pb};
 
 /// Set only for the helper process.
 const HELPER: &str = "WEFT_TEST_FULL_DISK";

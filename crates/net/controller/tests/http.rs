@@ -217,8 +217,7 @@ async fn what_there_is_not_is_refused_with_what_there_is() {
 
 /// The calls of the service, from the description that server reflection gives.
 fn calls() -> BTreeSet<String> {
-    let bytes = include_bytes!("../src/api/weft.v1.descriptors");
-    let files = prost_types::FileDescriptorSet::decode(&bytes[..]).expect("descriptors").file;
+    let files = prost_types::FileDescriptorSet::decode(weft_client::DESCRIPTORS).expect("descriptors").file;
     let services = files.into_iter().flat_map(|file| file.service);
     services.flat_map(|service| service.method).map(|method| method.name().to_owned()).collect()
 }

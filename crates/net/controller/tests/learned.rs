@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller::ClientError;
 use openflow_rs::{Field, FlowEntry};
 use switch_model::{FlowKey, LearnedFlow};
+use weft_client::ClientError;
 use weft_core::Rules;
 
 use crate::support::drivers::Switches;

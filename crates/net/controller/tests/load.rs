@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use crate::support::drivers::Switches;
 use crate::support::running::{Running, apply, parts, start, start_with, status_when, within};
 use crate::support::*;
-use controller::{Client, ClientError, pb};
 use nlog_data::{
     CommitError, Committed, Evaluator, Memories, Row, Schema, TableId, Transaction, TransactionError,
 };
@@ -17,6 +16,7 @@ use switch_model::Event;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
+use weft_client::{Client, ClientError, pb};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_at_once_are_each_a_transaction_with_a_receipt_of_its_own() {

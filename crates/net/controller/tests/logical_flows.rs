@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use controller::ClientError;
-use controller::pb::LogicalFlow;
 use objects::ObjectKey;
+use weft_client::ClientError;
+use weft_client::pb::LogicalFlow;
 use weft_core::Rules;
 
 use crate::support::drivers::Switches;

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use controller::Parts;
 use controller::drivers::RealDrivers;
-use controller::{Parts, pb};
 use fake_switch::openflow::{Fault, Stage};
 use fake_switch::{FakeDatabase, FakeSwitch};
 use ovs_driver::Peers;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
+use weft_client::pb;
 
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start_with, status_when};

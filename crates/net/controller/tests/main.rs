@@ -15,7 +15,6 @@ mod groups;
 mod hostile;
 mod http;
 mod interface;
-mod interface_code;
 mod learned;
 mod load;
 mod logical_flows;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use controller::{Client, ClientError};
 use objects::ObjectKey;
 use serde_json::{Map, Value as Json};
+use weft_client::{Client, ClientError};
 use weft_core::Rules;
 
 use crate::support::drivers::Switches;

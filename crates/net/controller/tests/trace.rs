@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use controller::pb::row_question::About;
-use controller::pb::trace_request::Packet;
-use controller::{Client, ClientError, pb};
 use openflow_rs::FlowEntry;
 use switch_model::{Channel, Event, SeenFlow};
+use weft_client::pb::row_question::About;
+use weft_client::pb::trace_request::Packet;
+use weft_client::{Client, ClientError, pb};
 use weft_core::Rules;
 
 use crate::support::drivers::Switches;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller::pb::MeasuredTunnel;
-use controller::{Client, ClientError};
 use switch_model::SeenFlow;
+use weft_client::pb::MeasuredTunnel;
+use weft_client::{Client, ClientError};
 use weft_core::Rules;
 
 use crate::support::drivers::Switches;

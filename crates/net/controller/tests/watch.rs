@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use controller::client::{Seen, Selection, Watched, Watching};
-use controller::pb::{self, Happened};
-use controller::{Client, ClientError};
 use objects::ObjectKey;
+use weft_client::pb::{self, Happened};
+use weft_client::{Client, ClientError};
+use weft_client::{Seen, Selection, Watched, Watching};
 
 use crate::support::running::{apply, start, within};
 

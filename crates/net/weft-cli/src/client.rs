@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 #[cfg(feature = "lab")]
 use controller::Listen;
-use controller::{Client, ClientError};
+use weft_client::{Client, ClientError};
 
 use crate::contexts::{self, ADDRESS_VARIABLE, Choice};
 use crate::exit::Failure;

@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Args, Command, CommandFactory as _, ValueEnum};
-use controller::pb::Listing;
 use serde_json::{Map, Value as Json};
+use weft_client::pb::Listing;
 use weft_core::builtin;
 
 use crate::client::ask;

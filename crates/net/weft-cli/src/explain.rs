@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use controller::pb::row_question::About;
-use controller::{JournalView, pb};
+use controller::JournalView;
 use nlog::diagnostic::Severity;
 use nlog::program::Pattern;
 use nlog::{ATOM, Program};
@@ -15,6 +14,8 @@ use nlog_data::{ColumnDelta, CommitError, Evaluator, Row};
 use nlog_explain::tree::Explainer;
 use nlog_explain::{OnDemand, explanation, printed};
 use packet_trace::{Origins, Question, UNKNOWN, follow, hook_engine, input_engine};
+use weft_client::pb;
+use weft_client::pb::row_question::About;
 
 mod object;
 

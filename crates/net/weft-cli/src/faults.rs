@@ -1,9 +1,9 @@
 //! Faults of objects as they are printed: lines for people, JSON for scripts, each with the line of its field.
 
-use controller::ClientError;
-use controller::pb::{ObjectFault, Refusal};
 use objects::{FaultCode, ObjectError, Place, locate};
 use serde_json::Value as Json;
+use weft_client::ClientError;
+use weft_client::pb::{ObjectFault, Refusal};
 
 use crate::client::failed;
 use crate::exit::{Failure, print_as};

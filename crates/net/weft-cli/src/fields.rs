@@ -1,11 +1,11 @@
 //! `weft explain-fields`: what a kind of objects is for, and its fields, from its JSON Schema.
 
 use clap::Args;
-use controller::ClientError;
 use nlog_data::quotation::quote_text;
 use objects::Kinds;
 use openflow_rs::nearest;
 use serde_json::{Value as Json, json};
+use weft_client::ClientError;
 
 use crate::client::{Address, ask, failed};
 use crate::completions::PATIENCE;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use controller::client::{Drops, FlowCounts};
 use serde_json::{Value as Json, json};
+use weft_client::{Drops, FlowCounts};
 use weft_core::shown;
 
 /// The names of the members of the state in JSON.
@@ -115,7 +115,7 @@ fn unread(counts: &FlowCounts) -> impl Iterator<Item = Json> {
 
 #[cfg(test)]
 mod tests {
-    use controller::pb::UnreadSwitch;
+    use weft_client::pb::UnreadSwitch;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use controller::client::Flows;
-use controller::pb::{Flow, Rule};
+use weft_client::Flows;
+use weft_client::pb::{Flow, Rule};
 use weft_core::shown;
 
 /// Flows in pipeline order, grouped by rule; then buckets in the same way, and ports.
@@ -139,7 +139,7 @@ impl<'a> Rules<'a> {
 
 #[cfg(test)]
 mod tests {
-    use controller::pb::{Bucket, Patch, Tunnel};
+    use weft_client::pb::{Bucket, Patch, Tunnel};
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use controller::client::{Drops, FlowCounts, Flows, ListingRows};
-use controller::pb;
 use nlog_data::quotation::{is_odd, shown_lines};
+use weft_client::pb;
+use weft_client::{Drops, FlowCounts, Flows, ListingRows};
 
 use crate::{flow_counts, flows, listing, tunnels};
 

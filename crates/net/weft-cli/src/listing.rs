@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
-use controller::client::ListingRows;
-use controller::pb::{Listing, ListingColumn};
 use serde_json::{Map, Value as Json};
+use weft_client::ListingRows;
+use weft_client::pb::{Listing, ListingColumn};
 use weft_core::shown;
 
 /// What stands for no value.
@@ -126,7 +126,7 @@ pub(crate) fn all_to_json(listings: &[Listing]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use controller::pb::UnreadSwitch;
+    use weft_client::pb::UnreadSwitch;
 
     use super::*;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use controller::client::LogicalFlows;
-use controller::pb::{LogicalFlow, Rule};
 use serde_json::{Map, Value as Json};
+use weft_client::LogicalFlows;
+use weft_client::pb::{LogicalFlow, Rule};
 
 /// One line for each flow, in pipeline order; below a line for each stage.
 pub(crate) fn to_text(flows: &LogicalFlows) -> String {
@@ -104,7 +104,7 @@ fn places(rules: &[Rule]) -> BTreeMap<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use controller::pb::ObjectRef;
+    use weft_client::pb::ObjectRef;
 
     use super::*;
 

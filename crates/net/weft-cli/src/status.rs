@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use controller::client::FlowCounts;
-use controller::pb::{EngineWork, StatusResponse, SwitchStatus};
 use nlog_data::quotation::{cut, grouped};
 use serde_json::{Value as Json, json};
+use weft_client::FlowCounts;
+use weft_client::pb::{EngineWork, StatusResponse, SwitchStatus};
 use weft_core::{builtin, shown};
 
 use crate::client::{Address, failed};
@@ -222,7 +222,7 @@ fn engine_line(engine: &EngineWork) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use controller::pb::{ObjectRef, StrayInterface};
+    use weft_client::pb::{ObjectRef, StrayInterface};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use controller::pb::MeasuredTunnel;
+use weft_client::pb::MeasuredTunnel;
 use weft_core::shown;
 
 const HEAD: [&str; 5] = ["FROM", "TO", "ENCAP", "ADDRESS", "MEASURED"];

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use controller::pb::switch_receipt::State;
-use controller::pb::{Accepted, Receipt};
-use controller::{Client, ClientError};
+use weft_client::pb::switch_receipt::State;
+use weft_client::pb::{Accepted, Receipt};
+use weft_client::{Client, ClientError};
 use weft_core::shown;
 
 use crate::exit::{Failure, say};

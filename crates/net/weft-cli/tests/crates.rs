@@ -89,6 +89,15 @@ fn nothing_in_the_daemon_depends_on_what_checks_it() {
     assert!(path(&all, "weft-cli", &checks).is_some());
 }
 
+/// Programs of others use it.
+#[test]
+fn the_client_is_small() {
+    let all = packages().dependencies;
+    let large = ["controller", "weft-core", "nlog", "nlog-dataflow", "timely", "ovs-driver", "axum"];
+    assert_eq!(path(&all, "weft-client", &large), None);
+    assert!(path(&all, "weft-cli", &["weft-client"]).is_some());
+}
+
 #[test]
 fn computation_reaches_no_sockets() {
     let all = packages().dependencies;

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use controller::{Client, pb};
 use fake_switch::database::{Fault as DatabaseFault, Stage as DatabaseStage};
 use fake_switch::openflow::{Fault, Stage};
 use fake_switch::{FakeDatabase, FakeSwitch};
 use objects::ObjectKey;
 use test_random::Random;
+use weft_client::{Client, pb};
 
 use crate::support::Folder;
 

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use controller::{Client, ClientError};
 use objects::ObjectKey;
 use test_random::Random;
+use weft_client::{Client, ClientError};
 
 use crate::support::Folder;
 

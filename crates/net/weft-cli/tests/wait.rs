@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::support::{Folder, Outcome as CommandOutcome};
-use controller::pb::controller_server::{Controller, ControllerServer};
-use controller::pb::switch_receipt::State;
-use controller::pb::{self, Outcome};
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
+use weft_client::pb::controller_server::{Controller, ControllerServer};
+use weft_client::pb::switch_receipt::State;
+use weft_client::pb::{self, Outcome};
 
 /// The controller's answers.
 #[derive(Default)]

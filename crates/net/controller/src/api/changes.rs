@@ -24,8 +24,8 @@ use super::{Api, account, origin, stopping};
 use crate::aside::CancelOnDrop;
 use crate::engine::{Applied, Stopping};
 use crate::history::{self, Back};
-use crate::pb::{self, change_response};
 use crate::watchers::Wanted;
+use weft_client::pb::{self, change_response};
 
 /// Below this many bytes a request is parsed without a wait.
 const SMALL: usize = 64 << 10;

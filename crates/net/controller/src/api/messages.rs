@@ -19,7 +19,7 @@ use weft_core::underlay::Measured;
 
 use crate::engine::{Applied, Listing};
 use crate::history;
-use crate::pb;
+use weft_client::pb;
 
 /// The number of flows in one message of a stream.
 const CHUNK: usize = 1000;

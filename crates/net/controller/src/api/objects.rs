@@ -15,7 +15,7 @@ use super::{Api, account, stopping};
 use crate::answers::{PartSender, Results, Turns, parts};
 use crate::engine::{Engine, PAGE};
 use crate::listener::Account;
-use crate::pb;
+use weft_client::pb;
 
 /// The bytes of objects in one message of a stream. An object that is larger has a message of its own.
 const OBJECTS_BYTES: usize = 256 << 10;

@@ -11,8 +11,8 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::Status;
 
 use crate::answers::{Results, Turn};
-use crate::message_json::to_json;
 use crate::problem::Problem;
+use weft_client::message_json::to_json;
 
 /// The media types of answers.
 pub(super) const JSON: &str = "application/json";

@@ -17,10 +17,10 @@ use super::query::{Path, Query};
 use crate::answers::Results;
 use crate::api::Api;
 use crate::listener::Caller;
-use crate::message_json::to_json;
-use crate::pb::controller_server::Controller as _;
-use crate::pb::{self, change_response};
 use crate::problem::Problem;
+use weft_client::message_json::to_json;
+use weft_client::pb::controller_server::Controller as _;
+use weft_client::pb::{self, change_response};
 
 /// The header with which a client names itself, for the journal.
 const BY: &str = "weft-by";

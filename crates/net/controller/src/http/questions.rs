@@ -18,10 +18,10 @@ use super::objects::{Here, call, exists, whole};
 use super::paths::{LISTINGS, Listed, OF_NETWORK};
 use super::query::{Path, Query};
 use crate::api::Api;
-use crate::message_json::to_json;
-use crate::pb;
-use crate::pb::controller_server::Controller as _;
 use crate::problem::{Problem, not_found};
+use weft_client::message_json::to_json;
+use weft_client::pb;
+use weft_client::pb::controller_server::Controller as _;
 
 /// The forms of answers in several messages.
 const LISTED: [Form; 2] = [Form::Json, Form::Lines];

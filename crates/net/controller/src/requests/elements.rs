@@ -119,7 +119,7 @@ mod tests {
     use prost::Message as _;
 
     use super::*;
-    use crate::pb;
+    use weft_client::pb;
 
     fn count(message: &[u8], piece: usize) -> usize {
         let bytes = [&[0; 5], message].concat();

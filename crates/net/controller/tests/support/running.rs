@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use controller::config::SocketMode;
 use controller::engine::Engine;
-use controller::pb;
-use controller::{Client, ClientError, Daemon, DaemonError, Listen, PROBE, Parts};
+use controller::{Daemon, DaemonError, Listen, PROBE, Parts};
 use nlog_data::Evaluator;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use weft_client::pb;
+use weft_client::{Client, ClientError};
 use weft_core::{Patience, Rules};
 
 use crate::support::drivers::Switches;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use controller::Client;
-use controller::pb::{Accepted, FieldChange, ObjectOutcome, Outcome, Problem};
 use serde_json::{Value as Json, json};
+use weft_client::Client;
+use weft_client::pb::{Accepted, FieldChange, ObjectOutcome, Outcome, Problem};
 use weft_core::harm::CutOff;
 use weft_core::shown;
 
@@ -256,7 +256,7 @@ pub(super) fn short(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use controller::pb::ObjectRef;
+    use weft_client::pb::ObjectRef;
 
     use super::*;
 

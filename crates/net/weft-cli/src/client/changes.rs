@@ -5,9 +5,9 @@ use std::io::{self, BufRead, IsTerminal as _, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use controller::client::{Changes, documents_of};
-use controller::pb::{self, Accepted};
-use controller::{Client, ClientError};
+use weft_client::pb::{self, Accepted};
+use weft_client::{Changes, documents_of};
+use weft_client::{Client, ClientError};
 
 use super::answer::{Answer, Form};
 use super::{Address, read_document};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use controller::pb::{FlowDelta, SwitchDelta};
 use serde_json::{Value as Json, json};
+use weft_client::pb::{FlowDelta, SwitchDelta};
 
 /// About so many lines are for a person to read.
 const LINES_MAX: usize = 40;

@@ -1,11 +1,11 @@
 //! `weft describe`: an object in full, for people.
 
 use clap::Args;
-use controller::Client;
-use controller::client::Seen;
-use controller::pb::ObjectRef;
 use packet_trace::AskedObject;
 use serde_json::{Value as Json, json};
+use weft_client::Client;
+use weft_client::Seen;
+use weft_client::pb::ObjectRef;
 use weft_core::shown;
 
 use super::objects::{columns, unreadable, yaml};

@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use clap::Args;
-use controller::client::{Changes, Seen};
-use controller::pb::{self, ObjectRef, Refusal};
 use tempfile::TempPath;
+use weft_client::pb::{self, ObjectRef, Refusal};
+use weft_client::{Changes, Seen};
 use weft_core::shown;
 
 use super::answer::Form;

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use controller::pb::{Happened, HistoryEntry, HistoryRequest, StatusResponse, WatchResponse};
-use controller::{Client, ClientError};
 use serde_json::{Value as Json, json};
 use tokio_stream::StreamExt as _;
+use weft_client::pb::{Happened, HistoryEntry, HistoryRequest, StatusResponse, WatchResponse};
+use weft_client::{Client, ClientError};
 use weft_core::record::to_the_second;
 use weft_core::shown;
 
@@ -198,7 +198,7 @@ impl Known {
     /// How problems and hosts differ from what was told.
     fn compared(&mut self, status: &StatusResponse) -> Vec<Event> {
         let mut events = Vec::new();
-        let key = |problem: &controller::pb::Problem| {
+        let key = |problem: &weft_client::pb::Problem| {
             let object = problem.object.clone().unwrap_or_default();
             ((object.kind, object.id, problem.text.clone()), problem.code.clone())
         };
@@ -316,7 +316,7 @@ fn to_seconds(at: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use controller::pb::{ObjectRef, Problem, SwitchStatus};
+    use weft_client::pb::{ObjectRef, Problem, SwitchStatus};
 
     use super::*;
 

@@ -5,9 +5,9 @@ use std::io::IsTerminal as _;
 use std::net::IpAddr;
 
 use clap::Args;
-use controller::Client;
-use controller::client::Selection;
-use controller::pb::ObjectState;
+use weft_client::Client;
+use weft_client::Selection;
+use weft_client::pb::ObjectState;
 
 use super::jsonpath::{Output, OutputParser};
 use super::objects::{Form, Question, yaml};

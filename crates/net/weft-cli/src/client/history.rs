@@ -1,8 +1,8 @@
 //! `weft history`: who changed what.
 
 use clap::Args;
-use controller::pb::{self, HistoryEntry, HistoryResponse, ObjectOutcome};
 use serde_json::{Map, Value as Json};
+use weft_client::pb::{self, HistoryEntry, HistoryResponse, ObjectOutcome};
 use weft_core::shown;
 
 use super::answer::{flow, short, word};

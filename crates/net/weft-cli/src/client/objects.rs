@@ -1,10 +1,10 @@
 //! Objects as `weft get` prints them: those of a kind, listed once or watched.
 
 use clap::ValueEnum;
-use controller::Client;
-use controller::client::{FlowCounts, Seen, Selection, Watched};
-use controller::pb::{Happened, ObjectState};
 use serde_json::{Map, Value as Json};
+use weft_client::Client;
+use weft_client::pb::{Happened, ObjectState};
+use weft_client::{FlowCounts, Seen, Selection, Watched};
 use weft_core::shown;
 
 use super::failed;

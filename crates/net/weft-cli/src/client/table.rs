@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use comfy_table::{Column, ColumnConstraint, Table, Width, presets};
-use controller::client::Seen;
 use serde_norway::{Mapping, Value};
+use weft_client::Seen;
 use weft_core::shown;
 
 use super::objects::unreadable;
@@ -345,7 +345,7 @@ fn terminal_width() -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use controller::pb::ObjectState;
+    use weft_client::pb::ObjectState;
 
     use super::*;
 

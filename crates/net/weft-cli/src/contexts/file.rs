@@ -5,13 +5,13 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use controller::Client;
 use nlog_data::quotation::{cut, quote_text};
 use openflow_rs::nearest;
 use serde::Deserialize;
 use tempfile::NamedTempFile;
 use toml::Spanned;
 use toml_edit::{DocumentMut, Item, Value};
+use weft_client::Client;
 
 use super::Chooser;
 use crate::exit::Failure;

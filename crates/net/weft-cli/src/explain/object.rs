@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use controller::pb::row_question::About;
-use controller::{Client, pb};
 use nlog_data::Row;
 use nlog_explain::OnDemand;
 use packet_trace::{AskedObject, ObjectExplainer, UNKNOWN, derived_flows};
+use weft_client::pb::row_question::About;
+use weft_client::{Client, pb};
 
 use super::{Asked, Explain, input_rows, print};
 use crate::client::failed;

@@ -1,6 +1,6 @@
 //! `weft trace` without a program: a running controller is asked.
 
-use controller::pb;
+use weft_client::pb;
 
 use objects::ObjectKey;
 use packet_trace::Change;

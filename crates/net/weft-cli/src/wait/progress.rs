@@ -6,8 +6,8 @@ use std::future::Future;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use controller::pb::Receipt;
-use controller::pb::switch_receipt::State;
+use weft_client::pb::Receipt;
+use weft_client::pb::switch_receipt::State;
 use weft_core::shown;
 
 use crate::exit::say;
@@ -169,7 +169,7 @@ fn width() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use controller::pb::SwitchReceipt;
+    use weft_client::pb::SwitchReceipt;
 
     use super::*;
 

@@ -45,7 +45,7 @@ const ADDITIONS: &[Addition] = &[
                 "the interface types that the fake database reports, as Open vSwitch does",
             ),
             ("crates/wire/openflow-rs/src/field/table.rs", "what Open vSwitch's tunnel keys are"),
-            ("crates/net/controller/src/api/weft.v1.rs", "written by a test from the API in proto/"),
+            ("crates/net/weft-client/src/weft.v1.rs", "written by a test from the API in proto/"),
             ("docs/reference/functions.md", "the same, on its page"),
             ("docs/reference/language.md", "an example of an enumeration"),
         ],

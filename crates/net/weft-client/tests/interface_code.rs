@@ -40,7 +40,7 @@ fn the_code_is_that_of_the_description() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../proto");
     let descriptors = protox::compile(["weft/v1/weft.proto"], [root]).expect("the description is in order");
     let folder = tempfile::tempdir().expect("a folder");
-    let descriptors_file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/api/weft.v1.descriptors");
+    let descriptors_file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/weft.v1.descriptors");
     same_bytes(descriptors_file, &descriptors.encode_to_vec());
     let mut builder = tonic_prost_build::configure()
         .type_attribute(".", "#[derive(serde::Serialize)]")
@@ -52,5 +52,5 @@ fn the_code_is_that_of_the_description() {
     }
     builder.out_dir(folder.path()).compile_fds(descriptors).expect("code for the description");
     let code = std::fs::read_to_string(folder.path().join("weft.v1.rs")).expect("the code");
-    expect_test::expect_file!["../src/api/weft.v1.rs"].assert_eq(&code);
+    expect_test::expect_file!["../src/weft.v1.rs"].assert_eq(&code);
 }

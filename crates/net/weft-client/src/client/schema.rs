@@ -2,14 +2,15 @@
 
 use std::future::poll_fn;
 
-use axum::http::{Request, StatusCode};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value as Json;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::client::GrpcService as _;
 
 use super::{ANSWER_MAX, Client, ClientError, within};
-use crate::requests::MESSAGE_BYTES_MAX;
+use crate::MESSAGE_BYTES_MAX;
 
 impl Client {
     /// The kinds: an array of objects with `kind`, `path` and `summary`.
@@ -34,8 +35,9 @@ impl Client {
             let request = Request::get(path).body(Body::empty()).map_err(|error| failed(&error))?;
             let answer = channel.call(request).await.map_err(|error| failed(&error))?;
             let (head, body) = answer.into_parts();
-            let body = axum::body::to_bytes(axum::body::Body::new(body), MESSAGE_BYTES_MAX).await;
-            let json: Json = serde_json::from_slice(&body.map_err(|error| failed(&error))?)
+            let body = Limited::new(body, MESSAGE_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| Status::internal(error.to_string()))?.to_bytes();
+            let json: Json = serde_json::from_slice(&body)
                 .map_err(|error| Status::internal(format!("its answer is no JSON: {error}")))?;
             match head.status {
                 StatusCode::OK => Ok(json),

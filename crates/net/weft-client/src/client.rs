@@ -10,11 +10,9 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use crate::engine::Stopping;
-pub use crate::flow_counts::{Drops, FlowCounts};
-use crate::pb;
+use crate::flow_counts::FlowCounts;
 use crate::pb::controller_client::ControllerClient;
-use crate::requests::MESSAGE_BYTES_MAX;
+use crate::{MESSAGE_BYTES_MAX, STOPPING, pb};
 
 mod changes;
 mod objects;
@@ -360,7 +358,7 @@ impl Client {
         let (endpoint, why) = (self.endpoint.clone(), status.message().to_owned());
         match status.code() {
             Code::NotFound | Code::InvalidArgument | Code::Unimplemented => ClientError::NotFound(why),
-            Code::Unavailable if why == Stopping.to_string() => ClientError::Stopping { endpoint },
+            Code::Unavailable if why == STOPPING => ClientError::Stopping { endpoint },
             Code::Unavailable => ClientError::Unreachable { endpoint, why },
             // The controller ended while it was asked.
             _ if is_lost(&status) => ClientError::Unreachable {
@@ -386,14 +384,14 @@ fn target(endpoint: &str) -> Result<Endpoint, ClientError> {
 
 /// Assembles complete receipts from messages that contain only the switches that made progress.
 #[derive(Debug, Default)]
-pub(crate) struct WholeReceipts {
+pub struct WholeReceipts {
     /// Receipts with a pending switch, by transaction.
     open: BTreeMap<u64, pb::Receipt>,
 }
 
 impl WholeReceipts {
     /// The complete receipt after a message.
-    pub(crate) fn add(&mut self, message: pb::Receipt) -> pb::Receipt {
+    pub fn add(&mut self, message: pb::Receipt) -> pb::Receipt {
         let receipt = match self.open.remove(&message.txn) {
             Some(mut receipt) if message.partial => {
                 for switch in message.switches {
@@ -467,32 +465,8 @@ fn innermost(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use tokio::net::TcpListener;
-    use tokio_stream::wrappers::TcpListenerStream;
-    use tonic::transport::Server;
 
     use super::*;
-    use crate::api::Api;
-    use crate::engine::Engine;
-    use crate::pb::controller_server::ControllerServer;
-
-    #[tokio::test]
-    async fn a_stopping_controller_is_told_from_none() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint = listener.local_addr().unwrap().to_string();
-        // The engine thread has ended, but the API has not.
-        let (engine, requests) = Engine::new();
-        drop(requests);
-        let rules = std::sync::Arc::new(weft_core::rules::Rules::built_in().unwrap());
-        let service = ControllerServer::new(Api::new(engine, rules, "journal.jsonl".into()));
-        let server = tokio::spawn(
-            Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
-        );
-        let mut client = Client::connect(&endpoint).await.unwrap();
-        let error = client.status().await.unwrap_err();
-        assert!(matches!(error, ClientError::Stopping { .. }), "{error}");
-        assert!(error.to_string().contains("is stopping"), "{error}");
-        server.abort();
-    }
 
     /// It ends by itself a moment after whoever started it.
     #[tokio::test]

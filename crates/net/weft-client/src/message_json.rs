@@ -68,7 +68,7 @@ fn raw<S: Serializer>(text: &str) -> Result<&RawValue, S::Error> {
 }
 
 /// A message as JSON, in which what is empty is absent.
-pub(crate) fn to_json(message: &impl Serialize) -> Json {
+pub fn to_json(message: &impl Serialize) -> Json {
     let mut json = serde_json::to_value(message).unwrap_or_default();
     prune(&mut json);
     json
