@@ -31,6 +31,9 @@ pub(crate) struct Soak {
     /// Kills of a controller under load
     #[arg(long, value_name = "N", default_value_t = 100)]
     kills: u64,
+    /// Rounds of clients whose answers are lost, each with a kill of the controller
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    rounds: u64,
     /// Requests that are generated from the description of the API; a short run has 2,000
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     requests: u64,
@@ -61,6 +64,7 @@ impl Soak {
         setup::clients()?;
         test("weft-cli", "python::generated_requests", seed, ("WEFT_TEST_REQUESTS", self.requests))?;
         test("weft-cli", "kill::", seed, ("WEFT_TEST_KILLS", self.kills))?;
+        test("weft-cli", "linearizable::", seed, ("WEFT_TEST_ROUNDS", self.rounds))?;
         run("weft-bench", &["--bin", "weft-bench"], [])
     }
 }

@@ -31,6 +31,7 @@ mod kill;
 mod kinds;
 mod language;
 mod limits;
+mod linearizable;
 mod literals;
 mod mistakes;
 mod objects;
