@@ -34,6 +34,9 @@ pub(crate) struct Soak {
     /// Rounds of clients whose answers are lost, each with a kill of the controller
     #[arg(long, value_name = "N", default_value_t = 300)]
     rounds: u64,
+    /// Rounds of watchers that are disturbed, each with a kill of the controller and a history that is cut
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    watches: u64,
     /// Requests that are generated from the description of the API; a short run has 2,000
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     requests: u64,
@@ -65,6 +68,7 @@ impl Soak {
         test("weft-cli", "python::generated_requests", seed, ("WEFT_TEST_REQUESTS", self.requests))?;
         test("weft-cli", "kill::", seed, ("WEFT_TEST_KILLS", self.kills))?;
         test("weft-cli", "linearizable::", seed, ("WEFT_TEST_ROUNDS", self.rounds))?;
+        test("weft-cli", "watches::", seed, ("WEFT_TEST_ROUNDS", self.watches))?;
         run("weft-bench", &["--bin", "weft-bench"], [])
     }
 }

@@ -50,3 +50,4 @@ mod trace;
 mod trace_states;
 mod unit_tests;
 mod wait;
+mod watches;
