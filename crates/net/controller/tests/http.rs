@@ -386,6 +386,40 @@ async fn a_watch_goes_on_where_a_list_or_another_watch_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_bookmark_never_comes_in_the_midst_of_a_transaction() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut web = running.web().await;
+    let begin = web.get("/v1/switch_ports").await.expect(200)["revision"].clone();
+    let yaml = [("content-type", "application/yaml")];
+    // More than one message of a watch has; the selection leaves some messages without events.
+    let small = "---\n{kind: switch_port, id: z, switch: blue, labels: {app: web}}\n";
+    web.ask("POST", "/v1/apply", &yaml, &(ports(600) + small)).await.expect(200);
+    web.delete("/v1/switch_ports/z").await.expect(200);
+    for (selection, created) in [("", 601), ("&label=app=web", 301), ("&field=id=z", 1)] {
+        let path = format!("/v1/switch_ports?watch=true&from={begin}{selection}");
+        let mut watching = running.web().await;
+        let (mut body, mut rest) = (watching.open("GET", &path, &[], "").await.into_body(), String::new());
+        let mut revision = begin.as_u64();
+        let mut there = BTreeSet::new();
+        while revision.is_some_and(|revision| revision < begin.as_u64().unwrap() + 2) {
+            for event in until_bookmark(&mut body, &mut rest).await {
+                let id = event["object"]["id"].as_str().unwrap_or_default().to_owned();
+                match event["type"].as_str().unwrap() {
+                    "created" => assert!(there.insert(id)),
+                    "deleted" => assert!(there.remove(&id)),
+                    _ => revision = event["revision"].as_u64(),
+                }
+            }
+            // All of the first transaction, or of both.
+            let wanted = created - usize::from(revision > begin.as_u64().map(|begin| begin + 1));
+            assert_eq!(there.len(), wanted, "{selection}: at revision {revision:?} after {begin}");
+        }
+    }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watch_as_server_sent_events_goes_on_by_the_header() {
     let folder = tempfile::tempdir().unwrap();
     let running = start(folder.path()).await;
