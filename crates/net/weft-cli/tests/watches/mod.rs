@@ -20,10 +20,10 @@ use crate::support::Folder;
 use crate::support::controller::{Controller, DEADLINE, number, seed};
 use crate::support::web::{Lost, Web};
 
-const WRITERS: usize = 3;
-const WATCHERS: u64 = 6;
-/// The switches that there may be, in pairs: the two of a pair change together.
-const PAIRS: u64 = 8;
+const WRITERS: usize = 2;
+const WATCHERS: u64 = 4;
+/// The switches that there may be, in pairs: the two of a pair change together. All of them are more than one message of a watch has.
+const PAIRS: u64 = 140;
 /// Groups that change together, until the controller drops its oldest changes: it keeps 100,000.
 const GROUPS: usize = 10_000;
 
@@ -61,33 +61,32 @@ impl Round {
     }
 }
 
-/// Creates, changes and deletes pairs of switches until the round is over.
+/// Creates, changes and deletes pairs of switches until the round is over: mostly one at a time, sometimes all.
 async fn write(round: Arc<Round>, mut random: Random) {
     let mut web = round.connect().await;
     let mut turn = 0;
     while !round.is_over() {
         turn += 1;
-        let pair = random.below(PAIRS);
-        let mut labels = json!({ "value": format!("{turn}-{}", random.below(1000)) });
-        if random.chance(50) {
-            labels["app"] = "web".into();
-        }
-        let of = |side: &str| json!({ "kind": "switch", "id": format!("{pair}-{side}") });
-        let changed = |side: &str| {
-            let mut object = of(side);
-            object["labels"] = labels.clone();
-            object
-        };
-        let deleted = |side: &str| {
-            let mut object = of(side);
-            object["delete"] = true.into();
-            object
-        };
-        let body = match random.below(4) {
-            0 => json!([deleted("left"), deleted("right")]),
-            _ => json!([changed("left"), changed("right")]),
-        };
-        match web.ask("POST", "/v1/apply", &[], body.to_string()).await {
+        let (one, is_of_all) = (random.below(PAIRS), random.chance(1));
+        let pairs = if is_of_all { 0..PAIRS } else { one..one + 1 };
+        let is_deleted = !is_of_all && random.chance(25);
+        let value = format!("{turn}-{}", random.below(1000));
+        let objects = pairs.flat_map(|pair| {
+            let labels = if random.chance(50) {
+                json!({"value": value, "app": "web"})
+            } else {
+                json!({"value": value})
+            };
+            ["left", "right"].map(|side| {
+                let id = format!("{pair}-{side}");
+                if is_deleted {
+                    json!({"kind": "switch", "id": id, "delete": true})
+                } else {
+                    json!({"kind": "switch", "id": id, "labels": labels})
+                }
+            })
+        });
+        match web.ask("POST", "/v1/apply", &[], objects.collect::<Json>().to_string()).await {
             // What is not there cannot be deleted.
             Ok(answer) if answer.status == 200 || answer.text.contains("does not exist") => {
                 round.writes.fetch_add(1, SeqCst);
