@@ -30,6 +30,7 @@ mod get;
 mod kill;
 mod kinds;
 mod language;
+mod large;
 mod limits;
 mod linearizable;
 mod literals;

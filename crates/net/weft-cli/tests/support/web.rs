@@ -11,6 +11,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value as Json;
 use tokio::net::UnixStream;
 
+use super::controller::DEADLINE;
+
 /// A connection.
 pub(crate) struct Web(SendRequest<String>);
 
@@ -103,6 +105,53 @@ pub(crate) async fn next(body: &mut Incoming) -> Result<Option<Vec<u8>>, Lost> {
                     return Ok(Some(data.to_vec()));
                 }
             }
+        }
+    }
+}
+
+/// The events of an answer that does not end.
+pub(crate) struct Events {
+    _web: Web,
+    body: Incoming,
+    text: String,
+    /// The `id` of the event, in server-sent events.
+    id: Option<u64>,
+}
+
+impl Events {
+    /// Those of this body, whose connection is kept.
+    pub(crate) fn new(web: Web, body: Incoming) -> Events {
+        Events { _web: web, body, text: String::new(), id: None }
+    }
+
+    /// The next event.
+    pub(crate) async fn next(&mut self) -> Result<Json, Lost> {
+        loop {
+            while let Some(end) = self.text.find('\n') {
+                let line: String = self.text.drain(..=end).collect();
+                let line = line.trim_end();
+                if let Some(id) = line.strip_prefix("id: ") {
+                    self.id = Some(id.parse().unwrap());
+                }
+                let data = line.strip_prefix("data: ").unwrap_or(line);
+                if !data.starts_with('{') {
+                    continue;
+                }
+                let event: Json =
+                    serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {line}"));
+                let is_sse = data.len() < line.len();
+                assert!(
+                    !is_sse || event["revision"].as_u64() == self.id.take(),
+                    "the id is the bookmark: {event}"
+                );
+                return Ok(event);
+            }
+            let bytes = tokio::time::timeout(DEADLINE, next(&mut self.body))
+                .await
+                .expect("a bookmark comes in time")?;
+            // Nobody must take what came for all there is: a watch breaks off.
+            let bytes = bytes.expect("a watch has no end");
+            self.text += std::str::from_utf8(&bytes).expect("messages are whole lines");
         }
     }
 }

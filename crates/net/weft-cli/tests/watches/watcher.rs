@@ -5,13 +5,11 @@ use std::future::Future;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-use hyper::body::Incoming;
 use serde_json::Value as Json;
 use test_random::Random;
 
 use super::Round;
-use crate::support::controller::DEADLINE;
-use crate::support::web::{Lost, Web, next};
+use crate::support::web::Events;
 
 /// The objects that a watcher follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,48 +72,6 @@ pub(super) struct Watcher {
     /// The revision up to which it is complete, and what it was then.
     bookmark: Option<(u64, List)>,
     counts: Counts,
-}
-
-/// The events of an answer that does not end.
-struct Events {
-    _web: Web,
-    body: Incoming,
-    text: String,
-    /// The `id` of the event, in server-sent events.
-    id: Option<u64>,
-}
-
-impl Events {
-    /// The next event.
-    async fn next(&mut self) -> Result<Json, Lost> {
-        loop {
-            while let Some(end) = self.text.find('\n') {
-                let line: String = self.text.drain(..=end).collect();
-                let line = line.trim_end();
-                if let Some(id) = line.strip_prefix("id: ") {
-                    self.id = Some(id.parse().unwrap());
-                }
-                let data = line.strip_prefix("data: ").unwrap_or(line);
-                if !data.starts_with('{') {
-                    continue;
-                }
-                let event: Json =
-                    serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {line}"));
-                let is_sse = data.len() < line.len();
-                assert!(
-                    !is_sse || event["revision"].as_u64() == self.id.take(),
-                    "the id is the bookmark: {event}"
-                );
-                return Ok(event);
-            }
-            let bytes = tokio::time::timeout(DEADLINE, next(&mut self.body))
-                .await
-                .expect("a bookmark comes in time")?;
-            // Nobody must take what came for all there is: a watch breaks off.
-            let bytes = bytes.expect("a watch has no end");
-            self.text += std::str::from_utf8(&bytes).expect("messages are whole lines");
-        }
-    }
 }
 
 fn id(object: &Json) -> String {
@@ -214,7 +170,7 @@ impl Watcher {
             }
             status => panic!("{path}: {status}"),
         }
-        Some(Events { _web: web, body: answer.into_body(), text: String::new(), id: None })
+        Some(Events::new(web, answer.into_body()))
     }
 
     /// Adds an event.
