@@ -91,7 +91,7 @@ fn requests_for_an_object_take_effect_one_after_another() {
     for number in 0..rounds {
         let round = run.round(number);
         for (path, history) in round.histories() {
-            assert_eq!(violation(&path, &history), None);
+            assert_possible(&path, &history);
         }
         for (sum, count) in counts.iter_mut().zip(round.count()) {
             *sum += count;
@@ -122,6 +122,13 @@ fn violation(path: &str, history: &History) -> Option<String> {
     Some(text)
 }
 
+#[track_caller]
+fn assert_possible(path: &str, history: &History) {
+    if let Some(violation) = violation(path, history) {
+        panic!("{violation}");
+    }
+}
+
 /// Runs rounds in which the controller does not see a header, until an object has a history that cannot have happened.
 fn first_violation(without: &'static str) -> History {
     let mut run = Run::start(seed(), Some(without));
@@ -143,7 +150,7 @@ fn a_lost_update_is_noticed() {
     for timed in &mut history {
         timed.operation.request.forget_revision();
     }
-    assert_eq!(violation("without conditions", &history), None);
+    assert_possible("without conditions", &history);
 }
 
 #[test]
@@ -162,13 +169,13 @@ fn a_request_that_takes_effect_twice_is_noticed() {
         })
         .collect();
     history.extend(again);
-    assert_eq!(violation("with all that was sent", &history), None);
+    assert_possible("with all that was sent", &history);
 }
 
 #[test]
 fn a_proxy_alone_is_no_violation() {
     let round = Run::start(seed(), Some("x-nobody-sends-this")).round(0);
     for (path, history) in round.histories() {
-        assert_eq!(violation(&path, &history), None);
+        assert_possible(&path, &history);
     }
 }

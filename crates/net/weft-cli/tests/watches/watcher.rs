@@ -138,7 +138,8 @@ impl Watcher {
     /// Opens a stream: after the last bookmark, or after a new list. `None` if that has to be tried again.
     async fn open(&mut self) -> Option<Events> {
         if self.bookmark.is_none() {
-            let limit = self.random.chance(50).then(|| 1 + self.random.below(100));
+            let most = if self.selection == Selection::Groups { 5000 } else { 100 };
+            let limit = self.random.chance(50).then(|| most / 10 + self.random.below(most));
             self.bookmark = Some(self.list(limit).await?);
             (self.is_exact, self.known) = (true, self.bookmark.as_ref()?.1.clone());
         } else {
