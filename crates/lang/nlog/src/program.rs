@@ -5,6 +5,7 @@
 //! a rule.
 
 mod hook_stages;
+mod listing;
 mod pipeline;
 mod test;
 
@@ -16,6 +17,7 @@ use nlog_data::{Function, ObjectKind, RuleId, Schema, TableId, Type, Value};
 
 pub use crate::hook::Wiring;
 pub use hook_stages::HookStage;
+pub use listing::{Count, Counted, Counter, Listing, Reading};
 pub use pipeline::{NamedField, Priority, Reservation, Stage};
 pub use test::{ExpectedRow, ObjectsFile, Packet, Pattern, Test, TestStep, TestStepKind};
 
@@ -43,6 +45,8 @@ pub struct Program {
     pub objects: Vec<ObjectKind>,
     /// The output tables with the state of objects, in name order. The key of each is a reference.
     pub states: Vec<TableId>,
+    /// The listings and the tables of counters, in name order.
+    pub listings: Vec<Listing>,
     /// The stages of the pipeline, by number.
     pub stages: Vec<Stage>,
     /// The priorities of the stages, by the number of the stage, the greatest first.

@@ -9,9 +9,7 @@ use nlog_data::quotation::{cut, quote_text};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 use weft_core::answered::RequestKey;
-use weft_core::derived::port_meters::Metered;
 use weft_core::peer::Origin;
-use weft_core::routes::NoRouter;
 use weft_core::rules::Rules;
 use weft_core::text::{document_names, requester};
 
@@ -23,21 +21,22 @@ use crate::engine::{Engine, Stopping};
 use crate::explain::{self, Form};
 use crate::flow_counts::Counted;
 use crate::history;
-use crate::learned::Surveys;
 use crate::listener::{Account, Caller};
 use crate::pb;
+use crate::surveys::Surveys;
 use crate::trace;
 use crate::watchers::{Wanted, Watch};
 use crate::what_if;
 
 mod changes;
+mod listings;
 mod messages;
 mod objects;
 mod selector;
 
 use messages::{
     chunks, history_message, listing_messages, logical_messages, measured_message, problem, receipt_message,
-    route_message, switch_status, update_message,
+    switch_status, update_message,
 };
 
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
@@ -81,6 +80,11 @@ impl Api {
     /// The kinds that the rules declare.
     pub(crate) fn kinds(&self) -> &Kinds {
         self.rules.kinds()
+    }
+
+    /// The rules that run.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// The kind that a path names, in the plural.
@@ -180,37 +184,20 @@ impl pb::controller_server::Controller for Api {
         all_at_once(account, turn, move || logical_messages(&flows)).await
     }
 
-    type ListLearnedAddressesStream = Results<pb::ListLearnedAddressesResponse>;
+    type ReadListingStream = Results<pb::ReadListingResponse>;
 
-    async fn list_learned_addresses(
+    async fn read_listing(
         &self,
-        request: Request<pb::ListLearnedAddressesRequest>,
-    ) -> Result<Response<Self::ListLearnedAddressesStream>, Status> {
-        let account = account(request.extensions());
-        account.room().await?;
-        let pb::ListLearnedAddressesRequest { id, addresses } = request.into_inner();
-        let survey = self.engine.survey(id.clone()).await.map_err(stopping)?;
-        let survey = survey.ok_or_else(|| no_logical_flows(&id))?;
-        let (sender, parts) = parts(account);
-        tokio::spawn(survey.send(addresses, self.surveys.clone(), sender));
-        Ok(Response::new(Box::pin(parts)))
+        request: Request<pb::ReadListingRequest>,
+    ) -> Result<Response<Self::ReadListingStream>, Status> {
+        self.listing(request).await
     }
 
-    type ListFloodDropsStream = Results<pb::ListFloodDropsResponse>;
-
-    async fn list_flood_drops(
+    async fn list_listings(
         &self,
-        request: Request<pb::ListFloodDropsRequest>,
-    ) -> Result<Response<Self::ListFloodDropsStream>, Status> {
-        let account = account(request.extensions());
-        account.room().await?;
-        let pb::ListFloodDropsRequest { port, connections } = request.into_inner();
-        let of = if connections { Metered::Connections } else { Metered::Floods };
-        let port = Some(port).filter(|port| !port.is_empty());
-        let survey = self.engine.flood_drops(of, port).await.map_err(stopping)?;
-        let (sender, parts) = parts(account);
-        tokio::spawn(survey.send(self.surveys.clone(), sender));
-        Ok(Response::new(Box::pin(parts)))
+        _: Request<pb::ListListingsRequest>,
+    ) -> Result<Response<pb::ListListingsResponse>, Status> {
+        Ok(Response::new(self.listings()))
     }
 
     type CountFlowsStream = Results<pb::CountFlowsResponse>;
@@ -235,27 +222,6 @@ impl pb::controller_server::Controller for Api {
         let (sender, parts) = parts(account);
         tokio::spawn(plan.send(asked, self.surveys.clone(), sender));
         Ok(Response::new(Box::pin(parts)))
-    }
-
-    type ListRoutesStream = Results<pb::ListRoutesResponse>;
-
-    async fn list_routes(
-        &self,
-        request: Request<pb::ListRoutesRequest>,
-    ) -> Result<Response<Self::ListRoutesStream>, Status> {
-        let account = account(request.extensions());
-        let router = request.into_inner().router;
-        let turn = self.engine_turns.next(&account).await?;
-        let routes = self.engine.routes(router.clone()).await.map_err(stopping)?;
-        let routes = routes.map_err(|why| match why {
-            NoRouter::Object => Status::not_found(format!("router {} does not exist", cut(&router))),
-            NoRouter::Kind => Status::not_found("the rules that run have no routers"),
-        })?;
-        all_at_once(account, turn, move || {
-            let routes = routes.list().into_iter().map(route_message).collect();
-            chunks(routes).map(|routes| pb::ListRoutesResponse { routes }).collect()
-        })
-        .await
     }
 
     type ListTunnelsStream = Results<pb::ListTunnelsResponse>;

@@ -1,9 +1,11 @@
 //! A gRPC client of the controller.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ::objects::{ListedFault, fault_lines};
+use serde_json::{Map, Value as Json};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -16,6 +18,7 @@ use crate::requests::MESSAGE_BYTES_MAX;
 
 mod changes;
 mod objects;
+mod schema;
 
 pub use self::objects::{Seen, Selection, Watched, Watching};
 pub use changes::{Changes, documents_of};
@@ -35,6 +38,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Client {
     endpoint: String,
     inner: ControllerClient<Channel>,
+    /// The connection itself, for what is read by HTTP.
+    channel: Channel,
 }
 
 /// Why a request failed.
@@ -89,28 +94,16 @@ pub struct LogicalFlows {
     pub rules: Vec<pb::Rule>,
 }
 
-/// What hosts have learned of a datapath.
-#[derive(Debug, Clone, Default)]
-pub struct LearnedAddresses {
-    /// The object.
-    pub datapath: pb::ObjectRef,
-    /// The number of its learning ports.
-    pub ports: u64,
-    /// The number of hosts that learn its addresses.
-    pub hosts: u64,
-    /// The ports with learned addresses, ordered by host and port.
-    pub learned: Vec<pb::LearnedAddresses>,
-    /// The hosts of which nothing is known, in order.
-    pub unread: Vec<pb::UnreadSwitch>,
-}
-
-/// What ports with a limit, of floods or of new connections, have lost.
-#[derive(Debug, Clone, Default)]
-pub struct FloodDrops {
-    /// The ports, ordered by port and host.
-    pub drops: Vec<pb::FloodDrops>,
+/// The answer to a question that the rules declare.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ListingRows {
+    /// What is answered.
+    pub listing: pb::Listing,
     /// The number of hosts that were asked.
     pub hosts: u64,
+    /// The rows: values by the names of columns. Those of a listing are in the order of the answer, those of counters in that of their
+    /// columns.
+    pub rows: Vec<Map<String, Json>>,
     /// The hosts of which nothing is known, in order.
     pub unread: Vec<pb::UnreadSwitch>,
 }
@@ -134,15 +127,7 @@ impl Client {
     /// Connects to a controller at `ADDRESS:PORT`, `http://HOST:PORT` or `unix:/PATH`: the value of `listen` in the
     /// controller's configuration.
     pub async fn connect(endpoint: &str) -> Result<Client, ClientError> {
-        let bad = || ClientError::BadEndpoint { endpoint: endpoint.to_owned() };
-        let uri = match endpoint.strip_prefix("unix:") {
-            Some(path) if !path.starts_with('/') => return Err(bad()),
-            Some(path) => format!("unix://{path}"),
-            None if endpoint.contains("://") => endpoint.to_owned(),
-            None => format!("http://{endpoint}"),
-        };
-        let channel = Endpoint::from_shared(uri)
-            .map_err(|_| bad())?
+        let channel = target(endpoint)?
             .connect_timeout(CONNECT_MAX)
             .http2_keep_alive_interval(PROBE_INTERVAL)
             .keep_alive_timeout(PROBE_TIMEOUT)
@@ -151,10 +136,15 @@ impl Client {
             endpoint: endpoint.to_owned(),
             why: innermost(&error),
         })?;
-        let inner = ControllerClient::new(channel)
+        let inner = ControllerClient::new(channel.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        Ok(Client { endpoint: endpoint.to_owned(), inner })
+        Ok(Client { endpoint: endpoint.to_owned(), inner, channel })
+    }
+
+    /// Whether a text has the form of an address that [`connect`](Client::connect) takes.
+    pub fn check_address(endpoint: &str) -> Result<(), ClientError> {
+        target(endpoint).map(drop)
     }
 
     /// The desired state of the switch of a transport node.
@@ -192,55 +182,50 @@ impl Client {
         Ok(flows)
     }
 
-    /// What hosts have learned of a datapath, asked now; with `addresses`, the addresses too.
-    pub async fn learned_addresses(
+    /// The answer to a question that the rules declare, about an object or about all; with `details`, lists of what hosts have counted too.
+    pub async fn listing(
         &mut self,
-        id: &str,
-        addresses: bool,
-    ) -> Result<LearnedAddresses, ClientError> {
-        let request = pb::ListLearnedAddressesRequest { id: id.to_owned(), addresses };
-        let stream = within(ANSWER_MAX, self.inner.list_learned_addresses(request)).await;
+        listing: &str,
+        id: Option<&str>,
+        details: bool,
+    ) -> Result<ListingRows, ClientError> {
+        let request = pb::ReadListingRequest {
+            listing: listing.to_owned(),
+            id: id.map(str::to_owned),
+            kind: String::new(),
+            details,
+        };
+        let stream = within(ANSWER_MAX, self.inner.read_listing(request)).await;
         let mut messages = stream.map_err(|status| self.failed(status))?.into_inner();
-        let mut found = LearnedAddresses::default();
+        let mut found = ListingRows::default();
         while let Some(message) =
             within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
         {
-            found.datapath = message.datapath.unwrap_or(found.datapath);
-            found.ports += message.ports;
-            found.hosts += message.hosts;
-            found.learned.extend(message.learned);
+            if let Some(listing) = message.listing {
+                (found.listing, found.hosts) = (listing, message.hosts);
+            }
+            for row in message.rows {
+                let row = serde_json::from_str(&row).map_err(|error| Status::internal(error.to_string()));
+                found.rows.push(row.map_err(|status| self.failed(status))?);
+            }
             found.unread.extend(message.unread);
         }
-        found.learned.sort_by(|a, b| (&a.node, &a.port).cmp(&(&b.node, &b.port)));
+        if found.listing.counted {
+            let names = found.listing.columns.iter().map(|column| column.name.clone());
+            let names: Vec<String> = names.collect();
+            found.rows.sort_by(|a, b| {
+                let values = names.iter().map(|name| in_order(a.get(name), b.get(name)));
+                values.fold(Ordering::Equal, Ordering::then)
+            });
+        }
         found.unread.sort_by(|a, b| a.node.cmp(&b.node));
         Ok(found)
     }
 
-    /// What a port with a limit of floods has lost, or all such ports, asked now.
-    pub async fn flood_drops(&mut self, port: Option<&str>) -> Result<FloodDrops, ClientError> {
-        self.drops(false, port).await
-    }
-
-    /// What a port has lost by its limit of new connections, or all such ports, asked now.
-    pub async fn connection_drops(&mut self, port: Option<&str>) -> Result<FloodDrops, ClientError> {
-        self.drops(true, port).await
-    }
-
-    async fn drops(&mut self, connections: bool, port: Option<&str>) -> Result<FloodDrops, ClientError> {
-        let request = pb::ListFloodDropsRequest { port: port.unwrap_or_default().to_owned(), connections };
-        let stream = within(ANSWER_MAX, self.inner.list_flood_drops(request)).await;
-        let mut messages = stream.map_err(|status| self.failed(status))?.into_inner();
-        let mut found = FloodDrops::default();
-        while let Some(message) =
-            within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
-        {
-            found.hosts += message.hosts;
-            found.drops.extend(message.drops);
-            found.unread.extend(message.unread);
-        }
-        found.drops.sort_by(|a, b| (&a.port, &a.node).cmp(&(&b.port, &b.node)));
-        found.unread.sort_by(|a, b| a.node.cmp(&b.node));
-        Ok(found)
+    /// The listings and the tables of counters that the rules declare, in the order of their names.
+    pub async fn listings(&mut self) -> Result<Vec<pb::Listing>, ClientError> {
+        let response = within(ANSWER_MAX, self.inner.list_listings(pb::ListListingsRequest {})).await;
+        Ok(response.map_err(|status| self.failed(status))?.into_inner().listings)
     }
 
     /// The way of a packet through the network as it is now.
@@ -278,20 +263,6 @@ impl Client {
             found.add(message);
         }
         Ok(found)
-    }
-
-    /// The routes of a router, the longest prefix first.
-    pub async fn routes(&mut self, router: &str) -> Result<Vec<pb::Route>, ClientError> {
-        let request = pb::ListRoutesRequest { router: router.to_owned() };
-        let stream = within(ANSWER_MAX, self.inner.list_routes(request)).await;
-        let mut messages = stream.map_err(|status| self.failed(status))?.into_inner();
-        let mut routes = Vec::new();
-        while let Some(message) =
-            within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
-        {
-            routes.extend(message.routes);
-        }
-        Ok(routes)
     }
 
     /// What probes have measured of the tunnels of a transport node, or of all.
@@ -346,14 +317,16 @@ impl Client {
     /// Waits until a transaction is complete: every switch that it changes has answered or is disconnected. `None` if
     /// the controller ends first; [`ClientError::NotFound`] if its receipt is not stored any more.
     pub async fn settled(&mut self, txn: u64) -> Result<Option<pb::Receipt>, ClientError> {
-        self.settled_until(txn, std::future::pending()).await
+        self.settled_until(txn, std::future::pending(), |_| {}).await
     }
 
-    /// The same, but the last receipt, which may be incomplete, once `end` is there. `None` if there is none then.
+    /// The same, but the last receipt, which may be incomplete, once `end` is there. `None` if there is none then. `told` sees each receipt
+    /// of the transaction as it comes.
     pub async fn settled_until(
         &mut self,
         txn: u64,
         end: impl Future<Output = ()>,
+        mut told: impl FnMut(&pb::Receipt),
     ) -> Result<Option<pb::Receipt>, ClientError> {
         let mut receipts = std::pin::pin!({
             let from_txn = Some(txn);
@@ -372,10 +345,14 @@ impl Client {
                 () = &mut end => return Ok(last),
             };
             let Some(receipt) = next.transpose()? else { return Ok(None) };
-            if receipt.txn == txn && receipt.complete {
+            if receipt.txn != txn {
+                continue;
+            }
+            told(&receipt);
+            if receipt.complete {
                 return Ok(Some(receipt));
             }
-            last = Some(receipt).filter(|receipt| receipt.txn == txn).or(last);
+            last = Some(receipt);
         }
     }
 
@@ -393,6 +370,18 @@ impl Client {
             _ => ClientError::Failed { endpoint, why },
         }
     }
+}
+
+/// What an address means to tonic.
+fn target(endpoint: &str) -> Result<Endpoint, ClientError> {
+    let bad = || ClientError::BadEndpoint { endpoint: endpoint.to_owned() };
+    let uri = match endpoint.strip_prefix("unix:") {
+        Some(path) if !path.starts_with('/') => return Err(bad()),
+        Some(path) => format!("unix://{path}"),
+        None if endpoint.contains("://") => endpoint.to_owned(),
+        None => format!("http://{endpoint}"),
+    };
+    Endpoint::from_shared(uri).map_err(|_| bad())
 }
 
 /// Assembles complete receipts from messages that contain only the switches that made progress.
@@ -433,6 +422,13 @@ const FEW_FAULTS: usize = 10;
 async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
     let late = |_| Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs()));
     tokio::time::timeout(limit, answer).await.map_err(late)?
+}
+
+/// The order of two values of a column: numbers by size, texts by letters, and what is absent first.
+fn in_order(a: Option<&Json>, b: Option<&Json>) -> Ordering {
+    let number = |value: Option<&Json>| value.and_then(Json::as_u64);
+    let text = |value: Option<&Json>| value.and_then(Json::as_str).map(str::to_owned);
+    number(a).cmp(&number(b)).then_with(|| text(a).cmp(&text(b)))
 }
 
 fn refusal_text(refusal: &pb::Refusal) -> String {

@@ -13,12 +13,11 @@ use objects::{Batch, Cancel, ObjectKey};
 use switch_model::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot, watch};
 use weft_core::core::Refusal;
-use weft_core::derived::port_meters::Metered;
+use weft_core::listings::{Asked, Counts, NoListing, ToRead};
 use weft_core::logical_flows::LogicalFlows;
 use weft_core::machine::{Change, Failed};
 use weft_core::peer::Origin;
 use weft_core::provenance::Provenance;
-use weft_core::routes::{NoRouter, RoutesOf};
 use weft_core::rules::Rules;
 use weft_core::snapshot::Snapshot;
 use weft_core::status::{Cursor, Following, Page, Published, RevisionError, Seen, Status};
@@ -28,10 +27,8 @@ use weft_core::underlay::Measured;
 use crate::activity::{Activity, Busy};
 use crate::aside::CancelOnDrop;
 use crate::drivers::{Asking, Readings};
-use crate::flood_drops::FloodSurvey;
-use crate::flow_counts::{Counted, Counting, Counts, ToRead};
+use crate::flow_counts::{Counted, Counting};
 use crate::journal::JournalError;
-use crate::learned::Survey;
 use crate::object_news::ObjectNews;
 use crate::watchers::{Wanted, Watch, WatchError};
 pub use weft_core::machine::Applied;
@@ -94,18 +91,11 @@ pub(crate) enum Query {
         id: String,
         answer: Answer<Option<LogicalFlows>>,
     },
-    Survey {
-        id: String,
-        answer: Answer<Option<Survey>>,
-    },
-    Routes {
-        router: String,
-        answer: Answer<Result<RoutesOf, NoRouter>>,
-    },
-    FloodDrops {
-        of: Metered,
-        port: Option<String>,
-        answer: Answer<FloodSurvey>,
+    Asked {
+        listing: String,
+        kind: Option<Arc<str>>,
+        id: Option<String>,
+        answer: Answer<Result<Asked, NoListing>>,
     },
     Counting {
         of: Counted,
@@ -140,9 +130,7 @@ impl Query {
         let is_closed = match self {
             Query::List { answer, .. } => answer.is_closed(),
             Query::Logical { answer, .. } => answer.is_closed(),
-            Query::Survey { answer, .. } => answer.is_closed(),
-            Query::Routes { answer, .. } => answer.is_closed(),
-            Query::FloodDrops { answer, .. } => answer.is_closed(),
+            Query::Asked { answer, .. } => answer.is_closed(),
             Query::Counting { answer, .. } => answer.is_closed(),
             Query::Counts { answer, .. } => answer.is_closed(),
             Query::TableFlows { answer, .. } => answer.is_closed(),
@@ -293,19 +281,14 @@ impl Engine {
         self.ask(|answer| Query::Logical { id, answer }).await
     }
 
-    /// The question what hosts have learned of a datapath, to be asked by whoever wants to know; `None` if no object that
-    /// owns flows has this id.
-    pub(crate) async fn survey(&self, id: String) -> Result<Option<Survey>, Stopping> {
-        self.ask(|answer| Query::Survey { id, answer }).await
-    }
-
-    /// The question what a port with a limit has lost, or all such ports, to be asked by whoever wants to know.
-    pub(crate) async fn flood_drops(
+    /// A question that the rules declare, to be answered by whoever wants to know.
+    pub(crate) async fn asked(
         &self,
-        of: Metered,
-        port: Option<String>,
-    ) -> Result<FloodSurvey, Stopping> {
-        self.ask(|answer| Query::FloodDrops { of, port, answer }).await
+        listing: String,
+        kind: Option<Arc<str>>,
+        id: Option<String>,
+    ) -> Result<Result<Asked, NoListing>, Stopping> {
+        self.ask(|answer| Query::Asked { listing, kind, id, answer }).await
     }
 
     /// What tells the flows that have counted what somebody wants to know.
@@ -338,11 +321,6 @@ impl Engine {
     /// What was measured of the tunnels of a transport node, or of all tunnels; `None` if the node does not exist.
     pub(crate) async fn tunnels(&self, node: Option<String>) -> Result<Option<Vec<Measured>>, Stopping> {
         self.ask(|answer| Query::Tunnels { node, answer }).await
-    }
-
-    /// The routes of a router.
-    pub(crate) async fn routes(&self, router: String) -> Result<Result<RoutesOf, NoRouter>, Stopping> {
-        self.ask(|answer| Query::Routes { router, answer }).await
     }
 
     /// The status of the controller, with all switches and problems. If nodes are given, only their switches and no

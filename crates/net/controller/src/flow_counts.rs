@@ -1,5 +1,5 @@
 //! The packets that flows have counted for objects, and those that are dropped. The rules say which flows are whose
-//! (`derived::counted_flows`, [`DropCauses`]); the switches are asked for their counters ([`Plan`]) when somebody wants to know. Nothing is kept.
+//! (`counter table`, [`DropCauses`]); the switches are asked for their counters ([`Plan`]) when somebody wants to know. Nothing is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,13 +8,14 @@ use switch_model::{Desired, FlowCount, FlowKey, MeterCount, ReadError};
 use weft_core::core::Core;
 use weft_core::derived::drop_causes::{Counters, DropCauses};
 use weft_core::drops::Scope;
+use weft_core::listings::{Counts, ToRead};
 use weft_core::provenance::Provenance;
 use weft_core::rules::Rules;
 
 use crate::answers::PartSender;
-use crate::drivers::{Asking, Running};
-use crate::learned::{Surveys, ask_all, unread};
+use crate::drivers::Asking;
 use crate::pb;
+use crate::surveys::{Surveys, ask_all, unread};
 
 /// What somebody wants to know.
 #[derive(Debug, Clone)]
@@ -43,37 +44,6 @@ struct OfHost {
     dropping: Counters,
 }
 
-/// The flows to read on a host, and whether to read its meters.
-pub(crate) struct ToRead {
-    flows: Vec<FlowKey>,
-    meters: bool,
-}
-
-/// What they have counted.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    flows: Vec<FlowCount>,
-    meters: Vec<MeterCount>,
-}
-
-impl ToRead {
-    /// Reads them from the switch of a transport node.
-    pub(crate) fn read(self, drivers: &Running, node: &str) -> Asking<Counts> {
-        let flows = (!self.flows.is_empty()).then(|| drivers.flow_counts(node, self.flows));
-        let meters = self.meters.then(|| drivers.meter_counts(node));
-        Box::pin(async move {
-            let mut counts = Counts::default();
-            if let Some(flows) = flows {
-                counts.flows = flows.await?;
-            }
-            if let Some(meters) = meters {
-                counts.meters = meters.await?;
-            }
-            Ok(counts)
-        })
-    }
-}
-
 /// The flows and the meters that answer a question, by host.
 pub(crate) struct Plan {
     /// How many flows the rules name for the object.
@@ -89,7 +59,7 @@ impl Counting {
     /// What answers the question now.
     pub(crate) fn of(core: &Core, of: &Counted) -> Counting {
         let (counted, scope) = match of {
-            Counted::Object(kind, id) => (core.counted_flows().keys_of(kind, id), Scope::of(core, kind, id)),
+            Counted::Object(kind, id) => (core.flows_counted_for(kind, id), Scope::of(core, kind, id)),
             Counted::Network => (BTreeSet::new(), Scope::Network),
         };
         let causes = core.drop_causes().clone();
@@ -123,6 +93,7 @@ impl Plan {
         let to_read = |of: &OfHost| ToRead {
             flows: of.counted.union(&of.dropping.flows).cloned().collect(),
             meters: !of.dropping.meters.is_empty(),
+            learned: None,
         };
         self.hosts.iter().map(|(node, of)| (node.clone(), to_read(of))).collect()
     }

@@ -25,7 +25,7 @@
 //! paths), `problem` and `message_json` (their forms), [`client`], `watchers` (who follows receipts), `object_news` (who follows objects),
 //! `history` (what was); and
 //! questions, which are computed beside the engine (`aside`): `trace` (a packet's path), `what_if` (its path after a change that is not
-//! applied), `explain` (why rows and flows exist or not), `learned`, `flow_counts` and `flood_drops` (what switches are asked).
+//! applied), `explain` (why rows and flows exist or not), `surveys` and `flow_counts` (what switches are asked).
 //!
 //! Out of scope: driving one switch (crate `ovs-driver`), decisions (crate `weft-core`), and the meaning of objects (crate `objects` and the
 //! rules).
@@ -41,13 +41,11 @@ pub mod daemon;
 pub mod drivers;
 pub mod engine;
 mod explain;
-mod flood_drops;
 mod flow_counts;
 mod history;
 mod http;
 pub mod journal;
 mod journal_view;
-mod learned;
 mod listener;
 mod log;
 mod message_json;
@@ -58,6 +56,7 @@ mod random_networks;
 mod requests;
 mod run;
 mod server;
+mod surveys;
 mod trace;
 mod watchers;
 mod what_if;

@@ -75,7 +75,7 @@ pub(crate) fn to_json(message: &impl Serialize) -> Json {
 }
 
 /// The members that hold values of users, where an empty text is a value.
-const VALUES: [&str; 4] = ["before", "after", "columns", "object"];
+const VALUES: [&str; 5] = ["before", "after", "columns", "object", "rows"];
 
 /// Removes members without a value: `null` and empty texts. Numbers and lists stay.
 fn prune(json: &mut Json) {

@@ -11,6 +11,9 @@ use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start_with};
 use crate::support::*;
 
+const FLOODS: &str = "flood-drops";
+const CONNECTION_DROPS: &str = "connection-drops";
+
 const PORTS: &str = "
 {kind: switch, id: loud}
 ---
@@ -36,12 +39,12 @@ async fn the_hosts_are_given_meters_and_asked_what_they_have_dropped() {
     let mut client = running.client().await;
     apply(&mut client, NETWORK).await.unwrap();
     apply(&mut client, PORTS).await.unwrap();
-    assert_eq!(client.flood_drops(None).await.unwrap().hosts, 0, "no limited port is on a host");
+    assert_eq!(client.listing(FLOODS, None, false).await.unwrap().hosts, 0, "no limited port is on a host");
 
     running.switches.connect("hv1", report(&[("loud-1", 101), ("loud-3", 103)], &[])).await;
     running.switches.connect("hv2", report(&[("loud-2", 101)], &[])).await;
     let wanted = async {
-        while client.flood_drops(None).await.unwrap().hosts < 2 {
+        while client.listing(FLOODS, None, false).await.unwrap().hosts < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -54,16 +57,17 @@ async fn the_hosts_are_given_meters_and_asked_what_they_have_dropped() {
 
     let meter = *first.keys().next().unwrap();
     running.switches.count("hv1", vec![MeterCount { meter, packets: 1000, bytes: 64_000, dropped: 890 }]);
-    let found = client.flood_drops(None).await.unwrap();
-    let rows: Vec<_> =
-        found.drops.iter().map(|row| (&*row.node, &*row.port, row.limit, row.frames, row.dropped)).collect();
-    assert_eq!(rows, [("hv1", "loud-1", 100, 1000, 890)]);
+    let found = client.listing(FLOODS, None, false).await.unwrap();
+    assert_eq!(
+        serde_json::json!(found.rows),
+        serde_json::json!([{"port": "loud-1", "host": "hv1", "limit": 100, "frames": 1000, "dropped": 890}])
+    );
     let unread: Vec<_> = found.unread.iter().map(|unread| (&*unread.node, &*unread.error)).collect();
     assert_eq!(unread, [("hv2", "the switch is not connected")]);
-    let one = client.flood_drops(Some("loud-2")).await.unwrap();
-    assert_eq!((one.hosts, one.drops.len()), (1, 0));
-    let none = client.flood_drops(Some("loud-3")).await.unwrap();
-    assert_eq!((none.hosts, none.drops.len()), (0, 0));
+    let one = client.listing(FLOODS, Some("loud-2"), false).await.unwrap();
+    assert_eq!((one.hosts, one.rows.len()), (1, 0));
+    let none = client.listing(FLOODS, Some("loud-3"), false).await.unwrap();
+    assert_eq!((none.hosts, none.rows.len()), (0, 0));
     running.stop().await;
 }
 
@@ -87,7 +91,7 @@ async fn the_hosts_are_asked_which_connections_they_have_dropped() {
     apply(&mut client, CONNECTIONS).await.unwrap();
     running.switches.connect("hv1", report(&[("busy-1", 101), ("busy-2", 102)], &[])).await;
     let wanted = async {
-        while client.connection_drops(None).await.unwrap().hosts < 1 {
+        while client.listing(CONNECTION_DROPS, None, false).await.unwrap().hosts < 1 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -100,11 +104,12 @@ async fn the_hosts_are_asked_which_connections_they_have_dropped() {
     assert_eq!(limits.values().map(|limits| limits.established).collect::<Vec<_>>(), [600]);
     let meter = *meters.keys().next().unwrap();
     running.switches.count("hv1", vec![MeterCount { meter, packets: 1000, bytes: 64_000, dropped: 890 }]);
-    let found = client.connection_drops(Some("busy-1")).await.unwrap();
-    let rows: Vec<_> =
-        found.drops.iter().map(|row| (&*row.port, row.limit, row.frames, row.dropped)).collect();
-    assert_eq!(rows, [("busy-1", 50, 1000, 890)]);
-    assert_eq!(client.connection_drops(Some("busy-2")).await.unwrap().hosts, 0);
-    assert_eq!(client.flood_drops(None).await.unwrap().hosts, 0, "another limit");
+    let found = client.listing(CONNECTION_DROPS, Some("busy-1"), false).await.unwrap();
+    assert_eq!(
+        serde_json::json!(found.rows),
+        serde_json::json!([{"port": "busy-1", "host": "hv1", "limit": 50, "connections": 1000, "dropped": 890}])
+    );
+    assert_eq!(client.listing(CONNECTION_DROPS, Some("busy-2"), false).await.unwrap().hosts, 0);
+    assert_eq!(client.listing(FLOODS, None, false).await.unwrap().hosts, 0, "another limit");
     running.stop().await;
 }

@@ -8,11 +8,14 @@ use crate::support::running::{apply, parts, start_with};
 use crate::support::*;
 
 /// The flows of ports in table 1, which all hosts have, count for the switch, and for the port.
-const COUNTED: &str = r#"
-output table counted_flow(kind: string, id: string, table_id: int, priority: int, match: match);
-counted_flow("switch", sw, 1, 100, match_reg1(label)) :- logical_switch_port(port, sw), port_label(port, label);
-counted_flow("switch_port", port, 1, 100, match_reg1(label)) :- port_label(port, label);
-"#;
+const COUNTED: &str = "
+counter table switch_packets(switch: ref switch, table_id: int, priority: int, match: match)
+    reads flow(table_id, priority, match) as (packets: packets);
+switch_packets(sw, 1, 100, match_reg1(label)) :- logical_switch_port(port, sw), port_label(port, label);
+counter table port_packets(port: ref switch_port, table_id: int, priority: int, match: match)
+    reads flow(table_id, priority, match) as (packets: packets);
+port_packets(port, 1, 100, match_reg1(label)) :- port_label(port, label);
+";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_counters_of_an_object_are_read_from_the_hosts_that_have_its_flows() {

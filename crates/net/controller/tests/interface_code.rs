@@ -4,7 +4,7 @@
 use prost::Message as _;
 
 /// The fields whose JSON is not that of their Rust type.
-const FORMS: [(&str, &str); 15] = [
+const FORMS: [(&str, &str); 16] = [
     ("ObjectOutcome.outcome", "outcome"),
     ("ObjectOutcome.before", "json_text"),
     ("FieldChange.before", "optional_json_text"),
@@ -20,6 +20,7 @@ const FORMS: [(&str, &str); 15] = [
     ("FlowDelta.rule", "cookie"),
     ("HistoryEntry.object", "json_text"),
     ("GetResponse.objects", "json_texts"),
+    ("ReadListingResponse.rows", "json_texts"),
 ];
 
 /// What says so in the code, with the function in the place of `NAME`.

@@ -13,6 +13,8 @@ use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start_with};
 use crate::support::*;
 
+const LEARNED: &str = "learned-addresses";
+
 /// Two ports that learn up to two addresses.
 const PORTS: &str = "
 {kind: switch, id: open, learning: {limit: 2, age: 300}}
@@ -52,15 +54,15 @@ async fn the_hosts_of_a_switch_are_asked_how_many_addresses_each_port_has() {
     let mut client = running.client().await;
     apply(&mut client, NETWORK).await.unwrap();
     apply(&mut client, PORTS).await.unwrap();
-    let nowhere = client.learned_addresses("open", false).await.unwrap();
-    assert_eq!((&*nowhere.datapath.id, nowhere.ports, nowhere.hosts), ("open", 2, 0));
+    let nowhere = client.listing(LEARNED, Some("open"), false).await.unwrap();
+    assert_eq!((nowhere.listing.kinds.as_slice(), nowhere.hosts), (&["switch".to_owned()][..], 0));
 
     running.switches.connect("hv1", report(&[("any-1", 101)], &[])).await;
     running.switches.connect("hv2", report(&[("any-2", 101)], &[])).await;
     let wanted = async {
         loop {
             let cookies = learners(&running.switches, "hv1");
-            if cookies.len() == 2 && client.learned_addresses("open", false).await.unwrap().hosts == 2 {
+            if cookies.len() == 2 && client.listing(LEARNED, Some("open"), false).await.unwrap().hosts == 2 {
                 return cookies;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -77,16 +79,20 @@ async fn the_hosts_of_a_switch_are_asked_how_many_addresses_each_port_has() {
         learned(7, datapath, 5),
     ];
     running.switches.learn("hv1", flows.into());
-    let found = client.learned_addresses("open", true).await.unwrap();
+    let found = client.listing(LEARNED, Some("open"), true).await.unwrap();
     let rows: BTreeMap<_, _> = found
-        .learned
+        .rows
         .iter()
-        .map(|row| ((row.count, row.limit, row.reached), (&*row.node, &*row.port, row.addresses.clone())))
+        .map(|row| {
+            let counts = (row["count"].as_u64().unwrap(), row["limit"].as_u64().unwrap());
+            let place = (row["host"].as_str().unwrap(), row["port"].as_str().unwrap());
+            ((counts.0, counts.1, row["reached"] == true), (place.0, place.1, row["addresses"].clone()))
+        })
         .collect();
     let (full, other) = (&rows[&(2, 2, true)], &rows[&(1, 2, false)]);
     assert_eq!((rows.len(), full.0, other.0), (2, "hv1", "hv1"), "{rows:?}");
-    assert_eq!(full.2, ["02:00:00:00:00:01", "02:00:00:00:00:02"]);
-    assert_eq!(other.2, ["02:00:00:00:00:03"]);
+    assert_eq!(full.2, serde_json::json!(["02:00:00:00:00:01", "02:00:00:00:00:02"]));
+    assert_eq!(other.2, serde_json::json!(["02:00:00:00:00:03"]));
     let mut ports = [full.1, other.1];
     ports.sort_unstable();
     assert_eq!(ports, ["any-1", "any-2"]);
@@ -95,9 +101,18 @@ async fn the_hosts_of_a_switch_are_asked_how_many_addresses_each_port_has() {
     assert_eq!(unread, [("hv2", "the switch is not connected")]);
 
     // A switch without such ports has nothing; what does not exist is refused.
-    let blue = client.learned_addresses("blue", false).await.unwrap();
-    assert_eq!((blue.ports, blue.hosts, blue.learned.len()), (0, 0, 0));
-    let error = client.learned_addresses("nonsense", false).await.unwrap_err();
-    assert!(matches!(error, ClientError::NotFound(_)), "{error}");
+    let blue = client.listing(LEARNED, Some("blue"), false).await.unwrap();
+    assert_eq!((blue.hosts, blue.rows.len()), (0, 0));
+    for (listing, id, why) in [
+        (LEARNED, "nonsense", "switch nonsense does not exist"),
+        (
+            "mac-table",
+            "blue",
+            "the rules declare no listing mac-table; they declare acl-packets, connection-drops, ",
+        ),
+    ] {
+        let error = client.listing(listing, Some(id), false).await.unwrap_err();
+        assert!(matches!(error, ClientError::NotFound(_)) && error.to_string().contains(why), "{error}");
+    }
     running.stop().await;
 }

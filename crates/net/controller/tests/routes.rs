@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use controller::{Client, ClientError};
 use objects::ObjectKey;
+use serde_json::{Map, Value as Json};
 use weft_core::Rules;
 
 use crate::support::drivers::Switches;
@@ -29,10 +30,17 @@ const NETWORK: &str = "
 {kind: route, id: near, router: r, destination: 10.9.0.0/16, next_hops: [10.0.1.2]}
 ";
 
-/// Destination, object, next hop and MAC address of each route.
+/// The rows of a router's routing table.
+async fn table(client: &mut Client, router: &str) -> Result<Vec<Map<String, Json>>, ClientError> {
+    Ok(client.listing("routing-table", Some(router), false).await?.rows)
+}
+
+/// Destination, object, next hop and MAC address of each route; what does not apply is empty.
 async fn routes(client: &mut Client, router: &str) -> Vec<[String; 4]> {
-    let found = client.routes(router).await.expect("a router");
-    found.into_iter().map(|route| [route.destination, route.by, route.next_hop, route.mac]).collect()
+    let found = table(client, router).await.expect("a router");
+    let text = |route: &Map<String, Json>, name: &str| route[name].as_str().unwrap_or_default().to_owned();
+    let columns = ["destination", "by", "next_hop", "mac"];
+    found.iter().map(|route| columns.map(|name| text(route, name))).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,20 +61,20 @@ async fn the_longest_prefix_comes_first_and_changes_are_seen() {
             ["fd01::/64", "r-blue", "", ""],
         ]
     );
-    let shadowed = client.routes("r").await.unwrap().remove(1);
-    assert_eq!(shadowed.why, "router_port r-blue connects the same network, which takes precedence");
+    let shadowed = table(&mut client, "r").await.unwrap().remove(1);
+    assert_eq!(shadowed["why"], "router_port r-blue connects the same network, which takes precedence");
 
     client
         .delete(&[ObjectKey::new("switch_port", "b2"), ObjectKey::new("route", "near")], "test")
         .await
         .unwrap();
-    let left = client.routes("r").await.unwrap();
+    let left = table(&mut client, "r").await.unwrap();
     assert_eq!(left.len(), 5);
-    assert_eq!((left[2].next_hop.as_str(), left[2].mac.as_str()), ("10.0.1.2", ""));
-    assert_eq!(left[2].why, "no port of switch blue has this address");
+    assert_eq!((&left[2]["next_hop"], &left[2]["mac"]), (&"10.0.1.2".into(), &Json::Null));
+    assert_eq!(left[2]["why"], "no port of switch blue has this address");
 
-    assert_eq!(client.routes("idle").await.unwrap(), []);
-    let error = client.routes("blue").await.unwrap_err();
+    assert_eq!(table(&mut client, "idle").await.unwrap(), []);
+    let error = table(&mut client, "blue").await.unwrap_err();
     assert!(
         matches!(&error, ClientError::NotFound(why) if why.contains("router blue does not exist")),
         "{error}"
@@ -78,7 +86,8 @@ async fn the_longest_prefix_comes_first_and_changes_are_seen() {
 async fn rules_without_routers_say_so() {
     let folder = tempfile::tempdir().unwrap();
     let running = start(folder.path()).await;
-    let error = running.client().await.routes("r").await.unwrap_err();
-    assert!(matches!(&error, ClientError::NotFound(why) if why.contains("have no routers")), "{error}");
+    let error = table(&mut running.client().await, "r").await.unwrap_err();
+    let why = "the rules declare no listing routing-table; they declare switch-members";
+    assert!(matches!(&error, ClientError::NotFound(text) if text.contains(why)), "{error}");
     running.stop().await;
 }

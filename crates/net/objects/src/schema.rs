@@ -193,15 +193,22 @@ fn labels() -> Json {
     })
 }
 
+/// The schema of a value. Texts of a special form have titles, which tell a person what is wanted; they are no names of types.
 fn of_type(ty: &Type) -> Json {
     match ty {
         Type::Bool => json!({"type": "boolean"}),
         Type::Int => integer(ty),
-        Type::String | Type::Match | Type::Actions => json!({"type": "string"}),
-        Type::Mac => json!({"type": "string", "pattern": MAC_PATTERN}),
-        Type::Ip => json!({"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}),
-        Type::Net => json!({"type": "string"}),
-        Type::InterfaceAddress => json!({"type": "string", "pattern": INTERFACE_ADDRESS_PATTERN}),
+        Type::String => json!({"type": "string"}),
+        Type::Match => json!({"type": "string", "title": "OpenFlow match"}),
+        Type::Actions => json!({"type": "string", "title": "OpenFlow actions"}),
+        Type::Mac => json!({"type": "string", "title": "MAC address", "pattern": MAC_PATTERN}),
+        Type::Ip => {
+            json!({"type": "string", "title": "IP address", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]})
+        }
+        Type::Net => json!({"type": "string", "title": "prefix or IP address"}),
+        Type::InterfaceAddress => json!({
+            "type": "string", "title": "IP address with the length of its prefix", "pattern": INTERFACE_ADDRESS_PATTERN,
+        }),
         Type::PacketFilter => packet_filter(),
         Type::Enum(of) => json!({"enum": of.members}),
         Type::Opt(of) => nullable(of_type(of)),
@@ -224,7 +231,9 @@ fn of_constrained(of: &Constrained, ty: &Type) -> Json {
         Meaning::Value if ty.base() == &Type::Int => integer(ty),
         Meaning::Value => of_type(&of.base),
         Meaning::Reference(kinds) => {
-            with(name(), "description", format!("The id of a {}.", kinds.join(" or a ")))
+            let id = format!("id of a {}", kinds.join(" or a "));
+            let schema = with(name(), "description", format!("The {id}."));
+            with(schema, "title", id)
         }
         Meaning::Mapping => match pair(of) {
             Some((key, value)) => {

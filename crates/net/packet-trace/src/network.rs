@@ -13,8 +13,8 @@ use pipeline::Names;
 use simulated_hosts::{Hosts, Number, Outputs, Place, Site, Wanted};
 use switch_model::SwitchTable;
 use switch_model::interface::{
-    BRIDGES, DATAPATH_LABELS, DECIDES, EFFECTIVE_ROUTES, ENDPOINTS, IPS, LACKS, LOCALNETS, MACS, MANAGED,
-    PARENTS, PATCH_PORT, PORT_HOMES, PROBLEMS, STANDS_FOR, TUNNEL_PORT, UNDERLAY_MTUS, VIF,
+    BRIDGES, DATAPATH_LABELS, DECIDES, ENDPOINTS, IPS, LACKS, LOCALNETS, MACS, MANAGED, PARENTS, PATCH_PORT,
+    PORT_HOMES, PROBLEMS, ROUTING_TABLE, STANDS_FOR, TUNNEL_PORT, UNDERLAY_MTUS, VIF,
 };
 use switch_model::rows::{self, Vif};
 
@@ -86,7 +86,7 @@ impl Tables {
             macs: optional(&MACS)?,
             ips: optional(&IPS)?,
             datapaths: optional(&DATAPATH_LABELS)?,
-            routes: optional(&EFFECTIVE_ROUTES)?,
+            routes: optional(&ROUTING_TABLE)?,
             homes: optional(&PORT_HOMES)?,
             problems: optional(&PROBLEMS)?,
             stands_for: optional(&STANDS_FOR)?,

@@ -7,8 +7,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use controller::{Client, ClientError, Listen};
+#[cfg(feature = "lab")]
+use controller::Listen;
+use controller::{Client, ClientError};
 
+use crate::contexts::{self, ADDRESS_VARIABLE, Choice};
 use crate::exit::Failure;
 use crate::faults::is_journal;
 
@@ -17,14 +20,17 @@ mod changes;
 mod delta;
 mod describe;
 mod edit;
+mod events;
 mod get;
 mod history;
+mod jsonpath;
 mod objects;
 mod table;
 
 pub(crate) use changes::{Apply, Delete, Diff, Rollback, Set};
 pub(crate) use describe::Describe;
 pub(crate) use edit::Edit;
+pub(crate) use events::Events;
 pub(crate) use get::Get;
 pub(crate) use history::History;
 
@@ -36,8 +42,15 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Args, Clone)]
 pub(crate) struct Address {
     /// Controller: `unix:/PATH` or `ADDRESS:PORT`
-    #[arg(long = "controller", env = "WEFT_CONTROLLER", hide_env_values = true, value_name = "ADDRESS")]
+    #[arg(long = "controller", env = ADDRESS_VARIABLE, hide_env_values = true, value_name = "ADDRESS")]
     address: Option<String>,
+    // The variable is read where the contexts are: it comes after `weft --context`, which this argument does not see.
+    #[arg(
+        long,
+        value_name = "NAME",
+        help = "Controller: by its name in `weft context list` [env: WEFT_CONTEXT]"
+    )]
+    context: Option<String>,
 }
 
 impl Address {
@@ -48,27 +61,34 @@ impl Address {
     ) -> Result<T, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::outside("cannot start the client", error))?;
-        runtime.block_on(async { work(self.connect().await.map_err(failed)?).await })
+        let address = self.choice()?.address;
+        runtime.block_on(async { work(connect(&address).await.map_err(failed)?).await })
     }
 
-    /// Connects, and retries for a moment, since the controller may still be starting.
-    async fn connect(&self) -> Result<Client, ClientError> {
-        let begun = Instant::now();
-        let address = self.address.clone().unwrap_or_else(|| Listen::default().to_string());
-        loop {
-            match Client::connect(&address).await {
-                Err(ClientError::Unreachable { .. }) if begun.elapsed() < STARTING => {
-                    tokio::time::sleep(LOOK).await;
-                }
-                result => return result,
+    /// The controller that is meant, and why.
+    pub(crate) fn choice(&self) -> Result<Choice, Failure> {
+        contexts::choose(self.address.as_deref(), self.context.as_deref())
+    }
+}
+
+/// Connects, and retries for a moment, since the controller may still be starting.
+async fn connect(address: &str) -> Result<Client, ClientError> {
+    let begun = Instant::now();
+    loop {
+        match Client::connect(address).await {
+            Err(ClientError::Unreachable { .. }) if begun.elapsed() < STARTING => {
+                tokio::time::sleep(LOOK).await;
             }
+            result => return result,
         }
     }
 }
 
-/// The address of the controller, unless an option says otherwise.
+/// The address at which a controller of a lab listens: the usual one, or that of the environment. A context is no place for it: other
+/// controllers listen there.
+#[cfg(feature = "lab")]
 pub(crate) fn usual_address() -> String {
-    std::env::var("WEFT_CONTROLLER").unwrap_or_else(|_| Listen::default().to_string())
+    std::env::var(ADDRESS_VARIABLE).unwrap_or_else(|_| Listen::default().to_string())
 }
 
 /// Asks the controller at the address, or the usual one, if it answers within this time.
@@ -78,7 +98,10 @@ pub(crate) fn ask<T, F: Future<Output = Option<T>>>(
     question: impl FnOnce(Client) -> F,
 ) -> Option<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    let address = address.map_or_else(usual_address, str::to_owned);
+    let address = match address {
+        Some(address) => address.to_owned(),
+        None => contexts::choose(None, None).ok()?.address,
+    };
     let answer = async { question(Client::connect(&address).await.ok()?).await };
     runtime.block_on(async { tokio::time::timeout(within, answer).await.ok()? })
 }

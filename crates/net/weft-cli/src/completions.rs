@@ -8,11 +8,15 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Args, Command, CommandFactory as _, ValueEnum};
+use controller::pb::Listing;
 use serde_json::{Map, Value as Json};
 use weft_core::builtin;
 
 use crate::client::ask;
+use crate::contexts::ContextFile;
 use crate::exit::Failure;
+use crate::fields;
+use crate::listing::summary;
 use crate::schema::built_in;
 
 mod wanted;
@@ -20,7 +24,7 @@ mod wanted;
 use wanted::{Conditions, Wanted};
 
 /// How long a shell waits for the controller.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Arguments of `weft completions`.
 #[derive(Args)]
@@ -72,14 +76,14 @@ impl Complete {
         root.build();
         let (wanted, typed) = Wanted::of(&root, &self.words);
         let line = |(value, about): Candidate| format!("{value}\t{about}\n");
-        let fits = candidates(&wanted).into_iter().filter(|(value, _)| value.starts_with(typed));
+        let fits = candidates(&wanted, typed).into_iter().filter(|(value, _)| value.starts_with(typed));
         let files = if matches!(wanted, Wanted::Files | Wanted::Programs) { ":files\n" } else { "" };
         print(&(fits.map(line).collect::<String>() + files))
     }
 }
 
-/// The candidates besides files.
-fn candidates(wanted: &Wanted) -> Vec<Candidate> {
+/// The candidates besides files, for the part of the word that is typed.
+fn candidates(wanted: &Wanted, typed: &str) -> Vec<Candidate> {
     match wanted {
         Wanted::Nothing | Wanted::Files => Vec::new(),
         Wanted::Programs => vec![(builtin::NAME.to_owned(), "The built-in rules".to_owned())],
@@ -88,6 +92,9 @@ fn candidates(wanted: &Wanted) -> Vec<Candidate> {
         Wanted::Values(values, prefix) => {
             values.iter().map(|(value, about)| (format!("{prefix}{value}"), about.clone())).collect()
         }
+        Wanted::FieldPaths { address } if typed.contains('.') => fields::paths(address.as_deref(), typed),
+        Wanted::FieldPaths { address } => kinds(address.as_deref(), false),
+        Wanted::Contexts(prefix) => contexts(prefix),
         Wanted::Kinds { address, flows } => kinds(address.as_deref(), *flows),
         Wanted::Ids { address, kind } => ids(address.as_deref(), kind),
         Wanted::Conditions { address, kind, of, prefix } => {
@@ -95,6 +102,13 @@ fn candidates(wanted: &Wanted) -> Vec<Candidate> {
             found.map(|condition| (format!("{prefix}{condition}"), String::new())).collect()
         }
     }
+}
+
+/// The contexts of the user, with their addresses.
+fn contexts(prefix: &str) -> Vec<Candidate> {
+    let file = ContextFile::read().ok();
+    let all = file.iter().flat_map(ContextFile::contexts);
+    all.map(|(name, address)| (format!("{prefix}{name}"), address.to_owned())).collect()
 }
 
 fn subcommands(command: &Command) -> Vec<Candidate> {
@@ -131,20 +145,11 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
             "logical-flows".to_owned(),
             "The flows of a logical switch, before they are placed on hosts".to_owned(),
         ));
-        found.push((
-            "learned-addresses".to_owned(),
-            "The number of addresses that hosts have learned on the ports of a logical switch".to_owned(),
-        ));
         found.push(("tunnels".to_owned(), "What was measured of the tunnels between hosts".to_owned()));
-        found.push((
-            "flood-drops".to_owned(),
-            "The frames that hosts have dropped of ports with a flood_limit".to_owned(),
-        ));
-        found.push((
-            "connection-drops".to_owned(),
-            "The first packets of connections that hosts have dropped, by port".to_owned(),
-        ));
-        found.push(("routes".to_owned(), "The routes of a router as they take effect".to_owned()));
+        found.push(("listings".to_owned(), "The listings and counters that the rules declare".to_owned()));
+        let listings = ask(address, PATIENCE, |mut client| async move { client.listings().await.ok() });
+        let listing = |listing: Listing| (listing.name.clone(), summary(&listing));
+        found.extend(listings.unwrap_or_default().into_iter().map(listing));
     }
     found
 }
@@ -152,18 +157,20 @@ fn kinds(address: Option<&str>, with_flows: bool) -> Vec<Candidate> {
 /// The ids of a kind, or of the objects that the other things belong to; none without a controller.
 fn ids(address: Option<&str>, kind: &str) -> Vec<Candidate> {
     let of_hosts = matches!(kind, "flows" | "status" | "tunnels");
-    let kind = match kind {
-        "logical-flows" | "learned-addresses" => "switch".to_owned(),
-        "flood-drops" | "connection-drops" => "switch_port".to_owned(),
-        "routes" => "router".to_owned(),
-        kind => kind.to_owned(),
-    };
+    let name = kind.replace('_', "-");
+    let kind = if kind == "logical-flows" { "switch" } else { kind }.to_owned();
     let found = ask(address, PATIENCE, |mut client| async move {
         if of_hosts {
             let status = client.status().await.ok()?;
             return Some(status.switches.into_iter().map(|switch| switch.node).collect());
         }
-        let objects = client.get_with_states(&kind, None).await.ok()?;
+        let listings = client.listings().await.unwrap_or_default();
+        let listing = listings.into_iter().find(|listing| listing.name == name);
+        let kinds = listing.map_or_else(|| vec![kind], |listing| listing.kinds);
+        let mut objects = Vec::new();
+        for kind in kinds {
+            objects.extend(client.get_with_states(&kind, None).await.ok()?);
+        }
         let id = |object: &str| -> Option<String> {
             let members: BTreeMap<String, Json> = serde_json::from_str(object).ok()?;
             Some(members.get("id")?.as_str()?.to_owned())

@@ -34,7 +34,7 @@ const GROUPS: [Group; 3] = [
             "trace",
             "explain",
         ],
-        named: &["describe", "edit", "rollback", "schema"],
+        named: &["context", "describe", "edit", "events", "explain-fields", "rollback", "schema"],
     },
     Group {
         purpose: "Write rules",
@@ -59,7 +59,7 @@ pub(crate) fn command(words: &[OsString]) -> Command {
 
 /// What `weft --help` prints: the commands in groups.
 fn front(command: &Command) -> String {
-    let mut text = "{about}\nUsage: weft <COMMAND>\n".to_owned();
+    let mut text = "{about}\nUsage: weft [--context <NAME>] <COMMAND>\n".to_owned();
     for Group { purpose, listed, named } in GROUPS {
         let _ = write!(text, "\n{purpose}:\n");
         for each in listed.iter().filter_map(|name| command.find_subcommand(name)) {

@@ -2,18 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use controller::client::{Drops, FloodDrops, FlowCounts, Flows, LearnedAddresses};
+use controller::client::{Drops, FlowCounts, Flows, ListingRows};
 use controller::pb;
 use nlog_data::quotation::{is_odd, shown_lines};
 
-use crate::flood_drops::Drops as Counted;
-use crate::{flood_drops, flow_counts, flows, learned, routes, tunnels};
+use crate::{flow_counts, flows, listing, tunnels};
 
 /// The name of an interface that forges a line and paints it, in three ways.
 const NAME: &str = "x\nhv2: in sync\u{1b}[31m\u{9b}31m\u{202e}\r";
 
 fn unread() -> Vec<pb::UnreadSwitch> {
     vec![pb::UnreadSwitch { node: "hv1".into(), error: NAME.into() }]
+}
+
+/// An answer of no host.
+fn unread_rows() -> ListingRows {
+    ListingRows { unread: unread(), hosts: 1, ..ListingRows::default() }
 }
 
 /// What each command prints of answers with this name wherever a host has a say.
@@ -28,14 +32,6 @@ fn answers() -> Vec<(&'static str, String)> {
         patches: vec![patch],
         rules: Vec::new(),
     };
-    let learned = LearnedAddresses {
-        datapath: pb::ObjectRef { kind: "switch".into(), id: "blue".into() },
-        ports: 1,
-        hosts: 1,
-        learned: Vec::new(),
-        unread: unread(),
-    };
-    let floods = FloodDrops { drops: Vec::new(), unread: unread(), hosts: 1 };
     let causes = [("cause".to_owned(), name())].into();
     let counts = [("cause".to_owned(), [("hv1".to_owned(), (1, 1))].into())].into();
     let counts = FlowCounts {
@@ -45,15 +41,17 @@ fn answers() -> Vec<(&'static str, String)> {
         unread: unread(),
         drops: Some(Drops { causes, counts }),
     };
-    let route = pb::Route { destination: "10.0.0.0/8".into(), why: name(), ..pb::Route::default() };
+    let why = pb::ListingColumn { name: "why".into(), ..pb::ListingColumn::default() };
+    let listing = pb::Listing { columns: vec![why], ..pb::Listing::default() };
+    let row = [("why".to_owned(), name().into())].into_iter().collect();
+    let listed = ListingRows { listing, rows: vec![row], ..ListingRows::default() };
     let measured = pb::MeasuredTunnel { text: name(), ..pb::MeasuredTunnel::default() };
     vec![
         ("get flows", flows::to_text(&flows)),
-        ("get learned-addresses", learned::to_text(&learned)),
-        ("get flood-drops", flood_drops::to_text(&floods, Counted::Floods, None)),
+        ("get flood-drops", listing::to_text(&unread_rows(), false)),
         ("get ID", flow_counts::to_comments(&counts)),
         ("get status --drops", flow_counts::network_drops(&counts)),
-        ("get routes", routes::to_text(&[route])),
+        ("get routing-table", listing::to_text(&listed, false)),
         ("get tunnels", tunnels::to_text(&[measured])),
     ]
 }
@@ -70,8 +68,6 @@ fn d29_no_command_prints_a_control_character_or_a_line_of_a_host() {
 
 #[test]
 fn d29_json_has_the_name_as_it_is() {
-    let floods = FloodDrops { drops: Vec::new(), unread: unread(), hosts: 1 };
-    let json: serde_json::Value =
-        serde_json::from_str(&flood_drops::to_json(&floods, Counted::Floods)).expect("JSON");
+    let json: serde_json::Value = serde_json::from_str(&listing::to_json(&unread_rows())).expect("JSON");
     assert_eq!(json["error"], NAME);
 }

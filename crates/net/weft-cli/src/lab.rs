@@ -322,6 +322,12 @@ impl Lab {
         testbed.keep().map_err(outside)?;
         let name = &self.name;
         eprintln!("a controller with these hosts listens at {address}; its log is {}", log.display());
+        if let Ok(choice) = crate::contexts::choose(None, None)
+            && choice.address != address
+        {
+            let other = choice.address;
+            eprintln!("other commands ask {other} (`weft context show`): give them --controller {address}");
+        }
         eprintln!("lab {name} is running; `weft lab down {name}` ends both");
         Ok(())
     }

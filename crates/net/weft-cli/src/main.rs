@@ -9,6 +9,7 @@
 mod check;
 mod client;
 mod completions;
+mod contexts;
 mod daemon;
 #[cfg(feature = "lab")]
 mod demo;
@@ -16,7 +17,7 @@ mod eval;
 mod exit;
 mod explain;
 mod faults;
-mod flood_drops;
+mod fields;
 mod flow_counts;
 mod flows;
 mod fmt;
@@ -26,14 +27,13 @@ mod help;
 mod hostile_texts;
 #[cfg(feature = "lab")]
 mod lab;
-mod learned;
+mod listing;
 mod logical_flows;
 mod pipeline;
 mod plan;
 mod profile;
 mod program;
 mod replacement;
-mod routes;
 mod schema;
 mod status;
 mod tables;
@@ -44,12 +44,17 @@ mod wait;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use exit::Failure;
 
 /// A network virtualisation controller with forwarding logic written as rules.
 #[derive(Parser)]
 #[command(name = "weft", version, arg_required_else_help = true)]
 struct Arguments {
+    /// Controller: by its name in `weft context list`
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -88,10 +93,12 @@ enum Command {
     Diff(client::Diff),
     /// Change some fields of a network object, and leave the others as they are
     Set(client::Set),
-    /// Print network objects, flows, routes or learned addresses
+    /// Print network objects, flows, listings and what hosts have counted
     Get(client::Get),
     /// Describe a network object: all fields, revision, state and problems
     Describe(client::Describe),
+    /// Show the fields of a kind of objects: types, defaults, and what each is for
+    ExplainFields(fields::ExplainFields),
     /// Change a network object in an editor
     Edit(client::Edit),
     /// Show the state of the controller and its switches, and all problems
@@ -100,8 +107,12 @@ enum Command {
     Delete(client::Delete),
     /// Show who changed which objects, and when
     History(client::History),
+    /// Show what happens: changes of objects, problems, and hosts that connect and leave
+    Events(client::Events),
     /// Bring all objects back to what they were after a transaction
     Rollback(client::Rollback),
+    /// Choose which controller commands ask, of several
+    Context(contexts::ContextCommand),
     /// Print a completion script for bash, zsh or fish
     Completions(completions::Completions),
     /// The candidates that the scripts of `weft completions` ask for
@@ -122,12 +133,21 @@ fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     let matches = help::command(&words).try_get_matches_from(words);
     let parsed = matches.and_then(|matches| {
-        Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut Arguments::command()))
+        let arguments =
+            Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut Arguments::command()))?;
+        Ok((arguments, matches))
     });
-    let arguments = match parsed {
-        Ok(arguments) => arguments,
+    let (arguments, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(answer) => return exit::usage(&answer),
     };
+    if let Some(context) = arguments.context {
+        if !asks_a_controller(&Arguments::command(), &matches) {
+            let usage = "--context belongs to commands that ask a controller, and this one asks none";
+            return Failure::Usage(usage.to_owned()).report();
+        }
+        contexts::name_before_command(context);
+    }
     let result = match arguments.command {
         Command::Check(check) => check.run(),
         Command::Fmt(fmt) => fmt.run(),
@@ -147,11 +167,14 @@ fn main() -> ExitCode {
         Command::Set(set) => set.run(),
         Command::Get(get) => get.run(),
         Command::Describe(describe) => describe.run(),
+        Command::ExplainFields(fields) => fields.run(),
         Command::Edit(edit) => edit.run(),
         Command::Status(status) => status.run(),
         Command::Delete(delete) => delete.run(),
         Command::History(history) => history.run(),
+        Command::Events(events) => events.run(),
         Command::Rollback(rollback) => rollback.run(),
+        Command::Context(context) => context.run(),
         Command::Completions(completions) => completions.run(),
         Command::Complete(complete) => complete.run(),
         #[cfg(feature = "lab")]
@@ -162,5 +185,15 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+/// Whether the command that was given has the options for a controller.
+fn asks_a_controller(command: &clap::Command, matches: &ArgMatches) -> bool {
+    match matches.subcommand() {
+        Some((name, below)) => {
+            command.find_subcommand(name).is_some_and(|command| asks_a_controller(command, below))
+        }
+        None => command.get_arguments().any(|argument| argument.get_long() == Some("controller")),
     }
 }

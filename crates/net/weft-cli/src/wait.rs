@@ -1,15 +1,20 @@
 //! `--wait`: waits until the switches have confirmed a transaction.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use controller::pb::switch_receipt::State;
 use controller::pb::{Accepted, Receipt};
 use controller::{Client, ClientError};
 use weft_core::shown;
 
 use crate::exit::{Failure, say};
+
+mod progress;
+
+use progress::Progress;
 
 /// The interval at which new switches are checked.
 const LOOK: Duration = Duration::from_millis(50);
@@ -18,11 +23,26 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Args, Clone, Copy, Default)]
 pub(crate) struct Wait {
     /// Wait until all affected switches have confirmed; if not, exit with 4
-    #[arg(long)]
-    wait: bool,
+    #[arg(
+        long,
+        value_enum,
+        value_name = "installed",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "installed",
+        hide_possible_values = true
+    )]
+    wait: Option<Until>,
     /// Maximum time to wait
     #[arg(long, value_name = "SECONDS", default_value_t = 30, requires = "wait")]
     timeout: u64,
+}
+
+/// What to wait for. The API knows more; without `--wait`, a command has the answer once the effects are computed.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+enum Until {
+    /// The affected switches have confirmed
+    Installed,
 }
 
 /// How waiting ended.
@@ -48,13 +68,13 @@ impl Settled {
 impl Wait {
     /// Whether `--wait` is given.
     pub(crate) fn is_given(self) -> bool {
-        self.wait
+        self.wait.is_some()
     }
 
     /// Waits, if `--wait` is given, for the switches that an accepted request changes. Those that do not have it are named on standard
     /// error.
     pub(crate) async fn settle(self, client: &mut Client, accepted: &Accepted) -> Settled {
-        if !self.wait {
+        if !self.is_given() {
             return Settled::default();
         }
         let txn = match accepted.txn {
@@ -83,7 +103,15 @@ impl Wait {
     ) -> Result<(), String> {
         let begun = Instant::now();
         let limit = Duration::from_secs(self.timeout);
-        let receipt = match client.settled_until(txn, tokio::time::sleep(limit)).await {
+        // The switch of a new node cannot have been connected when the transaction was pushed.
+        let new: Vec<String> = accepted.connecting.iter().chain(&accepted.reconnecting).cloned().collect();
+        let gone = &accepted.leaving;
+        let progress = RefCell::new(Progress::new(txn, &new, gone));
+        let settled = client.settled_until(txn, tokio::time::sleep(limit), |receipt| {
+            progress.borrow_mut().has_received(receipt);
+        });
+        let settled = progress::show_while(&progress, settled).await;
+        let receipt = match settled {
             // Its receipt is no longer stored, so the transaction is long complete.
             Err(ClientError::NotFound(_)) if accepted.txn.is_none() => return Ok(()),
             Err(error) => return Err(error.to_string()),
@@ -99,9 +127,6 @@ impl Wait {
             ));
             unconfirmed.insert(switch.node.clone());
         }
-        // The switch of a new node cannot have been connected when the transaction was pushed.
-        let new: Vec<String> = accepted.connecting.iter().chain(&accepted.reconnecting).cloned().collect();
-        let gone = &accepted.leaving;
         for switch in of_state(State::Offline) {
             let node = &switch.node;
             // The answer's warnings cover the switches of deleted nodes.
@@ -115,7 +140,8 @@ impl Wait {
         if let Some(why) = refusals(&receipt) {
             return Err(why);
         }
-        unconfirmed.extend(until_in_sync(client, new, || limit.saturating_sub(begun.elapsed())).await?);
+        let in_sync = until_in_sync(client, new, &progress, || limit.saturating_sub(begun.elapsed()));
+        unconfirmed.extend(progress::show_while(&progress, in_sync).await?);
         Ok(())
     }
 }
@@ -132,13 +158,16 @@ fn refusals(receipt: &Receipt) -> Option<String> {
 async fn until_in_sync(
     client: &mut Client,
     mut nodes: Vec<String>,
+    progress: &RefCell<Progress>,
     left: impl Fn() -> Duration,
 ) -> Result<Vec<String>, String> {
     while !nodes.is_empty() {
         let status = client.status_of(nodes.clone()).await.map_err(|error| error.to_string())?;
         let switch = |node: &String| status.switches.iter().find(|switch| switch.node == *node);
         nodes.retain(|node| switch(node).is_some_and(|switch| !(switch.connected && switch.synced)));
+        progress.borrow_mut().has_looked(&nodes, |node| switch(node).is_some_and(|switch| switch.connected));
         if left().is_zero() {
+            progress.borrow_mut().clear();
             for node in &nodes {
                 let error = switch(node).map(|switch| switch.last_error.as_str()).unwrap_or_default();
                 let why = if error.is_empty() { String::new() } else { format!(": {}", shown(error)) };

@@ -176,6 +176,40 @@ fn several_objects_are_a_table_in_a_terminal() {
 }
 
 #[test]
+fn values_are_printed_by_their_path() {
+    let controller = controller();
+    let path = |words: &[&str]| controller.weft(&[&["get"], words].concat());
+    for (words, wanted) in [
+        (&["desk", "-o", "jsonpath={.items[*].id}"][..], "a\nb\nc\n"),
+        (&["desk", "-o", "jsonpath=$.items[?@.state.problems].id"], "c\n"),
+        (&["desk", "-l", "app=web", "-o", "jsonpath=.items[*]['labels']['tier']"], "one\ntwo\n"),
+        (&["desk", "b", "-o", "jsonpath={.sockets}"], "[\"10.0.0.2\",\"fd00::2\"]\n"),
+        (&["desk", "b", "-o=jsonpath={.number}"], "2\n"),
+    ] {
+        assert_eq!(path(words).has_status(0).stdout, wanted, "{words:?}");
+    }
+    let nothing = path(&["desk", "-o", "jsonpath={.items[*].colour}"]);
+    assert_eq!(
+        (nothing.stdout.as_str(), nothing.stderr.as_str()),
+        ("", "nothing is at \"{.items[*].colour}\"\n")
+    );
+    for (words, told) in [
+        (
+            &["desk", "-o", "jsonpath={.items[*.id}"][..],
+            "error: the expression after jsonpath= is wrong at character 10: in long-hand segment, expected closing ']'\n  \
+             {.items[*.id}\n           ^\n",
+        ),
+        (&["desk", "-o", "jsonpath"], "invalid value 'jsonpath' for '--output <FORM>'"),
+        (&["desk", "-w", "-o", "jsonpath=$"], "with --watch, -o json prints each change"),
+        (&["tunnels", "-o", "jsonpath=$"], "`weft get tunnels` has no such form; -o json is there"),
+        (&["all", "-o", "jsonpath=$"], "`weft get all` has no such form"),
+    ] {
+        let outcome = path(words);
+        assert!(outcome.has_status(2).stderr.contains(told), "{words:?}: {}", outcome.stderr);
+    }
+}
+
+#[test]
 fn a_shell_completes_forms_and_conditions() {
     let controller = controller();
     let offered = |words: &[&str]| {
@@ -186,7 +220,7 @@ fn a_shell_completes_forms_and_conditions() {
         outcome.has_status(0).lines().into_iter().map(value).collect::<Vec<_>>().join(" ")
     };
     for (words, wanted) in [
-        (&["desk", "-o", ""][..], "table wide yaml json name"),
+        (&["desk", "-o", ""][..], "table wide yaml json name jsonpath="),
         (&["desk", "--output=w"], "--output=wide"),
         (&["desk", "--l"], "--label"),
         (&["desk", "-l", ""], "app=web tier=one tier=two"),
@@ -240,7 +274,7 @@ impl Watch {
     }
 }
 
-fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+pub(crate) fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {
         BufReader::new(stream).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))

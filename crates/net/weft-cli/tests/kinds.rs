@@ -10,7 +10,7 @@ use weft_core::rules::Rules;
 use crate::support::root;
 
 /// The files that name several kinds of the built-in rules, and why.
-const NAMING: [(&str, &str); 6] = [
+const NAMING: [(&str, &str); 5] = [
     (
         "crates/net/packet-trace/src/cause.rs",
         "the objects on a switch that say why no port there has an address",
@@ -19,11 +19,10 @@ const NAMING: [(&str, &str); 6] = [
     ("crates/net/packet-trace/src/findings/routers.rs", "findings about routers"),
     ("crates/net/packet-trace/src/findings/security.rs", "findings about port security"),
     ("crates/net/packet-trace/src/packet.rs", "where a packet may come from"),
-    ("crates/net/weft-cli/src/completions.rs", "whose ids complete `weft get routes` and its like"),
 ];
 
 /// The code of a file, without its unit tests and comments.
-fn code(file: &Path) -> String {
+pub(crate) fn code(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
@@ -45,15 +44,21 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
+/// The source files of the programs that users run.
+pub(crate) fn sources() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for part in ["lang", "wire", "switch", "net"] {
+        collect(&root().join("crates").join(part), &mut files);
+    }
+    files
+}
+
 #[test]
 fn no_list_of_kinds_is_written_by_hand() {
     let rules = Rules::built_in().expect("the built-in rules are right");
     let kinds: Vec<String> = rules.kinds().iter().map(|kind| format!("\"{}\"", kind.name())).collect();
     assert!(kinds.len() > 10, "{kinds:?}");
-    let mut files = Vec::new();
-    for part in ["lang", "wire", "switch", "net"] {
-        collect(&root().join("crates").join(part), &mut files);
-    }
+    let files = sources();
     let names_several =
         |file: &PathBuf| kinds.iter().filter(|kind| code(file).contains(kind.as_str())).count() > 1;
     let inside = |file: &PathBuf| {

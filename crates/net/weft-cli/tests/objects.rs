@@ -335,7 +335,7 @@ fn candidates(folder: &Folder, words: &[&str]) -> Vec<String> {
 #[test]
 fn commands_options_and_values_are_completed() {
     let folder = folder();
-    assert_eq!(candidates(&folder, &["ex"]), ["explain"]);
+    assert_eq!(candidates(&folder, &["ex"]), ["explain", "explain-fields"]);
     let commands = candidates(&folder, &[""]);
     assert!(commands.contains(&"apply".to_owned()), "{commands:?}");
     assert!(!commands.contains(&"complete".to_owned()), "hidden: {commands:?}");
@@ -343,6 +343,8 @@ fn commands_options_and_values_are_completed() {
     assert_eq!(candidates(&folder, &["eval", "--engine", ""]), ["composed", "fused"]);
     assert_eq!(candidates(&folder, &["eval", "--engine=f"]), ["--engine=fused"]);
     assert_eq!(candidates(&folder, &["completions", "z"]), ["zsh"]);
+    assert_eq!(candidates(&folder, &["apply", "--wait="]), ["--wait=installed"]);
+    assert_eq!(candidates(&folder, &["apply", "--wait", ""]), [""; 0], "its value is not the next word");
     assert_eq!(candidates(&folder, &["lab", "do"]), ["down"]);
     let files: [&[&str]; 4] = [
         &["check", "p.nlog", "de"],

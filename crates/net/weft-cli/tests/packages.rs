@@ -5,7 +5,8 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::support::Folder;
+use crate::kinds::{code, sources};
+use crate::support::{Folder, root};
 
 /// Switches that are to go, each a problem.
 const OLD: &str = r#"import "builtin/interface/driver.nlog";
@@ -326,6 +327,75 @@ fn a_controller_runs_packages_and_says_which() {
         replay.has_status(0).stdout,
         "{\"problem\":[[\"switch\",\"blue\",\"old\",\"it is to go\"]]}\n"
     );
+}
+
+/// The example adds a kind, a listing and a counter. They are in the API, in its description and in the command, and no source file
+/// names them.
+#[test]
+fn what_a_package_declares_has_endpoints_a_schema_and_commands_without_a_line_of_code() {
+    let folder = folder();
+    let examples = root().join("examples");
+    std::os::unix::fs::symlink(examples.join("own-feature"), folder.path("quarantine")).unwrap();
+    let socket = folder.path("weft.sock");
+    let config = format!(
+        "rules = [\"builtin\", \"quarantine\"]\nstate = \"state\"\nlisten = \"unix:{}\"\n",
+        socket.display()
+    );
+    folder.write("weft.toml", config);
+    let mut daemon = folder.command(&["controller", "--config", "weft.toml"]);
+    let _daemon = Running(daemon.stderr(Stdio::null()).spawn().unwrap());
+    let controller = format!("unix:{}", socket.display());
+    let ask = |arguments: &[&str]| folder.weft(&[arguments, &["--controller", &controller]].concat());
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while ask(&["get", "status"]).status != Some(0) {
+        assert!(Instant::now() < deadline, "the controller does not start");
+    }
+    let example = |name: &str| examples.join("own-feature").join(name).display().to_string();
+    ask(&["apply", "-f", &example("network.yaml"), "-f", &example("quarantine.yaml")]).has_status(0);
+
+    let ports = ask(&["get", "quarantined-ports", "infected"]);
+    assert_eq!(ports.has_status(0).stdout, "PORT  SWITCH\np1    blue\n");
+    let drops = ask(&["get", "quarantine-drops", "infected"]);
+    assert_eq!(drops.has_status(0).stdout, "no host has a port in this quarantine\n");
+    let listings = ask(&["get", "listings"]);
+    let line = listings.has_status(0).stdout.lines().find(|line| line.starts_with("quarantine-drops "));
+    let cells: Vec<&str> =
+        line.unwrap_or_default().split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    assert_eq!(
+        cells,
+        [
+            "quarantine-drops",
+            "quarantine",
+            "The packets from and to ports in quarantine that hosts have dropped"
+        ]
+    );
+    let words = folder.weft(&["complete", "--", "get", "--controller", &controller, "quarantine"]);
+    for word in ["quarantine\t", "quarantine-drops\t", "quarantined-ports\t"] {
+        assert!(words.stdout.lines().any(|line| line.starts_with(word)), "{word}: {}", words.stdout);
+    }
+
+    let get = |path: &str| -> serde_json::Value {
+        let output = std::process::Command::new("curl")
+            .args(["-s", "--fail", "--unix-socket"])
+            .arg(&socket)
+            .arg(format!("http://weft{path}"))
+            .output()
+            .expect("curl runs");
+        assert!(output.status.success(), "{path}: {output:?}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let listed = get("/v1/quarantines/infected/quarantined-ports");
+    let row = serde_json::json!({"quarantine": "infected", "port": "p1", "switch": "blue"});
+    assert_eq!(listed["rows"], serde_json::json!([row]));
+    assert_eq!(get("/v1/quarantines/infected/quarantine-drops")["hosts"], 0);
+    assert_eq!(get("/v1/quarantines/infected")["state"]["ports"], 1);
+    assert!(get("/v1/schema/quarantine")["properties"]["label"].is_object());
+    let document = get("/v1/openapi.json");
+    for path in ["", "/{id}", "/{id}/quarantined-ports", "/{id}/quarantine-drops"] {
+        assert!(document["paths"][format!("/v1/quarantines{path}")]["get"].is_object(), "{path}");
+    }
+    let named: Vec<_> = sources().into_iter().filter(|file| code(file).contains("quarantined")).collect();
+    assert!(named.is_empty(), "a package needs no code: {named:?}");
 }
 
 /// A running controller, which ends with the test.

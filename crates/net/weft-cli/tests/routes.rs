@@ -103,19 +103,19 @@ fn the_routes_of_a_router_are_shown_with_where_packets_leave_or_why_they_do_not(
 
     let shown = controller.weft(&["get", "routes", "r"]);
     let expected = "\
-DESTINATION        KIND       BY         NEXT HOP     PORT       MAC
-192.168.0.0/30     connected  r-transit  -            r-transit  -
-198.51.100.128/25  discard    r-hole     -            -          -
-10.0.1.0/24        connected  r-blue     -            r-blue     -
+DESTINATION        KIND       BY         NEXT HOP     PORT       MAC                WHY
+192.168.0.0/30     connected  r-transit  -            r-transit  -                  -
+198.51.100.128/25  discard    r-hole     -            -          -                  -
+10.0.1.0/24        connected  r-blue     -            r-blue     -                  -
 10.0.1.0/24        static     r-same     192.168.0.2  r-transit  02:00:00:00:ff:04  \
-no packets: router_port r-blue connects the same network, which takes precedence
-198.51.100.0/24    static     r-some     10.0.1.2     r-blue     02:00:00:00:00:02
+router_port r-blue connects the same network, which takes precedence
+198.51.100.0/24    static     r-some     10.0.1.2     r-blue     02:00:00:00:00:02  -
 198.51.100.0/24    static     r-some     10.0.1.9     r-blue     -                  \
-no packets: no port of switch blue has this address
+no port of switch blue has this address
 0.0.0.0/0          static     r-far      10.9.9.9     -          -                  \
-no packets: no port of the router is in a network with this address
-fd01::/64          connected  r-blue     -            r-blue     -
-::/0               static     r-six      fd01::2      r-blue     02:00:00:00:00:02
+no port of the router is in a network with this address
+fd01::/64          connected  r-blue     -            r-blue     -                  -
+::/0               static     r-six      fd01::2      r-blue     02:00:00:00:00:02  -
 ";
     assert_eq!(shown.has_status(0).stdout, expected);
     let json = controller.weft(&["get", "routes", "r", "--json"]);
@@ -125,11 +125,19 @@ fd01::/64          connected  r-blue     -            r-blue     -
     assert_eq!(
         *static_route,
         serde_json::json!({
-            "destination": "10.0.1.0/24", "kind": "static", "by": "r-same", "next_hop": "192.168.0.2",
+            "router": "r", "destination": "10.0.1.0/24", "kind": "static", "by": "r-same", "next_hop": "192.168.0.2",
             "port": "r-transit", "mac": "02:00:00:00:ff:04",
             "why": "router_port r-blue connects the same network, which takes precedence",
         })
     );
+
+    let same = controller.weft(&["get", "routing-table", "r"]);
+    assert_eq!(same.has_status(0).stdout, expected);
+    let all = controller.weft(&["get", "routing_table"]);
+    assert!(all.has_status(0).stdout.starts_with("ROUTER  DESTINATION"), "{}", all.stdout);
+    let listings = controller.weft(&["get", "listings"]);
+    let line = "routing-table      router";
+    assert!(listings.has_status(0).stdout.contains(line), "{}", listings.stdout);
 
     // Without a router, these are the objects of kind `route`.
     let objects = controller.weft(&["get", "routes", "--json"]);

@@ -110,22 +110,20 @@ impl Controller for Fake {
         Err(Status::unimplemented("not in this test"))
     }
 
-    type ListLearnedAddressesStream = Results<pb::ListLearnedAddressesResponse>;
+    type ReadListingStream = Results<pb::ReadListingResponse>;
 
-    async fn list_learned_addresses(
+    async fn read_listing(
         &self,
-        _: Request<pb::ListLearnedAddressesRequest>,
-    ) -> Result<Response<Self::ListLearnedAddressesStream>, Status> {
+        _: Request<pb::ReadListingRequest>,
+    ) -> Result<Response<Self::ReadListingStream>, Status> {
         Err(Status::unimplemented("not in this test"))
     }
 
-    type ListFloodDropsStream = Results<pb::ListFloodDropsResponse>;
-
-    async fn list_flood_drops(
+    async fn list_listings(
         &self,
-        _: Request<pb::ListFloodDropsRequest>,
-    ) -> Result<Response<Self::ListFloodDropsStream>, Status> {
-        Err(Status::unimplemented("not in this test"))
+        _: Request<pb::ListListingsRequest>,
+    ) -> Result<Response<pb::ListListingsResponse>, Status> {
+        Ok(Response::new(pb::ListListingsResponse::default()))
     }
 
     type CountFlowsStream = Results<pb::CountFlowsResponse>;
@@ -134,15 +132,6 @@ impl Controller for Fake {
         &self,
         _: Request<pb::CountFlowsRequest>,
     ) -> Result<Response<Self::CountFlowsStream>, Status> {
-        Err(Status::unimplemented("not in this test"))
-    }
-
-    type ListRoutesStream = Results<pb::ListRoutesResponse>;
-
-    async fn list_routes(
-        &self,
-        _: Request<pb::ListRoutesRequest>,
-    ) -> Result<Response<Self::ListRoutesStream>, Status> {
         Err(Status::unimplemented("not in this test"))
     }
 
@@ -226,6 +215,14 @@ fn apply_with(script: Script, more: &[&str]) -> CommandOutcome {
 
 /// The outcome of a command, and the number of status requests.
 fn run(script: Script, arguments: &[&str]) -> (CommandOutcome, usize) {
+    serving(script, |address| {
+        let arguments = [arguments, &["--controller", address]].concat();
+        Folder::new().weft_reading("{kind: switch, id: x}", &arguments)
+    })
+}
+
+/// What comes of work with the controller at an address, and the number of status requests.
+fn serving<T>(script: Script, work: impl FnOnce(&str) -> T) -> (T, usize) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -233,8 +230,7 @@ fn run(script: Script, arguments: &[&str]) -> (CommandOutcome, usize) {
     let service = ControllerServer::new(Fake { script, asked: asked.clone() });
     let server = tonic::transport::Server::builder().add_service(service);
     runtime.spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-    let arguments = [arguments, &["--controller", &address]].concat();
-    let outcome = Folder::new().weft_reading("{kind: switch, id: x}", &arguments);
+    let outcome = work(&address);
     runtime.shutdown_background();
     (outcome, asked.load(Ordering::SeqCst))
 }
@@ -391,6 +387,50 @@ fn the_wait_ends_when_its_time_is_over() {
 }
 
 #[test]
+fn a_long_wait_says_how_far_it_is() {
+    let states = [("hv1", State::Confirmed, ""), ("hv2", State::Pending, ""), ("hv3", State::Pending, "")];
+    let script = || Script { receipts: vec![receipt(&states)], silent: true, ..Script::default() };
+    let (outcome, _) = run(script(), &["apply", "-f", "-", "--wait=installed", "--timeout", "9"]);
+    let lines: Vec<&str> = outcome.has_status(4).stderr.lines().collect();
+    let told = "s: 1 of 3 hosts have confirmed; behind: hv2, hv3";
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[0].starts_with("waiting for transaction 7, ") && lines[0].ends_with(told), "{lines:?}");
+    assert_eq!(lines[2], "warning: hv3 has not confirmed the change within 9 s");
+    let other = Folder::new().weft(&["apply", "-f", "-", "--wait=computed"]);
+    assert!(other.has_status(2).stderr.contains("[possible values: installed]"), "{}", other.stderr);
+}
+
+#[test]
+fn in_a_terminal_the_progress_is_one_line_that_goes() {
+    let states = [("hv1", State::Confirmed, ""), ("hv2", State::Pending, "")];
+    let script = Script { receipts: vec![receipt(&states)], silent: true, ..Script::default() };
+    let shown = on_a_terminal(script, "apply --yes -f net.yaml --wait --timeout 3");
+    let Some(shown) = shown else { return };
+    let (_, after) = shown.split_once("\r\u{1b}[Kwaiting for transaction 7, ").expect(&shown);
+    assert!(after[1..].starts_with(" s: 1 of 2 hosts have confirmed; behind: hv2"), "{shown:?}");
+    let end = "\r\u{1b}[Kwarning: hv2 has not confirmed the change within 3 s";
+    assert!(shown.trim_end().ends_with(end), "{shown:?}");
+}
+
+/// What a command writes on a terminal, if `script` (of util-linux), which gives it one, is there.
+fn on_a_terminal(script: Script, arguments: &str) -> Option<String> {
+    serving(script, |address| {
+        let folder = Folder::new();
+        folder.write("net.yaml", "{kind: switch, id: x}");
+        let line = format!("{} {arguments} --controller {address}", env!("CARGO_BIN_EXE_weft"));
+        let mut terminal = std::process::Command::new("script");
+        terminal.args(["-qec", &line, "/dev/null"]).current_dir(folder.path("")).env("TERM", "xterm");
+        let output = terminal.stdin(std::process::Stdio::null()).output();
+        let Ok(output) = output else {
+            eprintln!("\n*** NOT TESTED on a terminal: there is no `script` (apt-get install bsdutils)\n");
+            return None;
+        };
+        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    })
+    .0
+}
+
+#[test]
 fn new_transport_nodes_are_waited_for() {
     let script = |in_order_after| Script {
         nodes: vec![("hv1", Outcome::Created)],
@@ -399,8 +439,8 @@ fn new_transport_nodes_are_waited_for() {
         ..Script::default()
     };
     assert_eq!(apply(script(Some(3)), &[]), (Some(0), String::new(), 4));
-    // Long enough for a busy machine to ask twice.
-    let (status, stderr, asked) = apply(script(None), &["--timeout", "5"]);
+    // Long enough for a busy machine to ask twice, and too short for a word about the progress.
+    let (status, stderr, asked) = apply(script(None), &["--timeout", "4"]);
     assert_eq!(status, Some(4), "{stderr}");
     assert_eq!(stderr, "warning: hv1 is not in sync yet: connection refused\n");
     assert!(asked > 1);

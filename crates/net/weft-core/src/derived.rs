@@ -1,10 +1,7 @@
 //! The output of the rules: its computation, and the parts that the controller keeps.
 
-pub(crate) mod counted_flows;
 pub mod drop_causes;
-pub(crate) mod effective_routes;
-pub mod learned_places;
-pub mod port_meters;
+pub(crate) mod listings;
 pub(crate) mod probe_plan;
 
 use std::collections::BTreeMap;
@@ -20,11 +17,8 @@ use crate::record::RowChanges;
 use crate::refusal::{CoreError, Refusal};
 use crate::rules::Rules;
 use crate::switch_address::{AddressChanges, SwitchAddresses};
-use counted_flows::CountedFlows;
 use drop_causes::DropCauses;
-use effective_routes::EffectiveRoutes;
-use learned_places::LearnedPlaces;
-use port_meters::PortMeters;
+use listings::Listings;
 use probe_plan::ProbePlan;
 
 /// The parts of the rules' output that the controller keeps.
@@ -33,12 +27,8 @@ pub(crate) struct Derived {
     pub(crate) provenance: Provenance,
     pub(crate) status: ObjectStatus,
     pub(crate) addresses: SwitchAddresses,
-    pub(crate) learned: LearnedPlaces,
-    pub(crate) flood_meters: PortMeters,
-    pub(crate) connection_meters: PortMeters,
-    pub(crate) counted_flows: CountedFlows,
     pub(crate) drop_causes: Arc<DropCauses>,
-    pub(crate) routes: EffectiveRoutes,
+    pub(crate) listings: Listings,
     pub(crate) probes: ProbePlan,
     /// The encoded values of all switches.
     pool: Pool,
@@ -114,12 +104,8 @@ pub(crate) fn decode_output(
     derived.provenance.apply(committed, rules);
     let (problems, states) = derived.status.apply(committed, rules);
     let addresses = derived.addresses.apply(committed, rules);
-    derived.learned.apply(committed, rules);
-    derived.flood_meters.apply(committed, rules.flood_meters);
-    derived.connection_meters.apply(committed, rules.connection_meters);
-    derived.counted_flows.apply(committed, rules);
     DropCauses::apply(&mut derived.drop_causes, committed, rules);
-    derived.routes.apply(committed, rules);
+    derived.listings.apply(committed, rules);
     derived.probes.apply(committed, rules);
     let moves = Moves::of(committed, rules);
     let filled = RowChanges::of_tables(&committed.delta, &rules.remembered, &rules.program().schema);

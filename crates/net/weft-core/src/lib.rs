@@ -10,7 +10,7 @@
 //! and what a request does to them) with [`terms`] and [`harm`] (what it is refused for), [`rules`], [`builtin`], [`reports`], `refused_reports`, `beside`, `input_rows`, [`derived`] (the output of
 //! the rules), `port_moves`, `announcements`, `object_status`, `universal` and [`provenance`]; [`record`] and [`restore`] (the state as the journal has it);
 //! [`fleet`] (the switches) with [`levels`] (what is observed), [`underlay`] (what probes measure) and `lasting`; [`receipt`] and [`status`]; and questions: [`snapshot`] with
-//! [`neighbourhood`], [`logical_flows`], [`routes`], [`drops`].
+//! [`neighbourhood`], [`listings`], [`logical_flows`], [`drops`].
 //!
 //! Out of scope: the journal's file, the API, drivers and threads (crate `controller`), and the meaning of objects (crate `objects` and the
 //! rules).
@@ -28,6 +28,7 @@ pub mod harm;
 mod input_rows;
 mod lasting;
 pub mod levels;
+pub mod listings;
 pub mod logical_flows;
 pub mod machine;
 pub mod neighbourhood;
@@ -42,7 +43,6 @@ mod refusal;
 mod refused_reports;
 pub mod reports;
 pub mod restore;
-pub mod routes;
 pub mod rules;
 pub mod snapshot;
 pub mod status;

@@ -7,15 +7,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nlog::diagnostic::{Style, to_text};
-use nlog::program::{Expr, HeadTerm, Place, Rule};
+use nlog::program::{Expr, HeadTerm, Listing, Place, Rule};
 use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, Row, RuleId, TableId, Transaction, Value};
 use objects::{Kinds, Rows, Spelling};
 use pipeline::Names;
 use switch_model::interface::{
-    ADDRESSES, CONNECTION_METERS, COUNTED_FLOWS, DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS,
-    DROPPING_METERS, EFFECTIVE_ROUTES, FLOOD_METERS, LEARNED_ADDRESSES, LEARNING_HOSTS, PORT_HOMES,
-    PROBE_COUNTERS, PROBE_HOSTS, PROBLEMS, TUNNEL_PROBES,
+    ADDRESSES, DATAPATH_LABELS, DROP_CAUSES, DROPPING_FLOWS, DROPPING_METERS, PORT_HOMES, PROBE_COUNTERS,
+    PROBE_HOSTS, PROBLEMS, TUNNEL_PROBES,
 };
 use tracing::warn;
 
@@ -40,20 +39,12 @@ pub struct Rules {
     pub(crate) addresses: Option<TableId>,
     pub(crate) states: Vec<StateTable>,
     pub(crate) problems: Option<TableId>,
-    pub(crate) learned_addresses: Option<TableId>,
-    pub(crate) learning_hosts: Option<TableId>,
-    pub(crate) flood_meters: Option<TableId>,
-    pub(crate) connection_meters: Option<TableId>,
-    pub(crate) counted_flows: Option<TableId>,
     pub(crate) drop_causes: Option<TableId>,
     pub(crate) dropping_flows: Option<TableId>,
     pub(crate) dropping_meters: Option<TableId>,
     pub(crate) probe_hosts: Option<TableId>,
     pub(crate) tunnel_probes: Option<TableId>,
     pub(crate) probe_counters: Option<TableId>,
-    pub(crate) effective_routes: Option<TableId>,
-    /// The kind of objects that are routers.
-    pub(crate) router_kind: Option<String>,
     /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
     /// depends on them; if the rules have them, the logical rule behind a flow is known.
     pub(crate) universal: Vec<Universal>,
@@ -191,14 +182,10 @@ impl Rules {
         check_hooks(&program, &filled)?;
         warn_of_idle_tables(&program, &filled, &interface);
         let switch = interface.switch();
-        let [addresses, problems, homes, effective_routes] =
-            [ADDRESSES, PROBLEMS, PORT_HOMES, EFFECTIVE_ROUTES].map(|table| interface.table(&table));
-        let [learned_addresses, learning_hosts, flood_meters, connection_meters] =
-            [LEARNED_ADDRESSES, LEARNING_HOSTS, FLOOD_METERS, CONNECTION_METERS]
-                .map(|table| interface.table(&table));
-        let [counted_flows, drop_causes, dropping_flows, dropping_meters] =
-            [COUNTED_FLOWS, DROP_CAUSES, DROPPING_FLOWS, DROPPING_METERS]
-                .map(|table| interface.table(&table));
+        let [addresses, problems, homes] =
+            [ADDRESSES, PROBLEMS, PORT_HOMES].map(|table| interface.table(&table));
+        let [drop_causes, dropping_flows, dropping_meters] =
+            [DROP_CAUSES, DROPPING_FLOWS, DROPPING_METERS].map(|table| interface.table(&table));
         let [probe_hosts, tunnel_probes, probe_counters] =
             [PROBE_HOSTS, TUNNEL_PROBES, PROBE_COUNTERS].map(|table| interface.table(&table));
         if switch.flows.is_none() && switch.tunnels.is_none() {
@@ -218,7 +205,7 @@ impl Rules {
         // Nothing depends on it, so another table of this name is no fault.
         let datapath_labels = DATAPATH_LABELS.find(schema).ok().flatten();
         let kind_of = |table: TableId| schema.table(table).columns[0].ty.kinds()?.first().cloned();
-        let (host_kind, router_kind) = (addresses.and_then(kind_of), effective_routes.and_then(kind_of));
+        let host_kind = addresses.and_then(kind_of);
         let remembered =
             program.hooks.iter().filter(|wiring| wiring.hook.has_memory()).map(|wiring| wiring.to);
         let remembered = remembered.collect();
@@ -236,19 +223,12 @@ impl Rules {
             addresses,
             states,
             problems,
-            learned_addresses,
-            learning_hosts,
-            flood_meters,
-            connection_meters,
-            counted_flows,
             drop_causes,
             dropping_flows,
             dropping_meters,
             probe_hosts,
             tunnel_probes,
             probe_counters,
-            effective_routes,
-            router_kind,
             universal,
             names,
             datapath_labels,
@@ -292,12 +272,11 @@ impl Rules {
 
     /// The tables whose changes the controller observes.
     pub fn observed(&self) -> BTreeSet<TableId> {
-        let learned = [self.learned_addresses, self.learning_hosts, self.flood_meters, self.counted_flows];
-        let others = [self.addresses, self.problems, self.datapath_labels, self.effective_routes];
+        let others = [self.addresses, self.problems, self.datapath_labels, self.homes];
         let drops = [self.drop_causes, self.dropping_flows, self.dropping_meters];
         let probes = [self.probe_hosts, self.tunnel_probes, self.probe_counters];
-        let single = learned.into_iter().chain(others).chain(drops).chain(probes);
-        let single = single.chain([self.homes, self.connection_meters]).flatten();
+        let single = others.into_iter().chain(drops).chain(probes).flatten();
+        let single = single.chain(self.program.listings.iter().flat_map(tables_of));
         let states = self.states.iter().map(|state| state.table);
         let single = single.chain(self.switch.all()).chain(states);
         let universal = self.universal.iter().map(|universal| universal.table);
@@ -362,11 +341,16 @@ impl Rules {
     }
 }
 
-/// The tables of state of a program.
+/// The tables of a listing: its own, and that of the hosts to ask.
+fn tables_of(listing: &Listing) -> impl Iterator<Item = TableId> {
+    std::iter::once(listing.table).chain(listing.reads.as_ref().and_then(|reads| reads.on))
+}
+
 /// The column of a table of state by which rules say that an object has no interface. Interfaces whose ids no object has are compared with
 /// the ids of these objects alone.
 pub(crate) const UNATTACHED: &str = "unattached";
 
+/// The tables of state of a program.
 fn states(program: &Program) -> Vec<StateTable> {
     let state = |table: &TableId| {
         let declared = program.schema.table(*table);
@@ -411,7 +395,11 @@ fn warn_of_idle_tables(program: &Program, filled: &BTreeSet<&str>, interface: &I
                     "the controller does not fill this input table of the rules; it stays empty"
                 );
             }
-            Role::Output if !interface.has(id) && !program.states.contains(&id) => {
+            Role::Output
+                if !interface.has(id)
+                    && !program.states.contains(&id)
+                    && !program.listings.iter().flat_map(tables_of).any(|listed| listed == id) =>
+            {
                 warn!(
                     table = name,
                     "the controller does nothing with the rows of this output table of the rules"

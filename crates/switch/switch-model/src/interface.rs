@@ -56,21 +56,6 @@ tables! {
     /// What objects need to work and do not have.
     LACKS = Internal "lacks" ["kind": STRING, "id": STRING, "text": TEXT_LIST, "names": TEXT_LIST];
 
-    /// Which learned flows are whose.
-    LEARNED_ADDRESSES = Output "learned_addresses"
-        ["sw": STRING, "cookie": INT, "port": STRING, "limit": INT];
-    /// The hosts that learn addresses of a switch.
-    LEARNING_HOSTS = Output "learning_host" ["hv": STRING, "sw": STRING];
-
-    /// Whose frames meters limit.
-    FLOOD_METERS = Output "flood_meter" ["hv": STRING, "port": STRING, "meter": INT, "rate": INT];
-
-    /// Whose new connections meters limit.
-    CONNECTION_METERS = Output "connection_meter" ["hv": STRING, "port": STRING, "meter": INT, "rate": INT];
-
-    /// Flows whose counters are those of objects.
-    COUNTED_FLOWS = Output "counted_flow"
-        ["kind": STRING, "id": STRING, "table_id": INT, "priority": INT, "match": MATCH];
     /// Why packets are dropped.
     DROP_CAUSES = Output "drop_cause" ["cause": STRING, "text": STRING];
     /// The flows that drop packets, and why.
@@ -86,8 +71,8 @@ tables! {
     /// The flows that count the probes that arrive.
     PROBE_COUNTERS = Output "probe_counter" ["table_id": INT, "match": MATCH];
 
-    /// Routes of routers as they take effect. The kind that the first column refers to is that of routers.
-    EFFECTIVE_ROUTES = Output "effective_route"
+    /// Routes of routers as they take effect.
+    ROUTING_TABLE = Output "routing_table"
         ["router": REFERENCE, "destination": NET, "kind": ROUTE_KIND, "by": STRING, "next_hop": STRING, "port": STRING,
             "mac": STRING, "why": STRING];
 
@@ -123,16 +108,10 @@ pub const INTERFACE: &[SwitchTable] = &[
     ADDRESSES,
     UNDERLAY_MTUS,
     PROBLEMS,
-    LEARNED_ADDRESSES,
-    LEARNING_HOSTS,
-    FLOOD_METERS,
-    CONNECTION_METERS,
-    COUNTED_FLOWS,
     DROP_CAUSES,
     DROPPING_FLOWS,
     DROPPING_METERS,
     PROBE_HOSTS,
     TUNNEL_PROBES,
     PROBE_COUNTERS,
-    EFFECTIVE_ROUTES,
 ];

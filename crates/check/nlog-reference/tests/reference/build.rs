@@ -107,6 +107,7 @@ impl Builder {
             functions: BTreeMap::new(),
             objects: Vec::new(),
             states: Vec::new(),
+            listings: Vec::new(),
             stages: Vec::new(),
             priorities: Vec::new(),
             fields: Vec::new(),

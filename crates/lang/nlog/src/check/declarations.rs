@@ -25,6 +25,8 @@ pub(super) struct Table<'a> {
     pub(super) hook: Option<&'a ast::Hook>,
     /// Whether it is the state of objects.
     pub(super) state: bool,
+    /// What is said of a listing or a table of counters.
+    pub(super) listing: Option<&'a ast::Listing>,
     /// If its rows are the objects of a kind, what is said of them.
     pub(super) object: Option<&'a ast::Object>,
     pub(super) doc: &'a str,
@@ -231,6 +233,7 @@ fn declare<'a>(table: &'a ast::Table, declarations: &Declarations<'a>, reports: 
         key,
         hook,
         state: table.state,
+        listing: table.listing.as_deref(),
         object,
         doc: &table.doc,
     }

@@ -5,7 +5,7 @@
 //! `expressions`, `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types`
 //! (unification) and `calls` (which function is meant); `binding` (which variables get a value), `normalise` (in
 //! which order) and `constant_folding` with `sequence` and `size` (limits); `facts` (the short way for most facts);
-//! `tests`; `lints`; `hooks`; `objects` (kinds, state and refusals of objects); `pipeline` (names of fields, stages and priorities); `reservations` (reserved numbers); `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
+//! `tests`; `lints`; `hooks`; `objects` (kinds, state and refusals of objects); `listings`; `pipeline` (names of fields, stages and priorities); `reservations` (reserved numbers); `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
 //! `messages` (shared error messages) with `suggest` (similar names).
 
 mod aggregate;
@@ -27,6 +27,7 @@ mod functions;
 mod head;
 mod hooks;
 mod lints;
+mod listings;
 mod literals;
 mod memo;
 mod messages;
@@ -54,7 +55,7 @@ use nlog_data::{ObjectKind, Role, Schema, TableId, Value};
 
 use crate::diagnostic::{Code, Diagnostic, Report, Reports};
 use crate::index::Index;
-use crate::program::{Program, Reservation, Rule, Test};
+use crate::program::{Listing, Program, Reservation, Rule, Test};
 use crate::source::Sources;
 use crate::syntax::ast::{self, Span};
 pub use atom::{ATOM, compile_with_atom};
@@ -146,11 +147,12 @@ pub(crate) fn compile_with(
 
     objects::refusals(&declarations, &rules, &dependencies, &mut reports);
     objects::states(&declarations, &mut reports);
+    let listings = listings::check(&declarations, &mut reports);
 
     let program = if reports.has_errors() {
         None
     } else {
-        let parts = Parts { rules, tests, fillings, dependencies, pipeline, reservations };
+        let parts = Parts { rules, tests, fillings, dependencies, pipeline, reservations, listings };
         Some(Arc::new(assemble(&declarations, parts, sources)))
     };
     Compilation { program, diagnostics: reports.finish(sources) }
@@ -281,10 +283,11 @@ struct Parts<'a> {
     dependencies: Vec<Dependency>,
     pipeline: Pipeline,
     reservations: Vec<Reservation>,
+    listings: Vec<Listing>,
 }
 
 fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources) -> Program {
-    let Parts { rules, tests, fillings, dependencies, pipeline, reservations } = parts;
+    let Parts { rules, tests, fillings, dependencies, pipeline, reservations, listings } = parts;
     let tables = declarations.tables.iter().map(declarations::Table::plain);
     let mut edges = vec![Vec::new(); declarations.tables.len()];
     for dependency in dependencies {
@@ -318,6 +321,9 @@ fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources
     let objects = objects.map(|kind| ObjectKind { table: number(kind.table), ..kind }).collect();
     let states = declarations.tables.iter().zip(0..).filter(|(table, _)| table.state);
     let states = states.map(|(_, at)| number(TableId(at))).collect();
+    let listings = listings.into_iter().map(|listing| listing.renumbered(&number));
+    let mut listings: Vec<_> = listings.collect();
+    listings.sort_by_key(|listing| listing.table);
     let functions = declarations.own_functions.bodies();
     let (stages, priorities, fields) = pipeline.parts(declarations, sources);
     Program {
@@ -330,6 +336,7 @@ fn assemble(declarations: &Declarations<'_>, parts: Parts<'_>, sources: &Sources
         functions,
         objects,
         states,
+        listings,
         stages,
         priorities,
         reservations,

@@ -142,6 +142,13 @@ impl<'a> Walk<'a> {
             self.table_name(&hook.source);
             self.settings(hook);
         }
+        if let Some(reads) = table.listing.as_ref().and_then(|listing| listing.reads.as_ref()) {
+            let limits = reads.counts.iter().filter_map(|count| count.limit.as_ref());
+            for name in reads.columns.iter().chain(limits) {
+                self.column(&table.name.name, name, None);
+            }
+            reads.on.iter().for_each(|hosts| self.table_name(hosts));
+        }
     }
 
     /// The columns and constants in the settings of a hook.

@@ -92,11 +92,12 @@ impl Printer<'_> {
         self.tokens.range(part).start
     }
 
-    /// `input table name(columns) key(names) from hook(table)`
+    /// `input table name(columns) key(names) from hook(table)`, `counter table name(columns) key(names) reads counter(names) as (counts) else "text"`
     fn table(&mut self, item: &SyntaxNode) {
         let find = |kind| item.children().find(|child: &SyntaxNode| child.kind() == kind);
         let Some(columns) = find(K::Columns) else { return };
-        let parts: Vec<SyntaxNode> = [find(K::Key), find(K::Hook)].into_iter().flatten().collect();
+        let parts = [K::Key, K::Hook, K::Reads, K::Otherwise].map(find);
+        let parts: Vec<SyntaxNode> = parts.into_iter().flatten().collect();
         let range = self.tokens.range(&columns);
         self.tokens_until(range.start);
         let whole = self.fits(&range, usize::from(parts.is_empty()));
@@ -110,9 +111,18 @@ impl Printer<'_> {
             if whole || !self.fits(&range, 1) {
                 self.line(STEP, Blanks::Drop);
             }
-            // `key`, `from hook`
-            let bracket = range.start + if part.kind() == K::Hook { 2 } else { 1 };
+            // `key`, `from hook`, `reads counter(names) as`
+            let counts = part.children().next().filter(|_| part.kind() == K::Reads);
+            let bracket = match part.kind() {
+                K::Hook => range.start + 2,
+                K::Reads => counts.map_or(range.end, |count| self.tokens.range(&count).start - 1),
+                K::Otherwise => range.end,
+                _ => range.start + 1,
+            };
             self.tokens_until(bracket);
+            if bracket == range.end {
+                continue;
+            }
             if self.fits(&(bracket..range.end), 1) {
                 self.tokens_until(range.end);
             } else {

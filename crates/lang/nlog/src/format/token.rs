@@ -186,7 +186,10 @@ impl<'text> Tokens<'text> {
         let closed_before = match kind {
             K::Comma | K::Semicolon | K::RParen | K::RBracket | K::Dot | K::Colon => true,
             K::LParen => {
-                matches!(parent, K::Arguments | K::Columns | K::Parameters | K::Key | K::Hook | K::Unique)
+                matches!(
+                    parent,
+                    K::Arguments | K::Columns | K::Parameters | K::Key | K::Hook | K::Unique | K::Reads
+                ) && self.kind(at.saturating_sub(1)) != K::AsKw
             }
             K::LBracket => matches!(parent, K::Actions | K::BitRange),
             K::LBrace => matches!(parent, K::Record | K::Match),

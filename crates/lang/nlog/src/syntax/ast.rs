@@ -281,11 +281,63 @@ pub struct Table {
     pub hook: Option<Hook>,
     /// Whether it is the state of objects.
     pub state: bool,
+    /// If it is a listing or a table of counters, or is written like one: what the declaration says besides its columns.
+    pub listing: Option<Box<Listing>>,
     /// If its rows are the objects of a kind: what the declaration says of them besides their columns, of which the
     /// first is the id.
     pub object: Option<Box<Object>>,
     /// The text of its `##` comments.
     pub doc: String,
+}
+
+/// The word before `table`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListingWord {
+    /// `listing`
+    Listing,
+    /// `counter`
+    Counter,
+    /// Another one, or none: a mistake.
+    Neither,
+}
+
+/// What a `listing table` or a `counter table` says besides its columns.
+#[derive(Debug, Clone)]
+pub struct Listing {
+    /// Which of the two it is.
+    pub word: ListingWord,
+    /// The counters that hosts are asked for.
+    pub reads: Option<Reading>,
+    /// `else "text"`: the text in place of no rows.
+    pub otherwise: Option<(String, Span)>,
+    /// Whether a syntax error hides parts of it.
+    pub broken: bool,
+}
+
+/// `reads meter(host, meter) on table as (counts)`
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// The thing that counts.
+    pub what: Ident,
+    /// The columns that name it.
+    pub columns: Vec<Ident>,
+    /// The table of the hosts to ask.
+    pub on: Option<Ident>,
+    /// The counts.
+    pub counts: Vec<Count>,
+    /// The whole clause.
+    pub span: Span,
+}
+
+/// `name: counted of column`
+#[derive(Debug, Clone)]
+pub struct Count {
+    /// The name of the column in answers.
+    pub name: Ident,
+    /// What it counts.
+    pub counted: Ident,
+    /// The column with the greatest value that it can have.
+    pub limit: Option<Ident>,
 }
 
 /// `object name { fields }`, besides the table of its objects.

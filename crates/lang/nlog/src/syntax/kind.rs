@@ -115,6 +115,14 @@ SyntaxKind {
     ObjectKw,
     /// `state` before `table`
     StateKw,
+    /// `listing` before `table`
+    ListingKw,
+    /// `counter` before `table`
+    CounterKw,
+    /// `reads` of a table of counters
+    ReadsKw,
+    /// `as` before the counts of a table of counters
+    AsKw,
     /// `ref` of a type
     RefKw,
     /// `was` of an object's field
@@ -246,6 +254,12 @@ SyntaxKind {
     Hook,
     /// `name: value` of a hook.
     Setting,
+    /// `reads counter(columns) on table as (counts)` of a table of counters.
+    Reads,
+    /// `name: counted of column` of a table of counters.
+    Count,
+    /// `else "text"` of a listing or a table of counters.
+    Otherwise,
     /// `name`, `name<type>` or `ref name | name`
     Type,
     /// `type NAME = …;`: an alias, a constrained type, an enumeration or a record.
@@ -395,6 +409,10 @@ impl SyntaxKind {
         ("where", SyntaxKind::WhereKw),
         ("object", SyntaxKind::ObjectKw),
         ("state", SyntaxKind::StateKw),
+        ("listing", SyntaxKind::ListingKw),
+        ("counter", SyntaxKind::CounterKw),
+        ("reads", SyntaxKind::ReadsKw),
+        ("as", SyntaxKind::AsKw),
         ("ref", SyntaxKind::RefKw),
         ("was", SyntaxKind::WasKw),
         ("unique", SyntaxKind::UniqueKw),

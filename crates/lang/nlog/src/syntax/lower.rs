@@ -9,8 +9,9 @@
 use nlog_data::Role;
 
 use super::ast::{
-    Condition, Constant, ConstrainedType, File, FunctionDeclaration, Hook, Ident, Import, Item, ItemKind,
-    Range, Rule, Span, Table, TypeDeclaration, TypeDefinition, TypeRef,
+    Condition, Constant, ConstrainedType, Count, File, FunctionDeclaration, Hook, Ident, Import, Item,
+    ItemKind, Listing, ListingWord, Range, Reading, Rule, Span, Table, TypeDeclaration, TypeDefinition,
+    TypeRef,
 };
 use super::{SyntaxKind as K, SyntaxNode, SyntaxToken};
 pub(crate) use expression::is_mask;
@@ -92,7 +93,10 @@ impl Lowering {
         let Some(name) = self.name(item) else { return self.nameless(item) };
         let role = if token(item, K::InputKw).is_some() {
             Role::Input
-        } else if token(item, K::OutputKw).is_some() || token(item, K::StateKw).is_some() {
+        } else if [K::OutputKw, K::StateKw, K::ListingKw, K::CounterKw]
+            .iter()
+            .any(|word| token(item, *word).is_some())
+        {
             Role::Output
         } else if token(item, K::ForbidKw).is_some() {
             Role::Forbid
@@ -105,7 +109,50 @@ impl Lowering {
         });
         let hook = child(item, K::Hook).filter(|_| !broken).and_then(|hook| self.hook(&hook));
         let state = token(item, K::StateKw).is_some();
-        self.out.tables.push(Table { role, name, columns, key, hook, state, object: None, doc: doc(item) });
+        let listing = self.listing(item, broken);
+        let doc = doc(item);
+        self.out.tables.push(Table { role, name, columns, key, hook, state, listing, object: None, doc });
+    }
+
+    /// What is written of a listing or a table of counters besides its columns.
+    fn listing(&mut self, item: &SyntaxNode, broken: bool) -> Option<Box<Listing>> {
+        let word = match (token(item, K::ListingKw), token(item, K::CounterKw)) {
+            (Some(_), _) => ListingWord::Listing,
+            (None, Some(_)) => ListingWord::Counter,
+            (None, None) => ListingWord::Neither,
+        };
+        let (reads, otherwise) = (child(item, K::Reads), child(item, K::Otherwise));
+        if word == ListingWord::Neither && reads.is_none() && otherwise.is_none() {
+            return None;
+        }
+        let reads = reads.filter(|_| !broken).and_then(|reads| self.reading(&reads));
+        let text = otherwise.filter(|_| !broken).and_then(|node| token(&node, K::String));
+        let span = text.as_ref().map(|text| self.span_of(text));
+        let otherwise = text.and_then(|text| self.unquoted(&text)).zip(span);
+        Some(Box::new(Listing { word, reads, otherwise, broken }))
+    }
+
+    fn reading(&mut self, node: &SyntaxNode) -> Found<Reading> {
+        let mut names = Vec::new();
+        let mut on = None;
+        let mut follows_on = false;
+        for token in tokens(node) {
+            match token.kind() {
+                K::OnKw => follows_on = true,
+                K::Ident if follows_on => on = Some(self.ident(&token)),
+                K::Ident => names.push(self.ident(&token)),
+                _ => {}
+            }
+        }
+        let mut names = names.into_iter();
+        let what = names.next()?;
+        let counts = node.children().filter(|child| child.kind() == K::Count).map(|count| {
+            let mut names = tokens(&count).filter(|token| token.kind() == K::Ident);
+            let mut next = || names.next().map(|token| self.ident(&token));
+            Some(Count { name: next()?, counted: next()?, limit: next() })
+        });
+        let counts = counts.collect::<Option<Vec<_>>>()?;
+        Some(Reading { what, columns: names.collect(), on, counts, span: self.span(node) })
     }
 
     fn hook(&mut self, node: &SyntaxNode) -> Found<Hook> {

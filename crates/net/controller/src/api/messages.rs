@@ -13,7 +13,6 @@ use weft_core::harm::CutOff;
 use weft_core::logical_flows::{LogicalFlow, LogicalFlows};
 use weft_core::receipt::{Progress, Receipt, SwitchReceipt, Update};
 use weft_core::record::{rfc3339, to_the_second};
-use weft_core::routes::Route;
 use weft_core::rules::{RuleSource, Rules};
 use weft_core::switch_delta::{Part, SwitchDelta};
 use weft_core::underlay::Measured;
@@ -334,18 +333,6 @@ fn rule_message(rule: &RuleSource) -> pb::Rule {
         line: rule.line,
         column: rule.column,
         text: rule.text.to_string(),
-    }
-}
-
-pub(super) fn route_message(route: Route) -> pb::Route {
-    pb::Route {
-        destination: route.destination,
-        kind: route.kind,
-        by: route.by,
-        next_hop: route.next_hop,
-        port: route.port,
-        mac: route.mac,
-        why: route.why,
     }
 }
 

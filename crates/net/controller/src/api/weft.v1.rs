@@ -653,37 +653,74 @@ pub struct ListLogicalFlowsResponse {
     #[prost(message, optional, tag = "3")]
     pub datapath: ::core::option::Option<ObjectRef>,
 }
+/// A question about objects that the rules declare.
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListLearnedAddressesRequest {
-    /// The id of the datapath, such as that of a logical switch.
+pub struct ReadListingRequest {
+    /// The name of the listing, such as `routing-table`.
     #[prost(string, tag = "1")]
-    pub id: ::prost::alloc::string::String,
-    /// Also return the addresses.
-    #[prost(bool, tag = "2")]
-    pub addresses: bool,
+    pub listing: ::prost::alloc::string::String,
+    /// The object; absent: all objects.
+    #[prost(string, optional, tag = "2")]
+    pub id: ::core::option::Option<::prost::alloc::string::String>,
+    /// The kind of the object; empty: any kind that the listing is about.
+    #[prost(string, tag = "3")]
+    pub kind: ::prost::alloc::string::String,
+    /// Whether hosts send the lists of what they have counted, such as learned addresses.
+    #[prost(bool, tag = "4")]
+    pub details: bool,
 }
-/// What a host has learned on a port.
+/// A listing or a table of counters of the rules.
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Listing {
+    /// Its name: that of its table, with `-` in place of `_`.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The kinds of the objects that it is about.
+    #[prost(string, repeated, tag = "2")]
+    pub kinds: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What it is, as the rules say.
+    #[prost(string, tag = "3")]
+    pub doc: ::prost::alloc::string::String,
+    /// The columns of an answer, in order. The first has the object.
+    #[prost(message, repeated, tag = "4")]
+    pub columns: ::prost::alloc::vec::Vec<ListingColumn>,
+    /// The text in place of an answer without rows; empty if the rules have none.
+    #[prost(string, tag = "5")]
+    pub otherwise: ::prost::alloc::string::String,
+    /// Whether hosts count, and are asked.
+    #[prost(bool, tag = "6")]
+    pub counted: bool,
+}
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct LearnedAddresses {
-    /// The transport node.
+pub struct ListingColumn {
     #[prost(string, tag = "1")]
-    pub node: ::prost::alloc::string::String,
-    /// The id of the port; empty for addresses that the host has heard without their port.
-    #[prost(string, tag = "2")]
-    pub port: ::prost::alloc::string::String,
-    /// The number of addresses, and the most that the host learns there.
-    #[prost(uint64, tag = "3")]
-    pub count: u64,
-    #[prost(uint64, tag = "4")]
-    pub limit: u64,
-    /// Whether it learns no more of them.
-    #[prost(bool, tag = "5")]
-    pub reached: bool,
-    /// The MAC addresses in order, if they were asked for.
-    #[prost(string, repeated, tag = "6")]
-    pub addresses: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    pub name: ::prost::alloc::string::String,
+    /// Whether its values are numbers.
+    #[prost(bool, tag = "2")]
+    pub number: bool,
+    /// Whether it is a list that is there only if the request asks for details.
+    #[prost(bool, tag = "3")]
+    pub detail: bool,
+}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadListingResponse {
+    /// What is answered; in the first message alone.
+    #[prost(message, optional, tag = "1")]
+    pub listing: ::core::option::Option<Listing>,
+    /// How many hosts are asked; in the first message alone.
+    #[prost(uint64, tag = "2")]
+    pub hosts: u64,
+    /// Each a JSON object with the values of columns by their names. If a count has a greatest value, `reached` says whether it is there.
+    #[prost(string, repeated, tag = "3")]
+    #[serde(serialize_with = "crate::message_json::json_texts")]
+    pub rows: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The hosts of which nothing is known.
+    #[prost(message, repeated, tag = "4")]
+    pub unread: ::prost::alloc::vec::Vec<UnreadSwitch>,
 }
 /// A switch that could not be asked what it has learned.
 #[derive(serde::Serialize)]
@@ -695,61 +732,14 @@ pub struct UnreadSwitch {
     pub error: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize)]
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ListLearnedAddressesResponse {
-    /// The ports with learned addresses.
-    #[prost(message, repeated, tag = "1")]
-    pub learned: ::prost::alloc::vec::Vec<LearnedAddresses>,
-    #[prost(message, repeated, tag = "2")]
-    pub unread: ::prost::alloc::vec::Vec<UnreadSwitch>,
-    /// The object, the number of its learning ports, and the number of hosts that are asked; in the first message.
-    #[prost(message, optional, tag = "3")]
-    pub datapath: ::core::option::Option<ObjectRef>,
-    #[prost(uint64, tag = "4")]
-    pub ports: u64,
-    #[prost(uint64, tag = "5")]
-    pub hosts: u64,
-}
-#[derive(serde::Serialize)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListFloodDropsRequest {
-    /// The id of a port; if empty, all ports with a limit.
-    #[prost(string, tag = "1")]
-    pub port: ::prost::alloc::string::String,
-    /// Asks for new connections instead of what is flooded.
-    #[prost(bool, tag = "2")]
-    pub connections: bool,
-}
-/// What a host has dropped of what a port floods, or of its new connections.
-#[derive(serde::Serialize)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct FloodDrops {
-    /// The transport node.
-    #[prost(string, tag = "1")]
-    pub node: ::prost::alloc::string::String,
-    /// The id of the port.
-    #[prost(string, tag = "2")]
-    pub port: ::prost::alloc::string::String,
-    /// The frames a second that it may flood, or the connections that may begin.
-    #[prost(uint64, tag = "3")]
-    pub limit: u64,
-    /// The frames to flood that it has sent, or the first packets of connections, and those of them that were dropped, since the host has the port with this limit.
-    #[prost(uint64, tag = "4")]
-    pub frames: u64,
-    #[prost(uint64, tag = "5")]
-    pub dropped: u64,
-}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListListingsRequest {}
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ListFloodDropsResponse {
-    /// The ports on the host.
+pub struct ListListingsResponse {
+    /// In the order of their names.
     #[prost(message, repeated, tag = "1")]
-    pub drops: ::prost::alloc::vec::Vec<FloodDrops>,
-    #[prost(message, repeated, tag = "2")]
-    pub unread: ::prost::alloc::vec::Vec<UnreadSwitch>,
-    /// The number of hosts that are asked; in the first message.
-    #[prost(uint64, tag = "3")]
-    pub hosts: u64,
+    pub listings: ::prost::alloc::vec::Vec<Listing>,
 }
 /// Without kind and id, what is dropped in the whole network is asked.
 #[derive(serde::Serialize)]
@@ -814,44 +804,6 @@ pub struct CountFlowsResponse {
     pub drops: bool,
     #[prost(message, repeated, tag = "6")]
     pub causes: ::prost::alloc::vec::Vec<DropCause>,
-}
-#[derive(serde::Serialize)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListRoutesRequest {
-    #[prost(string, tag = "1")]
-    pub router: ::prost::alloc::string::String,
-}
-/// A route of a router. One with several next hops is as many of these.
-#[derive(serde::Serialize)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Route {
-    /// The prefix.
-    #[prost(string, tag = "1")]
-    pub destination: ::prost::alloc::string::String,
-    /// `connected`: port `by` of the router is in this network. `static`: route `by` has this next hop. `discard`: route `by`
-    /// drops the packets.
-    #[prost(string, tag = "2")]
-    pub kind: ::prost::alloc::string::String,
-    #[prost(string, tag = "3")]
-    pub by: ::prost::alloc::string::String,
-    /// What does not apply is empty.
-    #[prost(string, tag = "4")]
-    pub next_hop: ::prost::alloc::string::String,
-    /// The router port by which packets leave, and the MAC address of the next hop.
-    #[prost(string, tag = "5")]
-    pub port: ::prost::alloc::string::String,
-    #[prost(string, tag = "6")]
-    pub mac: ::prost::alloc::string::String,
-    /// Why no packet takes this route, or leaves by this next hop; empty if packets do.
-    #[prost(string, tag = "7")]
-    pub why: ::prost::alloc::string::String,
-}
-#[derive(serde::Serialize)]
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ListRoutesResponse {
-    /// IPv4 first; the longest prefix first, then by address.
-    #[prost(message, repeated, tag = "1")]
-    pub routes: ::prost::alloc::vec::Vec<Route>,
 }
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1723,16 +1675,15 @@ pub mod controller_client {
                 .insert(GrpcMethod::new("weft.v1.Controller", "ListLogicalFlows"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Asks the hosts of a datapath how many addresses they have learned on each of its ports. Each host answers in a message of
-        /// its own, in no particular order. For a host that does not answer in time, the message states the cause.
-        /// NOT_FOUND if no object that owns flows has the id.
-        pub async fn list_learned_addresses(
+        /// Answers a question about objects that the rules declare: the rows of a listing, or what hosts have counted, as a table of counters
+        /// names it. The first message describes the answer. Then each host that is asked answers in a message of its own, in no particular order.
+        /// For a host that does not answer in time, the message states the cause.
+        /// NOT_FOUND if the rules declare no such listing, or there is no such object.
+        pub async fn read_listing(
             &mut self,
-            request: impl tonic::IntoRequest<super::ListLearnedAddressesRequest>,
+            request: impl tonic::IntoRequest<super::ReadListingRequest>,
         ) -> std::result::Result<
-            tonic::Response<
-                tonic::codec::Streaming<super::ListLearnedAddressesResponse>,
-            >,
+            tonic::Response<tonic::codec::Streaming<super::ReadListingResponse>>,
             tonic::Status,
         > {
             self.inner
@@ -1745,20 +1696,19 @@ pub mod controller_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/weft.v1.Controller/ListLearnedAddresses",
+                "/weft.v1.Controller/ReadListing",
             );
             let mut req = request.into_request();
             req.extensions_mut()
-                .insert(GrpcMethod::new("weft.v1.Controller", "ListLearnedAddresses"));
+                .insert(GrpcMethod::new("weft.v1.Controller", "ReadListing"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Asks the hosts how many frames of ports with a `flood_limit` they have dropped. Each host answers in a message of its own,
-        /// in no particular order. For a host that does not answer in time, the message states the cause.
-        pub async fn list_flood_drops(
+        /// Returns the listings and the tables of counters that the rules declare.
+        pub async fn list_listings(
             &mut self,
-            request: impl tonic::IntoRequest<super::ListFloodDropsRequest>,
+            request: impl tonic::IntoRequest<super::ListListingsRequest>,
         ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::ListFloodDropsResponse>>,
+            tonic::Response<super::ListListingsResponse>,
             tonic::Status,
         > {
             self.inner
@@ -1771,12 +1721,12 @@ pub mod controller_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/weft.v1.Controller/ListFloodDrops",
+                "/weft.v1.Controller/ListListings",
             );
             let mut req = request.into_request();
             req.extensions_mut()
-                .insert(GrpcMethod::new("weft.v1.Controller", "ListFloodDrops"));
-            self.inner.server_streaming(req, path, codec).await
+                .insert(GrpcMethod::new("weft.v1.Controller", "ListListings"));
+            self.inner.unary(req, path, codec).await
         }
         /// Asks the hosts what the flows that the rules name for an object have counted, and how many packets of the object were dropped, by
         /// cause. Each host that has some of these flows answers in a message of its own, in no particular order. For a host that does
@@ -1803,33 +1753,6 @@ pub mod controller_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("weft.v1.Controller", "CountFlows"));
-            self.inner.server_streaming(req, path, codec).await
-        }
-        /// Returns the routes of a router as they take effect: those of its ports and its static routes, with where packets leave.
-        /// Policies decide before them; they are objects, and not listed.
-        /// NOT_FOUND if the router does not exist.
-        pub async fn list_routes(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListRoutesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::ListRoutesResponse>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/weft.v1.Controller/ListRoutes",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("weft.v1.Controller", "ListRoutes"));
             self.inner.server_streaming(req, path, codec).await
         }
         /// Returns what probes have measured of the tunnels of a transport node, or of all, in each direction. The controller measures by itself,
@@ -2108,38 +2031,29 @@ pub mod controller_server {
             tonic::Response<Self::ListLogicalFlowsStream>,
             tonic::Status,
         >;
-        /// Server streaming response type for the ListLearnedAddresses method.
-        type ListLearnedAddressesStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<
-                    super::ListLearnedAddressesResponse,
-                    tonic::Status,
-                >,
+        /// Server streaming response type for the ReadListing method.
+        type ReadListingStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ReadListingResponse, tonic::Status>,
             >
             + std::marker::Send
             + 'static;
-        /// Asks the hosts of a datapath how many addresses they have learned on each of its ports. Each host answers in a message of
-        /// its own, in no particular order. For a host that does not answer in time, the message states the cause.
-        /// NOT_FOUND if no object that owns flows has the id.
-        async fn list_learned_addresses(
+        /// Answers a question about objects that the rules declare: the rows of a listing, or what hosts have counted, as a table of counters
+        /// names it. The first message describes the answer. Then each host that is asked answers in a message of its own, in no particular order.
+        /// For a host that does not answer in time, the message states the cause.
+        /// NOT_FOUND if the rules declare no such listing, or there is no such object.
+        async fn read_listing(
             &self,
-            request: tonic::Request<super::ListLearnedAddressesRequest>,
+            request: tonic::Request<super::ReadListingRequest>,
         ) -> std::result::Result<
-            tonic::Response<Self::ListLearnedAddressesStream>,
+            tonic::Response<Self::ReadListingStream>,
             tonic::Status,
         >;
-        /// Server streaming response type for the ListFloodDrops method.
-        type ListFloodDropsStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<super::ListFloodDropsResponse, tonic::Status>,
-            >
-            + std::marker::Send
-            + 'static;
-        /// Asks the hosts how many frames of ports with a `flood_limit` they have dropped. Each host answers in a message of its own,
-        /// in no particular order. For a host that does not answer in time, the message states the cause.
-        async fn list_flood_drops(
+        /// Returns the listings and the tables of counters that the rules declare.
+        async fn list_listings(
             &self,
-            request: tonic::Request<super::ListFloodDropsRequest>,
+            request: tonic::Request<super::ListListingsRequest>,
         ) -> std::result::Result<
-            tonic::Response<Self::ListFloodDropsStream>,
+            tonic::Response<super::ListListingsResponse>,
             tonic::Status,
         >;
         /// Server streaming response type for the CountFlows method.
@@ -2155,19 +2069,6 @@ pub mod controller_server {
             &self,
             request: tonic::Request<super::CountFlowsRequest>,
         ) -> std::result::Result<tonic::Response<Self::CountFlowsStream>, tonic::Status>;
-        /// Server streaming response type for the ListRoutes method.
-        type ListRoutesStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<super::ListRoutesResponse, tonic::Status>,
-            >
-            + std::marker::Send
-            + 'static;
-        /// Returns the routes of a router as they take effect: those of its ports and its static routes, with where packets leave.
-        /// Policies decide before them; they are objects, and not listed.
-        /// NOT_FOUND if the router does not exist.
-        async fn list_routes(
-            &self,
-            request: tonic::Request<super::ListRoutesRequest>,
-        ) -> std::result::Result<tonic::Response<Self::ListRoutesStream>, tonic::Status>;
         /// Server streaming response type for the ListTunnels method.
         type ListTunnelsStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::ListTunnelsResponse, tonic::Status>,
@@ -2624,28 +2525,26 @@ pub mod controller_server {
                     };
                     Box::pin(fut)
                 }
-                "/weft.v1.Controller/ListLearnedAddresses" => {
+                "/weft.v1.Controller/ReadListing" => {
                     #[allow(non_camel_case_types)]
-                    struct ListLearnedAddressesSvc<T: Controller>(pub Arc<T>);
+                    struct ReadListingSvc<T: Controller>(pub Arc<T>);
                     impl<
                         T: Controller,
-                    > tonic::server::ServerStreamingService<
-                        super::ListLearnedAddressesRequest,
-                    > for ListLearnedAddressesSvc<T> {
-                        type Response = super::ListLearnedAddressesResponse;
-                        type ResponseStream = T::ListLearnedAddressesStream;
+                    > tonic::server::ServerStreamingService<super::ReadListingRequest>
+                    for ReadListingSvc<T> {
+                        type Response = super::ReadListingResponse;
+                        type ResponseStream = T::ReadListingStream;
                         type Future = BoxFuture<
                             tonic::Response<Self::ResponseStream>,
                             tonic::Status,
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::ListLearnedAddressesRequest>,
+                            request: tonic::Request<super::ReadListingRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as Controller>::list_learned_addresses(&inner, request)
-                                    .await
+                                <T as Controller>::read_listing(&inner, request).await
                             };
                             Box::pin(fut)
                         }
@@ -2656,7 +2555,7 @@ pub mod controller_server {
                     let max_encoding_message_size = self.max_encoding_message_size;
                     let inner = self.inner.clone();
                     let fut = async move {
-                        let method = ListLearnedAddressesSvc(inner);
+                        let method = ReadListingSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -2672,26 +2571,25 @@ pub mod controller_server {
                     };
                     Box::pin(fut)
                 }
-                "/weft.v1.Controller/ListFloodDrops" => {
+                "/weft.v1.Controller/ListListings" => {
                     #[allow(non_camel_case_types)]
-                    struct ListFloodDropsSvc<T: Controller>(pub Arc<T>);
+                    struct ListListingsSvc<T: Controller>(pub Arc<T>);
                     impl<
                         T: Controller,
-                    > tonic::server::ServerStreamingService<super::ListFloodDropsRequest>
-                    for ListFloodDropsSvc<T> {
-                        type Response = super::ListFloodDropsResponse;
-                        type ResponseStream = T::ListFloodDropsStream;
+                    > tonic::server::UnaryService<super::ListListingsRequest>
+                    for ListListingsSvc<T> {
+                        type Response = super::ListListingsResponse;
                         type Future = BoxFuture<
-                            tonic::Response<Self::ResponseStream>,
+                            tonic::Response<Self::Response>,
                             tonic::Status,
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::ListFloodDropsRequest>,
+                            request: tonic::Request<super::ListListingsRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as Controller>::list_flood_drops(&inner, request).await
+                                <T as Controller>::list_listings(&inner, request).await
                             };
                             Box::pin(fut)
                         }
@@ -2702,7 +2600,7 @@ pub mod controller_server {
                     let max_encoding_message_size = self.max_encoding_message_size;
                     let inner = self.inner.clone();
                     let fut = async move {
-                        let method = ListFloodDropsSvc(inner);
+                        let method = ListListingsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -2713,7 +2611,7 @@ pub mod controller_server {
                                 max_decoding_message_size,
                                 max_encoding_message_size,
                             );
-                        let res = grpc.server_streaming(method, req).await;
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)
@@ -2749,52 +2647,6 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CountFlowsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.server_streaming(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/weft.v1.Controller/ListRoutes" => {
-                    #[allow(non_camel_case_types)]
-                    struct ListRoutesSvc<T: Controller>(pub Arc<T>);
-                    impl<
-                        T: Controller,
-                    > tonic::server::ServerStreamingService<super::ListRoutesRequest>
-                    for ListRoutesSvc<T> {
-                        type Response = super::ListRoutesResponse;
-                        type ResponseStream = T::ListRoutesStream;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::ResponseStream>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ListRoutesRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Controller>::list_routes(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ListRoutesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use serde::Deserialize;
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Code, Status, Streaming};
 
 use super::{ANSWER_MAX, Client, ClientError, within};
@@ -88,6 +89,17 @@ impl Client {
             changes: None,
             is_interrupted: false,
         }
+    }
+
+    /// What happens to objects of all kinds from now on, until the controller ends it.
+    pub async fn watch_all(
+        &mut self,
+    ) -> Result<impl Stream<Item = Result<pb::WatchResponse, ClientError>> + use<>, ClientError> {
+        let request = pb::WatchRequest::default();
+        let changes = within(ANSWER_MAX, self.inner.watch(request)).await;
+        let client = self.clone();
+        let changes = changes.map_err(|status| self.failed(status))?.into_inner();
+        Ok(changes.map(move |message| message.map_err(|status| client.failed(status))))
     }
 
     /// The selected objects, and the revision that shows them so.

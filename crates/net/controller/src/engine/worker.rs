@@ -15,18 +15,17 @@ use tokio::sync::mpsc;
 use tracing::{debug, info};
 use weft_core::core::Refusal;
 use weft_core::fleet::{DriverOrder, SwitchNews};
+use weft_core::listings::{Asked, ToRead};
 use weft_core::logical_flows::LogicalFlows;
 use weft_core::machine::{Effect, Event, Machine, Request, RequestId};
 use weft_core::now::Now;
-use weft_core::routes::RoutesOf;
 
 use super::{Answer, Applied, ChangeRequest, EngineError, Listing, Query, Requests};
 use crate::activity::Work;
 use crate::drivers::Running;
-use crate::flood_drops::FloodSurvey;
-use crate::flow_counts::{Counting, ToRead};
+use crate::flow_counts::Counting;
 use crate::journal::{Journal, JournalError};
-use crate::learned::Survey;
+use crate::surveys;
 use crate::watchers::Watchers;
 
 /// The number of inputs that may share one write of the journal.
@@ -325,17 +324,15 @@ impl Worker {
                 drop(answer.send(known.then(listing)));
             }
             Query::Logical { id, answer } => drop(answer.send(LogicalFlows::of(core, &id))),
-            Query::Survey { id, answer } => drop(answer.send(Survey::of(core, drivers, &id))),
-            Query::Routes { router, answer } => drop(answer.send(RoutesOf::of(core, &router))),
-            Query::FloodDrops { of, port, answer } => {
-                let _ = answer.send(FloodSurvey::of(core, drivers, of, port.as_deref()));
+            Query::Asked { listing, kind, id, answer } => {
+                let _ = answer.send(Asked::of(core, &listing, kind.as_deref(), id.as_deref()));
             }
             Query::Counting { of, answer } => {
                 let _ = answer.send(Counting::of(core, &of));
             }
             Query::Counts { to_read, answer } => {
                 let read = |(node, to_read): (String, ToRead)| {
-                    let counts = to_read.read(drivers, &node);
+                    let counts = surveys::read(to_read, drivers, &node);
                     (node, counts)
                 };
                 drop(answer.send(to_read.into_iter().map(read).collect()));

@@ -7,10 +7,11 @@ use axum::extract::RawQuery;
 use axum::response::Response;
 use objects::{Kind, Kinds};
 use serde_json::{Map, Value as Json, json};
+use weft_core::listings::Description;
 
 use super::answer::{self, EVENTS, JSON, LINES, YAML};
 use super::objects::Here;
-use super::paths::{LISTINGS, OF_NETWORK, PAST, QUESTIONS};
+use super::paths::{DECLARED, LISTINGS, OF_NETWORK, PAST, QUESTIONS};
 use super::query::{Path, Query};
 use crate::problem::Problem;
 
@@ -27,7 +28,7 @@ pub(super) async fn document(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::of(query.as_deref()).finish()?;
-    Ok(answer::json(&describe(api.kinds())))
+    Ok(answer::json(&describe(api.kinds(), &Description::all(api.rules()))))
 }
 
 /// `GET /v1/schema`: the kinds.
@@ -58,7 +59,7 @@ fn path_of(kind: &Kind) -> String {
 }
 
 /// The whole description.
-fn describe(kinds: &Kinds) -> Json {
+fn describe(kinds: &Kinds, declared: &[Description]) -> Json {
     let mut paths = Map::new();
     let mut schemas = schemas::shared();
     for kind in kinds.iter() {
@@ -68,7 +69,7 @@ fn describe(kinds: &Kinds) -> Json {
         paths.insert(path_of(kind), of_kind(kind));
         paths.insert(format!("{}/{{id}}", path_of(kind)), of_object(kind));
     }
-    paths.extend(listings(kinds));
+    paths.extend(listings(kinds, declared));
     for question in &QUESTIONS {
         let mut asked = operation(question.name, question.call, question.summary);
         // Of several rows, an explanation is a list.
@@ -98,16 +99,12 @@ fn describe(kinds: &Kinds) -> Json {
 }
 
 /// What is listed of objects and of the network.
-fn listings(kinds: &Kinds) -> Map<String, Json> {
-    let mut paths = Map::new();
+fn listings(kinds: &Kinds, declared: &[Description]) -> Map<String, Json> {
+    let mut paths = declared_listings(kinds, declared);
     let kinds = kinds_in_path(kinds);
     for listing in &LISTINGS {
         let mut read = operation(listing.name, listing.call, listing.summary);
         read["responses"] = answered("message", &[JSON, LINES], &[404, 406]);
-        if listing.name == "learned-addresses" {
-            let what = "Also list the addresses themselves";
-            read["parameters"] = json!([query("addresses", what, json!({"type": "boolean"}))]);
-        }
         let item = json!({"parameters": [kinds, reference("parameters", "id")], "get": read});
         paths.insert(format!("/v1/{{kinds}}/{{id}}/{}", listing.name), item);
     }
@@ -116,6 +113,37 @@ fn listings(kinds: &Kinds) -> Map<String, Json> {
         read["operationId"] = path.name.replace(['-', '/'], "_").into();
         read["responses"] = answered("message", &[JSON, LINES], &[406]);
         paths.insert(format!("/v1/{}", path.name), json!({"get": read}));
+    }
+    let mut read = operation(DECLARED.name, DECLARED.call, DECLARED.summary);
+    read["responses"] = answered("message", &[JSON, YAML], &[406]);
+    paths.insert(format!("/v1/{}", DECLARED.name), json!({"get": read}));
+    paths
+}
+
+/// The listings of the rules: of each kind that they are about, and about all objects.
+fn declared_listings(kinds: &Kinds, declared: &[Description]) -> Map<String, Json> {
+    let mut paths = Map::new();
+    for listing in declared {
+        let Description { name, doc, columns, counted, .. } = listing;
+        let summary = doc.split_once(". ").map_or(doc.trim(), |(first, _)| first).replace('\n', " ");
+        let summary = summary.trim_end_matches('.');
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        let read = |id: &str, refusals: &[u16]| {
+            let mut read = operation(id, "ReadListing", summary);
+            read["description"] = format!("{}\nColumns: {}.", doc.trim(), names.join(", ")).into();
+            read["responses"] = answered("message", &[JSON, LINES], refusals);
+            if *counted {
+                let what = "Also list what hosts have counted, where they can";
+                read["parameters"] = json!([query("details", what, json!({"type": "boolean"}))]);
+            }
+            read
+        };
+        for kind in listing.kinds.iter().filter_map(|kind| kinds.get(kind)) {
+            let of_one = read(&format!("{name}_of_{}", kind.name()), &[404, 406]);
+            let item = json!({"parameters": [reference("parameters", "id")], "get": of_one});
+            paths.insert(format!("{}/{{id}}/{name}", path_of(kind)), item);
+        }
+        paths.insert(format!("/v1/network/{name}"), json!({"get": read(name, &[406])}));
     }
     paths
 }

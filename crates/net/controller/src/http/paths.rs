@@ -28,37 +28,27 @@ const fn listed(name: &'static str, call: &'static str, summary: &'static str) -
     Listed { name, call, summary }
 }
 
-/// What can be listed of an object: `/v1/KINDS/ID/NAME`.
-pub(super) const LISTINGS: [Listed; 8] = [
+/// What can be listed of an object whatever the rules declare: `/v1/KINDS/ID/NAME`. The listings of the rules are beside these.
+pub(super) const LISTINGS: [Listed; 4] = [
     listed(
         "flows",
         "ListFlows",
         "The flows, groups and ports that the switch of a transport node should have",
     ),
     listed("logical-flows", "ListLogicalFlows", "The universal flows of a datapath and of its ports"),
-    listed(
-        "learned-addresses",
-        "ListLearnedAddresses",
-        "How many addresses hosts have learned on the ports of a datapath",
-    ),
-    listed("flood-drops", "ListFloodDrops", "What a port has lost by its limit of floods"),
-    listed("connection-drops", "ListFloodDrops", "What a port has lost by its limit of new connections"),
     listed("counters", "CountFlows", "What hosts have counted and dropped of packets of an object"),
-    listed("routing-table", "ListRoutes", "The routes of a router as they take effect"),
     listed("tunnels", "ListTunnels", "What probes have measured of the tunnels of a transport node"),
 ];
 
-/// What can be listed of the whole network: `/v1/NAME`.
-pub(super) const OF_NETWORK: [Listed; 4] = [
+/// What can be listed of the whole network: `/v1/NAME`. The listings of the rules are beside these, about all objects.
+pub(super) const OF_NETWORK: [Listed; 2] = [
     listed("network/counters", "CountFlows", "What hosts have dropped, by cause"),
     listed("network/tunnels", "ListTunnels", "What probes have measured of all tunnels"),
-    listed("network/flood-drops", "ListFloodDrops", "What ports have lost by their limits of floods"),
-    listed(
-        "network/connection-drops",
-        "ListFloodDrops",
-        "What ports have lost by their limits of new connections",
-    ),
 ];
+
+/// What the rules declare: `GET /v1/listings`.
+pub(super) const DECLARED: Listed =
+    listed("listings", "ListListings", "The listings and the tables of counters that the rules declare");
 
 /// Questions whose parameters are in their bodies: `POST /v1/NAME`.
 pub(super) const QUESTIONS: [Listed; 3] = [
@@ -77,6 +67,7 @@ pub(super) fn router() -> Router {
         .route("/v1/trace", post(questions::trace))
         .route("/v1/explain", post(questions::explain))
         .route("/v1/why-not", post(questions::why_not))
+        .route("/v1/listings", get(questions::listings))
         .route("/v1/history", get(questions::history))
         .route("/v1/rollback", post(objects::rollback))
         .route("/v1/transactions", get(questions::transactions))

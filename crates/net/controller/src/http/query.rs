@@ -51,11 +51,11 @@ impl Query {
         }
     }
 
-    /// Whether a parameter is `true`. One without a value is.
+    /// Whether a parameter is `true`.
     pub(super) fn flag(&mut self, name: &'static str) -> Result<bool, Problem> {
         match self.one(name)?.as_deref() {
             None | Some("false" | "0") => Ok(false),
-            Some("" | "true" | "1") => Ok(true),
+            Some("true" | "1") => Ok(true),
             Some(other) => Err(bad(name, other, "write `true` or `false`")),
         }
     }

@@ -5,17 +5,19 @@ use axum::body::Body;
 use axum::extract::RawQuery;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use nlog_data::quotation::quote_text;
+use nlog_data::quotation::{cut, quote_text};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 use tokio_stream::StreamExt as _;
 use tonic::Status;
+use weft_core::listings::Description;
 
 use super::answer::{self, Form, answer, message, messages, streamed};
 use super::objects::{Here, call, exists, whole};
-use super::paths::{LISTINGS, OF_NETWORK};
+use super::paths::{LISTINGS, Listed, OF_NETWORK};
 use super::query::{Path, Query};
+use crate::api::Api;
 use crate::message_json::to_json;
 use crate::pb;
 use crate::pb::controller_server::Controller as _;
@@ -47,10 +49,11 @@ pub(super) async fn listing(
 ) -> Result<Response, Problem> {
     let kind = api.kind_of_path(&kinds)?.to_string();
     let mut query = Query::of(query.as_deref());
-    let addresses = listing == "learned-addresses" && query.flag("addresses")?;
+    let known = LISTINGS.iter().any(|known| known.name == listing);
+    let details = !known && query.flag("details")?;
     query.finish()?;
     let form = Form::asked(&headers, &LISTED)?;
-    if LISTINGS.iter().any(|known| known.name == listing) {
+    if known {
         // What is listed is found by the id alone, and an empty list would say that the object exists.
         exists(&api, &caller, &kind, &id).await?;
     }
@@ -63,32 +66,36 @@ pub(super) async fn listing(
             let request = pb::ListLogicalFlowsRequest { id };
             messages(form, api.list_logical_flows(call(caller, request)).await?).await
         }
-        "learned-addresses" => {
-            let request = pb::ListLearnedAddressesRequest { id, addresses };
-            messages(form, api.list_learned_addresses(call(caller, request)).await?).await
-        }
-        "flood-drops" | "connection-drops" => {
-            let request = pb::ListFloodDropsRequest { port: id, connections: listing == "connection-drops" };
-            messages(form, api.list_flood_drops(call(caller, request)).await?).await
-        }
         "counters" => {
             let request = pb::CountFlowsRequest { kind, id };
             messages(form, api.count_flows(call(caller, request)).await?).await
-        }
-        "routing-table" => {
-            let request = pb::ListRoutesRequest { router: id };
-            messages(form, api.list_routes(call(caller, request)).await?).await
         }
         "tunnels" => {
             let request = pb::ListTunnelsRequest { node: id };
             messages(form, api.list_tunnels(call(caller, request)).await?).await
         }
-        other => Err(not_found(format!(
-            "there is no {} of {kind} {id}; there are {}",
-            quote_text(other),
-            LISTINGS.each_ref().map(|listing| listing.name).join(", ")
-        ))),
+        _ => {
+            let declared = declared(&api, Some(&kind));
+            if !declared.contains(&listing) {
+                return Err(no_listing(&listing, &format!("{kind} {id}"), &LISTINGS, &declared));
+            }
+            let request = pb::ReadListingRequest { listing, id: Some(id), kind, details };
+            messages(form, api.read_listing(call(caller, request)).await?).await
+        }
     }
+}
+
+/// The names of the listings that the rules declare, of this kind or of any.
+fn declared(api: &Api, kind: Option<&str>) -> Vec<String> {
+    let of_kind = |listing: &Description| kind.is_none_or(|kind| listing.kinds.iter().any(|own| own == kind));
+    Description::all(api.rules()).into_iter().filter(of_kind).map(|listing| listing.name).collect()
+}
+
+/// There is no such listing, but there are these.
+fn no_listing(name: &str, of: &str, known: &[Listed], declared: &[String]) -> Problem {
+    let known = known.iter().map(|listed| listed.name.trim_start_matches("network/"));
+    let there: Vec<&str> = known.chain(declared.iter().map(String::as_str)).collect();
+    not_found(format!("there is no {} of {}; there are {}", quote_text(name), cut(of), there.join(", ")))
 }
 
 /// `GET /v1/network/LISTING`: what switches say of the whole network.
@@ -98,7 +105,10 @@ pub(super) async fn of_network(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    Query::of(query.as_deref()).finish()?;
+    let mut query = Query::of(query.as_deref());
+    let known = OF_NETWORK.iter().any(|known| known.name.trim_start_matches("network/") == listing);
+    let details = !known && query.flag("details")?;
+    query.finish()?;
     let form = Form::asked(&headers, &LISTED)?;
     match listing.as_str() {
         "counters" => {
@@ -109,17 +119,27 @@ pub(super) async fn of_network(
             let request = pb::ListTunnelsRequest::default();
             messages(form, api.list_tunnels(call(caller, request)).await?).await
         }
-        "flood-drops" | "connection-drops" => {
-            let connections = listing == "connection-drops";
-            let request = pb::ListFloodDropsRequest { connections, ..Default::default() };
-            messages(form, api.list_flood_drops(call(caller, request)).await?).await
+        _ => {
+            let declared = declared(&api, None);
+            if !declared.contains(&listing) {
+                return Err(no_listing(&listing, "the network", &OF_NETWORK, &declared));
+            }
+            let request = pb::ReadListingRequest { listing, details, ..Default::default() };
+            messages(form, api.read_listing(call(caller, request)).await?).await
         }
-        other => Err(not_found(format!(
-            "there is no {} of the network; there are {}",
-            quote_text(other),
-            OF_NETWORK.each_ref().map(|listing| listing.name.trim_start_matches("network/")).join(", ")
-        ))),
     }
+}
+
+/// `GET /v1/listings`: what the rules declare.
+pub(super) async fn listings(
+    (Extension(api), Extension(caller)): Here,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    Query::of(query.as_deref()).finish()?;
+    let form = Form::asked(&headers, &[Form::Json, Form::Yaml])?;
+    let (listings, held) = message(api.list_listings(call(caller, pb::ListListingsRequest {})).await?);
+    Ok(held.until_encoded(answer::value(form, &to_json(&listings))?))
 }
 
 /// `GET /v1/history`: who changed what.

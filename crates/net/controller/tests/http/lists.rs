@@ -197,3 +197,28 @@ async fn a_thousand_watchers_hear_of_a_change_each_on_a_connection_of_its_own() 
     }
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_rules_declare_is_listed_of_an_object_and_of_all() {
+    let (_folder, running, mut web) = serve().await;
+    for id in ["a", "b"] {
+        web.put(&format!("/v1/switches/{id}"), "{}").await.expect(201);
+    }
+    for (id, switch) in [("p2", "a"), ("p1", "a"), ("q1", "b")] {
+        web.put(&format!("/v1/switch_ports/{id}"), &format!(r#"{{"switch": "{switch}"}}"#)).await.expect(201);
+    }
+    let row = |switch: &str, port: &str| json!({"switch": switch, "port": port});
+    let listed = web.get("/v1/switches/a/switch-members").await.expect(200);
+    assert_eq!(listed["rows"], json!([row("a", "p1"), row("a", "p2")]));
+    assert_eq!(listed["listing"]["otherwise"], "the switch has no ports");
+    let all = web.get("/v1/network/switch-members").await.expect(200);
+    assert_eq!(all["rows"], json!([row("a", "p1"), row("a", "p2"), row("b", "q1")]));
+    let declared = web.get("/v1/listings").await.expect(200);
+    let listing = &declared["listings"][0];
+    assert_eq!((&listing["name"], &listing["kinds"]), (&"switch-members".into(), &json!(["switch"])));
+    assert_eq!(listing["doc"], "The ports of a switch. They are on any host.");
+    let document = web.get("/v1/openapi.json").await.expect(200);
+    let operation = &document["paths"]["/v1/switches/{id}/switch-members"]["get"];
+    assert_eq!(operation["summary"], "The ports of a switch");
+    running.stop().await;
+}

@@ -65,7 +65,7 @@ async fn an_object_is_written_read_patched_and_deleted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_listed_of_an_object_that_does_not_exist() {
     let (_folder, running, mut web) = serve().await;
-    for path in ["switch_ports/x/counters", "switch_ports/x/flood-drops", "transport_nodes/x/tunnels"] {
+    for path in ["switch_ports/x/counters", "switches/x/switch-members", "transport_nodes/x/tunnels"] {
         let problem = web.get(&format!("/v1/{path}")).await.expect(404);
         assert!(problem["detail"].as_str().unwrap().contains("x does not exist"), "{problem}");
     }

@@ -107,6 +107,9 @@ table logical_switch(sw: string, tenant: string) key(sw);
 logical_switch(sw, or_else(tenant, "")) :- switch(sw, tenant);
 table logical_switch_port(port: string, sw: string) key(port);
 logical_switch_port(port, sw) :- switch_port(id: port, switch: sw, ..);
+## The ports of a switch. They are on any host.
+listing table switch_members(switch: ref switch, port: string) key(port) else "the switch has no ports";
+switch_members(sw, port) :- logical_switch_port(port, sw);
 
 output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
     key(hv, table_id, priority, match);

@@ -33,7 +33,7 @@ impl Case<'_> {
             return with_lines(what, flow);
         }
         let mut known: Vec<String> = network
-            .with("effective_route", "router", router)
+            .with("routing_table", "router", router)
             .iter()
             .filter_map(|row| row.get("destination").map(word))
             .collect();
@@ -193,7 +193,7 @@ impl Network {
             Some(Value::Net(net)) if net.contains(&ip) => Some(net.prefix_len()),
             _ => None,
         };
-        let mut routes: Vec<Named<'_>> = self.with("effective_route", "router", router);
+        let mut routes: Vec<Named<'_>> = self.with("routing_table", "router", router);
         routes.retain(|route| length(route).is_some());
         routes
             .sort_by_key(|route| (std::cmp::Reverse(length(route)), route.text("kind") != Some("connected")));

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use nlog::program::Counter;
 use nlog_data::object::ObjectKind;
 use nlog_data::{Role, Row, Schema, TableId, Type, Value};
 use nlog_explain::Origin;
 use openflow_rs::{Action, Field, FlowEntry, Subfield};
 use pipeline::{Names, forms, one_line};
 use switch_model::SwitchTable;
-use switch_model::interface::{
-    ADDRESSES, COUNTED_FLOWS, LACKS, PARENTS, PORT_HOMES, PROBLEMS, STANDS_FOR, VIF,
-};
+use switch_model::interface::{ADDRESSES, LACKS, PARENTS, PORT_HOMES, PROBLEMS, STANDS_FOR, VIF};
 
 use super::{AskedObject, ObjectAnswer, ObjectExplainer, Shown};
 use crate::findings::{lack, word};
@@ -68,7 +67,7 @@ impl<'a> Gathering<'a> {
             numbers: self.numbered(),
             reported: self.reported(has_interface)?,
             referrers: self.referrers(),
-            flows: self.flows()?,
+            flows: self.flows(),
             on_hosts: on_hosts.collect::<Result<_, String>>()?,
             problems: self.problems()?,
             lacks: self.lacks()?,
@@ -260,7 +259,7 @@ impl<'a> Gathering<'a> {
 
     /// The flows that rules say for the object, by stage: those of the tables with its name space as a column, and those whose
     /// counters are its own.
-    fn flows(&self) -> Result<Vec<(String, usize)>, String> {
+    fn flows(&self) -> Vec<(String, usize)> {
         let mut stages = BTreeMap::new();
         let mut count = |row: &Row, at: usize| {
             if let Some(stage) = row.get(at).and_then(stage) {
@@ -275,11 +274,18 @@ impl<'a> Gathering<'a> {
             };
             self.rows_with(table, owner, self.id).into_iter().for_each(|row| count(row, stage));
         }
-        if let Some(table) = self.find(&COUNTED_FLOWS)? {
-            let rows = self.rows_with(table, 1, self.id).into_iter().filter(|row| self.is_kind(row));
-            rows.for_each(|row| count(row, 2));
+        for listing in &self.by.state.program().listings {
+            let owner = self.schema().table(listing.table).columns.first();
+            let is_ours =
+                owner.and_then(|owner| owner.ty.kinds()).is_some_and(|kinds| kinds.contains(&self.kind.name));
+            if let Some(Counter::Flow { table: stage, .. }) =
+                listing.reads.as_ref().map(|reads| reads.counter)
+                && is_ours
+            {
+                self.rows_with(listing.table, 0, self.id).into_iter().for_each(|row| count(row, stage));
+            }
         }
-        Ok(self.by_stage(stages))
+        self.by_stage(stages)
     }
 
     fn by_stage(&self, stages: BTreeMap<u8, usize>) -> Vec<(String, usize)> {

@@ -9,46 +9,40 @@ use controller::Client;
 use controller::client::Selection;
 use controller::pb::ObjectState;
 
+use super::jsonpath::{Output, OutputParser};
 use super::objects::{Form, Question, yaml};
 use super::table::Entry;
 use super::{Address, failed};
 use crate::exit::{Failure, print_as};
-use crate::flood_drops::Drops;
 use crate::status::Status;
-use crate::{flood_drops, flows, learned, logical_flows, routes, tunnels};
+use crate::{flows, listing, logical_flows, tunnels};
 
 /// How often all objects are read before a network that changes meanwhile is given up.
 const ATTEMPTS: usize = 20;
 
 /// What `weft get` prints besides the objects of a kind.
 const VIEWS: &str = "Instead of a kind:\n  \
-    all                       The objects of all kinds, as `weft apply` reads them\n  \
-    status [HOST]             The controller and its switches, as `weft status` prints them\n  \
-    flows HOST                The flows, groups and ports that a host should have, with their rules\n  \
-    logical-flows SWITCH      The flows of a logical switch, before they are placed on hosts\n  \
-    learned-addresses SWITCH  How many MAC addresses each host has learned on each port, and the limit\n  \
-    routes ROUTER             The routes in effect; if one gets no packets, why\n  \
-    tunnels [HOST]            What probes have measured of the tunnels between hosts\n  \
-    flood-drops [PORT]        Frames dropped because of `flood_limit`, by host\n  \
-    connection-drops [PORT]   First packets of connections dropped because of `connections`, by host\n\n\
+    all                    The objects of all kinds, as `weft apply` reads them\n  \
+    status [HOST]          The controller and its switches, as `weft status` prints them\n  \
+    flows HOST             The flows, groups and ports that a host should have, with their rules\n  \
+    logical-flows SWITCH   The flows of a logical switch, before they are placed on hosts\n  \
+    tunnels [HOST]         What probes have measured of the tunnels between hosts\n  \
+    listings               The listings and counters that the rules declare\n  \
+    LISTING [ID]           One of them, such as `routing-table ROUTER` or `flood-drops PORT`\n\n\
     Examples:\n  \
     weft get switch_ports --switch blue    the ports of a switch; -w: and what happens to them\n  \
     weft get switch_port web-1             one port, with its host, problems, packets and drops\n  \
-    weft get routes shop                   where router shop sends packets\n\n\
+    weft get routing-table shop            where router shop sends packets\n  \
+    weft get acl -o jsonpath='{.items[?(@.tier==1)].id}'    values at a JSONPath\n\n\
+    A JSONPath is that of RFC 9535 without match() and search(), or one expression in kubectl's braces;\n\
+    its root has `items`, or is the object with an ID. Each value is a line: texts plain, others JSON.\n\n\
     Several objects are a table in a terminal, and YAML in a file or a pipe. With an ID, YAML and JSON\n\
     have the packets and drops that hosts have counted since the flows were installed.";
 
-/// The words that stand for no kind, besides `routes`, which is one without an id.
-const VIEW_WORDS: [&str; 8] = [
-    "all",
-    "status",
-    "flows",
-    "logical-flows",
-    "learned-addresses",
-    "tunnels",
-    "flood-drops",
-    "connection-drops",
-];
+/// The words that stand for no kind, whatever the rules declare.
+const VIEW_WORDS: [&str; 6] = ["all", "status", "flows", "logical-flows", "tunnels", "listings"];
+/// What `weft get routes ROUTER` shows. Without a router, it shows the objects of kind `route`.
+const ROUTING_TABLE: &str = "routing-table";
 
 /// Arguments of `weft get`.
 #[derive(Args)]
@@ -60,22 +54,22 @@ pub(crate) struct Get {
     id: Option<String>,
     #[command(flatten)]
     selected: Selected,
-    /// Form: table, wide (all columns), yaml, json, or name (KIND/ID)
+    /// Form: table, wide, yaml, json, name (KIND/ID), or jsonpath=EXPRESSION
     #[arg(
         short,
         long,
-        value_enum,
+        value_parser = OutputParser,
         value_name = "FORM",
         hide_possible_values = true,
         conflicts_with = "json"
     )]
-    output: Option<Form>,
+    output: Option<Output>,
     /// Go on and print what happens to the objects, until interrupted
     #[arg(short, long)]
     watch: bool,
-    /// With learned-addresses: list the addresses too
-    #[arg(long)]
-    addresses: bool,
+    /// With a listing: print lists too, such as learned addresses
+    #[arg(long, alias = "addresses")]
+    details: bool,
     /// With status: ask all switches what they have dropped, and why
     #[arg(long)]
     drops: bool,
@@ -144,20 +138,12 @@ fn label(part: &str) -> Result<String, Failure> {
 impl Get {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        if self.addresses && self.kind != "learned-addresses" {
-            let usage = "--addresses belongs to `weft get learned-addresses ID`";
-            return Err(Failure::Usage(usage.into()));
-        }
         if self.drops && self.kind != "status" {
             return Err(Failure::Usage(
                 "--drops belongs to `weft status`; `weft get` shows the drops of an object without it".into(),
             ));
         }
-        let is_view = match self.kind.as_str() {
-            "routes" => self.id.is_some(),
-            kind => VIEW_WORDS.contains(&kind),
-        };
-        if is_view {
+        if VIEW_WORDS.contains(&self.kind.as_str()) {
             self.is_for_views()?;
         }
         match self.kind.as_str() {
@@ -165,14 +151,46 @@ impl Get {
             "status" => self.status().run(),
             "flows" => self.flows(),
             "logical-flows" => self.logical_flows(),
-            "learned-addresses" => self.learned_addresses(),
-            "flood-drops" => self.drops(Drops::Floods),
-            "connection-drops" => self.drops(Drops::Connections),
             "tunnels" => self.tunnels(),
-            // Without an id, the objects of kind `route`.
-            "routes" if self.id.is_some() => self.routes(),
-            kind => self.objects(kind),
+            "listings" => self.listings(),
+            word => self.declared(word),
         }
+    }
+
+    /// What the rules declare: a listing, or the objects of a kind.
+    fn declared(&self, word: &str) -> Result<(), Failure> {
+        let is_table = word == "routes" && self.id.is_some();
+        let word = if is_table { ROUTING_TABLE } else { word };
+        let name = word.replace('_', "-");
+        let listings =
+            self.address.with(|mut client| async move { client.listings().await.map_err(failed) })?;
+        if listings.iter().any(|listing| listing.name == name) {
+            self.is_for_views()?;
+            return self.listing(&name);
+        }
+        if self.details {
+            return Err(Failure::Usage("--details belongs to `weft get LISTING`".into()));
+        }
+        self.objects(&self.kind)
+    }
+
+    fn listing(&self, name: &str) -> Result<(), Failure> {
+        let (id, details) = (self.id.clone(), self.details);
+        let found = self.address.with(|mut client| async move {
+            client.listing(name, id.as_deref(), details).await.map_err(failed)
+        })?;
+        let text = if self.is_json() {
+            listing::to_json(&found)
+        } else {
+            listing::to_text(&found, self.id.is_some())
+        };
+        print_as(self.is_json(), &text)
+    }
+
+    fn listings(&self) -> Result<(), Failure> {
+        let found = self.address.with(|mut client| async move { client.listings().await.map_err(failed) })?;
+        let text = if self.is_json() { listing::all_to_json(&found) } else { listing::all_to_text(&found) };
+        print_as(self.is_json(), &text)
     }
 
     fn status(&self) -> Status {
@@ -189,8 +207,9 @@ impl Get {
     /// Refuses the options that only objects of a kind have.
     fn is_for_views(&self) -> Result<(), Failure> {
         let word = &self.kind;
-        let all_forms = word == "all" && matches!(self.output, Some(Form::Yaml | Form::Name));
-        if !all_forms && !matches!(self.output, None | Some(Form::Json)) {
+        let form = self.output.as_ref().map(Output::form);
+        let all_forms = word == "all" && matches!(form, Some(Form::Yaml | Form::Name));
+        if !all_forms && !matches!(self.output, None | Some(Output::Form(Form::Json))) {
             return Err(Failure::Usage(format!(
                 "`weft get {word}` has no such form; -o json is there, and `weft get KIND` has the others"
             )));
@@ -205,18 +224,24 @@ impl Get {
     }
 
     fn is_json(&self) -> bool {
-        self.json || self.output == Some(Form::Json)
+        self.json || self.output == Some(Output::Form(Form::Json))
     }
 
     fn objects(&self, kind: &str) -> Result<(), Failure> {
         let is_read = self.id.is_none() && std::io::stdout().is_terminal();
-        let form = match self.output {
-            _ if self.json => Form::Json,
-            Some(form) => form,
-            None if is_read => Form::Table,
-            None => Form::Yaml,
+        let (form, path) = match &self.output {
+            _ if self.json => (Form::Json, None),
+            Some(Output::Path(_)) if self.watch => {
+                return Err(Failure::Usage(
+                    "jsonpath prints values of a list once; with --watch, -o json prints each change".into(),
+                ));
+            }
+            Some(Output::Path(path)) => (Form::Json, Some(path.clone())),
+            Some(Output::Form(form)) => (*form, None),
+            None if is_read => (Form::Table, None),
+            None => (Form::Yaml, None),
         };
-        let question = Question { id: self.id.clone(), selection: self.selected.of(kind)?, form };
+        let question = Question { id: self.id.clone(), selection: self.selected.of(kind)?, form, path };
         self.address.with(|mut client| async move {
             if self.watch { question.watch(&client).await } else { question.list(&mut client).await }
         })
@@ -228,7 +253,7 @@ impl Get {
             return Err(Failure::Usage("`weft get all` prints all objects: it takes no id".to_owned()));
         }
         let objects = self.address.with(|mut client| async move { everything(&mut client).await })?;
-        let (is_json, is_name) = (self.is_json(), self.output == Some(Form::Name));
+        let (is_json, is_name) = (self.is_json(), self.output == Some(Output::Form(Form::Name)));
         let texts = objects.into_iter().map(|object| match (is_json, is_name) {
             (true, _) => Ok(object + "\n"),
             (_, true) => Ok(Entry::read(&(object, ObjectState::default()))?.name() + "\n"),
@@ -264,32 +289,6 @@ impl Get {
         )
     }
 
-    fn learned_addresses(&self) -> Result<(), Failure> {
-        let id = self.id.clone().ok_or_else(|| {
-            let usage =
-                "`weft get learned-addresses` needs the id of a logical switch: weft get learned-addresses ID";
-            Failure::Usage(usage.into())
-        })?;
-        let addresses = self.addresses;
-        let found = self.address.with(|mut client| async move {
-            client.learned_addresses(&id, addresses).await.map_err(failed)
-        })?;
-        print_as(
-            self.is_json(),
-            &if self.is_json() { learned::to_json(&found, addresses) } else { learned::to_text(&found) },
-        )
-    }
-
-    fn routes(&self) -> Result<(), Failure> {
-        let router = self.id.clone().unwrap_or_default();
-        let found =
-            self.address.with(|mut client| async move { client.routes(&router).await.map_err(failed) })?;
-        print_as(
-            self.is_json(),
-            &if self.is_json() { routes::to_json(&found) } else { routes::to_text(&found) },
-        )
-    }
-
     fn tunnels(&self) -> Result<(), Failure> {
         let node = self.id.clone();
         let found = self
@@ -298,25 +297,6 @@ impl Get {
         print_as(
             self.is_json(),
             &if self.is_json() { tunnels::to_json(&found) } else { tunnels::to_text(&found) },
-        )
-    }
-
-    fn drops(&self, of: Drops) -> Result<(), Failure> {
-        let port = self.id.clone();
-        let found = self.address.with(|mut client| async move {
-            let found = match of {
-                Drops::Floods => client.flood_drops(port.as_deref()).await,
-                Drops::Connections => client.connection_drops(port.as_deref()).await,
-            };
-            found.map_err(failed)
-        })?;
-        print_as(
-            self.is_json(),
-            &if self.is_json() {
-                flood_drops::to_json(&found, of)
-            } else {
-                flood_drops::to_text(&found, of, self.id.as_deref())
-            },
         )
     }
 }

@@ -49,7 +49,7 @@ impl History {
         let mut found =
             address.with(|mut client| async move { client.history(request).await.map_err(failed) })?;
         let older = is_one.then(|| cut(&mut found, limit)).flatten();
-        let text = if json { to_json(&found) } else { to_text(&found, older.as_ref(), is_one) };
+        let text = if json { lines(&found) } else { to_text(&found, older.as_ref(), is_one) };
         print_as(json, &text)?;
         if found.entries.is_empty() {
             say("nothing has changed");
@@ -71,22 +71,24 @@ fn cut(found: &mut HistoryResponse, limit: u32) -> Option<HistoryEntry> {
     found.entries.pop()
 }
 
-fn to_json(found: &HistoryResponse) -> String {
-    let line = |entry: &HistoryEntry| {
-        let objects = entry.objects.iter().map(|object| {
-            let key = object.object.clone().unwrap_or_default();
-            serde_json::json!({"kind": key.kind, "id": key.id, "outcome": word(object)})
-        });
-        let mut json = serde_json::json!({
-            "txn": entry.txn, "at": entry.at, "by": entry.by, "peer": entry.peer,
-            "objects": objects.collect::<Vec<_>>(), "more": entry.more,
-        });
-        if !entry.object.is_empty() {
-            json["object"] = serde_json::from_str(&entry.object).unwrap_or_default();
-        }
-        format!("{json}\n")
-    };
-    found.entries.iter().map(line).collect()
+fn lines(found: &HistoryResponse) -> String {
+    found.entries.iter().map(|entry| to_json(entry).to_string() + "\n").collect()
+}
+
+/// A transaction as JSON.
+pub(super) fn to_json(entry: &HistoryEntry) -> Json {
+    let objects = entry.objects.iter().map(|object| {
+        let key = object.object.clone().unwrap_or_default();
+        serde_json::json!({"kind": key.kind, "id": key.id, "outcome": word(object)})
+    });
+    let mut json = serde_json::json!({
+        "txn": entry.txn, "at": entry.at, "by": entry.by, "peer": entry.peer,
+        "objects": objects.collect::<Vec<_>>(), "more": entry.more,
+    });
+    if !entry.object.is_empty() {
+        json["object"] = serde_json::from_str(&entry.object).unwrap_or_default();
+    }
+    json
 }
 
 fn to_text(found: &HistoryResponse, older: Option<&HistoryEntry>, is_one: bool) -> String {
@@ -107,7 +109,7 @@ fn to_text(found: &HistoryResponse, older: Option<&HistoryEntry>, is_one: bool) 
 }
 
 /// The objects of a transaction, in one line.
-fn objects(entry: &HistoryEntry) -> String {
+pub(super) fn objects(entry: &HistoryEntry) -> String {
     let name = |object: &ObjectOutcome| {
         let key = object.object.clone().unwrap_or_default();
         format!("{} {}: {}", key.kind, key.id, word(object))

@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json};
 use weft_core::shown;
 
 use super::failed;
+use super::jsonpath::Path;
 use super::table::{self, Entry, Layout};
 use crate::exit::{Failure, print, print_as, say};
 use crate::flow_counts;
@@ -32,6 +33,8 @@ pub(super) struct Question {
     pub(super) id: Option<String>,
     pub(super) selection: Selection,
     pub(super) form: Form,
+    /// What is printed of the JSON, if not all of it.
+    pub(super) path: Option<Path>,
 }
 
 impl Question {
@@ -40,6 +43,10 @@ impl Question {
         let (objects, counts) = self.found(client).await?;
         if objects.is_empty() && self.form != Form::Json {
             self.say_empty();
+        }
+        if let Some(path) = &self.path {
+            let lines = objects.iter().map(|(object, state)| json_with_state(object, state, &counts));
+            return print(&path.of(&lines.collect::<Vec<_>>(), self.id.is_some())?);
         }
         match self.form {
             Form::Table | Form::Wide if objects.is_empty() => Ok(()),

@@ -2,6 +2,8 @@
 
 use clap::{Arg, Command, ValueHint};
 
+use crate::contexts::ContextFile;
+
 /// What a word can be.
 pub(super) enum Wanted<'a> {
     /// Nothing is known of it.
@@ -16,8 +18,12 @@ pub(super) enum Wanted<'a> {
     Files,
     /// The same, or the built-in rules.
     Programs,
+    /// The name of a context, after this text.
+    Contexts(String),
     /// A kind of objects of the controller at this address; with `flows`, also the other things that `weft get` prints.
     Kinds { address: Option<String>, flows: bool },
+    /// A kind, or a field of it with dots.
+    FieldPaths { address: Option<String> },
     /// The id of an object of this kind.
     Ids { address: Option<String>, kind: String },
     /// A condition on objects of this kind: on their labels, or on their fields and what rules say of them. It comes after this text.
@@ -38,8 +44,9 @@ struct Before<'a> {
     option: Option<&'a Arg>,
     /// The values of positional arguments.
     positional: Vec<&'a str>,
-    /// The address of the controller.
+    /// The address of the controller, and the context.
     address: Option<String>,
+    context: Option<String>,
     /// Whether `--` was given, after which no word is an option.
     is_ended: bool,
 }
@@ -48,8 +55,14 @@ impl<'a> Wanted<'a> {
     /// What the last of the words can be, and the part of it that is typed already.
     pub(super) fn of(root: &'a Command, words: &'a [String]) -> (Self, &'a str) {
         let (last, words) = words.split_last().map_or(("", &[][..]), |(last, words)| (last.as_str(), words));
-        let mut before =
-            Before { command: root, option: None, positional: Vec::new(), address: None, is_ended: false };
+        let mut before = Before {
+            command: root,
+            option: None,
+            positional: Vec::new(),
+            address: None,
+            context: None,
+            is_ended: false,
+        };
         for word in words {
             before.read(word);
         }
@@ -73,7 +86,8 @@ impl<'a> Before<'a> {
             let option = self.find(name).filter(|option| option.get_action().takes_values());
             match (option, value) {
                 (Some(option), Some(value)) => self.value(option, value),
-                (option, _) => self.option = option,
+                // What takes its value only after `=` has none here.
+                (option, _) => self.option = option.filter(|option| !option.is_require_equals_set()),
             }
         } else if let Some(command) = self.command.find_subcommand(word) {
             self.command = command;
@@ -83,9 +97,21 @@ impl<'a> Before<'a> {
     }
 
     fn value(&mut self, option: &Arg, value: &str) {
-        if option.get_long() == Some("controller") {
-            self.address = Some(value.to_owned());
+        match option.get_long() {
+            Some("controller") => self.address = Some(value.to_owned()),
+            Some("context") => self.context = Some(value.to_owned()),
+            _ => {}
         }
+    }
+
+    /// The address of the controller that the words before mean, if they mean one. Nothing answers at that of an unknown context.
+    fn address(&self) -> Option<String> {
+        let of_context = |name: &String| {
+            let file = ContextFile::read().ok();
+            let found = file.iter().flat_map(ContextFile::contexts).find(|(known, _)| known == name);
+            found.map(|(_, address)| address.to_owned()).unwrap_or_default()
+        };
+        self.address.clone().or_else(|| self.context.as_ref().map(of_context))
     }
 
     /// The option of this name, with its dashes.
@@ -121,7 +147,7 @@ impl<'a> Before<'a> {
 
     /// What a value of an argument can be, after a text that is typed already.
     fn of(&self, argument: &Arg, typed: &str) -> Wanted<'a> {
-        let address = self.address.clone();
+        let address = self.address();
         let values: Vec<(String, String)> = (argument.get_possible_values().iter())
             .filter(|value| !value.is_hide_set())
             .map(|value| {
@@ -149,6 +175,8 @@ impl<'a> Before<'a> {
             ("get", name @ "switch") => Wanted::Ids { address, kind: name.to_owned() },
             ("get", "host") => Wanted::Ids { address, kind: "status".to_owned() },
             ("status", "node") => Wanted::Ids { address, kind: "status".to_owned() },
+            ("explain-fields", "path") => Wanted::FieldPaths { address },
+            (_, "context") | ("use", "name") => Wanted::Contexts(typed.to_owned()),
             (_, "programs" | "paths" | "rules") => Wanted::Programs,
             _ if argument.get_value_hint() == ValueHint::AnyPath => Wanted::Files,
             _ => Wanted::Nothing,

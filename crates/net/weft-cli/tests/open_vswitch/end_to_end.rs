@@ -106,10 +106,19 @@ fn a_package_adds_a_feature_to_the_built_in_rules() {
         String::from_utf8(output.stdout).unwrap()
     };
     let shown = weft(&["get", "quarantine", "infected"]);
-    assert_eq!(
-        shown,
-        "# number: 1\n# ports: 1\nkind: quarantine\nid: infected\nlabel: state\nvalue: infected\n"
-    );
+    let object = "kind: quarantine\nid: infected\nlabel: state\nvalue: infected\n";
+    assert!(shown.starts_with("# number: 1\n# ports: 1\n# packets: ") && shown.ends_with(object), "{shown}");
+    // Its listing and its counter, which no part of the program knows.
+    let ports = weft(&["get", "quarantined-ports", "infected"]);
+    assert_eq!(ports, "PORT    SWITCH\nacme-1  acme\n");
+    let dropped = || {
+        let text = weft(&["get", "quarantine-drops", "infected", "--json"]);
+        let rows: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let on_hv1 = rows.iter().find(|row| row["host"] == "hv1" && row["port"] == "acme-1")?;
+        (on_hv1["packets"].as_u64()? > 0 && on_hv1["bytes"].as_u64()? > 0).then_some(())
+    };
+    wait_for("packets that the quarantine drops", dropped);
     // A label protects a port from quarantines; the request that gives it changes nothing else either.
     let protected = labelled("state: infected, protected: 'yes'");
     let refusal = testbed.apply("protected.yaml", &protected).unwrap_err();

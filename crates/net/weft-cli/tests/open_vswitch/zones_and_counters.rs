@@ -19,7 +19,11 @@ import "builtin/interface/layout.nlog";
 import "builtin/interface/objects.nlog";
 
 conntrack_zone("hv1", 7, owner) :- object_label("switch", "acme", "owner", owner);
-counted_flow("transport_node", "hv1", table_id, priority, matching) :-
+
+## The packets of a host that are classified.
+counter table classified(node: ref transport_node, table_id: int, priority: int, match: match)
+    reads flow(table_id, priority, match) as (packets: packets, bytes: bytes);
+classified("hv1", table_id, priority, matching) :-
     of_flow("hv1", table_id, priority, matching, _), table_id = CLASSIFY;
 "#;
 

@@ -65,8 +65,15 @@ impl Folder {
     /// The command, still to be run.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
-        command.args(arguments).current_dir(self.folder.path()).env_remove("WEFT_CONTROLLER");
+        command.args(arguments);
+        self.alone(&mut command);
         command
+    }
+
+    /// Lets a command run in the folder, with no controller of whoever runs the tests.
+    fn alone(&self, command: &mut Command) {
+        command.current_dir(self.folder.path()).env("WEFT_CONFIG", self.path("contexts.toml"));
+        command.env_remove("WEFT_CONTROLLER").env_remove("WEFT_CONTEXT");
     }
 
     /// The same, but an interrupt ends it: a shell starts background commands with interrupts ignored, and children
@@ -74,7 +81,7 @@ impl Folder {
     pub(crate) fn interruptible(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("env");
         command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_weft")]).args(arguments);
-        command.current_dir(self.folder.path()).env_remove("WEFT_CONTROLLER");
+        self.alone(&mut command);
         command
     }
 

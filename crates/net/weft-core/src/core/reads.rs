@@ -1,19 +1,16 @@
 //! Reads of the state: what objects, rules and switches are at this moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nlog_data::{CommitError, Memories};
 use objects::{ObjectStore, Rows};
 use serde_json::{Map, Value as Json};
-use switch_model::Desired;
+use switch_model::{Desired, FlowKey};
 
 use super::{Core, DesiredCounts, Given, NodeDesired, ObjectStatus, Problem, SwitchAddress};
-use crate::derived::counted_flows::CountedFlows;
 use crate::derived::drop_causes::DropCauses;
-use crate::derived::effective_routes::EffectiveRoutes;
-use crate::derived::learned_places::LearnedPlaces;
-use crate::derived::port_meters::{Metered, PortMeters};
+use crate::derived::listings::Listings;
 use crate::derived::probe_plan::ProbePlan;
 use crate::neighbourhood::{Neighbourhood, Search};
 use crate::provenance::Provenance;
@@ -58,22 +55,14 @@ impl Core {
         self.derived.provenance.clone()
     }
 
-    /// What the rules say of learned flows.
-    pub fn learned_places(&self) -> &LearnedPlaces {
-        &self.derived.learned
+    /// The rows of listings and of tables of counters.
+    pub(crate) fn listings(&self) -> &Listings {
+        &self.derived.listings
     }
 
-    /// What the rules say of meters of this use.
-    pub fn meters(&self, of: Metered) -> &PortMeters {
-        match of {
-            Metered::Floods => &self.derived.flood_meters,
-            Metered::Connections => &self.derived.connection_meters,
-        }
-    }
-
-    /// What the rules say of counters.
-    pub fn counted_flows(&self) -> &CountedFlows {
-        &self.derived.counted_flows
+    /// The flows whose packets are counted for an object, as switches have them.
+    pub fn flows_counted_for(&self, kind: &str, id: &str) -> BTreeSet<FlowKey> {
+        self.derived.listings.flows_of(&self.rules, kind, id)
     }
 
     /// What the rules say of drops.
@@ -84,11 +73,6 @@ impl Core {
     /// What the rules say of probes.
     pub(crate) fn probe_plan(&self) -> &ProbePlan {
         &self.derived.probes
-    }
-
-    /// The routes of routers.
-    pub(crate) fn effective_routes(&self) -> &EffectiveRoutes {
-        &self.derived.routes
     }
 
     /// The state of an object, by the names of the columns in which the rules say it.

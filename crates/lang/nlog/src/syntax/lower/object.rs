@@ -42,6 +42,7 @@ impl Lowering {
             key,
             hook: None,
             state: false,
+            listing: None,
             object,
             doc: doc(item),
         });

@@ -175,16 +175,20 @@ fn function(p: &mut Parser<'_>) -> Parsed {
     p.semicolon("`;`")
 }
 
-/// `input table name(column: type, …) key(column, …) from hook(table, …);`, with `input`, `output`, `forbid`, `state` or
-/// none of them before `table`.
+/// `input table name(column: type, …) key(column, …) from hook(table, …);`, with `input`, `output`, `forbid`, `state`, `listing`,
+/// `counter` or none of them before `table`.
 fn table(p: &mut Parser<'_>) -> Parsed {
     let help = "for example: input table log_port(lport: string, ldp: string) key(lport);";
-    if p.word(0) == Some("forbid") {
-        p.bump_as(K::ForbidKw);
-    } else if p.word(0) == Some("state") {
-        p.bump_as(K::StateKw);
-    } else if !p.eat(K::InputKw) {
-        p.eat(K::OutputKw);
+    match p.word(0) {
+        Some("forbid") => p.bump_as(K::ForbidKw),
+        Some("state") => p.bump_as(K::StateKw),
+        Some("listing") => p.bump_as(K::ListingKw),
+        Some("counter") => p.bump_as(K::CounterKw),
+        _ => {
+            if !p.eat(K::InputKw) {
+                p.eat(K::OutputKw);
+            }
+        }
     }
     p.expect(K::TableKw, "`table`", help)?;
     name(p, "the table's name", help)?;
@@ -213,7 +217,49 @@ fn table(p: &mut Parser<'_>) -> Parsed {
         }
         return p.semicolon("`;`");
     }
-    p.semicolon(if keyed { "`;`" } else { "`key(…)` or `;`" })
+    let reads = p.word(0) == Some("reads") && !p.at_evident_start();
+    if reads {
+        p.node(K::Reads, reading)?;
+    }
+    let otherwise = p.current() == K::ElseKw;
+    if otherwise {
+        p.node(K::Otherwise, |p| {
+            p.bump();
+            let help = "for example: else \"the router has no routes\"";
+            p.expect(K::String, "a text in double quotes", help)
+        })?;
+    }
+    p.semicolon(if keyed || reads || otherwise { "`;`" } else { "`key(…)` or `;`" })
+}
+
+/// `reads meter(host, meter) on table as (name: counted of column, …)`
+fn reading(p: &mut Parser<'_>) -> Parsed {
+    let help = "for example: reads meter(host, meter) as (frames: packets, dropped: dropped)";
+    p.bump_as(K::ReadsKw);
+    name(p, "the thing that counts (`meter`, `flow` or `learned`)", help)?;
+    p.expect(K::LParen, "`(` and the columns that name it", help)?;
+    list(p, K::RParen, "a column of the table", MAX_ELEMENTS, |p| name(p, "a column of the table", help))?;
+    if p.word(0) == Some("on") {
+        p.bump_as(K::OnKw);
+        name(p, "the table of the hosts to ask", help)?;
+    }
+    if p.word(0) != Some("as") {
+        return p.unexpected("`as` and the names of the counts", help);
+    }
+    p.bump_as(K::AsKw);
+    p.expect(K::LParen, "`(` and the names of the counts", help)?;
+    list(p, K::RParen, "a count (`name: packets`)", MAX_ELEMENTS, |p| {
+        p.node(K::Count, |p| {
+            name(p, "the name of a count", help)?;
+            p.expect(K::Colon, "`:` and the count", help)?;
+            name(p, "a count (`packets`, `bytes`, `dropped`, `entries` or `eth_dst`)", help)?;
+            if p.word(0) == Some("of") {
+                p.bump_as(K::OfKw);
+                name(p, "the column with the greatest value of the count", help)?;
+            }
+            Ok(())
+        })
+    })
 }
 
 /// `from hook(table, setting: value, …)`

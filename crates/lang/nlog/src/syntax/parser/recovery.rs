@@ -144,7 +144,7 @@ impl Parser<'_> {
                 "test",
                 SyntaxKind::String | SyntaxKind::OpenString | SyntaxKind::LBrace | SyntaxKind::Ident,
             ) => Some(SyntaxKind::Test),
-            ("forbid" | "state", SyntaxKind::TableKw) => Some(SyntaxKind::Table),
+            ("forbid" | "state" | "listing" | "counter", SyntaxKind::TableKw) => Some(SyntaxKind::Table),
             ("object", SyntaxKind::Ident) => Some(SyntaxKind::Object),
             ("field", SyntaxKind::Ident | SyntaxKind::Eq) => Some(SyntaxKind::FieldDeclaration),
             ("stage", SyntaxKind::Ident | SyntaxKind::Eq) => Some(SyntaxKind::StageDeclaration),
