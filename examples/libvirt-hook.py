@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import sys
+import uuid
 import xml.etree.ElementTree as ElementTree
 from urllib.parse import quote
 
@@ -62,22 +63,31 @@ def refusal(port, problem):
     return f"weft: port {port}: {problem.get('detail', problem)}"
 
 
+def port_id(element):
+    """The id of a port as libvirt writes it for Open vSwitch, however it is written in metadata."""
+    text = element.get("interfaceid") or ""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise SystemExit(f"weft: interfaceid='{text}' is no UUID") from None
+
+
 def ports(name, domain):
     """The ports that the metadata of a domain describes, by id, as objects."""
     macs = {}
     for interface in domain.iterfind("devices/interface"):
-        parameters = interface.find("virtualport[@type='openvswitch']/parameters")
+        parameters = interface.find("virtualport[@type='openvswitch']/parameters[@interfaceid]")
         mac = interface.find("mac")
         if parameters is not None and mac is not None:
-            macs[parameters.get("interfaceid")] = mac.get("address")
+            macs[port_id(parameters)] = mac.get("address")
     found = {}
     for port in domain.iterfind(f"metadata/{WEFT}ports/{WEFT}port"):
-        port_id = port.get("interfaceid")
-        if port_id not in macs:
-            raise SystemExit(f"weft: no interface of {name} has interfaceid='{port_id}'")
-        found[port_id] = {
+        wanted = port_id(port)
+        if wanted not in macs:
+            raise SystemExit(f"weft: no interface of {name} has interfaceid='{wanted}'")
+        found[wanted] = {
             "switch": port.get("switch"),
-            "addresses": [{"mac": macs[port_id], "ips": (port.get("ips") or "").split()}],
+            "addresses": [{"mac": macs[wanted], "ips": (port.get("ips") or "").split()}],
             "port_security": True,
             "labels": MADE_HERE | {"machine": name},
         }

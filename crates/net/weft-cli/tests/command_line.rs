@@ -157,12 +157,20 @@ fn every_command_that_asks_a_controller_has_its_request_in_the_book() {
     // Its reference is made from the description that the controller gives.
     let reference = fs::read_to_string(format!("{docs}/reference/api.md")).unwrap().replace("{kind}", "KIND");
     let reference = reference.replace("{id}", "ID");
-    let requests: Vec<&str> = rows.iter().flat_map(|(_, requests)| requests.split('`')).collect();
-    let requests = requests.iter().filter(|text| text.contains(" /v1/"));
-    let requests: Vec<&str> = requests.map(|text| text.split('?').next().unwrap()).collect();
+    // Texts in backquotes: requests, and parameters of their queries.
+    let code = || rows.iter().flat_map(|(_, requests)| requests.split('`').skip(1).step_by(2));
+    let requests: Vec<&str> = code().filter(|text| text.contains(" /v1/")).collect();
     assert!(requests.len() > 20, "{requests:?}");
     for request in requests {
+        let request = request.split('?').next().unwrap();
         assert!(reference.contains(&format!("\n### {request}\n")), "the API has no {request}");
+    }
+    let queries = code().map(|text| text.split_once('?').map_or(text, |(_, query)| query));
+    let parameters = queries.flat_map(|query| query.split('&')).filter_map(|text| text.split_once('='));
+    let parameters: Vec<&str> = parameters.map(|(name, _)| name).collect();
+    assert!(parameters.len() > 10, "{parameters:?}");
+    for parameter in parameters {
+        assert!(reference.contains(&format!("\n| `{parameter}` | query |")), "no query has {parameter}");
     }
 }
 

@@ -34,6 +34,7 @@ mod kill;
 mod kinds;
 mod language;
 mod large;
+mod libvirt_hook;
 mod limits;
 mod linearizable;
 mod literals;
