@@ -31,6 +31,15 @@ pub(crate) struct Soak {
     /// Kills of a controller under load
     #[arg(long, value_name = "N", default_value_t = 100)]
     kills: u64,
+    /// Rounds of clients whose answers are lost, each with a kill of the controller
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    rounds: u64,
+    /// Rounds of watchers that are disturbed, each with a kill of the controller and a history that is cut
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    watches: u64,
+    /// Ports of a network that is created, listed and watched over HTTP
+    #[arg(long, value_name = "N", default_value_t = 63_000)]
+    ports: u64,
     /// Requests that are generated from the description of the API; a short run has 2,000
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     requests: u64,
@@ -61,6 +70,9 @@ impl Soak {
         setup::clients()?;
         test("weft-cli", "python::generated_requests", seed, ("WEFT_TEST_REQUESTS", self.requests))?;
         test("weft-cli", "kill::", seed, ("WEFT_TEST_KILLS", self.kills))?;
+        test("weft-cli", "linearizable::", seed, ("WEFT_TEST_ROUNDS", self.rounds))?;
+        test("weft-cli", "watches::", seed, ("WEFT_TEST_ROUNDS", self.watches))?;
+        test("weft-cli", "large::", seed, ("WEFT_TEST_PORTS", self.ports))?;
         run("weft-bench", &["--bin", "weft-bench"], [])
     }
 }

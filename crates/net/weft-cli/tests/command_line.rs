@@ -128,6 +128,52 @@ fn every_command_is_in_the_reference() {
     }
 }
 
+/// The table of [the page about the API](../../../../docs/howto/automate.md): what does the same as each command.
+#[test]
+fn every_command_that_asks_a_controller_has_its_request_in_the_book() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs");
+    let page = fs::read_to_string(format!("{docs}/howto/automate.md")).unwrap();
+    let (_, table) = page.split_once("| `weft` | request |\n|---|---|\n").expect("the page has the table");
+    let (table, _) = table.split_once("\n\n").unwrap();
+    let rows: Vec<(&str, &str)> = table.lines().map(|row| row.split_once(" | ").unwrap()).collect();
+    let folder = folder();
+    let asks = |command: &&Vec<String>| {
+        let arguments: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+        folder.weft(&arguments).has_status(0).stdout.contains("--controller <ADDRESS>")
+    };
+    let commands = commands_below(&folder, &[]);
+    // It tells which controller there is, and asks it nothing.
+    let commands = commands.iter().filter(|command| command[0] != "context");
+    let asking: Vec<_> = commands.filter(asks).collect();
+    assert!(asking.len() >= 15, "{asking:?}");
+    for command in asking {
+        let start = format!("`weft {}", command.join(" "));
+        let has_row = |(what, _): &(&str, &str)| {
+            let mut after = what.match_indices(&start).map(|(at, _)| &what[at + start.len()..]);
+            after.any(|after| after.starts_with([' ', '`']))
+        };
+        assert!(rows.iter().any(has_row), "docs/howto/automate.md lacks a row with {start}`");
+    }
+    // Its reference is made from the description that the controller gives.
+    let reference = fs::read_to_string(format!("{docs}/reference/api.md")).unwrap().replace("{kind}", "KIND");
+    let reference = reference.replace("{id}", "ID");
+    // Texts in backquotes: requests, and parameters of their queries.
+    let code = || rows.iter().flat_map(|(_, requests)| requests.split('`').skip(1).step_by(2));
+    let requests: Vec<&str> = code().filter(|text| text.contains(" /v1/")).collect();
+    assert!(requests.len() > 20, "{requests:?}");
+    for request in requests {
+        let request = request.split('?').next().unwrap();
+        assert!(reference.contains(&format!("\n### {request}\n")), "the API has no {request}");
+    }
+    let queries = code().map(|text| text.split_once('?').map_or(text, |(_, query)| query));
+    let parameters = queries.flat_map(|query| query.split('&')).filter_map(|text| text.split_once('='));
+    let parameters: Vec<&str> = parameters.map(|(name, _)| name).collect();
+    assert!(parameters.len() > 10, "{parameters:?}");
+    for parameter in parameters {
+        assert!(reference.contains(&format!("\n| `{parameter}` | query |")), "no query has {parameter}");
+    }
+}
+
 #[test]
 fn one_is_a_program_or_data_that_is_rejected() {
     let folder = folder();

@@ -5,21 +5,19 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use objects::ObjectKey;
 use test_random::Random;
 use weft_client::{Client, ClientError};
 
 use crate::support::Folder;
+use crate::support::controller::{Controller, DEADLINE, number, seed};
 
 /// How many clients write at a time. Some of their requests share a write of the journal.
 const CLIENTS: u64 = 6;
-/// Whatever is waited for comes within this time.
-const DEADLINE: Duration = Duration::from_mins(3);
 
 /// The clients' knowledge.
 #[derive(Debug, Default)]
@@ -35,21 +33,17 @@ struct Known {
 
 #[test]
 fn no_acknowledged_write_is_lost_and_none_is_half_there() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let kills = number("WEFT_TEST_KILLS").unwrap_or(3);
-    let fresh = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let seed = number("WEFT_TEST_SEED").unwrap_or_else(fresh);
+    let (seed, kills) = (seed(), number("WEFT_TEST_KILLS").unwrap_or(3));
     println!("seed {seed}, {kills} kills");
     let mut random = Random::new(seed);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let known = Arc::new(Mutex::new(Known::default()));
     let folder = Folder::new();
-    let socket = format!("unix:{}", folder.path("weft.sock").display());
-    folder.write("weft.toml", format!("state = \"state\"\nlisten = \"{socket}\"\n"));
+    let socket = Controller::endpoint(&folder);
     let begun = Instant::now();
     for kill in 0..=kills {
         let mut controller = Controller::start(&folder);
-        let client = runtime.block_on(controller.client(&folder, &socket));
+        let client = runtime.block_on(controller.client(&folder));
         runtime.block_on(check(client, &mut known.lock().unwrap()));
         if kill == kills {
             break;
@@ -159,43 +153,4 @@ async fn check(mut client: Client, known: &mut Known) {
     assert!(last_txn >= known.last_txn, "{last_txn} after {}", known.last_txn);
     known.there = switches;
     known.open.clear();
-}
-
-/// A controller that is killed with the test.
-struct Controller(Child);
-
-impl Controller {
-    fn start(folder: &Folder) -> Controller {
-        let mut command = folder.command(&["controller", "--config", "weft.toml"]);
-        let log = fs::File::create(folder.path("log")).unwrap();
-        Controller(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
-    }
-
-    async fn client(&mut self, folder: &Folder, socket: &str) -> Client {
-        let deadline = Instant::now() + DEADLINE;
-        loop {
-            if let Ok(client) = Client::connect(socket).await {
-                return client;
-            }
-            let ended = self.0.try_wait().unwrap();
-            assert!(ended.is_none() && Instant::now() < deadline, "{ended:?}: {}", Self::log(folder));
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    fn log(folder: &Folder) -> String {
-        fs::read_to_string(folder.path("log")).unwrap()
-    }
-
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Controller {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

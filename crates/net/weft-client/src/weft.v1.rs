@@ -445,7 +445,7 @@ pub struct WatchResponse {
     /// None in a message that only tells how far the watch is.
     #[prost(message, repeated, tag = "1")]
     pub events: ::prost::alloc::vec::Vec<ObjectEvent>,
-    /// Everything up to here was reported. A watch that begins here misses nothing.
+    /// Everything up to here was reported, and nothing later. A watch that begins here misses nothing. 0 amid the events of one revision.
     #[prost(uint64, tag = "2")]
     pub revision: u64,
 }

@@ -53,6 +53,8 @@ pub struct Core {
     refused: RefusedReports,
     /// What switches report and no object has.
     beside: Beside,
+    /// By host, the ids of its interfaces whose objects were deleted since its last report. An object may have come again.
+    left_behind: BTreeMap<String, BTreeSet<String>>,
     /// The desired state by transport node. Nodes without any are absent.
     desired: DesiredByNode,
     derived: Derived,
@@ -252,6 +254,7 @@ impl Core {
             reports,
             refused,
             beside,
+            left_behind: BTreeMap::new(),
             desired,
             derived,
             announcements,
@@ -381,6 +384,7 @@ impl Core {
             self.refused.adopt(&node, &port, Some(vif));
             undo.adopted.push((node, port));
         }
+        self.note_left_behind(&objects);
         self.refused.retry_later();
         let announcements = self.announcements.follow(&mut changes);
         self.change_desired(&changes);

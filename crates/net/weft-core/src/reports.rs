@@ -13,7 +13,7 @@
 //! An interface *announces* itself when its switch learns a flow from one of its frames. That holds for the claim: as long as the
 //! interface is plugged and has a port number, whatever becomes of the flow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -312,6 +312,21 @@ impl Reports {
     pub(crate) fn nodes_with<'a>(&'a self, ports: &HashSet<&str>) -> impl Iterator<Item = &'a str> {
         let has = |report: &NodeReport| report.vifs.keys().any(|port| ports.contains(port.as_str()));
         self.nodes.iter().filter(move |(_, report)| has(report)).map(|(node, _)| node.as_str())
+    }
+
+    /// The interfaces of these ports: host and port. Costs as many look-ups for each host as it has interfaces, or as there are ports.
+    pub(crate) fn interfaces_of<'a>(
+        &'a self,
+        ports: &'a BTreeSet<&str>,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.nodes.iter().flat_map(move |(node, NodeReport { vifs, .. })| {
+            let found: Vec<&str> = if ports.len() < vifs.len() {
+                ports.iter().filter_map(|port| vifs.get_key_value(*port)).map(|(port, _)| &**port).collect()
+            } else {
+                vifs.keys().map(String::as_str).filter(|port| ports.contains(port)).collect()
+            };
+            found.into_iter().map(move |port| (node.as_str(), port))
+        })
     }
 
     /// The ports that a host has claimed last, in order.

@@ -222,27 +222,31 @@ impl Watch {
     async fn send(mut self, sender: &PartSender<pb::WatchResponse>) -> Result<(), Status> {
         let mut woken = self.engine.object_news().subscribe();
         let mut bookmark_at = Instant::now();
+        // The revision of which the client has a part.
+        let mut amid: Option<u64> = None;
         loop {
             woken.mark_unchanged();
             let following = self.engine.versions_after(&self.cursor, self.kinds.as_ref(), EVENTS_MAX);
             let following = following.map_err(stopping)?.map_err(no_revision)?;
             self.cursor = following.cursor;
-            let mut versions = following.versions.iter();
-            let mut is_due = Instant::now() >= bookmark_at && !following.has_more;
-            loop {
-                let mut message = pb::WatchResponse { events: self.events(&mut versions), revision: 0 };
-                let is_end = versions.len() == 0;
-                // What comes before the end of a revision is no place to go on from.
-                message.revision = if is_end { self.cursor.revision() } else { 0 };
-                if !message.events.is_empty() || is_due {
-                    if sender.send(Ok(message)).await.is_none() {
-                        return Ok(());
-                    }
-                    (bookmark_at, is_due) = (Instant::now() + BOOKMARK, false);
-                }
-                if is_end {
-                    break;
-                }
+            let revision = self.cursor.revision();
+            let (whole, part) = following
+                .versions
+                .split_at(following.versions.partition_point(|version| version.revision <= revision));
+            let is_due = match amid {
+                Some(amid) => revision >= amid,
+                None => Instant::now() >= bookmark_at && !following.has_more,
+            };
+            match self.send_all(whole, revision, is_due, sender).await {
+                Some(true) => (bookmark_at, amid) = (Instant::now() + BOOKMARK, None),
+                Some(false) => {}
+                None => return Ok(()),
+            }
+            // What comes before the end of a revision is no place to go on from, and no list shows it.
+            match self.send_all(part, 0, false, sender).await {
+                Some(true) => amid = part.last().map(|version| version.revision),
+                Some(false) => {}
+                None => return Ok(()),
             }
             if following.has_more {
                 continue;
@@ -251,6 +255,30 @@ impl Watch {
                 () = sender.closed() => return Ok(()),
                 changed = woken.changed() => if changed.is_err() { return Ok(()) },
                 () = tokio::time::sleep_until(bookmark_at) => {}
+            }
+        }
+    }
+
+    /// Sends events of versions, and with the last one or if that is due, how far the watch is; 0 says nothing of it. Returns whether anything was
+    /// sent; `None` if the client has gone or does not read.
+    async fn send_all(
+        &self,
+        versions: &[Arc<Version>],
+        revision: u64,
+        is_due: bool,
+        sender: &PartSender<pb::WatchResponse>,
+    ) -> Option<bool> {
+        let (mut versions, mut is_sent) = (versions.iter(), false);
+        loop {
+            let events = self.events(&mut versions);
+            let is_end = versions.len() == 0;
+            let revision = if is_end { revision } else { 0 };
+            if !events.is_empty() || revision > 0 && (is_due || is_sent) {
+                sender.send(Ok(pb::WatchResponse { events, revision })).await?;
+                is_sent = true;
+            }
+            if is_end {
+                return Some(is_sent);
             }
         }
     }

@@ -8,7 +8,7 @@
 //! | `nlog fragment=NAME` | the same, after this file |
 //! | … `error=CODE,CODE` | `weft check` reports errors of these codes and no others |
 //! | … `warning=CODE,CODE` | it warns of these and of nothing else |
-//! | `jsonl file=NAME`, or `json`, `yaml`, `toml`, `ini`, `sh`, `python` | the text is written to the file; JSON must be JSON |
+//! | `jsonl file=NAME`, or `json`, `yaml`, `toml`, `ini`, `sh`, `python`, `xml` | the text is written to the file; JSON must be JSON |
 //! | `console` | each command after `$ ` prints the lines after it, and succeeds |
 //! | `console exit=N` | the same, but the last one exits so |
 //! | `console ovs` | the same; the page needs Open vSwitch and network namespaces |
@@ -65,7 +65,7 @@ impl Form {
                 errors: words.codes("error"),
                 warnings: words.codes("warning"),
             },
-            "jsonl" | "json" | "yaml" | "toml" | "ini" | "sh" | "python" => Form::Data {
+            "jsonl" | "json" | "yaml" | "toml" | "ini" | "sh" | "python" | "xml" => Form::Data {
                 file: words.take("file").ok_or("which file is it? write file=NAME")?,
                 json: words.language.starts_with("json"),
             },

@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // Each test binary uses its own part.
 
+pub(crate) mod controller;
+pub(crate) mod web;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};

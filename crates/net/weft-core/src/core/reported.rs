@@ -43,6 +43,7 @@ impl Core {
         self.refused.forget(node);
         let objects = &self.objects;
         let report = &self.beside.take(node, report, |port| objects.has_id(port));
+        self.left_behind.remove(node);
         match self.commit_report(node, report, now) {
             Err(CoreError::Refused(why)) => {
                 let ports = self.reports.missing(node, report);
@@ -152,11 +153,24 @@ impl Core {
         /// The most that are named.
         const NAMED: usize = 5;
         let near = |id: &str| self.object_status().nearest_unattached(id, &self.rules);
+        let left_behind = self.left_behind.get(node).into_iter().flatten().map(String::as_str);
         // An object may have come since the last report.
-        let mut strays = self.unclaimed(node).filter(|id| !self.objects.has_id(id));
+        let mut strays = left_behind.chain(self.unclaimed(node)).filter(|id| !self.objects.has_id(id));
         let first: Vec<_> = strays.by_ref().take(NAMED).map(|id| (id.to_owned(), near(id))).collect();
         let count = first.len() + strays.count() + self.beside.beyond(node);
         Strays { count, first }
+    }
+
+    /// Notes the interfaces of objects that are deleted. Their hosts need not report them again soon.
+    pub(super) fn note_left_behind(&mut self, objects: &ChangeSet) {
+        let deleted = objects.effective().filter(|change| change.outcome() == Outcome::Deleted);
+        let deleted: BTreeSet<&str> = deleted.map(|change| &*change.key.id).collect();
+        if deleted.is_empty() {
+            return;
+        }
+        for (node, port) in self.reports.interfaces_of(&deleted) {
+            self.left_behind.entry(node.to_owned()).or_default().insert(port.to_owned());
+        }
     }
 
     /// Plans that objects come whose interfaces hosts report already: the state of each host's reports, the rows, and the interfaces.

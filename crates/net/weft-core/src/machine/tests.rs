@@ -663,6 +663,42 @@ fn d20_an_interface_of_no_object_is_told_with_the_object_that_may_be_meant() {
 }
 
 #[test]
+fn the_interface_of_a_deleted_object_is_told_until_its_host_unplugs_it_or_the_object_comes_again() {
+    let mut world = World::new(Patience::default());
+    let mut report = Report::default();
+    for (number, port) in ["p1", "p2"].into_iter().enumerate() {
+        let interface = InterfaceId(number as u128);
+        report.vifs.insert(port.to_owned(), Vif { ofport: 7, mac: String::new(), interface });
+        report.interfaces.insert((port.to_owned(), interface));
+    }
+    world.event("hv1", SwitchEvent::Report(report.clone()));
+    let strays = |world: &World| {
+        let first = world.status().switches[0].strays.first.clone();
+        first.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    assert_eq!(strays(&world), [""; 0]);
+    // A deletion that does not come onto the disk leaves nothing behind.
+    let delete = "{kind: switch_port, id: p1, delete: true}";
+    world.works = false;
+    world.apply(delete).unwrap_err();
+    world.works = true;
+    world.pass(Duration::from_secs(1));
+    assert_eq!(strays(&world), [""; 0]);
+    world.apply(delete).unwrap();
+    assert_eq!(strays(&world), ["p1"]);
+    world.apply("{kind: switch_port, id: p1, number: 1}").unwrap();
+    assert_eq!(strays(&world), [""; 0]);
+    world.apply(delete).unwrap();
+    // The next report says the same once, and the one after that has it no more.
+    world.event("hv1", SwitchEvent::Report(report.clone()));
+    assert_eq!(strays(&world), ["p1"]);
+    report.vifs.remove("p1");
+    report.interfaces.retain(|(port, _)| port != "p1");
+    world.event("hv1", SwitchEvent::Report(report));
+    assert_eq!(strays(&world), [""; 0]);
+}
+
+#[test]
 fn an_interface_that_the_switch_cannot_open_is_a_problem_of_its_port_whichever_comes_first() {
     let mut world = World::new(Patience::default());
     let mut report = Report::default();
