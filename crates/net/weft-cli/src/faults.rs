@@ -59,7 +59,7 @@ pub(crate) fn is_journal(refusal: &Refusal) -> bool {
 
 /// A fault as the controller tells it. Its line is in its text, and found again in the file.
 fn fault(told: &ObjectFault) -> ObjectError {
-    let ObjectFault { code, document, place, object, path, message, text } = told;
+    let ObjectFault { code, document, place, object, path, message, text, changed: _ } = told;
     let (kind, id) =
         object.as_ref().map(|object| (object.kind.clone(), object.id.clone())).unwrap_or_default();
     let line = text.strip_prefix(document.as_str()).and_then(|rest| rest.strip_prefix(':'));

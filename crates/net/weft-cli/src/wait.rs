@@ -104,7 +104,8 @@ impl Wait {
         let begun = Instant::now();
         let limit = Duration::from_secs(self.timeout);
         // The switch of a new node cannot have been connected when the transaction was pushed.
-        let new: Vec<String> = accepted.connecting.iter().chain(&accepted.reconnecting).cloned().collect();
+        let mut new: Vec<String> =
+            accepted.connecting.iter().chain(&accepted.reconnecting).cloned().collect();
         let gone = &accepted.leaving;
         let progress = RefCell::new(Progress::new(txn, &new, gone));
         let settled = client.settled_until(txn, tokio::time::sleep(limit), |receipt| {
@@ -140,6 +141,10 @@ impl Wait {
         if let Some(why) = refusals(&receipt) {
             return Err(why);
         }
+        // The controller has started again since, and every switch with it.
+        let unknown: Vec<String> = of_state(State::Unknown).map(|switch| switch.node.clone()).collect();
+        progress.borrow_mut().will_look_at(&unknown);
+        new.extend(unknown);
         let in_sync = until_in_sync(client, new, &progress, || limit.saturating_sub(begun.elapsed()));
         unconfirmed.extend(progress::show_while(&progress, in_sync).await?);
         Ok(())
