@@ -33,6 +33,7 @@ mod messages;
 mod objects;
 mod receipts;
 mod selector;
+mod stale;
 
 use messages::{
     chunks, history_message, listing_messages, logical_messages, measured_message, problem, switch_status,

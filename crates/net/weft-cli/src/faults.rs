@@ -10,7 +10,7 @@ use crate::exit::{Failure, print_as};
 
 /// A fault for scripts.
 pub(crate) fn fault_json(fault: &ObjectError) -> Json {
-    let ObjectError { code, place, kind, id, path, message } = fault;
+    let ObjectError { code, place, kind, id, path, message, expected: _ } = fault;
     let (file, line) =
         (place.as_ref().map(|place| &*place.document), place.as_ref().and_then(|place| place.line));
     serde_json::json!({
@@ -74,5 +74,6 @@ fn fault(told: &ObjectFault) -> ObjectError {
         id: some(id),
         path: path.clone(),
         message: message.clone(),
+        expected: None,
     }
 }
