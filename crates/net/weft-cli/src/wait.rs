@@ -120,6 +120,9 @@ impl Wait {
             Ok(Some(receipt)) => receipt,
         };
         let of_state = |state| receipt.switches.iter().filter(move |switch| switch.state() == state);
+        let outdated = outdated(client, &receipt, accepted.txn.is_none()).await?;
+        progress.borrow_mut().will_look_at(&outdated);
+        new.extend(outdated);
         unconfirmed.extend(of_state(State::Refused).map(|switch| switch.node.clone()));
         for switch in of_state(State::Pending) {
             say(format_args!(
@@ -141,14 +144,26 @@ impl Wait {
         if let Some(why) = refusals(&receipt) {
             return Err(why);
         }
-        // The controller has started again since, and every switch with it.
-        let unknown: Vec<String> = of_state(State::Unknown).map(|switch| switch.node.clone()).collect();
-        progress.borrow_mut().will_look_at(&unknown);
-        new.extend(unknown);
         let in_sync = until_in_sync(client, new, &progress, || limit.saturating_sub(begun.elapsed()));
         unconfirmed.extend(progress::show_while(&progress, in_sync).await?);
         Ok(())
     }
+}
+
+/// The transport nodes whose switches say more than the receipt. The controller may have started again before they answered, and a receipt of
+/// an earlier transaction has switches as not connected that are by now.
+async fn outdated(client: &mut Client, receipt: &Receipt, is_earlier: bool) -> Result<Vec<String>, String> {
+    let of_state = |state| {
+        let switches = receipt.switches.iter().filter(move |switch| switch.state() == state);
+        switches.map(|switch| switch.node.clone()).collect::<Vec<_>>()
+    };
+    let (mut outdated, away) = (of_state(State::Unknown), of_state(State::Offline));
+    if is_earlier && !away.is_empty() {
+        let status = client.status_of(away.clone()).await.map_err(|error| error.to_string())?;
+        let connected = status.switches.iter().filter(|switch| switch.connected);
+        outdated.extend(connected.map(|switch| switch.node.clone()).filter(|node| away.contains(node)));
+    }
+    Ok(outdated)
 }
 
 /// The refusals of switches, one per line.
