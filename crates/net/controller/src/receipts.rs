@@ -17,7 +17,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
@@ -71,6 +71,8 @@ pub(crate) struct ReceiptLog {
     is_behind: bool,
     /// The journal that the receipts belong to.
     journal: Option<String>,
+    /// Whether nothing more comes.
+    is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -87,11 +89,16 @@ impl ReceiptLog {
         let files = Files::open(folder, limits, Begin { journal: journal.clone(), txn: last_txn })?;
         let (queue, messages) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let written = waiting.clone();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (written, ends) = (waiting.clone(), is_over.clone());
         let thread = std::thread::Builder::new().name("receipts".to_owned());
-        let thread = thread.spawn(move || files.write_all_of(&messages, &written))?;
+        let thread = thread.spawn(move || {
+            files.say_what_is_damaged(&ends);
+            files.write_all_of(&messages, &written);
+        })?;
         let (queue, thread) = (Some(queue), Some(thread));
-        Ok(ReceiptLog { queue, waiting, waiting_max: WAITING_MAX, is_behind: false, journal, thread })
+        let (waiting_max, is_behind) = (WAITING_MAX, false);
+        Ok(ReceiptLog { queue, waiting, waiting_max, is_behind, journal, is_over, thread })
     }
 
     /// Hands over what is new, with its size, of receipts that belong to this journal.
@@ -123,6 +130,7 @@ impl ReceiptLog {
 
 impl Drop for ReceiptLog {
     fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
         self.queue = None;
         if let Some(Err(_)) = self.thread.take().map(JoinHandle::join) {
             warn!("the thread that writes receipts has panicked");
@@ -166,7 +174,6 @@ impl Files {
 
     /// Writes what comes until nothing more can come.
     fn write_all_of(mut self, messages: &mpsc::Receiver<Message>, waiting: &AtomicUsize) {
-        self.say_what_is_damaged();
         let mut text = Vec::new();
         let idle = self.limits.age / PARTS;
         loop {
@@ -294,14 +301,14 @@ impl Files {
         }
     }
 
-    /// Logs damage once at a start. Whoever reads leaves out damaged lines without a word.
-    fn say_what_is_damaged(&self) {
+    /// Logs damage once at a start. Whoever reads leaves out damaged lines without a word. Does not keep the controller from ending.
+    fn say_what_is_damaged(&self, is_over: &AtomicBool) {
         for number in numbers(&self.folder).unwrap_or_default() {
             let path = path_of(&self.folder, number);
             let mut damaged = 0;
             let counted = reader::lines(&path, |text| {
                 damaged += usize::from(!line::is_intact(text));
-                true
+                !is_over.load(Ordering::Relaxed)
             });
             if let Err(error) = counted {
                 warn!(file = %path.display(), %error, "receipts cannot be read");

@@ -474,6 +474,12 @@ async fn receipts_outlive_the_controller_and_say_no_more_than_was_recorded() {
     let states: Vec<_> = pending.switches.iter().map(|switch| (&*switch.node, switch.state())).collect();
     assert_eq!((states, &*pending.by), (vec![("hv2", State::Unknown)], "switch hv2"));
 
+    let mut web = running.web().await;
+    for (txn, state) in [(2, "confirmed"), (3, "unknown")] {
+        let receipt = web.get(&format!("/v1/transactions/{txn}")).await;
+        assert_eq!(receipt.expect(200)["switches"][0]["state"], state);
+    }
+
     // All of them, then those of this start.
     let mut receipts = Box::pin(client.receipts(Some(1)).await.unwrap());
     apply(&mut running.client().await, "{kind: switch, id: green}").await.unwrap();
