@@ -202,6 +202,9 @@ fn a_torn_end_is_removed_and_what_comes_later_is_kept() {
         log.write(&[new(3, now, &[])], Some(JOURNAL));
         drop(log);
         assert_eq!(numbers_of(&all(&folder)), [1, 3], "cut at {len}");
+        let text = fs::read(file(&folder)).unwrap();
+        let mut lines = text.strip_suffix(b"\n").unwrap().split(|byte| *byte == b'\n');
+        assert!(lines.all(line::is_intact), "cut at {len}");
     }
 }
 
