@@ -14,29 +14,29 @@ use weft_core::rules::Rules;
 use weft_core::text::{document_names, requester};
 
 use crate::activity::{Busy, STALLED};
-use crate::answers::{PartSender, Results, Turn, Turns, all_at_once, parts};
+use crate::answers::{Results, Turn, Turns, all_at_once, parts};
 use crate::aside::Aside;
 use crate::engine::{Engine, Stopping};
 use crate::explain::{self, Form};
 use crate::flow_counts::Counted;
 use crate::history;
 use crate::listener::{Account, Caller};
+use crate::receipts::{Reader, folder_of};
 use crate::surveys::Surveys;
 use crate::trace;
-use crate::watchers::{Wanted, Watch};
 use crate::what_if;
-use weft_client::WholeReceipts;
 use weft_client::pb;
 
 mod changes;
 mod listings;
 mod messages;
 mod objects;
+mod receipts;
 mod selector;
+mod stale;
 
 use messages::{
-    chunks, history_message, listing_messages, logical_messages, measured_message, problem, receipt_message,
-    switch_status, update_message,
+    chunks, history_message, listing_messages, logical_messages, measured_message, problem, switch_status,
 };
 
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
@@ -49,6 +49,9 @@ pub(crate) struct Api {
     journal: Arc<Path>,
     parsers: Arc<Semaphore>,
     aside: Aside,
+    /// Receipts on disk, and places where these and changes of single objects are read: such work is short, and waits for no explanation.
+    receipts: Reader,
+    reading: Aside,
     turns: Turns,
     /// Those of answers that wait for the engine thread. They hold up no others.
     engine_turns: Turns,
@@ -57,12 +60,15 @@ pub(crate) struct Api {
 
 impl Api {
     pub(crate) fn new(engine: Engine, rules: Arc<Rules>, journal: PathBuf) -> Self {
+        let receipts = Reader::new(folder_of(&journal));
         Api {
             engine,
             rules,
             journal: journal.into(),
             parsers: Arc::new(Semaphore::new(PARSERS)),
             aside: Aside::default(),
+            receipts,
+            reading: Aside::default(),
             turns: Turns::default(),
             engine_turns: Turns::default(),
             surveys: Surveys::default(),
@@ -346,63 +352,13 @@ impl pb::controller_server::Controller for Api {
         &self,
         request: Request<pb::WatchReceiptsRequest>,
     ) -> Result<Response<Self::WatchReceiptsStream>, Status> {
-        let account = account(request.extensions());
-        account.room().await?;
-        let pb::WatchReceiptsRequest { from_txn: from, strict, only, differences } = request.into_inner();
-        let wanted = match from {
-            None => Wanted::New,
-            Some(txn) if only => Wanted::Only(txn),
-            Some(txn) => Wanted::From(txn),
-        };
-        let watch = self.engine.watch(wanted).await.map_err(stopping)?;
-        let watch = watch.map_err(|error| Status::resource_exhausted(error.to_string()))?;
-        if let Some(from) = from.filter(|_| strict)
-            && watch.kept.first().is_none_or(|first| first.txn != from)
-        {
-            return Err(Status::not_found(format!(
-                "the receipt of transaction {from} is not kept: the transaction is too old, precedes the last start of the controller, or has not happened yet"
-            )));
-        }
-        let (sender, parts) = parts(account);
-        tokio::spawn(send_receipts(watch, differences, sender));
-        Ok(Response::new(Box::pin(parts)))
+        self.receipts_of(request).await
     }
 }
 
 fn no_logical_flows(id: &str) -> Status {
     let id = quote_text(id);
     Status::not_found(format!("no object {id} has logical flows: give the id of a logical switch"))
-}
-
-/// Sends receipts to a watcher until the watcher disconnects or falls behind, or the controller ends.
-async fn send_receipts(mut watch: Watch, differences: bool, sender: PartSender<pb::Receipt>) {
-    let mut whole = (!differences).then(WholeReceipts::default);
-    let kept = std::mem::take(&mut watch.kept);
-    let mut kept = kept.into_iter();
-    loop {
-        let message = if let Some(receipt) = kept.next() {
-            receipt_message(&receipt)
-        } else {
-            let update = tokio::select! {
-                () = sender.closed() => return,
-                update = watch.next() => update,
-            };
-            match update {
-                Some(Ok(update)) => update_message(&update),
-                Some(Err(error)) => {
-                    return sender.send(Err(Status::data_loss(error.to_string()))).await.unwrap_or(());
-                }
-                None => return,
-            }
-        };
-        let message = match &mut whole {
-            Some(whole) => whole.add(message),
-            None => message,
-        };
-        if sender.send(Ok(message)).await.is_none() {
-            return;
-        }
-    }
 }
 
 /// The requester, as named by the client and as identified by the system, and the key of the request.

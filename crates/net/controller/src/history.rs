@@ -1,5 +1,7 @@
 //! What was changed, by whom and when, and the objects as they were: read from the journal.
 
+pub(crate) mod stale;
+
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::fmt;
 use std::path::Path;
@@ -127,14 +129,27 @@ impl Line<'_> {
 /// The lines of the journal that change objects, the newest first, with the text that each must have.
 struct Lines {
     journal: Backwards,
-    /// The id that lines must name, in quotes.
-    id: Option<String>,
+    /// The ids of which lines must name one, in quotes; any line if there are none.
+    ids: Vec<String>,
+    /// The bytes that are still read.
+    left: u64,
 }
 
 impl Lines {
     fn open(journal: &Path, of: Option<&ObjectKey>) -> Result<Self, Status> {
-        let id = of.map(|key| Json::from(&*key.id).to_string());
-        Ok(Lines { journal: Backwards::open(journal).map_err(|error| unreadable(journal, &error))?, id })
+        Self::open_for(journal, of.into_iter())
+    }
+
+    /// The lines about any of these objects.
+    fn open_for<'k>(journal: &Path, of: impl Iterator<Item = &'k ObjectKey>) -> Result<Self, Status> {
+        let ids = of.map(|key| Json::from(&*key.id).to_string()).collect();
+        let journal = Backwards::open(journal).map_err(|error| unreadable(journal, &error))?;
+        Ok(Lines { journal, ids, left: u64::MAX })
+    }
+
+    /// Reads about so much and no more.
+    fn bound(&mut self, bytes: u64) {
+        self.left = bytes;
     }
 
     /// The next line that may be meant.
@@ -143,10 +158,14 @@ impl Lines {
             if cancel.is_cancelled() {
                 return Err(Status::cancelled("nobody waits for the history any more"));
             }
+            if self.left == 0 {
+                return Ok(None);
+            }
             let line = self.journal.line().map_err(|error| Status::internal(error.to_string()))?;
             let Some(line) = line else { return Ok(None) };
+            self.left = self.left.saturating_sub(line.len() as u64);
             let names = |text: &str| memmem::find(&line, text.as_bytes()).is_some();
-            if names("\"objects\":{") && self.id.as_deref().is_none_or(names) {
+            if names("\"objects\":{") && (self.ids.is_empty() || self.ids.iter().any(|id| names(id))) {
                 return Ok(Some(line));
             }
         }

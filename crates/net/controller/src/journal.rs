@@ -34,11 +34,12 @@ use self::acknowledged::{Acknowledged, Position};
 pub(crate) use self::backwards::Backwards;
 pub(crate) use self::epoch::next as next_epoch;
 pub use self::files::Lock;
+pub(crate) use self::files::MODE as FILE_MODE;
 pub use self::origins::add_calls;
 pub(crate) use self::origins::add_origins;
 pub(crate) use self::put_aside::PutAside;
 pub use self::replay::{Records, Replay};
-pub(crate) use self::seal::Chain;
+pub(crate) use self::seal::{Chain, seal};
 
 /// The name of the journal in the state folder.
 const FILE: &str = "journal.jsonl";

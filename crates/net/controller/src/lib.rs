@@ -22,7 +22,7 @@
 //! In reading order: [`engine`] (the loop); [`journal`] (the state on disk); [`drivers`] (one for each switch); [`daemon`] (start and end
 //! of all this) with `run` and [`config`]; `listener` (the API's address and connections), `requests` (requests from the network), `answers`
 //! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
-//! paths), `problem` (their forms), `watchers` (who follows receipts), `object_news` (who follows objects),
+//! paths), `problem` (their forms), `watchers` (who follows receipts), `receipts` (those on disk), `object_news` (who follows objects),
 //! `history` (what was); and
 //! questions, which are computed beside the engine (`aside`): `trace` (a packet's path), `what_if` (its path after a change that is not
 //! applied), `explain` (why rows and flows exist or not), `surveys` and `flow_counts` (what switches are asked).
@@ -51,6 +51,7 @@ mod object_news;
 mod problem;
 #[cfg(test)]
 mod random_networks;
+mod receipts;
 mod requests;
 mod run;
 mod server;

@@ -232,6 +232,11 @@ impl Problem {
             }
             members.remove("code");
             members.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
+            // Whoever asked about one object need not look into the list.
+            if let Some((object, changed)) = first_changed(&members) {
+                problem.more.extend(changed);
+                problem.more.insert("object".to_owned(), object);
+            }
             problem.more.extend(members);
         }
         problem
@@ -247,6 +252,15 @@ impl Problem {
         }
         self
     }
+}
+
+/// The first object that has another revision than expected, and what has become of it.
+fn first_changed(members: &Map<String, Json>) -> Option<(Json, Map<String, Json>)> {
+    let faults = members.get("faults")?.as_array()?;
+    faults.iter().find_map(|fault| {
+        let changed = fault.get("changed")?.as_object()?;
+        Some((fault.get("object")?.clone(), changed.clone()))
+    })
 }
 
 impl From<Status> for Problem {

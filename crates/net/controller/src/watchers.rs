@@ -55,6 +55,8 @@ struct Queue {
 pub struct Watch {
     /// The stored receipts.
     pub kept: Vec<Arc<Receipt>>,
+    /// The last transaction before the updates.
+    pub last_txn: u64,
     updates: mpsc::UnboundedReceiver<(usize, Arc<Update>)>,
     queue: Arc<Queue>,
 }
@@ -84,18 +86,22 @@ impl Watch {
 }
 
 impl Watchers {
-    /// Sends what has changed since the last call.
-    pub(crate) fn send_changed(&mut self, receipts: &mut Receipts) {
-        let is_wanted = |txn| self.0.iter().any(|watcher| watcher.wanted.includes(txn));
-        for (txn, bytes, update) in receipts.take_changed(is_wanted) {
-            let update = Arc::new(update);
-            self.0.retain(|watcher| !watcher.wanted.includes(txn) || watcher.send(bytes, &update));
+    /// Sends what has changed of receipts.
+    pub(crate) fn send(&mut self, updates: &[(usize, Arc<Update>)], receipts: &mut Receipts) {
+        for (bytes, update) in updates {
+            let txn = update.txn();
+            self.0.retain(|watcher| !watcher.wanted.includes(txn) || watcher.send(*bytes, update));
         }
         receipts.await_these(self.awaited());
     }
 
     /// Starts a watch: the wanted receipts that are stored, and updates of them and of later ones.
-    pub(crate) fn watch(&mut self, wanted: Wanted, receipts: &mut Receipts) -> Result<Watch, WatchError> {
+    pub(crate) fn watch(
+        &mut self,
+        wanted: Wanted,
+        receipts: &mut Receipts,
+        last_txn: u64,
+    ) -> Result<Watch, WatchError> {
         self.0.retain(|watcher| !watcher.updates.is_closed());
         let of_all = |wanted: Wanted| !matches!(wanted, Wanted::Only(_));
         if of_all(wanted) && self.0.iter().filter(|watcher| of_all(watcher.wanted)).count() >= WATCHERS_MAX {
@@ -110,7 +116,7 @@ impl Watchers {
         let queue = Arc::new(Queue::default());
         self.0.push(Watcher { wanted, updates: sender, queue: queue.clone() });
         receipts.await_these(self.awaited());
-        Ok(Watch { kept, updates, queue })
+        Ok(Watch { kept, last_txn, updates, queue })
     }
 
     /// The transactions that somebody waits for.
@@ -159,6 +165,11 @@ mod tests {
         }
     }
 
+    fn send_changed(watchers: &mut Watchers, receipts: &mut Receipts) {
+        let updates = receipts.take_changed();
+        watchers.send(&updates, receipts);
+    }
+
     /// The updates that wait for a watcher.
     fn waiting(watch: &mut Watch) -> Vec<Arc<Update>> {
         std::iter::from_fn(|| watch.updates.try_recv().ok().map(|(_, update)| update)).collect()
@@ -167,38 +178,38 @@ mod tests {
     #[test]
     fn answers_that_come_together_are_sent_together() {
         let (mut receipts, mut watchers) = (Receipts::default(), Watchers::default());
-        let mut watch = watchers.watch(Wanted::From(1), &mut receipts).unwrap();
+        let mut watch = watchers.watch(Wanted::From(1), &mut receipts, 0).unwrap();
         assert!(watch.kept.is_empty());
         receipts.add(receipt(1, 3));
         for node in ["hv0", "hv1", "hv2", "hv9"] {
             receipts.advance(1, node, |_| Progress::Offline);
         }
-        watchers.send_changed(&mut receipts);
+        send_changed(&mut watchers, &mut receipts);
         let sent = waiting(&mut watch);
         assert!(matches!(&*sent[0], Update::New(receipt) if receipt.is_complete()));
         assert_eq!(sent.len(), 1);
         // Progress that is already known is not sent again.
         receipts.advance(1, "hv0", |_| Progress::Offline);
         receipts.advance(7, "hv0", |_| Progress::Offline);
-        watchers.send_changed(&mut receipts);
+        send_changed(&mut watchers, &mut receipts);
         assert!(waiting(&mut watch).is_empty());
-        assert_eq!(watchers.watch(Wanted::From(1), &mut receipts).unwrap().kept.len(), 1);
-        assert_eq!(watchers.watch(Wanted::Only(1), &mut receipts).unwrap().kept.len(), 1);
-        assert_eq!(watchers.watch(Wanted::New, &mut receipts).unwrap().kept.len(), 0);
+        assert_eq!(watchers.watch(Wanted::From(1), &mut receipts, 0).unwrap().kept.len(), 1);
+        assert_eq!(watchers.watch(Wanted::Only(1), &mut receipts, 0).unwrap().kept.len(), 1);
+        assert_eq!(watchers.watch(Wanted::New, &mut receipts, 0).unwrap().kept.len(), 0);
     }
 
     #[test]
     fn an_answer_is_sent_without_the_switches_that_have_not_answered() {
         let (mut receipts, mut watchers) = (Receipts::default(), Watchers::default());
         let (mut one, mut other) = (
-            watchers.watch(Wanted::Only(1), &mut receipts).unwrap(),
-            watchers.watch(Wanted::Only(2), &mut receipts).unwrap(),
+            watchers.watch(Wanted::Only(1), &mut receipts, 0).unwrap(),
+            watchers.watch(Wanted::Only(2), &mut receipts, 0).unwrap(),
         );
         receipts.add(receipt(1, 3000));
-        watchers.send_changed(&mut receipts);
+        send_changed(&mut watchers, &mut receipts);
         waiting(&mut one);
         receipts.confirm(1, "hv7", Instant::now());
-        watchers.send_changed(&mut receipts);
+        send_changed(&mut watchers, &mut receipts);
         let sent = waiting(&mut one);
         let Update::Progress { txn: 1, switches, complete: false } = &*sent[0] else { panic!("{sent:?}") };
         assert_eq!(switches.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>(), ["hv7"]);
@@ -209,27 +220,32 @@ mod tests {
     fn a_receipt_that_somebody_waits_for_is_not_forgotten() {
         let (mut receipts, mut watchers) = (Receipts::default(), Watchers::default());
         (1..=2).for_each(|txn| receipts.add(receipt(txn, 1)));
-        let waits = watchers.watch(Wanted::Only(2), &mut receipts).unwrap();
-        (3..=4).for_each(|txn| receipts.add(receipt(txn, 1_000_000)));
+        send_changed(&mut watchers, &mut receipts);
+        let waits = watchers.watch(Wanted::Only(2), &mut receipts, 0).unwrap();
+        for txn in 3..=4 {
+            receipts.add(receipt(txn, 1_000_000));
+            send_changed(&mut watchers, &mut receipts);
+        }
         let kept = |receipts: &Receipts| receipts.since(0).map(|receipt| receipt.txn).collect::<Vec<_>>();
         assert_eq!(kept(&receipts), [2, 4]);
         drop(waits);
-        watchers.send_changed(&mut receipts);
+        send_changed(&mut watchers, &mut receipts);
         receipts.add(receipt(5, 1));
+        send_changed(&mut watchers, &mut receipts);
         assert_eq!(kept(&receipts), [5]);
     }
 
     #[test]
     fn a_watcher_that_falls_behind_is_told_and_holds_little() {
         let (mut receipts, mut watchers) = (Receipts::default(), Watchers::default());
-        let mut slow = watchers.watch(Wanted::New, &mut receipts).unwrap();
+        let mut slow = watchers.watch(Wanted::New, &mut receipts, 0).unwrap();
         receipts.add(receipt(1, 3000));
-        watchers.send_changed(&mut receipts);
+        send_changed(&mut watchers, &mut receipts);
         for round in 0..100 {
             for number in 0..3000 {
                 receipts.advance(1, &format!("hv{number}"), |_| Progress::Refused(format!("round {round}")));
             }
-            watchers.send_changed(&mut receipts);
+            send_changed(&mut watchers, &mut receipts);
         }
         assert!(watchers.0.is_empty(), "it is given up");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -250,10 +266,10 @@ mod tests {
     fn there_are_not_too_many_watchers() {
         let (mut receipts, mut watchers) = (Receipts::default(), Watchers::default());
         let all: Vec<_> =
-            (0..WATCHERS_MAX).map(|_| watchers.watch(Wanted::New, &mut receipts).unwrap()).collect();
-        assert_eq!(watchers.watch(Wanted::From(1), &mut receipts).unwrap_err(), WatchError::TooMany);
-        assert!(watchers.watch(Wanted::Only(1), &mut receipts).is_ok());
+            (0..WATCHERS_MAX).map(|_| watchers.watch(Wanted::New, &mut receipts, 0).unwrap()).collect();
+        assert_eq!(watchers.watch(Wanted::From(1), &mut receipts, 0).unwrap_err(), WatchError::TooMany);
+        assert!(watchers.watch(Wanted::Only(1), &mut receipts, 0).is_ok());
         drop(all);
-        assert!(watchers.watch(Wanted::New, &mut receipts).is_ok());
+        assert!(watchers.watch(Wanted::New, &mut receipts, 0).is_ok());
     }
 }

@@ -453,23 +453,56 @@ async fn what_rules_say_of_objects_is_told_with_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_a_receipt_that_is_not_kept() {
+async fn receipts_outlive_the_controller_and_say_no_more_than_was_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let running = start(folder.path()).await;
-    apply(&mut running.client().await, NETWORK).await.unwrap();
-    assert!(within(running.client().await.settled(1)).await.unwrap().is_some());
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    running.switches.connect("hv1", report(&[("blue-1", 5)], &[("weft-geneve", 1)])).await;
+    status_when(&mut client, |status| status.last_txn == 2).await;
+    running.switches.confirm("hv1").await;
+    let confirmed = within(client.settled(2)).await.unwrap().unwrap();
+    running.switches.connect("hv2", report(&[("blue-2", 6)], &[])).await;
+    status_when(&mut client, |status| status.last_txn == 3).await;
+    let first = within(client.settled(1)).await.unwrap().unwrap();
     running.stop().await;
 
-    // Receipts do not outlive the controller.
     let running = start(folder.path()).await;
-    for txn in [1, 2] {
-        let error = within(running.client().await.settled(txn)).await.unwrap_err();
-        assert!(matches!(error, ClientError::NotFound(_)), "{error}");
-        assert!(
-            error.to_string().starts_with(&format!("the receipt of transaction {txn} is not kept")),
-            "{error}"
-        );
+    let mut client = running.client().await;
+    assert_eq!(within(client.settled(1)).await.unwrap().unwrap(), first);
+    assert_eq!(within(client.settled(2)).await.unwrap().unwrap(), confirmed);
+    let pending = within(client.settled(3)).await.unwrap().unwrap();
+    let states: Vec<_> = pending.switches.iter().map(|switch| (&*switch.node, switch.state())).collect();
+    assert_eq!((states, &*pending.by), (vec![("hv2", State::Unknown)], "switch hv2"));
+
+    let mut web = running.web().await;
+    for (txn, state) in [(2, "confirmed"), (3, "unknown")] {
+        let receipt = web.get(&format!("/v1/transactions/{txn}")).await;
+        assert_eq!(receipt.expect(200)["switches"][0]["state"], state);
     }
+
+    // All of them, then those of this start.
+    let mut receipts = Box::pin(client.receipts(Some(1)).await.unwrap());
+    apply(&mut running.client().await, "{kind: switch, id: green}").await.unwrap();
+    for txn in 1..=4 {
+        assert_eq!(within(receipts.next()).await.unwrap().unwrap().txn, txn);
+    }
+    let mut receipts = Box::pin(client.receipts(Some(2)).await.unwrap());
+    for txn in 2..=4 {
+        assert_eq!(within(receipts.next()).await.unwrap().unwrap().txn, txn);
+    }
+
+    let error = within(client.settled(5)).await.unwrap_err();
+    assert!(matches!(error, ClientError::NotFound(_)), "{error}");
+    assert_eq!(error.to_string(), "there is no receipt of transaction 5 yet; the last transaction is 4");
+    running.stop().await;
+
+    std::fs::remove_dir_all(folder.path().join("state/receipts")).unwrap();
+    let running = start(folder.path()).await;
+    let error = within(running.client().await.settled(4)).await.unwrap_err();
+    assert!(matches!(error, ClientError::NotFound(_)), "{error}");
+    let said = "the receipt of transaction 4 is not kept: receipts are kept for 24 hours, and at most 100 MB of them";
+    assert!(error.to_string().starts_with(said), "{error}");
     running.stop().await;
 }
 

@@ -27,6 +27,7 @@ mod refused_state;
 mod routes;
 mod scrub;
 mod shutdown;
+mod stale_writes;
 mod support;
 mod trace;
 mod underlay;

@@ -270,7 +270,15 @@ impl Batch {
     pub(crate) fn unreadable(&mut self, place: Place, message: String) {
         self.unnamed = true;
         let (kind, id, path) = (None, None, String::new());
-        let error = ObjectError { code: FaultCode::Syntax, place: Some(place), kind, id, path, message };
+        let error = ObjectError {
+            code: FaultCode::Syntax,
+            place: Some(place),
+            kind,
+            id,
+            path,
+            message,
+            expected: None,
+        };
         self.faults.push((self.count, error));
         self.count += 1;
     }
@@ -333,7 +341,7 @@ impl Batch {
                     let (kind, id, place) = (kind.clone(), id.clone(), Some(place.clone()));
                     let Fault { code, path, message } = fault;
                     let path = cut(&path).into_owned();
-                    (number, ObjectError { code, place, kind, id, path, message })
+                    (number, ObjectError { code, place, kind, id, path, message, expected: None })
                 };
                 self.faults.extend(faults.into_iter().map(fault));
             }

@@ -52,7 +52,7 @@ impl FaultCode {
     }
 
     /// The code's name in output.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             FaultCode::Syntax => "syntax",
             FaultCode::UnknownKind => "unknown-kind",
@@ -105,13 +105,15 @@ pub struct ObjectError {
     pub path: String,
     /// Cause and remedy.
     pub message: String,
+    /// The revision that the request expects, if the fault is that the object has another one.
+    pub expected: Option<u64>,
 }
 
 impl ObjectError {
     /// A fault of a whole object that is not from a document.
     pub(crate) fn of_object(code: FaultCode, key: &ObjectKey, message: String) -> Self {
         let (kind, id) = (Some(key.kind.to_string()), Some(key.id.to_string()));
-        ObjectError { code, place: None, kind, id, path: String::new(), message }
+        ObjectError { code, place: None, kind, id, path: String::new(), message, expected: None }
     }
 }
 

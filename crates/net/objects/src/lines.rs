@@ -193,6 +193,7 @@ mod tests {
             id: None,
             path: path.to_owned(),
             message: String::new(),
+            expected: None,
         }
     }
 

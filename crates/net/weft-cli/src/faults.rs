@@ -10,7 +10,7 @@ use crate::exit::{Failure, print_as};
 
 /// A fault for scripts.
 pub(crate) fn fault_json(fault: &ObjectError) -> Json {
-    let ObjectError { code, place, kind, id, path, message } = fault;
+    let ObjectError { code, place, kind, id, path, message, expected: _ } = fault;
     let (file, line) =
         (place.as_ref().map(|place| &*place.document), place.as_ref().and_then(|place| place.line));
     serde_json::json!({
@@ -59,7 +59,7 @@ pub(crate) fn is_journal(refusal: &Refusal) -> bool {
 
 /// A fault as the controller tells it. Its line is in its text, and found again in the file.
 fn fault(told: &ObjectFault) -> ObjectError {
-    let ObjectFault { code, document, place, object, path, message, text } = told;
+    let ObjectFault { code, document, place, object, path, message, text, changed: _ } = told;
     let (kind, id) =
         object.as_ref().map(|object| (object.kind.clone(), object.id.clone())).unwrap_or_default();
     let line = text.strip_prefix(document.as_str()).and_then(|rest| rest.strip_prefix(':'));
@@ -74,5 +74,6 @@ fn fault(told: &ObjectFault) -> ObjectError {
         id: some(id),
         path: path.clone(),
         message: message.clone(),
+        expected: None,
     }
 }

@@ -104,7 +104,8 @@ impl Wait {
         let begun = Instant::now();
         let limit = Duration::from_secs(self.timeout);
         // The switch of a new node cannot have been connected when the transaction was pushed.
-        let new: Vec<String> = accepted.connecting.iter().chain(&accepted.reconnecting).cloned().collect();
+        let mut new: Vec<String> =
+            accepted.connecting.iter().chain(&accepted.reconnecting).cloned().collect();
         let gone = &accepted.leaving;
         let progress = RefCell::new(Progress::new(txn, &new, gone));
         let settled = client.settled_until(txn, tokio::time::sleep(limit), |receipt| {
@@ -119,6 +120,9 @@ impl Wait {
             Ok(Some(receipt)) => receipt,
         };
         let of_state = |state| receipt.switches.iter().filter(move |switch| switch.state() == state);
+        let outdated = outdated(client, &receipt, accepted.txn.is_none()).await?;
+        progress.borrow_mut().will_look_at(&outdated);
+        new.extend(outdated);
         unconfirmed.extend(of_state(State::Refused).map(|switch| switch.node.clone()));
         for switch in of_state(State::Pending) {
             say(format_args!(
@@ -144,6 +148,22 @@ impl Wait {
         unconfirmed.extend(progress::show_while(&progress, in_sync).await?);
         Ok(())
     }
+}
+
+/// The transport nodes whose switches say more than the receipt. The controller may have started again before they answered, and a receipt of
+/// an earlier transaction has switches as not connected that are by now.
+async fn outdated(client: &mut Client, receipt: &Receipt, is_earlier: bool) -> Result<Vec<String>, String> {
+    let of_state = |state| {
+        let switches = receipt.switches.iter().filter(move |switch| switch.state() == state);
+        switches.map(|switch| switch.node.clone()).collect::<Vec<_>>()
+    };
+    let (mut outdated, away) = (of_state(State::Unknown), of_state(State::Offline));
+    if is_earlier && !away.is_empty() {
+        let status = client.status_of(away.clone()).await.map_err(|error| error.to_string())?;
+        let connected = status.switches.iter().filter(|switch| switch.connected);
+        outdated.extend(connected.map(|switch| switch.node.clone()).filter(|node| away.contains(node)));
+    }
+    Ok(outdated)
 }
 
 /// The refusals of switches, one per line.

@@ -117,5 +117,23 @@ fn a_change_of_somebody_else_is_not_overwritten_unseen() {
     let again = seen(&controller, 2);
     assert!(again.contains("\n# below: hv2\n") && again.contains("\nbelow: hv1\n"), "{again}");
     assert!(again.contains("\nnumber: 21\n"), "{again}");
+    assert!(again.contains(". weft set changed it last, at "), "{again}");
+    assert!(again.contains("; since 1: below: \"hv1\" -> \"hv2\"\n"), "{again}");
     assert!(seen(&controller, 3).contains("\n# below: hv3\n"));
+}
+
+#[test]
+fn a_file_with_an_old_revision_is_refused_with_what_has_changed() {
+    let controller = controller();
+    controller.weft(&["set", "desk", "a", "number=5"]).has_status(0);
+    controller.folder.write("old.yaml", "{kind: desk, id: a, switch: blue, number: 9, revision: 1}\n");
+    let old = controller.folder.path("old.yaml");
+    let refused = controller.weft(&["apply", "-f", old.to_str().unwrap()]);
+    let told = &refused.has_status(1).stderr;
+    assert!(
+        told.contains(": desk a: revision: is 1, but transaction 2 has changed the object since;"),
+        "{told}"
+    );
+    assert!(told.contains(". weft set changed it last, at "), "{told}");
+    assert!(told.trim_end().ends_with("; since 1: number: 1 -> 5"), "{told}");
 }

@@ -47,6 +47,7 @@ mod plan;
 mod profile;
 mod python;
 mod readme;
+mod receipts;
 mod refusals;
 mod routes;
 mod support;

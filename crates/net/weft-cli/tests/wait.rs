@@ -352,6 +352,25 @@ fn switches_that_are_away_are_named() {
 }
 
 #[test]
+fn a_switch_of_which_the_receipt_does_not_know_is_asked_itself() {
+    let script = |state, unchanged, in_order_after| {
+        let receipts = vec![receipt(&[("hv1", state, ""), ("hv2", State::Confirmed, "")])];
+        Script { receipts, unchanged, in_order_after, ..Script::default() }
+    };
+    // The controller was killed before the switch answered, or the switch has connected since an earlier transaction.
+    for (state, unchanged) in [(State::Unknown, false), (State::Unknown, true), (State::Offline, true)] {
+        let (status, stderr, asked) = apply(script(state, unchanged, Some(3)), &[]);
+        assert_eq!((status, &*stderr), (Some(0), ""), "{state:?}");
+        assert_eq!(asked, 4, "{state:?}");
+        let (status, stderr, _) = apply(script(state, unchanged, None), &["--timeout", "1"]);
+        assert_eq!(status, Some(4), "{state:?}: {stderr}");
+        assert_eq!(stderr, "warning: hv1 is not in sync yet: connection refused\n");
+    }
+    let (_, stderr, _) = apply(script(State::Offline, false, Some(0)), &[]);
+    assert_eq!(stderr, "warning: hv1 is not connected; it receives the change when it reconnects\n");
+}
+
+#[test]
 fn o9_json_lists_the_switches_that_do_not_have_the_change() {
     let states = [("hv1", State::Confirmed, ""), ("hv2", State::Offline, ""), ("hv3", State::Pending, "")];
     let script = Script { receipts: vec![receipt(&states)], silent: true, ..Script::default() };

@@ -257,8 +257,27 @@ pub struct Refusal {
     #[prost(message, repeated, tag = "5")]
     pub cut_off: ::prost::alloc::vec::Vec<CutOff>,
 }
+/// What has become of an object since the revision that a request expects.
 #[derive(serde::Serialize)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ChangedSince {
+    /// The transaction that changed it last; zero if it does not exist any more.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// Who changed or deleted it last, and when (RFC 3339). Empty if that was so long ago that the controller did not look.
+    #[prost(string, tag = "2")]
+    pub changed_by: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub changed_at: ::prost::alloc::string::String,
+    /// The fields that differ between the revision that the request expects and the present one.
+    #[prost(message, repeated, tag = "4")]
+    pub fields: ::prost::alloc::vec::Vec<FieldChange>,
+    /// The revision that `fields` are compared with: the expected one. Absent if the controller did not find it, or if there is nothing to compare.
+    #[prost(uint64, optional, tag = "5")]
+    pub compared_with: ::core::option::Option<u64>,
+}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ObjectFault {
     /// For scripts: syntax, unknown-kind, unknown-field, missing-field, bad-value, duplicate, no-such-object, in-use, stale,
     /// refused (by a rule).
@@ -281,6 +300,9 @@ pub struct ObjectFault {
     /// Place, object, path and message as one line for people.
     #[prost(string, tag = "7")]
     pub text: ::prost::alloc::string::String,
+    /// With the code `stale`: what has become of the object. Of the first 20 such faults.
+    #[prost(message, optional, boxed, tag = "8")]
+    pub changed: ::core::option::Option<::prost::alloc::boxed::Box<ChangedSince>>,
 }
 #[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1152,7 +1174,8 @@ pub struct StrayInterface {
 #[derive(serde::Serialize)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchReceiptsRequest {
-    /// Start with the receipts of this transaction and of later ones, as far as they are kept (the last ones, up to 32 MiB).
+    /// Start with the receipts of this transaction and of later ones, as far as they are kept: for 24 hours, up to 100 MB, also
+    /// across a restart of the controller.
     /// If absent, only new receipts are sent.
     #[prost(uint64, optional, tag = "1")]
     pub from_txn: ::core::option::Option<u64>,
@@ -1224,6 +1247,9 @@ pub mod switch_receipt {
         Refused = 3,
         /// The switch is not connected; it receives the full state when it reconnects.
         Offline = 4,
+        /// The controller ended, or followed the transaction no longer, before it recorded an answer. The switch may have the
+        /// transaction or not; it has it once `SwitchStatus.synced` is true.
+        Unknown = 5,
     }
     impl State {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -1237,6 +1263,7 @@ pub mod switch_receipt {
                 Self::Confirmed => "STATE_CONFIRMED",
                 Self::Refused => "STATE_REFUSED",
                 Self::Offline => "STATE_OFFLINE",
+                Self::Unknown => "STATE_UNKNOWN",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1247,6 +1274,7 @@ pub mod switch_receipt {
                 "STATE_CONFIRMED" => Some(Self::Confirmed),
                 "STATE_REFUSED" => Some(Self::Refused),
                 "STATE_OFFLINE" => Some(Self::Offline),
+                "STATE_UNKNOWN" => Some(Self::Unknown),
                 _ => None,
             }
         }
@@ -1273,7 +1301,7 @@ pub struct Receipt {
     /// The switches that it changes, ordered by name.
     #[prost(message, repeated, tag = "6")]
     pub switches: ::prost::alloc::vec::Vec<SwitchReceipt>,
-    /// Whether the receipt is final: no switch is pending.
+    /// Whether the receipt is final: no switch is pending. What is unknown stays so.
     #[prost(bool, tag = "7")]
     pub complete: bool,
     /// Whether this message has only `txn`, `complete` and the switches that are further than in the message before.

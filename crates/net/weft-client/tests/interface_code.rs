@@ -46,7 +46,8 @@ fn the_code_is_that_of_the_description() {
         .type_attribute(".", "#[derive(serde::Serialize)]")
         .btree_map(".")
         .boxed("Accepted.receipt")
-        .boxed("Accepted.delta");
+        .boxed("Accepted.delta")
+        .boxed("ObjectFault.changed");
     for (field, form) in FORMS {
         builder = builder.field_attribute(field, AS_JSON.replace("NAME", form));
     }

@@ -92,6 +92,16 @@ pub enum Progress {
     Offline,
 }
 
+impl Update {
+    /// The transaction.
+    pub fn txn(&self) -> u64 {
+        match self {
+            Update::New(receipt) => receipt.txn,
+            Update::Progress { txn, .. } => *txn,
+        }
+    }
+}
+
 impl Receipt {
     /// Whether no switch is pending.
     pub fn is_complete(&self) -> bool {
@@ -156,7 +166,6 @@ impl Receipts {
         self.changed.insert(receipt.txn, Changed::New);
         self.bytes += receipt.bytes();
         self.kept.push_back(Arc::new(receipt));
-        self.forget_old();
     }
 
     /// Somebody waits for these transactions, and for no others: their receipts are not forgotten.
@@ -201,9 +210,9 @@ impl Receipts {
         });
     }
 
-    /// Takes the accumulated changes of the transactions that somebody wants, in one update each, since a receipt can name thousands of
-    /// switches. Each with its size in bytes.
-    pub fn take_changed(&mut self, is_wanted: impl Fn(u64) -> bool) -> Vec<(u64, usize, Update)> {
+    /// Takes the accumulated changes, of each transaction in one update, since a receipt can name thousands of switches. Each with its
+    /// size in bytes. Only then, old receipts are forgotten: whoever takes the changes may write them down, and misses none.
+    pub fn take_changed(&mut self) -> Vec<(usize, Arc<Update>)> {
         let changed = std::mem::take(&mut self.changed).into_iter();
         let update = |(txn, changed)| {
             let receipt = self.kept(txn)?;
@@ -218,9 +227,11 @@ impl Receipts {
                     (bytes + RECEIPT_BYTES, Update::Progress { txn, switches, complete })
                 }
             };
-            Some((txn, bytes, update))
+            Some((bytes, Arc::new(update)))
         };
-        changed.filter(|(txn, _)| is_wanted(*txn)).filter_map(update).collect()
+        let updates = changed.filter_map(update).collect();
+        self.forget_old();
+        updates
     }
 
     /// The receipts of this transaction and of later ones, as far as they are kept.
@@ -269,6 +280,8 @@ mod tests {
         while receipts.kept(1).is_some() {
             last += 1;
             receipts.add(receipt(last, LARGE));
+            assert!(receipts.kept(1).is_some(), "nobody was told of the new one yet");
+            receipts.take_changed();
         }
         assert!(
             receipts.bytes <= KEPT_BYTES_MAX && receipts.bytes > KEPT_BYTES_MAX / 2,
@@ -282,8 +295,10 @@ mod tests {
         assert_eq!(receipts.bytes, sizes);
         receipts.await_these(BTreeSet::new());
         receipts.add(receipt(last + 1, LARGE));
+        receipts.take_changed();
         assert!(receipts.kept(2).is_none());
         receipts.add(receipt(last + 2, 1_000_000));
+        receipts.take_changed();
         assert_eq!(receipts.since(0).count(), 1, "the last one is kept whatever its size");
     }
 }

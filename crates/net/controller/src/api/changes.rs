@@ -23,7 +23,9 @@ use super::messages::{accepted, receipt_message, refused};
 use super::{Api, account, origin, stopping};
 use crate::aside::CancelOnDrop;
 use crate::engine::{Applied, Stopping};
+use crate::history::stale::Found;
 use crate::history::{self, Back};
+use crate::listener::Account;
 use crate::watchers::Wanted;
 use weft_client::pb::{self, change_response};
 
@@ -35,11 +37,16 @@ const TENANT: &str = "tenant";
 /// The result of a change. Made beside the runtime's threads: it can have hundreds of thousands of objects.
 async fn result_of(
     result: Result<Applied, Refusal>,
+    stale: Vec<Found>,
     rules: Arc<Rules>,
 ) -> Result<change_response::Result, Status> {
     let made = tokio::task::spawn_blocking(move || match result {
         Ok(applied) => change_response::Result::Accepted(accepted(applied, &rules)),
-        Err(refusal) => change_response::Result::Refusal(refused(&refusal)),
+        Err(refusal) => {
+            let mut refusal = refused(&refusal);
+            super::stale::add_to(&mut refusal, stale);
+            change_response::Result::Refusal(refusal)
+        }
     });
     made.await.map_err(|error| Status::internal(error.to_string()))
 }
@@ -57,13 +64,14 @@ impl Api {
         if !prune && !selection.is_all() {
             return Err(Status::invalid_argument("a selection limits what is pruned: set `prune` too"));
         }
-        account(&extensions).room().await?;
+        let account = account(&extensions);
+        account.room().await?;
         let mut batch = self.parse(documents, objects).await?;
         (batch.prune, batch.selection) = (prune, selection);
         if let Some(revision) = terms.as_ref().and_then(|terms| terms.revision) {
             batch.expect(revision);
         }
-        self.change(Change::Apply(Box::new(batch)), terms, origin).await
+        self.change(Change::Apply(Box::new(batch)), terms, origin, &account).await
     }
 
     pub(super) async fn delete_objects(
@@ -77,7 +85,8 @@ impl Api {
         let expected = terms.as_ref().and_then(|terms| terms.revision);
         let deletion = |object| self.key(object).map(|key| Deletion { key, expected });
         let mut deletions = objects.into_iter().map(deletion).collect::<Result<Vec<_>, Status>>()?;
-        account(&extensions).room().await?;
+        let account = account(&extensions);
+        account.room().await?;
         let mut faults = Vec::new();
         if !documents.is_empty() {
             match self.parse(documents, Vec::new()).await?.deletions() {
@@ -86,9 +95,9 @@ impl Api {
             }
         }
         if faults.is_empty() {
-            return self.change(Change::Delete(deletions), terms, origin).await;
+            return self.change(Change::Delete(deletions), terms, origin, &account).await;
         }
-        let result = result_of(Err(Refusal::Objects { faults }), self.rules.clone()).await?;
+        let result = result_of(Err(Refusal::Objects { faults }), Vec::new(), self.rules.clone()).await?;
         Ok(Response::new(pb::ChangeResponse { result: Some(result) }))
     }
 
@@ -101,7 +110,8 @@ impl Api {
         let pb::SetRequest { object, fields, by, terms, merge_patch } = request;
         let origin = origin(by, &extensions, key)?;
         let key = self.key(object.unwrap_or_default())?;
-        account(&extensions).room().await?;
+        let account = account(&extensions);
+        account.room().await?;
         let amendment = |pb::FieldValue { field, value }| Amendment { field, value };
         let is_without_fields = fields.is_empty();
         let amendments = fields.into_iter().map(amendment).collect();
@@ -113,7 +123,7 @@ impl Api {
             Some(patch) => Change::Merge { key, patch, expected },
             None => Change::Set { key, amendments, expected },
         };
-        self.change(change, terms, origin).await
+        self.change(change, terms, origin, &account).await
     }
 
     pub(super) async fn roll_back(
@@ -133,7 +143,7 @@ impl Api {
         let (place, journal) = (self.aside.place(&account).await?, self.journal.clone());
         let back = place.work(move |cancel| history::back(&journal, from, to, cancel)).await?;
         let batch = self.batch_of(&back, from, to)?;
-        self.change(Change::Apply(Box::new(batch)), terms, origin).await
+        self.change(Change::Apply(Box::new(batch)), terms, origin, &account).await
     }
 
     /// The objects as they were, each on the condition that nobody changes it meanwhile.
@@ -171,12 +181,17 @@ impl Api {
         change: Change,
         terms: Option<pb::Terms>,
         origin: Origin,
+        account: &Account,
     ) -> Result<Response<pb::ChangeResponse>, Status> {
         let pb::Terms { strict, careful, dry_run, wait_installed, revision: _, key: _ } =
             terms.unwrap_or_default();
         let terms = Terms { strict, careful, dry_run };
         let result = self.engine.change(change, terms, origin).await.map_err(stopping)?;
-        let mut result = result_of(result, self.rules.clone()).await?;
+        let stale = match &result {
+            Err(refusal) => self.changed_since(refusal, account).await,
+            Ok(_) => Vec::new(),
+        };
+        let mut result = result_of(result, stale, self.rules.clone()).await?;
         if let change_response::Result::Accepted(accepted) = &mut result
             && let Some(txn) = accepted.txn.filter(|_| wait_installed > 0)
         {

@@ -202,6 +202,7 @@ fn fault(error: &ObjectError) -> pb::ObjectFault {
         path: error.path.clone(),
         message: error.message.clone(),
         text: error.to_string(),
+        changed: None,
     }
 }
 

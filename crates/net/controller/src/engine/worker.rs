@@ -9,10 +9,11 @@
 mod scrub;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::mpsc;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 use weft_core::core::Refusal;
 use weft_core::fleet::{DriverOrder, SwitchNews};
 use weft_core::listings::{Asked, ToRead};
@@ -25,6 +26,7 @@ use crate::activity::Work;
 use crate::drivers::Running;
 use crate::flow_counts::Counting;
 use crate::journal::{Journal, JournalError};
+use crate::receipts::{self, ReceiptLog};
 use crate::surveys;
 use crate::watchers::Watchers;
 
@@ -50,6 +52,8 @@ pub(crate) struct Worker {
     /// The questions that came with the group. Their answers include all of it.
     queries: Vec<Query>,
     watchers: Watchers,
+    /// What keeps receipts for after a restart; `None` if the folder cannot be written.
+    receipt_log: Option<ReceiptLog>,
     /// The time to compare the running state with its inputs.
     scrub_at: Instant,
 }
@@ -107,8 +111,10 @@ impl Worker {
             results: Vec::new(),
             queries: Vec::new(),
             watchers: Watchers::default(),
+            receipt_log: None,
             scrub_at: Instant::now() + scrub::SCRUB_EVERY,
         };
+        worker.receipt_log = worker.open_receipts();
         worker.drivers.identify(worker.journal.identity());
         let starting = orders.iter().filter_map(|order| match order {
             DriverOrder::Start { node, .. } => Some(node.clone()),
@@ -122,6 +128,17 @@ impl Worker {
         }
         worker.machine.publish();
         Ok(worker)
+    }
+
+    fn open_receipts(&self) -> Option<ReceiptLog> {
+        let folder = receipts::folder_of(self.journal.path());
+        let (identity, last_txn) = (self.journal.identity(), self.machine.core().last_txn());
+        let log = ReceiptLog::open(folder.clone(), receipts::LIMITS, identity, last_txn);
+        let say = |error: &io::Error| {
+            let folder = folder.display();
+            warn!(%folder, %error, "receipts cannot be kept, so the next start will not know them; transactions go on");
+        };
+        log.inspect_err(say).ok()
     }
 
     /// Serves until it is stopped, every handle is dropped, or an error occurs.
@@ -298,7 +315,13 @@ impl Worker {
         for query in std::mem::take(&mut self.queries) {
             self.answer(query);
         }
-        self.watchers.send_changed(self.machine.receipts());
+        let receipts = self.machine.receipts();
+        let updates = receipts.take_changed();
+        // Who is told of a confirmation finds it after a restart, but for a moment that the write takes.
+        if let Some(log) = &mut self.receipt_log {
+            log.write(&updates, self.journal.identity());
+        }
+        self.watchers.send(&updates, receipts);
         Ok(())
     }
 
@@ -355,7 +378,8 @@ impl Worker {
                 let _ = answer.send(is_known.then(|| self.machine.measured_tunnels(node.as_deref())));
             }
             Query::Watch { wanted, answer } => {
-                drop(answer.send(self.watchers.watch(wanted, self.machine.receipts())));
+                let last_txn = core.last_txn();
+                drop(answer.send(self.watchers.watch(wanted, self.machine.receipts(), last_txn)));
             }
         }
     }

@@ -216,7 +216,7 @@ fn transactions() -> Json {
 }
 
 fn transaction() -> Json {
-    let summary = "The receipt of a transaction: what each switch has confirmed";
+    let summary = "The receipt of a transaction of the last 24 hours: what each switch has confirmed";
     let mut one = operation("transaction", "WatchReceipts", summary);
     one["responses"] = answered("message", &[JSON], &[404, 410]);
     let number = json!({"type": "integer", "minimum": 0, "maximum": i64::MAX});

@@ -15,7 +15,7 @@ use super::{JournalError, io_error};
 /// The file whose lock marks the folder as in use.
 const LOCK: &str = "lock";
 /// The permissions of new files, which contain names and addresses of all tenants.
-pub(super) const MODE: u32 = 0o600;
+pub(crate) const MODE: u32 = 0o600;
 /// The permissions of a new state folder.
 const FOLDER_MODE: u32 = 0o700;
 /// The permission bits of other users.

@@ -22,7 +22,7 @@ pub(super) struct Seal {
 }
 
 /// Seals the object in `bytes` from `start` on, which must have at least one member. Returns its checksum.
-pub(super) fn seal(bytes: &mut Vec<u8>, start: usize, group: u64, before: u32) -> u32 {
+pub(crate) fn seal(bytes: &mut Vec<u8>, start: usize, group: u64, before: u32) -> u32 {
     let bracket = bytes.pop();
     debug_assert_eq!(bracket, Some(b'}'), "only objects are sealed");
     let object = bytes.len() - start;

@@ -133,28 +133,6 @@ async fn every_fault_is_told_at_once_and_nothing_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stale_write_is_refused() {
-    let (_folder, running, mut web) = serve().await;
-    let path = "/v1/switches/blue";
-    let with =
-        |name: &'static str, value: &'static str| [("content-type", "application/json"), (name, value)];
-    web.ask("PUT", path, &with("if-none-match", "*"), "{}").await.expect(201);
-    let exists = web.ask("PUT", path, &with("if-none-match", "*"), "{}").await.expect(412);
-    assert_eq!((&exists["code"], &exists["faults"][0]["code"]), (&json!("stale"), &json!("stale")));
-    web.ask("PUT", path, &with("if-match", "\"1\""), r#"{"tenant": "a"}"#).await.expect(200);
-    web.ask("PUT", path, &with("if-match", "\"1\""), r#"{"tenant": "b"}"#).await.expect(412);
-    web.ask("PATCH", path, &with("if-match", "\"1\""), r#"{"tenant": "b"}"#).await.expect(412);
-    web.ask("DELETE", path, &with("if-match", "\"1\""), "").await.expect(412);
-    // A revision in the object is no condition of HTTP.
-    web.put(path, r#"{"tenant": "b", "revision": 1}"#).await.expect(409);
-    web.patch(path, r#"{"tenant": "b", "revision": 1}"#).await.expect(409);
-    assert_eq!(web.get(path).await.expect(200)["tenant"], "a");
-    web.ask("PUT", path, &with("if-match", "nonsense"), "{}").await.expect(400);
-    web.ask("DELETE", path, &with("if-match", "\"2\""), "").await.expect(200);
-    running.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_tells_what_switches_would_get() {
     let (_folder, running, mut web) = serve().await;
     let (_client, _receipts) = with_a_host(&running).await;

@@ -185,7 +185,11 @@ impl ObjectStore {
             let present = self.get(key).map(|object| object.revision());
             let message = present.and_then(|present| stale(*expected, Some(present)));
             let fault = message.map(|message| ObjectError::of_object(FaultCode::Stale, key, message));
-            errors.extend(fault.map(|error| ObjectError { path: REVISION.to_owned(), ..error }));
+            errors.extend(fault.map(|error| ObjectError {
+                path: REVISION.to_owned(),
+                expected: *expected,
+                ..error
+            }));
         }
         let changes = distinct.into_iter().map(|key| self.removal(key.clone())).collect();
         if errors.is_empty() { Ok(ChangeSet { changes }) } else { Err(errors) }
@@ -244,7 +248,7 @@ impl ObjectStore {
 
 /// A fault of a whole request.
 fn fault_of_all(code: FaultCode, message: String) -> ObjectError {
-    ObjectError { code, place: None, kind: None, id: None, path: String::new(), message }
+    ObjectError { code, place: None, kind: None, id: None, path: String::new(), message, expected: None }
 }
 
 impl<'a> Request<'a> {
@@ -283,7 +287,8 @@ impl<'a> Request<'a> {
             faults.extend(of_entry.into_iter().map(|(code, path, message)| {
                 let error = ObjectError::of_object(code, &entry.object.key(), message);
                 let path = cut(&path).into_owned();
-                (entry.number, ObjectError { place: Some(entry.place.clone()), path, ..error })
+                let expected = self.expected_by(code, entry.expected);
+                (entry.number, ObjectError { place: Some(entry.place.clone()), path, expected, ..error })
             }));
         }
         for Removal { number, place, key, expected } in &self.batch.removals {
@@ -293,7 +298,8 @@ impl<'a> Request<'a> {
             faults.extend(self.stale(key, *expected).into_iter().chain(in_use).map(
                 |(code, path, message)| {
                     let error = ObjectError::of_object(code, key, message);
-                    (*number, ObjectError { place: Some(place.clone()), path, ..error })
+                    let expected = self.expected_by(code, *expected);
+                    (*number, ObjectError { place: Some(place.clone()), path, expected, ..error })
                 },
             ));
         }
@@ -310,6 +316,11 @@ impl<'a> Request<'a> {
         let present = self.store.get(key).map(|object| object.revision());
         let message = stale(self.batch.expectation(expected), present)?;
         Some((FaultCode::Stale, REVISION.to_owned(), message))
+    }
+
+    /// What a request expects of an object, if that is its fault.
+    fn expected_by(&self, code: FaultCode, expected: Option<u64>) -> Option<u64> {
+        self.batch.expectation(expected).filter(|_| code == FaultCode::Stale)
     }
 
     /// Objects that are pruned while others that are not selected need them.

@@ -82,7 +82,15 @@ impl ChangeSet {
         if more > 0 {
             let message = format!("{more} more refusals are not listed; correct those above first");
             let (code, path) = (FaultCode::Refused, String::new());
-            faults.push(ObjectError { code, place: None, kind: None, id: None, path, message });
+            faults.push(ObjectError {
+                code,
+                place: None,
+                kind: None,
+                id: None,
+                path,
+                message,
+                expected: None,
+            });
         }
         Some(faults)
     }

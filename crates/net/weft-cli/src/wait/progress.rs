@@ -68,10 +68,15 @@ impl Progress {
                 State::Confirmed => Stage::Confirmed,
                 State::Refused => Stage::Refused,
                 State::Offline => Stage::Away,
-                State::Pending | State::Unspecified => Stage::Pending,
+                State::Pending | State::Unknown | State::Unspecified => Stage::Pending,
             };
             self.hosts.insert(switch.node.clone(), stage);
         }
+    }
+
+    /// Takes in hosts of which the receipt does not know whether they have the transaction. Their switches say it.
+    pub(super) fn will_look_at(&mut self, nodes: &[String]) {
+        self.new.extend(nodes.iter().cloned());
     }
 
     /// Takes in which of the new hosts are not in sync yet.
