@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use nlog_data::{Row, Value};
 use objects::{Object, ObjectKey};
@@ -87,9 +88,9 @@ fn why_not(node: &str, since: u64, switch: Option<&SwitchStatus>) -> (Option<Str
     }
 }
 
-/// What a host is for the objects on it.
-pub(super) fn liveness(switch: Option<&SwitchStatus>) -> Option<(bool, bool, bool)> {
-    switch.map(|switch| (switch.connected, switch.reconciled, switch.not_connected_since.is_some()))
+/// What a host is for the objects on it, besides what it has confirmed.
+fn liveness(switch: Option<&SwitchStatus>) -> Option<(bool, bool, Option<SystemTime>)> {
+    switch.map(|switch| (switch.connected, switch.reconciled, switch.not_connected_since))
 }
 
 /// The objects that an object with a place is a member of: its host, and what it must refer to.
@@ -172,6 +173,8 @@ impl Tally {
 #[derive(Debug, Default)]
 pub(super) struct Places {
     on: BTreeMap<Arc<str>, BTreeSet<ObjectKey>>,
+    /// The last transaction that put an object on the host.
+    newest: BTreeMap<Arc<str>, u64>,
     /// Those that wait for a confirmation, by transaction.
     waiting: BTreeMap<Arc<str>, BTreeMap<u64, BTreeSet<ObjectKey>>>,
 }
@@ -184,6 +187,9 @@ impl Places {
                 keys.remove(key);
                 keys.is_empty()
             });
+            if !self.on.contains_key(node) {
+                self.newest.remove(node);
+            }
             if standing.waits {
                 take(&mut self.waiting, node, |waiting| {
                     take(waiting, &standing.since, |keys| {
@@ -196,6 +202,8 @@ impl Places {
         }
         if let Some((node, standing)) = after.and_then(|after| Some((after.node.as_ref()?, after))) {
             self.on.entry(node.clone()).or_default().insert(key.clone());
+            let newest = self.newest.entry(node.clone()).or_default();
+            *newest = standing.since.max(*newest);
             if standing.waits {
                 let waiting = self.waiting.entry(node.clone()).or_default();
                 waiting.entry(standing.since).or_default().insert(key.clone());
@@ -210,10 +218,14 @@ impl Places {
         before: Option<&SwitchStatus>,
         after: Option<&SwitchStatus>,
     ) -> Box<dyn Iterator<Item = &'a ObjectKey> + 'a> {
-        if liveness(before) != liveness(after) {
+        let unconfirmed = |status: Option<&SwitchStatus>| status.and_then(|status| status.unconfirmed_from);
+        let end = unconfirmed(after).unwrap_or(u64::MAX);
+        // A transaction counts as unconfirmed again if its host forgets it.
+        let is_older = self.newest.get(node).is_some_and(|newest| end <= *newest);
+        let forgets = is_older && unconfirmed(before).is_none_or(|first| first > end);
+        if forgets || liveness(before) != liveness(after) {
             return Box::new(self.on.get(node).into_iter().flatten());
         }
-        let end = after.and_then(|after| after.unconfirmed_from).unwrap_or(u64::MAX);
         let waiting = self.waiting.get(node).into_iter();
         Box::new(waiting.flat_map(move |waiting| waiting.range(..end)).flat_map(|(_, keys)| keys))
     }

@@ -4,6 +4,7 @@ use objects::ObjectKey;
 use serde_json::json;
 
 use super::*;
+use crate::fleet::News;
 use crate::status::{Cursor, Page, RevisionError, Seen, Version};
 
 /// A client that follows all objects.
@@ -239,6 +240,19 @@ fn a_port_is_up_once_its_host_has_confirmed_it_and_what_it_is_of_adds_up() {
     let why = lost["why"][0].as_str().unwrap();
     assert!(lost["up"] == false && why.starts_with("hv1 is not connected since 20"), "{lost}");
     assert_eq!(shown(&world, "group", "g")["members_up"], 0);
+
+    // It comes and goes before anybody can see it: the reason has the new time.
+    world.now.wall += Duration::from_mins(1);
+    let driver = world.drivers["hv1"];
+    for event in [
+        SwitchEvent::Connected { channel: Channel::OpenFlow },
+        SwitchEvent::Disconnected { channel: Channel::OpenFlow, why: "gone".to_owned() },
+    ] {
+        let news = SwitchNews { node: "hv1".to_owned(), driver, what: News::Event(event) };
+        assert_eq!(world.step(Event::News(news)), []);
+    }
+    world.group(None);
+    assert_ne!(shown(&world, "placed_port", "q1"), lost);
 
     // Members go with their objects.
     world.request(Change::Delete(vec![ObjectKey::new("placed_port", "q1").into()])).unwrap();
