@@ -6,7 +6,8 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use controller::{Client, Config};
+//! use controller::Config;
+//! use weft_client::Client;
 //!
 //! let config = Config::load("/etc/weft.toml".as_ref())?;
 //! std::thread::spawn(move || controller::run(&config, || ()));
