@@ -8,6 +8,7 @@ use ::objects::Kinds;
 use nlog_data::quotation::{cut, quote_text};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
+use weft_client::pb;
 use weft_core::answered::RequestKey;
 use weft_core::peer::Origin;
 use weft_core::rules::Rules;
@@ -25,7 +26,6 @@ use crate::receipts::{Reader, folder_of};
 use crate::surveys::Surveys;
 use crate::trace;
 use crate::what_if;
-use weft_client::pb;
 
 mod changes;
 mod listings;

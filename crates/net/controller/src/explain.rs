@@ -18,6 +18,8 @@ use serde_json::{Value as Json, json};
 use switch_model::{Desired, FlowKey, Flows, Lasting as _};
 use tonic::Status;
 use tracing::debug;
+use weft_client::pb;
+use weft_client::pb::row_question::About;
 use weft_core::builtin;
 use weft_core::neighbourhood::WHOLE_MAX;
 use weft_core::rules::Rules;
@@ -26,8 +28,6 @@ use weft_core::snapshot::Snapshot;
 use crate::aside::{COMBINATIONS, Place, asked_for};
 use crate::engine::Engine;
 use crate::trace::flows_of;
-use weft_client::pb;
-use weft_client::pb::row_question::About;
 
 /// The most rows that are explained if the request names no number.
 const ROWS: usize = 10;

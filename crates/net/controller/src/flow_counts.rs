@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use switch_model::{Desired, FlowCount, FlowKey, MeterCount, ReadError};
+use weft_client::pb;
 use weft_core::core::Core;
 use weft_core::derived::drop_causes::{Counters, DropCauses};
 use weft_core::drops::Scope;
@@ -15,7 +16,6 @@ use weft_core::rules::Rules;
 use crate::answers::PartSender;
 use crate::drivers::Asking;
 use crate::surveys::{Surveys, ask_all, unread};
-use weft_client::pb;
 
 /// What somebody wants to know.
 #[derive(Debug, Clone)]

@@ -25,11 +25,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use tonic::Status;
 use tonic::service::Routes;
+use weft_client::pb::controller_server::ControllerServer;
+use weft_client::{DESCRIPTORS, MESSAGE_BYTES_MAX};
 
 use crate::api::Api;
 use crate::problem::{Problem, not_found};
-use weft_client::MESSAGE_BYTES_MAX;
-use weft_client::pb::controller_server::ControllerServer;
 
 mod answer;
 mod objects;
@@ -37,9 +37,6 @@ mod openapi;
 mod paths;
 mod query;
 mod questions;
-
-/// The encoded description of the API, for gRPC's server reflection.
-use weft_client::DESCRIPTORS;
 
 /// HTTP and gRPC.
 ///

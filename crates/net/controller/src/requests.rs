@@ -19,10 +19,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tonic::Status;
 use tonic::codegen::{BoxFuture, Service, http};
+use weft_client::MESSAGE_BYTES_MAX;
 
 use crate::answers::Answer;
 use crate::listener::{Caller, Client};
-use weft_client::MESSAGE_BYTES_MAX;
 
 use crate::problem::problem_of;
 

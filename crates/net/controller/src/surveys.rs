@@ -9,11 +9,11 @@ use switch_model::ReadError;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use weft_client::pb;
 use weft_core::listings::{Counts, ToRead};
 
 use crate::answers::PartSender;
 use crate::drivers::{Asking, Running};
-use weft_client::pb;
 
 /// The number of switches that are asked at a time.
 const AT_A_TIME: usize = 64;

@@ -16,6 +16,8 @@ use switch_model::{Desired, Flow, FlowKey, SeenFlow};
 use tokio::task::JoinSet;
 use tonic::Status;
 use tracing::debug;
+use weft_client::pb;
+use weft_client::pb::trace_request::Packet;
 use weft_core::fleet::SwitchStatus;
 use weft_core::provenance::Provenance;
 use weft_core::record::to_the_second;
@@ -24,8 +26,6 @@ use weft_core::snapshot::Snapshot;
 
 use crate::aside::{COMBINATIONS, asked_for, too_long};
 use crate::engine::{Engine, Stopping};
-use weft_client::pb;
-use weft_client::pb::trace_request::Packet;
 
 /// The most switches that are read for one trace: a flood can meet thousands.
 const LIVE_MAX: usize = 64;

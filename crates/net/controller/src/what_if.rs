@@ -6,13 +6,13 @@ use nlog_data::{Bound, Cancel, ColumnTransaction, Progress, Transaction};
 use objects::{ChangeSet, ObjectKey};
 use packet_trace::{Change, ChangeError, Network, Origins, Trace, input_engine, input_rows, text};
 use tonic::Status;
+use weft_client::pb;
 use weft_core::core::most_of;
 use weft_core::neighbourhood::WHOLE_MAX;
 use weft_core::snapshot::Snapshot;
 
 use crate::aside::{asked_for, too_long};
 use crate::trace::way;
-use weft_client::pb;
 
 /// The most rows that a rule may derive of a change that is tried out.
 const DERIVED_MAX: u64 = 1_000_000;

@@ -1,5 +1,9 @@
 //! A whole controller: the interface over a unix socket, the journal on disk, switches in the test's hands.
 
+use weft_client::pb::switch_receipt::State;
+use weft_client::pb::{self, Outcome};
+use weft_client::{Client, ClientError};
+
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start, status_when, within};
 use crate::support::*;
@@ -7,9 +11,6 @@ use controller::{Daemon, Parts};
 use objects::ObjectKey;
 use switch_model::{Channel, Event};
 use tokio_stream::StreamExt as _;
-use weft_client::pb::switch_receipt::State;
-use weft_client::pb::{self, Outcome};
-use weft_client::{Client, ClientError};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_go_in_flows_come_out_and_everything_is_told() {

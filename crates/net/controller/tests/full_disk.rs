@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
+use weft_client::{ClientError, pb};
+
 use crate::support::running::{apply, start, status_when};
 use crate::support::*;
-use weft_client::{ClientError, pb};
 
 /// Set only for the helper process.
 const HELPER: &str = "WEFT_TEST_FULL_DISK";

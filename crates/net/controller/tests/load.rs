@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use weft_client::{Client, ClientError, pb};
+
 use crate::support::drivers::Switches;
 use crate::support::running::{Running, apply, parts, start, start_with, status_when, within};
 use crate::support::*;
@@ -16,7 +18,6 @@ use switch_model::Event;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
-use weft_client::{Client, ClientError, pb};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_at_once_are_each_a_transaction_with_a_receipt_of_its_own() {

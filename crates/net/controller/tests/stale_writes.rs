@@ -2,13 +2,11 @@
 
 use serde_json::json;
 
-use crate::support::running::start;
+use crate::http::serve;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stale_write_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = start(folder.path()).await;
-    let mut web = running.web().await;
+    let (_folder, running, mut web) = serve().await;
     let path = "/v1/switches/blue";
     let with =
         |name: &'static str, value: &'static str| [("content-type", "application/json"), (name, value)];
@@ -30,9 +28,7 @@ async fn a_stale_write_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_says_who_changed_the_object_and_what() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = start(folder.path()).await;
-    let mut web = running.web().await;
+    let (_folder, running, mut web) = serve().await;
     let path = "/v1/switches/blue";
     let with =
         |name: &'static str, value: &'static str| [("content-type", "application/json"), (name, value)];

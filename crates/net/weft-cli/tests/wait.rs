@@ -7,13 +7,14 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use weft_client::pb::controller_server::{Controller, ControllerServer};
+use weft_client::pb::switch_receipt::State;
+use weft_client::pb::{self, Outcome};
+
 use crate::support::{Folder, Outcome as CommandOutcome};
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
-use weft_client::pb::controller_server::{Controller, ControllerServer};
-use weft_client::pb::switch_receipt::State;
-use weft_client::pb::{self, Outcome};
 
 /// The controller's answers.
 #[derive(Default)]

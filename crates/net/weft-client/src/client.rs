@@ -36,7 +36,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Client {
     endpoint: String,
     inner: ControllerClient<Channel>,
-    /// The connection itself, for what is read by HTTP.
+    /// The connection that `inner` uses, for requests over plain HTTP/2.
     channel: Channel,
 }
 

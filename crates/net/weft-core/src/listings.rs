@@ -58,7 +58,8 @@ impl Description {
     }
 
     fn of(rules: &Rules, listing: &Listing) -> Description {
-        let table = rules.program().schema.table(listing.table);
+        let schema = &rules.program().schema;
+        let table = schema.table(listing.table);
         let plain = |at: usize| Column {
             name: table.columns[at].name.clone(),
             number: *table.columns[at].ty.base() == Type::Int,
@@ -76,10 +77,9 @@ impl Description {
                 detail: count.counted == Counted::EthDst,
             }));
         }
-        let kinds = table.columns.first().and_then(|owner| owner.ty.kinds());
         Description {
-            name: Listing::word(&table.name),
-            kinds: kinds.map(<[String]>::to_vec).unwrap_or_default(),
+            name: listing.name(schema),
+            kinds: listing.kinds(schema).to_vec(),
             doc: table.doc.clone(),
             columns,
             otherwise: listing.otherwise.clone(),
@@ -119,21 +119,22 @@ impl Asked {
     /// The question about the object with this id, or about all, and about objects of this kind alone if one is given.
     pub fn of(core: &Core, name: &str, kind: Option<&str>, id: Option<&str>) -> Result<Asked, NoListing> {
         let rules = core.rules();
-        let described = Description::all(rules);
-        let of_kind = |each: &Description| kind.is_none_or(|kind| each.kinds.iter().any(|own| own == kind));
-        let Some(at) = described.iter().position(|each| each.name == name && of_kind(each)) else {
-            let there = described.into_iter().filter(of_kind);
-            return Err(NoListing::Name(there.map(|each| each.name).collect()));
+        let (schema, listings) = (&rules.program().schema, &rules.program().listings);
+        let of_kind =
+            |each: &&Listing| kind.is_none_or(|kind| each.kinds(schema).iter().any(|own| own == kind));
+        let Some(at) = listings.iter().position(|each| each.name(schema) == name && of_kind(&each)) else {
+            let there = listings.iter().filter(of_kind);
+            return Err(NoListing::Name(there.map(|each| each.name(schema)).collect()));
         };
         let exists = |kind: &str, id: &str| core.objects().get(&ObjectKey::new(kind, id)).is_some();
         let kinds = match kind {
             Some(kind) => vec![kind.to_owned()],
-            None => described[at].kinds.clone(),
+            None => listings[at].kinds(schema).to_vec(),
         };
         if id.is_some_and(|id| !kinds.iter().any(|kind| exists(kind, id))) {
             return Err(NoListing::Object(kinds));
         }
-        let reads = rules.program().listings[at].reads.as_ref();
+        let reads = listings[at].reads.as_ref();
         let hosts = reads.and_then(|reads| reads.on).map(|_| core.listings().hosts(at, id));
         let everywhere = reads.is_some_and(|reads| reads.host.is_none() && reads.on.is_none());
         let desired = if everywhere { core.all_desired() } else { BTreeMap::new() };

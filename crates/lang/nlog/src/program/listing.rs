@@ -1,6 +1,6 @@
 //! Listings and tables of counters: questions about objects that the program declares and the controller answers.
 
-use nlog_data::TableId;
+use nlog_data::{Schema, TableId};
 
 /// A `listing table` or a `counter table`. Its first column is a reference to the object that a row is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +94,12 @@ pub enum Counted {
 
 impl Listing {
     /// The name by which users ask for it: that of the table, with `-` for `_`.
-    pub fn word(name_of_table: &str) -> String {
-        name_of_table.replace('_', "-")
+    pub fn name(&self, schema: &Schema) -> String {
+        schema.table(self.table).name.replace('_', "-")
+    }
+
+    /// The kinds of the objects that it is about.
+    pub fn kinds<'a>(&self, schema: &'a Schema) -> &'a [String] {
+        schema.table(self.table).columns.first().and_then(|owner| owner.ty.kinds()).unwrap_or_default()
     }
 }

@@ -21,13 +21,14 @@ use weft_core::text::document_names;
 
 use super::messages::{accepted, receipt_message, refused};
 use super::{Api, account, origin, stopping};
+use weft_client::pb::{self, change_response};
+
 use crate::aside::CancelOnDrop;
 use crate::engine::{Applied, Stopping};
 use crate::history::stale::Found;
 use crate::history::{self, Back};
 use crate::listener::Account;
 use crate::watchers::Wanted;
-use weft_client::pb::{self, change_response};
 
 /// Below this many bytes a request is parsed without a wait.
 const SMALL: usize = 64 << 10;

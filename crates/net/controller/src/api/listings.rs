@@ -8,9 +8,10 @@ use weft_core::listings::{Asked, Column, Counts, Description, NoListing, Plan};
 
 use super::messages::chunks;
 use super::{Api, account, stopping};
+use weft_client::pb;
+
 use crate::answers::{Results, all_at_once, parts};
 use crate::surveys::{ask_all, unread};
-use weft_client::pb;
 
 type Read = Result<Response<Results<pb::ReadListingResponse>>, Status>;
 

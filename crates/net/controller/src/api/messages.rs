@@ -6,6 +6,7 @@ use nlog_data::Stopped;
 use objects::{FieldChange, ObjectError, ObjectKey, Outcome};
 use prost::Message as _;
 use serde_json::Value as Json;
+use weft_client::pb;
 use weft_core::answered::Repeated;
 use weft_core::core::{Problem, Refusal};
 use weft_core::fleet::SwitchStatus;
@@ -19,7 +20,6 @@ use weft_core::underlay::Measured;
 
 use crate::engine::{Applied, Listing};
 use crate::history;
-use weft_client::pb;
 
 /// The number of flows in one message of a stream.
 const CHUNK: usize = 1000;

@@ -12,10 +12,11 @@ use weft_core::status::{Cursor, RevisionError, Seen, Version};
 
 use super::selector::{STATE, Selector};
 use super::{Api, account, stopping};
+use weft_client::pb;
+
 use crate::answers::{PartSender, Results, Turns, parts};
 use crate::engine::{Engine, PAGE};
 use crate::listener::Account;
-use weft_client::pb;
 
 /// The bytes of objects in one message of a stream. An object that is larger has a message of its own.
 const OBJECTS_BYTES: usize = 256 << 10;

@@ -6,13 +6,14 @@ use tonic::{Request, Response, Status};
 
 use super::messages::{receipt_message, update_message};
 use super::{Api, account, stopping};
+use weft_client::WholeReceipts;
+use weft_client::pb;
+
 use crate::answers::{PartSender, Results, parts};
 use crate::aside::Aside;
 use crate::listener::Account;
 use crate::receipts::{LIMITS, Page, Reader};
 use crate::watchers::{Wanted, Watch};
-use weft_client::WholeReceipts;
-use weft_client::pb;
 
 /// Receipts that precede those in memory.
 struct Earlier {

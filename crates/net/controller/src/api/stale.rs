@@ -7,9 +7,10 @@ use tracing::debug;
 use weft_core::core::Refusal;
 
 use super::Api;
+use weft_client::pb;
+
 use crate::history::stale::{self, Found, Stale};
 use crate::listener::Account;
-use weft_client::pb;
 
 /// The code of the faults of stale writes.
 const STALE: &str = FaultCode::Stale.name();

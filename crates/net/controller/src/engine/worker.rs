@@ -317,7 +317,7 @@ impl Worker {
         }
         let receipts = self.machine.receipts();
         let updates = receipts.take_changed();
-        // Who is told of a confirmation finds it after a restart, but for a moment that the write takes.
+        // Before watchers hear of it: what they know is on its way to disk.
         if let Some(log) = &mut self.receipt_log {
             log.write(&updates, self.journal.identity());
         }

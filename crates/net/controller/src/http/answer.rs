@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::Status;
+use weft_client::message_json::to_json;
 
 use crate::answers::{Results, Turn};
 use crate::problem::Problem;
-use weft_client::message_json::to_json;
 
 /// The media types of answers.
 pub(super) const JSON: &str = "application/json";

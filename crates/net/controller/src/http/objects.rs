@@ -14,13 +14,14 @@ use tonic::{Request, Status};
 
 use super::answer::{self, Form, Held, answer, begun, message, streamed};
 use super::query::{Path, Query};
+use weft_client::message_json::to_json;
+use weft_client::pb::controller_server::Controller as _;
+use weft_client::pb::{self, change_response};
+
 use crate::answers::Results;
 use crate::api::Api;
 use crate::listener::Caller;
 use crate::problem::Problem;
-use weft_client::message_json::to_json;
-use weft_client::pb::controller_server::Controller as _;
-use weft_client::pb::{self, change_response};
 
 /// The header with which a client names itself, for the journal.
 const BY: &str = "weft-by";
@@ -449,7 +450,7 @@ pub(super) async fn rollback(
     changed(api.rollback(call(caller, request)).await?, About::Objects, is_conditional).await
 }
 
-/// What a request for a change is about, which says how its outcome is told.
+/// The objects that a request changes. The form of the answer depends on them.
 #[derive(Clone, Copy)]
 enum About {
     /// Any objects.

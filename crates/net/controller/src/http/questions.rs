@@ -17,11 +17,12 @@ use super::answer::{self, Form, answer, message, messages, streamed};
 use super::objects::{Here, call, exists, whole};
 use super::paths::{LISTINGS, Listed, OF_NETWORK};
 use super::query::{Path, Query};
-use crate::api::Api;
-use crate::problem::{Problem, not_found};
 use weft_client::message_json::to_json;
 use weft_client::pb;
 use weft_client::pb::controller_server::Controller as _;
+
+use crate::api::Api;
+use crate::problem::{Problem, not_found};
 
 /// The forms of answers in several messages.
 const LISTED: [Form; 2] = [Form::Json, Form::Lines];

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weft_client::pb::{self, switch_receipt};
 use weft_core::receipt::{Progress, Receipt, SwitchReceipt, Update};
 
 use crate::journal::{Chain, seal};
-use weft_client::pb::{self, switch_receipt};
 
 /// A line. Its number is the first member, so that readers find it without parsing.
 #[derive(Serialize, Deserialize)]

@@ -12,9 +12,10 @@ use weft_core::core::Core;
 use weft_core::rules::Rules;
 
 use super::{Snapshot, Tables};
+use weft_client::pb;
+
 use crate::random_networks::{core_of, network_of};
 use crate::what_if;
-use weft_client::pb;
 
 /// The most frames of a history that are traced.
 const FRAMES: usize = 4;

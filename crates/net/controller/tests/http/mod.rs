@@ -19,7 +19,7 @@ use crate::support::web::Web;
 use crate::support::{NETWORK, report};
 
 /// A controller in a folder of its own, and a connection to it.
-async fn serve() -> (TempDir, Running, Web) {
+pub(crate) async fn serve() -> (TempDir, Running, Web) {
     let folder = tempfile::tempdir().unwrap();
     let running = start(folder.path()).await;
     let web = running.web().await;

@@ -275,9 +275,7 @@ impl<'a> Gathering<'a> {
             self.rows_with(table, owner, self.id).into_iter().for_each(|row| count(row, stage));
         }
         for listing in &self.by.state.program().listings {
-            let owner = self.schema().table(listing.table).columns.first();
-            let is_ours =
-                owner.and_then(|owner| owner.ty.kinds()).is_some_and(|kinds| kinds.contains(&self.kind.name));
+            let is_ours = listing.kinds(self.schema()).contains(&self.kind.name);
             if let Some(Counter::Flow { table: stage, .. }) =
                 listing.reads.as_ref().map(|reads| reads.counter)
                 && is_ours

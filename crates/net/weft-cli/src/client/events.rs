@@ -180,7 +180,7 @@ impl Known {
         let status = client.status().await?;
         let consequences = self.compared(&status);
         self.untold.extend(consequences);
-        // A change comes before what comes of it, even if the watch has not told it yet.
+        // A change comes before its consequences, even if the watch has yet to report it.
         let expected = self.expected.max(u32::from(!self.untold.is_empty()));
         let mut events = Vec::new();
         // For the history, the controller reads its journal backwards: only if there is something to find.

@@ -71,7 +71,7 @@ impl TypedValueParser for OutputParser {
 }
 
 impl Path {
-    /// Reads an expression: `$.items[*].id`, or as for kubectl `{.items[*].id}` or `.items[*].id`.
+    /// Reads an expression: `$.items[*].id`, or kubectl's forms, `{.items[*].id}` and `.items[*].id`.
     fn parse(written: &str) -> Result<Path, String> {
         let inner = written.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(written);
         // What stands before the expression that the library reads, for the place of a mistake.

@@ -67,10 +67,8 @@ impl Listings {
 
     /// The flows whose packets are counted for an object, as switches have them.
     pub(crate) fn flows_of(&self, rules: &Rules, kind: &str, id: &str) -> BTreeSet<FlowKey> {
-        let of_kind = |listing: &Listing| {
-            let owners = rules.program().schema.table(listing.table).columns.first();
-            owners.and_then(|owner| owner.ty.kinds()).is_some_and(|kinds| kinds.iter().any(|own| own == kind))
-        };
+        let schema = &rules.program().schema;
+        let of_kind = |listing: &Listing| listing.kinds(schema).iter().any(|own| own == kind);
         let mut flows = BTreeSet::new();
         for (listing, rows) in rules.program().listings.iter().zip(&self.all) {
             let Some(counter @ Counter::Flow { .. }) = listing.reads.as_ref().map(|reads| reads.counter)
