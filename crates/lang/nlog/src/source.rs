@@ -166,6 +166,14 @@ impl Sources {
         Sources::default().with_texts(texts)
     }
 
+    /// The same, whose imports can name libraries. The files of these that are needed must be among the texts.
+    pub fn from_texts_with<N: AsRef<str>, T: Into<String>>(
+        texts: impl IntoIterator<Item = (N, T)>,
+        libraries: &[Library],
+    ) -> Sources {
+        Sources { libraries: libraries.to_vec(), ..Sources::default() }.with_texts(texts)
+    }
+
     /// Other sources in memory, whose imports can name the same libraries. Their files must be among the texts.
     #[must_use]
     pub fn with_texts<N: AsRef<str>, T: Into<String>>(

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::objects::Kinds;
 use nlog_data::quotation::{cut, quote_text};
@@ -21,8 +22,10 @@ use crate::engine::{Engine, Stopping};
 use crate::explain::{self, Form};
 use crate::flow_counts::Counted;
 use crate::history;
+use crate::journal::FoldError;
 use crate::listener::{Account, Caller};
 use crate::receipts::{Reader, folder_of};
+use crate::snapshots;
 use crate::surveys::Surveys;
 use crate::trace;
 use crate::what_if;
@@ -42,6 +45,11 @@ use messages::{
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
 const PARSERS: usize = 2;
 
+/// The bytes of a snapshot in a message.
+const SNAPSHOT_PART: usize = 256 << 10;
+/// The longest that a snapshot may take. That of the largest network that is measured takes seconds.
+const SNAPSHOT_TIME: Duration = Duration::from_mins(10);
+
 /// Serves the interface.
 pub(crate) struct Api {
     engine: Engine,
@@ -52,6 +60,7 @@ pub(crate) struct Api {
     /// Receipts on disk, and places where these and changes of single objects are read: such work is short, and waits for no explanation.
     receipts: Reader,
     reading: Aside,
+    snapshots: Aside,
     turns: Turns,
     /// Those of answers that wait for the engine thread. They hold up no others.
     engine_turns: Turns,
@@ -69,6 +78,7 @@ impl Api {
             aside: Aside::default(),
             receipts,
             reading: Aside::default(),
+            snapshots: Aside::default(),
             turns: Turns::default(),
             engine_turns: Turns::default(),
             surveys: Surveys::default(),
@@ -344,6 +354,35 @@ impl pb::controller_server::Controller for Api {
         request: Request<pb::RollbackRequest>,
     ) -> Result<Response<pb::ChangeResponse>, Status> {
         self.roll_back(request).await
+    }
+
+    type TakeSnapshotStream = Results<pb::TakeSnapshotResponse>;
+
+    async fn take_snapshot(
+        &self,
+        request: Request<pb::TakeSnapshotRequest>,
+    ) -> Result<Response<Self::TakeSnapshotStream>, Status> {
+        let account = account(request.extensions());
+        let place = self.snapshots.place(&account).await?;
+        let (journal, rules) = (self.journal.clone(), self.rules.clone());
+        let file = place.work_within(SNAPSHOT_TIME, move |cancel| {
+            let folder = journal.parent().unwrap_or(Path::new("."));
+            snapshots::of_folder(folder, &rules, cancel).map_err(|error| match error {
+                FoldError::Empty { .. } => Status::not_found(error.to_string()),
+                error => Status::internal(error.to_string()),
+            })
+        });
+        let file = file.await?;
+        let (sender, parts) = parts(account);
+        tokio::spawn(async move {
+            for part in file.chunks(SNAPSHOT_PART) {
+                let part = pb::TakeSnapshotResponse { part: part.to_vec() };
+                if sender.send(Ok(part)).await.is_none() {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(parts)))
     }
 
     type WatchReceiptsStream = Results<pb::Receipt>;

@@ -59,6 +59,15 @@ impl Place {
         self,
         work: impl FnOnce(&Cancel) -> Result<T, Status> + Send + 'static,
     ) -> Result<T, Status> {
+        self.work_within(LONGEST, work).await
+    }
+
+    /// The same, with another deadline.
+    pub(crate) async fn work_within<T: Send + 'static>(
+        self,
+        longest: Duration,
+        work: impl FnOnce(&Cancel) -> Result<T, Status> + Send + 'static,
+    ) -> Result<T, Status> {
         let Place { _of_connection, of_all } = self;
         let cancel = Cancel::default();
         let _gone = CancelOnDrop(cancel.clone());
@@ -66,10 +75,10 @@ impl Place {
             let _of_all = of_all;
             work(&cancel)
         });
-        match tokio::time::timeout(LONGEST, done).await {
+        match tokio::time::timeout(longest, done).await {
             Ok(done) => done.map_err(|error| Status::internal(error.to_string()))?,
             Err(_) => Err(Status::deadline_exceeded(format!(
-                "the answer takes longer than {LONGEST:?}, too long for a running controller: ask about less, or name a program and the \
+                "the answer takes longer than {longest:?}, too long for a running controller: ask about less, or name a program and the \
                  journal: builtin -i STATE/journal.jsonl"
             ))),
         }

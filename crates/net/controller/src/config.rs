@@ -19,6 +19,8 @@ use weft_core::builtin;
 use weft_core::core::RULE_ROWS;
 use weft_core::levels::Patience;
 
+use crate::journal::Keep;
+
 /// A key of the configuration file, for the reference page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
@@ -92,7 +94,15 @@ keys! {
     /// The memory, in MiB, that all hosts together may take up in the controller beyond what is expected of each. When it is used
     /// up, the host that takes up the most is disconnected, and tried again after half a minute. Expected is what a host should
     /// have, and 1 MiB for each of its two connections, which is about 150 interfaces.
-    switch_memory: NonZeroU32 = default_memory(), Some("128"), "a number from 1";
+    switch_memory: NonZeroU32 = mebibytes(128), Some("128"), "a number from 1";
+    /// The journal is folded once so many MiB of records have come since the last time, and as many as the state itself has: it then begins
+    /// with the state of the network, and its former file stays as a segment, `journal-NUMBER.jsonl`.
+    journal_segment: NonZeroU32 = mebibytes(64), Some("64"), "a number from 1";
+    /// The most that all segments may take up on disk, in MiB. The oldest goes first, and with it what `weft history`, `weft rollback` and
+    /// `weft replay` know of that time.
+    journal_size: u32 = 10_240, Some("10240"), "a number from 0";
+    /// The days after which a segment is removed.
+    journal_days: u16 = 30, Some("30"), "a number from 0 to 65535";
     /// A host is lost after this number of seconds without a connection: other hosts take over what it relays and replicates. A
     /// shorter interruption changes nothing.
     host_lost_after: u16 = 10, Some("10"), "a number from 0 to 65535";
@@ -120,9 +130,9 @@ fn default_learned() -> NonZeroU32 {
     NonZeroU32::new(65_536).unwrap_or(NonZeroU32::MAX)
 }
 
-/// The memory of hosts, unless configured, in MiB: the flows of a host that has 400,000 of another controller.
-fn default_memory() -> NonZeroU32 {
-    NonZeroU32::new(128).unwrap_or(NonZeroU32::MAX)
+/// A default in MiB, which is not 0. The memory of hosts is that of the flows of a host that has 400,000 of another controller.
+fn mebibytes(count: u32) -> NonZeroU32 {
+    NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN)
 }
 
 /// A way in which rules are evaluated.
@@ -278,6 +288,16 @@ impl Config {
             back_after: seconds(self.host_back_after),
             most_lost: self.lost_hosts_max.0,
             ..Patience::default()
+        }
+    }
+
+    /// How long records are kept.
+    pub fn keep(&self) -> Keep {
+        let mebibytes = |count: u32| u64::from(count) << 20;
+        Keep {
+            segment: mebibytes(self.journal_segment.get()),
+            bytes: mebibytes(self.journal_size),
+            age: Duration::from_hours(24 * u64::from(self.journal_days)),
         }
     }
 

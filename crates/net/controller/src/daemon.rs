@@ -23,7 +23,7 @@ use crate::api::Api;
 use crate::config::{Listen, SocketMode};
 use crate::drivers::{Drivers, Running, Start};
 use crate::engine::{self, Engine, EngineError, Worker};
-use crate::journal::{self, Journal, JournalError, Lock, Records, Replay};
+use crate::journal::{self, Journal, JournalError, Keep, Lock, Records, Replay};
 use crate::listener::{BindError, Listener, SocketFile};
 use crate::server::serve;
 
@@ -59,6 +59,8 @@ pub struct Parts {
     pub drivers: Box<dyn Drivers>,
     /// When a switch counts as lost.
     pub patience: Patience,
+    /// How long records are kept.
+    pub keep: Keep,
     /// Whether the controller takes the switches of other controllers.
     pub take_over: bool,
 }
@@ -158,6 +160,7 @@ impl Daemon {
             evaluator,
             drivers,
             patience,
+            keep,
             take_over,
         } = parts;
         // The lock comes first: it proves that no process uses a socket left behind.
@@ -188,7 +191,7 @@ impl Daemon {
                 let conventions = rules.conventions().clone();
                 let drivers = Running::new(drivers, runtime.clone(), sender, conventions, Some(start));
                 let machine = Machine::start(core, patience, requests.status.clone(), engine::now());
-                Ok(Worker::new(machine, journal, drivers, requests, news)?)
+                Ok(Worker::new(machine, journal, drivers, requests, news, keep)?)
             });
             match prepared {
                 Ok(worker) => {

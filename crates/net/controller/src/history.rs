@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tonic::Status;
 use weft_core::peer::Peer;
 
-use crate::journal::Backwards;
+use crate::journal::{Backwards, Segment, number, segments};
 
 /// The most transactions of an answer, and how many there are unless somebody says so.
 const LIMIT_MAX: usize = 1000;
@@ -73,6 +73,9 @@ struct Line<'a> {
     insert: BTreeMap<String, Vec<First>>,
     #[serde(default)]
     delete: BTreeMap<String, Vec<First>>,
+    /// If the line stands for all before it, which are not kept.
+    #[serde(default)]
+    base: Option<IgnoredAny>,
 }
 
 /// The first column of a row, if it is a text: in the table of a kind, the id of the object.
@@ -126,9 +129,14 @@ impl Line<'_> {
     }
 }
 
-/// The lines of the journal that change objects, the newest first, with the text that each must have.
+/// The lines of the journal that change objects, the newest first, with the text that each must have. What a fold stands for is in the
+/// segments before it, as far as they are kept.
 struct Lines {
     journal: Backwards,
+    /// The segments that are still to be read, the oldest first.
+    segments: Vec<Segment>,
+    /// The number of the last line that was taken; more than any at first.
+    last: u64,
     /// The ids of which lines must name one, in quotes; any line if there are none.
     ids: Vec<String>,
     /// The bytes that are still read.
@@ -143,8 +151,11 @@ impl Lines {
     /// The lines about any of these objects.
     fn open_for<'k>(journal: &Path, of: impl Iterator<Item = &'k ObjectKey>) -> Result<Self, Status> {
         let ids = of.map(|key| Json::from(&*key.id).to_string()).collect();
-        let journal = Backwards::open(journal).map_err(|error| unreadable(journal, &error))?;
-        Ok(Lines { journal, ids, left: u64::MAX })
+        let unreadable = |error| unreadable(journal, &error);
+        let lines = Backwards::open(journal).map_err(unreadable)?;
+        // Later, so that a journal that was folded in between is among them.
+        let segments = segments(journal.parent().unwrap_or(Path::new("."))).map_err(unreadable)?;
+        Ok(Lines { journal: lines, segments, last: u64::MAX, ids, left: u64::MAX })
     }
 
     /// Reads about so much and no more.
@@ -162,10 +173,25 @@ impl Lines {
                 return Ok(None);
             }
             let line = self.journal.line().map_err(|error| Status::internal(error.to_string()))?;
-            let Some(line) = line else { return Ok(None) };
+            let Some(line) = line else {
+                let Some(segment) = self.segments.pop() else { return Ok(None) };
+                self.journal =
+                    Backwards::open(&segment.path).map_err(|error| unreadable(&segment.path, &error))?;
+                continue;
+            };
             self.left = self.left.saturating_sub(line.len() as u64);
+            // A segment ends with lines that the file after it has too.
+            let Some(txn) = number(&line).filter(|txn| *txn < self.last) else { continue };
             let names = |text: &str| memmem::find(&line, text.as_bytes()).is_some();
-            if names("\"objects\":{") && (self.ids.is_empty() || self.ids.iter().any(|id| names(id))) {
+            let is_meant =
+                names("\"objects\":{") && (self.ids.is_empty() || self.ids.iter().any(|id| names(id)));
+            let is_fold = self.journal.is_over() && names(",\"base\":{");
+            if is_fold && !self.segments.is_empty() {
+                // The transaction itself is in the segment.
+                continue;
+            }
+            self.last = txn;
+            if is_meant {
                 return Ok(Some(line));
             }
         }
@@ -183,6 +209,9 @@ pub(crate) fn find(journal: &Path, asked: &Asked, cancel: &Cancel) -> Result<Fou
     let mut entries = Vec::new();
     while let Some(text) = lines.next(cancel)? {
         let Ok(line) = serde_json::from_slice::<Line<'_>>(&text) else { continue };
+        if line.base.is_some() {
+            break;
+        }
         if line.txn > asked.newest {
             continue;
         }
@@ -241,6 +270,13 @@ pub(crate) fn back(journal: &Path, from: u64, to: u64, cancel: &Cancel) -> Resul
         let Ok(line) = serde_json::from_slice::<Line<'_>>(&text) else { continue };
         if line.txn > from {
             continue;
+        }
+        if line.txn > to && line.base.is_some() {
+            return Err(Status::out_of_range(format!(
+                "what was before transaction {} is not kept any more (`journal_size` and `journal_days` in the configuration say for how \
+                 long it is); roll back to that or a later one",
+                line.txn
+            )));
         }
         if line.txn > to {
             wanted.extend(line.put().map(|(key, _)| key).chain(line.deleted()));

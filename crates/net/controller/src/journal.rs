@@ -12,8 +12,10 @@
 
 mod acknowledged;
 mod backwards;
+mod compressed;
 mod epoch;
 mod files;
+mod fold;
 mod origins;
 mod put_aside;
 mod replay;
@@ -32,29 +34,43 @@ use weft_core::record::Record;
 
 use self::acknowledged::{Acknowledged, Position};
 pub(crate) use self::backwards::Backwards;
+pub(crate) use self::compressed::compress;
+pub use self::compressed::{is_compressed, open};
 pub(crate) use self::epoch::next as next_epoch;
 pub use self::files::Lock;
 pub(crate) use self::files::MODE as FILE_MODE;
+pub use self::fold::{FoldError, Keep, Segment, segments};
+pub(crate) use self::fold::{Folded, base, fold, line, trim};
 pub use self::origins::add_calls;
-pub(crate) use self::origins::add_origins;
+pub(crate) use self::origins::{add_origins, number};
 pub(crate) use self::put_aside::PutAside;
 pub use self::replay::{Records, Replay};
 pub(crate) use self::seal::{Chain, seal};
 
 /// The name of the journal in the state folder.
-const FILE: &str = "journal.jsonl";
+pub(crate) const FILE: &str = "journal.jsonl";
 
 /// A journal open for appending. No other process can open the same journal meanwhile.
 #[derive(Debug)]
 pub struct Journal<F = File> {
     path: PathBuf,
     file: F,
+    begin: Begin,
     /// The end of the journal. All records up to it are complete and on disk.
     end: Position,
     acknowledged: Acknowledged,
     identity: Option<Arc<str>>,
     put_aside: PutAside,
     _lock: Arc<Lock>,
+}
+
+/// How a journal begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Begin {
+    /// Its first record; 0 if it is empty.
+    txn: u64,
+    /// The size of that record, in bytes, if it stands for all before it; otherwise 0.
+    bytes: u64,
 }
 
 /// What tells a journal, and the copies of it, from all others: when its first record was accepted, and the checksum of that.
@@ -195,6 +211,9 @@ impl<F: JournalFile> Journal<F> {
             let cut = self.file.cut(self.end.bytes);
             cut.map_err(io_error(&self.path, "cannot cut off what was not written"))?;
             return Err(self.unwritten(source));
+        }
+        if self.begin.txn == 0 {
+            self.begin.txn = end.group;
         }
         self.end = end;
         self.identity = identified;

@@ -16,13 +16,13 @@ use nlog_hooks::Recorded;
 use packet_trace::{Origins, UNKNOWN};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
-use weft_core::record::RowChanges;
+use weft_core::record::{Base, RowChanges};
 use weft_core::restore::follow_hooks;
 
 use crate::journal::Chain;
 
 /// What a controller writes beside the rows of a record, with the members of its seal.
-const MEMBERS: [&str; 13] = [
+const MEMBERS: [&str; 14] = [
     "at",
     "by",
     "peer",
@@ -33,6 +33,7 @@ const MEMBERS: [&str; 13] = [
     "memory",
     "announcements",
     "observation",
+    "base",
     "len",
     "group",
     "sum",
@@ -122,11 +123,19 @@ impl JournalView {
         }
         let number = self.last_txn + 1;
         let parsed = parse_line_columns(line, number, &self.program.schema).ok()?;
-        let ColumnLine { txn, transaction, origin } = parsed;
-        if txn != Some(number) || !origin.keys().all(|member| MEMBERS.contains(&&**member)) {
+        let ColumnLine { txn, transaction, mut origin } = parsed;
+        if !origin.keys().all(|member| MEMBERS.contains(&&**member)) {
             return None;
         }
-        self.last_txn = number;
+        let base: Option<Base> = read(origin.remove("base")).ok()?;
+        self.last_txn = match base {
+            Some(base) if self.last_txn == 0 => {
+                self.chain.stands_for(base.sum);
+                txn?
+            }
+            None if txn == Some(number) => number,
+            _ => return None,
+        };
         self.add(&transaction.to_rows())?;
         self.follow(origin)
     }

@@ -24,7 +24,7 @@
 //! of all this) with `run` and [`config`]; `listener` (the API's address and connections), `requests` (requests from the network), `answers`
 //! (answers on their way to clients), `server` (HTTP and gRPC on a connection), `api` (the calls of `proto/weft/v1/weft.proto`), `http` (the same calls as
 //! paths), `problem` (their forms), `watchers` (who follows receipts), `receipts` (those on disk), `object_news` (who follows objects),
-//! `history` (what was); and
+//! `history` (what was), `snapshots` (all of it as one file); and
 //! questions, which are computed beside the engine (`aside`): `trace` (a packet's path), `what_if` (its path after a change that is not
 //! applied), `explain` (why rows and flows exist or not), `surveys` and `flow_counts` (what switches are asked).
 //!
@@ -56,6 +56,7 @@ mod receipts;
 mod requests;
 mod run;
 mod server;
+pub mod snapshots;
 mod surveys;
 mod trace;
 mod watchers;

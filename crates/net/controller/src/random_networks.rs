@@ -12,7 +12,11 @@ use objects::{Batch, Cancel, ObjectStore};
 use switch_model::{InterfaceId, Report, Vif};
 use test_random::Random;
 use weft_core::core::{Core, History};
+use weft_core::record::Record;
 use weft_core::rules::Rules;
+
+/// Steps of a history after which switches report, and the network is applied.
+const STEPS: usize = 3;
 
 /// A history, of networks with and without routers and ACLs in turns.
 pub(crate) fn history_of(seed: u64) -> conformance::History {
@@ -93,4 +97,65 @@ pub(crate) fn report(core: &Core, world: &NumberedWorld, host: &str) -> Report {
         patches: numbered(desired.patches.keys().collect(), 50_000),
         problems: Vec::new(),
     }
+}
+
+/// A controller that records what it does, and starts anew now and then.
+struct Recorder<'a> {
+    rules: &'a Arc<Rules>,
+    core: Core,
+    records: Vec<Record>,
+}
+
+impl Recorder<'_> {
+    fn new(rules: &Arc<Rules>) -> Recorder<'_> {
+        let evaluator = crate::evaluator(rules, 1).unwrap();
+        let history = History::new(rules);
+        let (core, _) = Core::restore(evaluator, rules.clone(), history, SystemTime::UNIX_EPOCH).unwrap();
+        Recorder { rules, core, records: Vec::new() }
+    }
+
+    fn restart(&mut self) {
+        let mut history = History::new(self.rules);
+        self.records.iter().for_each(|record| history.add(record).unwrap());
+        let evaluator = crate::evaluator(self.rules, 1).unwrap();
+        let (core, correction) =
+            Core::restore(evaluator, self.rules.clone(), history, SystemTime::UNIX_EPOCH).unwrap();
+        self.core = core;
+        self.records.extend(correction);
+    }
+
+    /// Brings the controller to a world as far as it lets itself be: objects that others refer to stay, as do those that clash with them.
+    fn follow(&mut self, world: &NumberedWorld) {
+        let now = SystemTime::UNIX_EPOCH;
+        let wanted = objects_of(self.rules, world);
+        let gone = self.core.objects().iter().map(|(key, _)| key.clone());
+        let gone: Vec<_> = gone.filter(|key| wanted.get(key).is_none()).collect();
+        let mut accepted = vec![self.core.apply(batch_of(self.rules, &wanted), "test", now)];
+        accepted.extend(gone.iter().map(|key| self.core.delete(std::slice::from_ref(key), "test", now)));
+        accepted.push(self.core.apply(batch_of(self.rules, &wanted), "test", now));
+        let accepted = accepted.into_iter().filter_map(|accepted| accepted.ok()?.transaction);
+        self.records.extend(accepted.map(|done| done.journalled()));
+        for host in world.nodes.keys() {
+            let report = report(&self.core, world, host);
+            let done = self.core.report(host, &report, now).ok().flatten();
+            self.records.extend(done.map(|done| done.journalled()));
+        }
+    }
+}
+
+/// The records of a controller that follows a random history.
+pub(crate) fn records_of(rules: &Arc<Rules>, seed: u64) -> Vec<Record> {
+    let history = history_of(seed);
+    let mut recorder = Recorder::new(rules);
+    let mut world = NumberedWorld::new(history.scattered);
+    for (steps, number) in history.steps.chunks(STEPS).zip(0..) {
+        for change in steps.iter().flat_map(Step::changes) {
+            world.apply(change);
+        }
+        recorder.follow(&world);
+        if number == 3 {
+            recorder.restart();
+        }
+    }
+    recorder.records
 }

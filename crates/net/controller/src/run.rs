@@ -51,6 +51,7 @@ fn serve(config: &Config, before_sleep: fn()) -> Result<(), DaemonError> {
         rules,
         drivers: Box::new(RealDrivers { learned_addresses: config.learned_addresses, peers }),
         patience: config.patience(),
+        keep: config.keep(),
         take_over: config.take_over,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

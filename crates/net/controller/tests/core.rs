@@ -362,7 +362,7 @@ fn records_that_do_not_add_up_are_errors() {
     ];
     for (records, wanted) in cases {
         let error = restore(&records);
-        assert!(matches!(error, RestoreError::Record { line: 2, .. }), "{error}");
+        assert!(matches!(error, RestoreError::Record { txn: 2, .. }), "{error}");
         assert!(error.to_string().contains(wanted), "{error}");
     }
 }

@@ -225,7 +225,7 @@ fn numbers_stay_when_the_rules_change() {
     let tight = rules(&RULES.replace("first: 5", "first: 6"));
     let mut history = weft_core::core::History::new(&tight);
     let error = records.iter().try_for_each(|record| history.add(record)).unwrap_err();
-    assert!(matches!(error, RestoreError::Record { line: 2, .. }), "{error}");
+    assert!(matches!(error, RestoreError::Record { txn: 2, .. }), "{error}");
     assert!(
         error.to_string().contains("hook that fills table \"number\" does not fit: it has number 5"),
         "{error}"

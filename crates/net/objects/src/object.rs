@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use nlog_data::{Row, Value};
-use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde::ser::{SerializeMap as _, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::Kind;
 use crate::print::{Printed, is_left_out};
@@ -17,12 +18,25 @@ pub type Labels = BTreeMap<String, String>;
 pub(crate) const LABEL_TABLE: &str = "object_label";
 
 /// The transactions that made an object what it is, by their numbers. Both are 0 if no transaction of a controller wrote it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "(u64, u64)", into = "(u64, u64)")]
 pub struct Revision {
     /// The one that created it, the last time if it was deleted in between.
     pub created: u64,
     /// The one that changed it last.
     pub changed: u64,
+}
+
+impl From<(u64, u64)> for Revision {
+    fn from((created, changed): (u64, u64)) -> Self {
+        Revision { created, changed }
+    }
+}
+
+impl From<Revision> for (u64, u64) {
+    fn from(Revision { created, changed }: Revision) -> Self {
+        (created, changed)
+    }
 }
 
 /// An object without faults of its own. [`ObjectStore`](crate::ObjectStore) checks references and uniqueness.

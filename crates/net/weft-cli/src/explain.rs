@@ -1,7 +1,5 @@
 //! `weft explain` and `weft why-not`: why a row is present or missing after some transactions, or in a running controller.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +7,7 @@ use clap::Args;
 use controller::JournalView;
 use nlog::diagnostic::Severity;
 use nlog::program::Pattern;
-use nlog::{ATOM, Program};
+use nlog::{ATOM, Program, Sources};
 use nlog_data::{ColumnDelta, CommitError, Evaluator, Row};
 use nlog_explain::tree::Explainer;
 use nlog_explain::{OnDemand, explanation, printed};
@@ -24,7 +22,7 @@ pub(crate) use object::of_object;
 use crate::client::{Address, failed};
 use crate::eval::{Begin, Run, Running, Source};
 use crate::exit::{Failure, print_as};
-use crate::program::{compile, load, show};
+use crate::program::{compile, compile_sources, load, show};
 
 /// The arguments of both commands.
 #[derive(Args)]
@@ -254,7 +252,7 @@ fn past(
 ) -> Option<JournalView> {
     let file = source.only_file().filter(|_| begin.is_none())?;
     // Whoever runs each transaction finds out what is wrong with the file.
-    JournalView::read(program, BufReader::with_capacity(1 << 20, File::open(file).ok()?), until).ok()?
+    JournalView::read(program, controller::journal::open(file).ok()?, until).ok()?
 }
 
 /// The rows of the inputs. None if the program refuses them; then each transaction has to run to find out which one it is.
@@ -311,13 +309,17 @@ impl Inputs {
 
 /// Compiles the program and the pattern of the row.
 fn compile_with_atom(programs: &[PathBuf], atom: &str) -> Result<(Arc<Program>, Pattern), Failure> {
-    let sources = load(programs)?;
-    let (sources, compilation, pattern) = nlog::compile_with_atom(&sources, atom);
+    with_atom(&load(programs)?, atom)
+}
+
+/// The same, of a program that is read.
+pub(crate) fn with_atom(given: &Sources, atom: &str) -> Result<(Arc<Program>, Pattern), Failure> {
+    let (sources, compilation, pattern) = nlog::compile_with_atom(given, atom);
     let errors = compilation.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     let (of_row, of_program): (Vec<_>, Vec<_>) = errors.partition(|error| *error.file == *ATOM);
     if of_program.is_empty() && (pattern.is_none() || !of_row.is_empty()) {
         // It may be a row that an answer has printed.
-        let program = compile(programs)?;
+        let program = compile_sources(given)?;
         if let Some(pattern) = printed::pattern(&program, atom) {
             return Ok((program, pattern));
         }

@@ -33,8 +33,11 @@ mod pipeline;
 mod plan;
 mod profile;
 mod program;
+mod recorded;
 mod replacement;
+mod replay;
 mod schema;
+mod snapshot;
 mod status;
 mod tables;
 mod test;
@@ -111,6 +114,10 @@ enum Command {
     Events(client::Events),
     /// Bring all objects back to what they were after a transaction
     Rollback(client::Rollback),
+    /// Take a snapshot of a controller as one file, show it, or restore it
+    Snapshot(snapshot::SnapshotCommand),
+    /// Compute again what a controller has recorded: past states, changes, flows of a host, with other rules
+    Replay(replay::Replay),
     /// Choose which controller commands ask, of several
     Context(contexts::ContextCommand),
     /// Print a completion script for bash, zsh or fish
@@ -174,6 +181,8 @@ fn main() -> ExitCode {
         Command::History(history) => history.run(),
         Command::Events(events) => events.run(),
         Command::Rollback(rollback) => rollback.run(),
+        Command::Snapshot(snapshot) => snapshot.run(),
+        Command::Replay(replay) => replay.run(),
         Command::Context(context) => context.run(),
         Command::Completions(completions) => completions.run(),
         Command::Complete(complete) => complete.run(),

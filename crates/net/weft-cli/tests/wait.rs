@@ -171,6 +171,15 @@ impl Controller for Fake {
         Ok(Response::new(pb::StatusResponse { last_txn, switches, host_kind, ..Default::default() }))
     }
 
+    type TakeSnapshotStream = Results<pb::TakeSnapshotResponse>;
+
+    async fn take_snapshot(
+        &self,
+        _: Request<pb::TakeSnapshotRequest>,
+    ) -> Result<Response<Self::TakeSnapshotStream>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
     type WatchReceiptsStream = Results<pb::Receipt>;
 
     async fn watch_receipts(

@@ -277,6 +277,19 @@ impl Client {
         Ok(tunnels)
     }
 
+    /// A snapshot: the bytes of a file with all that the controller has recorded. It may take as long as it takes.
+    pub async fn snapshot(&mut self) -> Result<Vec<u8>, ClientError> {
+        let stream = self.inner.take_snapshot(pb::TakeSnapshotRequest {}).await;
+        let mut parts = stream.map_err(|status| self.failed(status))?.into_inner();
+        let mut file = Vec::new();
+        while let Some(pb::TakeSnapshotResponse { part }) =
+            within(ANSWER_MAX, parts.message()).await.map_err(|status| self.failed(status))?
+        {
+            file.extend_from_slice(&part);
+        }
+        Ok(file)
+    }
+
     /// The current state of the controller and its switches.
     pub async fn status(&mut self) -> Result<pb::StatusResponse, ClientError> {
         self.status_of(Vec::new()).await

@@ -829,6 +829,16 @@ pub struct CountFlowsResponse {
     pub causes: ::prost::alloc::vec::Vec<DropCause>,
 }
 #[derive(serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TakeSnapshotRequest {}
+#[derive(serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TakeSnapshotResponse {
+    /// The next bytes of the file.
+    #[prost(bytes = "vec", tag = "1")]
+    pub part: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(serde::Serialize)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListTunnelsRequest {
     /// The transport node; all if it is empty.
@@ -1948,6 +1958,33 @@ pub mod controller_client {
                 .insert(GrpcMethod::new("weft.v1.Controller", "Rollback"));
             self.inner.unary(req, path, codec).await
         }
+        /// Streams a snapshot: all that the controller has recorded up to its last transaction, as one file, in parts. It is a line of the journal
+        /// that stands for all before it, compressed by Zstandard (RFC 8878). Transactions go on meanwhile.
+        /// NOT_FOUND if nothing was recorded yet.
+        pub async fn take_snapshot(
+            &mut self,
+            request: impl tonic::IntoRequest<super::TakeSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::TakeSnapshotResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weft.v1.Controller/TakeSnapshot",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weft.v1.Controller", "TakeSnapshot"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// Streams receipts of transactions: when a transaction is computed, and again whenever a switch has answered. A watcher
         /// that does not read for 30 seconds, or for which more than 8 MiB wait, is ended with DATA_LOSS.
         pub async fn watch_receipts(
@@ -2148,6 +2185,22 @@ pub mod controller_server {
             &self,
             request: tonic::Request<super::RollbackRequest>,
         ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status>;
+        /// Server streaming response type for the TakeSnapshot method.
+        type TakeSnapshotStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::TakeSnapshotResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams a snapshot: all that the controller has recorded up to its last transaction, as one file, in parts. It is a line of the journal
+        /// that stands for all before it, compressed by Zstandard (RFC 8878). Transactions go on meanwhile.
+        /// NOT_FOUND if nothing was recorded yet.
+        async fn take_snapshot(
+            &self,
+            request: tonic::Request<super::TakeSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::TakeSnapshotStream>,
+            tonic::Status,
+        >;
         /// Server streaming response type for the WatchReceipts method.
         type WatchReceiptsStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::Receipt, tonic::Status>,
@@ -2997,6 +3050,52 @@ pub mod controller_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weft.v1.Controller/TakeSnapshot" => {
+                    #[allow(non_camel_case_types)]
+                    struct TakeSnapshotSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::ServerStreamingService<super::TakeSnapshotRequest>
+                    for TakeSnapshotSvc<T> {
+                        type Response = super::TakeSnapshotResponse;
+                        type ResponseStream = T::TakeSnapshotStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::TakeSnapshotRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::take_snapshot(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = TakeSnapshotSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

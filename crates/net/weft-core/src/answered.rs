@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime};
 use objects::{ObjectKey, Outcome};
 use serde::{Deserialize, Serialize};
 
+use crate::record::{rfc3339, time_of};
+
 /// How long a request is kept.
 const KEPT: Duration = Duration::from_hours(1);
 /// The most requests that are kept, and the most outcomes of objects: of all of them, and of one. What is beyond takes memory that nobody
@@ -35,6 +37,19 @@ pub struct Repeated {
     pub txn: u64,
     /// What became of the objects that it changed. None if there were too many to keep.
     pub outcomes: Option<Arc<[(ObjectKey, Outcome)]>>,
+}
+
+/// A request that took effect, as a [`Base`](crate::record::Base) has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnsweredRequest {
+    key: RequestKey,
+    txn: u64,
+    /// The time of acceptance: RFC 3339, UTC.
+    at: String,
+    /// What became of its objects: kind, id and outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outcomes: Option<Vec<(String, String, Outcome)>>,
 }
 
 /// The requests of the last hour.
@@ -75,13 +90,51 @@ impl Answered {
         at: SystemTime,
         outcomes: Vec<(ObjectKey, Outcome)>,
     ) {
-        self.remove(&text);
         let outcomes = (outcomes.len() <= OUTCOMES_OF_ONE).then(|| outcomes.into());
-        let kept = Kept { checksum, at, request: Repeated { txn, outcomes } };
+        self.keep(text, Kept { checksum, at, request: Repeated { txn, outcomes } });
+    }
+
+    fn keep(&mut self, key: String, kept: Kept) {
+        self.remove(&key);
+        let at = kept.at;
         self.outcomes += kept.count();
-        self.order.insert(txn, text.clone());
-        self.by_key.insert(text, kept);
+        self.order.insert(kept.request.txn, key.clone());
+        self.by_key.insert(key, kept);
         self.forget_old(at);
+    }
+
+    /// All of them, the oldest first.
+    pub(crate) fn all(&self) -> Vec<AnsweredRequest> {
+        let kept = self.order.values().filter_map(|key| self.by_key.get_key_value(key));
+        let request = |(key, Kept { checksum, at, request }): (&String, &Kept)| {
+            let outcome =
+                |(key, outcome): &(ObjectKey, Outcome)| (key.kind.to_string(), key.id.to_string(), *outcome);
+            AnsweredRequest {
+                key: RequestKey { text: key.clone(), checksum: *checksum },
+                txn: request.txn,
+                at: rfc3339(*at),
+                outcomes: request.outcomes.as_ref().map(|outcomes| outcomes.iter().map(outcome).collect()),
+            }
+        };
+        kept.map(request).collect()
+    }
+
+    /// Those that [`all`](Answered::all) returned.
+    ///
+    /// # Errors
+    /// A time is none.
+    pub(crate) fn restored(requests: &[AnsweredRequest]) -> Result<Self, String> {
+        let mut answered = Answered::default();
+        for AnsweredRequest { key, txn, at, outcomes } in requests {
+            let at = time_of(at)?;
+            let outcome = |(kind, id, outcome): &(String, String, Outcome)| {
+                (ObjectKey::new(kind.as_str(), id.as_str()), *outcome)
+            };
+            let outcomes = outcomes.as_ref().map(|outcomes| outcomes.iter().map(outcome).collect());
+            let kept = Kept { checksum: key.checksum, at, request: Repeated { txn: *txn, outcomes } };
+            answered.keep(key.text.clone(), kept);
+        }
+        Ok(answered)
     }
 
     /// Forgets a request, because it is undone.

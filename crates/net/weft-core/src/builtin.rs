@@ -11,6 +11,8 @@ use include_dir::{Dir, include_dir};
 use nlog::source::{Library, is_nlog, is_test_file};
 use nlog::{LoadError, Sources, Workspace};
 
+use crate::record::RulesText;
+
 /// The name of the built-in rules among the paths of a program.
 pub const NAME: &str = "builtin";
 
@@ -38,6 +40,12 @@ pub fn owns(path: &Path) -> bool {
 /// As [`Sources::load`].
 pub fn load<P: AsRef<Path>>(paths: &[P]) -> Result<Sources, LoadError> {
     Sources::load_with(paths, slice::from_ref(&*LIBRARY))
+}
+
+/// A program in memory, as a record has it: with all its files, those of the built-in rules too.
+pub fn of_text(rules: &RulesText) -> Sources {
+    let files = rules.files.iter().map(|(name, text)| (&**name, text.as_str()));
+    Sources::from_texts_with(files, slice::from_ref(&*LIBRARY))
 }
 
 /// Opens a program to be edited, as [`Workspace::open`] does.

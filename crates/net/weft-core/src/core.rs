@@ -242,6 +242,7 @@ impl Core {
                 memory,
                 announcements: AnnouncementChanges::default(),
                 observation: false,
+                base: None,
             }
         });
         let last_txn = last_txn + u64::from(correction.is_some());
@@ -475,6 +476,7 @@ impl Core {
             memory,
             announcements,
             observation,
+            base: None,
         }
     }
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use nlog_data::{Delta, Memories, Row, Schema, TableDelta, TableId};
-use objects::{ChangeSet, Object, ObjectKey, Outcome, Rows};
+use objects::{ChangeSet, Object, ObjectKey, Outcome, Revision, Rows};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
-use crate::answered::RequestKey;
+use crate::answered::{AnsweredRequest, RequestKey};
 use crate::peer::Peer;
 
 /// An accepted transaction, as read from the journal.
@@ -64,6 +64,39 @@ pub struct Record<R = Vec<Json>, O = ObjectText> {
     /// no other record relies on it. So all such records may be left out of a journal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub observation: bool,
+    /// If the record stands for all records up to this one, which came before it in the journal that it was made of: what else they add up to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Box<Base>>,
+}
+
+/// What the records up to some transaction add up to, besides the members of a [`Record`]: there, `insert` has all rows, `objects` all
+/// objects in the order of `revisions`, `reports` all that switches have reported, `memory` what hooks remember after the transaction, and
+/// `announcements` those under way. So a journal that begins with it needs no record of before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Base {
+    /// What tells that journal, and its copies, from all others.
+    pub journal: Arc<str>,
+    /// The checksum of the transaction's record there: the next record follows it.
+    pub sum: u32,
+    /// The revision of each object.
+    pub revisions: Vec<Revision>,
+    /// The requests that clients can repeat.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answered: Vec<AnsweredRequest>,
+    /// The rules that ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<RulesText>,
+}
+
+/// The text of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RulesText {
+    /// What it was read from, as the configuration names it.
+    pub packages: Vec<String>,
+    /// Its files, by name.
+    pub files: BTreeMap<Arc<str>, String>,
 }
 
 /// An object as its text in the journal. As a tree of JSON values it would take up to 84 bytes for each byte.
@@ -168,6 +201,9 @@ impl From<Rows> for RowChanges<Row> {
     }
 }
 
+/// The requester of a record with a [`Base`].
+pub(crate) const BASE: &str = "base";
+
 /// The requester of a record that adapts the journal's rows to other rules or another version.
 pub(crate) const UPGRADE: &str = "upgrade";
 
@@ -239,4 +275,12 @@ pub fn rfc3339(time: SystemTime) -> String {
 /// A time as people read it: RFC 3339 in UTC, to the second.
 pub fn to_the_second(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// The time that [`rfc3339`] wrote.
+///
+/// # Errors
+/// It is no time.
+pub(crate) fn time_of(at: &str) -> Result<SystemTime, String> {
+    humantime::parse_rfc3339(at).map_err(|error| format!("the time {at}: {error}"))
 }

@@ -12,7 +12,10 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::answered::Answered;
-use crate::record::{JsonRows, ObjectText, Record, RowChanges, outcomes};
+use crate::record::{
+    AnnouncementChanges, BASE, Base, JsonRows, ObjectChanges, ObjectText, Record, RowChanges, RulesText,
+    outcomes, time_of,
+};
 use crate::refusal::Refusal;
 use crate::reports::{CONNECTION, Reports};
 use crate::rules::Rules;
@@ -21,10 +24,10 @@ use crate::rules::Rules;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
     /// A record contradicts earlier records.
-    #[error("line {line}: {why}")]
+    #[error("transaction {txn}: {why}")]
     Record {
-        /// The record's line in the journal.
-        line: u64,
+        /// The record's transaction.
+        txn: u64,
         /// The fault.
         why: String,
     },
@@ -113,7 +116,7 @@ impl History {
 
     /// Adds the next record. After an error the history must not be used any more.
     pub fn add(&mut self, record: &Record) -> Result<(), RestoreError> {
-        let fault = |why| RestoreError::Record { line: record.txn, why };
+        let fault = |why| RestoreError::Record { txn: record.txn, why };
         replay_rows(&mut self.rows, record).map_err(fault)?;
         self.reports.restore(record).map_err(fault)?;
         for key in &record.objects.delete {
@@ -122,18 +125,21 @@ impl History {
                 .ok_or_else(|| fault(format!("{} {} is deleted, but does not exist", key.0, key.1)))?;
         }
         let (mut put, mut is_new) = (Vec::new(), Vec::new());
+        let mut revisions = record.base.iter().flat_map(|base| base.revisions.iter().copied());
         for object in &record.objects.put {
             let name = serde_json::from_str::<Name>(object.text());
             let Name { kind, id } = name.map_err(|_| fault(format!("no object: {}", object.text())))?;
             put.extend(record.key.as_ref().map(|_| ObjectKey::new(kind.as_str(), id.as_str())));
-            let revision = self.put((kind, id), object, record.txn);
+            let revision = self.put((kind, id), object, record.txn, revisions.next());
             is_new.extend(record.key.as_ref().map(|_| revision.created == record.txn));
         }
         if let Some(key) = &record.key {
-            let at = humantime::parse_rfc3339(&record.at);
-            let at = at.map_err(|error| fault(format!("the time {}: {error}", record.at)))?;
+            let at = time_of(&record.at).map_err(fault)?;
             let put = put.into_iter().zip(is_new);
             self.answered.add(key.clone(), record.txn, at, outcomes(put, &record.objects.delete));
+        }
+        if let Some(base) = &record.base {
+            self.answered = Answered::restored(&base.answered).map_err(fault)?;
         }
         follow_hooks(&mut self.hooks, &record.memory, record.filled.as_ref()).map_err(fault)?;
         self.announcing.retain(|name| !record.announcements.ended.contains(name));
@@ -142,15 +148,62 @@ impl History {
         Ok(())
     }
 
-    /// Follows the revision of an object as the running controller does: what does not change an object does not count.
-    fn put(&mut self, key: (String, String), text: &ObjectText, txn: u64) -> Revision {
+    /// Follows the revision of an object as the running controller does: what does not change an object does not count. A base says
+    /// which it is.
+    fn put(
+        &mut self,
+        key: (String, String),
+        text: &ObjectText,
+        txn: u64,
+        recorded: Option<Revision>,
+    ) -> Revision {
         let revision = match self.objects.get(&key) {
+            None if let Some(recorded) = recorded => recorded,
             Some(before) if before.text == *text => return before.revision,
             Some(before) => Revision { changed: txn, ..before.revision },
             None => Revision { created: txn, changed: txn },
         };
         self.objects.insert(key, Kept { text: text.clone(), revision });
         revision
+    }
+
+    /// The last transaction; 0 if there is none.
+    pub fn last_txn(&self) -> u64 {
+        self.last_txn
+    }
+
+    /// The one record that can stand for all records so far. `journal` and `sum` are the identity of the journal and the checksum of its
+    /// last record, `at` the time of that.
+    pub fn into_base(self, journal: Arc<str>, sum: u32, at: String, rules: Option<RulesText>) -> Record {
+        let History { objects, reports, rows, hooks, announcing, answered, last_txn } = self;
+        let insert: JsonRows = rows
+            .into_iter()
+            .filter(|(_, rows)| !rows.is_empty())
+            .map(|(table, rows)| (table.into(), rows.into_iter().map(row_of).collect()))
+            .collect();
+        let reported = json_rows(&reports.rows());
+        // The rules may lack a table of what is reported.
+        let is_there =
+            reported.iter().all(|(table, rows)| insert.get(table).is_some_and(|all| all.len() == rows.len()));
+        let reports = (!is_there).then(|| RowChanges { insert: reported, delete: JsonRows::new() });
+        let (put, revisions) = objects.into_values().map(|kept| (kept.text, kept.revision)).unzip();
+        let base = Base { journal, sum, revisions, answered: answered.all(), rules };
+        Record {
+            txn: last_txn,
+            at,
+            by: BASE.to_owned(),
+            peer: None,
+            key: None,
+            insert,
+            delete: JsonRows::new(),
+            objects: ObjectChanges { put, delete: Vec::new() },
+            reports,
+            filled: None,
+            memory: hooks.memories(),
+            announcements: AnnouncementChanges { ended: BTreeSet::new(), begun: announcing },
+            observation: false,
+            base: Some(Box::new(base)),
+        }
     }
 
     /// The state after all records.
@@ -174,15 +227,23 @@ impl JournalRows {
                 insert.insert(table.clone(), missing);
             }
         }
-        let row = |text: String| -> Vec<Json> {
-            serde_json::from_str(&text)
-                .unwrap_or_else(|error| unreachable!("{text} was made from a row: {error}"))
-        };
         let left = self.0.into_iter().filter(|(_, rows)| !rows.is_empty());
         let delete: JsonRows =
-            left.map(|(table, rows)| (table.into(), rows.into_iter().map(row).collect())).collect();
+            left.map(|(table, rows)| (table.into(), rows.into_iter().map(row_of).collect())).collect();
         (!insert.is_empty() || !delete.is_empty()).then_some((insert, delete))
     }
+}
+
+/// The row of a text.
+fn row_of(text: String) -> Vec<Json> {
+    serde_json::from_str(&text).unwrap_or_else(|error| unreachable!("{text} was made from a row: {error}"))
+}
+
+/// Inserted rows as a journal has them.
+fn json_rows(rows: &Rows) -> JsonRows {
+    let row = |row: &Row| row.iter().map(to_json).collect();
+    let tables = rows.insert.iter().filter(|(_, rows)| !rows.is_empty());
+    tables.map(|(table, rows)| (table.clone(), rows.iter().map(row).collect())).collect()
 }
 
 /// Follows the memories of hooks by what a record says, and returns the changes of their tables. The present rules may lack tables that

@@ -19,6 +19,7 @@ use switch_model::interface::{
 use tracing::warn;
 
 use crate::builtin;
+use crate::record::RulesText;
 use crate::universal::{self, Universal};
 use interface::Interface;
 pub use interface::{Conventions, Misfit};
@@ -27,8 +28,8 @@ pub use interface::{Conventions, Misfit};
 #[derive(Debug)]
 pub struct Rules {
     program: Arc<Program>,
-    /// What they were read from; empty for a program in memory.
-    packages: Vec<String>,
+    /// What they were read from; `None` for a program in memory.
+    text: Option<RulesText>,
     kinds: Kinds,
     /// The kind of objects that are transport nodes.
     host_kind: Option<String>,
@@ -160,18 +161,32 @@ impl Rules {
         {
             return Err(RulesError::Partial { file: file.name.to_string() });
         }
-        let compilation = nlog::compile(&sources);
+        let packages = paths.iter().map(|path| path.as_ref().display().to_string()).collect();
+        Rules::of_sources(&sources, packages)
+    }
+
+    /// The rules that a record has.
+    ///
+    /// # Errors
+    /// This version of Weft cannot run them.
+    pub fn of_text(text: &RulesText) -> Result<Rules, RulesError> {
+        Rules::of_sources(&builtin::of_text(text), text.packages.clone())
+    }
+
+    fn of_sources(sources: &Sources, packages: Vec<String>) -> Result<Rules, RulesError> {
+        let compilation = nlog::compile(sources);
         let (errors, warnings): (Vec<_>, Vec<_>) =
             compilation.diagnostics.iter().partition(|diagnostic| diagnostic.severity == Severity::Error);
         for warning in warnings {
             warn!("{warning}");
         }
         let Some(program) = compilation.program else {
-            let texts = errors.iter().map(|error| to_text(error, &sources, Style::Plain));
+            let texts = errors.iter().map(|error| to_text(error, sources, Style::Plain));
             return Err(RulesError::Mistakes { text: texts.collect() });
         };
-        let mut rules = Rules::new(program).map_err(|error| placed(error, &sources))?;
-        rules.packages = paths.iter().map(|path| path.as_ref().display().to_string()).collect();
+        let mut rules = Rules::new(program).map_err(|error| placed(error, sources))?;
+        let files = sources.files().iter().map(|file| (file.name.clone(), file.text.clone())).collect();
+        rules.text = Some(RulesText { packages, files });
         Ok(rules)
     }
 
@@ -218,7 +233,7 @@ impl Rules {
         let (kinds, states) = (kinds(&program), states(&program));
         Ok(Rules {
             program,
-            packages: Vec::new(),
+            text: None,
             kinds,
             host_kind,
             inputs,
@@ -249,9 +264,14 @@ impl Rules {
         &self.program
     }
 
+    /// Their text; `None` for a program in memory.
+    pub fn text(&self) -> Option<RulesText> {
+        self.text.clone()
+    }
+
     /// The files and folders that the rules were read from, of which `builtin` is the built-in rules.
     pub fn packages(&self) -> &[String] {
-        &self.packages
+        self.text.as_ref().map_or(&[], |text| &text.packages)
     }
 
     /// The kinds of objects.

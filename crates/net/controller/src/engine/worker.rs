@@ -6,6 +6,7 @@
 //! before that. If the disk refuses the write, the group is undone in memory and refused. If even that fails, the
 //! state in memory is ahead of the disk, so the thread ends and with it the process; the switches go on forwarding.
 
+mod folding;
 mod scrub;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,10 +26,11 @@ use super::{Answer, Applied, ChangeRequest, EngineError, Listing, Query, Request
 use crate::activity::Work;
 use crate::drivers::Running;
 use crate::flow_counts::Counting;
-use crate::journal::{Journal, JournalError};
+use crate::journal::{Journal, JournalError, Keep};
 use crate::receipts::{self, ReceiptLog};
 use crate::surveys;
 use crate::watchers::Watchers;
+use folding::Folding;
 
 /// The number of inputs that may share one write of the journal.
 const GROUP_MAX: usize = 256;
@@ -54,6 +56,7 @@ pub(crate) struct Worker {
     watchers: Watchers,
     /// What keeps receipts for after a restart; `None` if the folder cannot be written.
     receipt_log: Option<ReceiptLog>,
+    folding: Folding,
     /// The time to compare the running state with its inputs.
     scrub_at: Instant,
 }
@@ -98,6 +101,7 @@ impl Worker {
         drivers: Running,
         requests: Requests,
         news: mpsc::Receiver<SwitchNews>,
+        keep: Keep,
     ) -> Result<Self, EngineError> {
         let mut worker = Worker {
             machine,
@@ -112,6 +116,7 @@ impl Worker {
             queries: Vec::new(),
             watchers: Watchers::default(),
             receipt_log: None,
+            folding: Folding::new(keep),
             scrub_at: Instant::now() + scrub::SCRUB_EVERY,
         };
         worker.receipt_log = worker.open_receipts();
@@ -260,6 +265,7 @@ impl Worker {
             query = queries.recv() => query.map(Input::Query),
             Some(news) = self.news.recv() => Some(Input::News(news)),
             () = look => Some(Input::Look),
+            () = self.folding.ready() => Some(Input::Look),
         }
     }
 
@@ -306,6 +312,12 @@ impl Worker {
         self.drivers.identify(self.journal.identity());
         self.advance(event)?;
         self.publish();
+        self.release();
+        self.fold()
+    }
+
+    /// Gives answers and receipts to those who wait for them.
+    fn release(&mut self) {
         for (id, result) in std::mem::take(&mut self.results) {
             if let Some(answer) = self.answers.remove(&id) {
                 // The requester may have gone.
@@ -322,7 +334,6 @@ impl Worker {
             log.write(&updates, self.journal.identity());
         }
         self.watchers.send(&updates, receipts);
-        Ok(())
     }
 
     /// Publishes the status, and wakes those who wait for changes of objects.

@@ -62,6 +62,9 @@ fn find_within(
         && let Some(text) = lines.next(cancel)?
     {
         let Ok(line) = serde_json::from_slice::<Line<'_>>(&text) else { continue };
+        if line.base.is_some() {
+            break;
+        }
         for search in searches.iter_mut().filter(|search| !search.is_over) {
             search.take(&line);
         }

@@ -18,6 +18,7 @@ use crate::problem::Problem;
 pub(super) const JSON: &str = "application/json";
 pub(super) const YAML: &str = "application/yaml";
 pub(super) const LINES: &str = "application/x-ndjson";
+pub(super) const ZSTD: &str = "application/zstd";
 pub(super) const EVENTS: &str = "text/event-stream";
 
 /// The form that a client asks for.
@@ -157,6 +158,11 @@ async fn whole<T: Serialize>(mut messages: Results<T>) -> Result<Json, Problem> 
 /// A body of parts. If they end with an error, the connection or stream is broken off, so that nobody takes the parts for the whole.
 pub(super) fn streamed(parts: impl Stream<Item = Result<Bytes, Status>> + Send + 'static) -> Body {
     Body::from_stream(parts)
+}
+
+/// A file of this type.
+pub(super) fn file(content: &'static str, body: Body) -> Response {
+    ([(header::CONTENT_TYPE, content)], body).into_response()
 }
 
 /// An answer without content, with a status.

@@ -9,9 +9,9 @@ use objects::{Kind, Kinds};
 use serde_json::{Map, Value as Json, json};
 use weft_core::listings::Description;
 
-use super::answer::{self, EVENTS, JSON, LINES, YAML};
+use super::answer::{self, EVENTS, JSON, LINES, YAML, ZSTD};
 use super::objects::Here;
-use super::paths::{DECLARED, LISTINGS, OF_NETWORK, PAST, QUESTIONS};
+use super::paths::{DECLARED, LISTINGS, OF_NETWORK, PAST, QUESTIONS, SNAPSHOT};
 use super::query::{Path, Query};
 use crate::problem::Problem;
 
@@ -117,6 +117,9 @@ fn listings(kinds: &Kinds, declared: &[Description]) -> Map<String, Json> {
     let mut read = operation(DECLARED.name, DECLARED.call, DECLARED.summary);
     read["responses"] = answered("message", &[JSON, YAML], &[406]);
     paths.insert(format!("/v1/{}", DECLARED.name), json!({"get": read}));
+    let mut read = operation(SNAPSHOT.name, SNAPSHOT.call, SNAPSHOT.summary);
+    read["responses"] = answered("message", &[ZSTD], &[404]);
+    paths.insert(format!("/v1/{}", SNAPSHOT.name), json!({"get": read}));
     paths
 }
 

@@ -24,6 +24,13 @@ pub(super) const PAST: [Listed; 2] = [
     ),
 ];
 
+/// All that is recorded: `GET /v1/snapshot`, a file.
+pub(super) const SNAPSHOT: Listed = listed(
+    "snapshot",
+    "TakeSnapshot",
+    "All that the controller has recorded, as one file that `weft replay` and `weft snapshot` read",
+);
+
 const fn listed(name: &'static str, call: &'static str, summary: &'static str) -> Listed {
     Listed { name, call, summary }
 }
@@ -68,6 +75,7 @@ pub(super) fn router() -> Router {
         .route("/v1/explain", post(questions::explain))
         .route("/v1/why-not", post(questions::why_not))
         .route("/v1/listings", get(questions::listings))
+        .route("/v1/snapshot", get(questions::snapshot))
         .route("/v1/history", get(questions::history))
         .route("/v1/rollback", post(objects::rollback))
         .route("/v1/transactions", get(questions::transactions))

@@ -13,7 +13,7 @@ use tokio_stream::StreamExt as _;
 use tonic::Status;
 use weft_core::listings::Description;
 
-use super::answer::{self, Form, answer, message, messages, streamed};
+use super::answer::{self, Form, ZSTD, answer, begun, message, messages, streamed};
 use super::objects::{Here, call, exists, whole};
 use super::paths::{LISTINGS, Listed, OF_NETWORK};
 use super::query::{Path, Query};
@@ -141,6 +141,17 @@ pub(super) async fn listings(
     let form = Form::asked(&headers, &[Form::Json, Form::Yaml])?;
     let (listings, held) = message(api.list_listings(call(caller, pb::ListListingsRequest {})).await?);
     Ok(held.until_encoded(answer::value(form, &to_json(&listings))?))
+}
+
+/// `GET /v1/snapshot`: a file with all that is recorded.
+pub(super) async fn snapshot(
+    (Extension(api), Extension(caller)): Here,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    Query::of(query.as_deref()).finish()?;
+    let (parts, held) = message(api.take_snapshot(call(caller, pb::TakeSnapshotRequest {})).await?);
+    let body = streamed(begun(parts).await?.map(|part| Ok(part?.part.into())));
+    Ok(held.until_encoded(answer::file(ZSTD, body)))
 }
 
 /// `GET /v1/history`: who changed what.

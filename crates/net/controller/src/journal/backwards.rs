@@ -41,6 +41,11 @@ impl Backwards {
         if self.is_over { Ok(None) } else { self.part().map(Some) }
     }
 
+    /// Whether the first line was taken.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// What follows the last line feed of the rest; all of it if there is none. The line feed goes too.
     fn part(&mut self) -> io::Result<Vec<u8>> {
         let mut searched = self.text.len();

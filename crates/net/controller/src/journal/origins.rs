@@ -60,7 +60,7 @@ fn calls(mut journal: impl BufRead, transactions: &BTreeSet<u64>) -> io::Result<
 }
 
 /// The number of a record, which begins with it.
-fn number(line: &[u8]) -> Option<u64> {
+pub(crate) fn number(line: &[u8]) -> Option<u64> {
     let rest = line.strip_prefix(br#"{"txn":"#)?;
     let digits = rest.split(|byte| !byte.is_ascii_digit()).next()?;
     std::str::from_utf8(digits).ok()?.parse().ok()

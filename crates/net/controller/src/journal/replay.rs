@@ -1,7 +1,7 @@
 //! Reads a journal record by record, and opens it for appending at a start.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,8 +12,9 @@ use weft_core::record::Record;
 
 use super::acknowledged::{self, Acknowledged, Known, Position};
 use super::files::{self, Lock};
+use super::fold;
 use super::seal::Seal;
-use super::{FILE, Journal, JournalError, PutAside, identity, io_error};
+use super::{Begin, FILE, Journal, JournalError, PutAside, identity, io_error};
 
 /// The file that keeps the end that was last removed from the journal.
 const REMOVED: &str = "journal.removed";
@@ -22,10 +23,9 @@ const REMOVED: &str = "journal.removed";
 const ZEROS_MIN: usize = 8;
 
 /// A journal being read: an iterator over its records. Only one record is in memory at a time. Reading changes nothing.
-#[derive(Debug)]
 pub struct Records {
     path: PathBuf,
-    reader: BufReader<File>,
+    reader: Box<dyn BufRead + Send>,
     /// The size of the file, in bytes.
     len: u64,
     /// The current line, without its line feed.
@@ -38,12 +38,14 @@ pub struct Records {
     tail: Tail,
     done: bool,
     identity: Option<Arc<str>>,
+    begin: Begin,
 }
 
 /// A journal being read by the owner of its folder. After the last record, [`Replay::finish`] opens the journal for appending.
-#[derive(Debug)]
 pub struct Replay {
     folder: PathBuf,
+    /// The journal, to be appended to.
+    file: File,
     records: Records,
     lock: Arc<Lock>,
 }
@@ -59,11 +61,16 @@ enum Tail {
     Torn,
 }
 
+fn buffered(file: File) -> Box<dyn BufRead + Send> {
+    Box::new(BufReader::with_capacity(1 << 18, file))
+}
+
 impl Replay {
     /// Opens the journal in a folder. Creates both if they do not exist.
     pub fn open(folder: &Path) -> Result<Replay, JournalError> {
         files::make_folder(folder)?;
         let lock = Arc::new(files::lock(folder)?);
+        fold::forget(folder)?;
         let path = folder.join(FILE);
         let known = acknowledged::read(folder)?;
         let there = files::is_there(&path)?;
@@ -92,7 +99,9 @@ impl Replay {
             file
         };
         files::close_to_others(&path, &file)?;
-        Ok(Replay { folder: folder.to_owned(), records: Records::of(path, file, size, known), lock })
+        let reader = file.try_clone().map_err(io_error(&path, "cannot open the journal"))?;
+        let records = Records::of(path, buffered(reader), size, known);
+        Ok(Replay { folder: folder.to_owned(), file, records, lock })
     }
 
     /// The path of the file.
@@ -116,9 +125,8 @@ impl Replay {
         for record in &mut self {
             record?;
         }
-        let Replay { folder, records, lock } = self;
-        let Records { path, reader, len, end, tail, known, identity, .. } = records;
-        let mut file = reader.into_inner();
+        let Replay { folder, mut file, records, lock } = self;
+        let Records { path, len, end, tail, known, identity, begin, .. } = records;
         if tail == Tail::Torn {
             let (bytes, after_txn, file_name) = (len - end.bytes, end.txn, path.display());
             warn!(
@@ -150,7 +158,7 @@ impl Replay {
             files::sync_folder(&folder)?;
         }
         let put_aside = PutAside::open(&folder, SystemTime::now())?;
-        Ok(Journal { path, file, end, acknowledged, identity, put_aside, _lock: lock })
+        Ok(Journal { path, file, begin, end, acknowledged, identity, put_aside, _lock: lock })
     }
 }
 
@@ -177,13 +185,22 @@ impl Records {
             return Ok(None);
         };
         let known = if let Known::UpTo(position) = known { Some(position) } else { None };
-        Ok(Some(Records::of(path, file, size, known)))
+        Ok(Some(Records::of(path, buffered(file), size, known)))
     }
 
-    fn of(path: PathBuf, file: File, len: u64, known: Option<Position>) -> Records {
+    /// Reads a file with records, which may be compressed: a journal anywhere, or a snapshot.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(path: &Path) -> Result<Records, JournalError> {
+        let reader = super::open(path).map_err(io_error(path, "cannot open it"))?;
+        Ok(Records::of(path.to_owned(), reader, u64::MAX, None))
+    }
+
+    fn of(path: PathBuf, reader: Box<dyn BufRead + Send>, len: u64, known: Option<Position>) -> Records {
         Records {
             path,
-            reader: BufReader::with_capacity(1 << 18, file),
+            reader,
             len,
             text: Vec::new(),
             lines: 0,
@@ -192,12 +209,28 @@ impl Records {
             tail: Tail::Nothing,
             done: false,
             identity: None,
+            begin: Begin::default(),
         }
     }
 
     /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The end of the records read.
+    pub(super) fn end(&self) -> Position {
+        self.end
+    }
+
+    /// The last transaction that was acknowledged when the journal was opened, as far as anybody knows.
+    pub(super) fn known(&self) -> Option<Position> {
+        self.known
+    }
+
+    /// What tells the journal, and its copies, from all others; `None` before the first record is read.
+    pub(super) fn identity(&self) -> Option<&Arc<str>> {
+        self.identity.as_ref()
     }
 
     /// Reads the next line. Returns whether it has its line feed; `None` at the end of the file.
@@ -234,10 +267,20 @@ impl Records {
             self.tail = Tail::NoFeed;
         }
         let (txn, bytes) = (record.txn, self.end.bytes + len as u64 + 1);
-        if txn == 1 {
+        let sum = match &record.base {
+            None => seal.sum,
+            Some(base) => {
+                self.identity = Some(base.journal.clone());
+                base.sum
+            }
+        };
+        if self.lines == 1 {
+            self.begin = Begin { txn, bytes: if record.base.is_some() { bytes } else { 0 } };
+        }
+        if txn == 1 && record.base.is_none() {
             self.identity = Some(identity(&record.at, seal.sum));
         }
-        self.end = Position { txn, group: seal.group, bytes, sum: seal.sum };
+        self.end = Position { txn, group: seal.group, bytes, sum };
         self.check_known()?;
         Ok(Some(record))
     }
@@ -250,8 +293,10 @@ impl Records {
         object.truncate(seal.object);
         object.push(b'}');
         let record = serde_json::from_slice::<Record>(&object);
-        if let Ok(Record { txn, .. }) = record
-            && txn != wanted
+        if let Ok(Record { txn, base, .. }) = &record
+            && *txn != wanted
+            // It stands for all that came before it.
+            && !(self.lines == 1 && base.is_some())
         {
             return Err(format!("found transaction {txn}, expected {wanted}"));
         }

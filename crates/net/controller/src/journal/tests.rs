@@ -29,6 +29,7 @@ fn record(txn: u64) -> Record {
         memory: BTreeMap::new(),
         announcements: weft_core::record::AnnouncementChanges::default(),
         observation: false,
+        base: None,
         key: None,
     }
 }
@@ -424,10 +425,10 @@ impl JournalFile for Full {
 fn what_a_full_disk_does_not_take_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, _) = open(folder.path()).unwrap();
-    let Journal { path, file, end, acknowledged, identity, put_aside, _lock: lock } = journal;
+    let Journal { path, file, begin, end, acknowledged, identity, put_aside, _lock: lock } = journal;
     let file = Full { file, room: Some(usize::MAX) };
     let mut journal =
-        Journal { path: path.clone(), file, end, acknowledged, identity, put_aside, _lock: lock };
+        Journal { path: path.clone(), file, begin, end, acknowledged, identity, put_aside, _lock: lock };
     journal.append(&[record(1)]).unwrap();
     let one = fs::read(&path).unwrap();
     for room in [0, 1, one.len(), one.len() + 5] {

@@ -45,6 +45,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         evaluator: Box::new(move || Ok(reference(&for_thread) as Box<dyn Evaluator>)),
         drivers: Box::new(switches.clone()),
         patience: Patience::default(),
+        keep: controller::Config::default().keep(),
         take_over: false,
     }
 }

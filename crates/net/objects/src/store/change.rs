@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nlog_data::{Role, Row, Schema, Table, TableId, Transaction, Type};
+use serde::{Deserialize, Serialize};
 
 use crate::object::LABEL_TABLE;
 use crate::read::Named;
@@ -33,7 +34,8 @@ pub struct Change {
 }
 
 /// The outcome for one object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// The object was created.
     Created,

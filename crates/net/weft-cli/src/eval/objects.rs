@@ -1,7 +1,6 @@
 //! The transactions of a run: files of network objects, then lines.
 
-use std::fs::File;
-use std::io::{BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -57,8 +56,8 @@ impl Source {
     pub(crate) fn add_calls(&self, answer: &mut impl ShowsInputs) -> Result<(), Failure> {
         let Some(path) = self.file() else { return Ok(()) };
         let failed = |error| Failure::outside(format!("cannot read {}", path.display()), error);
-        let journal = BufReader::new(File::open(path).map_err(failed)?);
-        controller::journal::add_calls(answer, journal).map_err(failed)
+        controller::journal::add_calls(answer, controller::journal::open(path).map_err(failed)?)
+            .map_err(failed)
     }
 
     /// Reads the files of objects, and opens the file of transactions.

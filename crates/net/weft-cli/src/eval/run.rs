@@ -1,11 +1,11 @@
 //! Runs lines of transactions through an evaluator and prints the answers.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use controller::journal;
 use nlog::Program;
 use nlog::program::Place;
 use nlog_data::encoding::{other_than_utf8, without_mark};
@@ -27,6 +27,7 @@ use super::state::Progress;
 use super::tick::tick;
 use crate::exit::{Failure, say};
 use crate::faults::fault_json;
+use crate::recorded;
 
 /// The longest line, in bytes.
 const MAX_LINE: u64 = 1 << 30;
@@ -47,7 +48,7 @@ pub(super) fn open_input(input: &Path) -> Result<Lines, Failure> {
     let from: Box<dyn Read> = if input.as_os_str() == "-" {
         Box::new(io::stdin().lock())
     } else {
-        let file = File::open(input);
+        let file = journal::open(input);
         Box::new(file.map_err(|error| Failure::outside(format!("cannot read {}", input_name(input)), error))?)
     };
     Ok(BufReader::with_capacity(READ, from))
@@ -106,6 +107,8 @@ pub(crate) struct Run {
     pub(crate) progress: Progress,
     /// The number of the last transaction to run; all of them without it.
     pub(crate) until: Option<u64>,
+    /// The number of the last transaction that ran before, and that the input may have too.
+    after: u64,
     refused: u64,
     redundant_inserts: u64,
     redundant_deletes: u64,
@@ -127,11 +130,41 @@ impl Run {
             rules: None,
             progress: Progress::default(),
             until: None,
+            after: 0,
             refused: 0,
             redundant_inserts: 0,
             redundant_deletes: 0,
             explained: 0,
         }
+    }
+
+    /// A run of the records of a journal after a transaction, up to another.
+    pub(crate) fn of_journal(file: &Path, program: Arc<Program>, after: u64, until: u64) -> Self {
+        let progress = Progress { last_number: after, accepted: after };
+        let (input, until) = (input_name(file), Some(until));
+        Run {
+            input,
+            program,
+            rules: None,
+            progress,
+            until,
+            after,
+            refused: 0,
+            redundant_inserts: 0,
+            redundant_deletes: 0,
+            explained: 0,
+        }
+    }
+
+    /// Runs them.
+    pub(crate) fn journal(
+        &mut self,
+        file: &Path,
+        running: &mut Running,
+        out: Option<&mut impl Write>,
+        each: &mut Each<'_>,
+    ) -> Result<(), Failure> {
+        self.lines(open_input(file)?, running, out, each)
     }
 
     /// Runs each line through the evaluator and prints the answer. Passes the number and the delta of each accepted
@@ -176,6 +209,9 @@ impl Run {
                 text = without_mark(text);
             }
             if text.is_empty() {
+                continue;
+            }
+            if self.after > 0 && recorded::head(text).is_some_and(|head| head.txn <= self.after) {
                 continue;
             }
             let parsed = parse_line_columns(text, number, &self.program.schema);

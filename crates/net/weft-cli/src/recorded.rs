@@ -1,0 +1,222 @@
+//! What a controller has recorded: a snapshot, a journal, or a state folder with the journal and its segments.
+
+use std::io::BufRead as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::SystemTime;
+
+use controller::journal::{self, JournalError, Records, segments};
+use nlog::Sources;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use weft_core::builtin;
+use weft_core::record::RulesText;
+use weft_core::rules::Rules;
+
+use crate::exit::Failure;
+
+/// A moment: after a transaction, or at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Moment {
+    Txn(u64),
+    Time(SystemTime),
+}
+
+impl FromStr for Moment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(txn) = text.parse() {
+            return Ok(Moment::Txn(txn));
+        }
+        let time = humantime::parse_rfc3339_weak(text);
+        time.map(Moment::Time).map_err(|_| {
+            "use the number of a transaction, or a time in UTC such as 2026-11-20T09:00:00Z".to_owned()
+        })
+    }
+}
+
+/// A file with records.
+pub(crate) struct Recorded {
+    file: PathBuf,
+    /// The first record.
+    first: Head,
+    rules: Option<RulesText>,
+}
+
+/// Who made a transaction, and when.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Head {
+    pub(crate) txn: u64,
+    pub(crate) at: String,
+    pub(crate) by: String,
+}
+
+/// The first line, as far as it says which rules ran.
+#[derive(Deserialize)]
+struct First {
+    #[serde(flatten)]
+    head: Head,
+    #[serde(default)]
+    base: Option<Base>,
+}
+
+#[derive(Deserialize)]
+struct Base {
+    #[serde(default)]
+    rules: Option<RulesText>,
+    #[serde(flatten)]
+    _others: IgnoredAny,
+}
+
+/// Something is wrong with a file of records.
+pub(crate) fn failure(error: &JournalError) -> Failure {
+    match error {
+        JournalError::Damaged { .. } | JournalError::Lost { .. } => Failure::Rejected(error.to_string()),
+        error => Failure::Outside(error.to_string()),
+    }
+}
+
+impl Recorded {
+    /// Opens a file; of a state folder the one that has this moment.
+    pub(crate) fn open(path: &Path, at: Option<Moment>) -> Result<Recorded, Failure> {
+        if !path.is_dir() {
+            return Recorded::of_file(path.to_owned());
+        }
+        let newest = Recorded::of_file(path.join("journal.jsonl"))?;
+        let Some(at) = at else { return Ok(newest) };
+        let mut older = segments(path).map_err(|error| Failure::outside(path.display(), error))?;
+        let mut found = newest;
+        while found.begins_after(at) {
+            let Some(segment) = older.pop() else { break };
+            found = Recorded::of_file(segment.path)?;
+        }
+        Ok(found)
+    }
+
+    fn of_file(file: PathBuf) -> Result<Recorded, Failure> {
+        let failed = |error| Failure::outside(format!("cannot read {}", file.display()), error);
+        let mut line = String::new();
+        journal::open(&file).map_err(failed)?.read_line(&mut line).map_err(failed)?;
+        let first: First = serde_json::from_str(&line).map_err(|_| {
+            Failure::Rejected(format!(
+                "{}: it begins with no record of a controller; give a snapshot, a journal or a state folder (`weft eval` takes other transactions)",
+                file.display()
+            ))
+        })?;
+        Ok(Recorded { file, first: first.head, rules: first.base.and_then(|base| base.rules) })
+    }
+
+    fn begins_after(&self, at: Moment) -> bool {
+        match at {
+            Moment::Txn(txn) => txn < self.first.txn,
+            Moment::Time(time) => time_of(&self.first).is_some_and(|first| time < first),
+        }
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The first record.
+    pub(crate) fn first(&self) -> &Head {
+        &self.first
+    }
+
+    /// The rules that ran; the built-in ones of this version if the file does not say which.
+    pub(crate) fn sources(&self) -> Result<Sources, Failure> {
+        match &self.rules {
+            Some(text) => Ok(builtin::of_text(text)),
+            None => builtin::load(&[builtin::NAME]).map_err(crate::program::load_failure),
+        }
+    }
+
+    /// The same, to be run as a controller does.
+    pub(crate) fn rules(&self) -> Result<Rules, Failure> {
+        let rules = self.rules.as_ref().map_or_else(Rules::built_in, Rules::of_text);
+        rules.map_err(|error| Failure::Rejected(error.to_string()))
+    }
+
+    /// The records.
+    pub(crate) fn records(&self) -> Result<Records, Failure> {
+        Records::open(&self.file).map_err(|error| failure(&error))
+    }
+
+    /// The last transaction up to a moment; the last one of all without.
+    ///
+    /// # Errors
+    /// The file has none, or begins later.
+    pub(crate) fn last_until(&self, at: Option<Moment>) -> Result<Head, Failure> {
+        let Head { txn, at: begin, .. } = &self.first;
+        if at.is_some_and(|at| self.begins_after(at)) {
+            return Err(Failure::Rejected(format!(
+                "{} begins with the state after transaction {txn}, of {begin}, so it does not have that moment",
+                self.file.display()
+            )));
+        }
+        let mut last = self.first.clone();
+        let failed = |error| Failure::outside(format!("cannot read {}", self.file.display()), error);
+        let mut lines = journal::open(&self.file).map_err(failed)?;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            if lines.read_until(b'\n', &mut line).map_err(failed)? == 0 {
+                break;
+            }
+            let Some(head) = head(&line) else { break };
+            let is_later = match at {
+                None => false,
+                Some(Moment::Txn(txn)) => head.txn > txn,
+                Some(Moment::Time(time)) => time_of(&head).is_some_and(|at| at > time),
+            };
+            if is_later {
+                break;
+            }
+            last = head;
+        }
+        match at {
+            Some(Moment::Txn(txn)) if last.txn < txn => Err(Failure::Rejected(format!(
+                "{} ends with transaction {}, of {}",
+                self.file.display(),
+                last.txn,
+                last.at
+            ))),
+            _ => Ok(last),
+        }
+    }
+}
+
+fn time_of(head: &Head) -> Option<SystemTime> {
+    humantime::parse_rfc3339(&head.at).ok()
+}
+
+/// Who made the transaction of a line, and when. It begins with that.
+pub(crate) fn head(line: &[u8]) -> Option<Head> {
+    let begin = line.get(..line.len().min(HEAD_MAX))?;
+    let text = String::from_utf8_lossy(begin);
+    // The members that follow are long. Those before them are `txn`, `at` and `by`, in this order.
+    let by = text.find(",\"by\":\"")?;
+    let mut parsed = serde_json::Deserializer::from_str(&text[by + ",\"by\":".len()..]).into_iter::<String>();
+    let by_text = parsed.next()?.ok()?;
+    let mut head: Head = serde_json::from_str(&format!("{},\"by\":\"\"}}", &text[..by])).ok()?;
+    head.by = by_text;
+    Some(head)
+}
+
+/// The bytes that the head of a line takes at most.
+const HEAD_MAX: usize = 8 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_of_a_line_is_read_without_the_rest() {
+        let read = |line: &str| head(line.as_bytes()).map(|head| (head.txn, head.at, head.by));
+        let found = Some((7, "2026-11-20T09:00:00.000001Z".to_owned(), "a \"b\" c".to_owned()));
+        let line = r#"{"txn":7,"at":"2026-11-20T09:00:00.000001Z","by":"a \"b\" c","insert":{"t":[["x"#;
+        assert_eq!(read(line), found);
+        assert_eq!(read(r#"{"insert":{}}"#), None);
+    }
+}

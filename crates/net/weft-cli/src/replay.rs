@@ -1,0 +1,201 @@
+//! `weft replay`: what a controller has recorded, computed again without any switch.
+
+mod bisect;
+mod flows;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufWriter, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use controller::JournalView;
+use controller::journal;
+use nlog::Program;
+use nlog_data::json::ContentsWriter;
+use nlog_data::{Columns, Evaluator, Row, TableId, Tables};
+use nlog_dataflow::{Dataflow, Options};
+
+use crate::eval::{Run, Running};
+use crate::exit::Failure;
+use crate::program::{chosen_tables, compile_sources, load};
+use crate::recorded::{Head, Moment, Recorded};
+
+/// The end of `--help`.
+const EXAMPLE: &str = r#"Examples:
+  weft replay net.weft                                  all output rows at the end
+  weft replay STATE --at 2026-11-20T09:00:00Z --host hv1   the flows of a host at that time
+  weft replay STATE --from 1000 --at 1010               the changes of ten transactions
+  weft replay net.weft --rules builtin my-rules         what other rules would have made of it
+  weft replay STATE --bisect 'flow("hv1", ..)'          the transaction that made a row appear or vanish
+
+RECORDED is a snapshot (`weft snapshot take`), a journal, or the state folder of a controller. The rules are those that
+a snapshot has; for a journal without them, the built-in ones. `weft explain`, `why-not` and `trace` take the same
+files: weft trace builtin -i net.weft web-1 …"#;
+
+/// Arguments of `weft replay`.
+#[derive(Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Replay {
+    /// A snapshot, a journal or a state folder
+    #[arg(value_name = "RECORDED")]
+    recorded: PathBuf,
+    /// The moment: after this transaction, or at this time (UTC) [default: the end]
+    #[arg(long, value_name = "TXN|TIME")]
+    at: Option<Moment>,
+    /// Print what changed after this moment, a line for each transaction
+    #[arg(long, value_name = "TXN|TIME", conflicts_with_all = ["host", "rules", "bisect"])]
+    from: Option<Moment>,
+    /// Print the flows that this transport node should have, as `ovs-ofctl dump-flows` does
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["bisect", "tables"])]
+    host: Option<String>,
+    /// Print what differs with these rules instead: files or folders; `builtin` is the built-in rules
+    #[arg(long, value_name = "RULES", num_args(1..), conflicts_with = "bisect")]
+    rules: Vec<PathBuf>,
+    /// Find the transaction that made rows like this one appear or vanish
+    #[arg(long, value_name = "ATOM", conflicts_with = "tables")]
+    bisect: Option<String>,
+    /// Tables to show: `all`, or names with commas [default: output tables]
+    #[arg(long, value_delimiter = ',', value_name = "TABLES")]
+    tables: Vec<String>,
+    /// Number of worker threads; it does not change the result
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    workers: u16,
+}
+
+impl Replay {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        // What comes first decides which segment of a state folder is read.
+        let recorded = Recorded::open(&self.recorded, self.from.or(self.at))?;
+        let at = recorded.last_until(self.at)?;
+        if let Some(atom) = &self.bisect {
+            return bisect::run(&recorded, atom, &at, usize::from(self.workers));
+        }
+        if let Some(host) = &self.host {
+            return flows::run(&recorded, host, &at, &self.rules, usize::from(self.workers));
+        }
+        if let Some(from) = self.from {
+            return self.changes(&recorded, &recorded.last_until(Some(from))?, &at);
+        }
+        if self.rules.is_empty() {
+            return self.contents(&recorded, &at);
+        }
+        self.difference(&recorded, &at)
+    }
+
+    /// Prints the rows of tables.
+    fn contents(&self, recorded: &Recorded, at: &Head) -> Result<(), Failure> {
+        let program = compile_sources(&recorded.sources()?)?;
+        let tables = chosen_tables(&self.tables, &program.schema)?;
+        let mut engine = engine_at(recorded, &program, &tables, at.txn, usize::from(self.workers))?;
+        let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+        let mut writer = ContentsWriter::new(&mut out);
+        for &table in &tables {
+            let rows = rows_of(&mut engine, table)?;
+            writer.table(&program.schema.table(table).name, &rows).map_err(Failure::output)?;
+        }
+        writer.finish().map_err(Failure::output)?;
+        out.flush().map_err(Failure::output)
+    }
+
+    /// Prints a line for each transaction after one.
+    fn changes(&self, recorded: &Recorded, from: &Head, at: &Head) -> Result<(), Failure> {
+        let program = compile_sources(&recorded.sources()?)?;
+        let tables = chosen_tables(&self.tables, &program.schema)?;
+        let engine = engine_at(recorded, &program, &tables, from.txn, usize::from(self.workers))?;
+        let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+        let mut run = Run::of_journal(recorded.file(), program, from.txn, at.txn);
+        run.journal(recorded.file(), &mut Running::Fixed(Box::new(engine)), Some(&mut out), &mut |_, _| {})?;
+        out.flush().map_err(Failure::output)?;
+        run.finish()
+    }
+
+    /// Prints what other rules would make of the same inputs, as a delta.
+    fn difference(&self, recorded: &Recorded, at: &Head) -> Result<(), Failure> {
+        let before = compile_sources(&recorded.sources()?)?;
+        let after = compile_sources(&load(&self.rules)?)?;
+        let workers = usize::from(self.workers);
+        // A table that only one of both has is empty in the other.
+        let chosen = |program: &Arc<Program>| -> Result<BTreeSet<TableId>, Failure> {
+            let known: Vec<String> = self
+                .tables
+                .iter()
+                .filter(|name| *name == "all" || program.schema.find(name).is_some())
+                .cloned()
+                .collect();
+            if known.is_empty() && !self.tables.is_empty() {
+                Ok(BTreeSet::new())
+            } else {
+                chosen_tables(&known, &program.schema)
+            }
+        };
+        let (tables, others) = (chosen(&before)?, chosen(&after)?);
+        if tables.is_empty() && others.is_empty() {
+            chosen_tables(&self.tables, &after.schema)?;
+        }
+        let mut rows = Vec::new();
+        for (program, tables) in [(&before, tables), (&after, others)] {
+            let mut engine = engine_at(recorded, program, &tables, at.txn, workers)?;
+            let mut by_name = BTreeMap::new();
+            for table in tables {
+                let name = program.schema.table(table).name.clone();
+                by_name.insert(
+                    name,
+                    rows_of(&mut engine, table)?.to_rows().into_iter().collect::<BTreeSet<Row>>(),
+                );
+            }
+            rows.push(by_name);
+        }
+        let [before_rows, after_rows] = &rows[..] else { return Ok(()) };
+        print_difference(before_rows, after_rows, at.txn)
+    }
+}
+
+type RowsByName = BTreeMap<String, BTreeSet<Row>>;
+
+/// Prints the rows that only one side has, as the line of a transaction.
+fn print_difference(before: &RowsByName, after: &RowsByName, txn: u64) -> Result<(), Failure> {
+    let only = |these: &RowsByName, those: &RowsByName| -> serde_json::Map<String, serde_json::Value> {
+        let none = BTreeSet::new();
+        let tables = these.iter().filter_map(|(table, rows)| {
+            let rows: Vec<_> = rows
+                .difference(those.get(table).unwrap_or(&none))
+                .map(|row| serde_json::json!(row))
+                .collect();
+            (!rows.is_empty()).then(|| (table.clone(), rows.into()))
+        });
+        tables.collect()
+    };
+    let line = serde_json::json!({"txn": txn, "insert": only(after, before), "delete": only(before, after)});
+    writeln!(io::stdout().lock(), "{line}").map_err(Failure::output)
+}
+
+fn rows_of(engine: &mut dyn Evaluator, table: TableId) -> Result<Columns, Failure> {
+    engine.contents_columns(table).map_err(|error| Failure::Outside(error.to_string()))
+}
+
+/// An engine with the state after a transaction.
+fn engine_at(
+    recorded: &Recorded,
+    program: &Arc<Program>,
+    tables: &BTreeSet<TableId>,
+    txn: u64,
+    workers: usize,
+) -> Result<Dataflow, Failure> {
+    let options = Options { workers, observe: Tables::These(tables.clone()), ..Options::default() };
+    let engine = Dataflow::new(Arc::clone(program), options);
+    let mut engine = engine.map_err(|error| Failure::Outside(error.to_string()))?;
+    let failed = |error| Failure::outside(format!("cannot read {}", recorded.file().display()), error);
+    let journal = journal::open(recorded.file()).map_err(failed)?;
+    let view = JournalView::read(program, journal, Some(txn)).map_err(failed)?;
+    let view = view.ok_or_else(|| {
+        Failure::Rejected(format!(
+            "{}: the records up to transaction {txn} are damaged, or do not fit these rules",
+            recorded.file().display()
+        ))
+    })?;
+    view.load(&mut engine)
+        .map_err(|error| Failure::Rejected(format!("the rules refuse the state: {error}")))?;
+    Ok(engine)
+}

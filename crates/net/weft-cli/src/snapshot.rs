@@ -1,0 +1,225 @@
+//! `weft snapshot`: all that a controller has recorded, as one file.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use controller::journal::FoldError;
+use controller::snapshots::{self, RestoreSnapshotError};
+use nlog_data::Cancel;
+use nlog_data::quotation::grouped;
+use serde_json::{Value as Json, json};
+use weft_core::record::Record;
+
+use crate::client::{Address, failed};
+use crate::exit::{Failure, print_as, say};
+use crate::recorded::{self, Recorded};
+use crate::replacement::Replacement;
+
+/// Arguments of `weft snapshot`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+        weft snapshot take net.weft                 of the running controller\n  \
+        weft snapshot take net.weft --of STATE      of a state folder or a journal\n  \
+        weft snapshot show net.weft                 its moment, rules, objects and rows\n  \
+        weft replay net.weft --host hv1             the flows of a host in it\n  \
+        weft snapshot restore net.weft STATE        a folder in which a controller can start\n\n\
+        A snapshot is one line of a journal, compressed by Zstandard (`zstdcat net.weft`). Commands that take transactions take it too: \n\
+        weft trace builtin -i net.weft web-1 …")]
+pub(crate) struct SnapshotCommand {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Write a file with the state of a controller: objects, reports of switches, numbers, and its rules
+    Take(Take),
+    /// Say what is in such a file
+    Show(Show),
+    /// Make a state folder of such a file, to start a controller in
+    Restore(Restore),
+}
+
+#[derive(Args)]
+struct Take {
+    /// The file to write
+    file: PathBuf,
+    /// Take it of this state folder, journal or snapshot, instead of a running controller
+    #[arg(long, value_name = "RECORDED")]
+    of: Option<PathBuf>,
+    #[command(flatten)]
+    address: Address,
+}
+
+#[derive(Args)]
+struct Show {
+    /// A snapshot, a journal or a state folder
+    #[arg(value_name = "RECORDED")]
+    file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Restore {
+    /// A snapshot or a journal
+    #[arg(value_name = "RECORDED")]
+    file: PathBuf,
+    /// The folder, which is empty or does not exist: `state` in the configuration of the controller
+    folder: PathBuf,
+}
+
+impl SnapshotCommand {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.task {
+            Task::Take(take) => take.run(),
+            Task::Show(show) => show.run(),
+            Task::Restore(restore) => restore.run(),
+        }
+    }
+}
+
+impl Take {
+    fn run(self) -> Result<(), Failure> {
+        let Take { file, of, address } = self;
+        let cannot = |error| Failure::outside(format!("cannot write {}", file.display()), error);
+        // First, so that nobody waits in vain.
+        let replacement = Replacement::of(&file).map_err(cannot)?;
+        let bytes = match of {
+            None => address.with(|mut client| async move { client.snapshot().await.map_err(failed) })?,
+            Some(of) => {
+                let recorded = Recorded::open(&of, None)?;
+                let rules = recorded.rules()?;
+                let taken = snapshots::of_records(recorded.records()?, &rules, &Cancel::default());
+                taken.map_err(|error| fold_failure(&error))?
+            }
+        };
+        replacement.file().write_all(&bytes).map_err(cannot)?;
+        replacement.finish().map_err(cannot)?;
+        let record = record_of(&file)?;
+        say(format_args!("{}: {}, {} bytes", file.display(), moment(&record), grouped(bytes.len())));
+        Ok(())
+    }
+}
+
+fn fold_failure(error: &FoldError) -> Failure {
+    match error {
+        FoldError::Journal(error) => recorded::failure(error),
+        error => Failure::Rejected(error.to_string()),
+    }
+}
+
+/// The record of a snapshot.
+fn record_of(file: &Path) -> Result<Record, Failure> {
+    let record = snapshots::read(file).map_err(|error| recorded::failure(&error))?;
+    record.ok_or_else(|| Failure::Rejected(format!("{} has no record", file.display())))
+}
+
+fn moment(record: &Record) -> String {
+    format!("transaction {} of {}", grouped(record.txn as usize), record.at)
+}
+
+impl Show {
+    fn run(self) -> Result<(), Failure> {
+        let recorded = Recorded::open(&self.file, None)?;
+        let rules = recorded.rules()?;
+        let sum = snapshots::sum(recorded.records()?, &rules, &Cancel::default());
+        let (record, transactions) = sum.map_err(|error| fold_failure(&error))?;
+        let rows = |record: &Record| -> BTreeMap<String, usize> {
+            record.insert.iter().map(|(table, rows)| (table.to_string(), rows.len())).collect()
+        };
+        let found = Found { objects: objects(&record), rows: rows(&record), record, transactions };
+        print_as(self.json, &if self.json { format!("{}\n", found.json()) } else { found.text() })
+    }
+}
+
+/// What is in a file.
+struct Found {
+    /// The state at its end.
+    record: Record,
+    /// The transactions that it has one by one.
+    transactions: u64,
+    objects: BTreeMap<String, usize>,
+    rows: BTreeMap<String, usize>,
+}
+
+/// The number of objects of each kind.
+fn objects(record: &Record) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for object in &record.objects.put {
+        let kind = serde_json::from_str::<Json>(object.text()).ok();
+        let kind = kind.as_ref().and_then(|object| object.get("kind")).and_then(Json::as_str);
+        *counts.entry(kind.unwrap_or("?").to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+impl Found {
+    fn json(&self) -> Json {
+        let Found { record, transactions, objects, rows } = self;
+        let rules = record.base.as_ref().and_then(|base| base.rules.as_ref());
+        let rules = rules.map(|rules| json!({"packages": rules.packages, "files": rules.files.len()}));
+        json!({
+            "txn": record.txn,
+            "at": record.at,
+            "journal": record.base.as_ref().map(|base| &base.journal),
+            "transactions": transactions,
+            "rules": rules,
+            "objects": objects,
+            "rows": rows,
+            "memories": record.memory.keys().collect::<Vec<_>>(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let Found { record, transactions, objects, rows } = self;
+        let journal = record.base.as_ref().map_or("", |base| &base.journal);
+        let mut text = format!("{}\njournal {journal}\n", moment(record));
+        let one_by_one = match transactions {
+            0 => "no transaction before it one by one: deltas begin after it".to_owned(),
+            count => format!("the last {} one by one", grouped(*count as usize)),
+        };
+        text += &format!("transactions: {one_by_one}\n");
+        if let Some(rules) = record.base.as_ref().and_then(|base| base.rules.as_ref()) {
+            text += &format!("rules: {} ({} files)\n", rules.packages.join(", "), rules.files.len());
+        }
+        text += &format!("objects: {}\n", counts(objects));
+        text += &format!("rows: {}\n", counts(rows));
+        let memories: Vec<&str> = record.memory.keys().map(String::as_str).collect();
+        text + &format!(
+            "hooks with a memory: {}\n",
+            if memories.is_empty() { "none".to_owned() } else { memories.join(", ") }
+        )
+    }
+}
+
+/// Numbers by name, the greatest first.
+fn counts(counts: &BTreeMap<String, usize>) -> String {
+    let mut counts: Vec<(&String, &usize)> = counts.iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let all: Vec<String> =
+        counts.iter().map(|(name, count)| format!("{} {name}", grouped(**count))).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+}
+
+impl Restore {
+    fn run(self) -> Result<(), Failure> {
+        let Restore { file, folder } = self;
+        let txn = snapshots::restore(&file, &folder).map_err(|error| match error {
+            RestoreSnapshotError::Journal(error) => recorded::failure(&error),
+            error => Failure::Rejected(error.to_string()),
+        })?;
+        say(format_args!(
+            "{}: a controller can start with `state = {:?}`, at transaction {}; the switches belong to the journal that the snapshot was taken \
+             of, so no other controller of it may run",
+            folder.display(),
+            folder.display().to_string(),
+            grouped(txn as usize)
+        ));
+        Ok(())
+    }
+}
